@@ -1,6 +1,6 @@
-//! What unverified writers can do to those who use a spinney: how long honest requests wait beside each attack, how much memory it
-//! takes, and what it leaves behind. Run by `scripts/attack`, which starts a secured server; `scripts/attack --help` says
-//! what is measured and how.
+//! What unverified writers can do to those who use a spinney: how long honest requests wait beside each attack, how
+//! much memory it takes, and what it leaves behind. Run by `scripts/attack`, which starts a secured server;
+//! `scripts/attack --help` says what is measured and how.
 
 #![allow(
     unreachable_pub,
@@ -95,10 +95,7 @@ struct Pace {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     // Cargo runs benchmarks with nothing but its own flag.
-    if std::env::args()
-        .skip(1)
-        .all(|argument| argument == "--bench")
-    {
+    if std::env::args().skip(1).all(|argument| argument == "--bench") {
         eprintln!("this benchmark needs a server: run scripts/attack");
         return ExitCode::SUCCESS;
     }
@@ -131,25 +128,12 @@ async fn run(options: Options) -> anyhow::Result<bool> {
         ensure!(known, "there is no case {name}: {}", names.join(", "));
     }
     let pace = match options.quick {
-        true => Pace {
-            rounds: 1,
-            phase: Duration::from_millis(900),
-        },
-        false => Pace {
-            rounds: 3,
-            phase: Duration::from_secs(6),
-        },
+        true => Pace { rounds: 1, phase: Duration::from_millis(900) },
+        false => Pace { rounds: 3, phase: Duration::from_secs(6) },
     };
-    let home = Home {
-        spinney: options.spinney,
-        work: options.work,
-        upstream: options.upstream,
-        authority: options.ca,
-    };
+    let home = Home { spinney: options.spinney, work: options.work, upstream: options.upstream, authority: options.ca };
     let made_up = upstream::start().await?;
-    let is_chosen = |case: &&Case| {
-        options.cases.is_empty() || options.cases.iter().any(|name| name == case.name)
-    };
+    let is_chosen = |case: &&Case| options.cases.is_empty() || options.cases.iter().any(|name| name == case.name);
     let mut leaves_nothing = true;
     for case in CASES.iter().filter(is_chosen) {
         let ran = tokio::time::timeout(CASE_PATIENCE, run_case(case, &home, made_up, &pace));
@@ -162,12 +146,7 @@ async fn run(options: Options) -> anyhow::Result<bool> {
 }
 
 /// Runs one case and prints its line. False: it has left something behind.
-async fn run_case(
-    case: &Case,
-    home: &Home,
-    made_up: SocketAddr,
-    pace: &Pace,
-) -> anyhow::Result<bool> {
+async fn run_case(case: &Case, home: &Home, made_up: SocketAddr, pace: &Pace) -> anyhow::Result<bool> {
     let name = case.name;
     eprintln!("{name}: prepares");
     let attackers = (case.attackers)();
@@ -176,9 +155,7 @@ async fn run_case(
     spinney.create(INDEX).await?;
     let small = format!("/{INDEX}/_doc/small");
     let document = json!({"n": 1});
-    spinney
-        .ask(Caller::Admin, Method::PUT, &small, &document)
-        .await?;
+    spinney.ask(Caller::Admin, Method::PUT, &small, &document).await?;
     write_joining(&spinney, false).await?;
     let waits = beside(name, &spinney, &attackers, pace).await?;
     write_joining(&spinney, true).await?;
@@ -200,10 +177,7 @@ async fn run_case(
     if !joins {
         eprintln!("{name}: a document did not join the one that it is a reprint of");
     }
-    println!(
-        "{}",
-        line(name, &waits, relayed.as_ref(), peak_rss_mb, left)
-    );
+    println!("{}", line(name, &waits, relayed.as_ref(), peak_rss_mb, left));
     Ok(joins && left == Memory::default())
 }
 
@@ -217,17 +191,9 @@ struct Waits {
 }
 
 /// Lets quiet and attack take turns, beside somebody honest.
-async fn beside(
-    name: &str,
-    spinney: &Spinney,
-    attackers: &[Attacker],
-    pace: &Pace,
-) -> anyhow::Result<Waits> {
-    let place = Place {
-        authority: spinney.proxy.authority.clone(),
-        admin: spinney.admin.clone(),
-        index: INDEX.to_owned(),
-    };
+async fn beside(name: &str, spinney: &Spinney, attackers: &[Attacker], pace: &Pace) -> anyhow::Result<Waits> {
+    let place =
+        Place { authority: spinney.proxy.authority.clone(), admin: spinney.admin.clone(), index: INDEX.to_owned() };
     let probes = Probes::start(&place)?;
     let warm = Instant::now();
     while probes.taken.load(SeqCst) < WARM_BULKS {
@@ -243,10 +209,7 @@ async fn beside(
         pause(pace.phase).await;
         probes.phases.begin(Phase::Attack);
         // On threads of their own, and gone with them.
-        let crowd = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()?;
+        let crowd = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let address = spinney.address()?;
         for (number, attacker) in attackers.iter().enumerate() {
             crowd.spawn(attacker.clone().attack(address, number));
@@ -262,48 +225,22 @@ async fn beside(
     let times = [&probes.bulks, &probes.relay, &probes.health].map(Arc::clone);
     let taken = probes.end().await?;
     let [bulks, relay, health] = times.map(|times| times.lock().clone());
-    Ok(Waits {
-        bulks,
-        relay,
-        health,
-        taken,
-    })
+    Ok(Waits { bulks, relay, health, taken })
 }
 
-/// The same through a spinney without a route for that index: it buffers, reads and places nothing, so what the honest wait
-/// there is the cluster's and the machine's.
-async fn beside_relayed(
-    case: &Case,
-    home: &Home,
-    attackers: &[Attacker],
-    pace: &Pace,
-) -> anyhow::Result<Waits> {
+/// The same through a spinney without a route for that index: it buffers, reads and places nothing, so what the honest
+/// wait there is the cluster's and the machine's.
+async fn beside_relayed(case: &Case, home: &Home, attackers: &[Attacker], pace: &Pace) -> anyhow::Result<Waits> {
     let name = format!("{}-relayed", case.name);
-    let spinney =
-        Spinney::start_for("unrouted-*", home, &name, None, case.options, case.files).await?;
+    let spinney = Spinney::start_for("unrouted-*", home, &name, None, case.options, case.files).await?;
     spinney.delete(INDEX).await?;
     spinney.create(INDEX).await?;
     beside(&name, &spinney, attackers, pace).await
 }
 
-fn line(
-    name: &str,
-    waits: &Waits,
-    relayed: Option<&Waits>,
-    peak_rss_mb: f64,
-    left: Memory,
-) -> Value {
-    let Waits {
-        bulks,
-        relay,
-        health,
-        ..
-    } = waits;
-    eprintln!(
-        "{name}: {} bulks in the quiet, {} beside the attack",
-        bulks.quiet.len(),
-        bulks.attack.len()
-    );
+fn line(name: &str, waits: &Waits, relayed: Option<&Waits>, peak_rss_mb: f64, left: Memory) -> Value {
+    let Waits { bulks, relay, health, .. } = waits;
+    eprintln!("{name}: {} bulks in the quiet, {} beside the attack", bulks.quiet.len(), bulks.attack.len());
     let at = |times: &[f64], share| rounded(quantile(times, share), 1);
     json!({
         "bench": "attack",
@@ -343,9 +280,7 @@ async fn has_joined(spinney: &Spinney) -> anyhow::Result<bool> {
     let mut roots = Vec::new();
     for id in ["first", "second"] {
         let path = format!("/{INDEX}/_doc/{id}");
-        let document = spinney
-            .ask(Caller::Admin, Method::GET, &path, &Value::Null)
-            .await?;
+        let document = spinney.ask(Caller::Admin, Method::GET, &path, &Value::Null).await?;
         let root = document["_source"]["cluster_root"].as_str();
         ensure!(root.is_some(), "a document has no root: {document}");
         roots.push(root.map(str::to_owned));
@@ -353,13 +288,9 @@ async fn has_joined(spinney: &Spinney) -> anyhow::Result<bool> {
     Ok(roots[0] == roots[1])
 }
 
-/// What a second spinney remembers of unverified writers whom a made-up cluster has refused in all the ways that the real one does
-/// not have.
-async fn refuse_in_all_ways(
-    case: &Case,
-    home: &Home,
-    made_up: SocketAddr,
-) -> anyhow::Result<Memory> {
+/// What a second spinney remembers of unverified writers whom a made-up cluster has refused in all the ways that the
+/// real one does not have.
+async fn refuse_in_all_ways(case: &Case, home: &Home, made_up: SocketAddr) -> anyhow::Result<Memory> {
     let requests = (case.made_up)();
     if requests.is_empty() {
         return Ok(Memory::default());
@@ -373,12 +304,7 @@ async fn refuse_in_all_ways(
 }
 
 /// What a spinney remembers that only the honest writer has used.
-async fn replay(
-    case: &Case,
-    home: &Home,
-    made_up: SocketAddr,
-    bulks: u32,
-) -> anyhow::Result<Memory> {
+async fn replay(case: &Case, home: &Home, made_up: SocketAddr, bulks: u32) -> anyhow::Result<Memory> {
     eprintln!("{}: the same {bulks} bulks without an attack", case.name);
     let name = format!("{}-replay", case.name);
     let spinney = Spinney::start(home, &name, Some(made_up), case.options, None).await?;

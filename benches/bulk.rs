@@ -117,17 +117,10 @@ impl Way {
     }
 }
 
-const WAYS: [Way; 6] = [
-    Way::Direct,
-    Way::Spinney,
-    Way::Stamped,
-    Way::Batch,
-    Way::Nginx,
-    Way::Unsynced,
-];
+const WAYS: [Way; 6] = [Way::Direct, Way::Spinney, Way::Stamped, Way::Batch, Way::Nginx, Way::Unsynced];
 
-/// The ways of a round in an order that changes from round to round: each is in every place, and none always follows the same
-/// other one.
+/// The ways of a round in an order that changes from round to round: each is in every place, and none always follows
+/// the same other one.
 fn order(round: usize) -> [Way; 6] {
     let mut order = WAYS;
     order.rotate_left(round / 2 % WAYS.len());
@@ -140,10 +133,7 @@ fn order(round: usize) -> [Way; 6] {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     // Cargo runs benchmarks with nothing but its own flag.
-    if std::env::args()
-        .skip(1)
-        .all(|argument| argument == "--bench")
-    {
+    if std::env::args().skip(1).all(|argument| argument == "--bench") {
         eprintln!("this benchmark needs a server: run scripts/bench bulk");
         return ExitCode::SUCCESS;
     }
@@ -168,15 +158,10 @@ async fn run_until_stopped(options: Options) -> anyhow::Result<()> {
 }
 
 async fn run(options: Options) -> anyhow::Result<()> {
-    let docs = options
-        .docs
-        .unwrap_or(if options.quick { 10_000 } else { 200_000 });
+    let docs = options.docs.unwrap_or(if options.quick { 10_000 } else { 200_000 });
     let rounds = options.rounds.unwrap_or(if options.quick { 2 } else { 8 });
     let latency_pairs = if options.quick { 30 } else { 300 };
-    ensure!(
-        docs > 0 && docs.is_multiple_of(BULK),
-        "--docs must be a multiple of {BULK}"
-    );
+    ensure!(docs > 0 && docs.is_multiple_of(BULK), "--docs must be a multiple of {BULK}");
     ensure!(rounds > 0, "--rounds must be at least 1");
 
     let upstream = http::authority(&options.upstream)?.to_owned();
@@ -185,11 +170,7 @@ async fn run(options: Options) -> anyhow::Result<()> {
     eprintln!("making {docs} documents");
     let bodies = load::bulks(&mut Documents::new(SEED, None), docs / BULK);
     let bytes: usize = bodies.iter().map(Bytes::len).sum();
-    eprintln!(
-        "{:.0} MB, {} bytes a document",
-        bytes as f64 / 1e6,
-        bytes / docs
-    );
+    eprintln!("{:.0} MB, {} bytes a document", bytes as f64 / 1e6, bytes / docs);
 
     let bench = Bench {
         stamped: stamped(&bodies, &options.method)?,
@@ -235,15 +216,8 @@ fn stamped(bodies: &[Bytes], method: &str) -> anyhow::Result<Arc<[Bytes]>> {
     let engine = Arc::new(Engine::new(&[route], "cluster_", 0, HashKey::FIXED)?);
     let now = jiff::Timestamp::now().as_millisecond();
     let stamp = |(unique, body): (u64, &Bytes)| -> anyhow::Result<Bytes> {
-        let call = RequestContext {
-            now: Millis(now),
-            latest: Millis(now),
-            unique,
-            caller: None,
-        };
-        let write = Write::Bulk {
-            index: Some("bench".into()),
-        };
+        let call = RequestContext { now: Millis(now), latest: Millis(now), unique, caller: None };
+        let write = Write::Bulk { index: Some("bench".into()) };
         let stamped = engine.parse_and_stamp(body.clone(), write, call);
         let (splice, _) = futures_executor::block_on(stamped)?.into_parts();
         let mut out = Vec::with_capacity(splice.len(body.len()));
@@ -292,28 +266,12 @@ impl Bench {
         };
         // Nothing is found again: every load begins with an empty forest.
         let _ = std::fs::remove_dir_all(&dir);
-        peers::spinney(
-            &self.spinney,
-            Path::new(&self.work),
-            &self.upstream_url,
-            &self.method,
-            &more,
-        )
-        .await
+        peers::spinney(&self.spinney, Path::new(&self.work), &self.upstream_url, &self.method, &more).await
     }
 
     /// One load into a fresh index, checked after the clock has stopped; the index is deleted then.
-    async fn measure(
-        &self,
-        way: Way,
-        label: &str,
-        bodies: &Arc<[Bytes]>,
-    ) -> anyhow::Result<Measured> {
-        let spinney = if way.is_spinney() {
-            Some(self.start_spinney(way).await?)
-        } else {
-            None
-        };
+    async fn measure(&self, way: Way, label: &str, bodies: &Arc<[Bytes]>) -> anyhow::Result<Measured> {
+        let spinney = if way.is_spinney() { Some(self.start_spinney(way).await?) } else { None };
         let authority = match (&spinney, way) {
             (Some(proxy), _) => &proxy.authority,
             (None, Way::Nginx) => &self.nginx,
@@ -322,32 +280,15 @@ impl Bench {
         let index = format!("bench-{}", way.name());
         let warm_index = format!("bench-warm-{}", way.name());
         self.create(&warm_index).await?;
-        load::load(
-            authority,
-            &format!("/{warm_index}/_bulk"),
-            &self.warm,
-            IN_FLIGHT,
-            &ProgressBar::hidden(),
-        )
-        .await?;
+        load::load(authority, &format!("/{warm_index}/_bulk"), &self.warm, IN_FLIGHT, &ProgressBar::hidden()).await?;
         self.delete(&warm_index).await?;
         self.create(&index).await?;
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "lets the server come to rest before the clock starts"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "lets the server come to rest before the clock starts")]
         tokio::time::sleep(Duration::from_millis(300)).await;
 
         let bar = progress_bar(bodies.len(), format!("{label} {}", way.name()));
         let cpu_before = spinney.as_ref().map(Proxy::cpu_seconds).transpose()?;
-        let loaded = load::load(
-            authority,
-            &format!("/{index}/_bulk"),
-            bodies,
-            IN_FLIGHT,
-            &bar,
-        )
-        .await?;
+        let loaded = load::load(authority, &format!("/{index}/_bulk"), bodies, IN_FLIGHT, &bar).await?;
         let cpu_after = spinney.as_ref().map(Proxy::cpu_seconds).transpose()?;
         bar.finish_and_clear();
 
@@ -357,51 +298,31 @@ impl Bench {
         self.delete(&index).await?;
         let docs_per_s = docs as f64 / loaded.elapsed.as_secs_f64();
         let found = roots.map_or(String::new(), |roots| format!(", about {roots} roots"));
-        eprintln!(
-            "{label}: {:7} {docs_per_s:8.0} documents/s{found}",
-            way.name()
-        );
+        eprintln!("{label}: {:7} {docs_per_s:8.0} documents/s{found}", way.name());
         Ok(Measured {
             docs_per_s,
-            cpu_s_per_1000_docs: cpu_before
-                .zip(cpu_after)
-                .map(|(before, after)| (after - before) * 1e3 / docs as f64),
+            cpu_s_per_1000_docs: cpu_before.zip(cpu_after).map(|(before, after)| (after - before) * 1e3 / docs as f64),
             peak_rss_mb: spinney.as_ref().map(Proxy::peak_rss_mb).transpose()?,
         })
     }
 
-    /// Every document must be there once, and every one with a root where stamps are written. Answers with the number of roots.
+    /// Every document must be there once, and every one with a root where stamps are written. Answers with the number
+    /// of roots.
     async fn check_index(&self, index: &str, docs: usize, way: Way) -> anyhow::Result<Option<u64>> {
-        self.ask(Method::POST, &format!("/{index}/_refresh"), &Value::Null)
-            .await?;
-        let counted = self
-            .ask(Method::GET, &format!("/{index}/_count"), &Value::Null)
-            .await?;
-        ensure!(
-            counted["count"] == docs,
-            "{index} holds {} documents instead of {docs}",
-            counted["count"]
-        );
+        self.ask(Method::POST, &format!("/{index}/_refresh"), &Value::Null).await?;
+        let counted = self.ask(Method::GET, &format!("/{index}/_count"), &Value::Null).await?;
+        ensure!(counted["count"] == docs, "{index} holds {} documents instead of {docs}", counted["count"]);
         let query = json!({
             "size": 0,
             "track_total_hits": true,
             "query": {"exists": {"field": "cluster_root"}},
             "aggs": {"roots": {"cardinality": {"field": "cluster_key", "precision_threshold": 40_000}}},
         });
-        let found = self
-            .ask(Method::POST, &format!("/{index}/_search"), &query)
-            .await?;
+        let found = self.ask(Method::POST, &format!("/{index}/_search"), &query).await?;
         let stamped = &found["hits"]["total"]["value"];
         let expected = if way.writes_stamps() { docs } else { 0 };
-        ensure!(
-            *stamped == expected,
-            "{index} holds {stamped} stamped documents instead of {expected}"
-        );
-        Ok(if way.writes_stamps() {
-            found["aggregations"]["roots"]["value"].as_u64()
-        } else {
-            None
-        })
+        ensure!(*stamped == expected, "{index} holds {stamped} stamped documents instead of {expected}");
+        Ok(if way.writes_stamps() { found["aggregations"]["roots"]["value"].as_u64() } else { None })
     }
 
     /// One bulk at a time, in turns directly and through spinney: the two lists of latencies in milliseconds.
@@ -415,9 +336,7 @@ impl Bench {
             self.create(&index).await?;
             let mut connection = Connection::open(authority).await?;
             for body in self.warm.iter() {
-                connection
-                    .bulk(&format!("/{index}/_bulk"), body.clone())
-                    .await?;
+                connection.bulk(&format!("/{index}/_bulk"), body.clone()).await?;
             }
             connections.push(connection);
             paths.push(format!("/{index}/_bulk"));
@@ -440,8 +359,7 @@ impl Bench {
         bar.finish_and_clear();
         answers::check(&answers, BULK)?;
         for path in paths {
-            self.delete(path.trim_start_matches('/').trim_end_matches("/_bulk"))
-                .await?;
+            self.delete(path.trim_start_matches('/').trim_end_matches("/_bulk")).await?;
         }
         let [direct, proxied] = latencies;
         Ok((direct, proxied))
@@ -451,7 +369,8 @@ impl Bench {
         http::json(&self.upstream, method, path, body).await
     }
 
-    /// One shard, no copies, no refresh while the load runs; the stamp's fields come from the template of `spinney setup`.
+    /// One shard, no copies, no refresh while the load runs; the stamp's fields come from the template of `spinney
+    /// setup`.
     async fn create(&self, index: &str) -> anyhow::Result<()> {
         let keyword = json!({"type": "keyword"});
         let text = json!({"type": "text"});
@@ -462,14 +381,12 @@ impl Bench {
                 "published_at": {"type": "date"}, "lang": keyword, "comments": {"type": "integer"},
             }},
         });
-        self.ask(Method::PUT, &format!("/{index}"), &definition)
-            .await?;
+        self.ask(Method::PUT, &format!("/{index}"), &definition).await?;
         Ok(())
     }
 
     async fn delete(&self, index: &str) -> anyhow::Result<()> {
-        self.ask(Method::DELETE, &format!("/{index}"), &Value::Null)
-            .await?;
+        self.ask(Method::DELETE, &format!("/{index}"), &Value::Null).await?;
         Ok(())
     }
 }

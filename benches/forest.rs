@@ -92,12 +92,7 @@ impl Waiting {
     fn new(n: u64, texts: &[Text]) -> Waiting {
         let mut prints = Vec::with_capacity(8);
         let (whole, base) = document(n, texts, &mut prints);
-        Waiting {
-            n,
-            prints,
-            whole,
-            founder: texts[base].founder.of_text(whole),
-        }
+        Waiting { n, prints, whole, founder: texts[base].founder.of_text(whole) }
     }
 }
 
@@ -139,10 +134,7 @@ fn place_bulk(forest: &mut Forest<Founder>, bulk: &[Waiting], placed: &mut Place
             forest.prefetch(&[next.whole]);
         }
         let placement = forest.place(&query, Millis((waiting.n / PER_MS) as i64));
-        let count = TallyEntry {
-            title: None,
-            sign: placement.sign,
-        };
+        let count = TallyEntry { title: None, sign: placement.sign };
         forest.count(placement.root, count);
         forest.settle(&placement.rollback);
         let micros = begun.elapsed().as_secs_f64() * 1e6;
@@ -160,15 +152,8 @@ fn main() {
         eprintln!("this benchmark needs a core of its own: run scripts/bench forest");
         return;
     }
-    assert_eq!(
-        options.method, "verified",
-        "only the default method is measured"
-    );
-    let docs = if options.quick {
-        1_000_000
-    } else {
-        options.docs
-    };
+    assert_eq!(options.method, "verified", "only the default method is measured");
+    let docs = if options.quick { 1_000_000 } else { options.docs };
     if let Some(phase) = options.phase {
         return measure(phase, docs);
     }
@@ -176,9 +161,7 @@ fn main() {
     for phase in Phase::value_variants() {
         let name = phase.to_possible_value().expect("no phase is hidden");
         let program = std::env::current_exe().expect("a program knows where it is");
-        let status = Command::new(program)
-            .args(["--docs", &docs.to_string(), "--phase", name.get_name()])
-            .status();
+        let status = Command::new(program).args(["--docs", &docs.to_string(), "--phase", name.get_name()]).status();
         assert!(status.expect("it starts again").success());
     }
 }

@@ -52,10 +52,7 @@ use support::weeks;
 const BULK: u64 = 1_000;
 
 #[derive(Parser)]
-#[command(
-    about = "Run by scripts/bench forest --store redis",
-    disable_help_subcommand = true
-)]
+#[command(about = "Run by scripts/bench forest --store redis", disable_help_subcommand = true)]
 struct Options {
     /// Documents that are placed
     #[arg(long, default_value_t = 300_000)]
@@ -137,10 +134,7 @@ impl Executor for Inline {
 /// Seconds of processor time that this process has taken.
 fn spent() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    let own = stat
-        .split_ascii_whitespace()
-        .next()
-        .and_then(|ns| ns.parse::<f64>().ok());
+    let own = stat.split_ascii_whitespace().next().and_then(|ns| ns.parse::<f64>().ok());
     let mut all = own.unwrap_or_default();
     if let Ok(tasks) = std::fs::read_dir("/proc/self/task") {
         all = tasks
@@ -154,10 +148,7 @@ fn spent() -> f64 {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    assert_eq!(
-        options.method, "verified",
-        "only the default method is measured"
-    );
+    assert_eq!(options.method, "verified", "only the default method is measured");
     TEXTS.get_or_init(pool);
     if options.weeks > 0 {
         return weeks::all(options.weeks, options.quick, || start(&options));
@@ -186,40 +177,20 @@ fn start(options: &Options) -> (Vec<redis::Node>, Arc<dyn KeyStore>) {
 
 /// A forest of a process.
 fn forest(keys: &Arc<dyn KeyStore>, name: &str, seed: u64) -> SharedForest<Read> {
-    let settings = SharedSettings {
-        window: Some(Millis(30 * 86_400_000)),
-        max_tree: None,
-        evidence_bytes: 0,
-    };
-    SharedForest::new(
-        (name, "bench"),
-        settings,
-        Default::default(),
-        (),
-        Arc::new(Inline),
-        keys.clone(),
-        seed << 32,
-    )
+    let settings = SharedSettings { window: Some(Millis(30 * 86_400_000)), max_tree: None, evidence_bytes: 0 };
+    SharedForest::new((name, "bench"), settings, Default::default(), (), Arc::new(Inline), keys.clone(), seed << 32)
 }
 
 /// Seconds of processor time that Redis has taken.
 fn cpu(nodes: &[redis::Node]) -> f64 {
     let each = nodes.iter();
-    each.map(|node| node.info("cpu", "used_cpu_user") + node.info("cpu", "used_cpu_sys"))
-        .sum()
+    each.map(|node| node.info("cpu", "used_cpu_user") + node.info("cpu", "used_cpu_sys")).sum()
 }
 
 /// Places and settles a bulk, and answers how many joined.
-fn bulk(
-    forest: &SharedForest<Read>,
-    documents: Vec<PlacementDocument>,
-    millis: &mut Vec<f64>,
-) -> u64 {
+fn bulk(forest: &SharedForest<Read>, documents: Vec<PlacementDocument>, millis: &mut Vec<f64>) -> u64 {
     let begun = Instant::now();
-    let batch = Batch {
-        documents,
-        ..Batch::default()
-    };
+    let batch = Batch { documents, ..Batch::default() };
     let replies = block_on(forest.place(batch)).unwrap().replies;
     millis.push(begun.elapsed().as_secs_f64() * 1e3);
     let mut joined = 0;
@@ -257,11 +228,7 @@ fn in_flight(options: &Options, nodes: &[redis::Node], keys: &Arc<dyn KeyStore>)
                                 break millis;
                             }
                             let read = |n| read(2 * BULK, round << 32 | n);
-                            bulk(
-                                forest,
-                                (from..from + options.bulk).map(read).collect(),
-                                &mut millis,
-                            );
+                            bulk(forest, (from..from + options.bulk).map(read).collect(), &mut millis);
                         }
                     })
                 });
@@ -304,10 +271,7 @@ fn in_flight(options: &Options, nodes: &[redis::Node], keys: &Arc<dyn KeyStore>)
     let ratios = rates[0].iter().zip(&rates[1]);
     let ratios: Vec<f64> = ratios.map(|(together, apart)| together / apart).collect();
     let ratio = rounded(quantile(&ratios, 0.5), 2);
-    println!(
-        "{}",
-        json!({"bench": "forest", "in_flight": options.in_flight, "ratio": ratio})
-    );
+    println!("{}", json!({"bench": "forest", "in_flight": options.in_flight, "ratio": ratio}));
     ExitCode::SUCCESS
 }
 
@@ -315,9 +279,7 @@ fn in_flight(options: &Options, nodes: &[redis::Node], keys: &Arc<dyn KeyStore>)
 fn one_by_one(options: &Options, nodes: &[redis::Node], keys: &Arc<dyn KeyStore>) {
     let docs = if options.quick { 50_000 } else { options.docs };
     let forest = forest(keys, "bench", 1);
-    let total = |section: &str, name: &str| -> f64 {
-        nodes.iter().map(|node| node.info(section, name)).sum()
-    };
+    let total = |section: &str, name: &str| -> f64 { nodes.iter().map(|node| node.info(section, name)).sum() };
     let memory = total("memory", "used_memory");
     let (redis_before, own_before) = (cpu(nodes), spent());
     let (mut millis, mut joined) = (Vec::new(), 0_u64);
@@ -361,10 +323,7 @@ fn read(back: u64, n: u64) -> PlacementDocument {
     let (whole, text) = document_within(back, n, TEXTS.get().unwrap(), &mut fingerprints);
     fingerprints.push(Fingerprint(text as u64));
     PlacementDocument {
-        features: Some(Features::Strict(StrictFeatures {
-            fingerprints,
-            whole,
-        })),
+        features: Some(Features::Strict(StrictFeatures { fingerprints, whole })),
         when: DocumentTime::At(Millis(i64::MAX)),
         title: None,
         given: None,

@@ -70,10 +70,7 @@ enum Command {
 
 fn main() -> ExitCode {
     // Cargo runs benchmarks with nothing but its own flag.
-    if std::env::args()
-        .skip(1)
-        .all(|argument| argument == "--bench")
-    {
+    if std::env::args().skip(1).all(|argument| argument == "--bench") {
         eprintln!("this benchmark needs its fingerprints made first: run scripts/bench index");
         return ExitCode::SUCCESS;
     }
@@ -89,8 +86,8 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> anyhow::Result<()> {
     match &options.command {
         Command::Make { nodes, input } => {
-            let dist: Dist = clap::ValueEnum::from_str(&options.dist, false)
-                .map_err(|error| anyhow::anyhow!("{error}"))?;
+            let dist: Dist =
+                clap::ValueEnum::from_str(&options.dist, false).map_err(|error| anyhow::anyhow!("{error}"))?;
             make(dist, *nodes, input, &options.work)
         }
         Command::Measure { k } => {
@@ -135,12 +132,7 @@ fn measure(k: u32, work: &Path) -> anyhow::Result<Figures> {
             insert(&mut index, code);
         }
     });
-    ensure!(
-        index.len() == data.nodes.len(),
-        "the index holds {} of {} nodes",
-        index.len(),
-        data.nodes.len()
-    );
+    ensure!(index.len() == data.nodes.len(), "the index holds {} of {} nodes", index.len(), data.nodes.len());
     let bytes_per_node = (resident() as f64 - before) / index.len() as f64;
     let counted = index.memory_bytes() as f64 / index.len() as f64;
     eprintln!("{name}: {bytes_per_node:.2} bytes a node, {counted:.2} by its own account");
@@ -164,8 +156,8 @@ fn measure(k: u32, work: &Path) -> anyhow::Result<Figures> {
     std::hint::black_box(met);
 
     eprintln!("{name}: placing");
-    // What a forest does with a fingerprint: it looks for what is near, makes a node or refreshes the one there is, and lets an
-    // old one go for every new one.
+    // What a forest does with a fingerprint: it looks for what is near, makes a node or refreshes the one there is, and
+    // lets an old one go for every new one.
     let mut oldest = data.nodes.iter();
     let placements_per_s = rate(&data.arrivals, BATCH, LONGEST, |arrivals| {
         index.prefetch(&prints(arrivals));
@@ -203,9 +195,6 @@ fn prints(codes: &[u64]) -> Vec<Fingerprint> {
 }
 
 fn insert(index: &mut NodeIndex, code: u64) {
-    let entry = Entry {
-        root: (code >> 40) as u32,
-        tick: 1,
-    };
+    let entry = Entry { root: (code >> 40) as u32, tick: 1 };
     index.insert(Fingerprint(code), entry).expect("room");
 }

@@ -1,5 +1,5 @@
-//! How long a restart takes: a process that has placed many documents is killed, and another one opens what it has stored. Run by
-//! `scripts/bench restart`; `scripts/bench --help` says what is measured and how.
+//! How long a restart takes: a process that has placed many documents is killed, and another one opens what it has
+//! stored. Run by `scripts/bench restart`; `scripts/bench --help` says what is measured and how.
 
 #![allow(
     unreachable_pub,
@@ -79,9 +79,7 @@ enum Part {
 fn route() -> Route {
     let raw = json!({"title_field": "title", "window": "none"});
     let raw: RawRoute = serde_json::from_value(raw).expect("the options are known");
-    raw.any_index()
-        .validate("bench")
-        .expect("the options are right")
+    raw.any_index().validate("bench").expect("the options are right")
 }
 
 fn open(work: &Path) -> Arc<Engine> {
@@ -171,21 +169,13 @@ fn main() {
     let part = |part: &str| -> Value {
         let docs = docs.to_string();
         let mut command = Command::new(&program);
-        command
-            .args(["--docs", &docs, "--part", part, "--work"])
-            .arg(&work);
-        let mut child = command
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it starts again");
+        command.args(["--docs", &docs, "--part", part, "--work"]).arg(&work);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts again");
         let mut told = String::new();
         let out = child.stdout.take().expect("it is piped");
         let read = BufReader::new(out).read_line(&mut told);
         // No warning, and no time to put anything in order.
-        child
-            .kill()
-            .and_then(|()| child.wait())
-            .expect("it is ended");
+        child.kill().and_then(|()| child.wait()).expect("it is ended");
         read.expect("it tells its figures");
         serde_json::from_str(&told).expect("it tells its figures")
     };
@@ -194,10 +184,7 @@ fn main() {
     for _ in 0..options.rounds {
         let opened = part("open");
         for figure in ["nodes", "roots"] {
-            assert_eq!(
-                opened["figures"][figure], written[figure],
-                "{figure} after the restart"
-            );
+            assert_eq!(opened["figures"][figure], written[figure], "{figure} after the restart");
         }
         let resident = opened["figures"]["resident"].as_f64().expect("it is told");
         let line = json!({

@@ -1,5 +1,5 @@
-//! How a shared forest grows: simulated conflicts of sidecars that meet one story at once, and skew over the slots of a cluster.
-//! Run by `scripts/bench scale`; `scripts/bench --help` says what is simulated and what is computed.
+//! How a shared forest grows: simulated conflicts of sidecars that meet one story at once, and skew over the slots of a
+//! cluster. Run by `scripts/bench scale`; `scripts/bench --help` says what is simulated and what is computed.
 
 #![allow(
     unreachable_pub,
@@ -92,11 +92,7 @@ impl Copies {
 
 /// Copies of a story: none of most, so that three of ten documents are copies; few have very many.
 fn copies(random: &mut Random) -> usize {
-    if random.percent(15) {
-        (part(random).powf(-1.0 / 1.5) as usize).min(10_000)
-    } else {
-        0
-    }
+    if random.percent(15) { (part(random).powf(-1.0 / 1.5) as usize).min(10_000) } else { 0 }
 }
 
 /// The part of a day's load that a rate is at its peak.
@@ -141,18 +137,11 @@ impl Load {
             }
             starts.clear();
             for copy in 0..=many {
-                let delay = if copy == 0 {
-                    0.0
-                } else {
-                    copies_come.delay(&mut random)
-                };
+                let delay = if copy == 0 { 0.0 } else { copies_come.delay(&mut random) };
                 let start = delay + self.gathered * part(&mut random);
                 starts.push((start, random.below(self.sidecars)));
             }
-            let first = starts
-                .iter()
-                .copied()
-                .min_by(|one, other| one.0.total_cmp(&other.0));
+            let first = starts.iter().copied().min_by(|one, other| one.0.total_cmp(&other.0));
             let Some((founded, by)) = first else { continue };
             let meets = |&&(start, of): &&(f64, usize)| of != by && start < founded + self.placed;
             again += starts.iter().filter(meets).count() as u64;
@@ -160,7 +149,8 @@ impl Load {
         again as f64 / docs as f64
     }
 
-    /// The keys of the fullest master by those of the mean one: in one bulk (the 99th percentile), and of all that is stored.
+    /// The keys of the fullest master by those of the mean one: in one bulk (the 99th percentile), and of all that is
+    /// stored.
     fn skew(&self, bulks: usize) -> (f64, f64) {
         let masters = self.masters.min(MASTERS) as usize;
         let mut random = Random::new(16);
@@ -211,11 +201,7 @@ fn crc16(bytes: &[u8]) -> u16 {
 fn main() {
     let options = Options::parse();
     assert_eq!(crc16(b"123456789"), 0x31C3, "the slots would be others");
-    let (stories, bulks) = if options.quick {
-        (100_000, 20)
-    } else {
-        (1_000_000, 200)
-    };
+    let (stories, bulks) = if options.quick { (100_000, 20) } else { (1_000_000, 200) };
     let window = f64::from(options.window);
     for exponent in 6..=10 {
         let docs_per_day = 10_f64.powi(exponent);

@@ -1,5 +1,5 @@
-//! Whether several sidecars that share a Redis decide as one alone does, and whether copies that they get at the same moment
-//! get one root. Run by `scripts/bench sidecars`; `scripts/bench --help` says what is measured and how.
+//! Whether several sidecars that share a Redis decide as one alone does, and whether copies that they get at the same
+//! moment get one root. Run by `scripts/bench sidecars`; `scripts/bench --help` says what is measured and how.
 
 #![allow(
     unreachable_pub,
@@ -50,10 +50,7 @@ use support::redis;
 use support::stats::rounded;
 
 #[derive(Parser)]
-#[command(
-    about = "Run by scripts/bench sidecars",
-    disable_help_subcommand = true
-)]
+#[command(about = "Run by scripts/bench sidecars", disable_help_subcommand = true)]
 struct Options {
     /// Documents, one JSON object a line
     files: Vec<PathBuf>,
@@ -115,10 +112,7 @@ fn nonce() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a shared forest goes by the engine's time"
-)]
+#[expect(clippy::disallowed_methods, reason = "a shared forest goes by the engine's time")]
 fn now() -> Millis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     Millis(since.as_millis() as i64)
@@ -133,14 +127,7 @@ impl Sidecar {
     fn sharing(forest: &str, store: &Address) -> Sidecar {
         let keys = RedisStore::new(store.clone(), None).unwrap();
         let keys: Arc<dyn KeyStore> = Arc::new(keys);
-        let engine = Engine::shared(
-            &[route(forest)],
-            "cluster_",
-            1,
-            HashKey::FIXED,
-            &keys,
-            OnRedisFailure::Refuse,
-        );
+        let engine = Engine::shared(&[route(forest)], "cluster_", 1, HashKey::FIXED, &keys, OnRedisFailure::Refuse);
         let sidecar = Sidecar(Arc::new(engine.unwrap()));
         // The cluster has to be ready, and the functions to be loaded.
         let until = Instant::now() + Duration::from_secs(30);
@@ -161,12 +148,7 @@ impl Sidecar {
     /// Writes a bulk, all of which is accepted. The roots, in the order of the lines.
     fn write(&self, lines: &[&[u8]]) -> Vec<u64> {
         let body = Bytes::from(lines.join(&b'\n'));
-        let context = RequestContext {
-            now: now(),
-            latest: Millis(i64::MAX),
-            unique: nonce(),
-            caller: Some(CALLER),
-        };
+        let context = RequestContext { now: now(), latest: Millis(i64::MAX), unique: nonce(), caller: Some(CALLER) };
         let stamped = block_on(self.0.stamp_lines(body.clone(), context)).unwrap();
         let (splice, placed) = stamped.into_parts();
         block_on(self.0.settle(placed, Resolution::Status(200), now())).unwrap();
@@ -287,24 +269,12 @@ fn sameness(file: &Path, options: &Options, store: &Address) {
         });
         println!("{line}");
     };
-    report(
-        "in order",
-        &in_order(&several("order"), lines, &bulks),
-        &one,
-    );
+    report("in order", &in_order(&several("order"), lines, &bulks), &one);
     let (roots, answered) = at_once(&several("at once"), lines, &bulks);
     report("at once", &roots, &one);
     let in_that_order = alone(&answered);
-    report(
-        "at once, against one alone in that order",
-        &roots,
-        &in_that_order,
-    );
-    report(
-        "one alone in that order, against in order",
-        &in_that_order,
-        &one,
-    );
+    report("at once, against one alone in that order", &roots, &in_that_order);
+    report("one alone in that order, against in order", &in_that_order, &one);
 }
 
 /// Copies of every story to as many sidecars at the same moment. Answers how many roots there are too many.
@@ -339,18 +309,11 @@ fn race(copies: usize, options: &Options, store: &Address) -> usize {
             })
         });
         let each: Vec<_> = each.collect();
-        each.into_iter()
-            .map(|racer| racer.join().unwrap())
-            .collect()
+        each.into_iter().map(|racer| racer.join().unwrap()).collect()
     });
     eprintln!();
     let seconds = begun.elapsed().as_secs_f64();
-    let roots = |story: usize| {
-        found
-            .iter()
-            .map(|roots| roots[story])
-            .collect::<HashSet<_>>()
-    };
+    let roots = |story: usize| found.iter().map(|roots| roots[story]).collect::<HashSet<_>>();
     let too_many: usize = (0..stories).map(|story| roots(story).len() - 1).sum();
     let again = sidecars.iter().map(|sidecar| {
         let stats = block_on(sidecar.0.stats()).unwrap();
@@ -383,10 +346,7 @@ fn main() -> ExitCode {
     for file in &options.files {
         sameness(file, &options, &store);
     }
-    let too_many: usize = [2, 3]
-        .map(|copies| race(copies, &options, &store))
-        .iter()
-        .sum();
+    let too_many: usize = [2, 3].map(|copies| race(copies, &options, &store)).iter().sum();
     match too_many {
         0 => ExitCode::SUCCESS,
         _ => {

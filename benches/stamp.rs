@@ -69,10 +69,7 @@ struct Options {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     // Cargo runs benchmarks with nothing but its own flag.
-    if std::env::args()
-        .skip(1)
-        .all(|argument| argument == "--bench")
-    {
+    if std::env::args().skip(1).all(|argument| argument == "--bench") {
         eprintln!("this benchmark needs a core of its own: run scripts/bench stamp");
         return ExitCode::SUCCESS;
     }
@@ -123,15 +120,8 @@ struct Case<'a> {
 async fn run(options: Options) -> anyhow::Result<()> {
     let rounds = options.rounds.unwrap_or(if options.quick { 1 } else { 5 });
     ensure!(rounds > 0, "--rounds must be at least 1");
-    let wanted = if options.quick {
-        QUICK_INPUT_BYTES
-    } else {
-        INPUT_BYTES
-    };
-    let methods: Vec<&str> = options
-        .method
-        .as_deref()
-        .map_or(METHODS.to_vec(), |method| vec![method]);
+    let wanted = if options.quick { QUICK_INPUT_BYTES } else { INPUT_BYTES };
+    let methods: Vec<&str> = options.method.as_deref().map_or(METHODS.to_vec(), |method| vec![method]);
     let inputs = match &options.input {
         Some(path) => vec![repeated(path, wanted, &options.work)?],
         None => vec![
@@ -139,11 +129,7 @@ async fn run(options: Options) -> anyhow::Result<()> {
             generated(Language::English, wanted, &options.work)?,
         ],
     };
-    let runner = Runner {
-        spinney: options.spinney,
-        cpu: options.cpu,
-        work: options.work,
-    };
+    let runner = Runner { spinney: options.spinney, cpu: options.cpu, work: options.work };
     let bar = progress_bar((methods.len() * inputs.len() * (rounds + 1)) as u64);
     let mut cases = Vec::new();
     for method in methods {
@@ -155,14 +141,7 @@ async fn run(options: Options) -> anyhow::Result<()> {
             let Stats { documents, nodes } = runner.stamp(method, once).await?.stats;
             ensure!(documents > 0, "{} holds no documents", once.display());
             let nodes_per_doc = nodes as f64 / documents as f64;
-            cases.push(Case {
-                method,
-                input,
-                seconds: Vec::new(),
-                peak_rss_mb: 0.0,
-                docs: 0,
-                nodes_per_doc,
-            });
+            cases.push(Case { method, input, seconds: Vec::new(), peak_rss_mb: 0.0, docs: 0, nodes_per_doc });
             bar.inc(1);
         }
     }
@@ -170,12 +149,7 @@ async fn run(options: Options) -> anyhow::Result<()> {
     for round in 0..rounds {
         for turn in 0..count {
             let case = &mut cases[(round + turn) % count];
-            let label = format!(
-                "round {}/{rounds}, {} {}",
-                round + 1,
-                case.method,
-                case.input.lang
-            );
+            let label = format!("round {}/{rounds}, {} {}", round + 1, case.method, case.input.lang);
             bar.set_message(label.clone());
             let stamped = runner.stamp(case.method, &case.input.path).await?;
             case.seconds.push(stamped.elapsed.as_secs_f64());
@@ -223,21 +197,10 @@ impl Runner {
     async fn stamp(&self, method: &str, input: &Path) -> anyhow::Result<Stamped> {
         let log = self.work.join("stamp.log");
         let mut command = Command::new("taskset");
-        command
-            .arg("-c")
-            .arg(self.cpu.to_string())
-            .arg(&self.spinney);
+        command.arg("-c").arg(self.cpu.to_string()).arg(&self.spinney);
         command.args(["stamp", "--stats", "--threads", "1", "--method", method]);
-        command.args([
-            "--id-field",
-            "id",
-            "--title-field",
-            "title",
-            "--text-field",
-            "content",
-        ]);
-        command
-            .stdin(File::open(input).with_context(|| format!("cannot read {}", input.display()))?);
+        command.args(["--id-field", "id", "--title-field", "title", "--text-field", "content"]);
+        command.stdin(File::open(input).with_context(|| format!("cannot read {}", input.display()))?);
         // The output is written but goes nowhere: a disk would be measured otherwise.
         command.stdout(Stdio::null()).stderr(output(&log)?);
         let started = Instant::now();
@@ -250,44 +213,22 @@ impl Runner {
             }
             // A process that has ended no longer tells its peak: the last look is at most 5 ms older.
             peak = peak_rss_mb(process.child.id()).unwrap_or(peak);
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "samples the memory of a running process"
-            )]
+            #[expect(clippy::disallowed_methods, reason = "samples the memory of a running process")]
             tokio::time::sleep(Duration::from_millis(5)).await;
         };
         let elapsed = started.elapsed();
-        ensure!(
-            status.success(),
-            "spinney stamp --method {method} ended with {status}:\n{}",
-            log_tail(&log)
-        );
+        ensure!(status.success(), "spinney stamp --method {method} ended with {status}:\n{}", log_tail(&log));
         let said = fs::read_to_string(&log)?;
-        let stats = said
-            .lines()
-            .last()
-            .and_then(|line| serde_json::from_str(line).ok());
-        let stats = stats.with_context(|| {
-            format!(
-                "spinney stamp --stats ended without its counts:\n{}",
-                log_tail(&log)
-            )
-        })?;
-        Ok(Stamped {
-            elapsed,
-            peak_rss_mb: peak,
-            stats,
-        })
+        let stats = said.lines().last().and_then(|line| serde_json::from_str(line).ok());
+        let stats =
+            stats.with_context(|| format!("spinney stamp --stats ended without its counts:\n{}", log_tail(&log)))?;
+        Ok(Stamped { elapsed, peak_rss_mb: peak, stats })
     }
 }
 
 /// Writes generated documents of one language into the work folder.
 fn generated(language: Language, wanted: u64, work: &Path) -> anyhow::Result<Input> {
-    eprintln!(
-        "making {} MB of documents, {}",
-        wanted / 1_000_000,
-        language.code()
-    );
+    eprintln!("making {} MB of documents, {}", wanted / 1_000_000, language.code());
     let path = work.join(format!("{}.ndjson", language.code()));
     let mut file = BufWriter::with_capacity(1 << 20, File::create(&path)?);
     let mut documents = Documents::new(SEED, Some(language));
@@ -300,11 +241,7 @@ fn generated(language: Language, wanted: u64, work: &Path) -> anyhow::Result<Inp
         bytes += line.len() as u64;
     }
     file.flush()?;
-    Ok(Input {
-        lang: language.code().to_owned(),
-        path,
-        bytes,
-    })
+    Ok(Input { lang: language.code().to_owned(), path, bytes })
 }
 
 /// Writes a given file into the work folder as often as it takes to be long enough.
@@ -321,11 +258,7 @@ fn repeated(given: &Path, wanted: u64, work: &Path) -> anyhow::Result<Input> {
         file.write_all(&once)?;
         bytes += once.len() as u64;
     }
-    Ok(Input {
-        lang: "input".to_owned(),
-        path,
-        bytes,
-    })
+    Ok(Input { lang: "input".to_owned(), path, bytes })
 }
 
 fn progress_bar(runs: u64) -> ProgressBar {

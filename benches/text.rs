@@ -30,31 +30,19 @@ struct Document {
 type Stage = Box<dyn FnMut(&Fields<'_>, &mut Scratch)>;
 
 fn main() -> anyhow::Result<()> {
-    let mut arguments = std::env::args()
-        .skip(1)
-        .filter(|argument| !argument.starts_with("--"));
+    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
     let Some(path) = arguments.next() else {
         println!("no documents to measure on: cargo bench --bench text -- FILE.ndjson [ROUNDS]");
         return Ok(());
     };
     let rounds: usize = arguments.next().map_or(Ok(7), |rounds| rounds.parse())?;
     let lines = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    let documents: Vec<Document> = lines
-        .lines()
-        .map(serde_json::from_str)
-        .collect::<Result<_, _>>()?;
-    let bytes: usize = documents
-        .iter()
-        .map(|d| d.content.len() + d.title.as_ref().map_or(0, String::len))
-        .sum();
+    let documents: Vec<Document> = lines.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let bytes: usize = documents.iter().map(|d| d.content.len() + d.title.as_ref().map_or(0, String::len)).sum();
     if bytes == 0 || rounds == 0 {
         bail!("{path} has no text");
     }
-    println!(
-        "{path}: {} documents, {:.1} MB",
-        documents.len(),
-        bytes as f64 / 1e6
-    );
+    println!("{path}: {} documents, {:.1} MB", documents.len(), bytes as f64 / 1e6);
     load_dictionary();
 
     let mut scratch = Scratch::new();
@@ -69,22 +57,14 @@ fn main() -> anyhow::Result<()> {
             "and segment".into(),
             Box::new(|fields, scratch| {
                 let mut sum = 0;
-                for sentence in scratch
-                    .read(fields)
-                    .iter()
-                    .flat_map(spinney::text::Text::sentences)
-                {
+                for sentence in scratch.read(fields).iter().flat_map(spinney::text::Text::sentences) {
                     words(sentence, |word| sum += word.hash);
                 }
                 black_box(sum);
             }),
         ),
     ];
-    for method in [
-        Method::Longest,
-        Method::Full(Weights::Levels),
-        Method::Sentences(3),
-    ] {
+    for method in [Method::Longest, Method::Full(Weights::Levels), Method::Sentences(3)] {
         stages.push((
             method.to_string(),
             Box::new(move |fields, scratch| {
@@ -98,10 +78,7 @@ fn main() -> anyhow::Result<()> {
         for ((_, stage), times) in stages.iter_mut().zip(&mut times) {
             let start = spent(&begun);
             for document in &documents {
-                let fields = Fields {
-                    title: document.title.as_deref(),
-                    body: &[&document.content],
-                };
+                let fields = Fields { title: document.title.as_deref(), body: &[&document.content] };
                 stage(&fields, &mut scratch);
             }
             times.push(spent(&begun) - start);
@@ -109,10 +86,7 @@ fn main() -> anyhow::Result<()> {
     }
     for ((name, _), mut times) in stages.into_iter().zip(times) {
         times.sort_by(f64::total_cmp);
-        println!(
-            "{name:>16} {:8.1} MB/s",
-            bytes as f64 / 1e6 / times[times.len() / 2]
-        );
+        println!("{name:>16} {:8.1} MB/s", bytes as f64 / 1e6 / times[times.len() / 2]);
     }
     Ok(())
 }

@@ -1,16 +1,12 @@
-//! Writes the pages by which `scripts/eval` measures what becomes of pages that are nothing but page chrome: so many orders of
-//! arrival, and what each page is.
+//! Writes the pages by which `scripts/eval` measures what becomes of pages that are nothing but page chrome: so many
+//! orders of arrival, and what each page is.
 //!
 //! ```text
 //! FOLDER/page chrome-1.ndjson …   {"id":…,"title":…,"content":…}, one page a line
 //! FOLDER/page chrome.truth.tsv    id <tab> article/GROUP, which its reprint has too, or page chrome/KIND
 //! ```
 
-#![allow(
-    unreachable_pub,
-    clippy::expect_used,
-    reason = "what it is made of serves the tests as well"
-)]
+#![allow(unreachable_pub, clippy::expect_used, reason = "what it is made of serves the tests as well")]
 
 #[path = "../tests/pure/page_chrome/corpus/mod.rs"]
 #[allow(dead_code, reason = "the tests use the rest of it")]
@@ -51,15 +47,8 @@ struct Args {
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    ensure!(
-        args.reprints <= args.articles,
-        "there are more reprints than articles"
-    );
-    let sizes = Sizes {
-        titles: args.titles,
-        articles: args.articles,
-        reprints: args.reprints,
-    };
+    ensure!(args.reprints <= args.articles, "there are more reprints than articles");
+    let sizes = Sizes { titles: args.titles, articles: args.articles, reprints: args.reprints };
     let pages = corpus::documents(args.seed, sizes);
     fs::create_dir_all(&args.folder).with_context(|| args.folder.display().to_string())?;
     let write = |name: String, pages: &[Document], line: &dyn Fn(&Document) -> String| {
@@ -73,22 +62,14 @@ fn main() -> anyhow::Result<()> {
         });
         written.with_context(|| format!("cannot write {}", path.display()))
     };
-    write(
-        "page_chrome.truth.tsv".into(),
-        &pages,
-        &|page| match page.truth {
-            Truth::Article(group) => format!("{}\tarticle/{group}", page.id),
-            Truth::PageChrome(kind) => format!("{}\tpage_chrome/{kind}", page.id),
-        },
-    )?;
+    write("page_chrome.truth.tsv".into(), &pages, &|page| match page.truth {
+        Truth::Article(group) => format!("{}\tarticle/{group}", page.id),
+        Truth::PageChrome(kind) => format!("{}\tpage_chrome/{kind}", page.id),
+    })?;
     for order in 1..=args.orders {
-        write(
-            format!("page_chrome-{order}.ndjson"),
-            &corpus::shuffled(&pages, order),
-            &|page| {
-                json!({"id": page.id, "title": page.title, "content": page.content}).to_string()
-            },
-        )?;
+        write(format!("page_chrome-{order}.ndjson"), &corpus::shuffled(&pages, order), &|page| {
+            json!({"id": page.id, "title": page.title, "content": page.content}).to_string()
+        })?;
     }
     Ok(())
 }

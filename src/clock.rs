@@ -1,6 +1,6 @@
-//! The clock of the edge; the pure modules are given the time. It is the system's, but does not follow a jump at once: a clock
-//! that shows next year for a second, while somebody mends it, must not make every forest forget all that it holds, nor
-//! remember everything for a year.
+//! The clock of the edge; the pure modules are given the time. It is the system's, but does not follow a jump at once:
+//! a clock that shows next year for a second, while somebody mends it, must not make every forest forget all that it
+//! holds, nor remember everything for a year.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -21,14 +21,9 @@ const SKEW: i64 = 24 * 3_600_000;
 static CLOCK: Mutex<Clock> = Mutex::new(Clock { last: None });
 
 /// The time now.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the edge that reads the clock"
-)]
+#[expect(clippy::disallowed_methods, reason = "this is the edge that reads the clock")]
 pub(crate) fn now() -> Millis {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let system = Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
     CLOCK.lock().read(Instant::now(), system)
 }
@@ -55,17 +50,10 @@ struct Reading {
 impl Clock {
     /// The time that is to be believed, at an instant when the system's clock shows `system`.
     fn read(&mut self, at: Instant, system: Millis) -> Millis {
-        let mut reading = Reading {
-            at,
-            shown: system,
-            doubted: None,
-        };
+        let mut reading = Reading { at, shown: system, doubted: None };
         if let Some(last) = self.last {
             let passed = at.saturating_duration_since(last.at).as_millis();
-            let expected = last
-                .shown
-                .0
-                .saturating_add(i64::try_from(passed).unwrap_or(i64::MAX));
+            let expected = last.shown.0.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX));
             if system.0.abs_diff(expected) > JUMP {
                 let doubted = last.doubted.unwrap_or(at);
                 if at.saturating_duration_since(doubted) < DOUBTED_FOR {

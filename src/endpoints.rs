@@ -80,26 +80,14 @@ pub const ENDPOINTS: &[EndpointRow] = &[
     api(ApiEndpoint::Metrics, "/_spinney/_metrics", READ),
     api(ApiEndpoint::Routes, "/_spinney/_routes", READ),
     api(ApiEndpoint::Check, "/_spinney/{index}/_check", POST),
-    api(
-        ApiEndpoint::Groups,
-        "/_spinney/{index}/_groups",
-        READ_WITH_BODY,
-    ),
-    api(
-        ApiEndpoint::Similar,
-        "/_spinney/{index}/_similar/{id}",
-        READ,
-    ),
+    api(ApiEndpoint::Groups, "/_spinney/{index}/_groups", READ_WITH_BODY),
+    api(ApiEndpoint::Similar, "/_spinney/{index}/_similar/{id}", READ),
     api(ApiEndpoint::Root, "/_spinney/{index}/_roots/{root}", READ),
     api(ApiEndpoint::Merge, "/_spinney/{index}/_merge", POST),
     api(ApiEndpoint::Split, "/_spinney/{index}/_split", POST),
     api(ApiEndpoint::Pin, "/_spinney/{index}/_pin", POST),
     api(ApiEndpoint::Overrides, "/_spinney/{index}/_overrides", READ),
-    api(
-        ApiEndpoint::Undo,
-        "/_spinney/{index}/_overrides/{number}",
-        DELETE,
-    ),
+    api(ApiEndpoint::Undo, "/_spinney/{index}/_overrides/{number}", DELETE),
     api(ApiEndpoint::Suggestions, "/_spinney/{index}/_merges", READ),
     api(ApiEndpoint::DocId, "/docId/getDocId", READ_WITH_BODY),
     page(PageEndpoint::WithoutSlash, "/_spinney/ui", READ),
@@ -109,47 +97,19 @@ pub const ENDPOINTS: &[EndpointRow] = &[
     page(PageEndpoint::Asset, "/_spinney/ui/assets/{name}", READ),
     page(PageEndpoint::List, "/_spinney/ui/{index}", READ),
     page(PageEndpoint::List, "/_spinney/ui/{index}/", READ),
-    page(
-        PageEndpoint::Override,
-        "/_spinney/ui/{index}/override",
-        FORM,
-    ),
-    page(
-        PageEndpoint::Article,
-        "/_spinney/ui/{index}/article/{id}",
-        READ,
-    ),
-    page(
-        PageEndpoint::Group,
-        "/_spinney/ui/{index}/group/{root}",
-        READ,
-    ),
+    page(PageEndpoint::Override, "/_spinney/ui/{index}/override", FORM),
+    page(PageEndpoint::Article, "/_spinney/ui/{index}/article/{id}", READ),
+    page(PageEndpoint::Group, "/_spinney/ui/{index}/group/{root}", READ),
 ];
 
 static NO_PAGE: EndpointRow = page(PageEndpoint::Nothing, "/_spinney/ui/…", READ);
 
-const fn api(
-    endpoint: ApiEndpoint,
-    path: &'static str,
-    methods: &'static [&'static str],
-) -> EndpointRow {
-    EndpointRow {
-        endpoint: Endpoint::Api(endpoint),
-        path,
-        methods,
-    }
+const fn api(endpoint: ApiEndpoint, path: &'static str, methods: &'static [&'static str]) -> EndpointRow {
+    EndpointRow { endpoint: Endpoint::Api(endpoint), path, methods }
 }
 
-const fn page(
-    endpoint: PageEndpoint,
-    path: &'static str,
-    methods: &'static [&'static str],
-) -> EndpointRow {
-    EndpointRow {
-        endpoint: Endpoint::Page(endpoint),
-        path,
-        methods,
-    }
+const fn page(endpoint: PageEndpoint, path: &'static str, methods: &'static [&'static str]) -> EndpointRow {
+    EndpointRow { endpoint: Endpoint::Page(endpoint), path, methods }
 }
 
 impl EndpointRow {
@@ -157,12 +117,7 @@ impl EndpointRow {
     pub(crate) fn is_monitored(&self) -> bool {
         matches!(
             self.endpoint,
-            Endpoint::Api(
-                ApiEndpoint::Health
-                    | ApiEndpoint::Ready
-                    | ApiEndpoint::Stats
-                    | ApiEndpoint::Metrics
-            )
+            Endpoint::Api(ApiEndpoint::Health | ApiEndpoint::Ready | ApiEndpoint::Stats | ApiEndpoint::Metrics)
         )
     }
 
@@ -195,23 +150,12 @@ pub(crate) struct MatchedEndpoint<'p> {
 pub(crate) fn find(path: &str) -> Option<MatchedEndpoint<'_>> {
     let pages = path.strip_prefix(PAGES);
     if pages.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
-        let nothing = MatchedEndpoint {
-            row: &NO_PAGE,
-            index: "",
-            name: "",
-        };
+        let nothing = MatchedEndpoint { row: &NO_PAGE, index: "", name: "" };
         return Some(among(path, true).unwrap_or(nothing));
     }
     // Only paths under the own prefix, and the docId path, are own endpoints.
     let is_own = path.starts_with(OWN);
-    among(
-        if is_own {
-            path.trim_end_matches('/')
-        } else {
-            path
-        },
-        false,
-    )
+    among(if is_own { path.trim_end_matches('/') } else { path }, false)
 }
 
 fn among(path: &str, of_page: bool) -> Option<MatchedEndpoint<'_>> {
@@ -251,55 +195,22 @@ mod tests {
             ("/_spinney/_health", api(ApiEndpoint::Health, "", "")),
             ("/_spinney/_stats/", api(ApiEndpoint::Stats, "", "")),
             ("/_spinney/a/_check", api(ApiEndpoint::Check, "a", "")),
-            (
-                "/_spinney/%E4%B8%AD/_check/",
-                api(ApiEndpoint::Check, "%E4%B8%AD", ""),
-            ),
+            ("/_spinney/%E4%B8%AD/_check/", api(ApiEndpoint::Check, "%E4%B8%AD", "")),
             ("/_spinney/a%2A/_split", api(ApiEndpoint::Split, "a%2A", "")),
-            (
-                "/_spinney/a/_similar/x%2Fy",
-                api(ApiEndpoint::Similar, "a", "x%2Fy"),
-            ),
+            ("/_spinney/a/_similar/x%2Fy", api(ApiEndpoint::Similar, "a", "x%2Fy")),
             ("/_spinney/a/_overrides/7", api(ApiEndpoint::Undo, "a", "7")),
-            (
-                "/_spinney/a/_overrides/",
-                api(ApiEndpoint::Overrides, "a", ""),
-            ),
+            ("/_spinney/a/_overrides/", api(ApiEndpoint::Overrides, "a", "")),
             ("/docId/getDocId", api(ApiEndpoint::DocId, "", "")),
             ("/_spinney/ui", page(PageEndpoint::WithoutSlash, "", "")),
             ("/_spinney/ui/", page(PageEndpoint::Home, "", "")),
-            (
-                "/_spinney/ui/overview",
-                page(PageEndpoint::Overview, "", ""),
-            ),
-            (
-                "/_spinney/ui/overview/",
-                page(PageEndpoint::Overview, "", ""),
-            ),
-            (
-                "/_spinney/ui/assets/x.css",
-                page(PageEndpoint::Asset, "", "x.css"),
-            ),
-            (
-                "/_spinney/ui/news-%2A",
-                page(PageEndpoint::List, "news-%2A", ""),
-            ),
-            (
-                "/_spinney/ui/news-1/",
-                page(PageEndpoint::List, "news-1", ""),
-            ),
-            (
-                "/_spinney/ui/a/article/x%2Fy",
-                page(PageEndpoint::Article, "a", "x%2Fy"),
-            ),
-            (
-                "/_spinney/ui/a/group/00",
-                page(PageEndpoint::Group, "a", "00"),
-            ),
-            (
-                "/_spinney/ui/a/override",
-                page(PageEndpoint::Override, "a", ""),
-            ),
+            ("/_spinney/ui/overview", page(PageEndpoint::Overview, "", "")),
+            ("/_spinney/ui/overview/", page(PageEndpoint::Overview, "", "")),
+            ("/_spinney/ui/assets/x.css", page(PageEndpoint::Asset, "", "x.css")),
+            ("/_spinney/ui/news-%2A", page(PageEndpoint::List, "news-%2A", "")),
+            ("/_spinney/ui/news-1/", page(PageEndpoint::List, "news-1", "")),
+            ("/_spinney/ui/a/article/x%2Fy", page(PageEndpoint::Article, "a", "x%2Fy")),
+            ("/_spinney/ui/a/group/00", page(PageEndpoint::Group, "a", "00")),
+            ("/_spinney/ui/a/override", page(PageEndpoint::Override, "a", "")),
         ] {
             assert_eq!(found(path), expected, "{path}");
         }
@@ -351,10 +262,7 @@ mod tests {
     fn methods() {
         let refused = |path, method| find(path).and_then(|found| found.row.refuses(method));
         assert_eq!(refused("/_spinney/_stats", "HEAD"), None);
-        assert_eq!(
-            refused("/_spinney/_stats", "POST"),
-            Some(ProxyError::GetOnly)
-        );
+        assert_eq!(refused("/_spinney/_stats", "POST"), Some(ProxyError::GetOnly));
         let (check, undo) = ("/_spinney/a/_check", "/_spinney/a/_overrides/1");
         assert_eq!(refused(check, "GET"), Some(ProxyError::PostOnly));
         assert_eq!(refused(undo, "POST"), Some(ProxyError::DeleteOnly));

@@ -100,10 +100,7 @@ impl HashKey {
 
     /// Key from two numbers, which must be random for a secret key. Forests of a server use random ones.
     pub const fn new(factor: u64, term: u64) -> HashKey {
-        HashKey {
-            factor: factor | 1,
-            term,
-        }
+        HashKey { factor: factor | 1, term }
     }
 
     /// A secret of this process, from the system's randomness.
@@ -122,9 +119,10 @@ impl HashKey {
         SplitMix64(self.factor ^ splitmix64(self.term ^ table))
     }
 
-    /// 32 bits of a 32-bit value, well spread. Multiply-shift (Dietzfelbinger, "Universal hashing and k-wise independent
-    /// random variables via integer arithmetic without primes", STACS 1996): over all keys any two values fall anywhere
-    /// independently of each other. The mixer behind it takes away what order the multiplication leaves in counters.
+    /// 32 bits of a 32-bit value, well spread. Multiply-shift (Dietzfelbinger, "Universal hashing and k-wise
+    /// independent random variables via integer arithmetic without primes", STACS 1996): over all keys any two values
+    /// fall anywhere independently of each other. The mixer behind it takes away what order the multiplication leaves
+    /// in counters.
     #[inline]
     pub(crate) fn hash32(self, x: u32) -> u32 {
         let product = u64::from(x).wrapping_mul(self.factor);
@@ -133,10 +131,7 @@ impl HashKey {
 
     /// A bijection of the 64-bit values.
     pub(crate) fn permutation(self) -> Permutation {
-        Permutation {
-            key: self,
-            inverse: inverse(self.factor),
-        }
+        Permutation { key: self, inverse: inverse(self.factor) }
     }
 }
 
@@ -179,10 +174,7 @@ pub(crate) struct KeyedHasher {
 
 impl KeyedHasher {
     pub(crate) fn new(key: HashKey) -> KeyedHasher {
-        KeyedHasher {
-            permutation: key.permutation(),
-            hash: 0,
-        }
+        KeyedHasher { permutation: key.permutation(), hash: 0 }
     }
 }
 
@@ -236,11 +228,7 @@ mod tests {
     fn splitmix64_is_the_published_one() {
         let mut random = SplitMix64(1_234_567);
         let first = [(); 3].map(|()| random.next_u64());
-        let published = [
-            6_457_827_717_110_365_317,
-            3_203_168_211_198_807_973,
-            9_817_491_932_198_370_423,
-        ];
+        let published = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
         assert_eq!(first, published);
         assert_eq!(splitmix64(1_234_567), published[0]);
     }

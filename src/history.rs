@@ -40,8 +40,7 @@ impl HistorySample {
         forests: &[(String, ForestStats)],
         lag: Option<Duration>,
     ) -> HistorySample {
-        let sum =
-            |of: fn(&ForestStats) -> usize| forests.iter().map(|(_, stats)| of(stats) as u64).sum();
+        let sum = |of: fn(&ForestStats) -> usize| forests.iter().map(|(_, stats)| of(stats) as u64).sum();
         HistorySample {
             at: now.0,
             stamped: counters.documents_stamped.get(),
@@ -81,10 +80,7 @@ mod tests {
     fn an_hour_is_kept() {
         let history = History::default();
         for at in 0..1_000 {
-            history.add(HistorySample {
-                at,
-                ..HistorySample::default()
-            });
+            history.add(HistorySample { at, ..HistorySample::default() });
         }
         let samples = history.samples();
         assert_eq!(samples.len(), MOST);

@@ -15,9 +15,7 @@ pub(crate) struct InFlight {
 
 /// A request in flight; ends when its last clone is dropped.
 #[derive(Debug, Clone)]
-pub(crate) struct InFlightGuard(
-    #[expect(dead_code, reason = "held for its drop")] Arc<TaskTrackerToken>,
-);
+pub(crate) struct InFlightGuard(#[expect(dead_code, reason = "held for its drop")] Arc<TaskTrackerToken>);
 
 impl InFlight {
     /// Enters a request; `None` while draining.
@@ -103,10 +101,7 @@ impl Signals {
         #[cfg(unix)]
         {
             use tokio::signal::unix::{SignalKind, signal};
-            Ok(Signals {
-                term: signal(SignalKind::terminate())?,
-                int: signal(SignalKind::interrupt())?,
-            })
+            Ok(Signals { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
         }
         #[cfg(not(unix))]
         Ok(Signals {})
@@ -141,10 +136,7 @@ pub(crate) async fn signal() -> std::io::Result<&'static str> {
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the clock is paused: time goes by at once"
-)]
+#[expect(clippy::disallowed_methods, reason = "the clock is paused: time goes by at once")]
 mod tests {
     use super::*;
 

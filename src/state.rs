@@ -117,14 +117,11 @@ fn engine(config: &ServeOptions) -> Result<Engine, StateError> {
         let storage = config.storage.as_ref();
         return Ok(Engine::stored(routes, prefix, threads, key, storage)?);
     };
-    let keys = RedisStore::new(store.address.clone(), store.ca.as_deref())?
-        .when_away(store.on_loss.told());
+    let keys = RedisStore::new(store.address.clone(), store.ca.as_deref())?.when_away(store.on_loss.told());
     keys.look();
     let keys: Arc<dyn KeyStore> = Arc::new(keys);
     let on_loss = store.on_loss;
-    Ok(Engine::shared(
-        routes, prefix, threads, key, &keys, on_loss,
-    )?)
+    Ok(Engine::shared(routes, prefix, threads, key, &keys, on_loss)?)
 }
 
 impl AppState {
@@ -180,42 +177,27 @@ impl AppState {
     pub(crate) async fn reader_fields(&self, caller: &HeaderMap, raw_index: &str) -> ReaderFields {
         let hash = caller::caller(&self.callers, caller, None);
         let (engine, cluster, now) = (&self.engine, &self.cluster, clock::now());
-        let fields = self
-            .keyword_forms
-            .fields(engine, cluster, (hash, caller), raw_index, now);
+        let fields = self.keyword_forms.fields(engine, cluster, (hash, caller), raw_index, now);
         fields.await
     }
 
     /// Dependencies of authorisation.
     pub(crate) fn access(&self) -> Access<'_> {
-        Access {
-            engine: &self.engine,
-            cluster: &self.cluster,
-            service: &self.service,
-        }
+        Access { engine: &self.engine, cluster: &self.cluster, service: &self.service }
     }
 
     /// Request id for the log: the client's, as far as it can be logged, or a new one.
     pub(crate) fn request_id(&self, opaque_id: Option<&HeaderValue>) -> String {
         match opaque_id {
             Some(id) if !id.is_empty() => loggable(id.as_bytes()),
-            _ => format!(
-                "{:08x}-{}",
-                self.nonce as u32,
-                self.requests.fetch_add(1, Relaxed)
-            ),
+            _ => format!("{:08x}-{}", self.nonce as u32, self.requests.fetch_add(1, Relaxed)),
         }
     }
 
     /// Engine context of a request that arrives now.
     pub(crate) fn request_context(&self, caller: u64) -> RequestContext {
         let now = clock::now();
-        RequestContext {
-            now,
-            latest: clock::latest_at(now),
-            unique: self.unique(),
-            caller: Some(caller),
-        }
+        RequestContext { now, latest: clock::latest_at(now), unique: self.unique(), caller: Some(caller) }
     }
 
     /// Logs an engine error, once per forest that is out of service, and returns the error for the client. Panic
@@ -226,35 +208,25 @@ impl AppState {
                 if !self.unavailable_logged.swap(true, Relaxed) {
                     error!(%reason, "writes are refused");
                 }
-                ProxyError::ForestUnavailable {
-                    forest: forest.clone(),
-                }
+                ProxyError::ForestUnavailable { forest: forest.clone() }
             }
             // The store logs its own outages.
             Unavailable::Away { forest, reason } => {
                 debug!(forest, reason, "a write is refused");
-                ProxyError::ForestAway {
-                    forest: forest.clone(),
-                }
+                ProxyError::ForestAway { forest: forest.clone() }
             }
             // As above.
             Unavailable::Full { forest, reason } => {
                 debug!(forest, reason, "a write is refused");
-                ProxyError::ForestFull {
-                    forest: forest.clone(),
-                }
+                ProxyError::ForestFull { forest: forest.clone() }
             }
             Unavailable::Overtaken { forest, .. } => {
                 warn!("{reason}: the request is refused");
-                ProxyError::ForestBusy {
-                    forest: forest.clone(),
-                }
+                ProxyError::ForestBusy { forest: forest.clone() }
             }
             Unavailable::Unsupported { forest, .. } => {
                 error!("{reason}: the request is refused");
-                ProxyError::ForestUnsupported {
-                    forest: forest.clone(),
-                }
+                ProxyError::ForestUnsupported { forest: forest.clone() }
             }
             Unavailable::Panicked(_) => {
                 error!("{reason}: please report this as a bug");
@@ -303,10 +275,7 @@ impl AppState {
             index = ["news-*"]
             method = "longest"
         "#;
-        let config = toml::from_str::<crate::config::RawServeOptions>(options)
-            .unwrap()
-            .validate()
-            .unwrap();
+        let config = toml::from_str::<crate::config::RawServeOptions>(options).unwrap().validate().unwrap();
         AppState::new(&config).unwrap()
     }
 
@@ -328,15 +297,9 @@ mod tests {
         let kibana = "1f0e-9c;kibana:application:discover:";
         assert_eq!(named(kibana.as_bytes()), kibana);
         let forged = "x method=DELETE path=\"/\"}: stopped\t\u{e4}[2J";
-        assert_eq!(
-            named(forged.as_bytes()),
-            "x_method_DELETE_path__/__:_stopped___[2J"
-        );
+        assert_eq!(named(forged.as_bytes()), "x_method_DELETE_path__/__:_stopped___[2J");
         assert_eq!(named(&[b'a'; 5000]).len(), REQUEST_ID_CHARS);
         let own = [state.request_id(None), named(b""), state.request_id(None)];
-        assert!(
-            own[0] != own[1] && own[1] != own[2] && own[0] != own[2],
-            "{own:?}"
-        );
+        assert!(own[0] != own[1] && own[1] != own[2] && own[0] != own[2], "{own:?}");
     }
 }

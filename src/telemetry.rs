@@ -26,13 +26,9 @@ const PREFIX: &str = "spinney";
 /// # Errors
 /// When `filter` is not a log filter.
 pub(crate) fn init_log(format: LogFormat, filter: &str) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(filter).map_err(|e| {
-        anyhow::anyhow!("log: '{filter}' is not a filter such as info or spinney=debug: {e}")
-    })?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_target(false);
+    let filter = EnvFilter::try_new(filter)
+        .map_err(|e| anyhow::anyhow!("log: '{filter}' is not a filter such as info or spinney=debug: {e}"))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     match format {
         LogFormat::Text => builder.with_ansi(false).init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),
@@ -182,13 +178,7 @@ impl Default for Metrics {
                 10,
             ),
             // 1 KiB to 256 MiB.
-            bulk_bytes: histogram(
-                "bulk_bytes",
-                "Bytes of a bulk request as it came",
-                1024.0,
-                4.0,
-                10,
-            ),
+            bulk_bytes: histogram("bulk_bytes", "Bytes of a bulk request as it came", 1024.0, 4.0, 10),
             registry,
         }
     }
@@ -222,9 +212,7 @@ impl Metrics {
     /// All reasons with their counts.
     pub(crate) fn refusals(&self) -> impl Iterator<Item = (Reason, u64)> {
         let count = |reason| self.refusals.get_or_create(&label(reason)).get();
-        Reason::ALL
-            .into_iter()
-            .map(move |reason| (reason, count(reason)))
+        Reason::ALL.into_iter().map(move |reason| (reason, count(reason)))
     }
 
     /// All metrics and these gauges in the OpenMetrics text format.
@@ -248,9 +236,7 @@ pub(crate) struct Gauges {
 
 impl Default for Gauges {
     fn default() -> Gauges {
-        Gauges {
-            registry: Registry::with_prefix(PREFIX),
-        }
+        Gauges { registry: Registry::with_prefix(PREFIX) }
     }
 }
 
@@ -263,12 +249,7 @@ impl Gauges {
     }
 
     /// Adds a value for each forest.
-    pub(crate) fn add_by_forest<'f>(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl Iterator<Item = (&'f str, u64)>,
-    ) {
+    pub(crate) fn add_by_forest<'f>(&mut self, name: &str, help: &str, values: impl Iterator<Item = (&'f str, u64)>) {
         let gauges = Family::<[(&str, String); 1], Gauge<u64, AtomicU64>>::default();
         for (forest, value) in values {
             let label = [("forest", forest.to_owned())];
@@ -322,20 +303,12 @@ mod tests {
             "spinney_forest_nodes{forest=\"a\\\"b\"} 1",
             "spinney_forest_nodes{forest=\"c\"} 2",
         ] {
-            assert_eq!(
-                text.lines().filter(|found| *found == line).count(),
-                1,
-                "{line}\n{text}"
-            );
+            assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line}\n{text}");
         }
         assert!(text.ends_with("# EOF\n"), "{text}");
         assert_eq!(text.matches("# TYPE spinney_refusals ").count(), 1);
         assert_eq!(text.matches("# TYPE spinney_forest_nodes ").count(), 1);
         assert_eq!(metrics.counters.all().next(), Some(("requests", 3)));
-        assert!(
-            metrics
-                .refusals()
-                .any(|counted| counted == (Reason::Numbers, 1))
-        );
+        assert!(metrics.refusals().any(|counted| counted == (Reason::Numbers, 1)));
     }
 }

@@ -1,5 +1,5 @@
-//! What a forest says that it takes in memory is what the allocator has given it. A program of its own: the allocator of all of
-//! it is watched.
+//! What a forest says that it takes in memory is what the allocator has given it. A program of its own: the allocator
+//! of all of it is watched.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -13,18 +13,14 @@ use spinney::text::boilerplate::{Boilerplate, BoilerplateMask, PendingSentences}
 use spinney::text::{Fields, Scratch};
 use spinney::time::Millis;
 
-/// Where near fingerprints are found, nodes lie in chunks of so many bytes. They are filled in turn, and what is not filled yet
-/// is no memory to the system, but it is to the allocator.
+/// Where near fingerprints are found, nodes lie in chunks of so many bytes. They are filled in turn, and what is not
+/// filled yet is no memory to the system, but it is to the allocator.
 const CHUNK: f64 = (24 << 18) as f64;
 
-/// Places documents, two of three reprints of an earlier one, at the edge of a window for most of the time, and compares what
-/// the forest says with what was allocated while it lives.
+/// Places documents, two of three reprints of an earlier one, at the edge of a window for most of the time, and
+/// compares what the forest says with what was allocated while it lives.
 fn assert_told<P: Proof>(documents: u64, k: u32, fingerprints: u64, proof: impl Fn(u64) -> P) {
-    let settings = Settings {
-        k: Distance(k),
-        window: Some(Millis(documents as i64 / 2)),
-        key: HashKey::FIXED,
-    };
+    let settings = Settings { k: Distance(k), window: Some(Millis(documents as i64 / 2)), key: HashKey::FIXED };
     let mut kept = None;
     let allocated = allocation_counter::measure(|| {
         let mut forest = Forest::<P>::new(settings).unwrap();
@@ -69,26 +65,19 @@ fn founder() -> Founder {
     let fields = Fields {
         title: Some("A ship that nobody expected"),
         body: &[
-            "The ship came into the harbour at night, and nobody had seen it before. In the morning 43 people stood at the quay.",
+            "The ship came into the harbour at night, and nobody had seen it before. In the morning 43 people stood at \
+             the quay.",
         ],
     };
     assert!(features.read(&mut scratch, &fields));
     let (boilerplate, mut mask) = (Boilerplate::new(), BoilerplateMask::default());
-    let offer = Offer::of(
-        &mut features,
-        &boilerplate,
-        &PendingSentences::default(),
-        &mut mask,
-    );
+    let offer = Offer::of(&mut features, &boilerplate, &PendingSentences::default(), &mut mask);
     *offer.query().proof
 }
 
 fn short_text(n: u64) -> ShortText {
     let text = format!("message number {n} of those that say {}", splitmix64(n));
-    let fields = Fields {
-        title: None,
-        body: &[&text],
-    };
+    let fields = Fields { title: None, body: &[&text] };
     let method: Method = "short".parse().unwrap();
     match method.read(&fields, &mut Workspace::default()) {
         Some(Features::Short(short)) => short.text,

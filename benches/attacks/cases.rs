@@ -1,4 +1,5 @@
-//! The attacks. Whoever attacks is an unverified writer: without credentials, with wrong ones, or with a user's who may only read.
+//! The attacks. Whoever attacks is an unverified writer: without credentials, with wrong ones, or with a user's who may
+//! only read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,82 +38,33 @@ const VERIFIED: &[&str] = &["--title-field", "title"];
 
 /// All of them, in the order in which they run.
 pub const CASES: [Case; 12] = [
+    Case { attackers: hostile_text, ..case("hostile-text") },
+    Case { attackers: sentences, ..case("sentences") },
+    Case { attackers: slow_body, ..case("slow-body") },
+    Case { attackers: refused, is_relayed: true, made_up: refused_in_all_ways, ..case("refused") },
     Case {
-        attackers: hostile_text,
-        ..case("hostile-text")
-    },
-    Case {
-        attackers: sentences,
-        ..case("sentences")
-    },
-    Case {
-        attackers: slow_body,
-        ..case("slow-body")
-    },
-    Case {
-        attackers: refused,
-        is_relayed: true,
-        made_up: refused_in_all_ways,
-        ..case("refused")
-    },
-    Case {
-        options: &[
-            "--title-field",
-            "title",
-            "--clock",
-            "field:published_at",
-            "--window",
-            "30d",
-        ],
+        options: &["--title-field", "title", "--clock", "field:published_at", "--window", "30d"],
         attackers: side_effects,
         is_relayed: true,
         made_up: side_effects_in_all_ways,
         ..case("side-effects")
     },
-    Case {
-        options: &["--method", "short:longest"],
-        attackers: short_flood,
-        ..case("short-flood")
-    },
+    Case { options: &["--method", "short:longest"], attackers: short_flood, ..case("short-flood") },
     Case {
         options: &["--title-field", "title", "--admin-listen", "127.0.0.1:0"],
         files: Some(256),
         attackers: silent,
         ..case("silent")
     },
-    Case {
-        attackers: many_documents,
-        ..case("many-documents")
-    },
-    Case {
-        attackers: filters,
-        ..case("filters")
-    },
-    Case {
-        attackers: questions,
-        is_relayed: true,
-        ..case("questions")
-    },
-    Case {
-        attackers: heads,
-        ..case("heads")
-    },
-    Case {
-        attackers: names,
-        is_relayed: true,
-        ..case("names")
-    },
+    Case { attackers: many_documents, ..case("many-documents") },
+    Case { attackers: filters, ..case("filters") },
+    Case { attackers: questions, is_relayed: true, ..case("questions") },
+    Case { attackers: heads, ..case("heads") },
+    Case { attackers: names, is_relayed: true, ..case("names") },
 ];
 
 const fn case(name: &'static str) -> Case {
-    Case {
-        name,
-        options: VERIFIED,
-        files: None,
-        attackers: Vec::new,
-        is_relayed: false,
-        made_up: Vec::new,
-    }
+    Case { name, options: VERIFIED, files: None, attackers: Vec::new, is_relayed: false, made_up: Vec::new }
 }
 
 fn bulk(caller: Caller, body: impl Into<Bytes>) -> Request {
@@ -153,7 +105,8 @@ fn slow_body() -> Vec<Attacker> {
     lengths.into_iter().cycle().take(16).collect()
 }
 
-/// What the cluster refuses: by its status or item by item, read by its sender in part, in a strange encoding or not at all.
+/// What the cluster refuses: by its status or item by item, read by its sender in part, in a strange encoding or not at
+/// all.
 fn refused() -> Vec<Attacker> {
     let mut requests = Vec::new();
     let mut documents = Documents::new(31, None);
@@ -168,8 +121,7 @@ fn refused() -> Vec<Attacker> {
                 0 => Request::bulk(caller, &took, "", body.clone()),
                 1 => Request::bulk(caller, &path(""), deflate, body.clone()),
                 2 => bulk(caller, body.clone()).leaving(Duration::from_millis(20)),
-                _ => Request::bulk(caller, &took, deflate, body.clone())
-                    .leaving(Duration::from_millis(200)),
+                _ => Request::bulk(caller, &took, deflate, body.clone()).leaving(Duration::from_millis(200)),
             });
         }
     }

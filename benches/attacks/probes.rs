@@ -1,6 +1,6 @@
 //! Those whom an attack must not hurt: a writer with valid credentials, a client whose requests are only relayed, and a
-//! prober of `/_spinney/_health`. Each of them runs from the beginning of a case to its end, and what it waited for is kept by
-//! whether there was an attack meanwhile.
+//! prober of `/_spinney/_health`. Each of them runs from the beginning of a case to its end, and what it waited for is
+//! kept by whether there was an attack meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::SeqCst};
@@ -139,28 +139,16 @@ impl Probes {
         let phases = Arc::<Phases>::default();
         let (bulks, relay, health) = Default::default();
         let taken = Arc::<AtomicU32>::default();
-        let meter = |times: &Arc<Mutex<Times>>| Meter {
-            phases: phases.clone(),
-            times: times.clone(),
-        };
+        let meter = |times: &Arc<Mutex<Times>>| Meter { phases: phases.clone(), times: times.clone() };
         let writer = write(place.clone(), meter(&bulks), taken.clone());
         let relayed = ask_relay(place.clone(), meter(&relay));
         let probed = ask_health(place.clone(), meter(&health));
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::spawn(move || {
             let all = runtime.block_on(async { tokio::join!(writer, relayed, probed) });
             all.0
         });
-        Ok(Probes {
-            phases,
-            bulks,
-            relay,
-            health,
-            taken,
-            thread,
-        })
+        Ok(Probes { phases, bulks, relay, health, taken, thread })
     }
 
     /// Ends them; the writer first ends its bulk. An error if that has failed for good.
@@ -176,10 +164,7 @@ impl Probes {
 /// The headers of a caller.
 pub fn credentials(caller: Caller) -> HeaderMap {
     let value = caller.authorization().map(HeaderValue::from_static);
-    value
-        .into_iter()
-        .map(|value| (AUTHORIZATION, value))
-        .collect()
+    value.into_iter().map(|value| (AUTHORIZATION, value)).collect()
 }
 
 /// Writes one bulk after the other. What is refused for now is sent again, as every client does.
@@ -208,12 +193,7 @@ async fn write(place: Place, meter: Meter, taken: Arc<AtomicU32>) -> anyhow::Res
 }
 
 /// Sends a bulk until it is taken.
-async fn send(
-    place: &Place,
-    path: &str,
-    body: &Bytes,
-    kept: &mut Option<Connection>,
-) -> anyhow::Result<Bytes> {
+async fn send(place: &Place, path: &str, body: &Bytes, kept: &mut Option<Connection>) -> anyhow::Result<Bytes> {
     loop {
         let connection = match kept {
             Some(connection) => connection,
@@ -252,9 +232,7 @@ async fn ask_relay(place: Place, meter: Meter) {
         let asked = async {
             let connection = match kept.as_mut() {
                 Some(connection) => connection,
-                None => kept.insert(
-                    Connection::open_with(&place.authority, credentials(Caller::Writer)).await?,
-                ),
+                None => kept.insert(Connection::open_with(&place.authority, credentials(Caller::Writer)).await?),
             };
             let request = connection.request(Method::GET, &path, "application/json", Bytes::new());
             request.await
@@ -293,10 +271,6 @@ async fn ask_health(place: Place, meter: Meter) {
 
 /// A request without an answer counts with the whole of a prober's patience, however early it failed.
 fn failed(meter: &Meter, mut begun: Begun) {
-    begun.at = begun.at.min(
-        Instant::now()
-            .checked_sub(PROBE_PATIENCE)
-            .unwrap_or(begun.at),
-    );
+    begun.at = begun.at.min(Instant::now().checked_sub(PROBE_PATIENCE).unwrap_or(begun.at));
     meter.end(&begun);
 }

@@ -54,27 +54,18 @@ impl Request {
     /// A bulk. `headers`: further ones, each with its line end.
     pub fn bulk(caller: Caller, path: &str, headers: &str, body: impl Into<Bytes>) -> Request {
         let body = body.into();
-        let authorization = caller
-            .authorization()
-            .map_or(String::new(), |value| format!("Authorization: {value}\r\n"));
+        let authorization = caller.authorization().map_or(String::new(), |value| format!("Authorization: {value}\r\n"));
         let length = body.len();
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: search\r\nConnection: close\r\nContent-Type: application/x-ndjson\r\n\
              {authorization}{headers}Content-Length: {length}\r\n\r\n"
         );
-        Request {
-            head: head.into(),
-            body,
-            leaves: None,
-        }
+        Request { head: head.into(), body, leaves: None }
     }
 
     /// The same of a sender who does not wait for the answer.
     pub fn leaving(self, after: Duration) -> Request {
-        Request {
-            leaves: Some(after),
-            ..self
-        }
+        Request { leaves: Some(after), ..self }
     }
 
     /// Sends it on a connection of its own and reads whatever comes back. Answers whether anything did.
@@ -152,7 +143,8 @@ async fn connect(to: SocketAddr, from: IpAddr) -> std::io::Result<TcpStream> {
 /// A body that begins and never ends. Ends with an error when the other side has closed.
 async fn trickle(to: SocketAddr, from: IpAddr, length: usize) -> std::io::Result<()> {
     let head = format!(
-        "POST /open-x/_bulk HTTP/1.1\r\nHost: search\r\nContent-Type: application/x-ndjson\r\nContent-Length: {length}\r\n\r\n"
+        "POST /open-x/_bulk HTTP/1.1\r\nHost: search\r\nContent-Type: application/x-ndjson\r\nContent-Length: \
+         {length}\r\n\r\n"
     );
     let mut stream = connect(to, from).await?;
     stream.write_all(head.as_bytes()).await?;
@@ -184,9 +176,6 @@ async fn stay(to: SocketAddr, from: IpAddr, begin: &[u8]) -> std::io::Result<()>
 
 /// A short wait between two attempts.
 pub async fn pause(time: Duration) {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the pace of a client that tries again, or looks again and again"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the pace of a client that tries again, or looks again and again")]
     tokio::time::sleep(time).await;
 }

@@ -80,9 +80,7 @@ impl Spinney {
         command.args(["--log-format", "json"]).args(options);
         match upstream {
             Some(made_up) => command.arg("--upstream").arg(format!("http://{made_up}")),
-            None => command
-                .args(["--upstream", &home.upstream, "--upstream-ca"])
-                .arg(&home.authority),
+            None => command.args(["--upstream", &home.upstream, "--upstream-ca"]).arg(&home.authority),
         };
         let proxy = peers::serve(&mut command, &home.work, name).await?;
         let said = fs::read_to_string(home.work.join(format!("{name}.out")))?;
@@ -100,13 +98,7 @@ impl Spinney {
     }
 
     /// Asks as somebody and expects a 2xx.
-    pub async fn ask(
-        &self,
-        caller: Caller,
-        method: Method,
-        path: &str,
-        body: &Value,
-    ) -> anyhow::Result<Value> {
+    pub async fn ask(&self, caller: Caller, method: Method, path: &str, body: &Value) -> anyhow::Result<Value> {
         let (status, answer) = self.answer(caller, method, path, body).await?;
         ensure!(status.is_success(), "{path} answered {status}: {answer}");
         Ok(answer)
@@ -126,9 +118,7 @@ impl Spinney {
                 Value::Null => Bytes::new(),
                 body => serde_json::to_vec(body)?.into(),
             };
-            connection
-                .request(method, path, "application/json", body)
-                .await
+            connection.request(method, path, "application/json", body).await
         };
         let answered = tokio::time::timeout(PATIENCE, asked).await;
         let (status, answer) = answered.with_context(|| format!("{path}: no answer"))??;
@@ -161,13 +151,8 @@ impl Spinney {
         let Some(forests) = stats["forests"].as_object() else {
             bail!("no forests in {stats}");
         };
-        let nodes = forests
-            .values()
-            .filter_map(|forest| forest["nodes"].as_i64());
-        Ok(Memory {
-            nodes: nodes.sum(),
-            learned: learned(&self.log)?,
-        })
+        let nodes = forests.values().filter_map(|forest| forest["nodes"].as_i64());
+        Ok(Memory { nodes: nodes.sum(), learned: learned(&self.log)? })
     }
 
     /// Makes an index that costs the cluster little: what is measured is what stands before it.
@@ -177,16 +162,14 @@ impl Spinney {
             "mappings": {"dynamic": false, "properties": {"cluster_root": {"type": "keyword"}}},
         });
         let path = format!("/{index}");
-        self.ask(Caller::Admin, Method::PUT, &path, &definition)
-            .await?;
+        self.ask(Caller::Admin, Method::PUT, &path, &definition).await?;
         Ok(())
     }
 
     /// Removes an index, if it is there.
     pub async fn delete(&self, index: &str) -> anyhow::Result<()> {
         let path = format!("/{index}");
-        self.answer(Caller::Admin, Method::DELETE, &path, &Value::Null)
-            .await?;
+        self.answer(Caller::Admin, Method::DELETE, &path, &Value::Null).await?;
         Ok(())
     }
 }

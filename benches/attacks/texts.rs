@@ -17,14 +17,9 @@ pub fn repeated(prefix: &str, unit: &str, suffix: &str, bytes: usize) -> String 
 
 /// Quotes and comments that a cleaner could search again and again.
 pub fn hostile(bytes: usize) -> Vec<String> {
-    [
-        ("<a ", "'", ""),
-        ("", "/**/", "a = b"),
-        ("<a ", "a='' ", ""),
-        ("<a x=\"", "<a \" x=\"", ""),
-    ]
-    .map(|(prefix, unit, suffix)| repeated(prefix, unit, suffix, bytes))
-    .to_vec()
+    [("<a ", "'", ""), ("", "/**/", "a = b"), ("<a ", "a='' ", ""), ("<a x=\"", "<a \" x=\"", "")]
+        .map(|(prefix, unit, suffix)| repeated(prefix, unit, suffix, bytes))
+        .to_vec()
 }
 
 /// A bulk of one document for each text.
@@ -49,13 +44,8 @@ pub fn gzip(plain: &[u8]) -> Bytes {
 pub fn short_and_near(count: usize) -> Vec<String> {
     let mut random = Random::new(7);
     let mut text = || {
-        let words: Vec<String> = (0..3)
-            .map(|_| {
-                (0..5)
-                    .map(|_| char::from(b'a' + random.below(26) as u8))
-                    .collect()
-            })
-            .collect();
+        let words: Vec<String> =
+            (0..3).map(|_| (0..5).map(|_| char::from(b'a' + random.below(26) as u8)).collect()).collect();
         format!(
             "the harbour ferry stays in port until the storm over the northern coast has passed {}",
             words.join(" ")
@@ -66,9 +56,7 @@ pub fn short_and_near(count: usize) -> Vec<String> {
 
 /// A sentence of words that stand in no other one, but for the first. (It needs a capital letter to be a sentence.)
 pub fn sentence(random: &mut Random) -> String {
-    let words: Vec<String> = (0..12)
-        .map(|_| format!("w{:x}", random.next() & 0xff_ffff))
-        .collect();
+    let words: Vec<String> = (0..12).map(|_| format!("w{:x}", random.next() & 0xff_ffff)).collect();
     format!("Point {}.", words.join(" "))
 }
 

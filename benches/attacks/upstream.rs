@@ -1,5 +1,5 @@
-//! A made-up cluster for what a real one does not do on demand. It takes what the honest writer sends, and answers everybody
-//! else in the way that the request's own `way` parameter names.
+//! A made-up cluster for what a real one does not do on demand. It takes what the honest writer sends, and answers
+//! everybody else in the way that the request's own `way` parameter names.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -12,11 +12,10 @@ use tokio::net::{TcpListener, TcpStream};
 use super::requests::Caller;
 
 /// The ways in which a write can fail.
-pub const WAYS: [&str; 8] = [
-    "401", "302", "408", "503", "items", "deflate", "close", "early",
-];
+pub const WAYS: [&str; 8] = ["401", "302", "408", "503", "items", "deflate", "close", "early"];
 
-const HEALTH: &str = r#"{"cluster_name":"made up","status":"green","timed_out":false,"number_of_nodes":1,"number_of_data_nodes":1}"#;
+const HEALTH: &str =
+    r#"{"cluster_name":"made up","status":"green","timed_out":false,"number_of_nodes":1,"number_of_data_nodes":1}"#;
 
 /// Serves on a free port until the runtime ends.
 pub async fn start() -> std::io::Result<SocketAddr> {
@@ -44,9 +43,7 @@ async fn serve(mut stream: TcpStream) -> std::io::Result<()> {
         read.drain(..end);
         let way = way(&head);
         if way == Some("early") {
-            return stream
-                .write_all(&answer(401, "connection: close\r\n", b"{\"status\":401}"))
-                .await;
+            return stream.write_all(&answer(401, "connection: close\r\n", b"{\"status\":401}")).await;
         }
         let length = header(&head, "content-length").and_then(|length| length.parse().ok());
         while read.len() < length.unwrap_or(0) {
@@ -62,9 +59,7 @@ async fn serve(mut stream: TcpStream) -> std::io::Result<()> {
             Some("items") if !head.contains("items") && head.contains("filter_path") => {
                 answer(200, "", b"{\"took\":1}")
             }
-            Some("deflate")
-                if header(&head, "accept-encoding").is_some_and(|v| v.contains("deflate")) =>
-            {
+            Some("deflate") if header(&head, "accept-encoding").is_some_and(|v| v.contains("deflate")) => {
                 answer(200, "content-encoding: deflate\r\n", &deflate(&failed))
             }
             Some("items" | "deflate") => answer(200, "", failed.as_bytes()),
@@ -85,8 +80,7 @@ async fn more(stream: &mut TcpStream, read: &mut Vec<u8>) -> std::io::Result<()>
 fn way(head: &str) -> Option<&'static str> {
     let target = head.split(' ').nth(1).unwrap_or_default();
     let is_writer = header(head, "authorization") == Caller::Writer.authorization();
-    WAYS.into_iter()
-        .find(|way| !is_writer && target.contains(&format!("way={way}")))
+    WAYS.into_iter().find(|way| !is_writer && target.contains(&format!("way={way}")))
 }
 
 fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
@@ -100,16 +94,14 @@ fn items(body: &[u8], status: u16) -> String {
     let count = memchr::memchr_iter(b'\n', body).count() / 2;
     let item = format!("{{\"index\":{{\"status\":{status}}}}}");
     let errors = status > 299;
-    format!(
-        "{{\"took\":1,\"errors\":{errors},\"items\":[{}]}}",
-        vec![item; count].join(",")
-    )
+    format!("{{\"took\":1,\"errors\":{errors},\"items\":[{}]}}", vec![item; count].join(","))
 }
 
 fn answer(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let head = format!(
-        "HTTP/1.1 {status} Made Up\r\ncontent-type: application/json; charset=UTF-8\r\n{headers}content-length: {length}\r\n\r\n"
+        "HTTP/1.1 {status} Made Up\r\ncontent-type: application/json; charset=UTF-8\r\n{headers}content-length: \
+         {length}\r\n\r\n"
     );
     [head.as_bytes(), body].concat()
 }

@@ -40,11 +40,7 @@ pub fn make(dist: Dist, nodes: usize, queries: usize, texts: &[u64]) -> Data {
     let mut more = || next(dist, nodes, texts, &codes, &mut random);
     let asked = (0..queries).map(|_| more()).collect();
     let arrivals = (0..queries).map(|_| more()).collect();
-    Data {
-        queries: asked,
-        arrivals,
-        nodes: codes,
-    }
+    Data { queries: asked, arrivals, nodes: codes }
 }
 
 fn next(dist: Dist, nodes: usize, texts: &[u64], others: &[u64], random: &mut SplitMix64) -> u64 {
@@ -99,9 +95,7 @@ pub fn scan(data: &Data, k: u32) -> Vec<Found> {
                 for part in data.nodes.chunks(1 << 14) {
                     for (&query, found) in queries.iter().zip(truth.iter_mut()) {
                         let is_near = |code: u64| u64::from((code ^ query).count_ones() <= k);
-                        let near = part
-                            .iter()
-                            .map(|&code| (is_near(code), is_near(code) * code));
+                        let near = part.iter().map(|&code| (is_near(code), is_near(code) * code));
                         let sum = near.fold((0, 0), |sum, near| (sum.0 + near.0, sum.1 ^ near.1));
                         *found = (found.0 + sum.0, found.1 ^ sum.1);
                     }
@@ -120,17 +114,13 @@ struct Document {
 
 /// The fingerprints of documents in NDJSON by the methods that look for near ones.
 pub fn of_texts(path: &Path) -> anyhow::Result<Vec<u64>> {
-    let lines =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let lines = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     load_dictionary();
     let mut scratch = Scratch::new();
     let mut codes = Vec::new();
     for line in lines.lines() {
         let document: Document = serde_json::from_str(line)?;
-        let fields = Fields {
-            title: document.title.as_deref(),
-            body: &[&document.content],
-        };
+        let fields = Fields { title: document.title.as_deref(), body: &[&document.content] };
         for method in [Method::Full(Weights::Levels), Method::Longest] {
             let features = method.fingerprint(&fields, &mut scratch);
             let prints = features.iter().flat_map(|features| &features.fingerprints);

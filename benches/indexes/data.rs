@@ -40,26 +40,18 @@ impl Data {
 pub fn read_truth(folder: &Path, k: u32) -> anyhow::Result<Vec<Found>> {
     let words = read(&folder.join(format!("truth-{k}")))?;
     ensure!(!words.is_empty(), "no query was answered by a scan");
-    Ok(words
-        .chunks_exact(2)
-        .map(|pair| (pair[0], pair[1]))
-        .collect())
+    Ok(words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
 }
 
 pub fn write_truth(folder: &Path, k: u32, truth: &[Found]) -> anyhow::Result<()> {
-    let words: Vec<u64> = truth
-        .iter()
-        .flat_map(|&(count, sum)| [count, sum])
-        .collect();
+    let words: Vec<u64> = truth.iter().flat_map(|&(count, sum)| [count, sum]).collect();
     write(&folder.join(format!("truth-{k}")), &words)
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u64>> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let words = bytes.chunks_exact(8);
-    Ok(words
-        .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
-        .collect())
+    Ok(words.map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))).collect())
 }
 
 fn write(path: &Path, words: &[u64]) -> anyhow::Result<()> {

@@ -82,12 +82,7 @@ pub fn latency(all: &[u64], mut work: impl FnMut(u64)) -> (f64, f64) {
 }
 
 /// Whether an index finds what a scan found.
-pub fn is_exact(
-    folder: &Path,
-    k: u32,
-    queries: &[u64],
-    mut near: impl FnMut(u64, &mut Found),
-) -> anyhow::Result<bool> {
+pub fn is_exact(folder: &Path, k: u32, queries: &[u64], mut near: impl FnMut(u64, &mut Found)) -> anyhow::Result<bool> {
     let truth = read_truth(folder, k)?;
     let answered = truth.iter().zip(queries).map(|(&expected, &query)| {
         let mut found = (0, 0);

@@ -26,25 +26,13 @@ struct ItemResult {
 /// Every answer must have so many items, each of which says that its document was created.
 pub fn check(answers: &[Bytes], items: usize) -> anyhow::Result<()> {
     for answer in answers {
-        let answer: Answer =
-            serde_json::from_slice(answer).context("a bulk's answer is not what it should be")?;
+        let answer: Answer = serde_json::from_slice(answer).context("a bulk's answer is not what it should be")?;
         let answered = answer.items.len();
-        ensure!(
-            answered == items,
-            "a bulk of {items} documents was answered with {answered} items"
-        );
+        ensure!(answered == items, "a bulk of {items} documents was answered with {answered} items");
         for Item { index } in &answer.items {
-            ensure!(
-                index.status == 201,
-                "an item failed with {}: {}",
-                index.status,
-                index.error
-            );
+            ensure!(index.status == 201, "an item failed with {}: {}", index.status, index.error);
         }
-        ensure!(
-            !answer.errors,
-            "a bulk's answer says that there are errors, but no item failed"
-        );
+        ensure!(!answer.errors, "a bulk's answer says that there are errors, but no item failed");
     }
     Ok(())
 }

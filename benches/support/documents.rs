@@ -68,22 +68,15 @@ impl Documents {
     /// `published_at`, `lang` and `comments`, and a line feed.
     pub fn write_next(&mut self, out: &mut Vec<u8>) {
         let reprint = !self.originals.is_empty() && self.random.percent(REPRINTS_PERCENT);
-        let article = if reprint {
-            self.reprint()
-        } else {
-            self.original()
-        };
+        let article = if reprint { self.reprint() } else { self.original() };
         let markup = self.random.percent(10);
         let media = self.random.between(1, 300);
-        let published = jiff::Timestamp::from_second(FIRST_PUBLISHED + 2 * self.written as i64)
-            .unwrap_or_default();
+        let published = jiff::Timestamp::from_second(FIRST_PUBLISHED + 2 * self.written as i64).unwrap_or_default();
         let head = format!("{{\"id\":\"d{:x}\",\"title\":\"", self.random.next());
         out.extend_from_slice(head.as_bytes());
         push_escaped(&article.title, out);
         out.extend_from_slice(b"\",\"content\":\"");
-        let parts = std::iter::once(&article.byline)
-            .chain(&article.paragraphs)
-            .chain([&article.footer]);
+        let parts = std::iter::once(&article.byline).chain(&article.paragraphs).chain([&article.footer]);
         for (n, part) in parts.filter(|part| !part.is_empty()).enumerate() {
             if markup {
                 out.extend_from_slice(b"<p>");
@@ -109,11 +102,7 @@ impl Documents {
 
     fn original(&mut self) -> Article {
         let random = &mut self.random;
-        let language = self.language.unwrap_or(if random.percent(50) {
-            Language::Chinese
-        } else {
-            Language::English
-        });
+        let language = self.language.unwrap_or(if random.percent(50) { Language::Chinese } else { Language::English });
         let mut article = Article {
             language,
             title: String::new(),
@@ -181,9 +170,7 @@ impl Documents {
             }
             Language::English => {
                 from = paragraph[..from].rfind(' ').map_or(0, |space| space + 1);
-                let to = paragraph[from..]
-                    .find(' ')
-                    .map_or(paragraph.len(), |length| from + length);
+                let to = paragraph[from..].find(' ').map_or(paragraph.len(), |length| from + length);
                 (to, self.english.draw(&mut self.random))
             }
         };
@@ -203,20 +190,12 @@ impl Documents {
         let start = out.len();
         let quoted = self.random.percent(8);
         if quoted {
-            out.push(if language == Language::Chinese {
-                '“'
-            } else {
-                '"'
-            });
+            out.push(if language == Language::Chinese { '“' } else { '"' });
         }
         let first = out.len();
         for clause in 0..self.random.between(1, 4) {
             if clause > 0 {
-                out.push_str(if language == Language::Chinese {
-                    "，"
-                } else {
-                    ", "
-                });
+                out.push_str(if language == Language::Chinese { "，" } else { ", " });
             }
             let words = self.random.between(4, 9);
             self.clause(language, words, out);
@@ -276,13 +255,7 @@ fn footer(random: &mut Random, language: Language) -> String {
             push_chinese_name(random, &mut line);
         }
         Language::English => {
-            line.push_str(
-                [
-                    "Editing by ",
-                    "Copyright. All rights reserved. ",
-                    "Contact: ",
-                ][random.below(3)],
-            );
+            line.push_str(["Editing by ", "Copyright. All rights reserved. ", "Contact: "][random.below(3)]);
             push_english_name(random, &mut line);
         }
     }

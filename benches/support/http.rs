@@ -12,9 +12,7 @@ use tokio::net::TcpStream;
 
 /// The `host:port` of a plain `http://` address.
 pub fn authority(url: &str) -> anyhow::Result<&str> {
-    let rest = url
-        .strip_prefix("http://")
-        .with_context(|| format!("{url} is not a plain http:// address"))?;
+    let rest = url.strip_prefix("http://").with_context(|| format!("{url} is not a plain http:// address"))?;
     Ok(rest.trim_end_matches('/'))
 }
 
@@ -33,18 +31,12 @@ impl Connection {
 
     /// The same, with headers that every request has: credentials, for example.
     pub async fn open_with(authority: &str, headers: HeaderMap) -> anyhow::Result<Self> {
-        let stream = TcpStream::connect(authority)
-            .await
-            .with_context(|| format!("cannot connect to {authority}"))?;
+        let stream = TcpStream::connect(authority).await.with_context(|| format!("cannot connect to {authority}"))?;
         stream.set_nodelay(true)?;
         let (requests, connection) = handshake(TokioIo::new(stream)).await?;
         // Ends with an error when the peer goes away; the request under way then reports it.
         tokio::spawn(connection);
-        Ok(Self {
-            requests,
-            authority: authority.to_owned(),
-            headers,
-        })
+        Ok(Self { requests, authority: authority.to_owned(), headers })
     }
 
     /// Sends a request and reads the whole answer.
@@ -70,39 +62,21 @@ impl Connection {
 
     /// Sends one bulk; the answer is not looked into, so that this costs nothing while the clock runs.
     pub async fn bulk(&mut self, path: &str, body: Bytes) -> anyhow::Result<Bytes> {
-        let (status, answer) = self
-            .request(Method::POST, path, "application/x-ndjson", body)
-            .await?;
-        ensure!(
-            status == StatusCode::OK,
-            "{path} answered {status}: {}",
-            beginning(&answer)
-        );
+        let (status, answer) = self.request(Method::POST, path, "application/x-ndjson", body).await?;
+        ensure!(status == StatusCode::OK, "{path} answered {status}: {}", beginning(&answer));
         Ok(answer)
     }
 }
 
 /// Sends one request with a JSON body (or none, if it is null) on a connection of its own and expects a 2xx.
-pub async fn json(
-    authority: &str,
-    method: Method,
-    path: &str,
-    body: &Value,
-) -> anyhow::Result<Value> {
+pub async fn json(authority: &str, method: Method, path: &str, body: &Value) -> anyhow::Result<Value> {
     let mut connection = Connection::open(authority).await?;
-    let bytes = if body.is_null() {
-        Bytes::new()
-    } else {
-        Bytes::from(serde_json::to_vec(body)?)
-    };
-    let (status, answer) = connection
-        .request(method.clone(), path, "application/json", bytes)
-        .await?;
+    let bytes = if body.is_null() { Bytes::new() } else { Bytes::from(serde_json::to_vec(body)?) };
+    let (status, answer) = connection.request(method.clone(), path, "application/json", bytes).await?;
     if !status.is_success() {
         bail!("{method} {path} answered {status}: {}", beginning(&answer));
     }
-    serde_json::from_slice(&answer)
-        .with_context(|| format!("{method} {path} did not answer with JSON"))
+    serde_json::from_slice(&answer).with_context(|| format!("{method} {path} did not answer with JSON"))
 }
 
 fn beginning(answer: &[u8]) -> String {

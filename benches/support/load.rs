@@ -14,7 +14,8 @@ use super::http::Connection;
 /// Documents of one bulk.
 pub const BULK: usize = 1_000;
 
-/// `count` bulks of the next documents. The server chooses the ids: that is its fastest way, so a proxy's costs show most.
+/// `count` bulks of the next documents. The server chooses the ids: that is its fastest way, so a proxy's costs show
+/// most.
 pub fn bulks(documents: &mut Documents, count: usize) -> Arc<[Bytes]> {
     let bulk = |_| {
         let mut body = Vec::with_capacity(BULK * 2_600);
@@ -50,12 +51,7 @@ pub async fn load(
     let mut senders = JoinSet::new();
     let started = Instant::now();
     for mut connection in connections {
-        let (next, bodies, path, progress) = (
-            next.clone(),
-            bodies.clone(),
-            path.to_owned(),
-            progress.clone(),
-        );
+        let (next, bodies, path, progress) = (next.clone(), bodies.clone(), path.to_owned(), progress.clone());
         senders.spawn(async move {
             let mut answers = Vec::new();
             while let Some(body) = bodies.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -69,8 +65,5 @@ pub async fn load(
     while let Some(sender) = senders.join_next().await {
         answers.extend(sender??);
     }
-    Ok(Loaded {
-        elapsed: started.elapsed(),
-        answers,
-    })
+    Ok(Loaded { elapsed: started.elapsed(), answers })
 }

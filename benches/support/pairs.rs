@@ -13,8 +13,7 @@ impl Pairs {
         let numbers: HashMap<&str, usize> = ids.iter().map(String::as_str).zip(0..).collect();
         let mut pairs = HashSet::new();
         for file in files {
-            let text = std::fs::read_to_string(file)
-                .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             for line in text.lines() {
                 let mut parts = line.split('\t').map(|id| numbers.get(id));
                 if let (Some(Some(&a)), Some(Some(&b))) = (parts.next(), parts.next()) {
@@ -44,11 +43,7 @@ impl Alike {
     /// The share of the pairs that both decide the same; 1 of none.
     pub fn share(self) -> f64 {
         let same = self.pairs - self.only_first - self.only_second;
-        if self.pairs == 0 {
-            1.0
-        } else {
-            same as f64 / self.pairs as f64
-        }
+        if self.pairs == 0 { 1.0 } else { same as f64 / self.pairs as f64 }
     }
 }
 
@@ -57,10 +52,7 @@ pub fn compare(first: &[u64], second: &[u64], labelled: &Pairs) -> Alike {
     let both = first.iter().zip(second);
     let in_both = together(both.clone());
     let (in_first, in_second) = (together(first), together(second));
-    let apart = labelled
-        .0
-        .iter()
-        .filter(|&&(a, b)| first[a] != first[b] && second[a] != second[b]);
+    let apart = labelled.0.iter().filter(|&&(a, b)| first[a] != first[b] && second[a] != second[b]);
     Alike {
         pairs: in_first + in_second - in_both + apart.count() as u64,
         only_first: in_first - in_both,

@@ -38,8 +38,8 @@ impl Proxy {
     }
 }
 
-/// Starts `spinney serve` for the indices `bench-*` in front of the cluster at `upstream`, with `more` options. Nothing is counted in
-/// the background, which would be the server's work.
+/// Starts `spinney serve` for the indices `bench-*` in front of the cluster at `upstream`, with `more` options. Nothing
+/// is counted in the background, which would be the server's work.
 pub async fn spinney(
     program: &Path,
     work: &Path,
@@ -60,25 +60,14 @@ pub async fn spinney(
 /// Runs a command that ends in `spinney serve` and its arguments, on a free port; what it says stands in `NAME.out` and
 /// `NAME.log`.
 pub async fn serve(command: &mut Command, work: &Path, name: &str) -> anyhow::Result<Proxy> {
-    let (out, log) = (
-        work.join(format!("{name}.out")),
-        work.join(format!("{name}.log")),
-    );
-    command
-        .args(["--listen", "127.0.0.1:0"])
-        .stdin(Stdio::null())
-        .stdout(output(&out)?)
-        .stderr(output(&log)?);
+    let (out, log) = (work.join(format!("{name}.out")), work.join(format!("{name}.log")));
+    command.args(["--listen", "127.0.0.1:0"]).stdin(Stdio::null()).stdout(output(&out)?).stderr(output(&log)?);
     let mut process = Process::start(command)?;
     let listening = async || {
         let said = fs::read_to_string(&out).ok()?;
-        let line = said
-            .lines()
-            .find(|line| line.contains("listening on http://"))?;
+        let line = said.lines().find(|line| line.contains("listening on http://"))?;
         // The line may still be half written: it counts once its end is there.
-        said.ends_with('\n')
-            .then(|| line.rsplit("http://").next().map(str::to_owned))
-            .flatten()
+        said.ends_with('\n').then(|| line.rsplit("http://").next().map(str::to_owned)).flatten()
     };
     let authority = wait_until(&mut process, &log, "spinney", listening).await?;
     Ok(Proxy { process, authority })
@@ -88,9 +77,7 @@ pub async fn serve(command: &mut Command, work: &Path, name: &str) -> anyhow::Re
 pub fn setup(program: &Path, work: &Path, upstream: &str) -> anyhow::Result<()> {
     let log = work.join("setup.log");
     let mut command = Command::new(program);
-    command
-        .args(["setup", "--upstream", upstream, "--index", "bench-*"])
-        .stdin(Stdio::null());
+    command.args(["setup", "--upstream", upstream, "--index", "bench-*"]).stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(output(&log)?);
     let status = Process::start(&mut command)?.child.wait()?;
     if !status.success() {
@@ -147,17 +134,8 @@ http {{
     let (config_file, log) = (directory.join("nginx.conf"), directory.join("error.log"));
     fs::write(&config_file, config)?;
     let mut command = Command::new(program);
-    command
-        .arg("-p")
-        .arg(&directory)
-        .arg("-c")
-        .arg(&config_file)
-        .arg("-e")
-        .arg(&log);
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(output(&directory.join("nginx.err"))?);
+    command.arg("-p").arg(&directory).arg("-c").arg(&config_file).arg("-e").arg(&log);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output(&directory.join("nginx.err"))?);
     let mut process = Process::start(&mut command)?;
     let authority = format!("127.0.0.1:{port}");
     let connects = async || TcpStream::connect(&authority).await.ok();
@@ -184,15 +162,9 @@ async fn wait_until<T>(
             return Ok(found);
         }
         if let Some(status) = process.child.try_wait()? {
-            bail!(
-                "{what} ended with {status} before it was ready:\n{}",
-                log_tail(log)
-            );
+            bail!("{what} ended with {status} before it was ready:\n{}", log_tail(log));
         }
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "a pause between two looks at a server that starts"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "a pause between two looks at a server that starts")]
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     bail!("{what} was not ready within a minute:\n{}", log_tail(log))

@@ -23,9 +23,7 @@ impl Process {
                 command.env_remove(name);
             }
         }
-        let child = command
-            .spawn()
-            .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+        let child = command.spawn().with_context(|| format!("cannot start {}", command.get_program().display()))?;
         Ok(Self { child })
     }
 }
@@ -36,19 +34,13 @@ impl Drop for Process {
             return;
         }
         // The library can only kill; whoever has children of its own (nginx) must be asked to end.
-        let _ = Command::new("sh")
-            .arg("-c")
-            .arg(format!("kill -TERM {}", self.child.id()))
-            .status();
+        let _ = Command::new("sh").arg("-c").arg(format!("kill -TERM {}", self.child.id())).status();
         let asked = Instant::now();
         while asked.elapsed() < PATIENCE {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
             }
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "a pause between two looks at a process that ends"
-            )]
+            #[expect(clippy::disallowed_methods, reason = "a pause between two looks at a process that ends")]
             std::thread::sleep(Duration::from_millis(10));
         }
         let _ = self.child.kill();
@@ -59,9 +51,7 @@ impl Drop for Process {
 /// The peak memory of a process by its id, in megabytes; none once it has ended.
 pub fn peak_rss_mb(id: u32) -> Option<f64> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024.0 / 1e6)
 }
@@ -75,7 +65,5 @@ pub fn log_tail(path: &Path) -> String {
 
 /// A file for the output of a process.
 pub fn output(path: &Path) -> anyhow::Result<Stdio> {
-    Ok(Stdio::from(File::create(path).with_context(|| {
-        format!("cannot write {}", path.display())
-    })?))
+    Ok(Stdio::from(File::create(path).with_context(|| format!("cannot write {}", path.display()))?))
 }

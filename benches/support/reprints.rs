@@ -31,26 +31,15 @@ pub fn pool() -> Vec<Text> {
         let mut line = Vec::new();
         documents.write_next(&mut line);
         let document: Value = serde_json::from_slice(&line).unwrap();
-        let fields = Fields {
-            title: document["title"].as_str(),
-            body: &[document["content"].as_str().unwrap()],
-        };
+        let fields = Fields { title: document["title"].as_str(), body: &[document["content"].as_str().unwrap()] };
         if features.read(&mut scratch, &fields) {
-            let offer = Offer::of(
-                &mut features,
-                &boilerplate,
-                &PendingSentences::default(),
-                &mut mask,
-            );
+            let offer = Offer::of(&mut features, &boilerplate, &PendingSentences::default(), &mut mask);
             let query = offer.query();
             // The reprints among them are no texts of their own.
             if !query.fingerprints.iter().all(|print| seen.insert(*print)) {
                 continue;
             }
-            texts.push(Text {
-                fingerprints: query.fingerprints.to_vec(),
-                founder: *query.proof,
-            });
+            texts.push(Text { fingerprints: query.fingerprints.to_vec(), founder: *query.proof });
         }
     }
     texts
@@ -62,7 +51,8 @@ fn original(n: u64, back: u64) -> Option<u64> {
     joins.then(|| n - 1 - splitmix64(!n) % n.min(back).saturating_sub(1).max(1))
 }
 
-/// The number of the first document of the story that document `n` is of, whose copies are at most `back` from each other.
+/// The number of the first document of the story that document `n` is of, whose copies are at most `back` from each
+/// other.
 pub fn story(n: u64, back: u64) -> u64 {
     let mut of = n;
     while let Some(earlier) = original(of, back) {
@@ -71,18 +61,14 @@ pub fn story(n: u64, back: u64) -> u64 {
     of
 }
 
-/// The fingerprints of document `n`, the hash of its text, and which text it is: a reprint has two of its fingerprints changed.
+/// The fingerprints of document `n`, the hash of its text, and which text it is: a reprint has two of its fingerprints
+/// changed.
 pub fn document(n: u64, texts: &[Text], prints: &mut Vec<Fingerprint>) -> (Fingerprint, usize) {
     document_within(BACK, n, texts, prints)
 }
 
 /// The same with reprints of documents that are at most `back` before them.
-pub fn document_within(
-    back: u64,
-    n: u64,
-    texts: &[Text],
-    prints: &mut Vec<Fingerprint>,
-) -> (Fingerprint, usize) {
+pub fn document_within(back: u64, n: u64, texts: &[Text], prints: &mut Vec<Fingerprint>) -> (Fingerprint, usize) {
     let of = story(n, back);
     let joins = of != n;
     let (base, salt) = ((of % POOL as u64) as usize, splitmix64(of / POOL as u64));

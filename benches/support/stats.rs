@@ -14,10 +14,7 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
         return f64::NAN;
     };
     let position = share.clamp(0.0, 1.0) * last as f64;
-    let (below, above) = (
-        sorted[position.floor() as usize],
-        sorted[position.ceil() as usize],
-    );
+    let (below, above) = (sorted[position.floor() as usize], sorted[position.ceil() as usize]);
     below + (above - below) * position.fract()
 }
 

@@ -25,8 +25,8 @@ const BULK: u64 = 500;
 const WEEK: Duration = Duration::from_secs(6);
 /// A week of dates.
 const DATES: i64 = 7 * 86_400_000;
-/// How much more than at the end of the second week there may be at the end of the best of the last three: Redis removes what has expired
-/// in bursts.
+/// How much more than at the end of the second week there may be at the end of the best of the last three: Redis
+/// removes what has expired in bursts.
 const FLAT: f64 = 1.08;
 
 /// What is run.
@@ -39,21 +39,12 @@ struct Run {
 }
 
 /// All clocks and both ways to find near fingerprints, each with a Redis of its own. Fails where anything grows.
-pub fn all(
-    weeks: u64,
-    is_quick: bool,
-    start: impl Fn() -> (Vec<Node>, Arc<dyn KeyStore>),
-) -> ExitCode {
+pub fn all(weeks: u64, is_quick: bool, start: impl Fn() -> (Vec<Node>, Arc<dyn KeyStore>)) -> ExitCode {
     let docs = if is_quick { 6_000 } else { 24_000 };
     let back = docs / 2;
     let mut is_flat = true;
     for (k, is_dated) in [(0, false), (0, true), (3, false), (3, true)] {
-        let run = Run {
-            weeks,
-            docs,
-            is_dated,
-            k,
-        };
+        let run = Run { weeks, docs, is_dated, k };
         let (nodes, keys) = start();
         is_flat &= match k {
             0 => run.go::<Read>(Default::default(), (), &nodes, &keys, |n| read(back, n)),
@@ -70,10 +61,7 @@ fn near(back: u64, n: u64) -> PlacementDocument {
     let own = if of == n { 0 } else { bit(1) | bit(2) };
     let fingerprint = Fingerprint(splitmix64(of) ^ own);
     PlacementDocument {
-        features: Some(Features::Strict(StrictFeatures {
-            fingerprints: vec![fingerprint],
-            whole: fingerprint,
-        })),
+        features: Some(Features::Strict(StrictFeatures { fingerprints: vec![fingerprint], whole: fingerprint })),
         when: DocumentTime::Still,
         title: None,
         given: None,
@@ -93,17 +81,12 @@ impl Run {
             true => Millis(DATES),
             false => Millis(WEEK.as_millis() as i64),
         };
-        let settings = SharedSettings {
-            window: Some(window),
-            max_tree: None,
-            evidence_bytes: 0,
-        };
+        let settings = SharedSettings { window: Some(window), max_tree: None, evidence_bytes: 0 };
         let clock = if self.is_dated { "field" } else { "arrival" };
         let name = format!("weeks-{clock}-{}", self.k);
         let (threads, keys) = (Arc::new(Inline), keys.clone());
         let of = (name.as_str(), "weeks");
-        let forest =
-            SharedForest::<F>::new(of, settings, thresholds, learned, threads, keys, 1 << 32);
+        let forest = SharedForest::<F>::new(of, settings, thresholds, learned, threads, keys, 1 << 32);
         let forest = forest.with_distance(Distance(self.k));
         let mut forest = forest.expect("a distance that an index can look for");
         if self.is_dated {
@@ -142,9 +125,7 @@ impl Run {
             }
             let (more_memory, more_keys) = (memory / second.0, keys as f64 / second.1);
             grown.push(more_memory.max(more_keys));
-            let stale = nodes
-                .iter()
-                .map(|node| node.info("stats", "expired_stale_perc"));
+            let stale = nodes.iter().map(|node| node.info("stats", "expired_stale_perc"));
             let line = json!({
                 "bench": "forest",
                 "store": "redis",
@@ -181,15 +162,10 @@ impl Run {
             },
             ..document(n)
         });
-        let batch = Batch {
-            documents: documents.collect(),
-            ..Batch::default()
-        };
+        let batch = Batch { documents: documents.collect(), ..Batch::default() };
         let replies = block_on(forest.place(batch)).unwrap().replies;
         let placed: Vec<_> = replies.into_iter().filter_map(|r| r.placed).collect();
-        let joined = placed
-            .iter()
-            .filter(|placed| placed.decision != Decision::NewRoot);
+        let joined = placed.iter().filter(|placed| placed.decision != Decision::NewRoot);
         let joined = joined.count() as u64;
         let settled = placed.into_iter().map(|p| p.settled(ItemOutcome::Accepted));
         block_on(forest.settle(settled.collect(), Millis(0))).unwrap();
@@ -198,10 +174,7 @@ impl Run {
 }
 
 /// Waits for a moment.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "documents come at a steady rate, whatever the engine does"
-)]
+#[expect(clippy::disallowed_methods, reason = "documents come at a steady rate, whatever the engine does")]
 fn wait_for(at: Instant) {
     std::thread::sleep(at.saturating_duration_since(Instant::now()));
 }

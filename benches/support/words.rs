@@ -2,26 +2,27 @@
 
 use super::random::Random;
 
-/// The 6,000 most frequent words of the dictionary of jieba (MIT licence), names of persons left out, most frequent first.
+/// The 6,000 most frequent words of the dictionary of jieba (MIT licence), names of persons left out, most frequent
+/// first.
 const CHINESE: &str = include_str!("words.zh.txt");
 /// Words of English news, most frequent first.
 const ENGLISH: &str = include_str!("words.en.txt");
 
 const SURNAMES: [&str; 24] = [
-    "王", "李", "张", "刘", "陈", "杨", "赵", "黄", "周", "吴", "徐", "孙", "胡", "朱", "高", "林",
-    "何", "郭", "马", "罗", "梁", "宋", "郑", "谢",
+    "王", "李", "张", "刘", "陈", "杨", "赵", "黄", "周", "吴", "徐", "孙", "胡", "朱", "高", "林", "何", "郭", "马",
+    "罗", "梁", "宋", "郑", "谢",
 ];
 const GIVEN: [&str; 30] = [
-    "伟", "芳", "敏", "静", "丽", "强", "磊", "军", "洋", "勇", "艳", "杰", "娟", "涛", "明", "超",
-    "霞", "平", "刚", "桂", "英", "华", "玉", "文", "辉", "鑫", "宇", "浩", "晨", "思",
+    "伟", "芳", "敏", "静", "丽", "强", "磊", "军", "洋", "勇", "艳", "杰", "娟", "涛", "明", "超", "霞", "平", "刚",
+    "桂", "英", "华", "玉", "文", "辉", "鑫", "宇", "浩", "晨", "思",
 ];
 const FIRST_SYLLABLES: [&str; 20] = [
-    "Har", "Wes", "Mor", "Al", "Bren", "Cas", "Del", "Fer", "Gar", "Hol", "Kin", "Lan", "Mar",
-    "Nor", "Pem", "Rad", "Sut", "Thorn", "Whit", "Yar",
+    "Har", "Wes", "Mor", "Al", "Bren", "Cas", "Del", "Fer", "Gar", "Hol", "Kin", "Lan", "Mar", "Nor", "Pem", "Rad",
+    "Sut", "Thorn", "Whit", "Yar",
 ];
 const LAST_SYLLABLES: [&str; 20] = [
-    "low", "ton", "ley", "bert", "nan", "sidy", "mar", "guson", "rison", "den", "caid", "caster",
-    "tin", "wood", "berton", "cliffe", "herland", "bury", "field", "row",
+    "low", "ton", "ley", "bert", "nan", "sidy", "mar", "guson", "rison", "den", "caid", "caster", "tin", "wood",
+    "berton", "cliffe", "herland", "bury", "field", "row",
 ];
 
 /// Ranks are drawn by one look-up in a table of this many equally likely cells.
@@ -51,10 +52,7 @@ impl Words {
         let mut reached = 0.0;
         for rank in 0..words.len() {
             reached += weight(rank);
-            cells.resize(
-                (reached / total * CELLS as f64).round() as usize,
-                rank as u16,
-            );
+            cells.resize((reached / total * CELLS as f64).round() as usize, rank as u16);
         }
         Self { words, cells }
     }

@@ -64,10 +64,7 @@ async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let articles = match (&*args.spinney, &args.stamped) {
         ([first, ..], _) => through_spinney(&args, first).await?,
-        ([], Some(path)) => lines(path)?
-            .iter()
-            .map(article)
-            .collect::<anyhow::Result<_>>()?,
+        ([], Some(path)) => lines(path)?.iter().map(article).collect::<anyhow::Result<_>>()?,
         ([], None) => bail!("give --spinney or --stamped"),
     };
     show(&articles);
@@ -75,11 +72,8 @@ async fn main() -> anyhow::Result<()> {
 }
 
 fn lines(path: &Path) -> anyhow::Result<Vec<Value>> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    text.lines()
-        .map(|line| Ok(serde_json::from_str(line)?))
-        .collect()
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
 }
 
 fn article(source: &Value) -> anyhow::Result<Article> {
@@ -102,16 +96,12 @@ async fn through_spinney(args: &Args, url: &str) -> anyhow::Result<Vec<Article>>
     let made = client.put(format!("{url}/{}", args.index)).json(&mapping);
     made.send().await?.error_for_status()?;
     let documents = lines(&args.sample.join("news.ndjson"))?;
-    let bar = ProgressBar::new(documents.len() as u64).with_style(ProgressStyle::with_template(
-        "loading the sample through spinney {bar:40} {pos}/{len} articles",
-    )?);
+    let bar = ProgressBar::new(documents.len() as u64)
+        .with_style(ProgressStyle::with_template("loading the sample through spinney {bar:40} {pos}/{len} articles")?);
     for (chunk, to) in documents.chunks(BULK).zip(args.spinney.iter().cycle()) {
         let mut body = String::new();
         for document in chunk {
-            body.push_str(&format!(
-                "{}\n{document}\n",
-                json!({"index": {"_id": document["id"]}})
-            ));
+            body.push_str(&format!("{}\n{document}\n", json!({"index": {"_id": document["id"]}})));
         }
         let answer: Value = client
             .post(format!("{to}/{}/_bulk", args.index))
@@ -121,35 +111,16 @@ async fn through_spinney(args: &Args, url: &str) -> anyhow::Result<Vec<Article>>
             .await?
             .json()
             .await?;
-        ensure!(
-            answer["errors"] == json!(false),
-            "the server refused documents: {answer}"
-        );
+        ensure!(answer["errors"] == json!(false), "the server refused documents: {answer}");
         bar.inc(chunk.len() as u64);
     }
     bar.finish();
     let search = json!({"size": 10_000, "sort": ["_doc"], "_source": ["id", "title", "media", "cluster_root"]});
-    let post = |path: &str, body: Value| {
-        client
-            .post(format!("{url}/{}/{path}", args.index))
-            .json(&body)
-            .send()
-    };
+    let post = |path: &str, body: Value| client.post(format!("{url}/{}/{path}", args.index)).json(&body).send();
     post("_refresh", json!({})).await?.error_for_status()?;
-    let answer: Value = post("_search", search)
-        .await?
-        .error_for_status()?
-        .json()
-        .await?;
-    let stored: Vec<Article> = hits(&answer)?
-        .map(|hit| article(&hit["_source"]))
-        .collect::<anyhow::Result<_>>()?;
-    ensure!(
-        stored.len() == documents.len(),
-        "{} of {} documents are there",
-        stored.len(),
-        documents.len()
-    );
+    let answer: Value = post("_search", search).await?.error_for_status()?.json().await?;
+    let stored: Vec<Article> = hits(&answer)?.map(|hit| article(&hit["_source"])).collect::<anyhow::Result<_>>()?;
+    ensure!(stored.len() == documents.len(), "{} of {} documents are there", stored.len(), documents.len());
 
     // The collapsed list is the search engine's own work: it has to say the same as the stored roots.
     let collapse = json!({
@@ -157,17 +128,9 @@ async fn through_spinney(args: &Args, url: &str) -> anyhow::Result<Vec<Article>>
         "_source": ["id"],
         "collapse": {"field": "cluster_key", "inner_hits": {"name": "similar", "size": 0}},
     });
-    let answer: Value = post("_search", collapse)
-        .await?
-        .error_for_status()?
-        .json()
-        .await?;
+    let answer: Value = post("_search", collapse).await?.error_for_status()?.json().await?;
     let collapsed: Vec<u64> = hits(&answer)?
-        .map(|hit| {
-            hit["inner_hits"]["similar"]["hits"]["total"]["value"]
-                .as_u64()
-                .unwrap_or(0)
-        })
+        .map(|hit| hit["inner_hits"]["similar"]["hits"]["total"]["value"].as_u64().unwrap_or(0))
         .collect();
     let sizes: u64 = collapsed.iter().sum();
     let roots: BTreeSet<_> = stored.iter().map(|article| &article.root).collect();
@@ -182,10 +145,7 @@ async fn through_spinney(args: &Args, url: &str) -> anyhow::Result<Vec<Article>>
 }
 
 fn hits(answer: &Value) -> anyhow::Result<std::slice::Iter<'_, Value>> {
-    Ok(answer["hits"]["hits"]
-        .as_array()
-        .with_context(|| format!("no hits in {answer}"))?
-        .iter())
+    Ok(answer["hits"]["hits"].as_array().with_context(|| format!("no hits in {answer}"))?.iter())
 }
 
 fn groups(articles: &[Article]) -> BTreeMap<&str, Vec<&Article>> {
@@ -200,21 +160,14 @@ fn show(articles: &[Article]) {
     let groups = groups(articles);
     let mut largest: Vec<_> = groups.values().collect();
     largest.sort_by_key(|group| (std::cmp::Reverse(group.len()), &group[0].id));
-    println!(
-        "\n{} articles, {} after collapsing near-duplicates\n",
-        articles.len(),
-        groups.len()
-    );
+    println!("\n{} articles, {} after collapsing near-duplicates\n", articles.len(), groups.len());
     for group in largest.iter().take(SHOWN) {
         let title = truncate_str(&group[0].title, 52, "…");
         let blanks = " ".repeat(54usize.saturating_sub(measure_text_width(&title)));
         let media: BTreeSet<_> = group.iter().map(|article| article.media.as_str()).collect();
         let also = media.into_iter().collect::<Vec<_>>().join(", ");
         let similar = style(format!("{:>3} similar", group.len() - 1)).bold();
-        println!(
-            "  {title}{blanks}{similar}   {}",
-            style(truncate_str(&also, 48, "…")).dim()
-        );
+        println!("  {title}{blanks}{similar}   {}", style(truncate_str(&also, 48, "…")).dim());
     }
     println!("  … and {} more\n", largest.len().saturating_sub(SHOWN));
 }
@@ -233,23 +186,13 @@ fn judge(args: &Args, articles: &[Article]) -> anyhow::Result<()> {
     let found = groups(articles);
     let mut true_groups: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for article in articles {
-        let group = truth
-            .get(article.id.as_str())
-            .with_context(|| format!("{} is in no group", article.id))?;
+        let group = truth.get(article.id.as_str()).with_context(|| format!("{} is in no group", article.id))?;
         true_groups.entry(group).or_default().insert(&article.id);
     }
-    let found_sets: BTreeSet<BTreeSet<&str>> = found
-        .values()
-        .map(|group| group.iter().map(|article| article.id.as_str()).collect())
-        .collect();
-    let several: Vec<_> = true_groups
-        .values()
-        .filter(|group| group.len() > 1)
-        .collect();
-    let whole = several
-        .iter()
-        .filter(|group| found_sets.contains(**group))
-        .count();
+    let found_sets: BTreeSet<BTreeSet<&str>> =
+        found.values().map(|group| group.iter().map(|article| article.id.as_str()).collect()).collect();
+    let several: Vec<_> = true_groups.values().filter(|group| group.len() > 1).collect();
+    let whole = several.iter().filter(|group| found_sets.contains(**group)).count();
     let pairs = |n: usize| n * n.saturating_sub(1) / 2;
     let (mut together, mut right) = (0, 0);
     for group in found.values() {
@@ -268,10 +211,7 @@ fn judge(args: &Args, articles: &[Article]) -> anyhow::Result<()> {
         together - right,
     );
 
-    let path = args
-        .sample
-        .join("recorded")
-        .join(format!("{}.txt", args.method.replace(':', "-")));
+    let path = args.sample.join("recorded").join(format!("{}.txt", args.method.replace(':', "-")));
     let mut recorded = String::new();
     for set in found_sets.iter().filter(|set| set.len() > 1) {
         recorded.push_str(&set.iter().copied().collect::<Vec<_>>().join(" "));
@@ -282,14 +222,8 @@ fn judge(args: &Args, articles: &[Article]) -> anyhow::Result<()> {
         std::fs::write(&path, recorded)?;
         println!("recorded in {}", path.display());
     } else if args.strict {
-        let expected = std::fs::read_to_string(&path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
-        ensure!(
-            expected == recorded,
-            "the groups are not those recorded for {} in {}",
-            args.method,
-            path.display()
-        );
+        let expected = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        ensure!(expected == recorded, "the groups are not those recorded for {} in {}", args.method, path.display());
         println!("the groups are exactly those recorded for {}", args.method);
     }
     Ok(())

@@ -60,11 +60,7 @@ impl<'a> ForestEditor<'a> {
         {
             return Err(AccessError::Refused(Box::new(answer)));
         }
-        Ok(ForestEditor {
-            caller,
-            reader,
-            blocked,
-        })
+        Ok(ForestEditor { caller, reader, blocked })
     }
 
     /// The caller's headers.
@@ -87,8 +83,7 @@ impl<'a> ForestEditor<'a> {
         }
         self.reader.route_name_of(index).ok_or_else(|| {
             let name = self.reader.name().as_str();
-            let reason =
-                format!("what stands behind [{name}] changes right now: send it again in a moment");
+            let reason = format!("what stands behind [{name}] changes right now: send it again in a moment");
             ProxyError::PartialSearch(reason).into()
         })
     }
@@ -96,20 +91,11 @@ impl<'a> ForestEditor<'a> {
 
 /// Sends an empty update of a document that does not exist: the cluster answers 404 to a caller who may write, and
 /// refuses others before it looks.
-async fn ask_to_write(
-    access: Access<'_>,
-    caller: &HeaderMap,
-    index: &str,
-) -> Result<Right, AccessError> {
+async fn ask_to_write(access: Access<'_>, caller: &HeaderMap, index: &str) -> Result<Right, AccessError> {
     // Where documents must have a routing, this one has.
-    let path = format!(
-        "/{}/_update/{NOBODYS_ID}?routing={NOBODYS_ID}",
-        in_path(index)
-    );
+    let path = format!("/{}/_update/{NOBODYS_ID}?routing={NOBODYS_ID}", in_path(index));
     let body = json!({"doc": {}});
-    let asked = access
-        .cluster
-        .ask_as(caller, Method::POST, &path, Some(&body), ANSWER_BYTES);
+    let asked = access.cluster.ask_as(caller, Method::POST, &path, Some(&body), ANSWER_BYTES);
     let answer = asked.await.map_err(ProxyError::from)?;
     let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
     let kind = said.pointer("/error/type").and_then(Value::as_str);
@@ -117,9 +103,7 @@ async fn ask_to_write(
         (StatusCode::NOT_FOUND, Some("document_missing_exception")) => Ok(Right::Granted),
         // A document of this id exists.
         (status, _) if status.is_success() && said["result"] == "noop" => Ok(Right::Granted),
-        (status, _) if status.is_success() => {
-            Err(ProxyError::NotTheCluster("POST /INDEX/_update/ID").into())
-        }
+        (status, _) if status.is_success() => Err(ProxyError::NotTheCluster("POST /INDEX/_update/ID").into()),
         // The right to write is looked at before this.
         (_, Some("cluster_block_exception")) => Ok(Right::Blocked(answer)),
         _ => Err(AccessError::Refused(Box::new(answer))),

@@ -24,10 +24,7 @@ impl IndexName {
         if !is_one_name(&name) {
             return Err(ProxyError::NotOneIndex(name.into_owned()));
         }
-        Ok(IndexName {
-            in_path: in_path(&name),
-            name: name.into_owned(),
-        })
+        Ok(IndexName { in_path: in_path(&name), name: name.into_owned() })
     }
 
     /// The name.
@@ -101,10 +98,7 @@ mod tests {
             "a%7Cb",
         ] {
             let refused = IndexName::parse(more);
-            assert!(
-                matches!(refused, Err(ProxyError::NotOneIndex(_))),
-                "{more}: {refused:?}"
-            );
+            assert!(matches!(refused, Err(ProxyError::NotOneIndex(_))), "{more}: {refused:?}");
         }
         // What is encoded twice is a name with a percent sign in it, and no list.
         assert_eq!(IndexName::parse("a%252Cb").unwrap().in_path(), "a%252Cb");

@@ -61,13 +61,9 @@ impl AccessError {
 }
 
 impl Access<'_> {
-    /// The name by which a route knows an index that the cluster has named; none: it belongs to no forest. `asked`: the name that the
-    /// caller has asked for, if it is one.
-    pub(crate) async fn route_name(
-        &self,
-        index: &str,
-        asked: Option<&IndexName>,
-    ) -> Option<String> {
+    /// The name by which a route knows an index that the cluster has named; none: it belongs to no forest. `asked`: the
+    /// name that the caller has asked for, if it is one.
+    pub(crate) async fn route_name(&self, index: &str, asked: Option<&IndexName>) -> Option<String> {
         if self.engine.routes(index) {
             return Some(index.to_owned());
         }

@@ -97,10 +97,7 @@ impl ForestReader {
         behind: &IndicesBehind,
     ) -> Result<ForestReader, AccessError> {
         if indices.len() > MOST_INDICES {
-            let reason = format!(
-                "more than {MOST_INDICES} indices stand behind [{}]: name one of them",
-                name.as_str()
-            );
+            let reason = format!("more than {MOST_INDICES} indices stand behind [{}]: name one of them", name.as_str());
             return Err(ProxyError::BadRequest(reason).into());
         }
         let asked_has_route = access.engine.routes(name.as_str());
@@ -108,9 +105,7 @@ impl ForestReader {
         for index in indices {
             let route_name = match () {
                 () if access.engine.routes(&index) => index.clone(),
-                () if asked_has_route && access.belongs_as(behind, &name, &index) => {
-                    name.as_str().to_owned()
-                }
+                () if asked_has_route && access.belongs_as(behind, &name, &index) => name.as_str().to_owned(),
                 () => return Err(no_route(&name, &index).into()),
             };
             route_names.insert(index, route_name);
@@ -122,17 +117,10 @@ impl ForestReader {
         let own = asked_has_route.then(|| name.as_str());
         let mut others = forests.map(String::as_str).chain(own);
         if others.any(|other| access.engine.forest_of_index(other) != forest) {
-            let reason = format!(
-                "what stands behind [{}] belongs to several forests: name one index",
-                name.as_str()
-            );
+            let reason = format!("what stands behind [{}] belongs to several forests: name one index", name.as_str());
             return Err(ProxyError::BadRequest(reason).into());
         }
-        Ok(ForestReader {
-            route_name: own.map_or(route_name, str::to_owned),
-            name,
-            route_names,
-        })
+        Ok(ForestReader { route_name: own.map_or(route_name, str::to_owned), name, route_names })
     }
 
     /// The name that was asked for.
@@ -165,10 +153,13 @@ fn no_route(name: &IndexName, index: &str) -> ProxyError {
     let name = name.as_str();
     ProxyError::NoRoute(match name == index {
         true => format!(
-            "no route stamps the index {index}: its documents pass as they come; ask for an index that --index or a [[route]] names"
+            "no route stamps the index {index}: its documents pass as they come; ask for an index that --index or a \
+             [[route]] names"
         ),
         false => format!(
-            "no route stamps the index {index}, which stands behind {name}: ask for an index that --index or a [[route]] names; an alias counts where one of them names it as it is, without *, and the user of --service-url may resolve it"
+            "no route stamps the index {index}, which stands behind {name}: ask for an index that --index or a \
+             [[route]] names; an alias counts where one of them names it as it is, without *, and the user of \
+             --service-url may resolve it"
         ),
     })
 }
@@ -176,11 +167,7 @@ fn no_route(name: &IndexName, index: &str) -> ProxyError {
 /// Returns the indices behind a name, from the profile of a search in the caller's name, which needs only the right
 /// to search. `ignore_unavailable` must not be added: with it security plugins skip indices that the caller may not
 /// see and answer 200.
-async fn searched(
-    access: Access<'_>,
-    caller: &HeaderMap,
-    name: &IndexName,
-) -> Result<BTreeSet<String>, AccessError> {
+async fn searched(access: Access<'_>, caller: &HeaderMap, name: &IndexName) -> Result<BTreeSet<String>, AccessError> {
     let path = format!(
         "/{}/_search?allow_partial_search_results=false&filter_path=error,status,timed_out,_shards.total,_shards.failed,profile.shards.id",
         name.in_path()
@@ -193,9 +180,7 @@ async fn searched(
         "profile": true,
         "query": {"match_all": {}},
     });
-    let asked = access
-        .cluster
-        .ask_as(caller, Method::POST, &path, Some(&body), ANSWER_BYTES);
+    let asked = access.cluster.ask_as(caller, Method::POST, &path, Some(&body), ANSWER_BYTES);
     let answer = asked.await.map_err(ProxyError::from)?;
     if !answer.status().is_success() {
         return Err(AccessError::Refused(Box::new(answer)));
@@ -206,8 +191,7 @@ async fn searched(
 fn indices_of(name: &IndexName, answer: &Response<Bytes>) -> Result<BTreeSet<String>, ProxyError> {
     // A load balancer has pages of its own for every status, and they are no consent.
     let not_understood = || ProxyError::NotTheCluster("POST /INDEX/_search");
-    let answer: ProfileAnswer =
-        serde_json::from_slice(answer.body()).map_err(|_| not_understood())?;
+    let answer: ProfileAnswer = serde_json::from_slice(answer.body()).map_err(|_| not_understood())?;
     if answer.timed_out || answer.shards.failed > 0 {
         let reason = "the cluster searched only a part of the index: retry later";
         return Err(ProxyError::PartialSearch(reason.into()));
@@ -218,9 +202,7 @@ fn indices_of(name: &IndexName, answer: &Response<Bytes>) -> Result<BTreeSet<Str
     }
     let shards = answer.profile.shards.iter();
     let indices: Option<BTreeSet<String>> = shards.map(|shard| index_of(&shard.id)).collect();
-    indices
-        .filter(|indices| !indices.is_empty())
-        .ok_or_else(not_understood)
+    indices.filter(|indices| !indices.is_empty()).ok_or_else(not_understood)
 }
 
 /// The index of `[node][index][shard]`.
@@ -252,18 +234,11 @@ mod tests {
         Engine::stored(&routes, "cluster_", 1, HashKey::secret(), None).unwrap()
     }
 
-    fn reader(
-        name: &str,
-        indices: &[&str],
-        behind: &IndicesBehind,
-    ) -> Result<ForestReader, AccessError> {
+    fn reader(name: &str, indices: &[&str], behind: &IndicesBehind) -> Result<ForestReader, AccessError> {
         let (engine, service) = (engine(), HeaderMap::new());
         let node = Uri::from_static("http://127.0.0.1:1");
-        let access = Access {
-            engine: &engine,
-            cluster: &Client::new(&[node], None, None, None).unwrap(),
-            service: &service,
-        };
+        let access =
+            Access { engine: &engine, cluster: &Client::new(&[node], None, None, None).unwrap(), service: &service };
         let indices = indices.iter().map(|&index| index.to_owned()).collect();
         ForestReader::of(access, IndexName::parse(name).unwrap(), indices, behind)
     }
@@ -275,39 +250,21 @@ mod tests {
             alias: indices.iter().map(|&index| index.to_owned()).collect(),
             ..IndicesBehind::default()
         };
-        let stream = IndicesBehind {
-            data_stream: vec!["x-1".into(), ".ds-1".into()],
-            ..IndicesBehind::default()
-        };
+        let stream = IndicesBehind { data_stream: vec!["x-1".into(), ".ds-1".into()], ..IndicesBehind::default() };
         for (name, indices, behind, expected) in [
             ("news-1", &["news-1"][..], &none, Some("news-1")),
             // An alias that no route has: what is behind it counts.
             ("latest", &["news-1", "news-2"], &none, Some("news-1")),
             ("latest", &["news-1", "archive"], &none, Some("archive")),
             ("daily", &["news-1"], &none, Some("daily")),
-            (
-                "daily",
-                &["x-1", "news-1"],
-                &alias(&["x-1", "news-1"]),
-                Some("daily"),
-            ),
-            (
-                "news-stream",
-                &["x-1", ".ds-1"],
-                &stream,
-                Some("news-stream"),
-            ),
+            ("daily", &["x-1", "news-1"], &alias(&["x-1", "news-1"]), Some("daily")),
+            ("news-stream", &["x-1", ".ds-1"], &stream, Some("news-stream")),
             // Nothing of this says that it belongs there.
             ("other", &["other"], &none, None),
             ("daily", &["x-1"], &none, None),
             ("daily", &["x-1", "x-2"], &alias(&["x-1"]), None),
             ("news-x", &["x-1"], &alias(&["x-1"]), None),
-            (
-                "news-x",
-                &["news-1", "x-1"],
-                &alias(&["x-1", "news-1"]),
-                None,
-            ),
+            ("news-x", &["news-1", "x-1"], &alias(&["x-1", "news-1"]), None),
             ("latest", &["x-1"], &alias(&["x-1"]), None),
             // Two forests.
             ("latest", &["news-1", "logs-1"], &none, None),
@@ -345,19 +302,10 @@ mod tests {
             (json!([]), "none"),
             (json!({}), "none"),
             (json!({"_shards": shards}), "none"),
-            (
-                json!({"_shards": shards, "profile": {"shards": [{"id": "a"}]}}),
-                "none",
-            ),
+            (json!({"_shards": shards, "profile": {"shards": [{"id": "a"}]}}), "none"),
             (json!({"_shards": {"total": 0}}), "shows"),
-            (
-                json!({"_shards": {"total": 3, "failed": 1}, "profile": profile}),
-                "part",
-            ),
-            (
-                json!({"timed_out": true, "_shards": shards, "profile": profile}),
-                "part",
-            ),
+            (json!({"_shards": {"total": 3, "failed": 1}, "profile": profile}), "part"),
+            (json!({"timed_out": true, "_shards": shards, "profile": profile}), "part"),
         ] {
             let refused = of(answer.clone()).unwrap_err().to_string();
             assert!(refused.contains(expected), "{answer}: {refused}");

@@ -24,16 +24,10 @@ pub(super) struct Limit {
 }
 
 /// Of a question or a document.
-pub(super) const QUESTION: Limit = Limit {
-    bytes: 1 << 20,
-    times: 8,
-};
+pub(super) const QUESTION: Limit = Limit { bytes: 1 << 20, times: 8 };
 
 /// Limit of override requests.
-pub(super) const WORD: Limit = Limit {
-    bytes: 256 << 10,
-    times: 8,
-};
+pub(super) const WORD: Limit = Limit { bytes: 256 << 10, times: 8 };
 
 /// Shorter bodies are parsed on the connection's own task: that is cheaper than a switch to another thread.
 const READ_INLINE: usize = 4 << 10;
@@ -75,10 +69,7 @@ pub(super) async fn read<T: Send + 'static>(
     let Limit { bytes: most, times } = limit;
     let time = state.body_timeout;
     let buffered = body::buffer_up_to(most, &state.budget, time, parts, body).await?;
-    let Buffered {
-        bytes: raw,
-        mut reservation,
-    } = buffered;
+    let Buffered { bytes: raw, mut reservation } = buffered;
     let encoding = encoding(&parts.headers);
     let is_short = encoding == Encoding::Identity && raw.len() <= READ_INLINE;
     let take = move || {

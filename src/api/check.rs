@@ -53,11 +53,7 @@ pub(super) async fn handle(
     let checked = engine.check(document, index, id, state.request_context(0));
     let checked = checked.await.map_err(|error| check_error(state, error))?;
     let answer = answer(reader.name().as_str(), &checked);
-    let text = if pretty {
-        format!("{answer:#}\n")
-    } else {
-        answer.to_string()
-    };
+    let text = if pretty { format!("{answer:#}\n") } else { answer.to_string() };
     Ok(with_type(StatusCode::OK, JSON, text))
 }
 
@@ -80,9 +76,7 @@ fn check_error(state: &AppState, error: CheckError) -> ProxyError {
     match error {
         CheckError::NoRoute(_) => ProxyError::NoRoute(error.to_string()),
         CheckError::Unavailable(reason) => state.engine_failed(&reason),
-        CheckError::Document(_) | CheckError::Trailing { .. } => {
-            ProxyError::BadDocument(error.to_string())
-        }
+        CheckError::Document(_) | CheckError::Trailing { .. } => ProxyError::BadDocument(error.to_string()),
     }
 }
 
@@ -102,10 +96,7 @@ fn answer(index: &str, checked: &Checked) -> Value {
         "trees": checked.trees.iter().take(LISTED).map(tree).collect::<Vec<_>>(),
         "stamp": stamp.and_then(|stamp| serde_json::from_slice::<Value>(stamp).ok()),
     });
-    with(
-        answer,
-        checked.stage.map(|by| ("stage", by.to_string().into())),
-    )
+    with(answer, checked.stage.map(|by| ("stage", by.to_string().into())))
 }
 
 /// An object with further members.
@@ -141,10 +132,7 @@ fn looked_up(found: &CheckedFingerprint) -> Value {
         "near_total": found.near.len(),
         "near": found.near.iter().take(LISTED).map(node).collect::<Vec<_>>(),
     });
-    with(
-        value,
-        found.stage.map(|stage| ("stage", stage.to_string().into())),
-    )
+    with(value, found.stage.map(|stage| ("stage", stage.to_string().into())))
 }
 
 fn tree(tree: &CheckedTree) -> Value {
@@ -160,27 +148,15 @@ fn tree(tree: &CheckedTree) -> Value {
         "agrees": tree.verdict.is_ok(),
     });
     if let Err(refusal) = tree.verdict {
-        let refused = [
-            ("reason", refusal.reason().as_str().into()),
-            ("detail", refusal.to_string().into()),
-        ];
+        let refused = [("reason", refusal.reason().as_str().into()), ("detail", refusal.to_string().into())];
         value = with(value, refused);
         if let Refusal::Radius { letters, allowed } = refusal {
-            value = with(
-                value,
-                [("letters", letters.into()), ("allowed", allowed.into())],
-            );
+            value = with(value, [("letters", letters.into()), ("allowed", allowed.into())]);
         }
     }
     match tree.measure {
         Measure::None => value,
-        Measure::Text {
-            similarity,
-            needed,
-            titles,
-            same,
-            different,
-        } => {
+        Measure::Text { similarity, needed, titles, same, different } => {
             let measured = [
                 ("similarity", two_digits(similarity)),
                 ("needed", two_digits(needed)),

@@ -1,5 +1,5 @@
-//! `GET /docId/getDocId?json={…}`: the interface of a service that gives similar articles one docId (seeds/004). The path can
-//! be no index: their names have no capitals.
+//! `GET /docId/getDocId?json={…}`: the interface of a service that gives similar articles one docId (seeds/004). The
+//! path can be no index: their names have no capitals.
 
 use bytes::Bytes;
 use hyper::body::Incoming;
@@ -27,10 +27,7 @@ const PATH: &str = "/docId/getDocId";
 
 /// A form with one article, each byte percent-encoded. Parsed, the article is held three times: as text, for
 /// placement, and for the cache.
-const FORM: body::Limit = body::Limit {
-    bytes: 3 * ARTICLE_BYTES + (1 << 10),
-    times: 3,
-};
+const FORM: body::Limit = body::Limit { bytes: 3 * ARTICLE_BYTES + (1 << 10), times: 3 };
 
 /// The members of an answer, in the order in which such a service writes them.
 #[derive(Serialize)]
@@ -48,10 +45,7 @@ struct DocIdAnswer<'a> {
 ///
 /// # Errors
 /// When the caller may not ask, or there is no article; refusals of the cluster are returned as they are.
-pub(super) async fn handle(
-    state: &AppState,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, ProxyError> {
+pub(super) async fn handle(state: &AppState, request: Request<Incoming>) -> Result<Response<Body>, ProxyError> {
     let no_endpoint = || ProxyError::NoEndpoint(PATH.into());
     let docids = state.docids.as_ref().ok_or_else(no_endpoint)?;
     let (parts, body) = request.into_parts();
@@ -76,16 +70,10 @@ pub(super) async fn handle(
     };
     let DocIdQuestion { article, text } = asked?;
     let context = state.request_context(0);
-    let placed = state
-        .engine
-        .place_article(text, &docids.index, context)
-        .await;
+    let placed = state.engine.place_article(text, &docids.index, context).await;
     let placed = placed.map_err(|error| stamp_error(state, error))?;
     let placed = placed.ok_or_else(|| {
-        ProxyError::BadRequest(
-            "json: the article has no words in url, title or content, so it is like no other"
-                .into(),
-        )
+        ProxyError::BadRequest("json: the article has no words in url, title or content, so it is like no other".into())
     })?;
     let counters = &state.metrics.counters;
     counters.docid_articles.inc();
@@ -105,23 +93,22 @@ impl DocIdQuestion {
     fn read(parameters: Option<&str>) -> Result<DocIdQuestion, ProxyError> {
         let json = parameter(parameters, "json").ok_or_else(|| {
             ProxyError::BadRequest(
-                "there is no article: send it as the parameter json, one JSON object with url, title and content".into(),
+                "there is no article: send it as the parameter json, one JSON object with url, title and content"
+                    .into(),
             )
         })?;
-        let article =
-            Article::parse(&json).map_err(|error| ProxyError::BadRequest(error.to_string()))?;
+        let article = Article::parse(&json).map_err(|error| ProxyError::BadRequest(error.to_string()))?;
         let text = Bytes::from(json.into_owned());
         Ok(DocIdQuestion { article, text })
     }
 }
 
-/// Why a request is not even read. A page of somebody else's, open in a browser, could place articles with the rights of
-/// whoever looks at it: an image is enough to send a `GET`.
+/// Why a request is not even read. A page of somebody else's, open in a browser, could place articles with the rights
+/// of whoever looks at it: an image is enough to send a `GET`.
 fn refuse(parts: &Parts) -> Option<ProxyError> {
     is_of_another_page(&parts.headers).then(|| {
         ProxyError::NotForReaders(
-            "a page of another site asks: an article is placed for programs and for spinney's own address only"
-                .into(),
+            "a page of another site asks: an article is placed for programs and for spinney's own address only".into(),
         )
     })
 }
@@ -139,40 +126,31 @@ fn is_of_another_page(headers: &HeaderMap) -> bool {
                 Some("https") => 443,
                 _ => 80,
             };
-            let is_host = page
-                .host()
-                .is_some_and(|p| p.eq_ignore_ascii_case(host.host()));
+            let is_host = page.host().is_some_and(|p| p.eq_ignore_ascii_case(host.host()));
             is_host && page.port_u16().unwrap_or(default) == host.port_u16().unwrap_or(default)
         })
     };
     !headers.get_all("sec-fetch-site").iter().all(of_own)
-        || ![ORIGIN, REFERER]
-            .iter()
-            .all(|name| headers.get_all(name).iter().all(is_own))
+        || ![ORIGIN, REFERER].iter().all(|name| headers.get_all(name).iter().all(is_own))
 }
 
-/// The cluster's own answer when it does not let the caller ask. An answer says whether a text like this one is known, so
-/// it takes the right to search the index; and it changes the forest, so it takes a right that mere readers are not given.
-async fn denied(
-    state: &AppState,
-    docids: &DocIds,
-    caller: &HeaderMap,
-) -> Result<Option<Response<Body>>, ProxyError> {
+/// The cluster's own answer when it does not let the caller ask. An answer says whether a text like this one is known,
+/// so it takes the right to search the index; and it changes the forest, so it takes a right that mere readers are not
+/// given.
+async fn denied(state: &AppState, docids: &DocIds, caller: &HeaderMap) -> Result<Option<Response<Body>>, ProxyError> {
     let raw_index = utf8_percent_encode(&docids.index, NON_ALPHANUMERIC).to_string();
-    let (monitors, searches) = tokio::join!(
-        state.cluster.refuses_health(caller),
-        denied_search(state, &raw_index, &docids.index, caller),
-    );
+    let (monitors, searches) =
+        tokio::join!(state.cluster.refuses_health(caller), denied_search(state, &raw_index, &docids.index, caller),);
     match monitors? {
         Some(answer) => Ok(Some(answer.map(full))),
         None => searches,
     }
 }
 
-/// The cluster's own answer, or ours, when the caller may not search the index: `_count` asks for the right to search and for nothing
-/// else. It is the operator who has named this index, so that one which does not exist is no way to another one's forest; the servers
-/// answer 403 before 404. `ignore_unavailable` must not be added: with it the security layers pass over what the caller may not see
-/// and answer 200.
+/// The cluster's own answer, or ours, when the caller may not search the index: `_count` asks for the right to search
+/// and for nothing else. It is the operator who has named this index, so that one which does not exist is no way to
+/// another one's forest; the servers answer 403 before 404. `ignore_unavailable` must not be added: with it the
+/// security layers pass over what the caller may not see and answer 200.
 async fn denied_search(
     state: &AppState,
     raw_index: &str,
@@ -230,11 +208,7 @@ async fn read_form(
 fn is_form(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
     let essence = value.and_then(|value| value.split(';').next());
-    essence.is_some_and(|essence| {
-        essence
-            .trim()
-            .eq_ignore_ascii_case("application/x-www-form-urlencoded")
-    })
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))
 }
 
 fn stamp_error(state: &AppState, error: StampError) -> ProxyError {
@@ -295,12 +269,8 @@ mod tests {
     fn pages_of_others_are_told_by_what_browsers_send() {
         let is_of_another = |host: &'static str, told: &[(&'static str, &'static str)]| {
             let host = (HOST, HeaderValue::from_static(host));
-            let told = told.iter().map(|&(name, value)| {
-                (
-                    HeaderName::from_static(name),
-                    HeaderValue::from_static(value),
-                )
-            });
+            let told =
+                told.iter().map(|&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
             is_of_another_page(&told.chain([host]).collect())
         };
         for (host, name, own) in [
@@ -328,10 +298,7 @@ mod tests {
             ("a", "sec-fetch-site", "cross-site"),
             ("a", "sec-fetch-site", "anything"),
         ] {
-            assert!(
-                is_of_another(host, &[(name, other)]),
-                "{host} {name} {other}"
-            );
+            assert!(is_of_another(host, &[(name, other)]), "{host} {name} {other}");
         }
         let both = [("sec-fetch-site", "same-origin"), ("origin", "http://b")];
         assert!(is_of_another("a", &both));

@@ -16,10 +16,7 @@ const ROOT: &str = "/";
 pub(super) async fn ready(state: &AppState, caller: &HeaderMap) -> Response<Body> {
     match why_not(state, caller).await {
         None => json(StatusCode::OK, &json!({"status": "ready"})),
-        Some(reason) => json(
-            StatusCode::SERVICE_UNAVAILABLE,
-            &json!({"status": "not ready", "reason": reason}),
-        ),
+        Some(reason) => json(StatusCode::SERVICE_UNAVAILABLE, &json!({"status": "not ready", "reason": reason})),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Own endpoints under `/_spinney/`, and the service of docIds where it is wanted. Those that show anything ask the cluster first, with the caller's own credentials.
+//! Own endpoints under `/_spinney/`, and the service of docIds where it is wanted. Those that show anything ask the
+//! cluster first, with the caller's own credentials.
 
 mod body;
 mod check;
@@ -34,11 +35,9 @@ pub(crate) async fn handle(
 ) -> Result<Response<Body>, ProxyError> {
     let MatchedEndpoint { index, name, .. } = *found;
     let what = match endpoint {
-        ApiEndpoint::Health
-        | ApiEndpoint::Ready
-        | ApiEndpoint::Stats
-        | ApiEndpoint::Metrics
-        | ApiEndpoint::Routes => return monitored(state, endpoint, &request).await,
+        ApiEndpoint::Health | ApiEndpoint::Ready | ApiEndpoint::Stats | ApiEndpoint::Metrics | ApiEndpoint::Routes => {
+            return monitored(state, endpoint, &request).await;
+        }
         ApiEndpoint::DocId => return docid::handle(state, request).await,
         ApiEndpoint::Check => return check::handle(state, index, request).await,
         ApiEndpoint::Groups => return read::groups(state, index, request).await,

@@ -1,5 +1,5 @@
-//! What people say about groups: `POST /_spinney/{index}/_merge`, `_split` and `_pin`, `GET /_spinney/{index}/_overrides` and `_merges`, and
-//! `DELETE /_spinney/{index}/_overrides/{number}`.
+//! What people say about groups: `POST /_spinney/{index}/_merge`, `_split` and `_pin`, `GET
+//! /_spinney/{index}/_overrides` and `_merges`, and `DELETE /_spinney/{index}/_overrides/{number}`.
 
 use std::fmt;
 
@@ -125,8 +125,7 @@ type BodyReader = fn(&Bytes) -> Result<OverrideRequest, OverrideFault>;
 fn read_merge(body: &Bytes) -> Result<OverrideRequest, OverrideFault> {
     let MergeBody { roots } = read(body)?;
     let roots = bounded("roots", roots)?;
-    let roots: Result<Vec<Root>, OverrideFault> =
-        roots.iter().map(|r| root_of("roots", r)).collect();
+    let roots: Result<Vec<Root>, OverrideFault> = roots.iter().map(|r| root_of("roots", r)).collect();
     roots.map(OverrideRequest::Merge)
 }
 
@@ -239,22 +238,13 @@ async fn change(
 ) -> Result<Value, OverrideFault> {
     let speaker = OverrideEditor::new(state, editor)?;
     match (said.transpose()?, what) {
-        (Some(OverrideRequest::Merge(roots)), _) => speaker
-            .merge(&roots)
-            .await
-            .map(|said| override_of("merge", said)),
-        (Some(OverrideRequest::Split(ids)), _) => speaker
-            .split(&ids)
-            .await
-            .map(|said| override_of("pin", said)),
-        (Some(OverrideRequest::Pin(ids, root)), _) => speaker
-            .pin(&ids, root)
-            .await
-            .map(|said| override_of("pin", said)),
+        (Some(OverrideRequest::Merge(roots)), _) => speaker.merge(&roots).await.map(|said| override_of("merge", said)),
+        (Some(OverrideRequest::Split(ids)), _) => speaker.split(&ids).await.map(|said| override_of("pin", said)),
+        (Some(OverrideRequest::Pin(ids, root)), _) => {
+            speaker.pin(&ids, root).await.map(|said| override_of("pin", said))
+        }
         (None, Action::TakeBack(number)) => {
-            let bad = |_| {
-                OverrideFault::bad("the number of a word is a whole number, as _words lists it")
-            };
+            let bad = |_| OverrideFault::bad("the number of a word is a whole number, as _words lists it");
             let number = number.parse().map_err(bad)?;
             let word = speaker.undo(number).await?;
             Ok(json!({"taken_back": shown(number, &word)}))
@@ -286,8 +276,7 @@ fn bounded(member: &str, named: NameList) -> Result<Vec<String>, OverrideFault> 
 fn root_of(member: &str, hex: &str) -> Result<Root, OverrideFault> {
     let root = Fingerprint::written(hex, true).filter(|_| hex.len() == 16);
     let root = root.filter(|root| root.to_string().eq_ignore_ascii_case(hex));
-    root.map(Root)
-        .ok_or_else(|| OverrideFault::bad(&format!("{member}: takes 16 hex digits, not {hex}")))
+    root.map(Root).ok_or_else(|| OverrideFault::bad(&format!("{member}: takes 16 hex digits, not {hex}")))
 }
 
 fn override_of(kind: &str, said: Applied) -> Value {
@@ -340,9 +329,9 @@ impl ListRequest {
     fn parse(query: Option<&str>) -> Result<ListRequest, OverrideFault> {
         let number = |name: &str, otherwise: u64| match parameter(query, name) {
             None => Ok(otherwise),
-            Some(text) => text.parse().map_err(|_| {
-                OverrideFault::bad(&format!("{name}: takes a whole number, not {text}"))
-            }),
+            Some(text) => {
+                text.parse().map_err(|_| OverrideFault::bad(&format!("{name}: takes a whole number, not {text}")))
+            }
         };
         let (from, size) = (number("from", 0)?, number("size", LISTED as u64)?);
         let size = usize::try_from(size).unwrap_or(usize::MAX);
@@ -372,12 +361,7 @@ fn page(words: &Overrides, listed: ListRequest) -> (Vec<Value>, Option<u64>) {
     (page, None)
 }
 
-fn listed(
-    state: &AppState,
-    index: &str,
-    forest: &str,
-    (words, of): (&Overrides, ListRequest),
-) -> Value {
+fn listed(state: &AppState, index: &str, forest: &str, (words, of): (&Overrides, ListRequest)) -> Value {
     let (page, next) = page(words, of);
     let unfinished = words.unfinished().map(|(number, _)| number);
     json!({
@@ -470,13 +454,7 @@ mod tests {
     fn roots() {
         let read = |hex: &str| root_of("root", hex).ok();
         assert_eq!(read("00000000000000AB"), Some(Root(Fingerprint(0xab))));
-        for other in [
-            "",
-            "ab",
-            "00000000000000zz",
-            " 0000000000000ab",
-            "+000000000000001",
-        ] {
+        for other in ["", "ab", "00000000000000zz", " 0000000000000ab", "+000000000000001"] {
             assert_eq!(read(other), None, "{other}");
         }
     }

@@ -1,4 +1,5 @@
-//! The endpoints of readers: `POST /_spinney/{index}/_groups`, `GET /_spinney/{index}/_similar/{id}` and `_roots/{root}`.
+//! The endpoints of readers: `POST /_spinney/{index}/_groups`, `GET /_spinney/{index}/_similar/{id}` and
+//! `_roots/{root}`.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,9 +13,7 @@ use serde_json::Value;
 use super::body::{QUESTION, ask_first, read};
 use crate::clock;
 use crate::engine::ReaderFields;
-use crate::groups::{
-    GroupsRequest, IndexReader, IndexReaderParts, MembersRequest, ReadError, ReaderPermit, SMALL,
-};
+use crate::groups::{GroupsRequest, IndexReader, IndexReaderParts, MembersRequest, ReadError, ReaderPermit, SMALL};
 use crate::http::budget::Reservation;
 use crate::http::headers::{Encoding, encoding, is_json};
 use crate::http::json::{JSON, with_type};
@@ -106,18 +105,14 @@ async fn of_group(
         GroupSelector::Document(id) => {
             let routing = of("routing");
             let decoded = decode_segment(id);
-            reader
-                .similar(id, &decoded, routing.as_deref(), &request)
-                .await?
+            reader.similar(id, &decoded, routing.as_deref(), &request).await?
         }
     };
     Ok(similar.to_json())
 }
 
 /// Applies the time limit of a reader's request.
-async fn in_time(
-    answer: impl Future<Output = Result<Value, ReadError>>,
-) -> Result<Value, ReadError> {
+async fn in_time(answer: impl Future<Output = Result<Value, ReadError>>) -> Result<Value, ReadError> {
     let answered = tokio::time::timeout(TIMEOUT, answer).await;
     answered.unwrap_or(Err(ReadError::TimedOut(TIMEOUT)))
 }
@@ -134,12 +129,7 @@ impl<'p> AskedIndex<'p> {
         AskedIndex { raw, fields }
     }
 
-    fn reader<'a>(
-        &'a self,
-        state: &'a AppState,
-        headers: &'a HeaderMap,
-        turn: &'a ReaderPermit,
-    ) -> IndexReader<'a> {
+    fn reader<'a>(&'a self, state: &'a AppState, headers: &'a HeaderMap, turn: &'a ReaderPermit) -> IndexReader<'a> {
         IndexReader::new(IndexReaderParts {
             cluster: &state.cluster,
             engine: &state.engine,
@@ -158,29 +148,20 @@ impl<'p> AskedIndex<'p> {
 }
 
 /// An answer that counts, where it is large, until its client has taken it.
-fn answered(
-    state: &AppState,
-    parts: &Parts,
-    answer: Result<Value, ReadError>,
-) -> Result<Response<Body>, ProxyError> {
+fn answered(state: &AppState, parts: &Parts, answer: Result<Value, ReadError>) -> Result<Response<Body>, ProxyError> {
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => return error.into_response(),
     };
     let pretty = parameter(parts.uri.query(), "pretty").is_some_and(|value| value != "false");
-    let text = if pretty {
-        format!("{answer:#}\n")
-    } else {
-        answer.to_string()
-    };
+    let text = if pretty { format!("{answer:#}\n") } else { answer.to_string() };
     if text.len() <= SMALL {
         return Ok(with_type(StatusCode::OK, JSON, text));
     }
     let mut held = state.answers.enter(ClientAddress::of(&parts.extensions).0);
     let (used, wanted) = (state.answers.used(), text.len());
     // A client that has taken all that it asked for gets any answer.
-    held.grow_to(wanted)
-        .map_err(|_| ProxyError::AnswersNotTaken { used, wanted })?;
+    held.grow_to(wanted).map_err(|_| ProxyError::AnswersNotTaken { used, wanted })?;
     let body = Bytes::from_owner(HeldAnswer { text, _held: held });
     Ok(with_type(StatusCode::OK, JSON, body))
 }

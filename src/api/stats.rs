@@ -11,17 +11,10 @@ use crate::telemetry::Gauges;
 
 /// State of the process as JSON. A forest that is out of service has no figures; `unavailable` gives the reason.
 pub(super) async fn stats(state: &AppState) -> Value {
-    let counters: Map<_, _> = state
-        .metrics
-        .counters
-        .all()
-        .map(|(name, value)| (name.to_owned(), value.into()))
-        .collect();
-    let refusals: Map<_, _> = state
-        .metrics
-        .refusals()
-        .map(|(reason, count)| (reason.as_str().to_owned(), count.into()))
-        .collect();
+    let counters: Map<_, _> =
+        state.metrics.counters.all().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    let refusals: Map<_, _> =
+        state.metrics.refusals().map(|(reason, count)| (reason.as_str().to_owned(), count.into())).collect();
     let mut stats = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "uptime_s": state.started.elapsed().as_secs(),
@@ -42,10 +35,7 @@ pub(super) async fn stats(state: &AppState) -> Value {
     stats["restamping"] = state.restamping.shown();
     match state.engine.stats().await {
         Ok(forests) => {
-            let forests: Map<_, _> = forests
-                .into_iter()
-                .map(|(name, stats)| (name, forest(&stats)))
-                .collect();
+            let forests: Map<_, _> = forests.into_iter().map(|(name, stats)| (name, forest(&stats))).collect();
             stats["forests"] = forests.into();
         }
         Err(unavailable) => {
@@ -123,24 +113,10 @@ fn add_stored(gauges: &mut Gauges, forests: &[(String, ForestStats)]) {
         });
         gauges.add_by_forest(name, help, stored);
     };
-    each(
-        "store_waiting_bytes",
-        "Bytes of changes on their way to the disk",
-        |s| s.waiting_bytes,
-    );
-    each(
-        "store_journal_bytes",
-        "Bytes of changes since the last snapshot, which a start replays",
-        |s| s.journal_bytes,
-    );
-    each("store_snapshot_bytes", "Bytes of the last snapshot", |s| {
-        s.snapshot_bytes
-    });
-    each(
-        "store_failed",
-        "Whether the disk has failed, so that nothing more is stored",
-        |s| s.has_failed.into(),
-    );
+    each("store_waiting_bytes", "Bytes of changes on their way to the disk", |s| s.waiting_bytes);
+    each("store_journal_bytes", "Bytes of changes since the last snapshot, which a start replays", |s| s.journal_bytes);
+    each("store_snapshot_bytes", "Bytes of the last snapshot", |s| s.snapshot_bytes);
+    each("store_failed", "Whether the disk has failed, so that nothing more is stored", |s| s.has_failed.into());
 }
 
 fn add_shared(gauges: &mut Gauges, forests: &[(String, ForestStats)]) {
@@ -151,21 +127,9 @@ fn add_shared(gauges: &mut Gauges, forests: &[(String, ForestStats)]) {
         });
         gauges.add_by_forest(name, help, shared);
     };
-    each(
-        "shared_documents",
-        "Documents placed in the shared forest since the start",
-        |s| s.documents,
-    );
-    each(
-        "shared_commands",
-        "Commands to the engine that keeps it since the start, each on one key",
-        |s| s.commands,
-    );
-    each(
-        "shared_round_trips",
-        "Times since the start that it was asked and waited for",
-        |s| s.round_trips,
-    );
+    each("shared_documents", "Documents placed in the shared forest since the start", |s| s.documents);
+    each("shared_commands", "Commands to the engine that keeps it since the start, each on one key", |s| s.commands);
+    each("shared_round_trips", "Times since the start that it was asked and waited for", |s| s.round_trips);
     each(
         "shared_conflicts",
         "Placements since the start that began again because another process was faster or not done",
@@ -178,61 +142,33 @@ fn add_shared(gauges: &mut Gauges, forests: &[(String, ForestStats)]) {
     );
     each(
         "shared_mirror_bytes",
-        "Bytes of memory that this process needs for the names of all nodes of the shared forest, where the method has a wide distance",
+        "Bytes of memory that this process needs for the names of all nodes of the shared forest, where the method has \
+         a wide distance",
         |s| s.mirror_bytes,
     );
 }
 
 /// How far counting in the background is.
 fn add_counts(gauges: &mut Gauges, progress: &Progress) {
-    let Progress {
-        touched_roots,
-        reconciling,
-        lag,
-        status,
-    } = progress;
+    let Progress { touched_roots, reconciling, lag, status } = progress;
     let is_well = status.state == CountState::Counting;
     for (name, help, value) in [
-        (
-            "counts_up",
-            "Whether groups are counted: 1, or 0 if the cluster refuses or is away",
-            u64::from(is_well),
-        ),
+        ("counts_up", "Whether groups are counted: 1, or 0 if the cluster refuses or is away", u64::from(is_well)),
         (
             "counts_lag_seconds",
             "Seconds since the first write whose groups have not been counted, rounded up",
             lag.as_secs() + u64::from(lag.subsec_nanos() > 0),
         ),
-        (
-            "counts_touched_roots",
-            "Roots that wait to be counted",
-            *touched_roots,
-        ),
-        (
-            "counts_reconciling_indices",
-            "Indices that wait to be compared with their entries as a whole",
-            *reconciling,
-        ),
-        (
-            "counts_entries_written",
-            "Entries of roots indices that were written since the start",
-            status.kept.written,
-        ),
-        (
-            "counts_entries_removed",
-            "Entries of roots indices that were removed since the start",
-            status.kept.removed,
-        ),
+        ("counts_touched_roots", "Roots that wait to be counted", *touched_roots),
+        ("counts_reconciling_indices", "Indices that wait to be compared with their entries as a whole", *reconciling),
+        ("counts_entries_written", "Entries of roots indices that were written since the start", status.kept.written),
+        ("counts_entries_removed", "Entries of roots indices that were removed since the start", status.kept.removed),
         (
             "counts_busy_milliseconds",
             "Time since the start in which the cluster counted for spinney",
             u64::try_from(status.busy.as_millis()).unwrap_or(u64::MAX),
         ),
-        (
-            "counts_errors",
-            "Times that the cluster could not be asked, or refused",
-            status.errors,
-        ),
+        ("counts_errors", "Times that the cluster could not be asked, or refused", status.errors),
     ] {
         gauges.add(name, help, value);
     }
@@ -244,31 +180,11 @@ fn add_counts(gauges: &mut Gauges, progress: &Progress) {
 /// As [`Metrics::encode`](crate::telemetry::Metrics::encode).
 pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
     let mut gauges = Gauges::default();
-    gauges.add(
-        "uptime_seconds",
-        "Seconds since the start",
-        state.started.elapsed().as_secs(),
-    );
-    gauges.add(
-        "requests_in_flight",
-        "Requests being answered",
-        state.in_flight.count() as u64,
-    );
-    gauges.add(
-        "connections",
-        "Connections of clients",
-        state.connections.len() as u64,
-    );
-    gauges.add(
-        "budget_bytes",
-        "Budget of bytes in flight",
-        state.budget.capacity() as u64,
-    );
-    gauges.add(
-        "budget_used_bytes",
-        "Bytes of write requests held",
-        state.budget.used() as u64,
-    );
+    gauges.add("uptime_seconds", "Seconds since the start", state.started.elapsed().as_secs());
+    gauges.add("requests_in_flight", "Requests being answered", state.in_flight.count() as u64);
+    gauges.add("connections", "Connections of clients", state.connections.len() as u64);
+    gauges.add("budget_bytes", "Budget of bytes in flight", state.budget.capacity() as u64);
+    gauges.add("budget_used_bytes", "Bytes of write requests held", state.budget.used() as u64);
     if let Some(progress) = state.counts.progress() {
         add_counts(&mut gauges, &progress);
     }
@@ -279,44 +195,26 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
         gauges.add(name, help, value);
     }
     if let Some(is_away) = state.engine.store_is_away() {
-        gauges.add(
-            "forest_store_away",
-            "Whether the engine that keeps the shared forests is away",
-            is_away.into(),
-        );
+        gauges.add("forest_store_away", "Whether the engine that keeps the shared forests is away", is_away.into());
     }
     // Counters and readiness report the failure in that case.
     let forests = state.engine.stats().await.unwrap_or_default();
     let mut each = |name, help, value: fn(&ForestStats) -> usize| {
-        let values = forests
-            .iter()
-            .map(|(name, stats)| (name.as_str(), value(stats) as u64));
+        let values = forests.iter().map(|(name, stats)| (name.as_str(), value(stats) as u64));
         gauges.add_by_forest(name, help, values);
     };
     each("forest_nodes", "Fingerprints remembered", |s| s.nodes);
-    each(
-        "forest_roots",
-        "Trees: clusters of similar documents",
-        |s| s.roots,
-    );
-    each("forest_memory_bytes", "Memory of the forest", |s| {
-        s.memory_bytes
-    });
-    each(
-        "forest_founder_tokens_bytes",
-        "Text of founders, kept for second looks",
-        |s| s.evidence.bytes,
-    );
+    each("forest_roots", "Trees: clusters of similar documents", |s| s.roots);
+    each("forest_memory_bytes", "Memory of the forest", |s| s.memory_bytes);
+    each("forest_founder_tokens_bytes", "Text of founders, kept for second looks", |s| s.evidence.bytes);
     each(
         "forest_founder_tokens_missing",
         "How often a document met a near tree whose text had gone, and only the proof decided",
         |s| usize::try_from(s.evidence.missing_total).unwrap_or(usize::MAX),
     );
-    each(
-        "forest_late_merges_suggested",
-        "Pairs of clusters that may be one, and wait for somebody's word",
-        |s| s.late_merges.suggested,
-    );
+    each("forest_late_merges_suggested", "Pairs of clusters that may be one, and wait for somebody's word", |s| {
+        s.late_merges.suggested
+    });
     each(
         "forest_late_merges_applied",
         "Pairs of clusters that were made one since the start, because a document agrees with both",
@@ -327,34 +225,23 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
         "Pairs of clusters that were left apart since the start, because the forest remembers no more words",
         |s| usize::try_from(s.late_merges.no_room_total).unwrap_or(usize::MAX),
     );
-    each(
-        "forest_evicted",
-        "Nodes that went before the window's end, for want of memory",
-        |s| usize::try_from(s.evicted_total).unwrap_or(usize::MAX),
-    );
-    each(
-        "forest_largest_tree_documents",
-        "Documents that came to the largest tree, once it has many",
-        |s| s.largest.map_or(0, |tree| tree.documents as usize),
-    );
-    each(
-        "forest_largest_tree_titles",
-        "About how many different titles they have; 250 stands for more",
-        |s| s.largest.map_or(0, |tree| tree.titles as usize),
-    );
-    each(
-        "forest_page_chrome_trees",
-        "Trees of what stands around articles, which take nobody any more",
-        |s| s.page_chrome_trees,
-    );
+    each("forest_evicted", "Nodes that went before the window's end, for want of memory", |s| {
+        usize::try_from(s.evicted_total).unwrap_or(usize::MAX)
+    });
+    each("forest_largest_tree_documents", "Documents that came to the largest tree, once it has many", |s| {
+        s.largest.map_or(0, |tree| tree.documents as usize)
+    });
+    each("forest_largest_tree_titles", "About how many different titles they have; 250 stands for more", |s| {
+        s.largest.map_or(0, |tree| tree.titles as usize)
+    });
+    each("forest_page_chrome_trees", "Trees of what stands around articles, which take nobody any more", |s| {
+        s.page_chrome_trees
+    });
     if forests.iter().any(|(_, stats)| stats.stored.is_some()) {
         add_stored(&mut gauges, &forests);
     }
     if forests.iter().any(|(_, stats)| stats.shared.is_some()) {
         add_shared(&mut gauges, &forests);
     }
-    state
-        .metrics
-        .encode(&gauges)
-        .map_err(|_| ProxyError::Internal)
+    state.metrics.encode(&gauges).map_err(|_| ProxyError::Internal)
 }

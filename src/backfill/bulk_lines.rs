@@ -22,9 +22,7 @@ pub(super) fn form_of(source: &[u8]) -> WriteForm {
         return WriteForm::Fields;
     }
     match serde_json::from_slice::<Value>(source) {
-        Ok(Value::Object(members)) if !members.values().any(has_object_in_array) => {
-            WriteForm::Fields
-        }
+        Ok(Value::Object(members)) if !members.values().any(has_object_in_array) => WriteForm::Fields,
         _ => WriteForm::Whole,
     }
 }
@@ -96,10 +94,7 @@ fn add_on_one_line(lines: &mut Vec<u8>, source: &[u8]) {
     let start = lines.len();
     lines.extend_from_slice(source);
     if let Some(added) = lines.get_mut(start..) {
-        for byte in added
-            .iter_mut()
-            .filter(|byte| matches!(byte, b'\n' | b'\r'))
-        {
+        for byte in added.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
             *byte = b' ';
         }
     }
@@ -150,36 +145,23 @@ pub(super) fn fates(answer: &Bytes, documents: usize) -> Option<Vec<ItemOutcome>
 }
 
 /// The same, each with the number of the operation in its shard.
-pub(super) fn numbered_fates(
-    answer: &Bytes,
-    documents: usize,
-) -> Option<Vec<(ItemOutcome, Option<u64>)>> {
+pub(super) fn numbered_fates(answer: &Bytes, documents: usize) -> Option<Vec<(ItemOutcome, Option<u64>)>> {
     let answer: BulkAnswer = serde_json::from_slice(answer).ok()?;
     let items = answer.items.iter();
-    let fates: Vec<_> = items
-        .map(|item| (fate(&item.update), item.update.seq_no))
-        .collect();
+    let fates: Vec<_> = items.map(|item| (fate(&item.update), item.update.seq_no)).collect();
     (fates.len() == documents).then_some(fates)
 }
 
 fn fate(outcome: &BulkItemResult) -> ItemOutcome {
     let reason = || {
         let error = outcome.error.as_ref();
-        let text = |name: &str| {
-            error
-                .and_then(|error| error[name].as_str())
-                .unwrap_or_default()
-        };
+        let text = |name: &str| error.and_then(|error| error[name].as_str()).unwrap_or_default();
         format!("{} {}: {}", outcome.status, text("type"), text("reason"))
     };
     match outcome.status {
         200..=299 if outcome.result == "noop" => ItemOutcome::Unchanged,
         200..=299 => ItemOutcome::Stamped,
-        404 => match outcome
-            .error
-            .as_ref()
-            .and_then(|error| error["type"].as_str())
-        {
+        404 => match outcome.error.as_ref().and_then(|error| error["type"].as_str()) {
             Some("index_not_found_exception") => ItemOutcome::Refused(reason()),
             _ => ItemOutcome::Gone,
         },
@@ -207,11 +189,7 @@ mod tests {
     #[test]
     fn lines_of_a_document() {
         let mut lines = Vec::new();
-        add(
-            &mut lines,
-            &found("{\n \"content\" : \"a\\nb\"\r\n}", Some("r")),
-            WriteForm::Fields,
-        );
+        add(&mut lines, &found("{\n \"content\" : \"a\\nb\"\r\n}", Some("r")), WriteForm::Fields);
         add(&mut lines, &found("{\"n\":1.50}", None), WriteForm::Whole);
         let text = String::from_utf8(lines).unwrap();
         assert_eq!(
@@ -230,10 +208,7 @@ mod tests {
             (r#"{"content":["a",["b"],null]}"#, WriteForm::Fields),
             (r#"{"body":{"text":["a"]}}"#, WriteForm::Fields),
             (r#"{"parts":[{"text":"a"}]}"#, WriteForm::Whole),
-            (
-                r#"{"body":{"parts":[["a"],[{"text":"a"}]]}}"#,
-                WriteForm::Whole,
-            ),
+            (r#"{"body":{"parts":[["a"],[{"text":"a"}]]}}"#, WriteForm::Whole),
             (r#"{"content":["a"#, WriteForm::Whole),
             ("{}", WriteForm::Fields),
         ] {

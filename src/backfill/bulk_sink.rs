@@ -12,11 +12,7 @@ pub(crate) trait BulkSink: Sync {
     ///
     /// # Errors
     /// When nobody answers, or the bulk is refused as a whole.
-    fn bulk(
-        &self,
-        known_as: &HeaderValue,
-        lines: Bytes,
-    ) -> impl Future<Output = Result<Bytes, OperatorError>> + Send;
+    fn bulk(&self, known_as: &HeaderValue, lines: Bytes) -> impl Future<Output = Result<Bytes, OperatorError>> + Send;
 }
 
 /// A spinney at a URL.

@@ -1,5 +1,5 @@
-//! Two groupings of the same documents: which of them would have other company. Each document has a root by either, in fields of
-//! its own.
+//! Two groupings of the same documents: which of them would have other company. Each document has a root by either, in
+//! fields of its own.
 
 use std::collections::{HashMap, HashSet};
 
@@ -86,8 +86,8 @@ impl Compared {
     }
 }
 
-/// Reads both roots of all documents of a target: those of its own stamp are the second, those of the stamp with `first`'s names
-/// the first. Calls `told` with how many were read.
+/// Reads both roots of all documents of a target: those of its own stamp are the second, those of the stamp with
+/// `first`'s names the first. Calls `told` with how many were read.
 ///
 /// # Errors
 /// When the cluster cannot be reached, or refuses.
@@ -110,10 +110,7 @@ pub(crate) async fn compare(
     while let Some(found) = pages.next().await? {
         for found in &found {
             if seen.insert((found.index.clone(), found.id.clone(), found.routing.clone())) {
-                compared.add(
-                    shown(&found.source, first.root()),
-                    shown(&found.source, &second),
-                );
+                compared.add(shown(&found.source, first.root()), shown(&found.source, &second));
             }
         }
         read += found.len() as u64;
@@ -176,23 +173,10 @@ mod tests {
     fn documents_without_one_of_the_roots_are_counted_apart() {
         let mut compared = Compared::default();
         let root = Some(Root(Fingerprint(1)));
-        for (first, second) in [
-            (root, root),
-            (root, None),
-            (None, root),
-            (None, None),
-            (root, None),
-        ] {
+        for (first, second) in [(root, root), (root, None), (None, root), (None, None), (root, None)] {
             compared.add(first, second);
         }
-        assert_eq!(
-            (
-                compared.first_alone,
-                compared.second_alone,
-                compared.without
-            ),
-            (2, 1, 1)
-        );
+        assert_eq!((compared.first_alone, compared.second_alone, compared.without), (2, 1, 1));
         assert_eq!(compared.group_changes().documents, 1);
     }
 }

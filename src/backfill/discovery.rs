@@ -75,7 +75,8 @@ impl RouteTable {
         self.routes.iter().position(fits_route)
     }
 
-    /// The indices of a route, with those patterns that stand for any, and the names that it knows indices of others' names by.
+    /// The indices of a route, with those patterns that stand for any, and the names that it knows indices of others'
+    /// names by.
     fn indices_of(&self, at: usize, resolved: &[(String, Resolved)]) -> Found {
         let mut found = Found::default();
         for (pattern, resolved) in resolved {
@@ -83,11 +84,7 @@ impl RouteTable {
             for index in &resolved.indices {
                 let is_hidden = index.name.starts_with('.') && !pattern.starts_with('.');
                 let is_ours = index.name.starts_with(&roots_index(""));
-                if !is_hidden
-                    && !index.is_closed()
-                    && !is_ours
-                    && self.route_of(&index.name) == Some(at)
-                {
+                if !is_hidden && !index.is_closed() && !is_ours && self.route_of(&index.name) == Some(at) {
                     found.indices.insert(index.name.clone(), ());
                 }
             }
@@ -117,8 +114,8 @@ struct Found {
     patterns: Vec<String>,
 }
 
-/// The indices of each route that has any. `index`: a name, an alias or a pattern that they are to be behind; `query`: what
-/// documents are meant.
+/// The indices of each route that has any. `index`: a name, an alias or a pattern that they are to be behind; `query`:
+/// what documents are meant.
 ///
 /// # Errors
 /// When the cluster cannot be reached or refuses, or there is no such index.
@@ -202,23 +199,17 @@ pub(super) async fn discover_route(
             Err(error) => failed = Some(error.into()),
         }
     }
-    let Found {
+    let Found { indices, known_as, patterns } = routes.indices_of(at, &resolved);
+    let indices: Vec<String> = indices.into_keys().collect();
+    let target = route.filter(|_| !indices.is_empty()).map(|route| RouteIndices {
+        route: route.clone(),
+        names,
+        expression: expression_of(&indices, &patterns.join(",")),
         indices,
         known_as,
-        patterns,
-    } = routes.indices_of(at, &resolved);
-    let indices: Vec<String> = indices.into_keys().collect();
-    let target = route
-        .filter(|_| !indices.is_empty())
-        .map(|route| RouteIndices {
-            route: route.clone(),
-            names,
-            expression: expression_of(&indices, &patterns.join(",")),
-            indices,
-            known_as,
-            order: ReadOrder::of_arrival(),
-            query: None,
-        });
+        order: ReadOrder::of_arrival(),
+        query: None,
+    });
     Ok(DiscoveredRoute { target, failed })
 }
 
@@ -289,15 +280,8 @@ impl RouteIndices {
     ///
     /// # Errors
     /// When the cluster cannot be reached or refuses.
-    pub(super) async fn count(
-        &self,
-        operator: &Operator,
-        query: &Value,
-    ) -> Result<u64, BackfillError> {
-        let path = format!(
-            "/{}/_search?ignore_unavailable=true&allow_partial_search_results=false",
-            self.expression
-        );
+    pub(super) async fn count(&self, operator: &Operator, query: &Value) -> Result<u64, BackfillError> {
+        let path = format!("/{}/_search?ignore_unavailable=true&allow_partial_search_results=false", self.expression);
         let body = json!({"size": 0, "track_total_hits": true, "query": query});
         let answer = operator.ask(Method::POST, &path, Some(&body)).await?;
         let total = answer.pointer("/hits/total/value").and_then(Value::as_u64);
@@ -323,11 +307,7 @@ impl RouteIndices {
 
     /// How the documents can be sorted by a field.
     async fn order_of(&self, operator: &Operator, field: &str) -> Result<ReadOrder, BackfillError> {
-        let path = format!(
-            "/{}/_field_caps?fields={}&ignore_unavailable=true",
-            self.expression,
-            in_path(field)
-        );
+        let path = format!("/{}/_field_caps?fields={}&ignore_unavailable=true", self.expression, in_path(field));
         let answer = operator.ask(Method::GET, &path, None).await?;
         let types = answer["fields"][field].as_object();
         let mut types = types.into_iter().flat_map(Map::keys);
@@ -348,10 +328,7 @@ impl RouteIndices {
         for index in &self.indices {
             let mapping = &answer[index]["mappings"];
             let missing = mapping::missing(mapping, &self.names);
-            let missing = missing.map_err(|fault| BackfillError::Mapping {
-                index: index.clone(),
-                fault,
-            })?;
+            let missing = missing.map_err(|fault| BackfillError::Mapping { index: index.clone(), fault })?;
             if !missing.is_empty() {
                 all.push((index.clone(), missing));
             }
@@ -363,23 +340,15 @@ impl RouteIndices {
     ///
     /// # Errors
     /// When the cluster cannot be reached or refuses.
-    pub(crate) async fn blocked(
-        &self,
-        operator: &Operator,
-    ) -> Result<Option<(String, String)>, BackfillError> {
-        let path = format!(
-            "/{}/_settings?ignore_unavailable=true&flat_settings=true",
-            self.expression
-        );
+    pub(crate) async fn blocked(&self, operator: &Operator) -> Result<Option<(String, String)>, BackfillError> {
+        let path = format!("/{}/_settings?ignore_unavailable=true&flat_settings=true", self.expression);
         let answer = operator.ask(Method::GET, &path, None).await?;
         for index in &self.indices {
             let settings = answer[index]["settings"].as_object();
             let set = settings.into_iter().flatten().find(|(name, value)| {
                 let is_block = matches!(
                     name.as_str(),
-                    "index.blocks.write"
-                        | "index.blocks.read_only"
-                        | "index.blocks.read_only_allow_delete"
+                    "index.blocks.write" | "index.blocks.read_only" | "index.blocks.read_only_allow_delete"
                 );
                 is_block && *value == "true"
             });
@@ -400,7 +369,8 @@ fn order_by(field: &str, mapped: Option<&str>) -> ReadOrder {
     }
 }
 
-/// Maps the fields of the stamp in all indices behind a name or a pattern that lack any. Answers which were mapped where.
+/// Maps the fields of the stamp in all indices behind a name or a pattern that lack any. Answers which were mapped
+/// where.
 ///
 /// # Errors
 /// When an index cannot be adopted as it is, or the cluster cannot be reached or refuses.
@@ -410,10 +380,7 @@ pub(crate) async fn map_existing(
     prefix: &str,
 ) -> Result<Vec<(String, Vec<String>)>, BackfillError> {
     let names = StampNames::new(prefix)?;
-    let path = format!(
-        "/{}/_mapping?ignore_unavailable=true&allow_no_indices=true",
-        in_path(expression)
-    );
+    let path = format!("/{}/_mapping?ignore_unavailable=true&allow_no_indices=true", in_path(expression));
     let answer = operator.ask(Method::GET, &path, None).await?;
     let mut all = Vec::new();
     for (index, answer) in answer.as_object().into_iter().flatten() {
@@ -421,16 +388,10 @@ pub(crate) async fn map_existing(
             continue;
         }
         let missing = mapping::missing(&answer["mappings"], &names);
-        let missing = missing.map_err(|fault| BackfillError::Mapping {
-            index: index.clone(),
-            fault,
-        })?;
+        let missing = missing.map_err(|fault| BackfillError::Mapping { index: index.clone(), fault })?;
         if !missing.is_empty() {
             put_fields(operator, index, &missing).await?;
-            all.push((
-                index.clone(),
-                missing.into_iter().map(|(name, _)| name).collect(),
-            ));
+            all.push((index.clone(), missing.into_iter().map(|(name, _)| name).collect()));
         }
     }
     Ok(all)
@@ -464,10 +425,7 @@ mod tests {
             clock: "arrival".into(),
             order: None,
         };
-        RouteTable {
-            prefix: "cluster_".into(),
-            routes: patterns.iter().map(route).collect(),
-        }
+        RouteTable { prefix: "cluster_".into(), routes: patterns.iter().map(route).collect() }
     }
 
     fn resolved(answer: Value) -> Resolved {
@@ -495,10 +453,7 @@ mod tests {
     fn indices_behind_an_alias_or_a_data_stream() {
         let routes = routes(&[&["own"], &["news", "stream", "nothing"]]);
         let answers = [
-            (
-                "news".to_owned(),
-                resolved(json!({"aliases": [{"name": "news", "indices": ["a-1", "own", "a-2"]}]})),
-            ),
+            ("news".to_owned(), resolved(json!({"aliases": [{"name": "news", "indices": ["a-1", "own", "a-2"]}]}))),
             (
                 "stream".to_owned(),
                 resolved(json!({"data_streams": [
@@ -508,24 +463,15 @@ mod tests {
             ("nothing".to_owned(), Resolved::default()),
         ];
         let found = routes.indices_of(1, &answers);
-        assert_eq!(
-            found.indices.into_keys().collect::<Vec<_>>(),
-            [".ds-stream-1", "a-1", "a-2"]
-        );
+        assert_eq!(found.indices.into_keys().collect::<Vec<_>>(), [".ds-stream-1", "a-1", "a-2"]);
         assert_eq!(found.known_as, ["news", "stream"]);
         assert_eq!(found.patterns, ["news", "stream"]);
     }
 
     #[test]
     fn orders() {
-        assert_eq!(
-            order_by("at", Some("date_nanos")),
-            ReadOrder::Date("at".into())
-        );
-        assert_eq!(
-            order_by("n", Some("integer")),
-            ReadOrder::Number("n".into())
-        );
+        assert_eq!(order_by("at", Some("date_nanos")), ReadOrder::Date("at".into()));
+        assert_eq!(order_by("n", Some("integer")), ReadOrder::Number("n".into()));
         assert_eq!(order_by("k", Some("keyword")), ReadOrder::Other("k".into()));
         assert_eq!(order_by("x", None), ReadOrder::of_arrival());
     }

@@ -1,4 +1,5 @@
-//! Whether there is room, and how long it may take. Room: a document that is updated stands twice in the index until its segments are merged.
+//! Whether there is room, and how long it may take. Room: a document that is updated stands twice in the index until
+//! its segments are merged.
 
 use hyper::Method;
 use serde_json::Value;
@@ -19,13 +20,9 @@ pub(crate) struct DiskSpace {
 }
 
 impl RouteIndices {
-    /// The room that writing `unstamped` of `all` documents again needs, copies included. `None`: the cluster does not say.
-    pub(crate) async fn space(
-        &self,
-        operator: &Operator,
-        unstamped: u64,
-        all: u64,
-    ) -> Option<DiskSpace> {
+    /// The room that writing `unstamped` of `all` documents again needs, copies included. `None`: the cluster does not
+    /// say.
+    pub(crate) async fn space(&self, operator: &Operator, unstamped: u64, all: u64) -> Option<DiskSpace> {
         let path = format!("/{}/_stats/store", self.expression);
         let stats = operator.ask(Method::GET, &path, None).await.ok()?;
         let path = "/_cat/allocation?format=json&bytes=b&h=disk.avail,disk.total";
@@ -36,14 +33,11 @@ impl RouteIndices {
         });
         let size: u64 = sizes.sum();
         let part = unstamped as f64 / all.max(1) as f64;
-        Some(DiskSpace {
-            needed: (size as f64 * part.min(1.0)) as u64,
-            free: free(&disks)?,
-        })
+        Some(DiskSpace { needed: (size as f64 * part.min(1.0)) as u64, free: free(&disks)? })
     }
 
-    /// Documents a second, guessed from what one thread took to index a document of these until now. `None`: nobody knows, since
-    /// nothing was indexed since the nodes were started.
+    /// Documents a second, guessed from what one thread took to index a document of these until now. `None`: nobody
+    /// knows, since nothing was indexed since the nodes were started.
     pub(crate) async fn guess_rate(&self, operator: &Operator) -> Option<f64> {
         let path = format!("/{}/_stats/indexing", self.expression);
         let stats = operator.ask(Method::GET, &path, None).await.ok()?;

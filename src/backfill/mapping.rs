@@ -14,10 +14,7 @@ pub(crate) const COMPONENT: &str = include_str!("../../mappings/component-templa
 /// When the file is no JSON.
 pub(crate) fn component(prefix: &str) -> serde_json::Result<Value> {
     let mut component: Value = serde_json::from_str(COMPONENT)?;
-    if let Some(properties) = component
-        .pointer_mut("/template/mappings/properties")
-        .and_then(Value::as_object_mut)
-    {
+    if let Some(properties) = component.pointer_mut("/template/mappings/properties").and_then(Value::as_object_mut) {
         *properties = std::mem::take(properties)
             .into_iter()
             .map(|(name, mapping)| (name.replacen(DEFAULT_PREFIX, prefix, 1), mapping))
@@ -26,15 +23,12 @@ pub(crate) fn component(prefix: &str) -> serde_json::Result<Value> {
     Ok(component)
 }
 
-/// The fields of the stamp that a mapping does not have yet, as they are to be mapped. `mapping` is what the cluster answers of
-/// one index under `mappings`.
+/// The fields of the stamp that a mapping does not have yet, as they are to be mapped. `mapping` is what the cluster
+/// answers of one index under `mappings`.
 ///
 /// # Errors
 /// What is wrong with the mapping, and what to do: a field is mapped otherwise, or the source is not stored whole.
-pub(super) fn missing(
-    mapping: &Value,
-    names: &StampNames,
-) -> Result<Map<String, Value>, MappingFault> {
+pub(super) fn missing(mapping: &Value, names: &StampNames) -> Result<Map<String, Value>, MappingFault> {
     source_is_whole(&mapping["_source"])?;
     let component = component(names.prefix()).unwrap_or_default();
     let wanted = component.pointer("/template/mappings/properties");
@@ -66,7 +60,8 @@ pub(super) fn missing(
 pub(crate) enum MappingFault {
     /// It has a field of that name.
     #[error(
-        "the field {field} is mapped as {mapped} and must be {wanted}: a mapping cannot be changed, so copy the documents to a new index (spinney setup, then _reindex), or choose other names with --prefix"
+        "the field {field} is mapped as {mapped} and must be {wanted}: a mapping cannot be changed, so copy the \
+         documents to a new index (spinney setup, then _reindex), or choose other names with --prefix"
     )]
     Type {
         /// The field.
@@ -77,9 +72,7 @@ pub(crate) enum MappingFault {
         wanted: String,
     },
     /// Updates would lose what is not stored.
-    #[error(
-        "its mapping does not store the whole source ({0}): an update would lose what is not there"
-    )]
+    #[error("its mapping does not store the whole source ({0}): an update would lose what is not there")]
     Source(String),
 }
 
@@ -110,10 +103,7 @@ mod tests {
         let some = json!({"properties": {
             "x_root": {"type": "keyword"}, "x_arrival": {"type": "date", "format": "epoch_millis"}, "x_proof": {"type": "text"}
         }});
-        assert_eq!(
-            missing_of(&some, "x_"),
-            Ok(vec!["x_key".to_owned(), "x_hash".to_owned()])
-        );
+        assert_eq!(missing_of(&some, "x_"), Ok(vec!["x_key".to_owned(), "x_hash".to_owned()]));
         assert_eq!(missing_of(&json!({}), "x_").unwrap().len(), 5);
     }
 
@@ -121,25 +111,13 @@ mod tests {
     fn what_cannot_be_adopted() {
         let text = json!({"properties": {"cluster_root": {"type": "text"}}});
         let fault = missing_of(&text, "cluster_").unwrap_err();
-        assert!(
-            fault
-                .to_string()
-                .contains("cluster_root is mapped as text and must be keyword"),
-            "{fault}"
-        );
+        assert!(fault.to_string().contains("cluster_root is mapped as text and must be keyword"), "{fault}");
         let object = json!({"properties": {"cluster_key": {"properties": {}}}});
         let fault = missing_of(&object, "cluster_").unwrap_err();
-        assert!(
-            fault
-                .to_string()
-                .contains("cluster_key is mapped as object"),
-            "{fault}"
-        );
-        for source in [
-            json!({"enabled": false}),
-            json!({"excludes": ["body"]}),
-            json!({"includes": ["a"], "excludes": []}),
-        ] {
+        assert!(fault.to_string().contains("cluster_key is mapped as object"), "{fault}");
+        for source in
+            [json!({"enabled": false}), json!({"excludes": ["body"]}), json!({"includes": ["a"], "excludes": []})]
+        {
             let fault = missing_of(&json!({ "_source": source }), "cluster_").unwrap_err();
             assert!(matches!(fault, MappingFault::Source(_)), "{source}");
         }

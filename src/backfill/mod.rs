@@ -1,4 +1,5 @@
-//! Documents that are stored without a stamp get one: those of an index that was there before spinney, and those that passed it by.
+//! Documents that are stored without a stamp get one: those of an index that was there before spinney, and those that
+//! passed it by.
 //!
 //! ```text
 //! survey (routes, indices, mapping) --> pages (point in time, sorted) --> lines (guarded updates) --> door: spinney's own _bulk
@@ -6,8 +7,9 @@
 //!                                          +-- changed meanwhile: read again <---- fates of the items <-+
 //! ```
 //!
-//! Nothing here places a document: what is written goes through spinney like any writer's bulk, so there is one forest and one way into
-//! it. What is stamped is not read again, so that whatever ends it in the middle, the next run goes on.
+//! Nothing here places a document: what is written goes through spinney like any writer's bulk, so there is one forest
+//! and one way into it. What is stamped is not read again, so that whatever ends it in the middle, the next run goes
+//! on.
 
 mod bulk_lines;
 mod bulk_sink;
@@ -42,9 +44,7 @@ pub(crate) enum BackfillError {
     #[error(transparent)]
     Operator(#[from] OperatorError),
     /// It was busy or away again and again.
-    #[error(
-        "{0}; tried several times in a row. Nothing is lost: what is stamped is stamped, begin again later"
-    )]
+    #[error("{0}; tried several times in a row. Nothing is lost: what is stamped is stamped, begin again later")]
     Busy(OperatorError),
     /// An answer is not what was asked for.
     #[error("the answer is not understood: {0}")]
@@ -53,9 +53,7 @@ pub(crate) enum BackfillError {
     #[error(transparent)]
     Prefix(#[from] SelectionError),
     /// There is nothing of that name, or no route for it.
-    #[error(
-        "there is no index {0} with a route: is the name right, and does spinney serve have a route for it?"
-    )]
+    #[error("there is no index {0} with a route: is the name right, and does spinney serve have a route for it?")]
     NoIndex(String),
     /// An index cannot be adopted as it is.
     #[error("{index}: {fault}")]
@@ -67,7 +65,8 @@ pub(crate) enum BackfillError {
     },
     /// The updates changed nothing.
     #[error(
-        "spinney passed the documents on without a stamp: is it a spinney of this version at the other end, with these routes?"
+        "spinney passed the documents on without a stamp: is it a spinney of this version at the other end, with these \
+         routes?"
     )]
     NotStamped,
 }

@@ -1,6 +1,6 @@
-//! Who obeys what was said in forests that several processes share: each tells the others again and again up to which word all that it
-//! has on its way to the cluster obeys. Stored documents have followed a word when no document can come any more that does not. The
-//! law is docs/merges.md.
+//! Who obeys what was said in forests that several processes share: each tells the others again and again up to which
+//! word all that it has on its way to the cluster obeys. Stored documents have followed a word when no document can
+//! come any more that does not. The law is docs/merges.md.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -74,14 +74,8 @@ struct ForestProgress {
 /// Hears and tells until it is aborted.
 pub(crate) async fn run(shared: &Restamping, engine: &Engine, writes: &Writes) {
     let forests = engine.forests_shared().into_iter();
-    let mut forests: Vec<ForestProgress> = forests
-        .map(|forest| ForestProgress {
-            forest,
-            change: 0,
-            before: None,
-            obeys: 0,
-        })
-        .collect();
+    let mut forests: Vec<ForestProgress> =
+        forests.map(|forest| ForestProgress { forest, change: 0, before: None, obeys: 0 }).collect();
     if forests.is_empty() {
         return;
     }
@@ -122,9 +116,7 @@ async fn refresh(
             (heard.obeys, heard.before) = (change, None);
         }
     }
-    let obeyed = engine
-        .acknowledge_overrides(&heard.forest, heard.obeys)
-        .await?;
+    let obeyed = engine.acknowledge_overrides(&heard.forest, heard.obeys).await?;
     let known = shared.all_acknowledged().of(&heard.forest);
     if known != Some(obeyed) {
         shared.all_acknowledged().set(&heard.forest, obeyed);
@@ -135,10 +127,7 @@ async fn refresh(
     Ok(obeyed.by_all >= heard.change)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a pause between two looks at what other processes do"
-)]
+#[expect(clippy::disallowed_methods, reason = "a pause between two looks at what other processes do")]
 async fn pause(time: Duration) {
     tokio::time::sleep(time).await;
 }

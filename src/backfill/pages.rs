@@ -1,8 +1,8 @@
 //! Documents of some indices, page by page, in the order in which they are to be placed: a point in time, sorted.
 //!
-//! A page that is sorted costs as much as there is to be sorted, so each search is of a part of the order, of which there are some
-//! pages as far as the last page tells. When the point in time is lost, another one is opened and read from its beginning: what was
-//! stamped meanwhile is not in it.
+//! A page that is sorted costs as much as there is to be sorted, so each search is of a part of the order, of which
+//! there are some pages as far as the last page tells. When the point in time is lost, another one is opened and read
+//! from its beginning: what was stamped meanwhile is not in it.
 
 use std::time::Duration;
 
@@ -150,18 +150,15 @@ impl<'a> Pages<'a> {
                     debug!(%error, "the point in time is lost");
                     self.begin_again();
                 }
-                OperatorError::Refused {
-                    status: 400,
-                    answer,
-                    ..
-                } if answer.contains("_shard_doc") && self.tie == "_shard_doc" => {
+                OperatorError::Refused { status: 400, answer, .. }
+                    if answer.contains("_shard_doc") && self.tie == "_shard_doc" =>
+                {
                     self.tie = "_id";
                     continue;
                 }
-                OperatorError::Refused {
-                    status: 429 | 500 | 502 | 503 | 504,
-                    ..
-                } => self.size = (self.size / 2).max(1),
+                OperatorError::Refused { status: 429 | 500 | 502 | 503 | 504, .. } => {
+                    self.size = (self.size / 2).max(1)
+                }
                 OperatorError::Unreachable { .. } => {}
                 _ => return Err(error.into()),
             }
@@ -208,10 +205,7 @@ impl<'a> Pages<'a> {
             body["slice"] = json!({"id": self.slice.id, "max": self.slice.of});
         }
         let path = "/_search?allow_partial_search_results=false";
-        let sent = self
-            .operator
-            .ask_bytes(Method::POST, path, Some(&body))
-            .await?;
+        let sent = self.operator.ask_bytes(Method::POST, path, Some(&body)).await?;
         Ok(sent)
     }
 
@@ -249,8 +243,7 @@ impl<'a> Pages<'a> {
 
     /// The documents of a page.
     fn take(&mut self, answer: &Bytes) -> Result<Vec<StoredHit>, BackfillError> {
-        let hits: Vec<Hit<'_>> =
-            read_page(answer, self.pit.as_mut()).map_err(BackfillError::Answer)?;
+        let hits: Vec<Hit<'_>> = read_page(answer, self.pit.as_mut()).map_err(BackfillError::Answer)?;
         let is_last = hits.len() < self.size;
         self.over = is_last && self.until.is_none();
         let place = |hit: Option<&Hit<'_>>| hit.and_then(|hit| place_of(hit.sort.first()?));
@@ -272,10 +265,9 @@ impl<'a> Pages<'a> {
             routing: hit.routing,
             seq_no: hit.seq_no,
             term: hit.term,
-            source: hit.source.map_or_else(
-                || Bytes::from_static(b"{}"),
-                |source| answer.slice_ref(source.get().as_bytes()),
-            ),
+            source: hit
+                .source
+                .map_or_else(|| Bytes::from_static(b"{}"), |source| answer.slice_ref(source.get().as_bytes())),
         });
         let found: Vec<StoredHit> = found.collect();
         // Pages of about so many bytes, whatever the size of the documents.

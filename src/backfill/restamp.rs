@@ -1,10 +1,11 @@
-//! Stored documents follow what people say about groups: those that show a root that is not answered for them any more are stamped
-//! anew, in spinney's own name. Which they are and what they are to show is `forest/overrides/restamp.rs`; docs/merges.md specifies it.
+//! Stored documents follow what people say about groups: those that show a root that is not answered for them any more
+//! are stamped anew, in spinney's own name. Which they are and what they are to show is `forest/overrides/restamp.rs`;
+//! docs/merges.md specifies it.
 //!
-//! Only the root is written, over a document that is still as it was read, so whatever is repeated, overtaken or broken off in
-//! the middle ends the same. What fails, be it one document, one index or one forest, is tried again by itself, later;
-//! all others follow. What was on its way to the cluster when something was said is waited for: it may show what was
-//! answered before. Of processes that share a forest one does it; it waits for what all of them have on their way
+//! Only the root is written, over a document that is still as it was read, so whatever is repeated, overtaken or broken
+//! off in the middle ends the same. What fails, be it one document, one index or one forest, is tried again by itself,
+//! later; all others follow. What was on its way to the cluster when something was said is waited for: it may show what
+//! was answered before. Of processes that share a forest one does it; it waits for what all of them have on their way
 //! (`override_progress.rs`).
 
 mod plan;
@@ -91,10 +92,7 @@ impl Restamper<'_> {
                 continue;
             }
             // What a forest could not say is asked for again.
-            let again = plan
-                .trouble
-                .is_some()
-                .then(|| Instant::now() + LONGEST_PAUSE / 10);
+            let again = plan.trouble.is_some().then(|| Instant::now() + LONGEST_PAUSE / 10);
             let next = next.into_iter().chain(again).min();
             tokio::select! {
                 () = self.woken() => {}
@@ -120,12 +118,7 @@ impl Restamper<'_> {
     /// Whether it is this process that has the stored documents of a forest follow.
     fn leads(&self, forest: &str) -> bool {
         let is_first = |obeyed: Acknowledged| obeyed.is_first;
-        !self.is_shared(forest)
-            || self
-                .shared
-                .all_acknowledged()
-                .of(forest)
-                .is_some_and(is_first)
+        !self.is_shared(forest) || self.shared.all_acknowledged().of(forest).is_some_and(is_first)
     }
 
     fn is_shared(&self, forest: &str) -> bool {
@@ -172,10 +165,7 @@ impl Restamper<'_> {
             }
             let of_start = |task: &Task| task.job.forest == forest && task.job.words.is_empty();
             if !plan.started.contains(&forest) && !plan.tasks.iter().any(of_start) {
-                new.push(Job {
-                    forest: forest.clone(),
-                    words: Vec::new(),
-                });
+                new.push(Job { forest: forest.clone(), words: Vec::new() });
             }
             let unfinished = words.unfinished();
             let unfinished = unfinished.map(|(number, of)| (number, of.clone()));
@@ -222,13 +212,7 @@ impl Restamper<'_> {
             }
             Some(before)
         };
-        Ok(Task {
-            job,
-            before,
-            next: Instant::now(),
-            pause: pages::PAUSE,
-            trouble: None,
-        })
+        Ok(Task { job, before, next: Instant::now(), pause: pages::PAUSE, trouble: None })
     }
 
     /// Goes once through the documents of every job whose time it is.
@@ -265,10 +249,9 @@ impl Restamper<'_> {
         task.trouble = None;
         match &left.trouble {
             Some(trouble) => self.failed(&mut task.trouble, trouble),
-            None if left.documents > 0 => info!(
-                left = left.documents,
-                "documents were changed while they were to get another root"
-            ),
+            None if left.documents > 0 => {
+                info!(left = left.documents, "documents were changed while they were to get another root")
+            }
             None => {}
         }
         if task.job.words.is_empty() {
@@ -414,10 +397,7 @@ impl Restamper<'_> {
         for (found, shown, of) in looked {
             let root = pass.shows(&words, shown, of);
             if root != shown {
-                moved
-                    .entry(&found.index)
-                    .or_default()
-                    .push(Moved { found, shown, root });
+                moved.entry(&found.index).or_default().push(Moved { found, shown, root });
             }
         }
         drop(words);
@@ -429,11 +409,7 @@ impl Restamper<'_> {
             return Ok(());
         };
         // What refuses the whole for one index does not for the others.
-        let several = moved.len() > 1
-            && matches!(
-                error,
-                BackfillError::Operator(OperatorError::Refused { .. })
-            );
+        let several = moved.len() > 1 && matches!(error, BackfillError::Operator(OperatorError::Refused { .. }));
         for moved in moved.values() {
             let result = match several {
                 true => self.write(target, moved, left).await,
@@ -493,11 +469,7 @@ impl Restamper<'_> {
         Ok(())
     }
 
-    async fn look(
-        &self,
-        target: &RouteIndices,
-        found: &StoredHit,
-    ) -> Result<Option<ResolvedDocument>, OverrideError> {
+    async fn look(&self, target: &RouteIndices, found: &StoredHit) -> Result<Option<ResolvedDocument>, OverrideError> {
         let name = target.name_of(&found.index);
         let source = found.source.clone();
         self.engine.resolve(name, source, (self.context)()).await
@@ -519,24 +491,14 @@ impl Restamper<'_> {
             let part = parts.entry(&found.index).or_default();
             part.roots.extend([shown, root].map(|root| root.0.0));
             if let Some(&(_, Some(seq_no))) = fate {
-                part.seen.push(DocumentChange {
-                    item: at,
-                    id: found.id.clone(),
-                    seq_no,
-                    is_deleted: false,
-                });
+                part.seen.push(DocumentChange { item: at, id: found.id.clone(), seq_no, is_deleted: false });
             }
         }
         for (index, part) in parts {
             let roots: Vec<u64> = part.roots.into_iter().collect();
             let last = part.seen.len().saturating_sub(WITNESSES);
             let witnesses: Vec<&DocumentChange> = part.seen.iter().skip(last).collect();
-            let written = IndexWrites {
-                index,
-                roots: &roots,
-                witnesses: &witnesses,
-                ..IndexWrites::default()
-            };
+            let written = IndexWrites { index, roots: &roots, witnesses: &witnesses, ..IndexWrites::default() };
             self.counts.note(std::iter::once(written));
             self.counts.hurry();
         }
@@ -551,10 +513,7 @@ struct Moved<'f> {
     root: Root,
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "what the forest says is gathered for a while"
-)]
+#[expect(clippy::disallowed_methods, reason = "what the forest says is gathered for a while")]
 async fn pause(time: Duration) {
     tokio::time::sleep(time).await;
 }

@@ -116,8 +116,8 @@ struct RunState<'t> {
 }
 
 impl<D: BulkSink> Backfill<'_, D> {
-    /// Stamps all documents that have no stamp; `total` of them were counted. `shown` is what has been done until now, also for
-    /// whoever ends this in the middle.
+    /// Stamps all documents that have no stamp; `total` of them were counted. `shown` is what has been done until now,
+    /// also for whoever ends this in the middle.
     ///
     /// # Errors
     /// When the cluster or spinney refuses, or stays away.
@@ -153,9 +153,7 @@ impl<D: BulkSink> Backfill<'_, D> {
     /// Goes through the documents once, in all slices.
     async fn pass(&self, shared: &RunState<'_>) -> Result<(), BackfillError> {
         let of = self.options.slices.max(1);
-        let mut slices: Vec<_> = (0..of)
-            .map(|id| Box::pin(self.slice(shared, Slice { id, of })))
-            .collect();
+        let mut slices: Vec<_> = (0..of).map(|id| Box::pin(self.slice(shared, Slice { id, of }))).collect();
         // All of them on one task: what they wait for is the network.
         std::future::poll_fn(|context| {
             let mut at = 0;
@@ -202,8 +200,7 @@ impl<D: BulkSink> Backfill<'_, D> {
                 read.extend(page);
                 while read.len() >= self.options.batch {
                     let rest = read.split_off(self.options.batch);
-                    self.write_all(shared, std::mem::replace(&mut read, rest))
-                        .await?;
+                    self.write_all(shared, std::mem::replace(&mut read, rest)).await?;
                 }
             }
             self.write_all(shared, read).await
@@ -212,11 +209,7 @@ impl<D: BulkSink> Backfill<'_, D> {
     }
 
     /// Writes documents, and what has changed of them again.
-    async fn write_all(
-        &self,
-        shared: &RunState<'_>,
-        documents: Vec<StoredHit>,
-    ) -> Result<(), BackfillError> {
+    async fn write_all(&self, shared: &RunState<'_>, documents: Vec<StoredHit>) -> Result<(), BackfillError> {
         let mut page = documents;
         for round in 0..=ROUNDS {
             let mut changed = Vec::new();
@@ -329,10 +322,7 @@ impl<D: BulkSink> Backfill<'_, D> {
     ) -> Result<Vec<Postponed>, BackfillError> {
         let mut later = Vec::new();
         let mut stamped = 0;
-        let unchanged = fates
-            .iter()
-            .filter(|fate| **fate == ItemOutcome::Unchanged)
-            .count();
+        let unchanged = fates.iter().filter(|fate| **fate == ItemOutcome::Unchanged).count();
         if unchanged == fates.len() && shared.outcome.lock().stamped == 0 {
             return Err(BackfillError::NotStamped);
         }
@@ -355,19 +345,12 @@ impl<D: BulkSink> Backfill<'_, D> {
 
     fn tell(&self, shared: &RunState<'_>) {
         let done = shared.outcome.lock().done();
-        (shared.told)(BackfillProgress {
-            forest: &self.target.route.forest,
-            done,
-            total: shared.total.max(done),
-        });
+        (shared.told)(BackfillProgress { forest: &self.target.route.forest, done, total: shared.total.max(done) });
     }
 
-    /// Documents as they are now, in the order of these; `None` for those that are not there. `whole`: with all their fields.
-    async fn get(
-        &self,
-        documents: &[StoredHit],
-        whole: bool,
-    ) -> Result<Vec<Option<CurrentDocument>>, BackfillError> {
+    /// Documents as they are now, in the order of these; `None` for those that are not there. `whole`: with all their
+    /// fields.
+    async fn get(&self, documents: &[StoredHit], whole: bool) -> Result<Vec<Option<CurrentDocument>>, BackfillError> {
         let root = self.target.names.root();
         let fields = self.target.route.fields.iter().map(String::as_str);
         let wanted: Vec<&str> = fields.chain([root]).collect();
@@ -455,9 +438,7 @@ fn bulk_of(documents: &[(StoredHit, WriteForm)]) -> usize {
 /// The value of the header by which spinney knows what a bulk is for.
 fn known_as(names: &[String]) -> HeaderValue {
     let names = names.iter();
-    let names: Vec<String> = names
-        .map(|name| utf8_percent_encode(name, NON_ALPHANUMERIC).to_string())
-        .collect();
+    let names: Vec<String> = names.map(|name| utf8_percent_encode(name, NON_ALPHANUMERIC).to_string()).collect();
     HeaderValue::from_str(&names.join(","))
         .ok()
         .filter(|value| !value.is_empty())
@@ -468,11 +449,7 @@ fn known_as(names: &[String]) -> HeaderValue {
 fn is_for_a_moment(error: &OperatorError) -> bool {
     matches!(
         error,
-        OperatorError::Unreachable { .. }
-            | OperatorError::Refused {
-                status: 408 | 429 | 500 | 502 | 503 | 504,
-                ..
-            }
+        OperatorError::Unreachable { .. } | OperatorError::Refused { status: 408 | 429 | 500 | 502 | 503 | 504, .. }
     )
 }
 
@@ -502,14 +479,9 @@ struct MultiGetItem<'a> {
 }
 
 /// What an `_mget` answers.
-fn got(
-    answer: &Bytes,
-    root: &str,
-    documents: usize,
-) -> Result<Vec<Option<CurrentDocument>>, BackfillError> {
+fn got(answer: &Bytes, root: &str, documents: usize) -> Result<Vec<Option<CurrentDocument>>, BackfillError> {
     let wrong = |what: String| BackfillError::Answer(what);
-    let got: MultiGet<'_> =
-        serde_json::from_slice(answer).map_err(|error| wrong(error.to_string()))?;
+    let got: MultiGet<'_> = serde_json::from_slice(answer).map_err(|error| wrong(error.to_string()))?;
     if got.docs.len() != documents {
         return Err(wrong("POST /_mget: documents are missing".into()));
     }
@@ -520,8 +492,7 @@ fn got(
         let Some(source) = one.source.filter(|_| one.found) else {
             return Ok(None);
         };
-        let members: serde_json::Map<String, Value> =
-            serde_json::from_str(source.get()).unwrap_or_default();
+        let members: serde_json::Map<String, Value> = serde_json::from_str(source.get()).unwrap_or_default();
         Ok(Some(CurrentDocument {
             // Null: it waits to be stamped again.
             is_stamped: members.get(root).is_some_and(|root| !root.is_null()),
@@ -554,10 +525,7 @@ mod tests {
         let read = got(&answer, "cluster_root", 4).unwrap();
         let first = read[0].as_ref().unwrap();
         assert!(!first.is_stamped);
-        assert_eq!(
-            (first.found.seq_no, first.found.routing.as_deref()),
-            (3, Some("r"))
-        );
+        assert_eq!((first.found.seq_no, first.found.routing.as_deref()), (3, Some("r")));
         assert_eq!(&first.found.source[..], b"{\"content\":\"x\"}");
         assert!(read[1].as_ref().unwrap().is_stamped);
         assert!(read[2].is_none());
@@ -568,9 +536,6 @@ mod tests {
     #[test]
     fn names_in_a_header() {
         assert_eq!(known_as(&[]), "-");
-        assert_eq!(
-            known_as(&["a-b".into(), "\u{65b0}".into()]),
-            "a%2Db,%E6%96%B0"
-        );
+        assert_eq!(known_as(&["a-b".into(), "\u{65b0}".into()]), "a%2Db,%E6%96%B0");
     }
 }

@@ -1,5 +1,5 @@
-//! What passed by is found: now and then a spinney that serves looks for documents without a stamp in the indices of its routes, and
-//! stamps them through its own door.
+//! What passed by is found: now and then a spinney that serves looks for documents without a stamp in the indices of
+//! its routes, and stamps them through its own door.
 
 use std::time::{Duration, Instant};
 
@@ -88,31 +88,11 @@ impl SweepStatus {
                 "Seconds since the begin of the last look that left no document without a stamp",
                 status.complete_until.elapsed().as_secs(),
             ),
-            (
-                "sweep_found",
-                "Documents without a stamp that the last look has found",
-                status.found,
-            ),
-            (
-                "sweep_left",
-                "Of them, those that have no stamp yet",
-                status.left,
-            ),
-            (
-                "sweep_stamped",
-                "Documents that looks have stamped since the start",
-                status.outcome.stamped,
-            ),
-            (
-                "sweep_failed",
-                "Times since the start that a document could not be stamped",
-                status.outcome.failed,
-            ),
-            (
-                "sweep_errors",
-                "Looks since the start that were broken off",
-                status.errors,
-            ),
+            ("sweep_found", "Documents without a stamp that the last look has found", status.found),
+            ("sweep_left", "Of them, those that have no stamp yet", status.left),
+            ("sweep_stamped", "Documents that looks have stamped since the start", status.outcome.stamped),
+            ("sweep_failed", "Times since the start that a document could not be stamped", status.outcome.failed),
+            ("sweep_errors", "Looks since the start that were broken off", status.errors),
         ]
     }
 
@@ -122,13 +102,7 @@ impl SweepStatus {
         status.looks += 1;
     }
 
-    fn end(
-        &self,
-        begun: Instant,
-        found: u64,
-        outcome: BackfillOutcome,
-        trouble: Option<&BackfillError>,
-    ) {
+    fn end(&self, begun: Instant, found: u64, outcome: BackfillOutcome, trouble: Option<&BackfillError>) {
         let mut status = self.status.lock();
         (status.found, status.left) = (found, outcome.left);
         (status.state, status.reason) = ("waiting", String::new());
@@ -144,7 +118,8 @@ impl SweepStatus {
     }
 }
 
-/// Looks again and again. `reader` asks in spinney's own name, `door` is its own; while `is_shut`, it would stamp nothing.
+/// Looks again and again. `reader` asks in spinney's own name, `door` is its own; while `is_shut`, it would stamp
+/// nothing.
 pub(crate) async fn sweep<D: BulkSink>(
     swept: &SweepStatus,
     reader: &Operator,
@@ -161,11 +136,7 @@ pub(crate) async fn sweep<D: BulkSink>(
         }
         let begun = Instant::now();
         swept.begin();
-        let SweepOutcome {
-            found,
-            outcome,
-            trouble,
-        } = sweep_once(reader, door, routes).await;
+        let SweepOutcome { found, outcome, trouble } = sweep_once(reader, door, routes).await;
         if let Some(error) = &trouble {
             warn!(%error, "looking for documents without a stamp was broken off in some indices");
         }
@@ -274,15 +245,6 @@ async fn stamp<D: BulkSink>(
         put_fields(reader, &index, &fields).await?;
         info!(index, "the fields of the stamp are mapped");
     }
-    let backfill = Backfill {
-        reader,
-        door,
-        target,
-        options: &BackfillOptions {
-            slices: 1,
-            rate: None,
-            batch: BATCH,
-        },
-    };
+    let backfill = Backfill { reader, door, target, options: &BackfillOptions { slices: 1, rate: None, batch: BATCH } };
     backfill.run(unstamped, &|_| {}).await
 }

@@ -74,16 +74,8 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-async fn draw(
-    reader: &Operator,
-    target: &RouteIndices,
-    size: usize,
-    seed: u64,
-) -> Result<Vec<Value>, BackfillError> {
-    let path = format!(
-        "/{}/_search?ignore_unavailable=true&allow_partial_search_results=false",
-        target.expression
-    );
+async fn draw(reader: &Operator, target: &RouteIndices, size: usize, seed: u64) -> Result<Vec<Value>, BackfillError> {
+    let path = format!("/{}/_search?ignore_unavailable=true&allow_partial_search_results=false", target.expression);
     let root = target.names.root();
     let fields = target.route.fields.iter().map(String::as_str);
     let fields: Vec<&str> = fields.chain([root]).collect();
@@ -111,9 +103,7 @@ impl VerifyReport {
     ) -> Result<(), BackfillError> {
         let (index, id) = (text(&hit["_index"]), text(&hit["_id"]));
         let known_as = target.name_of(index);
-        let query: String = form_urlencoded::Serializer::new(String::new())
-            .append_pair("id", id)
-            .finish();
+        let query: String = form_urlencoded::Serializer::new(String::new()).append_pair("id", id).finish();
         let path = format!("/{}/_check?{query}", in_path(known_as));
         let path = format!("/_spinney{path}");
         let source = &hit["_source"];
@@ -124,10 +114,7 @@ impl VerifyReport {
             Err(error) => {
                 self.without_answer += 1;
                 self.name(format!("{name}: {error}"));
-                if matches!(
-                    error,
-                    crate::cluster::operator::OperatorError::Unreachable { .. }
-                ) {
+                if matches!(error, crate::cluster::operator::OperatorError::Unreachable { .. }) {
                     return Err(error.into());
                 }
             }
@@ -187,18 +174,8 @@ mod tests {
         ] {
             verified.compare("a", &checked, "news/1");
         }
-        let VerifyReport {
-            same,
-            would_join,
-            without_text,
-            unknown,
-            elsewhere,
-            ..
-        } = verified;
-        assert_eq!(
-            (same, would_join, without_text, unknown, elsewhere),
-            (1, 1, 1, 1, 3)
-        );
+        let VerifyReport { same, would_join, without_text, unknown, elsewhere, .. } = verified;
+        assert_eq!((same, would_join, without_text, unknown, elsewhere), (1, 1, 1, 1, 3));
         assert_eq!(verified.named[0], "news/1: stamped a, now refreshed b");
     }
 }

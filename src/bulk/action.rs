@@ -8,8 +8,8 @@ use super::op::Op;
 /// Content of an action line.
 #[derive(Debug)]
 pub(super) struct Action<'a> {
-    /// `None` for a name that is no operation: OpenSearch and Elasticsearch 8 refuse the request, Elasticsearch 7 passes
-    /// over the action and its source.
+    /// `None` for a name that is no operation: OpenSearch and Elasticsearch 8 refuse the request, Elasticsearch 7
+    /// passes over the action and its source.
     pub op: Option<Op>,
     pub index: Option<Cow<'a, str>>,
     pub id: Option<Cow<'a, str>>,
@@ -26,12 +26,7 @@ pub(super) fn read(line: &[u8]) -> Result<Option<Action<'_>>, JsonError> {
     cursor.pass(b'{', "an object")?;
     let name = cursor.key()?;
     let op = Op::from_name(&cursor.key_bytes(&name)?);
-    let mut action = Action {
-        op,
-        index: None,
-        id: None,
-        routing: None,
-    };
+    let mut action = Action { op, index: None, id: None, routing: None };
     cursor.pass(b'{', "the metadata object")?;
     if cursor.peek() == Some(b'}') {
         return Ok(Some(action));
@@ -49,9 +44,7 @@ pub(super) fn read(line: &[u8]) -> Result<Option<Action<'_>>, JsonError> {
                 b"_id" => action.id = value()?.or(action.id),
                 // An empty routing is none to the servers.
                 b"routing" => {
-                    action.routing = value()?
-                        .or(action.routing)
-                        .filter(|routing| !routing.is_empty());
+                    action.routing = value()?.or(action.routing).filter(|routing| !routing.is_empty());
                 }
                 b"op_type" if op == Some(Op::Index) && value()?.as_deref() == Some("create") => {
                     action.op = Some(Op::Create);

@@ -48,9 +48,7 @@ pub enum JsonError {
         at: usize,
     },
     /// A member with the name of a stamp's that spinney cannot have written.
-    #[error(
-        "the stamp member at byte {at} holds what no stamp holds; leave it out or send it as it was read"
-    )]
+    #[error("the stamp member at byte {at} holds what no stamp holds; leave it out or send it as it was read")]
     ForeignStamp {
         /// Byte offset.
         at: usize,
@@ -83,11 +81,7 @@ pub(super) struct JsonCursor<'a> {
 impl<'a> JsonCursor<'a> {
     /// A cursor at the first token. Every line is a text of its own to the servers, so a byte order mark may open it.
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, JsonError> {
-        let pos = if bytes.starts_with(b"\xef\xbb\xbf") {
-            3
-        } else {
-            0
-        };
+        let pos = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
         let mut cursor = JsonCursor { bytes, pos };
         cursor.blank()?;
         Ok(cursor)
@@ -113,14 +107,9 @@ impl<'a> JsonCursor<'a> {
     #[cold]
     pub(super) fn unexpected(&self, expected: &'static str) -> JsonError {
         if self.pos >= self.bytes.len() {
-            JsonError::Unfinished {
-                at: self.bytes.len(),
-            }
+            JsonError::Unfinished { at: self.bytes.len() }
         } else {
-            JsonError::Unexpected {
-                at: self.pos,
-                expected,
-            }
+            JsonError::Unexpected { at: self.pos, expected }
         }
     }
 
@@ -163,9 +152,7 @@ impl<'a> JsonCursor<'a> {
             Some(b'*') => match memmem::find(rest, b"*/") {
                 Some(end) => self.pos = body + end + 2,
                 None => {
-                    return Err(JsonError::Unfinished {
-                        at: self.bytes.len(),
-                    });
+                    return Err(JsonError::Unfinished { at: self.bytes.len() });
                 }
             },
             Some(b'/') => {
@@ -173,9 +160,7 @@ impl<'a> JsonCursor<'a> {
             }
             Some(_) => return Err(self.unexpected("a comment")),
             None => {
-                return Err(JsonError::Unfinished {
-                    at: self.bytes.len(),
-                });
+                return Err(JsonError::Unfinished { at: self.bytes.len() });
             }
         }
         Ok(())
@@ -190,9 +175,7 @@ impl<'a> JsonCursor<'a> {
             let rest = self.bytes.get(self.pos..).unwrap_or_default();
             let Some(found) = memchr2(b'"', b'\\', rest) else {
                 self.pos = self.bytes.len();
-                return Err(JsonError::Unfinished {
-                    at: self.bytes.len(),
-                });
+                return Err(JsonError::Unfinished { at: self.bytes.len() });
             };
             self.pos += found;
             if self.peek() == Some(b'"') {
@@ -224,12 +207,7 @@ impl<'a> JsonCursor<'a> {
     }
 
     fn literal(&mut self, word: &'static [u8], value: Scalar) -> Result<Scalar, JsonError> {
-        if self
-            .bytes
-            .get(self.pos..)
-            .unwrap_or_default()
-            .starts_with(word)
-        {
+        if self.bytes.get(self.pos..).unwrap_or_default().starts_with(word) {
             self.pos += word.len();
             Ok(value)
         } else {
@@ -344,9 +322,7 @@ impl<'a> JsonCursor<'a> {
     pub(super) fn key_bytes(&self, key: &RawString) -> Result<Cow<'a, [u8]>, JsonError> {
         let raw = self.slice(key.span.clone());
         if key.escaped {
-            unescape(raw)
-                .map(Cow::Owned)
-                .ok_or(JsonError::Escape { at: key.span.start })
+            unescape(raw).map(Cow::Owned).ok_or(JsonError::Escape { at: key.span.start })
         } else {
             Ok(Cow::Borrowed(raw))
         }
@@ -356,16 +332,16 @@ impl<'a> JsonCursor<'a> {
     pub(super) fn text(&self, string: &RawString) -> Result<Cow<'a, str>, JsonError> {
         Ok(match self.key_bytes(string)? {
             // The strict check is several times faster than the lossy one, and almost always enough.
-            Cow::Borrowed(bytes) => std::str::from_utf8(bytes)
-                .map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed),
+            Cow::Borrowed(bytes) => {
+                std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+            }
             Cow::Owned(bytes) => Cow::Owned(into_text(bytes)),
         })
     }
 }
 
 fn into_text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// Which of the open containers are objects: one bit each, on the heap only beyond 64 levels.

@@ -11,8 +11,8 @@ use std::ops::Range;
 
 use super::cursor::{JsonCursor, JsonError, RawString, Scalar};
 
-/// How to stamp a document: insert right after its brace and remove the stamp that it already carries. Offsets are bytes
-/// into the document.
+/// How to stamp a document: insert right after its brace and remove the stamp that it already carries. Offsets are
+/// bytes into the document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
     /// Right after the opening brace.
@@ -49,21 +49,19 @@ pub(super) fn stamp_value(cursor: &mut JsonCursor<'_>, at: usize) -> Result<(), 
     }
 }
 
-/// The most bytes of a stamp member that is removed. A real one has some hundred; the servers refuse over-long numbers and strings.
+/// The most bytes of a stamp member that is removed. A real one has some hundred; the servers refuse over-long numbers
+/// and strings.
 const MAX_STAMP_MEMBER: usize = 64 * 1024;
 
 /// The most digits of a number that is removed: the servers refuse one of more than 1,000.
 const MAX_STAMP_NUMBER: usize = 100;
 
-/// Checks a member that is to be removed more strictly than anything that stays: were it the only thing that the server would
-/// refuse in this document, removing it would repair the document.
+/// Checks a member that is to be removed more strictly than anything that stays: were it the only thing that the server
+/// would refuse in this document, removing it would repair the document.
 pub(super) fn check_stamp(member: &[u8], at: usize) -> Result<(), JsonError> {
     let foreign = JsonError::ForeignStamp { at };
     let control = |byte: &u8| *byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r');
-    if member.len() > MAX_STAMP_MEMBER
-        || std::str::from_utf8(member).is_err()
-        || member.iter().any(control)
-    {
+    if member.len() > MAX_STAMP_MEMBER || std::str::from_utf8(member).is_err() || member.iter().any(control) {
         return Err(foreign);
     }
     let mut cursor = JsonCursor::new(member)?;
@@ -86,17 +84,9 @@ pub(super) fn check_stamp(member: &[u8], at: usize) -> Result<(), JsonError> {
 }
 
 /// A string to be removed has sound escapes and no raw control characters.
-fn check_string(
-    cursor: &JsonCursor<'_>,
-    string: &RawString,
-    foreign: &JsonError,
-) -> Result<(), JsonError> {
+fn check_string(cursor: &JsonCursor<'_>, string: &RawString, foreign: &JsonError) -> Result<(), JsonError> {
     cursor.key_bytes(string).map_err(|_| foreign.clone())?;
-    if cursor
-        .slice(string.span.clone())
-        .iter()
-        .any(|&byte| byte < b' ')
-    {
+    if cursor.slice(string.span.clone()).iter().any(|&byte| byte < b' ') {
         return Err(foreign.clone());
     }
     Ok(())
@@ -186,22 +176,12 @@ mod tests {
     }
 
     fn stamped(source: &str) -> String {
-        let stamp = Stamp {
-            root: 1,
-            is_alone: false,
-            hashes: &[],
-            arrival: None,
-            proof: None,
-        };
+        let stamp = Stamp { root: 1, is_alone: false, hashes: &[], arrival: None, proof: None };
         let mut splice = Splice::default();
-        splice
-            .stamp(0, &cut(source).unwrap(), selection().names(), &stamp)
-            .unwrap();
+        splice.stamp(0, &cut(source).unwrap(), selection().names(), &stamp).unwrap();
         let mut out = Vec::new();
         splice.write_to(source.as_bytes(), &mut out);
-        String::from_utf8(out)
-            .unwrap()
-            .replace(r#""c_root":"0000000000000001","c_key":1"#, "S")
+        String::from_utf8(out).unwrap().replace(r#""c_root":"0000000000000001","c_key":1"#, "S")
     }
 
     #[test]
@@ -233,18 +213,9 @@ mod tests {
             (r#"{"c_root":"x","c_key":1}"#, "{S}"),
             (r#"{"c_root":"x","c_key":1,"a":1}"#, r#"{S,"a":1}"#),
             (r#"{"a":1,"c_root":"x","c_key":1}"#, r#"{S,"a":1}"#),
-            (
-                r#"{"a":1,"c_root":"x","c_key":1,"b":2}"#,
-                r#"{S,"a":1,"b":2}"#,
-            ),
-            (
-                r#"{"c_root":"x","a":1,"c_key":1,"b":2,"c_hash":[]}"#,
-                r#"{S,"a":1,"b":2}"#,
-            ),
-            (
-                r#"{"c_proof":null,"c_hash":["a" , "b"],"c_arrival":"2026","c_root":"","c_key":-1.5e3}"#,
-                "{S}",
-            ),
+            (r#"{"a":1,"c_root":"x","c_key":1,"b":2}"#, r#"{S,"a":1,"b":2}"#),
+            (r#"{"c_root":"x","a":1,"c_key":1,"b":2,"c_hash":[]}"#, r#"{S,"a":1,"b":2}"#),
+            (r#"{"c_proof":null,"c_hash":["a" , "b"],"c_arrival":"2026","c_root":"","c_key":-1.5e3}"#, "{S}"),
             (r#"{"\u0063_r\u006fot":"\u0041","a":1}"#, r#"{S,"a":1}"#),
             (
                 "{ /*1*/ \"c_root\" /*2*/ : /*3*/ \"x\" /*4*/ , /*5*/ \"a\":1 /*6*/ , \"c_key\":1 /*7*/ }",
@@ -258,10 +229,7 @@ mod tests {
     #[test]
     fn removals_touch_only_where_nothing_stands_between() {
         let removals = |source| cut(source).unwrap().removals;
-        assert_eq!(
-            removals(r#"{"c_key":1,"c_root":2,"a":1,"c_hash":3}"#),
-            [1..22, 27..38]
-        );
+        assert_eq!(removals(r#"{"c_key":1,"c_root":2,"a":1,"c_hash":3}"#), [1..22, 27..38]);
         assert_eq!(removals(r#"{"c_key":1 ,"a":1}"#), [1..10, 11..12]);
         assert_eq!(removals(r#"{"a":1 , "c_key":1}"#), [7..8, 9..18]);
         assert!(removals(r#"{"a":1}"#).is_empty());
@@ -283,11 +251,7 @@ mod tests {
             &long_number,
             &long_text,
         ] {
-            assert_eq!(
-                cut(source),
-                Err(JsonError::ForeignStamp { at: 1 }),
-                "{source:.80}"
-            );
+            assert_eq!(cut(source), Err(JsonError::ForeignStamp { at: 1 }), "{source:.80}");
         }
         let invalid = super::super::document::scan(b"{\"c_root\":\"\xff\"}", &selection());
         assert_eq!(invalid.unwrap_err(), JsonError::ForeignStamp { at: 1 });
@@ -300,10 +264,7 @@ mod tests {
             r#"{"c_root":"x","\u0063_root":"y"}"#,
             r#"{"c_root":"x","a":1,"c_root":"x"}"#,
         ] {
-            assert!(
-                matches!(cut(source), Err(JsonError::Duplicate { .. })),
-                "{source}"
-            );
+            assert!(matches!(cut(source), Err(JsonError::Duplicate { .. })), "{source}");
         }
     }
 }

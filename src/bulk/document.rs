@@ -80,11 +80,7 @@ pub fn scan<'a>(source: &'a [u8], selection: &Selection) -> Result<ParsedDocumen
     let (keeps_members, removals) = scanner.members.finish();
     Ok(ParsedDocument {
         values: scanner.values,
-        cut: Cut {
-            insert_at,
-            keeps_members,
-            removals,
-        },
+        cut: Cut { insert_at, keeps_members, removals },
         texts_present: scanner.texts_present,
     })
 }
@@ -177,8 +173,7 @@ impl<'a> Scanner<'a, '_> {
                 if self.open.len() <= floor {
                     return Ok(());
                 }
-                let Some((object, path)) = self.open.last().map(|open| (open.object, open.path))
-                else {
+                let Some((object, path)) = self.open.last().map(|open| (open.object, open.path)) else {
                     return Ok(());
                 };
                 self.cursor.blank()?;
@@ -211,26 +206,20 @@ impl<'a> Scanner<'a, '_> {
                 return Ok(false);
             }
         };
-        self.cursor
-            .pass(if object { b'{' } else { b'[' }, "a container")?;
+        self.cursor.pass(if object { b'{' } else { b'[' }, "a container")?;
         if self.cursor.peek() == Some(close) {
             self.cursor.pass_only(close, "the end of a container")?;
             return Ok(false);
         }
         if self.open.len() >= MAX_DEPTH {
-            return Err(JsonError::TooDeep {
-                at: self.cursor.pos(),
-            });
+            return Err(JsonError::TooDeep { at: self.cursor.pos() });
         }
         self.open.push(Open { object, path });
         Ok(true)
     }
 
     /// The next element of an open container. `None`: it held nothing selected and has been passed whole.
-    fn element(
-        &mut self,
-        (object, path): (bool, FieldPath),
-    ) -> Result<Option<FieldPath>, JsonError> {
+    fn element(&mut self, (object, path): (bool, FieldPath)) -> Result<Option<FieldPath>, JsonError> {
         if !object {
             return Ok(Some(path));
         }
@@ -254,12 +243,11 @@ impl<'a> Scanner<'a, '_> {
             Scalar::Number(span) => String::from_utf8_lossy(self.cursor.slice(span.clone())),
             Scalar::True | Scalar::False | Scalar::Null => return Ok(()),
         };
-        self.values
-            .extend(selected.iter().map(|&selected| FieldValue {
-                selected,
-                text: text.clone(),
-                quoted: matches!(scalar, Scalar::String(_)),
-            }));
+        self.values.extend(selected.iter().map(|&selected| FieldValue {
+            selected,
+            text: text.clone(),
+            quoted: matches!(scalar, Scalar::String(_)),
+        }));
         Ok(())
     }
 }

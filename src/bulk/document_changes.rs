@@ -68,12 +68,7 @@ pub struct DocumentChange {
 impl DocumentChange {
     /// A deleted document of which only the id is known.
     pub fn gone(id: &str) -> DocumentChange {
-        DocumentChange {
-            id: id.to_owned(),
-            seq_no: u64::MAX,
-            is_deleted: true,
-            ..DocumentChange::default()
-        }
+        DocumentChange { id: id.to_owned(), seq_no: u64::MAX, is_deleted: true, ..DocumentChange::default() }
     }
 }
 
@@ -98,10 +93,7 @@ pub struct Changes {
 impl Changes {
     /// Changes of a write with an indeterminate outcome.
     pub fn unknown() -> Changes {
-        Changes {
-            is_vague: true,
-            ..Changes::default()
-        }
+        Changes { is_vague: true, ..Changes::default() }
     }
 
     /// Index of an item, if the response names it.
@@ -164,8 +156,7 @@ impl Changes {
             Some(WriteResult::Noop | WriteResult::NotFound) => return,
         }
         let seq_no = std::str::from_utf8(&self.seq_no).ok();
-        let (Some(id), Some(seq_no)) = (plain(&self.id), seq_no.and_then(|n| n.parse().ok()))
-        else {
+        let (Some(id), Some(seq_no)) = (plain(&self.id), seq_no.and_then(|n| n.parse().ok())) else {
             return;
         };
         // Its string is used again: no allocation for each item.
@@ -175,12 +166,7 @@ impl Changes {
         };
         seen.id.clear();
         seen.id.push_str(id);
-        self.last.push_back(DocumentChange {
-            item,
-            seq_no,
-            is_deleted,
-            ..seen
-        });
+        self.last.push_back(DocumentChange { item, seq_no, is_deleted, ..seen });
     }
 }
 
@@ -210,12 +196,7 @@ mod tests {
 
     fn seen(item: usize, id: &str, seq_no: u64, is_deleted: bool) -> DocumentChange {
         let id = id.to_owned();
-        DocumentChange {
-            item,
-            id,
-            seq_no,
-            is_deleted,
-        }
+        DocumentChange { item, id, seq_no, is_deleted }
     }
 
     #[test]
@@ -230,25 +211,12 @@ mod tests {
             {"update":{"_index":"news-2","_id":"f","_seq_no":4,"result":"noop","status":200}},
             {"index":{"_index":"news-2","_id":"g\"h","_seq_no":5,"result":"updated","status":200}}]}"#,
         );
-        assert_eq!(
-            changes.indices,
-            [(0, "news-1".to_owned()), (3, "news-2".to_owned())]
-        );
+        assert_eq!(changes.indices, [(0, "news-1".to_owned()), (3, "news-2".to_owned())]);
         let index_of = |item| changes.index_of(item);
-        assert_eq!(
-            [index_of(1), index_of(3), index_of(9)],
-            [Some("news-1"), Some("news-2"), Some("news-2")]
-        );
+        assert_eq!([index_of(1), index_of(3), index_of(9)], [Some("news-1"), Some("news-2"), Some("news-2")]);
         let replaced = [(1, "b"), (3, "d"), (6, "")];
-        assert_eq!(
-            changes.replaced,
-            replaced.map(|(at, id)| (at, id.to_owned()))
-        );
-        let last = [
-            seen(0, "a", 7, false),
-            seen(1, "b", 12_345_678_901, false),
-            seen(3, "d", 3, true),
-        ];
+        assert_eq!(changes.replaced, replaced.map(|(at, id)| (at, id.to_owned())));
+        let last = [seen(0, "a", 7, false), seen(1, "b", 12_345_678_901, false), seen(3, "d", 3, true)];
         assert_eq!(changes.last, last);
         assert!(!changes.is_vague);
     }
@@ -271,10 +239,7 @@ mod tests {
         );
         assert!(changes.is_vague);
         let index_of = |item| changes.index_of(item);
-        assert_eq!(
-            [index_of(0), index_of(1), index_of(2)],
-            [None, Some("n"), None]
-        );
+        assert_eq!([index_of(0), index_of(1), index_of(2)], [None, Some("n"), None]);
         assert_eq!(changes.replaced, [(1, String::new())]);
         assert!(changes.last.is_empty());
     }
@@ -282,17 +247,12 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded() {
         let item = |n: usize| {
-            format!(
-                r#"{{"index":{{"_index":"n","_id":"{n}","_seq_no":{n},"status":201,"result":"created"}}}}"#
-            )
+            format!(r#"{{"index":{{"_index":"n","_id":"{n}","_seq_no":{n},"status":201,"result":"created"}}}}"#)
         };
         let items: Vec<String> = (0..3 * LAST).map(item).collect();
         let changes = changes(&format!(r#"{{"items":[{}]}}"#, items.join(",")));
         assert_eq!(changes.last.len(), LAST);
-        assert_eq!(
-            changes.last.back().map(|seen| seen.item),
-            Some(3 * LAST - 1)
-        );
+        assert_eq!(changes.last.back().map(|seen| seen.item), Some(3 * LAST - 1));
         assert_eq!((changes.indices.len(), changes.replaced.len()), (1, 0));
         let long = "x".repeat(5000);
         let answer = format!(r#"{{"_index":"n","_id":"{long}","_seq_no":1,"result":"updated"}}"#);

@@ -16,11 +16,7 @@ fn selection() -> Selection {
 fn values(source: &str) -> Vec<(Selected, String)> {
     let selection = selection();
     let document = scan(source.as_bytes(), &selection).unwrap();
-    document
-        .values
-        .into_iter()
-        .map(|value| (value.selected, value.text.into_owned()))
-        .collect()
+    document.values.into_iter().map(|value| (value.selected, value.text.into_owned())).collect()
 }
 
 fn texts(source: &str) -> Vec<String> {
@@ -38,10 +34,7 @@ fn values_come_in_document_order() {
         (Selected::Text(0), "C"),
         (Selected::Own, "C"),
     ];
-    assert_eq!(
-        values(source),
-        expected.map(|(selected, text)| (selected, text.to_owned()))
-    );
+    assert_eq!(values(source), expected.map(|(selected, text)| (selected, text.to_owned())));
 }
 
 #[test]
@@ -56,10 +49,7 @@ fn dotted_and_nested_names_and_arrays() {
     ] {
         assert_eq!(texts(source), ["a", "b"], "{source}");
     }
-    assert_eq!(
-        texts(r#"{"article":{"body":{"body":"no"}},"body":"no","article.":"no"}"#),
-        [""; 0]
-    );
+    assert_eq!(texts(r#"{"article":{"body":{"body":"no"}},"body":"no","article.":"no"}"#), [""; 0]);
 }
 
 #[test]
@@ -92,17 +82,11 @@ fn first_value() {
 fn text_is_borrowed_unless_it_has_escapes() {
     let selection = selection();
     let read = |source: &'static [u8]| scan(source, &selection).unwrap().values.remove(0).text;
-    assert!(matches!(
-        read("{\"tags\":\"中文\"}".as_bytes()),
-        Cow::Borrowed("中文")
-    ));
+    assert!(matches!(read("{\"tags\":\"中文\"}".as_bytes()), Cow::Borrowed("中文")));
     assert!(matches!(read(br#"{"tags":"a\tb"}"#), Cow::Owned(text) if text == "a\tb"));
     assert_eq!(read(b"{\"tags\":\"a\xffb\"}"), "a\u{fffd}b");
     assert_eq!(read(b"{\"tags\":\"a\xff\\nb\"}"), "a\u{fffd}\nb");
-    assert_eq!(
-        read(br#"{"tags":"\uD83D\uDE00\u4e2d\/\"\\\b\f"}"#),
-        "😀中/\"\\\u{8}\u{c}"
-    );
+    assert_eq!(read(br#"{"tags":"\uD83D\uDE00\u4e2d\/\"\\\b\f"}"#), "😀中/\"\\\u{8}\u{c}");
     assert_eq!(
         read(br#"{"tags":"\ud83d \ud83d\u0041\ude00\ud83d\ud83d\ude00"}"#),
         "\u{fffd} \u{fffd}A\u{fffd}\u{fffd}😀"
@@ -113,12 +97,7 @@ fn text_is_borrowed_unless_it_has_escapes() {
 fn text_that_is_not_unicode_to_the_letter_is_read_as_far_as_it_goes() {
     // The servers store overlong forms, surrogates as bytes and code points beyond Unicode as they came.
     let selection = selection();
-    for bytes in [
-        &b"\xc0\x80"[..],
-        b"\xed\xa0\x80",
-        b"\xf4\x90\x80\x80",
-        b"\xf5\x80\x80\x80",
-    ] {
+    for bytes in [&b"\xc0\x80"[..], b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80"] {
         let source = [b"{\"tags\":\"a", bytes, b"z\",\"x", bytes, b"\":1}"].concat();
         let document = scan(&source, &selection).unwrap();
         let text = document.first(Selected::Text(2)).unwrap();
@@ -143,17 +122,15 @@ fn escapes_that_are_none_are_reported_where_they_matter() {
     let fail = |source: &str| scan(source.as_bytes(), &selection).unwrap_err();
     assert_eq!(fail(r#"{"tags":"\x"}"#), JsonError::Escape { at: 9 });
     assert_eq!(fail(r#"{"tags":"\u12g4"}"#), JsonError::Escape { at: 9 });
-    assert_eq!(
-        fail(r#"{"tags":"\ud83d\u1"}"#),
-        JsonError::Unfinished { at: 20 }
-    );
+    assert_eq!(fail(r#"{"tags":"\ud83d\u1"}"#), JsonError::Unfinished { at: 20 });
     assert_eq!(fail(r#"{"\x":1}"#), JsonError::Escape { at: 2 });
     assert!(scan(br#"{"x":"\x"}"#, &selection).is_ok());
 }
 
 #[test]
 fn comments_stand_anywhere() {
-    let source = "/*a*/ // b\n {/*c*/\"content\"/*d*/:/*e*/[/*f*/\"x\"/*g*/,//h\r\"y\"/**/]/*i*/,/*j*/\"title\":{/***/}/* \"*/}";
+    let source =
+        "/*a*/ // b\n {/*c*/\"content\"/*d*/:/*e*/[/*f*/\"x\"/*g*/,//h\r\"y\"/**/]/*i*/,/*j*/\"title\":{/***/}/* \"*/}";
     assert_eq!(texts(source), ["x", "x", "y", "y"]);
 }
 
@@ -203,44 +180,22 @@ fn what_no_server_accepts() {
     ] {
         // What follows the document is the server's to refuse.
         let behind = source == "{\"a\":1}/";
-        assert_eq!(
-            scan(source.as_bytes(), &selection).is_ok(),
-            behind,
-            "{source}"
-        );
+        assert_eq!(scan(source.as_bytes(), &selection).is_ok(), behind, "{source}");
     }
 }
 
 #[test]
 fn depth_is_bounded_without_recursion() {
     let selection = selection();
-    let nested = |field: &str, depth: usize| {
-        format!("{{\"{field}\":{}{}}}", "[".repeat(depth), "]".repeat(depth))
-    };
+    let nested = |field: &str, depth: usize| format!("{{\"{field}\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
     for field in ["content", "other"] {
         for depth in [63, 64, 65, 128, 129, 1_000, 60_000] {
-            assert!(
-                scan(nested(field, depth).as_bytes(), &selection).is_ok(),
-                "{field} {depth}"
-            );
+            assert!(scan(nested(field, depth).as_bytes(), &selection).is_ok(), "{field} {depth}");
         }
-        assert!(matches!(
-            scan(nested(field, 70_000).as_bytes(), &selection),
-            Err(JsonError::TooDeep { .. })
-        ));
+        assert!(matches!(scan(nested(field, 70_000).as_bytes(), &selection), Err(JsonError::TooDeep { .. })));
     }
-    let mixed = format!(
-        "{{\"x\":{}{}}}",
-        "[{\"a\":".repeat(200) + "1",
-        "}]".repeat(200)
-    );
+    let mixed = format!("{{\"x\":{}{}}}", "[{\"a\":".repeat(200) + "1", "}]".repeat(200));
     assert!(scan(mixed.as_bytes(), &selection).is_ok());
     assert!(scan(mixed.replacen("}]", "]}", 1).as_bytes(), &selection).is_err());
-    assert!(
-        scan(
-            mixed.replacen("}]}]}]}", "}]}}]]}", 1).as_bytes(),
-            &selection
-        )
-        .is_err()
-    );
+    assert!(scan(mixed.replacen("}]}]}]}", "}]}}]]}", 1).as_bytes(), &selection).is_err());
 }

@@ -90,10 +90,7 @@ impl FilterPath {
         if !Self::is_understood(value) {
             return None;
         }
-        let mut filter = FilterPath {
-            names: Vec::new(),
-            begin: Positions::default(),
-        };
+        let mut filter = FilterPath { names: Vec::new(), begin: Positions::default() };
         for path in paths(value) {
             filter.begin.insert(filter.names.len());
             let mut names = path.split('.').peekable();
@@ -102,11 +99,7 @@ impl FilterPath {
                 if is_any_number && names.peek() == Some(&"**") {
                     continue;
                 }
-                filter.names.push(Name {
-                    pattern: name.to_owned(),
-                    is_any_number,
-                    is_last: names.peek().is_none(),
-                });
+                filter.names.push(Name { pattern: name.to_owned(), is_any_number, is_last: names.peek().is_none() });
             }
         }
         Some(filter)
@@ -115,9 +108,7 @@ impl FilterPath {
     /// Whether a response filtered in this way still contains [`OUTCOME_OF_ITEMS`].
     pub fn keeps_outcome(&self) -> bool {
         let fields = ["status", "result", "_index", "_id", "_seq_no"];
-        let mut paths = Op::ALL
-            .iter()
-            .flat_map(|op| fields.map(|field| ["items", op.name(), field]));
+        let mut paths = Op::ALL.iter().flat_map(|op| fields.map(|field| ["items", op.name(), field]));
         paths.all(|path| {
             let mut at = self.begin;
             for name in path {
@@ -138,11 +129,7 @@ impl FilterPath {
             return None;
         }
         let mut out = Vec::new();
-        let filter = Filter {
-            paths: self,
-            at: self.begin,
-            room: DEEPEST,
-        };
+        let filter = Filter { paths: self, at: self.begin, room: DEEPEST };
         if !filter.value(whole, &mut out).ok()? {
             out.extend_from_slice(b"{}");
         }
@@ -217,10 +204,7 @@ impl Filter<'_> {
         }
         let room = self.room.checked_sub(1);
         let room = room.ok_or_else(|| serde_json::Error::custom("the answer is too deep"))?;
-        let parts = Parts {
-            filter: Filter { room, ..self },
-            out,
-        };
+        let parts = Parts { filter: Filter { room, ..self }, out };
         parts.deserialize(&mut serde_json::Deserializer::from_str(json))
     }
 }
@@ -330,30 +314,18 @@ mod tests {
             ("errors, took", r#"{"took":3,"errors":true}"#),
             ("nothing", "{}"),
             ("took.x", "{}"),
-            (
-                "items.*.status",
-                r#"{"items":[{"index":{"status":201}},{"create":{"status":409}}]}"#,
-            ),
+            ("items.*.status", r#"{"items":[{"index":{"status":201}},{"create":{"status":409}}]}"#),
             ("items.create._id", r#"{"items":[{"create":{"_id":"2"}}]}"#),
             (
                 "items.*.error",
                 r#"{"items":[{"create":{"error":{"type":"x","reason":"\u001F é","caused_by":{"type":"y"}}}}]}"#,
             ),
-            (
-                "**.type",
-                r#"{"items":[{"create":{"error":{"type":"x","caused_by":{"type":"y"}}}}]}"#,
-            ),
-            (
-                "items.**.t*l",
-                r#"{"items":[{"index":{"_shards":{"total":2}}}]}"#,
-            ),
+            ("**.type", r#"{"items":[{"create":{"error":{"type":"x","caused_by":{"type":"y"}}}}]}"#),
+            ("items.**.t*l", r#"{"items":[{"index":{"_shards":{"total":2}}}]}"#),
             ("*", ANSWER),
             ("**", ANSWER),
             ("**.**", ANSWER),
-            (
-                "**.**.type,took.**.**",
-                r#"{"items":[{"create":{"error":{"type":"x","caused_by":{"type":"y"}}}}]}"#,
-            ),
+            ("**.**.type,took.**.**", r#"{"items":[{"create":{"error":{"type":"x","caused_by":{"type":"y"}}}}]}"#),
             ("t*k,e*", r#"{"took":3,"errors":true}"#),
         ] {
             assert_eq!(filtered(filter), left, "{filter}");
@@ -376,10 +348,7 @@ mod tests {
             ("items.*.status", false),
             ("items.*.result,items.*.status", false),
             ("items.*.result,items.*.status,items.*._*", true),
-            (
-                "items.*.error,items.*.s*,items.*.*t,items.*._i*,items.*._seq_no",
-                true,
-            ),
+            ("items.*.error,items.*.s*,items.*.*t,items.*._i*,items.*._seq_no", true),
             ("items.index.status", false),
             ("items.*.error", false),
             ("**.status,**.result,**._id,**._index,**._seq_no", true),
@@ -405,10 +374,7 @@ mod tests {
         }
         let many = FilterPath::parse(&vec!["**.x"; MOST_NAMES / 2].join(",")).unwrap();
         assert_eq!(many.names.len(), MOST_NAMES);
-        assert_eq!(
-            FilterPath::parse(&vec!["**.x"; MOST_NAMES / 2 + 1].join(",")),
-            None
-        );
+        assert_eq!(FilterPath::parse(&vec!["**.x"; MOST_NAMES / 2 + 1].join(",")), None);
         let collapsed = FilterPath::parse(&of("**", MOST_NAMES)).unwrap();
         assert_eq!(collapsed.names.len(), 2);
         let long = |bytes: usize| FilterPath::is_understood(&"a".repeat(bytes));
@@ -424,10 +390,7 @@ mod tests {
             let inner = format!("{}1{}", "[".repeat(depth - 1), "]".repeat(depth - 1));
             format!(r#"{{"a":{inner}}}"#)
         };
-        assert_eq!(
-            filter.apply(nested(DEEPEST).as_bytes()),
-            Some(b"{}".to_vec())
-        );
+        assert_eq!(filter.apply(nested(DEEPEST).as_bytes()), Some(b"{}".to_vec()));
         assert_eq!(filter.apply(nested(DEEPEST + 1).as_bytes()), None);
         assert_eq!(filter.apply(nested(100_000).as_bytes()), None);
     }
@@ -437,11 +400,12 @@ mod tests {
         fn fits(filter: &[String], path: &[String]) -> bool {
             match filter.split_first() {
                 None => true,
-                Some((first, rest)) if first == "**" => (0..=path.len())
-                    .any(|skip| fits(rest, &path[skip..]) && (skip > 0 || !rest.is_empty())),
-                Some((first, rest)) => path
-                    .split_first()
-                    .is_some_and(|(name, path)| matches(first, name) && fits(rest, path)),
+                Some((first, rest)) if first == "**" => {
+                    (0..=path.len()).any(|skip| fits(rest, &path[skip..]) && (skip > 0 || !rest.is_empty()))
+                }
+                Some((first, rest)) => {
+                    path.split_first().is_some_and(|(name, path)| matches(first, name) && fits(rest, path))
+                }
             }
         }
         if !at.is_empty() && filters.iter().any(|filter| fits(filter, at)) {

@@ -54,18 +54,11 @@ pub enum BulkErrorKind {
 /// # Errors
 /// Errors for which every server refuses the whole body: a line that is no action, or no final newline.
 pub fn parse(body: &[u8]) -> Result<Vec<Item<'_>>, BulkError> {
-    let mut lines = Lines {
-        body,
-        next: 0,
-        count: 0,
-    };
+    let mut lines = Lines { body, next: 0, count: 0 };
     let mut items = Vec::new();
     while let Some(action_range) = lines.next()? {
         let line = body.get(action_range.clone()).unwrap_or_default();
-        let read = action::read(line).map_err(|error| BulkError {
-            line: lines.count,
-            kind: error.into(),
-        })?;
+        let read = action::read(line).map_err(|error| BulkError { line: lines.count, kind: error.into() })?;
         let Some(action) = read else { continue };
         let source = if action.op == Some(Op::Delete) {
             None
@@ -103,10 +96,7 @@ impl Lines<'_> {
         }
         self.count += 1;
         let Some(length) = memchr::memchr(b'\n', rest) else {
-            return Err(BulkError {
-                line: self.count,
-                kind: BulkErrorKind::NoFinalNewline,
-            });
+            return Err(BulkError { line: self.count, kind: BulkErrorKind::NoFinalNewline });
         };
         let line = self.next..self.next + length;
         self.next = line.end + 1;
@@ -133,11 +123,7 @@ mod tests {
             .iter()
             .map(|item| {
                 let names = [text(&item.index), text(&item.id), text(&item.routing)].join(" ");
-                (
-                    item.op,
-                    names,
-                    item.source.clone().map(|range| &body[range]),
-                )
+                (item.op, names, item.source.clone().map(|range| &body[range]))
             })
             .collect()
     }
@@ -177,43 +163,28 @@ mod tests {
             (Op::Index, "- - -", Some("{}")),
             (Op::Create, "- - -", Some("{}")),
         ];
-        assert_eq!(
-            read(body),
-            expected.map(|(op, names, source)| (op, names.to_owned(), source))
-        );
+        assert_eq!(read(body), expected.map(|(op, names, source)| (op, names.to_owned(), source)));
     }
 
     #[test]
     fn ranges_are_those_of_the_lines() {
         let body = "\n{\"index\":{}}\r\n{\"a\":1}\r\n{\"delete\":{}}\n";
         let items = parse(body.as_bytes()).unwrap();
-        let ranges: Vec<_> = items
-            .iter()
-            .map(|item| (item.action.clone(), item.source.clone()))
-            .collect();
+        let ranges: Vec<_> = items.iter().map(|item| (item.action.clone(), item.source.clone())).collect();
         assert_eq!(ranges, [(1..14, Some(15..22)), (24..37, None)]);
     }
 
     #[test]
     fn blank_lines_are_skipped_only_where_an_action_could_be() {
         let body = "\n \t\r\n/* c */\n//\n\u{feff}\n{\"index\":{}}\n\n\n{\"index\":{}}\n\r\n";
-        assert_eq!(
-            read(body),
-            [
-                (Op::Index, "- - -".into(), Some("")),
-                (Op::Index, "- - -".into(), Some(""))
-            ]
-        );
+        assert_eq!(read(body), [(Op::Index, "- - -".into(), Some("")), (Op::Index, "- - -".into(), Some(""))]);
         assert_eq!(read(""), []);
         assert_eq!(read("\n\n"), []);
     }
 
     #[test]
     fn a_last_action_without_its_source_is_dropped() {
-        assert_eq!(
-            read("{\"delete\":{}}\n{\"index\":{}}\n"),
-            [(Op::Delete, "- - -".into(), None)]
-        );
+        assert_eq!(read("{\"delete\":{}}\n{\"index\":{}}\n"), [(Op::Delete, "- - -".into(), None)]);
         assert_eq!(read("{\"update\":{}}\n"), []);
     }
 
@@ -244,7 +215,8 @@ mod tests {
         );
         assert_eq!(
             fail("\n{\"index\":{}}\n{}\n[]\n"),
-            "line 4 of the bulk body: the action is not an operation with its metadata: expected an object at byte 0; correct the JSON there"
+            "line 4 of the bulk body: the action is not an operation with its metadata: expected an object at byte 0; \
+             correct the JSON there"
         );
         for action in [
             "x",
@@ -259,8 +231,7 @@ mod tests {
             "/*",
             "{\"index\":{\"_id\" 1}}",
         ] {
-            let error =
-                parse(format!("{{\"delete\":{{}}}}\n{action}\n{{}}\n").as_bytes()).unwrap_err();
+            let error = parse(format!("{{\"delete\":{{}}}}\n{action}\n{{}}\n").as_bytes()).unwrap_err();
             assert_eq!(error.line, 2, "{action}");
             assert!(matches!(error.kind, BulkErrorKind::Action(_)), "{action}");
         }

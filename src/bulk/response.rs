@@ -15,11 +15,11 @@ use super::op::Op;
 pub struct ItemStatuses {
     /// How many items the answer has.
     pub items: usize,
-    /// The items that failed, by their position in the answer, with their HTTP status (300 or more). The delete of a document
-    /// that isn't there has status 404 but no error, and is none.
+    /// The items that failed, by their position in the answer, with their HTTP status (300 or more). The delete of a
+    /// document that isn't there has status 404 but no error, and is none.
     pub failed: Vec<(usize, u16)>,
-    /// The items that changed nothing (`"result":"noop"`), by their position: updates without a change, and documents that
-    /// an ingest pipeline has dropped.
+    /// The items that changed nothing (`"result":"noop"`), by their position: updates without a change, and documents
+    /// that an ingest pipeline has dropped.
     pub unchanged: Vec<usize>,
     /// The operation of each item; `None` for one that this answer doesn't name.
     pub ops: Vec<Option<Op>>,
@@ -34,12 +34,10 @@ pub struct ItemStatuses {
 }
 
 impl ItemStatuses {
-    /// Whether the answer has exactly these operations, in this order, each with its status. Only then do the positions in
-    /// [`ItemStatuses::failed`] mean the items of the request.
+    /// Whether the answer has exactly these operations, in this order, each with its status. Only then do the positions
+    /// in [`ItemStatuses::failed`] mean the items of the request.
     pub fn answers(&self, ops: impl IntoIterator<Item = Op>) -> bool {
-        self.well_formed
-            && self.all_have_status
-            && ops.into_iter().map(Some).eq(self.ops.iter().copied())
+        self.well_formed && self.all_have_status && ops.into_iter().map(Some).eq(self.ops.iter().copied())
     }
 }
 
@@ -122,10 +120,7 @@ impl Default for ResponseScanner {
             ops_in_item: 0,
             status_seen: false,
             status: None,
-            outcome: ItemStatuses {
-                all_have_status: true,
-                ..ItemStatuses::default()
-            },
+            outcome: ItemStatuses { all_have_status: true, ..ItemStatuses::default() },
             broken: false,
         }
     }
@@ -150,8 +145,7 @@ impl ResponseScanner {
             // The response to a single document counts as one item.
             self.outcome.changes.end(0, true);
         }
-        self.outcome.well_formed =
-            !self.broken && self.expect == Expect::Nothing && self.token == Token::None;
+        self.outcome.well_formed = !self.broken && self.expect == Expect::Nothing && self.token == Token::None;
         self.outcome
     }
 
@@ -169,11 +163,7 @@ impl ResponseScanner {
             (b'}', Expect::CommaOrEnd) => self.end(true),
             (b']', Expect::CommaOrEnd) => self.end(false),
             (b',', Expect::CommaOrEnd) => {
-                self.expect = if self.open.last() == Some(&true) {
-                    Expect::Key
-                } else {
-                    Expect::Value
-                };
+                self.expect = if self.open.last() == Some(&true) { Expect::Key } else { Expect::Value };
             }
             (b':', Expect::Colon) => self.expect = Expect::Value,
             (b'"', Expect::Value | Expect::ValueOrEnd | Expect::Key | Expect::KeyOrEnd) => {
@@ -298,14 +288,10 @@ impl ResponseScanner {
     fn scalar(&mut self) {
         let word = self.word();
         // An empty word is one too long to be kept: a long fraction, such as a score.
-        let number = word
-            .first()
-            .is_none_or(|byte| matches!(byte, b'-' | b'0'..=b'9'));
+        let number = word.first().is_none_or(|byte| matches!(byte, b'-' | b'0'..=b'9'));
         let literal = matches!(word, b"true" | b"false" | b"null");
         let digits = word.iter().all(u8::is_ascii_digit);
-        let status = std::str::from_utf8(word)
-            .ok()
-            .and_then(|word| word.parse().ok());
+        let status = std::str::from_utf8(word).ok().and_then(|word| word.parse().ok());
         if !number && !literal {
             self.broken = true;
         }
@@ -345,11 +331,7 @@ impl ResponseScanner {
         }
         self.at_word = None;
         self.open.push(object);
-        self.expect = if object {
-            Expect::KeyOrEnd
-        } else {
-            Expect::ValueOrEnd
-        };
+        self.expect = if object { Expect::KeyOrEnd } else { Expect::ValueOrEnd };
     }
 
     fn end(&mut self, object: bool) {
@@ -434,11 +416,7 @@ mod tests {
 
     #[test]
     fn filtered_answers() {
-        for (answer, items) in [
-            (r#"{"took":3,"errors":false}"#, 0),
-            ("{}", 0),
-            (r#"{"items":[]}"#, 0),
-        ] {
+        for (answer, items) in [(r#"{"took":3,"errors":false}"#, 0), ("{}", 0), (r#"{"items":[]}"#, 0)] {
             let outcome = read(answer);
             assert!(outcome.well_formed && outcome.all_have_status, "{answer}");
             assert_eq!(outcome.items, items);
@@ -461,8 +439,7 @@ mod tests {
             assert!(!outcome.all_have_status || !outcome.well_formed, "{answer}");
             assert!(!outcome.answers([Op::Index]), "{answer}");
         }
-        let outcome =
-            read(r#"{"items":{"index":{"a":{"status":201}}},"x":[{"index":{"status":1}}]}"#);
+        let outcome = read(r#"{"items":{"index":{"a":{"status":201}}},"x":[{"index":{"status":1}}]}"#);
         assert!(outcome.well_formed);
         assert_eq!(outcome.items, 0);
         let outcome = read(r#"{"items":[],"x":[{"index":{"status":500}}],"y":{"items":[{}]}}"#);
@@ -528,11 +505,7 @@ mod tests {
         ] {
             assert!(!read(answer).well_formed, "{answer:?}");
         }
-        for answer in [
-            "{}",
-            " {} \n",
-            "{\"a\":-1.5e+300,\"b\":0.1234567890123456789,\"c\":[null,true,[]]}",
-        ] {
+        for answer in ["{}", " {} \n", "{\"a\":-1.5e+300,\"b\":0.1234567890123456789,\"c\":[null,true,[]]}"] {
             assert!(read(answer).well_formed, "{answer:?}");
         }
     }

@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-/// The fields of a route, each as the server names it: `"title"`, or dotted `"article.body"`, which is reached by nested
-/// objects, by a dotted key, or by a mixture of both.
+/// The fields of a route, each as the server names it: `"title"`, or dotted `"article.body"`, which is reached by
+/// nested objects, by a dotted key, or by a mixture of both.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FieldNames<'a> {
     /// The fields that make up the text, 64 at most.
@@ -47,17 +47,13 @@ pub enum SelectionError {
         count: usize,
     },
     /// A field name with an empty part.
-    #[error(
-        "the field name {path:?} is empty between its dots; write it as the index mapping names it"
-    )]
+    #[error("the field name {path:?} is empty between its dots; write it as the index mapping names it")]
     EmptyName {
         /// The whole field name.
         path: String,
     },
     /// A prefix that [`StampNames::new`] refuses.
-    #[error(
-        "the stamp prefix {prefix:?} cannot be used: begin with a letter, and use letters, digits, '_' and '-'"
-    )]
+    #[error("the stamp prefix {prefix:?} cannot be used: begin with a letter, and use letters, digits, '_' and '-'")]
     Prefix {
         /// The prefix.
         prefix: String,
@@ -70,8 +66,8 @@ const MAX_TEXT_FIELDS: usize = 64;
 /// The endings of the stamp's names, after the prefix.
 const ENDINGS: [&str; 5] = ["root", "key", "hash", "arrival", "proof"];
 
-/// The names of the stamp's members in a document: `cluster_root` and so on. They have a prefix in common, which the user
-/// may choose; this type is where it is checked, and parsing is [`StampNames::new`].
+/// The names of the stamp's members in a document: `cluster_root` and so on. They have a prefix in common, which the
+/// user may choose; this type is where it is checked, and parsing is [`StampNames::new`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StampNames {
     prefix: String,
@@ -82,30 +78,21 @@ impl StampNames {
     /// The names that begin with `prefix`.
     ///
     /// # Errors
-    /// The prefix has other characters than ASCII letters, digits, `_` and `-`: a dot would make the stamp reachable by nested
-    /// objects as well, anything else might need escapes. It begins with a letter, as the servers keep `_` for themselves.
+    /// The prefix has other characters than ASCII letters, digits, `_` and `-`: a dot would make the stamp reachable by
+    /// nested objects as well, anything else might need escapes. It begins with a letter, as the servers keep `_` for
+    /// themselves.
     pub fn new(prefix: &str) -> Result<Self, SelectionError> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-        if !prefix.starts_with(|first: char| first.is_ascii_alphabetic())
-            || !prefix.bytes().all(plain)
-        {
-            return Err(SelectionError::Prefix {
-                prefix: prefix.to_owned(),
-            });
+        if !prefix.starts_with(|first: char| first.is_ascii_alphabetic()) || !prefix.bytes().all(plain) {
+            return Err(SelectionError::Prefix { prefix: prefix.to_owned() });
         }
         let names = ENDINGS.map(|ending| format!("{prefix}{ending}"));
-        Ok(StampNames {
-            prefix: prefix.to_owned(),
-            names,
-        })
+        Ok(StampNames { prefix: prefix.to_owned(), names })
     }
 
     /// Names that no member has.
     fn of_none() -> StampNames {
-        StampNames {
-            prefix: "\0".into(),
-            names: Default::default(),
-        }
+        StampNames { prefix: "\0".into(), names: Default::default() }
     }
 
     /// Common prefix of the names.
@@ -147,10 +134,7 @@ impl StampNames {
     #[inline]
     pub(super) fn bit(&self, name: &[u8]) -> Option<u8> {
         let ending = name.strip_prefix(self.prefix.as_bytes())?;
-        ENDINGS
-            .iter()
-            .position(|known| known.as_bytes() == ending)
-            .map(|index| 1 << index)
+        ENDINGS.iter().position(|known| known.as_bytes() == ending).map(|index| 1 << index)
     }
 }
 
@@ -203,14 +187,9 @@ impl Selection {
     }
 
     fn of(fields: &FieldNames<'_>, names: StampNames) -> Result<Self, SelectionError> {
-        let mut selection = Selection {
-            nodes: vec![FieldNode::default()],
-            names,
-        };
+        let mut selection = Selection { nodes: vec![FieldNode::default()], names };
         if fields.text.len() > MAX_TEXT_FIELDS {
-            return Err(SelectionError::TooManyTextFields {
-                count: fields.text.len(),
-            });
+            return Err(SelectionError::TooManyTextFields { count: fields.text.len() });
         }
         for (index, path) in (0u8..).zip(fields.text) {
             selection.add(path, Selected::Text(index))?;
@@ -236,9 +215,7 @@ impl Selection {
     }
 
     fn add(&mut self, path: &str, selected: Selected) -> Result<(), SelectionError> {
-        let empty = || SelectionError::EmptyName {
-            path: path.to_owned(),
-        };
+        let empty = || SelectionError::EmptyName { path: path.to_owned() };
         let mut at = 0;
         for name in path.split('.') {
             if name.is_empty() {
@@ -246,10 +223,7 @@ impl Selection {
             }
             let next = self.nodes.len();
             let node = self.nodes.get_mut(at).ok_or_else(empty)?;
-            let known = node
-                .children
-                .iter()
-                .find(|(child, _)| **child == *name.as_bytes());
+            let known = node.children.iter().find(|(child, _)| **child == *name.as_bytes());
             at = match known {
                 Some((_, path)) => usize::from(path.0),
                 None => {
@@ -260,11 +234,7 @@ impl Selection {
                 }
             };
         }
-        self.nodes
-            .get_mut(at)
-            .ok_or_else(empty)?
-            .selected
-            .push(selected);
+        self.nodes.get_mut(at).ok_or_else(empty)?.selected.push(selected);
         Ok(())
     }
 
@@ -290,9 +260,7 @@ impl Selection {
     /// The selected fields that end at `path`.
     #[inline]
     pub(super) fn selected(&self, path: FieldPath) -> &[Selected] {
-        self.nodes
-            .get(usize::from(path.0))
-            .map_or(&[], |node| &node.selected)
+        self.nodes.get(usize::from(path.0)).map_or(&[], |node| &node.selected)
     }
 }
 
@@ -301,80 +269,36 @@ mod tests {
     use super::*;
 
     fn step(selection: &Selection, keys: &[&str]) -> Vec<Selected> {
-        let path = keys.iter().try_fold(FieldPath::TOP, |path, key| {
-            selection.step(path, key.as_bytes())
-        });
-        path.map(|path| selection.selected(path).to_vec())
-            .unwrap_or_default()
+        let path = keys.iter().try_fold(FieldPath::TOP, |path, key| selection.step(path, key.as_bytes()));
+        path.map(|path| selection.selected(path).to_vec()).unwrap_or_default()
     }
 
     #[test]
     fn dotted_and_nested_names_reach_the_same_field() {
-        let fields = FieldNames {
-            text: &["a.b.c", "a.b", "ab"],
-            title: Some("a.b"),
-            ..FieldNames::default()
-        };
+        let fields = FieldNames { text: &["a.b.c", "a.b", "ab"], title: Some("a.b"), ..FieldNames::default() };
         let selection = Selection::new(&fields, "cluster_").unwrap();
-        for keys in [
-            &["a", "b", "c"][..],
-            &["a.b", "c"],
-            &["a", "b.c"],
-            &["a.b.c"],
-        ] {
+        for keys in [&["a", "b", "c"][..], &["a.b", "c"], &["a", "b.c"], &["a.b.c"]] {
             assert_eq!(step(&selection, keys), [Selected::Text(0)], "{keys:?}");
         }
-        assert_eq!(
-            step(&selection, &["a.b"]),
-            [Selected::Text(1), Selected::Title]
-        );
+        assert_eq!(step(&selection, &["a.b"]), [Selected::Text(1), Selected::Title]);
         assert_eq!(step(&selection, &["ab"]), [Selected::Text(2)]);
-        for keys in [
-            &["a"][..],
-            &["a", "c"],
-            &["a.b."],
-            &["a."],
-            &[".a"],
-            &["a..b"],
-            &["abc"],
-            &["b"],
-            &[""],
-        ] {
+        for keys in [&["a"][..], &["a", "c"], &["a.b."], &["a."], &[".a"], &["a..b"], &["abc"], &["b"], &[""]] {
             assert_eq!(step(&selection, keys), [], "{keys:?}");
         }
     }
 
     #[test]
     fn configuration_mistakes_are_named() {
-        let empty = |path| {
-            Selection::new(
-                &FieldNames {
-                    title: Some(path),
-                    ..FieldNames::default()
-                },
-                "c_",
-            )
-            .unwrap_err()
-        };
+        let empty =
+            |path| Selection::new(&FieldNames { title: Some(path), ..FieldNames::default() }, "c_").unwrap_err();
         for path in ["", ".", "a.", ".a", "a..b"] {
             assert_eq!(empty(path), SelectionError::EmptyName { path: path.into() });
         }
         let many = vec!["a"; 65];
-        let fields = FieldNames {
-            text: &many,
-            ..FieldNames::default()
-        };
-        assert_eq!(
-            Selection::new(&fields, "c_").unwrap_err(),
-            SelectionError::TooManyTextFields { count: 65 }
-        );
+        let fields = FieldNames { text: &many, ..FieldNames::default() };
+        assert_eq!(Selection::new(&fields, "c_").unwrap_err(), SelectionError::TooManyTextFields { count: 65 });
         for prefix in ["", "_c", "a.b", "a\"", "a\\", "a b", "é", "9a"] {
-            assert_eq!(
-                StampNames::new(prefix).unwrap_err(),
-                SelectionError::Prefix {
-                    prefix: prefix.into()
-                }
-            );
+            assert_eq!(StampNames::new(prefix).unwrap_err(), SelectionError::Prefix { prefix: prefix.into() });
         }
     }
 
@@ -382,33 +306,11 @@ mod tests {
     fn stamp_names_carry_the_prefix() {
         let names: StampNames = "cluster_".parse().unwrap();
         assert_eq!(names.prefix(), "cluster_");
-        let all = [
-            names.root(),
-            names.key(),
-            names.hash(),
-            names.arrival(),
-            names.proof(),
-        ];
-        assert_eq!(
-            all,
-            [
-                "cluster_root",
-                "cluster_key",
-                "cluster_hash",
-                "cluster_arrival",
-                "cluster_proof"
-            ]
-        );
+        let all = [names.root(), names.key(), names.hash(), names.arrival(), names.proof()];
+        assert_eq!(all, ["cluster_root", "cluster_key", "cluster_hash", "cluster_arrival", "cluster_proof"]);
         let bits: Vec<_> = all.iter().map(|name| names.bit(name.as_bytes())).collect();
         assert_eq!(bits, [Some(1), Some(2), Some(4), Some(8), Some(16)]);
-        for name in [
-            "cluster_",
-            "cluster_roots",
-            "cluster",
-            "root",
-            "cluster_roo",
-            "",
-        ] {
+        for name in ["cluster_", "cluster_roots", "cluster", "root", "cluster_roo", ""] {
             assert_eq!(names.bit(name.as_bytes()), None, "{name}");
         }
     }

@@ -15,9 +15,7 @@ use super::stamp::{Stamp, write_stamp};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpliceError {
     /// Edits come in the order of the body.
-    #[error(
-        "an edit at byte {offset} comes after one that ends at byte {end}; push edits in the order of the body"
-    )]
+    #[error("an edit at byte {offset} comes after one that ends at byte {end}; push edits in the order of the body")]
     Order {
         /// Where the edit begins.
         offset: usize,
@@ -55,41 +53,25 @@ impl Splice {
     ///
     /// # Errors
     /// The offset lies before the end of the last edit, or the edits become too large.
-    pub fn push(
-        &mut self,
-        offset: usize,
-        removed: usize,
-        inserted: &[u8],
-    ) -> Result<(), SpliceError> {
+    pub fn push(&mut self, offset: usize, removed: usize, inserted: &[u8]) -> Result<(), SpliceError> {
         let before = self.arena.len();
         self.arena.extend_from_slice(inserted);
-        self.record(offset, removed)
-            .inspect_err(|_| self.arena.truncate(before))
+        self.record(offset, removed).inspect_err(|_| self.arena.truncate(before))
     }
 
     /// Stamps a document that begins at byte `base` of the body.
     ///
     /// # Errors
     /// As [`Splice::push`]: the document lies before the end of the last edit, or the edits become too large.
-    pub fn stamp(
-        &mut self,
-        base: usize,
-        cut: &Cut,
-        names: &StampNames,
-        stamp: &Stamp<'_>,
-    ) -> Result<(), SpliceError> {
+    pub fn stamp(&mut self, base: usize, cut: &Cut, names: &StampNames, stamp: &Stamp<'_>) -> Result<(), SpliceError> {
         let (edits, bytes) = (self.edits.len(), self.arena.len());
         write_stamp(&mut self.arena, names, stamp);
         if cut.keeps_members {
             self.arena.push(b',');
         }
-        let outcome = self
-            .record(base.saturating_add(cut.insert_at), 0)
-            .and_then(|()| {
-                cut.removals.iter().try_for_each(|range| {
-                    self.record(base.saturating_add(range.start), range.len())
-                })
-            });
+        let outcome = self.record(base.saturating_add(cut.insert_at), 0).and_then(|()| {
+            cut.removals.iter().try_for_each(|range| self.record(base.saturating_add(range.start), range.len()))
+        });
         if outcome.is_err() {
             self.edits.truncate(edits);
             self.arena.truncate(bytes);
@@ -105,11 +87,7 @@ impl Splice {
         }
         let removed = u32::try_from(removed).map_err(|_| SpliceError::TooLarge)?;
         let arena_end = u32::try_from(self.arena.len()).map_err(|_| SpliceError::TooLarge)?;
-        self.edits.push(Edit {
-            offset,
-            removed,
-            arena_end,
-        });
+        self.edits.push(Edit { offset, removed, arena_end });
         Ok(())
     }
 
@@ -124,22 +102,13 @@ impl Splice {
             let inside = edit.end().min(original_len).saturating_sub(edit.offset);
             sum.saturating_add(inside)
         });
-        original_len
-            .saturating_sub(removed)
-            .saturating_add(self.arena.len())
+        original_len.saturating_sub(removed).saturating_add(self.arena.len())
     }
 
     /// The edited body in chunks of at most `target` bytes (1 at least), made one by one.
     pub fn chunks(self, original: Bytes, target: usize) -> Chunks {
         let remaining = self.len(original.len());
-        Chunks {
-            original,
-            splice: self,
-            pieces: Pieces::default(),
-            current: None,
-            target: target.max(1),
-            remaining,
-        }
+        Chunks { original, splice: self, pieces: Pieces::default(), current: None, target: target.max(1), remaining }
     }
 
     /// Appends the edited body whole: for small ones.
@@ -208,8 +177,8 @@ impl Pieces {
     }
 }
 
-/// The edited body as an iterator of chunks. Long stretches without an edit are slices of the original, everything else is copied
-/// together.
+/// The edited body as an iterator of chunks. Long stretches without an edit are slices of the original, everything else
+/// is copied together.
 #[derive(Debug, Clone)]
 pub struct Chunks {
     original: Bytes,
@@ -226,10 +195,7 @@ impl Iterator for Chunks {
     fn next(&mut self) -> Option<Bytes> {
         let mut chunk = Vec::new();
         while chunk.len() < self.target {
-            let piece = self
-                .current
-                .take()
-                .or_else(|| self.pieces.next(&self.splice, self.original.len()));
+            let piece = self.current.take().or_else(|| self.pieces.next(&self.splice, self.original.len()));
             let Some(mut piece) = piece else { break };
             if chunk.is_empty()
                 && let Piece::Original(range) = &mut piece
@@ -287,27 +253,11 @@ mod tests {
     fn an_edit_out_of_order_changes_nothing() {
         let mut splice = Splice::default();
         splice.push(3, 2, b"xy").unwrap();
-        assert_eq!(
-            splice.push(4, 0, b"no"),
-            Err(SpliceError::Order { offset: 4, end: 5 })
-        );
+        assert_eq!(splice.push(4, 0, b"no"), Err(SpliceError::Order { offset: 4, end: 5 }));
         let names = StampNames::new("c_").unwrap();
-        let stamp = Stamp {
-            root: 1,
-            is_alone: false,
-            hashes: &[],
-            arrival: None,
-            proof: None,
-        };
-        let backwards = Cut {
-            insert_at: 8,
-            keeps_members: false,
-            removals: vec![9..10, 8..9],
-        };
-        assert_eq!(
-            splice.stamp(0, &backwards, &names, &stamp),
-            Err(SpliceError::Order { offset: 8, end: 10 })
-        );
+        let stamp = Stamp { root: 1, is_alone: false, hashes: &[], arrival: None, proof: None };
+        let backwards = Cut { insert_at: 8, keeps_members: false, removals: vec![9..10, 8..9] };
+        assert_eq!(splice.stamp(0, &backwards, &names, &stamp), Err(SpliceError::Order { offset: 8, end: 10 }));
         splice.push(5, 0, b"z").unwrap();
         assert_eq!(whole(&splice, "abcdefgh"), "abcxyzfgh");
     }
@@ -325,25 +275,11 @@ mod tests {
     #[test]
     fn a_stamp_replaces_the_old_one() {
         let names = StampNames::new("c_").unwrap();
-        let stamp = Stamp {
-            root: 255,
-            is_alone: false,
-            hashes: &[],
-            arrival: None,
-            proof: None,
-        };
+        let stamp = Stamp { root: 255, is_alone: false, hashes: &[], arrival: None, proof: None };
         let mut splice = Splice::default();
-        let cut = Cut {
-            insert_at: 1,
-            keeps_members: true,
-            removals: vec![1..11, 11..12],
-        };
+        let cut = Cut { insert_at: 1, keeps_members: true, removals: vec![1..11, 11..12] };
         splice.stamp(2, &cut, &names, &stamp).unwrap();
-        let cut = Cut {
-            insert_at: 1,
-            keeps_members: false,
-            removals: vec![],
-        };
+        let cut = Cut { insert_at: 1, keeps_members: false, removals: vec![] };
         splice.stamp(21, &cut, &names, &stamp).unwrap();
         assert_eq!(
             whole(&splice, "--{\"c_key\":12,\"a\":1}\n{}"),
@@ -362,19 +298,12 @@ mod tests {
         for target in [0, 1, 7, 100, 1_000, 20_000] {
             let chunks = splice.clone().chunks(original.clone(), target);
             let chunks: Vec<Bytes> = chunks.collect();
-            assert!(
-                chunks
-                    .iter()
-                    .all(|chunk| !chunk.is_empty() && chunk.len() <= target.max(1))
-            );
+            assert!(chunks.iter().all(|chunk| !chunk.is_empty() && chunk.len() <= target.max(1)));
             assert_eq!(chunks.concat(), expected, "{target}");
         }
         let body = original.as_ptr_range();
         let mut chunks = splice.chunks(original.clone(), 1_000);
-        let shared = chunks
-            .by_ref()
-            .filter(|chunk| body.contains(&chunk.as_ptr()))
-            .count();
+        let shared = chunks.by_ref().filter(|chunk| body.contains(&chunk.as_ptr())).count();
         assert_eq!(shared, 8);
         assert!(chunks.next().is_none());
     }

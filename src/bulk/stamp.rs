@@ -9,10 +9,11 @@ use super::selection::StampNames;
 pub struct Stamp<'a> {
     /// The root fingerprint: written as 16 hex digits and again as a signed number.
     pub root: u64,
-    /// Whether the root is one of this process alone, until the document is stamped again: it is written as a number only, and
-    /// `null` in its other place, by which it is found.
+    /// Whether the root is one of this process alone, until the document is stamped again: it is written as a number
+    /// only, and `null` in its other place, by which it is found.
     pub is_alone: bool,
-    /// The document's own fingerprints; left out when there are none, as in a lean stamp, a plain string when there is one.
+    /// The document's own fingerprints; left out when there are none, as in a lean stamp, a plain string when there is
+    /// one.
     pub hashes: &'a [u64],
     /// The arrival as an ISO date; left out when a changed date would make an update look like news.
     pub arrival: Option<&'a str>,
@@ -46,10 +47,7 @@ pub fn write_stamp(out: &mut Vec<u8>, names: &StampNames, stamp: &Stamp<'_>) {
             out.push(b']');
         }
     }
-    for (name, value) in [
-        (names.arrival(), stamp.arrival),
-        (names.proof(), stamp.proof),
-    ] {
+    for (name, value) in [(names.arrival(), stamp.arrival), (names.proof(), stamp.proof)] {
         if let Some(value) = value {
             out.push(b',');
             write_name(out, name);
@@ -67,21 +65,12 @@ fn write_name(out: &mut Vec<u8>, name: &str) {
 
 fn write_hex(out: &mut Vec<u8>, value: u64) {
     out.push(b'"');
-    out.extend(
-        value
-            .to_be_bytes()
-            .into_iter()
-            .flat_map(|byte| [hex_digit(byte >> 4), hex_digit(byte & 15)]),
-    );
+    out.extend(value.to_be_bytes().into_iter().flat_map(|byte| [hex_digit(byte >> 4), hex_digit(byte & 15)]));
     out.push(b'"');
 }
 
 fn hex_digit(value: u8) -> u8 {
-    if value < 10 {
-        b'0' + value
-    } else {
-        b'a' + value - 10
-    }
+    if value < 10 { b'0' + value } else { b'a' + value - 10 }
 }
 
 fn write_string(out: &mut Vec<u8>, value: &str) {
@@ -126,35 +115,15 @@ mod tests {
 
     #[test]
     fn the_key_is_signed_and_what_is_missing_is_left_out() {
-        let stamp = Stamp {
-            root: u64::MAX,
-            is_alone: false,
-            hashes: &[],
-            arrival: None,
-            proof: None,
-        };
-        assert_eq!(
-            written(&stamp),
-            r#""cluster_root":"ffffffffffffffff","cluster_key":-1"#
-        );
-        let stamp = Stamp {
-            root: 1 << 63,
-            is_alone: false,
-            hashes: &[10],
-            arrival: None,
-            proof: None,
-        };
+        let stamp = Stamp { root: u64::MAX, is_alone: false, hashes: &[], arrival: None, proof: None };
+        assert_eq!(written(&stamp), r#""cluster_root":"ffffffffffffffff","cluster_key":-1"#);
+        let stamp = Stamp { root: 1 << 63, is_alone: false, hashes: &[10], arrival: None, proof: None };
         assert_eq!(
             written(&stamp),
             r#""cluster_root":"8000000000000000","cluster_key":-9223372036854775808,"cluster_hash":"000000000000000a""#
         );
-        let stamp = Stamp {
-            root: 5,
-            is_alone: true,
-            hashes: &[],
-            arrival: Some("2026-01-02T03:04:05.678Z"),
-            proof: None,
-        };
+        let stamp =
+            Stamp { root: 5, is_alone: true, hashes: &[], arrival: Some("2026-01-02T03:04:05.678Z"), proof: None };
         assert_eq!(
             written(&stamp),
             r#""cluster_root":null,"cluster_key":5,"cluster_arrival":"2026-01-02T03:04:05.678Z""#

@@ -35,11 +35,7 @@ impl UpdateSource {
             (Some((_, doc)), Some((_, upsert))) => upsert.start < doc.start,
             _ => false,
         };
-        let (first, second) = if upsert_first {
-            (upsert, doc)
-        } else {
-            (doc, upsert)
-        };
+        let (first, second) = if upsert_first { (upsert, doc) } else { (doc, upsert) };
         first.into_iter().chain(second)
     }
 }
@@ -111,17 +107,9 @@ mod tests {
     fn parts_come_in_the_order_of_the_source() {
         let source = br#" {"upsert": {"b":2} , "doc":{"a":[1,"}"]},"detect_noop":false}"#;
         let update = scan_update(source).unwrap();
-        let parts: Vec<_> = update
-            .parts()
-            .map(|(part, range)| (part, std::str::from_utf8(&source[range]).unwrap()))
-            .collect();
-        assert_eq!(
-            parts,
-            [
-                (UpdatePart::Upsert, r#"{"b":2}"#),
-                (UpdatePart::Doc, r#"{"a":[1,"}"]}"#)
-            ]
-        );
+        let parts: Vec<_> =
+            update.parts().map(|(part, range)| (part, std::str::from_utf8(&source[range]).unwrap())).collect();
+        assert_eq!(parts, [(UpdatePart::Upsert, r#"{"b":2}"#), (UpdatePart::Doc, r#"{"a":[1,"}"]}"#)]);
         assert!(!update.doc_as_upsert && !update.script);
         let update = scan_update(br#"{"doc":{},"upsert":{}}"#).unwrap();
         let parts: Vec<_> = update.parts().map(|(part, _)| part).collect();
@@ -145,24 +133,12 @@ mod tests {
     #[test]
     fn what_is_not_understood() {
         let fail = |source: &str| scan_update(source.as_bytes()).unwrap_err();
-        assert_eq!(
-            fail(r#"{"doc":{},"doc":{}}"#),
-            JsonError::Duplicate { at: 10 }
-        );
-        assert_eq!(
-            fail(r#"{"doc":{},"d\u006fc":{}}"#),
-            JsonError::Duplicate { at: 10 }
-        );
+        assert_eq!(fail(r#"{"doc":{},"doc":{}}"#), JsonError::Duplicate { at: 10 });
+        assert_eq!(fail(r#"{"doc":{},"d\u006fc":{}}"#), JsonError::Duplicate { at: 10 });
         assert!(matches!(fail(""), JsonError::Unfinished { at: 0 }));
         assert!(matches!(fail("[]"), JsonError::Unexpected { at: 0, .. }));
         assert!(matches!(fail(r#"{"doc":{}"#), JsonError::Unfinished { .. }));
-        assert!(matches!(
-            fail(r#"{"doc":{},}"#),
-            JsonError::Unexpected { at: 10, .. }
-        ));
-        assert!(matches!(
-            fail(r#"{"doc_as_upsert":[]}"#),
-            JsonError::Unexpected { at: 17, .. }
-        ));
+        assert!(matches!(fail(r#"{"doc":{},}"#), JsonError::Unexpected { at: 10, .. }));
+        assert!(matches!(fail(r#"{"doc_as_upsert":[]}"#), JsonError::Unexpected { at: 17, .. }));
     }
 }

@@ -12,8 +12,7 @@ use serde_json::Value;
 use super::bar::Bar;
 use super::{print, say};
 use crate::backfill::{
-    self, Backfill, BackfillOptions, BackfillOutcome, BackfillProgress, HttpSink, RouteIndices,
-    RouteTable, put_fields,
+    self, Backfill, BackfillOptions, BackfillOutcome, BackfillProgress, HttpSink, RouteIndices, RouteTable, put_fields,
 };
 use crate::cluster::operator::Operator;
 use crate::shutdown;
@@ -53,12 +52,7 @@ pub(super) struct BackfillArgs {
     )]
     spinney_url: String,
     /// URL of a cluster node to read from, which may contain credentials [default: through spinney]
-    #[arg(
-        long,
-        env = "SPINNEY_SERVICE_URL",
-        value_name = "URL",
-        hide_env_values = true
-    )]
+    #[arg(long, env = "SPINNEY_SERVICE_URL", value_name = "URL", hide_env_values = true)]
     service_url: Option<String>,
     /// PEM file of the authority that signed the certificates of both; only it is trusted then
     #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
@@ -91,9 +85,7 @@ pub(super) struct BackfillArgs {
 /// # Errors
 /// When spinney or the cluster cannot be reached or refuses, or an index cannot be adopted as it is.
 pub(super) fn run(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(backfill(args));
     // What was begun on other threads does not hold the process.
     runtime.shutdown_background();
@@ -116,8 +108,7 @@ async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
     };
     let reader = cluster.as_ref().unwrap_or(&door);
     let routes = routes_of(&door).await?;
-    let targets =
-        backfill::discover(reader, &routes, args.index.as_deref(), query.as_ref()).await?;
+    let targets = backfill::discover(reader, &routes, args.index.as_deref(), query.as_ref()).await?;
     let mut work = Vec::new();
     for target in targets {
         let unstamped = prepare(args, reader, &target).await?;
@@ -127,24 +118,12 @@ async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
     if args.dry_run || total == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    let door = HttpSink(Operator::new(
-        &args.spinney_url,
-        args.upstream_ca.as_deref(),
-    )?);
-    let options = BackfillOptions {
-        slices: args.slices,
-        rate: args.rate,
-        batch: args.bulk_docs as usize,
-    };
+    let door = HttpSink(Operator::new(&args.spinney_url, args.upstream_ca.as_deref())?);
+    let options = BackfillOptions { slices: args.slices, rate: args.rate, batch: args.bulk_docs as usize };
     let (begun, mut outcome) = (Instant::now(), BackfillOutcome::default());
     let bar = Bar::new(total, "done")?;
     for Work { target, unstamped } in work.iter().filter(|work| work.unstamped > 0) {
-        let backfill = Backfill {
-            reader,
-            door: &door,
-            target,
-            options: &options,
-        };
+        let backfill = Backfill { reader, door: &door, target, options: &options };
         let told = |progress: BackfillProgress<'_>| {
             bar.tell(progress.forest, progress.done, progress.total);
         };
@@ -166,20 +145,12 @@ async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
 pub(super) async fn routes_of(door: &Operator) -> anyhow::Result<RouteTable> {
     let routes = door.ask(Method::GET, "/_spinney/_routes", None).await;
     let routes = routes.with_context(|| format!("{} is to say what its routes are", door.url()))?;
-    serde_json::from_value(routes).with_context(|| {
-        format!(
-            "{} does not say what its routes are: is it a spinney of this version?",
-            door.url()
-        )
-    })
+    serde_json::from_value(routes)
+        .with_context(|| format!("{} does not say what its routes are: is it a spinney of this version?", door.url()))
 }
 
 /// Looks at the indices of a route, and maps what they lack. Answers how many documents have no stamp.
-async fn prepare(
-    args: &BackfillArgs,
-    reader: &Operator,
-    target: &RouteIndices,
-) -> anyhow::Result<u64> {
+async fn prepare(args: &BackfillArgs, reader: &Operator, target: &RouteIndices) -> anyhow::Result<u64> {
     let forest = &target.route.forest;
     let missing = target.missing_fields(reader).await?;
     let unstamped = target.count_unstamped(reader).await?;
@@ -197,9 +168,9 @@ async fn prepare(
         if args.dry_run {
             say(format_args!("spinney: {index}: would map {names}"));
         } else {
-            put_fields(reader, index, fields).await.with_context(|| {
-                format!("{index} does not map {names}, and that cannot be changed here")
-            })?;
+            put_fields(reader, index, fields)
+                .await
+                .with_context(|| format!("{index} does not map {names}, and that cannot be changed here"))?;
             say(format_args!("spinney: {index}: mapped {names}"));
         }
     }
@@ -211,7 +182,8 @@ async fn prepare(
     }
     match target.space(reader, unstamped, all).await {
         Some(space) if space.needed > space.free && !args.ignore_disk => anyhow::bail!(
-            "updated documents stand twice on the disk for a while: that may take {}, and the nodes have {} to spare; make room, or begin all the same with --ignore-disk",
+            "updated documents stand twice on the disk for a while: that may take {}, and the nodes have {} to spare; \
+             make room, or begin all the same with --ignore-disk",
             HumanBytes(space.needed),
             HumanBytes(space.free)
         ),
@@ -247,15 +219,7 @@ fn shown(indices: &[String]) -> String {
 }
 
 fn report(outcome: &BackfillOutcome, took: Duration) -> ExitCode {
-    let BackfillOutcome {
-        stamped,
-        by_others,
-        gone,
-        changed,
-        failed,
-        failures,
-        left,
-    } = outcome;
+    let BackfillOutcome { stamped, by_others, gone, changed, failed, failures, left } = outcome;
     let mut line = format!("{} documents stamped", HumanCount(*stamped));
     for (count, what) in [
         (*by_others, "by others meanwhile"),

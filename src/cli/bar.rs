@@ -36,12 +36,7 @@ impl Bar {
         bar.set_style(ProgressStyle::with_template(&format!(
             "{{msg}} [{{wide_bar}}] {{human_pos}}/{{human_len}} {unit} {{per_sec}} {{eta}}"
         ))?);
-        Ok(Bar {
-            bar,
-            unit,
-            done,
-            last: Mutex::new((Instant::now(), 0)),
-        })
+        Ok(Bar { bar, unit, done, last: Mutex::new((Instant::now(), 0)) })
     }
 
     /// `position` of `total` documents of a forest are done.

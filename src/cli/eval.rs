@@ -9,8 +9,8 @@ use clap::ArgGroup;
 use super::say;
 use crate::config::{RawRoute, Route};
 use crate::eval::{
-    self, Documents, Excerpt, Figures, LabelledClusters, LabelledPairs, Labels, OtherLabel, Point,
-    Report, Sweep, WorstMistake,
+    self, Documents, Excerpt, Figures, LabelledClusters, LabelledPairs, Labels, OtherLabel, Point, Report, Sweep,
+    WorstMistake,
 };
 
 #[derive(clap::Args)]
@@ -58,27 +58,15 @@ pub(super) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let mut route = raw.clone().validate("eval")?;
     route.id_field = Some(args.id_field.clone());
     let sweep = args.sweep.as_deref().map(Sweep::parse).transpose()?;
-    let body = std::fs::read(&args.documents)
-        .with_context(|| format!("cannot read {}", args.documents.display()))?;
-    let documents =
-        Documents::parse(body, &route).with_context(|| args.documents.display().to_string())?;
+    let body = std::fs::read(&args.documents).with_context(|| format!("cannot read {}", args.documents.display()))?;
+    let documents = Documents::parse(body, &route).with_context(|| args.documents.display().to_string())?;
     let labels = Labels {
-        pairs: parsed(args.pairs.as_deref(), |text| {
-            LabelledPairs::parse(text, &documents)
-        })?,
-        clusters: parsed(args.clusters.as_deref(), |text| {
-            LabelledClusters::parse(text, &documents)
-        })?,
+        pairs: parsed(args.pairs.as_deref(), |text| LabelledPairs::parse(text, &documents))?,
+        clusters: parsed(args.clusters.as_deref(), |text| LabelledClusters::parse(text, &documents))?,
     };
     let report = |route: &Route| -> anyhow::Result<Report> {
         let clustering = documents.cluster(route, args.threads.unwrap_or(0))?;
-        Ok(Report::new(
-            route,
-            &documents,
-            &clustering,
-            &labels,
-            args.show,
-        ))
+        Ok(Report::new(route, &documents, &clustering, &labels, args.show))
     };
     let mut out = Output(io::stdout().lock());
     match sweep {
@@ -102,11 +90,7 @@ fn run_sweep(
 ) -> anyhow::Result<()> {
     if !args.json {
         out.write(|out| {
-            writeln!(
-                out,
-                "{:>14}  precision  recall  F1      adjusted Rand  clusters  largest",
-                sweep.option()
-            )
+            writeln!(out, "{:>14}  precision  recall  F1      adjusted Rand  clusters  largest", sweep.option())
         })?;
     }
     let mut points = Vec::new();
@@ -151,8 +135,7 @@ fn parsed<T, E: std::error::Error + Send + Sync + 'static>(
     parse: impl Fn(&str) -> Result<T, E>,
 ) -> anyhow::Result<Option<T>> {
     let Some(path) = path else { return Ok(None) };
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let labels = parse(&text).with_context(|| path.display().to_string())?;
     Ok(Some(labels))
 }
@@ -181,10 +164,7 @@ fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
         ": {} documents in {} clusters, {:.2} nodes per document",
         report.documents, report.clusters, report.nodes_per_document
     )?;
-    for (name, figures) in [
-        ("pairs", &report.on_pairs),
-        ("clusters", &report.on_clusters),
-    ] {
+    for (name, figures) in [("pairs", &report.on_pairs), ("clusters", &report.on_clusters)] {
         if let Some(figures) = figures {
             writeln!(out, "\ncompared with the {name}")?;
             print_figures(figures, out)?;
@@ -227,35 +207,18 @@ fn print_figures(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
         ratio(figures.f1)
     )?;
     if figures.adjusted_rand.is_some() {
-        write!(
-            out,
-            "  adjusted Rand index {}",
-            ratio(figures.adjusted_rand)
-        )?;
+        write!(out, "  adjusted Rand index {}", ratio(figures.adjusted_rand))?;
     }
     writeln!(out, "  ({} pairs)", figures.pairs)?;
-    for OtherLabel {
-        label,
-        together,
-        pairs,
-    } in &figures.labels
-    {
+    for OtherLabel { label, together, pairs } in &figures.labels {
         writeln!(out, "  label {label}: {together} of {pairs} put together")?;
     }
     print_by_label(figures, out)?;
     if figures.lines_left_out > 0 {
-        writeln!(
-            out,
-            "  left out: {} lines name documents that do not exist",
-            figures.lines_left_out
-        )?;
+        writeln!(out, "  left out: {} lines name documents that do not exist", figures.lines_left_out)?;
     }
     for (name, worst, all) in [
-        (
-            "together",
-            &figures.worst_together,
-            figures.wrong_pairs_together,
-        ),
+        ("together", &figures.worst_together, figures.wrong_pairs_together),
         ("apart", &figures.worst_apart, figures.wrong_pairs_apart),
     ] {
         if all > 0 {
@@ -272,17 +235,9 @@ fn print_figures(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
 fn print_by_label(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
     let ratio = |figure: Option<f64>| figure.map_or("--".into(), |figure| format!("{figure:.4}"));
     if figures.by_label.len() > 1 {
-        writeln!(
-            out,
-            "  {:<20} {:>8} {:>9}  {:<9}  {:<6}  F1",
-            "label", "pairs", "together", "precision", "recall"
-        )?;
+        writeln!(out, "  {:<20} {:>8} {:>9}  {:<9}  {:<6}  F1", "label", "pairs", "together", "precision", "recall")?;
     }
-    for of in figures
-        .by_label
-        .iter()
-        .filter(|_| figures.by_label.len() > 1)
-    {
+    for of in figures.by_label.iter().filter(|_| figures.by_label.len() > 1) {
         let (precision, recall) = (ratio(of.precision), ratio(of.recall));
         writeln!(
             out,
@@ -293,16 +248,9 @@ fn print_by_label(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
             ratio(of.f1)
         )?;
     }
-    for (name, reasons) in [
-        ("apart", &figures.reasons_apart),
-        ("together", &figures.reasons_together),
-    ] {
+    for (name, reasons) in [("apart", &figures.reasons_apart), ("together", &figures.reasons_together)] {
         for reason in reasons {
-            writeln!(
-                out,
-                "  wrongly {name}: {:>6} {}",
-                reason.pairs, reason.reason
-            )?;
+            writeln!(out, "  wrongly {name}: {:>6} {}", reason.pairs, reason.reason)?;
         }
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! `spinney inspect`: what is stored, in a directory or in the Redis that several spinneys share, and how two groupings of stored
-//! documents differ.
+//! `spinney inspect`: what is stored, in a directory or in the Redis that several spinneys share, and how two groupings
+//! of stored documents differ.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,7 +33,8 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub(super) struct InspectArgs {
     /// The directory that was given to serve as --data-dir; no spinney may be running on it (ask a running one at
-    /// /_spinney/_stats). Or the URL that was given as --forest-store: all of it is read, which those that run may notice
+    /// /_spinney/_stats). Or the URL that was given as --forest-store: all of it is read, which those that run may
+    /// notice
     #[arg(
         value_name = "DIR|URL",
         env = "SPINNEY_DATA_DIR",
@@ -76,10 +77,7 @@ pub(super) struct InspectArgs {
 /// When it is in use, or something in it cannot be read; when spinney cannot be reached, or refuses.
 pub(super) fn run(args: &InspectArgs) -> anyhow::Result<()> {
     if let Some(prefix) = &args.compare {
-        return tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?
-            .block_on(compare(args, prefix));
+        return tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(compare(args, prefix));
     }
     let data_dir = args.data_dir.as_deref();
     let data_dir = data_dir.context("give the directory that serve has as --data-dir")?;
@@ -98,16 +96,10 @@ pub(super) fn run(args: &InspectArgs) -> anyhow::Result<()> {
         print_all(args, &forests?, "the forest store");
         return Ok(());
     }
-    ensure!(
-        data_dir.is_dir(),
-        "{} is no directory: give the one that serve has as --data-dir",
-        data_dir.display()
-    );
+    ensure!(data_dir.is_dir(), "{} is no directory: give the one that serve has as --data-dir", data_dir.display());
     let bar = ProgressBar::no_length();
     // Only where somebody looks at it: it hides itself where standard error is no terminal.
-    bar.set_style(ProgressStyle::with_template(
-        "{msg} [{wide_bar}] {bytes}/{total_bytes} {eta}",
-    )?);
+    bar.set_style(ProgressStyle::with_template("{msg} [{wide_bar}] {bytes}/{total_bytes} {eta}")?);
     let shown = bar.clone();
     let forests = inspect(data_dir, args.top, &move |forest, progress| {
         shown.set_message(forest.to_owned());
@@ -157,11 +149,7 @@ async fn compare(args: &InspectArgs, prefix: &str) -> anyhow::Result<()> {
     let (first, second) = (names.root().to_owned(), format!("{}root", routes.prefix));
     let [before, after] = [0, 1].map(|at| {
         let count = |count: u64| HumanCount(count).to_string();
-        format!(
-            "{} groups of two or more, with {} documents",
-            count(company.groups[at]),
-            count(company.grouped[at])
-        )
+        format!("{} groups of two or more, with {} documents", count(company.groups[at]), count(company.grouped[at]))
     });
     print(format_args!("{first}: {before}"));
     print(format_args!("{second}: {after}"));
@@ -197,18 +185,14 @@ fn company_as_json(compared: &Compared, company: &GroupChanges) -> Value {
 
 fn as_json(forest: &InspectedForest) -> Value {
     let summary = &forest.summary;
-    let settings: serde_json::Map<String, Value> = forest
-        .identity
-        .settings()
-        .map(|(key, value)| (key.to_owned(), json!(value)))
-        .collect();
+    let settings: serde_json::Map<String, Value> =
+        forest.identity.settings().map(|(key, value)| (key.to_owned(), json!(value))).collect();
     let sizes = summary.sizes.iter();
-    let sizes: Vec<Value> = sizes
-        .map(|(up_to, trees)| json!({"up_to": up_to, "trees": trees}))
-        .collect();
-    let largest = summary.largest.iter().map(|size| {
-        json!({"root": size.root.to_string(), "documents": size.documents, "titles": size.titles})
-    });
+    let sizes: Vec<Value> = sizes.map(|(up_to, trees)| json!({"up_to": up_to, "trees": trees})).collect();
+    let largest = summary
+        .largest
+        .iter()
+        .map(|size| json!({"root": size.root.to_string(), "documents": size.documents, "titles": size.titles}));
     json!({
         "forest": forest.identity.forest(),
         "settings": settings,
@@ -229,36 +213,19 @@ fn as_json(forest: &InspectedForest) -> Value {
 
 fn show(forest: &InspectedForest) {
     let summary = &forest.summary;
-    let settings: Vec<String> = forest
-        .identity
-        .settings()
-        .map(|(key, value)| format!("{key} {value}"))
-        .collect();
-    print(format_args!(
-        "forest {} ({})",
-        forest.identity.forest(),
-        settings.join(", ")
-    ));
+    let settings: Vec<String> = forest.identity.settings().map(|(key, value)| format!("{key} {value}")).collect();
+    print(format_args!("forest {} ({})", forest.identity.forest(), settings.join(", ")));
     let row = |name: &str, value: String| print(format_args!("  {name:<22}{value}"));
-    row(
-        "nodes",
-        format!("{}, {} of them roots", summary.nodes, summary.roots),
-    );
+    row("nodes", format!("{}, {} of them roots", summary.nodes, summary.roots));
     row(
         "bytes",
         match forest.is_shared {
             true => format!("{} in the forest store, all that it has", forest.bytes),
-            false => format!(
-                "{} stored, {} in memory",
-                forest.bytes, summary.memory_bytes
-            ),
+            false => format!("{} stored, {} in memory", forest.bytes, summary.memory_bytes),
         },
     );
     if forest.torn > 0 {
-        row(
-            "torn end",
-            format!("{} bytes, cut off at the next start", forest.torn),
-        );
+        row("torn end", format!("{} bytes, cut off at the next start", forest.torn));
     }
     for gap in &forest.unreadable {
         row("does not read", gap.clone());
@@ -268,16 +235,10 @@ fn show(forest: &InspectedForest) {
         row("", way.to_owned());
     }
     if let Some((oldest, newest)) = summary.arrivals {
-        row(
-            "arrivals",
-            format!("{} to {}", format_date(oldest), format_date(newest)),
-        );
+        row("arrivals", format!("{} to {}", format_date(oldest), format_date(newest)));
     }
     row("boilerplate", format!("{} sentences", forest.boilerplate));
-    row(
-        "page_chrome",
-        format!("{} clusters", summary.page_chrome_trees),
-    );
+    row("page_chrome", format!("{} clusters", summary.page_chrome_trees));
     print("  documents a cluster   clusters");
     let mut above = 0;
     for &(up_to, trees) in &summary.sizes {
@@ -292,11 +253,6 @@ fn show(forest: &InspectedForest) {
         print("  largest               documents  titles");
     }
     for size in &summary.largest {
-        print(format_args!(
-            "  {:<22}{:>9}  {:>6}",
-            size.root.to_string(),
-            size.documents,
-            size.titles
-        ));
+        print(format_args!("  {:<22}{:>9}  {:>6}", size.root.to_string(), size.documents, size.titles));
     }
 }

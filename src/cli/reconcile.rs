@@ -49,10 +49,7 @@ pub(super) fn run(args: &ReconcileArgs) -> anyhow::Result<()> {
     StampNames::new(&args.prefix).context("prefix")?;
     let operator = Operator::new(&args.upstream, args.upstream_ca.as_deref())?;
     let searcher = Searcher::new(operator, StampFields::new(&args.prefix));
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?
-        .block_on(reconcile(args, &searcher))
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(reconcile(args, &searcher))
 }
 
 async fn reconcile(args: &ReconcileArgs, searcher: &Searcher) -> anyhow::Result<()> {
@@ -84,13 +81,7 @@ fn bar(ranges: u64, index: &str) -> ProgressBar {
 }
 
 fn summary(index: &str, found: &Findings, mode: Mode) -> String {
-    let Findings {
-        groups,
-        missing,
-        wrong,
-        superfluous,
-        kept,
-    } = found;
+    let Findings { groups, missing, wrong, superfluous, kept } = found;
     let done = match mode {
         Mode::Tell => "nothing was changed".to_owned(),
         Mode::Mend => {
@@ -101,7 +92,5 @@ fn summary(index: &str, found: &Findings, mode: Mode) -> String {
             done
         }
     };
-    format!(
-        "{index}: {groups} groups; entries: {missing} missing, {wrong} wrong, {superfluous} superfluous; {done}"
-    )
+    format!("{index}: {groups} groups; entries: {missing} missing, {wrong} wrong, {superfluous} superfluous; {done}")
 }

@@ -52,9 +52,7 @@ pub(super) struct RecoverArgs {
 /// When the configuration is wrong, the directory holds them already, the cluster refuses, or they cannot be stored.
 pub(super) fn run(args: RecoverArgs) -> anyhow::Result<ExitCode> {
     let config = args.options.over_file()?.validate()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let dry_run = args.dry_run;
     let done = runtime.block_on(async {
         let mut salvaged = Vec::new();
@@ -98,7 +96,8 @@ pub(super) fn run(args: RecoverArgs) -> anyhow::Result<ExitCode> {
         bar.clear();
         for (forest, recovered) in recovered? {
             print(format_args!(
-                "forest {forest}: {} documents read, {} placed, {} of them in another tree than their stamp says, {} without text",
+                "forest {forest}: {} documents read, {} placed, {} of them in another tree than their stamp says, {} \
+                 without text",
                 HumanCount(recovered.documents),
                 HumanCount(recovered.placed),
                 HumanCount(recovered.elsewhere),
@@ -127,10 +126,6 @@ fn extent_of(extent: &Extent) -> String {
         HumanCount(all),
         extent.source.indices.join(", "),
         HumanCount(read),
-        if all > read {
-            ", the others are older than the window"
-        } else {
-            ""
-        }
+        if all > read { ", the others are older than the window" } else { "" }
     )
 }

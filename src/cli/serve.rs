@@ -22,22 +22,15 @@ pub(super) struct ServeArgs {
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let options = args.raw.over_file(args.config.as_deref())?.validate()?;
     telemetry::init_log(options.log_format, &options.log)?;
-    let scheme = if options.tls.is_some() {
-        "https"
-    } else {
-        "http"
-    };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let scheme = if options.tls.is_some() { "https" } else { "http" };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(server::serve(options, |address, admin| {
         // Scripts wait for these lines; one that has stopped reading must not stop the server.
         let mut out = std::io::stdout();
         if let Some(admin) = admin {
             let _ = writeln!(out, "spinney answers probes on {scheme}://{admin}");
         }
-        let _ = writeln!(out, "spinney is listening on {scheme}://{address}")
-            .and_then(|()| out.flush());
+        let _ = writeln!(out, "spinney is listening on {scheme}://{address}").and_then(|()| out.flush());
     }));
     // A request that outlived the grace period does not hold the process.
     runtime.shutdown_background();

@@ -34,12 +34,7 @@ pub(super) struct SetupArgs {
     upstream_ca: Option<PathBuf>,
     /// Index pattern that gets the template; without one only the component template is installed, for your own
     /// templates to name in composed_of, and the template of spinney's own indices of roots
-    #[arg(
-        long,
-        env = "SPINNEY_INDEX",
-        value_name = "PATTERN",
-        value_delimiter = ','
-    )]
+    #[arg(long, env = "SPINNEY_INDEX", value_name = "PATTERN", value_delimiter = ',')]
     index: Vec<String>,
     /// Prefix of the names of the stamp's fields
     #[arg(
@@ -80,16 +75,13 @@ pub(super) fn run(args: &SetupArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let operator = Operator::new(&args.upstream, args.upstream_ca.as_deref())?;
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?
-        .block_on(async {
-            install(&operator, &templates).await?;
-            if args.existing {
-                map_existing(&operator, args).await?;
-            }
-            Ok(())
-        })
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        install(&operator, &templates).await?;
+        if args.existing {
+            map_existing(&operator, args).await?;
+        }
+        Ok(())
+    })
 }
 
 async fn install(operator: &Operator, templates: &[Template]) -> anyhow::Result<()> {
@@ -129,26 +121,19 @@ async fn map_existing(operator: &Operator, args: &SetupArgs) -> anyhow::Result<(
 fn templates(args: &SetupArgs) -> anyhow::Result<Vec<Template>> {
     StampNames::new(&args.prefix).context("prefix")?;
     let component = mapping::component(&args.prefix).context("mappings/component-template.json")?;
-    let mut templates = vec![Template::Component {
-        name: COMPONENT_NAME.into(),
-        body: component,
-    }];
+    let mut templates = vec![Template::Component { name: COMPONENT_NAME.into(), body: component }];
     templates.push(Template::Index {
         name: ROOTS_NAME.into(),
         body: serde_json::from_str(counts::TEMPLATE).context("mappings/roots-index.json")?,
     });
     if !args.index.is_empty() {
-        let mut template: Value =
-            serde_json::from_str(TEMPLATE).context("mappings/index-template.json")?;
+        let mut template: Value = serde_json::from_str(TEMPLATE).context("mappings/index-template.json")?;
         template["index_patterns"] = json!(args.index);
         template["priority"] = json!(args.priority);
         if args.data_stream {
             template["data_stream"] = json!({});
         }
-        templates.push(Template::Index {
-            name: args.name.clone(),
-            body: template,
-        });
+        templates.push(Template::Index { name: args.name.clone(), body: template });
     }
     Ok(templates)
 }

@@ -52,12 +52,7 @@ pub(super) struct StampArgs {
     prefix: String,
     /// What a stamp says: lean (root, key and arrival: all that searches need) or full (also the document's own
     /// fingerprints and proof, for a look at them, or to use them without the text)
-    #[arg(
-        long,
-        env = "SPINNEY_STAMP",
-        value_name = "FORM",
-        default_value = "lean"
-    )]
+    #[arg(long, env = "SPINNEY_STAMP", value_name = "FORM", default_value = "lean")]
     stamp: String,
     /// Print one line of JSON with counts to standard error at the end
     #[arg(long)]
@@ -80,21 +75,11 @@ pub(super) struct StampArgs {
 /// When the options are wrong, a bulk is not understood, or input or output break.
 pub(super) fn run(args: &StampArgs) -> anyhow::Result<ExitCode> {
     // Without a clock of the documents' own, time stands still: the output must not depend on when it is made.
-    let mut route = args
-        .route
-        .clone()
-        .any_index()
-        .or_clock("none")
-        .validate("stamp")?;
+    let mut route = args.route.clone().any_index().or_clock("none").validate("stamp")?;
     route.id_field.clone_from(&args.id_field);
     let form = args.stamp.parse::<StampForm>()?;
     let routes = std::slice::from_ref(&route);
-    let engine = Engine::new(
-        routes,
-        &args.prefix,
-        args.threads.unwrap_or(0),
-        HashKey::secret(),
-    )?;
+    let engine = Engine::new(routes, &args.prefix, args.threads.unwrap_or(0), HashKey::secret())?;
     let engine = Arc::new(engine.with_stamps(form));
     let progress = progress();
     let (mut total, mut learned, mut read_all) = (StampTally::default(), String::new(), true);
@@ -107,16 +92,9 @@ pub(super) fn run(args: &StampArgs) -> anyhow::Result<ExitCode> {
         let mut lines = 0;
         for piece in pieces {
             let piece = Bytes::from(piece.context("cannot read standard input")?);
-            let context = RequestContext {
-                now: Millis(0),
-                latest: Millis(i64::MAX),
-                unique: lines,
-                caller: None,
-            };
+            let context = RequestContext { now: Millis(0), latest: Millis(i64::MAX), unique: lines, caller: None };
             let result = if args.bulk {
-                let write = WriteKind::Bulk {
-                    index: Some(String::new()),
-                };
+                let write = WriteKind::Bulk { index: Some(String::new()) };
                 block_on(engine.parse_and_stamp(piece.clone(), write, context))
                     .with_context(|| format!("after line {lines}"))?
             } else {
@@ -141,15 +119,11 @@ pub(super) fn run(args: &StampArgs) -> anyhow::Result<ExitCode> {
             }
         }
         drop(done);
-        writer
-            .join()
-            .map_err(|_| anyhow::anyhow!("the writing thread failed"))?
-            .context("cannot write standard output")
+        writer.join().map_err(|_| anyhow::anyhow!("the writing thread failed"))?.context("cannot write standard output")
     })?;
     progress.finish_and_clear();
     if let Some(path) = &args.boilerplate_report {
-        std::fs::write(path, learned)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(path, learned).with_context(|| format!("cannot write {}", path.display()))?;
     }
     // Nothing can be said of a stream that was not read to its end, or that was empty.
     let missing = match read_all && total.stamped + total.unstamped > 0 {
@@ -157,21 +131,16 @@ pub(super) fn run(args: &StampArgs) -> anyhow::Result<ExitCode> {
         false => Vec::new(),
     };
     for field in &missing {
-        say(format_args!(
-            "spinney: warning: {}",
-            never_found(&route, field)
-        ));
+        say(format_args!("spinney: warning: {}", never_found(&route, field)));
     }
     say(format_args!("spinney: {}", summary(total)));
     if args.stats {
         say(stats(&engine, total)?);
     }
-    Ok(
-        match args.strict && (total.unstamped > 0 || !missing.is_empty()) {
-            true => ExitCode::from(STRICT_FAILURE),
-            false => ExitCode::SUCCESS,
-        },
-    )
+    Ok(match args.strict && (total.unstamped > 0 || !missing.is_empty()) {
+        true => ExitCode::from(STRICT_FAILURE),
+        false => ExitCode::SUCCESS,
+    })
 }
 
 /// What to do about a field that no document has.
@@ -221,18 +190,12 @@ fn progress() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template(
-        "{spinner} {bytes} ({bytes_per_sec}) {msg} documents stamped, {elapsed}",
-    );
+    let style = ProgressStyle::with_template("{spinner} {bytes} ({bytes_per_sec}) {msg} documents stamped, {elapsed}");
     ProgressBar::no_length().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
 }
 
 /// Cuts the input into pieces that end at a line end, in a bulk after a whole item.
-fn read_pieces(
-    mut input: impl BufRead,
-    bulk: bool,
-    pieces: &mpsc::SyncSender<std::io::Result<Vec<u8>>>,
-) {
+fn read_pieces(mut input: impl BufRead, bulk: bool, pieces: &mpsc::SyncSender<std::io::Result<Vec<u8>>>) {
     let mut carried = Vec::new();
     loop {
         let mut piece = std::mem::take(&mut carried);
@@ -258,9 +221,7 @@ fn end_of_items(body: &[u8]) -> usize {
     let Ok(items) = crate::bulk::parse(body) else {
         return body.len();
     };
-    let end = items
-        .last()
-        .map_or(0, |item| item.source.as_ref().unwrap_or(&item.action).end);
+    let end = items.last().map_or(0, |item| item.source.as_ref().unwrap_or(&item.action).end);
     let line_end = body.get(end..).and_then(|rest| memchr::memchr(b'\n', rest));
     line_end.map_or(end, |at| end + at + 1)
 }
@@ -284,20 +245,9 @@ mod tests {
     #[test]
     fn the_summary_is_a_sentence_for_any_counts() {
         let of = |stamped, without_text, unstamped| {
-            summary(StampTally {
-                stamped,
-                without_text,
-                unstamped,
-                ..StampTally::default()
-            })
+            summary(StampTally { stamped, without_text, unstamped, ..StampTally::default() })
         };
-        assert_eq!(
-            of(12_345, 2, 1),
-            "12,345 documents stamped, 2 of them without text; 1 passed on as it came"
-        );
-        assert_eq!(
-            of(1, 0, 0),
-            "1 document stamped, 0 of them without text; 0 passed on as they came"
-        );
+        assert_eq!(of(12_345, 2, 1), "12,345 documents stamped, 2 of them without text; 1 passed on as it came");
+        assert_eq!(of(1, 0, 0), "1 document stamped, 0 of them without text; 0 passed on as they came");
     }
 }

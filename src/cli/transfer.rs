@@ -9,9 +9,7 @@ use indicatif::HumanCount;
 
 use super::bar::Bar;
 use super::{print, say};
-use crate::config::{
-    OnFailure, OnRedisFailure, OnUnreadable, RawTransferOptions, Storage, TransferOptions,
-};
+use crate::config::{OnFailure, OnRedisFailure, OnUnreadable, RawTransferOptions, Storage, TransferOptions};
 use crate::engine::{Engine, ReportTransfer};
 use crate::forest::shared::keys::KeyStore;
 use crate::hash::HashKey;
@@ -53,11 +51,7 @@ pub(super) struct TransferArgs {
 /// # Errors
 /// When the options are wrong, there is something where they are to go, or a place cannot be read or written.
 pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
-    let TransferOptions {
-        serve,
-        dir,
-        is_from_dir,
-    } = args.options.validate()?;
+    let TransferOptions { serve, dir, is_from_dir } = args.options.validate()?;
     ensure!(
         !serve.routes.is_empty(),
         "no route: give --index and the other options of serve, or its file with --config"
@@ -75,11 +69,7 @@ pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
         Arc::new(move |forest, done, total| bar.tell(forest, done, total))
     };
     let carried = if is_from_dir {
-        ensure!(
-            dir.is_dir(),
-            "{} is no directory: give the one that serve has as --data-dir",
-            dir.display()
-        );
+        ensure!(dir.is_dir(), "{} is no directory: give the one that serve has as --data-dir", dir.display());
         // Looks only: what is not there is not to be made.
         let none = Engine::new(routes, prefix, 1, key)?;
         let held = none.stored_forests(&dir)?;
@@ -95,11 +85,7 @@ pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
             on_failure: OnFailure::Refuse,
             on_unreadable: OnUnreadable::Refuse,
         };
-        let routes: Vec<_> = routes
-            .iter()
-            .filter(|route| held.contains(&route.forest))
-            .cloned()
-            .collect();
+        let routes: Vec<_> = routes.iter().filter(|route| held.contains(&route.forest)).cloned().collect();
         let local = Engine::stored(&routes, prefix, threads, key, Some(&storage))?;
         block_on(local.import(&shared, &held, args.replace, &told))
     } else {
@@ -109,16 +95,14 @@ pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
     bar.clear();
     for (forest, carried) in carried? {
         print(format_args!(
-            "forest {forest}: {} fingerprints moved, {} of them roots; {} stayed behind, older than the window or without a tree; {} sentences known as boilerplate",
+            "forest {forest}: {} fingerprints moved, {} of them roots; {} stayed behind, older than the window or \
+             without a tree; {} sentences known as boilerplate",
             HumanCount(carried.nodes),
             HumanCount(carried.roots),
             HumanCount(carried.behind),
             HumanCount(carried.boilerplate)
         ));
     }
-    say(format_args!(
-        "spinney: moved in {:.1} s",
-        begun.elapsed().as_secs_f32()
-    ));
+    say(format_args!("spinney: moved in {:.1} s", begun.elapsed().as_secs_f32()));
     Ok(())
 }

@@ -51,10 +51,7 @@ pub(super) struct VerifyArgs {
 /// # Errors
 /// When spinney cannot be reached or refuses.
 pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?
-        .block_on(report(args))
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(report(args))
 }
 
 async fn report(args: &VerifyArgs) -> anyhow::Result<()> {
@@ -76,14 +73,8 @@ async fn report(args: &VerifyArgs) -> anyhow::Result<()> {
         (all.sampled, "documents with a stamp were looked at"),
         (all.same, "are known under the root of their stamp"),
         (all.would_join, "would join the tree of their stamp"),
-        (
-            all.without_text,
-            "have no text to compare, and a root of their own",
-        ),
-        (
-            all.unknown,
-            "are unknown to the forest: older than its window, or it was lost",
-        ),
+        (all.without_text, "have no text to compare, and a root of their own"),
+        (all.unknown, "are unknown to the forest: older than its window, or it was lost"),
         (all.elsewhere, "would be in another tree"),
         (all.without_answer, "gave no answer"),
         (unstamped, "documents of these indices have no stamp"),

@@ -105,10 +105,7 @@ impl Client {
         let path = format!("/_alias/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
         let asking = self.get_as(headers, &path, ANSWER);
         let Ok(answer) = tokio::time::timeout(ASK_TIMEOUT, asking).await else {
-            debug!(
-                name,
-                "the cluster does not say in time what a name stands for"
-            );
+            debug!(name, "the cluster does not say in time what a name stands for");
             self.aliases.remember(caller, name, now, None);
             return Ok(None);
         };
@@ -135,11 +132,7 @@ impl Client {
     ///
     /// # Errors
     /// When the cluster denies it to the caller.
-    pub(crate) async fn indices_behind(
-        &self,
-        caller: &HeaderMap,
-        name: &str,
-    ) -> Result<IndicesBehind, Denied> {
+    pub(crate) async fn indices_behind(&self, caller: &HeaderMap, name: &str) -> Result<IndicesBehind, Denied> {
         let name = utf8_percent_encode(name, NON_ALPHANUMERIC);
         let path = format!("/_resolve/index/{name}");
         match self.get_as(caller, &path, ANSWER).await {
@@ -169,10 +162,7 @@ fn behind(answer: &[u8]) -> IndicesBehind {
         let names = names.filter_map(Value::as_str);
         names.map(str::to_owned).collect()
     };
-    IndicesBehind {
-        alias: listed("aliases", "indices"),
-        data_stream: listed("data_streams", "backing_indices"),
-    }
+    IndicesBehind { alias: listed("aliases", "indices"), data_stream: listed("data_streams", "backing_indices") }
 }
 
 /// Of the indices behind an alias, the one that is written to.

@@ -15,10 +15,7 @@ impl Client {
     ///
     /// # Errors
     /// When the cluster gives no answer, or what answers is none.
-    pub(crate) async fn refuses_health(
-        &self,
-        caller: &HeaderMap,
-    ) -> Result<Option<Response<Bytes>>, ProxyError> {
+    pub(crate) async fn refuses_health(&self, caller: &HeaderMap) -> Result<Option<Response<Bytes>>, ProxyError> {
         let answer = self.get_as(caller, "/_cluster/health", ANSWER_BYTES);
         let answer = answer.await?;
         if !answer.status().is_success() {
@@ -31,16 +28,15 @@ impl Client {
     }
 }
 
-/// Whether this is a cluster's health. Only that is consent: a page of something between spinney and the cluster is none.
+/// Whether this is a cluster's health. Only that is consent: a page of something between spinney and the cluster is
+/// none.
 fn is_health(body: &[u8]) -> bool {
     let Ok(Value::Object(health)) = serde_json::from_slice(body) else {
         return false;
     };
     let text = |key: &str| health.get(key).and_then(Value::as_str);
     let nodes = health.get("number_of_nodes").and_then(Value::as_u64);
-    text("cluster_name").is_some()
-        && matches!(text("status"), Some("green" | "yellow" | "red"))
-        && nodes.is_some()
+    text("cluster_name").is_some() && matches!(text("status"), Some("green" | "yellow" | "red")) && nodes.is_some()
 }
 
 #[cfg(test)]
@@ -49,8 +45,7 @@ mod tests {
 
     #[test]
     fn a_cluster_s_health() {
-        let health =
-            br#"{"cluster_name":"c","status":"yellow","timed_out":false,"number_of_nodes":1}"#;
+        let health = br#"{"cluster_name":"c","status":"yellow","timed_out":false,"number_of_nodes":1}"#;
         assert!(is_health(health));
         for other in [
             &b""[..],

@@ -1,8 +1,8 @@
 //! Connections to the cluster on which an early response counts more than a broken pipe.
 //!
-//! A server may respond in the middle of an upload (413, most often) and close. The next write then fails, and hyper ends
-//! the connection with that error although the response waits to be read. So a write to a closed connection is taken for
-//! done: what can still be read decides, be it the response or the end.
+//! A server may respond in the middle of an upload (413, most often) and close. The next write then fails, and hyper
+//! ends the connection with that error although the response waits to be read. So a write to a closed connection is
+//! taken for done: what can still be read decides, be it the response or the end.
 
 use std::future::Future;
 use std::io::{self, ErrorKind, IoSlice};
@@ -37,10 +37,7 @@ impl Service<Uri> for EarlyResponseConnector {
         let connecting = self.0.call(uri);
         Box::pin(async move {
             let inner = connecting.await?;
-            Ok(EarlyResponseIo {
-                inner,
-                write_closed: false,
-            })
+            Ok(EarlyResponseIo { inner, write_closed: false })
         })
     }
 }
@@ -59,10 +56,7 @@ impl<T> EarlyResponseIo<T> {
 }
 
 fn is_closed(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted
-    )
+    matches!(kind, ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted)
 }
 
 impl<T: Connection> Connection for EarlyResponseIo<T> {
@@ -72,21 +66,13 @@ impl<T: Connection> Connection for EarlyResponseIo<T> {
 }
 
 impl<T: Read + Unpin> Read for EarlyResponseIo<T> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_read(cx, buf)
     }
 }
 
 impl<T: Write + Unpin> Write for EarlyResponseIo<T> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         if self.write_closed {
             return Poll::Ready(Ok(buf.len()));
         }

@@ -26,9 +26,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{
-    CONTENT_TYPE, EXPECT, HOST, HeaderValue, InvalidHeaderValue, TRANSFER_ENCODING,
-};
+use hyper::header::{CONTENT_TYPE, EXPECT, HOST, HeaderValue, InvalidHeaderValue, TRANSFER_ENCODING};
 use hyper::{HeaderMap, Method, Request, Response, Uri};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -45,8 +43,8 @@ use nodes::Nodes;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many headers an answer may have. Each deprecated thing in a request is a `Warning` of its own, and a bulk can use
-/// hundreds; hyper takes 100. Their bytes are bounded by hyper's buffer of 400 KiB.
+/// How many headers an answer may have. Each deprecated thing in a request is a `Warning` of its own, and a bulk can
+/// use hundreds; hyper takes 100. Their bytes are bounded by hyper's buffer of 400 KiB.
 const MAX_HEADERS: usize = 4096;
 
 /// The most bytes of an answer to a question about the cluster.
@@ -103,8 +101,9 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client for these nodes (scheme and authority each). `ca`: the only authority to trust instead of those of the system;
-    /// `identity`: the certificate to show; `timeout`: how long [`Client::forward`] waits for the head of an answer.
+    /// A client for these nodes (scheme and authority each). `ca`: the only authority to trust instead of those of the
+    /// system; `identity`: the certificate to show; `timeout`: how long [`Client::forward`] waits for the head of an
+    /// answer.
     ///
     /// # Errors
     /// When TLS material cannot be read.
@@ -152,16 +151,13 @@ impl Client {
         self.elasticsearch.load(Relaxed)
     }
 
-    /// Forwards a request whose body is here, path and query as they came, and returns the response without its hop-by-hop
-    /// headers.
+    /// Forwards a request whose body is here, path and query as they came, and returns the response without its
+    /// hop-by-hop headers.
     ///
     /// # Errors
-    /// [`ClusterError::Unreachable`] when nothing was sent, [`ClusterError::Broken`] and [`ClusterError::TimedOut`] when it
-    /// is not known what became of it.
-    pub(crate) async fn forward(
-        &self,
-        request: Request<Body>,
-    ) -> Result<Response<Incoming>, ClusterError> {
+    /// [`ClusterError::Unreachable`] when nothing was sent, [`ClusterError::Broken`] and [`ClusterError::TimedOut`]
+    /// when it is not known what became of it.
+    pub(crate) async fn forward(&self, request: Request<Body>) -> Result<Response<Incoming>, ClusterError> {
         let Some(timeout) = self.timeout else {
             return self.relay(request).await;
         };
@@ -169,29 +165,22 @@ impl Client {
         answered.unwrap_or(Err(ClusterError::TimedOut(timeout)))
     }
 
-    /// The same without any time-out: a search, a merge or a copy of an index takes as long as it does, and a client that has
-    /// waited enough hangs up. The body may still be coming.
+    /// The same without any time-out: a search, a merge or a copy of an index takes as long as it does, and a client
+    /// that has waited enough hangs up. The body may still be coming.
     ///
     /// # Errors
     /// As [`Client::forward`]; [`ClusterError::ClientBody`] when it was the client that broke off.
-    pub(crate) async fn relay(
-        &self,
-        mut request: Request<Body>,
-    ) -> Result<Response<Incoming>, ClusterError> {
+    pub(crate) async fn relay(&self, mut request: Request<Body>) -> Result<Response<Incoming>, ClusterError> {
         headers::strip_hop_by_hop(request.headers_mut());
         // hyper takes a GET for one without a body unless this says otherwise.
         if request.body().size_hint().exact().is_none() {
             let chunked = HeaderValue::from_static("chunked");
             request.headers_mut().insert(TRANSFER_ENCODING, chunked);
         }
-        let node = self
-            .nodes
-            .pick()
-            .ok_or_else(|| ClusterError::Unreachable("no node is configured".into()))?;
+        let node = self.nodes.pick().ok_or_else(|| ClusterError::Unreachable("no node is configured".into()))?;
         let mut parts = node.uri.clone().into_parts();
         parts.path_and_query = request.uri().path_and_query().cloned();
-        *request.uri_mut() =
-            Uri::from_parts(parts).map_err(|e| ClusterError::Unreachable(e.to_string()))?;
+        *request.uri_mut() = Uri::from_parts(parts).map_err(|e| ClusterError::Unreachable(e.to_string()))?;
         *request.version_mut() = hyper::Version::HTTP_11;
         request.headers_mut().insert(HOST, node.host.clone());
         let (uri, headers) = (request.uri().clone(), request.headers_mut());
@@ -210,9 +199,7 @@ impl Client {
                 Err(ClusterError::Unreachable(describe(&error)))
             }
             Err(error) => Err(match client_body_error(&error) {
-                Some(ClientBodyError::Broken(reason)) => {
-                    ClusterError::ClientBody(ProxyError::BadBody(reason.clone()))
-                }
+                Some(ClientBodyError::Broken(reason)) => ClusterError::ClientBody(ProxyError::BadBody(reason.clone())),
                 Some(ClientBodyError::Silent(time)) => {
                     ClusterError::ClientBody(ProxyError::BodyTimeout(time.as_secs()))
                 }
@@ -249,12 +236,11 @@ impl Client {
     ) -> Result<Response<Bytes>, ClusterError> {
         let body = body.map(|body| Bytes::from(body.to_string()));
         let more = (usize::MAX, std::future::ready(()));
-        self.ask_as_until(caller, method, path, body, more, limit)
-            .await
+        self.ask_as_until(caller, method, path, body, more, limit).await
     }
 
-    /// The same with the text of a body of JSON, which waits before it reads on beyond some bytes: until then the cluster keeps
-    /// the rest.
+    /// The same with the text of a body of JSON, which waits before it reads on beyond some bytes: until then the
+    /// cluster keeps the rest.
     ///
     /// # Errors
     /// As [`Client::get_as`].
@@ -270,13 +256,9 @@ impl Client {
         let has_body = body.is_some();
         let mut request = Request::new(full(body.unwrap_or_default()));
         *request.method_mut() = method;
-        *request.uri_mut() =
-            Uri::try_from(path).map_err(|e| ClusterError::Unreachable(e.to_string()))?;
-        let of_request = |name: &str| {
-            ["accept", "content-", "if-", "range"]
-                .iter()
-                .any(|start| name.starts_with(start))
-        };
+        *request.uri_mut() = Uri::try_from(path).map_err(|e| ClusterError::Unreachable(e.to_string()))?;
+        let of_request =
+            |name: &str| ["accept", "content-", "if-", "range"].iter().any(|start| name.starts_with(start));
         for (name, value) in caller {
             if !of_request(name.as_str()) {
                 request.headers_mut().append(name, value.clone());
@@ -317,9 +299,7 @@ impl Client {
         let answer = self.get_as(caller, path, LIMITS_ANSWER).await.ok()?;
         let nodes: serde_json::Value = serde_json::from_slice(answer.body()).ok()?;
         let limits = nodes.get("nodes")?.as_object()?.values();
-        let limit = limits
-            .filter_map(|node| node.pointer("/http/max_content_length_in_bytes")?.as_u64())
-            .min()?;
+        let limit = limits.filter_map(|node| node.pointer("/http/max_content_length_in_bytes")?.as_u64()).min()?;
         self.max_content_length.store(limit, Relaxed);
         Some(limit)
     }

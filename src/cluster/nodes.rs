@@ -69,9 +69,7 @@ impl Nodes {
         let turn = turn.checked_rem(self.nodes.len())?;
         let (before, after) = self.nodes.split_at(turn);
         let in_turn = || after.iter().chain(before);
-        in_turn()
-            .find(|node| node.ejected_until.load(Relaxed) <= now)
-            .or_else(|| in_turn().next())
+        in_turn().find(|node| node.ejected_until.load(Relaxed) <= now).or_else(|| in_turn().next())
     }
 }
 
@@ -97,10 +95,7 @@ mod tests {
     const START: Duration = Duration::ZERO;
 
     fn nodes(names: &[&str]) -> Nodes {
-        let uris: Vec<Uri> = names
-            .iter()
-            .map(|name| format!("http://{name}:9200").parse().unwrap())
-            .collect();
+        let uris: Vec<Uri> = names.iter().map(|name| format!("http://{name}:9200").parse().unwrap()).collect();
         Nodes::new(&uris).unwrap()
     }
 

@@ -24,12 +24,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 
 /// What stays as it is in a path: names of indices, and the signs of patterns.
-const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b'*')
-    .remove(b',');
+const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'*').remove(b',');
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -49,9 +44,7 @@ pub(crate) enum OperatorError {
     #[error("cannot make a client for the cluster: {0}")]
     Client(String),
     /// No answer came.
-    #[error(
-        "cannot reach {url}: {reason}; is the cluster up, and are --upstream and --upstream-ca right?"
-    )]
+    #[error("cannot reach {url}: {reason}; is the cluster up, and are --upstream and --upstream-ca right?")]
     Unreachable {
         /// Of the nodes, without credentials.
         url: String,
@@ -154,12 +147,7 @@ impl Operator {
     pub(crate) fn new(url: &str, ca: Option<&Path>) -> Result<Operator, OperatorError> {
         let url = NodeUrl::parse(url)?;
         let client = Client::new(std::slice::from_ref(url.uri()), ca, None, None)?;
-        Ok(Self::with(
-            Way::Nodes(Box::new(client)),
-            url.path().to_owned(),
-            url.credentials().cloned(),
-            url.to_string(),
-        ))
+        Ok(Self::with(Way::Nodes(Box::new(client)), url.path().to_owned(), url.credentials().cloned(), url.to_string()))
     }
 
     /// All nodes that a process which serves may ask, with the trust that it has in them for its callers.
@@ -189,19 +177,8 @@ impl Operator {
         Self::with(way, String::new(), None, "a model".into())
     }
 
-    fn with(
-        way: Way,
-        path: String,
-        credentials: Option<HeaderValue>,
-        shown_url: String,
-    ) -> Operator {
-        Operator(Arc::new(Inner {
-            way,
-            path,
-            credentials,
-            shown_url,
-            tasks: TaskTracker::new(),
-        }))
+    fn with(way: Way, path: String, credentials: Option<HeaderValue>, shown_url: String) -> Operator {
+        Operator(Arc::new(Inner { way, path, credentials, shown_url, tasks: TaskTracker::new() }))
     }
 
     /// Begins something that comes to its end though nobody may wait for it any more.
@@ -227,27 +204,22 @@ impl Operator {
         let _ = tokio::time::timeout(most, settled).await;
     }
 
-    /// Installs a template; an older one of this name is replaced. Returns what the cluster warns of, such as templates of
-    /// the old kind that no longer apply.
+    /// Installs a template; an older one of this name is replaced. Returns what the cluster warns of, such as templates
+    /// of the old kind that no longer apply.
     ///
     /// # Errors
     /// When the cluster cannot be reached or refuses the template.
-    pub(crate) async fn put_template(
-        &self,
-        template: &Template,
-    ) -> Result<Vec<String>, OperatorError> {
+    pub(crate) async fn put_template(&self, template: &Template) -> Result<Vec<String>, OperatorError> {
         let body = Bytes::from(template.body().to_string());
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, JSON)]);
-        let answer = self
-            .send(Method::PUT, &template.path(), headers, body)
-            .await?;
+        let answer = self.send(Method::PUT, &template.path(), headers, body).await?;
         let warnings = answer.headers.get_all("warning").iter();
         let text = |warning: &HeaderValue| warning.to_str().unwrap_or("(not text)").to_owned();
         Ok(warnings.map(text).collect())
     }
 
-    /// Asks the cluster whether it would take an index template, in the order of its templates and with its data streams
-    /// as they are; nothing is changed. Component templates are not asked about: they replace nobody else's.
+    /// Asks the cluster whether it would take an index template, in the order of its templates and with its data
+    /// streams as they are; nothing is changed. Component templates are not asked about: they replace nobody else's.
     ///
     /// # Errors
     /// When the cluster cannot be reached or would refuse the template.
@@ -268,12 +240,7 @@ impl Operator {
     ///
     /// # Errors
     /// When the cluster cannot be reached, refuses the request, or answers something else than JSON.
-    pub(crate) async fn ask(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Value, OperatorError> {
+    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, OperatorError> {
         let request = format!("{method} {path}");
         let answer = self.ask_bytes(method, path, body).await?;
         read(&request, &answer)
@@ -283,11 +250,7 @@ impl Operator {
     ///
     /// # Errors
     /// As [`Operator::ask`].
-    pub(crate) async fn send_lines(
-        &self,
-        path: &str,
-        lines: Bytes,
-    ) -> Result<Value, OperatorError> {
+    pub(crate) async fn send_lines(&self, path: &str, lines: Bytes) -> Result<Value, OperatorError> {
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, LINES)]);
         let answer = self.send(Method::POST, path, headers, lines).await?;
         read(&format!("POST {path}"), &answer.body)
@@ -320,20 +283,12 @@ impl Operator {
     ) -> Result<Bytes, OperatorError> {
         let body = body.map(|body| Bytes::from(body.to_string()));
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, JSON)]);
-        let answer = self
-            .send(method, path, headers, body.unwrap_or_default())
-            .await?;
+        let answer = self.send(method, path, headers, body.unwrap_or_default()).await?;
         Ok(answer.body)
     }
 
     /// Sends a request; only a success is an answer.
-    async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        headers: HeaderMap,
-        body: Bytes,
-    ) -> Result<Answer, OperatorError> {
+    async fn send(&self, method: Method, path: &str, headers: HeaderMap, body: Bytes) -> Result<Answer, OperatorError> {
         let exchange = self.exchange(&method, path, &headers, &body);
         let answer = match tokio::time::timeout(TIMEOUT, exchange).await {
             Ok(answer) => answer?,
@@ -357,10 +312,7 @@ impl Operator {
         body: &Bytes,
     ) -> Result<Answer, OperatorError> {
         match &self.0.way {
-            Way::Nodes(client) => {
-                self.exchange_with(client, method, path, headers, body)
-                    .await
-            }
+            Way::Nodes(client) => self.exchange_with(client, method, path, headers, body).await,
             #[cfg(test)]
             Way::Model(model) => {
                 // Whoever asks a real cluster gives others a turn as well.
@@ -404,11 +356,7 @@ impl Operator {
                     let (parts, body) = response.into_parts();
                     let body = body.collect().await;
                     let body = body.map_err(|error| self.unreachable(describe(&error)))?;
-                    return Ok(Answer {
-                        status: parts.status,
-                        headers: parts.headers,
-                        body: body.to_bytes(),
-                    });
+                    return Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() });
                 }
                 Err(ClusterError::Unreachable(reason)) => last = reason,
                 Err(error) => return Err(self.unreachable(describe(&error))),
@@ -418,10 +366,7 @@ impl Operator {
     }
 
     fn unreachable(&self, reason: String) -> OperatorError {
-        OperatorError::Unreachable {
-            url: self.0.shown_url.clone(),
-            reason,
-        }
+        OperatorError::Unreachable { url: self.0.shown_url.clone(), reason }
     }
 
     /// Of the nodes, without credentials.
@@ -467,31 +412,21 @@ mod tests {
     }
 
     fn template() -> Template {
-        Template::Index {
-            name: "news".into(),
-            body: json!({"index_patterns": ["news-*"]}),
-        }
+        Template::Index { name: "news".into(), body: json!({"index_patterns": ["news-*"]}) }
     }
 
     #[tokio::test]
     async fn templates_are_put_with_the_credentials_of_the_url() {
-        let (url, got) = cluster(
-            "HTTP/1.1 200 OK\r\nwarning: 299 x \"old\"\r\nwarning: no quotes\r\ncontent-length: 2\r\n\r\n{}",
-        )
-        .await;
+        let (url, got) =
+            cluster("HTTP/1.1 200 OK\r\nwarning: 299 x \"old\"\r\nwarning: no quotes\r\ncontent-length: 2\r\n\r\n{}")
+                .await;
         let url = url.replace("http://", "http://me:secret@");
         let operator = Operator::new(&url, None).unwrap();
         let warnings = operator.put_template(&template()).await.unwrap();
         assert_eq!(warnings, ["299 x \"old\"", "no quotes"]);
         let got = got.await.unwrap();
-        assert!(
-            got.starts_with("PUT /_index_template/news HTTP/1.1\r\n"),
-            "{got}"
-        );
-        assert!(
-            got.contains("authorization: Basic bWU6c2VjcmV0\r\n"),
-            "{got}"
-        );
+        assert!(got.starts_with("PUT /_index_template/news HTTP/1.1\r\n"), "{got}");
+        assert!(got.contains("authorization: Basic bWU6c2VjcmV0\r\n"), "{got}");
         assert!(got.ends_with("{\"index_patterns\":[\"news-*\"]}"), "{got}");
     }
 
@@ -500,20 +435,10 @@ mod tests {
         let (url, _) = cluster("HTTP/1.1 400 Bad Request\r\ncontent-length: 6\r\n\r\nno, no").await;
         let operator = Operator::new(&url, None).unwrap();
         let error = operator.put_template(&template()).await.unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "the cluster answered 400 to PUT /_index_template/news: no, no"
-        );
+        assert_eq!(error.to_string(), "the cluster answered 400 to PUT /_index_template/news: no, no");
         let nobody = Operator::new("http://me:secret@127.0.0.1:1", None).unwrap();
-        let error = nobody
-            .put_template(&template())
-            .await
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.starts_with("cannot reach http://127.0.0.1:1: "),
-            "{error}"
-        );
+        let error = nobody.put_template(&template()).await.unwrap_err().to_string();
+        assert!(error.starts_with("cannot reach http://127.0.0.1:1: "), "{error}");
         assert!(!error.contains("secret"), "{error}");
         assert_eq!(error.matches("onnection refused").count(), 1, "{error}");
     }
@@ -521,10 +446,7 @@ mod tests {
     #[test]
     fn paths_of_templates() {
         let (name, body) = ("a b".to_owned(), json!({}));
-        let component = Template::Component {
-            name: name.clone(),
-            body: body.clone(),
-        };
+        let component = Template::Component { name: name.clone(), body: body.clone() };
         assert_eq!(component.path(), "/_component_template/a%20b");
         let index = Template::Index { name, body };
         assert_eq!(index.path(), "/_index_template/a%20b");
@@ -575,10 +497,7 @@ mod tests {
         service.ask(Method::GET, "/news-1", None).await.unwrap();
         let got = got.await.unwrap();
         assert!(got.starts_with("GET /news-1 HTTP/1.1\r\n"), "{got}");
-        assert!(
-            got.contains("authorization: Basic bWU6c2VjcmV0\r\n"),
-            "{got}"
-        );
+        assert!(got.contains("authorization: Basic bWU6c2VjcmV0\r\n"), "{got}");
         // Nobody is left.
         let error = service.ask(Method::GET, "/news-1", None).await.unwrap_err();
         let error = error.to_string();
@@ -590,8 +509,7 @@ mod tests {
     async fn a_redirect_is_an_answer() {
         let (other, _) = cluster("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await;
         let moved: &'static str =
-            format!("HTTP/1.1 307 Moved\r\nlocation: {other}/\r\ncontent-length: 5\r\n\r\nmoved")
-                .leak();
+            format!("HTTP/1.1 307 Moved\r\nlocation: {other}/\r\ncontent-length: 5\r\n\r\nmoved").leak();
         let (url, _) = cluster(moved).await;
         let operator = Operator::new(&url, None).unwrap();
         let error = operator.ask(Method::GET, "/", None).await.unwrap_err();

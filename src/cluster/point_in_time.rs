@@ -1,5 +1,5 @@
-//! Points in time: views of some indices that stay as they are while they are read. Elasticsearch and OpenSearch name them
-//! differently; which of the two the cluster is, the first one that is opened finds out.
+//! Points in time: views of some indices that stay as they are while they are read. Elasticsearch and OpenSearch name
+//! them differently; which of the two the cluster is, the first one that is opened finds out.
 //!
 //! A cluster allows few of them (OpenSearch: 300 shards a node), so each is closed when its [`PointInTime`] is dropped,
 //! however that comes about: an error, a time-out, the end of the task that reads.
@@ -49,9 +49,7 @@ pub(crate) struct PointInTime {
 
 impl std::fmt::Debug for PointInTime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PointInTime")
-            .field("open", &self.open)
-            .finish_non_exhaustive()
+        f.debug_struct("PointInTime").field("open", &self.open).finish_non_exhaustive()
     }
 }
 
@@ -81,7 +79,8 @@ struct Hits<H> {
     hits: Vec<H>,
 }
 
-/// The documents of a page, from the answer to a search in this point in time, which goes on under the id that stands there.
+/// The documents of a page, from the answer to a search in this point in time, which goes on under the id that stands
+/// there.
 ///
 /// # Errors
 /// What is wrong with the answer: it is not understood, or a part of the indices is missing in it.
@@ -116,10 +115,7 @@ impl PointsInTime {
         // Whoever does not wait for the answer must not leave a point behind whose id nobody knows.
         operator.spawn(async move {
             let open = open_in(&of, &api, &indices, preference.as_deref()).await;
-            let point = open.map(|open| PointInTime {
-                open: Some(open),
-                operator: of,
-            });
+            let point = open.map(|open| PointInTime { open: Some(open), operator: of });
             if let Err(Ok(point)) = give.send(point) {
                 point.close().await;
             }
@@ -139,9 +135,7 @@ async fn open_in(
         Some(&api) => (api, open(operator, api, indices, preference).await?),
         None => match open(operator, Api::Elasticsearch, indices, preference).await {
             // OpenSearch does not know the path of Elasticsearch.
-            Err(OperatorError::Refused {
-                status: 400 | 405, ..
-            }) => {
+            Err(OperatorError::Refused { status: 400 | 405, .. }) => {
                 let answer = open(operator, Api::OpenSearch, indices, preference).await?;
                 (Api::OpenSearch, answer)
             }
@@ -156,12 +150,7 @@ async fn open_in(
     Ok(Open { id, api })
 }
 
-async fn open(
-    operator: &Operator,
-    api: Api,
-    indices: &str,
-    preference: Option<&str>,
-) -> Result<Value, OperatorError> {
+async fn open(operator: &Operator, api: Api, indices: &str, preference: Option<&str>) -> Result<Value, OperatorError> {
     let end = match api {
         Api::Elasticsearch => "_pit",
         Api::OpenSearch => "_search/point_in_time",
@@ -228,7 +217,8 @@ pub(crate) fn is_expired(answer: &str) -> bool {
     answer.contains("search_context_missing") || answer.contains("No search context found")
 }
 
-/// Whether a point in time was refused because the cluster's nodes have as many as they may (OpenSearch: 300 shards each).
+/// Whether a point in time was refused because the cluster's nodes have as many as they may (OpenSearch: 300 shards
+/// each).
 pub(crate) fn are_too_many(answer: &str) -> bool {
     answer.contains("too many Point In Time contexts")
 }
@@ -281,9 +271,7 @@ mod tests {
                 point.close().await;
             });
             for _ in 0..polls {
-                let once = std::future::poll_fn(|cx| {
-                    std::task::Poll::Ready(reader.as_mut().poll(cx).is_ready())
-                });
+                let once = std::future::poll_fn(|cx| std::task::Poll::Ready(reader.as_mut().poll(cx).is_ready()));
                 if once.await {
                     reader = Box::pin(async {});
                 }

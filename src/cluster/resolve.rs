@@ -41,9 +41,7 @@ fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>,
 impl ResolvedName {
     /// Whether it is a closed index.
     pub(crate) fn is_closed(&self) -> bool {
-        self.attributes
-            .iter()
-            .any(|attribute| attribute == "closed")
+        self.attributes.iter().any(|attribute| attribute == "closed")
     }
 }
 
@@ -75,10 +73,7 @@ impl Resolved {
 ///
 /// # Errors
 /// When the cluster cannot be reached or refuses. A name that nothing has is no error.
-pub(crate) async fn resolve(
-    operator: &Operator,
-    expression: &str,
-) -> Result<Resolved, OperatorError> {
+pub(crate) async fn resolve(operator: &Operator, expression: &str) -> Result<Resolved, OperatorError> {
     let path = format!("/_resolve/index/{}", in_path(expression));
     match operator.ask(Method::GET, &path, None).await {
         Ok(answer) => Ok(serde_json::from_value(answer).unwrap_or_default()),

@@ -34,11 +34,7 @@ const PAGE_BYTES: usize = 8 << 20;
 const TRIES: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(250);
 /// What does not stand in a path as it is; patterns keep their stars.
-const NAME: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b'*');
+const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'*');
 
 /// Why documents cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -47,9 +43,7 @@ pub(crate) enum ScanError {
     #[error(transparent)]
     Operator(#[from] OperatorError),
     /// The cluster was busy again and again.
-    #[error(
-        "the cluster was too busy {TRIES} times in a row: {0}; try again later, or more slowly with --rate"
-    )]
+    #[error("the cluster was too busy {TRIES} times in a row: {0}; try again later, or more slowly with --rate")]
     Busy(OperatorError),
     /// Shards did not answer: the count would be too small.
     #[error("{failed} of {total} shards did not answer")]
@@ -64,7 +58,8 @@ pub(crate) enum ScanError {
     Answer(String),
     /// The point in time has expired among documents that cannot be told apart by their arrival.
     #[error(
-        "the cluster has dropped the point in time, and documents without an arrival can only be read in one go: begin again"
+        "the cluster has dropped the point in time, and documents without an arrival can only be read in one go: begin \
+         again"
     )]
     Lost,
 }
@@ -76,11 +71,7 @@ impl ScanError {
             ScanError::Busy(_) | ScanError::Partial { .. } => true,
             ScanError::Operator(error) => matches!(
                 error,
-                OperatorError::Unreachable { .. }
-                    | OperatorError::Refused {
-                        status: 429 | 502 | 503 | 504,
-                        ..
-                    }
+                OperatorError::Unreachable { .. } | OperatorError::Refused { status: 429 | 502 | 503 | 504, .. }
             ),
             ScanError::Answer(_) | ScanError::Lost => false,
         }
@@ -89,11 +80,9 @@ impl ScanError {
     /// The reason, and what helps.
     pub(crate) fn with_advice(&self) -> String {
         match self {
-            ScanError::Operator(OperatorError::Refused {
-                status: 401 | 403, ..
-            }) => format!(
-                "{self}; give a URL with the credentials of a user who may read the index with --service-url"
-            ),
+            ScanError::Operator(OperatorError::Refused { status: 401 | 403, .. }) => {
+                format!("{self}; give a URL with the credentials of a user who may read the index with --service-url")
+            }
             _ => self.to_string(),
         }
     }
@@ -101,9 +90,7 @@ impl ScanError {
     /// Whether the error may be that of one index among several: a refusal, or shards that are not there (503).
     fn may_be_of_one_index(&self) -> bool {
         match self {
-            ScanError::Operator(OperatorError::Refused { status, .. }) => {
-                !matches!(status, 401 | 429 | 502 | 504)
-            }
+            ScanError::Operator(OperatorError::Refused { status, .. }) => !matches!(status, 401 | 429 | 502 | 504),
             ScanError::Partial { .. } => true,
             _ => false,
         }
@@ -139,10 +126,7 @@ impl ReadableIndices {
         if !reason.may_be_of_one_index() {
             return Err(reason);
         }
-        self.unreadable.push(UnreadableIndex {
-            name: name.to_owned(),
-            reason,
-        });
+        self.unreadable.push(UnreadableIndex { name: name.to_owned(), reason });
         Ok(())
     }
 }
@@ -202,8 +186,8 @@ pub(crate) struct Scan<'o> {
     tie: &'static str,
     size: usize,
     most: usize,
-    /// No page asks for later arrivals than this: a page that is sorted costs as much as there is to be sorted. `None`: there may be
-    /// any.
+    /// No page asks for later arrivals than this: a page that is sorted costs as much as there is to be sorted. `None`:
+    /// there may be any.
     until: Option<Millis>,
     /// The last arrival, and the documents of it that were read: index and id.
     last: Option<Millis>,
@@ -212,9 +196,7 @@ pub(crate) struct Scan<'o> {
 }
 
 fn path_of(indices: &[String]) -> String {
-    let names = indices
-        .iter()
-        .map(|name| utf8_percent_encode(name, NAME).to_string());
+    let names = indices.iter().map(|name| utf8_percent_encode(name, NAME).to_string());
     names.collect::<Vec<_>>().join(",")
 }
 
@@ -270,10 +252,7 @@ impl ScanRequest {
     /// # Errors
     /// When the cluster cannot be reached or refuses.
     pub(crate) async fn overview(&self, operator: &Operator) -> Result<Overview, ScanError> {
-        let path = format!(
-            "/{}/_search?ignore_unavailable=true&allow_no_indices=true",
-            path_of(&self.indices)
-        );
+        let path = format!("/{}/_search?ignore_unavailable=true&allow_no_indices=true", path_of(&self.indices));
         let body = json!({
             "size": 0,
             "track_total_hits": true,
@@ -283,15 +262,10 @@ impl ScanRequest {
         let answer = operator.ask(Method::POST, &path, Some(&body)).await?;
         let shards = |which: &str| answer["_shards"][which].as_u64().unwrap_or_default();
         if shards("failed") > 0 {
-            return Err(ScanError::Partial {
-                failed: shards("failed"),
-                total: shards("total"),
-            });
+            return Err(ScanError::Partial { failed: shards("failed"), total: shards("total") });
         }
         let total = answer.pointer("/hits/total/value").and_then(Value::as_u64);
-        let last = answer
-            .pointer("/aggregations/last/value")
-            .and_then(Value::as_f64);
+        let last = answer.pointer("/aggregations/last/value").and_then(Value::as_f64);
         Ok(Overview {
             has_index: shards("total") > 0,
             documents: total.ok_or_else(|| ScanError::Answer(answer.to_string()))?,
@@ -307,11 +281,7 @@ impl ScanRequest {
     pub(crate) async fn readable(&self, operator: &Operator) -> Result<ReadableIndices, ScanError> {
         match self.overview(operator).await {
             Ok(overview) => {
-                return Ok(ReadableIndices {
-                    indices: self.indices.clone(),
-                    overview,
-                    unreadable: Vec::new(),
-                });
+                return Ok(ReadableIndices { indices: self.indices.clone(), overview, unreadable: Vec::new() });
             }
             Err(error) if !error.may_be_of_one_index() => return Err(error),
             Err(_) => {}
@@ -328,9 +298,7 @@ impl ScanRequest {
                     continue;
                 }
             };
-            let members = members
-                .into_iter()
-                .filter(|member| !self.indices.contains(&format!("-{member}")));
+            let members = members.into_iter().filter(|member| !self.indices.contains(&format!("-{member}")));
             let before = found.unreadable.len();
             for member in members.filter(|member| seen.insert(member.clone())) {
                 match self.alone(&member).overview(operator).await {
@@ -343,11 +311,7 @@ impl ScanRequest {
                 found.indices.push(name.clone());
             }
         }
-        let excluded = self
-            .indices
-            .iter()
-            .filter(|name| is_exclusion(name))
-            .cloned();
+        let excluded = self.indices.iter().filter(|name| is_exclusion(name)).cloned();
         let unreadable = found.unreadable.iter().map(|it| format!("-{}", it.name));
         let mut excluded: Vec<String> = excluded.chain(unreadable).collect();
         found.indices.append(&mut excluded);
@@ -363,17 +327,9 @@ impl ScanRequest {
     fn alone(&self, name: &str) -> ScanRequest {
         let mut indices = vec![name.to_owned()];
         if is_pattern(name) {
-            indices.extend(
-                self.indices
-                    .iter()
-                    .filter(|name| is_exclusion(name))
-                    .cloned(),
-            );
+            indices.extend(self.indices.iter().filter(|name| is_exclusion(name)).cloned());
         }
-        ScanRequest {
-            indices,
-            ..self.clone()
-        }
+        ScanRequest { indices, ..self.clone() }
     }
 
     /// The names and patterns that there is an index for, and the exclusions; a point in time cannot be had of others.
@@ -386,22 +342,14 @@ impl ScanRequest {
         }
         // Without a pattern before it, an exclusion would be the name of an index.
         if existing.iter().any(|name| is_pattern(name)) {
-            existing.extend(
-                self.indices
-                    .iter()
-                    .filter(|name| is_exclusion(name))
-                    .cloned(),
-            );
+            existing.extend(self.indices.iter().filter(|name| is_exclusion(name)).cloned());
         }
         Ok(existing)
     }
 
     /// Makes the documents visible to searches that were written last, if the operator may do that.
     pub(crate) async fn refresh(&self, operator: &Operator) {
-        let path = format!(
-            "/{}/_refresh?ignore_unavailable=true",
-            path_of(&self.indices)
-        );
+        let path = format!("/{}/_refresh?ignore_unavailable=true", path_of(&self.indices));
         let refreshed = operator.ask(Method::POST, &path, None).await;
         // If nobody answers, the next request will say so.
         if let Err(error @ OperatorError::Refused { .. }) = refreshed {
@@ -415,11 +363,7 @@ impl<'o> Scan<'o> {
     ///
     /// # Errors
     /// When the cluster cannot be reached or refuses.
-    pub(crate) async fn open(
-        operator: &'o Operator,
-        wanted: ScanRequest,
-        most: usize,
-    ) -> Result<Scan<'o>, ScanError> {
+    pub(crate) async fn open(operator: &'o Operator, wanted: ScanRequest, most: usize) -> Result<Scan<'o>, ScanError> {
         let indices = wanted.existing(operator).await?;
         let most = most.clamp(1, LARGEST_PAGE);
         let mut scan = Scan {
@@ -488,18 +432,15 @@ impl<'o> Scan<'o> {
                     self.open_again().await?;
                     continue;
                 }
-                OperatorError::Refused {
-                    status: 400,
-                    answer,
-                    ..
-                } if answer.contains("_shard_doc") && self.after.is_none() => {
+                OperatorError::Refused { status: 400, answer, .. }
+                    if answer.contains("_shard_doc") && self.after.is_none() =>
+                {
                     self.tie = "_id";
                     continue;
                 }
-                OperatorError::Refused {
-                    status: 429 | 500 | 502 | 503 | 504,
-                    ..
-                } => self.size = (self.size / 2).max(1),
+                OperatorError::Refused { status: 429 | 500 | 502 | 503 | 504, .. } => {
+                    self.size = (self.size / 2).max(1)
+                }
                 OperatorError::Unreachable { .. } => {}
                 _ => return Err(error.into()),
             }
@@ -534,9 +475,7 @@ impl<'o> Scan<'o> {
             body.insert("search_after".into(), json!(after));
         }
         let path = "/_search?allow_partial_search_results=false";
-        self.operator
-            .ask_bytes(Method::POST, path, Some(&body))
-            .await
+        self.operator.ask_bytes(Method::POST, path, Some(&body)).await
     }
 
     async fn open_again(&mut self) -> Result<(), ScanError> {
@@ -550,8 +489,7 @@ impl<'o> Scan<'o> {
 
     /// The documents of a page.
     fn take(&mut self, answer: &Bytes) -> Result<Vec<ScannedDocument>, ScanError> {
-        let found: Vec<FoundHit<'_>> =
-            read_page(answer, self.point.as_mut()).map_err(ScanError::Answer)?;
+        let found: Vec<FoundHit<'_>> = read_page(answer, self.point.as_mut()).map_err(ScanError::Answer)?;
         let is_last = found.len() < self.size;
         self.over = is_last && self.until.is_none();
         self.adapt(answer.len(), found.len());
@@ -628,10 +566,7 @@ fn arrival_of(sort: &Value) -> Option<Millis> {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a busy cluster is not to be asked again at once"
-)]
+#[expect(clippy::disallowed_methods, reason = "a busy cluster is not to be asked again at once")]
 async fn wait(pause: Duration) {
     tokio::time::sleep(pause).await;
 }

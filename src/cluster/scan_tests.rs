@@ -21,13 +21,8 @@ async fn cluster(answers: Vec<(u16, Value)>) -> (Operator, JoinHandle<Vec<(Strin
                 request.extend_from_slice(&buffer[..read]);
                 let text = String::from_utf8_lossy(&request).into_owned();
                 if let Some((head, _)) = text.split_once("\r\n\r\n") {
-                    let length = head
-                        .lines()
-                        .find_map(|line| line.strip_prefix("content-length: "));
-                    break (
-                        head.to_owned(),
-                        length.map_or(0, |length| length.parse().unwrap()),
-                    );
+                    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+                    break (head.to_owned(), length.map_or(0, |length| length.parse().unwrap()));
                 }
             };
             let mut body = request.split_off(head.len() + 4);
@@ -39,10 +34,7 @@ async fn cluster(answers: Vec<(u16, Value)>) -> (Operator, JoinHandle<Vec<(Strin
             let path = head.lines().next().unwrap().to_owned();
             asked.push((path, serde_json::from_slice(&body).unwrap_or_default()));
             let answer = answer.to_string();
-            let head = format!(
-                "HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
-                answer.len()
-            );
+            let head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", answer.len());
             stream.write_all((head + &answer).as_bytes()).await.unwrap();
         }
         asked
@@ -70,24 +62,18 @@ fn overview(shards: u64, documents: u64) -> (u16, Value) {
 
 /// A page of documents: arrival and id.
 fn page(hits: &[(i64, &str)]) -> (u16, Value) {
-    let hits = hits.iter().map(|(arrival, id)| {
-        json!({"_index": "news-1", "_id": id, "_source": {"content": id}, "sort": [arrival, 7]})
-    });
+    let hits = hits
+        .iter()
+        .map(|(arrival, id)| json!({"_index": "news-1", "_id": id, "_source": {"content": id}, "sort": [arrival, 7]}));
     let hits: Vec<Value> = hits.collect();
-    (
-        200,
-        json!({"pit_id": "next", "timed_out": false, "_shards": {"failed": 0}, "hits": {"hits": hits}}),
-    )
+    (200, json!({"pit_id": "next", "timed_out": false, "_shards": {"failed": 0}, "hits": {"hits": hits}}))
 }
 
 fn ids(hits: Option<Vec<ScannedDocument>>) -> Vec<(String, Option<i64>)> {
     let hits = hits.unwrap_or_default().into_iter();
     hits.map(|hit| {
         let source: Value = serde_json::from_slice(&hit.source).unwrap();
-        (
-            source["content"].as_str().unwrap().to_owned(),
-            hit.arrival.map(|at| at.0),
-        )
+        (source["content"].as_str().unwrap().to_owned(), hit.arrival.map(|at| at.0))
     })
     .collect()
 }
@@ -123,22 +109,13 @@ async fn a_scan_survives_a_busy_cluster_and_a_lost_point_in_time() {
     let asked = asked.await.unwrap();
     let paths: Vec<&str> = asked.iter().map(|(path, _)| path.as_str()).collect();
     assert_eq!(paths[1], "POST /news-*/_pit?keep_alive=5m HTTP/1.1");
-    assert_eq!(
-        paths[2],
-        "POST /news-*/_search/point_in_time?keep_alive=5m HTTP/1.1"
-    );
+    assert_eq!(paths[2], "POST /news-*/_search/point_in_time?keep_alive=5m HTTP/1.1");
     assert_eq!(paths[10], "DELETE /_search/point_in_time HTTP/1.1");
     let body = |at: usize| &asked[at].1;
     assert_eq!(body(3)["_source"], json!(["content", "cluster_root"]));
-    assert_eq!(
-        (&body(4)["search_after"], &body(4)["pit"]["id"]),
-        (&json!([2, 7]), &json!("next"))
-    );
+    assert_eq!((&body(4)["search_after"], &body(4)["pit"]["id"]), (&json!([2, 7]), &json!("next")));
     let since = body(7).pointer("/query/bool/filter/1/range/cluster_arrival/gte");
-    assert_eq!(
-        (since, body(7).get("search_after")),
-        (Some(&json!(2)), None)
-    );
+    assert_eq!((since, body(7).get("search_after")), (Some(&json!(2)), None));
     let until = |at: usize| {
         body(at)
             .pointer("/query/bool/filter/1/range/cluster_arrival")
@@ -146,10 +123,7 @@ async fn a_scan_survives_a_busy_cluster_and_a_lost_point_in_time() {
     };
     assert_eq!(until(4), Some((Some(2), Some(10))));
     assert_eq!(until(9), Some((Some(11), None)));
-    assert_eq!(
-        (&body(6)["size"], &body(7)["size"], &body(7)["pit"]["id"]),
-        (&json!(2), &json!(1), &json!("two"))
-    );
+    assert_eq!((&body(6)["size"], &body(7)["size"], &body(7)["pit"]["id"]), (&json!(2), &json!(1), &json!("two")));
 }
 
 #[tokio::test]
@@ -159,29 +133,15 @@ async fn what_cannot_be_read_is_told() {
         {"_index": "news-1", "_id": "a", "_source": {"content": "a"}, "sort": [i64::MIN, 7]},
     ]}});
     let lost = json!({"error": {"type": "search_context_missing_exception"}});
-    let (operator, _) = cluster(vec![
-        overview(1, 2),
-        (200, json!({"id": "one"})),
-        (200, unsorted),
-        (404, lost),
-    ])
-    .await;
+    let (operator, _) = cluster(vec![overview(1, 2), (200, json!({"id": "one"})), (200, unsorted), (404, lost)]).await;
     let mut scan = Scan::open(&operator, wanted(), 1).await.unwrap();
     assert_eq!(ids(scan.next().await.unwrap()), [("a".to_owned(), None)]);
     assert!(matches!(scan.next().await, Err(ScanError::Lost)));
 
-    let (operator, _) = cluster(vec![
-        overview(1, 2),
-        (200, json!({"id": "one"})),
-        (403, json!("no")),
-    ])
-    .await;
+    let (operator, _) = cluster(vec![overview(1, 2), (200, json!({"id": "one"})), (403, json!("no"))]).await;
     let mut scan = Scan::open(&operator, wanted(), 1).await.unwrap();
     let refused = scan.next().await.unwrap_err().to_string();
-    assert!(
-        refused.starts_with("the cluster answered 403 to POST /_search"),
-        "{refused}"
-    );
+    assert!(refused.starts_with("the cluster answered 403 to POST /_search"), "{refused}");
 
     // No index, nothing to read.
     let (operator, _) = cluster(vec![overview(0, 0)]).await;
@@ -236,9 +196,7 @@ fn cluster_with(indices: BTreeMap<String, Option<Fault>>) -> Operator {
         let found = matched(expression, &indices);
         let faults: Vec<Fault> = found.iter().filter_map(|index| indices[*index]).collect();
         if segments[0] == "_resolve" {
-            let open = found
-                .iter()
-                .map(|index| json!({"name": index, "attributes": ["open"]}));
+            let open = found.iter().map(|index| json!({"name": index, "attributes": ["open"]}));
             return Some((200, json!({"indices": open.collect::<Vec<_>>()})));
         }
         for fault in &faults {

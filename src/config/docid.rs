@@ -26,7 +26,8 @@ pub(super) fn endpoint(index: &str, routes: &[Route]) -> Result<(), ConfigError>
     };
     if route.method != Method::Staged {
         return Err(wrong(format!(
-            "the route of '{index}' has the method {}: a docId is found by url, title and content in turn, which is --method staged",
+            "the route of '{index}' has the method {}: a docId is found by url, title and content in turn, which is \
+             --method staged",
             route.method
         )));
     }
@@ -34,7 +35,8 @@ pub(super) fn endpoint(index: &str, routes: &[Route]) -> Result<(), ConfigError>
     let (title, url) = (route.title_field.as_deref(), route.url_field.as_deref());
     if (text.as_slice(), title, url) != (&[CONTENT], Some(TITLE), Some(URL)) {
         return Err(wrong(format!(
-            "the route of '{index}' reads other fields than an article has: give it --url-field {URL}, --title-field {TITLE} and --text-field {CONTENT}"
+            "the route of '{index}' reads other fields than an article has: give it --url-field {URL}, --title-field \
+             {TITLE} and --text-field {CONTENT}"
         )));
     }
     Ok(())
@@ -61,19 +63,23 @@ mod tests {
         for (route, expected) in [
             (
                 format!("[[route]]\nindex = ['news-*']\n{STAGED}{FIELDS}"),
-                "docid_endpoint: no route is for the index 'articles': name an index that --index or a [[route]] matches, such as articles",
+                "docid_endpoint: no route is for the index 'articles': name an index that --index or a [[route]] \
+                 matches, such as articles",
             ),
             (
                 format!("{ROUTE}{FIELDS}"),
-                "docid_endpoint: the route of 'articles' has the method verified: a docId is found by url, title and content in turn, which is --method staged",
+                "docid_endpoint: the route of 'articles' has the method verified: a docId is found by url, title and \
+                 content in turn, which is --method staged",
             ),
             (
                 format!("{ROUTE}{STAGED}title_field = 'title'\n"),
-                "docid_endpoint: the route of 'articles' reads other fields than an article has: give it --url-field url, --title-field title and --text-field content",
+                "docid_endpoint: the route of 'articles' reads other fields than an article has: give it --url-field \
+                 url, --title-field title and --text-field content",
             ),
             (
                 format!("{ROUTE}{STAGED}{FIELDS}text_field = ['content', 'body']\n"),
-                "docid_endpoint: the route of 'articles' reads other fields than an article has: give it --url-field url, --title-field title and --text-field content",
+                "docid_endpoint: the route of 'articles' reads other fields than an article has: give it --url-field \
+                 url, --title-field title and --text-field content",
             ),
         ] {
             assert_eq!(read(&route), Err(expected.to_owned()));

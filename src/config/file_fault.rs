@@ -13,12 +13,7 @@ pub struct FileFault {
 }
 
 /// How messages begin that repeat a value; what was expected instead follows.
-const WITH_VALUE: [&str; 4] = [
-    "invalid type: ",
-    "invalid value: ",
-    "invalid length ",
-    "unknown variant ",
-];
+const WITH_VALUE: [&str; 4] = ["invalid type: ", "invalid value: ", "invalid length ", "unknown variant "];
 
 impl FileFault {
     /// Of the text of a file, and the error that reading it gave.
@@ -33,11 +28,7 @@ impl FileFault {
             (true, Some((_, expected))) => format!("expected {expected}"),
             (true, None) => "the value is none of this option".to_owned(),
         };
-        FileFault {
-            line: before.matches('\n').count() + 1,
-            column: last_line.chars().count() + 1,
-            reason,
-        }
+        FileFault { line: before.matches('\n').count() + 1, column: last_line.chars().count() + 1, reason }
     }
 }
 
@@ -56,8 +47,7 @@ mod tests {
     #[test]
     fn a_fault_says_where_and_what() {
         let unknown = fault("listen = '127.0.0.1:0'\nservice-url = 'http://svc:Pa55@es'").unwrap();
-        let begin =
-            "TOML parse error at line 2, column 1: unknown field `service-url`, expected one of";
+        let begin = "TOML parse error at line 2, column 1: unknown field `service-url`, expected one of";
         assert!(unknown.starts_with(begin), "{unknown}");
         assert_eq!(
             fault("upstream = 'http://svc:Pa55@es'").unwrap(),

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use super::ConfigError;
 
-/// Which fields a stamp has. Every field costs the cluster something with every document, so what can be made again from the
-/// text is not written unless somebody asks for it.
+/// Which fields a stamp has. Every field costs the cluster something with every document, so what can be made again
+/// from the text is not written unless somebody asks for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StampForm {
     /// Root, key and arrival: what searches go by.
@@ -29,10 +29,7 @@ impl FromStr for StampForm {
         match text {
             "lean" => Ok(StampForm::Lean),
             "full" => Ok(StampForm::Full),
-            other => Err(ConfigError::option(
-                "stamp",
-                format!("'{other}' is not one of lean, full"),
-            )),
+            other => Err(ConfigError::option("stamp", format!("'{other}' is not one of lean, full"))),
         }
     }
 }

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use super::{ConfigError, RawServeOptions, units};
 
-/// Connections that are served at once where nobody chose a number and the system does not say how many files the process
-/// may open.
+/// Connections that are served at once where nobody chose a number and the system does not say how many files the
+/// process may open.
 const CONNECTIONS: usize = 480;
 
 /// The most connections without anybody's choice. Each costs some tens of KiB, and no set of writers needs more.
 const MOST_CONNECTIONS: usize = 8192;
 
-/// Files that are no connections of clients or to the cluster: listeners, the log, certificates, the runtime's own, and the
-/// connections beyond the cap that are told so.
+/// Files that are no connections of clients or to the cluster: listeners, the log, certificates, the runtime's own, and
+/// the connections beyond the cap that are told so.
 const OTHER_FILES: usize = 64;
 
 /// Validated limits of `spinney serve`.
@@ -39,9 +39,7 @@ impl ServeLimits {
         let ten_minutes = Duration::from_secs(600);
         let client_share = match raw.client_share.as_deref() {
             None => 50,
-            Some(text) => {
-                percent(text).map_err(|reason| ConfigError::option("client_share", reason))?
-            }
+            Some(text) => percent(text).map_err(|reason| ConfigError::option("client_share", reason))?,
         };
         let upstream_timeout = match raw.upstream_timeout.as_deref() {
             Some("none") => None,
@@ -49,10 +47,7 @@ impl ServeLimits {
         };
         let connections = match raw.max_connections {
             Some(0) => {
-                return Err(ConfigError::option(
-                    "max_connections",
-                    "must be at least 1: with none, nobody is served",
-                ));
+                return Err(ConfigError::option("max_connections", "must be at least 1: with none, nobody is served"));
             }
             Some(chosen) => chosen,
             None => default_connections(open_files()),
@@ -72,7 +67,8 @@ impl ServeLimits {
         let connections = self.connections;
         (files_for(connections) > files).then(|| {
             format!(
-                "max_connections is {connections}, and the process may open {files} files: each connection can take two, so raise the limit (ulimit -n) or lower max_connections"
+                "max_connections is {connections}, and the process may open {files} files: each connection can take \
+                 two, so raise the limit (ulimit -n) or lower max_connections"
             )
         })
     }
@@ -84,10 +80,9 @@ fn duration(option: &str, text: Option<&str>, default: Duration) -> Result<Durat
     };
     match units::duration(text) {
         Ok(time) if time.0 > 0 => Ok(Duration::from_millis(time.0.unsigned_abs())),
-        Ok(_) => Err(ConfigError::option(
-            option,
-            format!("'{text}' is no time at all: give a longer one, such as 10m"),
-        )),
+        Ok(_) => {
+            Err(ConfigError::option(option, format!("'{text}' is no time at all: give a longer one, such as 10m")))
+        }
         Err(reason) => Err(ConfigError::option(option, reason)),
     }
 }
@@ -107,9 +102,7 @@ fn files_for(connections: usize) -> usize {
 }
 
 fn default_connections(files: Option<usize>) -> usize {
-    files.map_or(CONNECTIONS, |files| {
-        (files.saturating_sub(OTHER_FILES) / 2).clamp(1, MOST_CONNECTIONS)
-    })
+    files.map_or(CONNECTIONS, |files| (files.saturating_sub(OTHER_FILES) / 2).clamp(1, MOST_CONNECTIONS))
 }
 
 /// How many files the process may open, where the system says so in a file.
@@ -119,9 +112,7 @@ fn open_files() -> Option<usize> {
 
 /// `Max open files            1024                 524288               files`
 fn soft_limit(limits: &str) -> Option<usize> {
-    let line = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     match line.split_whitespace().next()? {
         "unlimited" => Some(usize::MAX),
         number => number.parse().ok(),
@@ -165,34 +156,13 @@ mod tests {
     #[test]
     fn wrong_limits_say_which_and_what_to_do() {
         for (option, message) in [
-            (
-                "client_share = '0.5'",
-                "client_share: '0.5' is not a percentage from 1% to 100%",
-            ),
-            (
-                "client_share = '0%'",
-                "client_share: '0%' is not a percentage from 1% to 100%",
-            ),
-            (
-                "client_share = '101%'",
-                "client_share: '101%' is not a percentage from 1% to 100%",
-            ),
-            (
-                "body_timeout = 'none'",
-                "body_timeout: 'none' does not begin with a whole number",
-            ),
-            (
-                "upstream_timeout = '0s'",
-                "upstream_timeout: '0s' is no time at all: give a longer one, such as 10m",
-            ),
-            (
-                "idle_timeout = '30'",
-                "idle_timeout: unknown unit in '30': use ms, s, m, h or d, for example 30d",
-            ),
-            (
-                "max_connections = 0",
-                "max_connections: must be at least 1: with none, nobody is served",
-            ),
+            ("client_share = '0.5'", "client_share: '0.5' is not a percentage from 1% to 100%"),
+            ("client_share = '0%'", "client_share: '0%' is not a percentage from 1% to 100%"),
+            ("client_share = '101%'", "client_share: '101%' is not a percentage from 1% to 100%"),
+            ("body_timeout = 'none'", "body_timeout: 'none' does not begin with a whole number"),
+            ("upstream_timeout = '0s'", "upstream_timeout: '0s' is no time at all: give a longer one, such as 10m"),
+            ("idle_timeout = '30'", "idle_timeout: unknown unit in '30': use ms, s, m, h or d, for example 30d"),
+            ("max_connections = 0", "max_connections: must be at least 1: with none, nobody is served"),
         ] {
             assert_eq!(limits(option), Err(message.to_owned()));
         }
@@ -204,10 +174,7 @@ mod tests {
                     Max processes             7823                 7823                 processes \n\
                     Max open files            1024                 524288               files     \n";
         assert_eq!(soft_limit(text), Some(1024));
-        assert_eq!(
-            soft_limit(&text.replace("1024", "unlimited")),
-            Some(usize::MAX)
-        );
+        assert_eq!(soft_limit(&text.replace("1024", "unlimited")), Some(usize::MAX));
         assert_eq!(soft_limit("Max processes 1 1"), None);
         for (files, connections) in [
             (None, CONNECTIONS),

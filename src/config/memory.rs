@@ -1,7 +1,7 @@
 //! How much memory there is.
 
-/// Bytes of memory that this process may use: those of the machine, or of its control group if that has fewer. `None` where
-/// the system does not say (it is asked as Linux is).
+/// Bytes of memory that this process may use: those of the machine, or of its control group if that has fewer. `None`
+/// where the system does not say (it is asked as Linux is).
 pub(super) fn of_machine() -> Option<usize> {
     let read = |path| std::fs::read_to_string(path).ok();
     let machine = total(&read("/proc/meminfo")?)?;
@@ -11,9 +11,7 @@ pub(super) fn of_machine() -> Option<usize> {
 
 /// `MemTotal` in bytes.
 fn total(meminfo: &str) -> Option<usize> {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
 }
@@ -24,10 +22,7 @@ mod tests {
 
     #[test]
     fn the_machine_says_how_much_it_has() {
-        assert_eq!(
-            total("MemTotal:       24737380 kB\nMemFree: 3 kB\n"),
-            Some(24_737_380 << 10)
-        );
+        assert_eq!(total("MemTotal:       24737380 kB\nMemFree: 3 kB\n"), Some(24_737_380 << 10));
         assert_eq!(total("MemFree: 3 kB\n"), None);
         assert_eq!(total("MemTotal: many\n"), None);
     }

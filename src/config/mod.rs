@@ -84,10 +84,7 @@ pub enum ConfigError {
 
 impl ConfigError {
     pub(crate) fn option(option: impl Into<String>, reason: impl Into<String>) -> Self {
-        ConfigError::Option {
-            option: option.into(),
-            reason: reason.into(),
-        }
+        ConfigError::Option { option: option.into(), reason: reason.into() }
     }
 }
 
@@ -102,13 +99,7 @@ pub struct RawServeOptions {
     #[arg(long, env = "SPINNEY_ADMIN_LISTEN", value_name = "ADDRESS")]
     admin_listen: Option<String>,
     /// URL of a cluster node; several share the load [default: http://127.0.0.1:9200]
-    #[arg(
-        long,
-        env = "SPINNEY_UPSTREAM",
-        value_name = "URL",
-        hide_env_values = true,
-        value_delimiter = ','
-    )]
+    #[arg(long, env = "SPINNEY_UPSTREAM", value_name = "URL", hide_env_values = true, value_delimiter = ',')]
     upstream: Option<Vec<String>>,
     /// PEM file of the authority that signed the cluster's certificates; only it is trusted then
     #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
@@ -128,13 +119,15 @@ pub struct RawServeOptions {
     /// Bytes of write requests held at once in the whole process; above it: 429 [default: 256MiB]
     #[arg(long, env = "SPINNEY_BUDGET", value_name = "SIZE")]
     budget: Option<String>,
-    /// Memory of all forests; above it the documents that came longest ago are forgotten early [default: half of the machine's]
+    /// Memory of all forests; above it the documents that came longest ago are forgotten early [default: half of the
+    /// machine's]
     #[arg(long, env = "SPINNEY_FOREST_MEMORY", value_name = "SIZE")]
     forest_memory: Option<String>,
     /// Directory for the forests, to find them again after a restart; without it they are in memory alone
     #[arg(long, env = "SPINNEY_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// What an answer waits for: batch (synced to the disk), interval or interval:5s (written, synced so often), none [default: batch]
+    /// What an answer waits for: batch (synced to the disk), interval or interval:5s (written, synced so often), none
+    /// [default: batch]
     #[arg(long, env = "SPINNEY_DURABILITY", value_name = "WHEN")]
     durability: Option<String>,
     /// When nothing can be stored any more: refuse writes (503), or continue in memory [default: refuse]
@@ -145,32 +138,22 @@ pub struct RawServeOptions {
     /// refuse]
     #[arg(long, env = "SPINNEY_ON_UNREADABLE", value_name = "refuse|recover")]
     on_unreadable: Option<String>,
-    /// Keep the forests in Redis 7 or Valkey, where several spinneys share them: redis://user:password@host:6379, several
-    /// hosts of a cluster with commas; rediss:// over TLS; redis+sentinel://host:26379/NAME for the master of that name (and
-    /// rediss+sentinel://)
-    #[arg(
-        long,
-        env = "SPINNEY_FOREST_STORE",
-        value_name = "URL",
-        hide_env_values = true
-    )]
+    /// Keep the forests in Redis 7 or Valkey, where several spinneys share them: redis://user:password@host:6379,
+    /// several hosts of a cluster with commas; rediss:// over TLS; redis+sentinel://host:26379/NAME for the master of
+    /// that name (and rediss+sentinel://)
+    #[arg(long, env = "SPINNEY_FOREST_STORE", value_name = "URL", hide_env_values = true)]
     forest_store: Option<String>,
     /// PEM file of the authority that signed the certificates of --forest-store; only it is trusted then
     #[arg(long, env = "SPINNEY_FOREST_STORE_CA", value_name = "FILE")]
     forest_store_ca: Option<PathBuf>,
-    /// When --forest-store cannot be reached: refuse writes (503), or give documents roots of this spinney alone, which --sweep puts
-    /// right when it is back [default: refuse]
+    /// When --forest-store cannot be reached: refuse writes (503), or give documents roots of this spinney alone, which
+    /// --sweep puts right when it is back [default: refuse]
     #[arg(long, env = "SPINNEY_ON_REDIS_FAILURE", value_name = "WHAT")]
     on_redis_failure: Option<String>,
-    /// URL of a cluster node for what spinney asks in its own name: counting groups, and what was indexed and not stored. It
-    /// may contain credentials, https://user:password@host:9200; the nodes of --upstream are asked as well, when it is
-    /// away too [default: --upstream, without credentials]
-    #[arg(
-        long,
-        env = "SPINNEY_SERVICE_URL",
-        value_name = "URL",
-        hide_env_values = true
-    )]
+    /// URL of a cluster node for what spinney asks in its own name: counting groups, and what was indexed and not
+    /// stored. It may contain credentials, https://user:password@host:9200; the nodes of --upstream are asked as well,
+    /// when it is away too [default: --upstream, without credentials]
+    #[arg(long, env = "SPINNEY_SERVICE_URL", value_name = "URL", hide_env_values = true)]
     service_url: Option<String>,
     /// Rebuild the forests from the stamped documents of their indices before serving, if --data-dir does not hold them
     /// yet: what spinney recover does [default: false]
@@ -191,7 +174,8 @@ pub struct RawServeOptions {
     /// How long the cluster may take to begin its answer to a write, or none [default: 10m]
     #[arg(long, env = "SPINNEY_UPSTREAM_TIMEOUT", value_name = "DURATION")]
     upstream_timeout: Option<String>,
-    /// Client connections that are served at once [default: not quite half of the files that the process may open, 8192 at most]
+    /// Client connections that are served at once [default: not quite half of the files that the process may open, 8192
+    /// at most]
     #[arg(long, env = "SPINNEY_MAX_CONNECTIONS", value_name = "N")]
     max_connections: Option<usize>,
     /// How long a client may send nothing, between two requests or in the middle of one that is relayed [default: 10m]
@@ -210,27 +194,28 @@ pub struct RawServeOptions {
     /// fingerprints and proof, for a look at them, or to use them without the text) [default: lean]
     #[arg(long, env = "SPINNEY_STAMP", value_name = "FORM")]
     stamp: Option<String>,
-    /// Count the groups of similar documents in the background, so that lists can be sorted by similar count: on or off. Own indices
-    /// spinney-roots-* are written. Rights that the user of --service-url needs: on the routed indices read and view_index_metadata (OpenSearch: also
-    /// indices:data/read/point_in_time/create and delete), on spinney-roots-* all of index management, read and write
-    /// [default: on]
+    /// Count the groups of similar documents in the background, so that lists can be sorted by similar count: on or
+    /// off. Own indices spinney-roots-* are written. Rights that the user of --service-url needs: on the routed indices
+    /// read and view_index_metadata (OpenSearch: also indices:data/read/point_in_time/create and delete), on
+    /// spinney-roots-* all of index management, read and write [default: on]
     #[arg(long, env = "SPINNEY_COUNTS", value_name = "WHETHER")]
     counts: Option<String>,
-    /// Look so often for documents without a stamp in the indices of the routes, and stamp them: 10m, or off. The user of
-    /// --service-url needs the rights to read and write the indices, and to put their mapping [default: off]
+    /// Look so often for documents without a stamp in the indices of the routes, and stamp them: 10m, or off. The user
+    /// of --service-url needs the rights to read and write the indices, and to put their mapping [default: off]
     #[arg(long, env = "SPINNEY_SWEEP", value_name = "DURATION")]
     sweep: Option<String>,
     /// Whether the cluster hides single documents from some readers (document-level security): none, or how groups are
     /// sorted by similar_count for everybody then: exact (slower, from what each may see) or refuse [default: none]
     #[arg(long, env = "SPINNEY_RESTRICTED_READERS", value_name = "HOW")]
     restricted_readers: Option<String>,
-    /// Answer GET and POST /docId/getDocId?json={…} as a service of docIds does, with the forest of this index: its route
-    /// needs --method staged, --url-field url, --title-field title and --text-field content. Articles that are sent there
-    /// stand in the forest at once, so give them a route of their own unless whoever may ask may also write. Without this
-    /// option the path belongs to the cluster
+    /// Answer GET and POST /docId/getDocId?json={…} as a service of docIds does, with the forest of this index: its
+    /// route needs --method staged, --url-field url, --title-field title and --text-field content. Articles that are
+    /// sent there stand in the forest at once, so give them a route of their own unless whoever may ask may also write.
+    /// Without this option the path belongs to the cluster
     #[arg(long, env = "SPINNEY_DOCID_ENDPOINT", value_name = "INDEX")]
     docid_endpoint: Option<String>,
-    /// Rewrite the publish_address in /_nodes/http answers to this host:port, so that sniffing clients stay with spinney
+    /// Rewrite the publish_address in /_nodes/http answers to this host:port, so that sniffing clients stay with
+    /// spinney
     #[arg(long, env = "SPINNEY_PUBLISH_ADDRESS", value_name = "HOST:PORT")]
     publish_address: Option<String>,
     /// Form of the log lines on standard error: text or json [default: text]
@@ -327,14 +312,10 @@ impl RawServeOptions {
     /// When the file cannot be read or is not valid.
     pub fn over_file(self, file: Option<&std::path::Path>) -> Result<RawServeOptions, ConfigError> {
         let Some(path) = file else { return Ok(self) };
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        let below: RawServeOptions = toml::from_str(&text).map_err(|source| ConfigError::Toml {
-            path: path.to_owned(),
-            source: FileFault::of(&text, &source),
-        })?;
+        let text =
+            std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        let below: RawServeOptions = toml::from_str(&text)
+            .map_err(|source| ConfigError::Toml { path: path.to_owned(), source: FileFault::of(&text, &source) })?;
         Ok(RawServeOptions {
             listen: self.listen.or(below.listen),
             admin_listen: self.admin_listen.or(below.admin_listen),
@@ -389,23 +370,13 @@ impl RawServeOptions {
         let listen = self.listen.as_deref().unwrap_or("127.0.0.1:9201");
         let listen = address("listen", listen)?;
         let admin_listen = self.admin_listen.as_deref();
-        let admin_listen = admin_listen
-            .map(|text| address("admin_listen", text))
-            .transpose()?;
+        let admin_listen = admin_listen.map(|text| address("admin_listen", text)).transpose()?;
         let is_named = self.upstream.is_some();
-        let upstream = self
-            .upstream
-            .unwrap_or_else(|| vec!["http://127.0.0.1:9200".into()]);
+        let upstream = self.upstream.unwrap_or_else(|| vec!["http://127.0.0.1:9200".into()]);
         if upstream.is_empty() {
-            return Err(ConfigError::option(
-                "upstream",
-                "give the URL of at least one cluster node",
-            ));
+            return Err(ConfigError::option("upstream", "give the URL of at least one cluster node"));
         }
-        let upstream = (1..)
-            .zip(&upstream)
-            .map(|(nth, url)| node(nth, url))
-            .collect::<Result<Vec<_>, _>>()?;
+        let upstream = (1..).zip(&upstream).map(|(nth, url)| node(nth, url)).collect::<Result<Vec<_>, _>>()?;
         let service_url = match &self.service_url {
             Some(url) if !is_named => ServiceUrl::of(Some(url), &[])?,
             url => ServiceUrl::of(url.as_deref(), &upstream)?,
@@ -422,20 +393,14 @@ impl RawServeOptions {
             Some(size) => units::bytes(size),
             None => Ok(memory::of_machine().map_or(DEFAULT_FOREST_MEMORY, |bytes| bytes / 2)),
         };
-        let grace = self
-            .grace
-            .as_deref()
-            .map_or(Ok(Millis(30_000)), units::duration);
+        let grace = self.grace.as_deref().map_or(Ok(Millis(30_000)), units::duration);
         let prefix = self.prefix.unwrap_or_else(|| DEFAULT_PREFIX.into());
         StampNames::new(&prefix).map_err(|e| ConfigError::option("prefix", e.to_string()))?;
         let log_format = match self.log_format.as_deref() {
             None | Some("text") => LogFormat::Text,
             Some("json") => LogFormat::Json,
             Some(other) => {
-                return Err(ConfigError::option(
-                    "log_format",
-                    format!("'{other}' is not one of text, json"),
-                ));
+                return Err(ConfigError::option("log_format", format!("'{other}' is not one of text, json")));
             }
         };
         let routes = routes(self.single, self.route)?;
@@ -448,25 +413,16 @@ impl RawServeOptions {
             limits,
             upstream,
             upstream_ca: self.upstream_ca,
-            upstream_identity: identity(
-                "upstream_cert",
-                self.upstream_cert,
-                "upstream_key",
-                self.upstream_key,
-            )?,
+            upstream_identity: identity("upstream_cert", self.upstream_cert, "upstream_key", self.upstream_key)?,
             tls: identity("tls_cert", self.tls_cert, "tls_key", self.tls_key)?,
             budget: budget.map_err(|reason| ConfigError::option("budget", reason))?,
             storage,
             forest_store,
             service_url,
             recover_at_start,
-            forest_memory: forest_memory
-                .map_err(|reason| ConfigError::option("forest_memory", reason))?,
+            forest_memory: forest_memory.map_err(|reason| ConfigError::option("forest_memory", reason))?,
             grace: Duration::from_millis(
-                grace
-                    .map_err(|reason| ConfigError::option("grace", reason))?
-                    .0
-                    .unsigned_abs(),
+                grace.map_err(|reason| ConfigError::option("grace", reason))?.0.unsigned_abs(),
             ),
             threads: self.threads.unwrap_or(0),
             prefix,
@@ -493,20 +449,12 @@ fn routes(flags: RawRoute, tables: Vec<RawRoute>) -> Result<Vec<Route>, ConfigEr
         routes.push(flags.validate("route")?);
         RawRoute::default()
     } else if tables.is_empty() && flags.is_set() {
-        return Err(ConfigError::option(
-            "index",
-            "options of a route were given, but no index pattern",
-        ));
+        return Err(ConfigError::option("index", "options of a route were given, but no index pattern"));
     } else {
         flags
     };
     for (at, table) in tables.into_iter().enumerate() {
-        routes.push(
-            over_tables
-                .clone()
-                .over(table)
-                .validate(&format!("route {}", at + 1))?,
-        );
+        routes.push(over_tables.clone().over(table).validate(&format!("route {}", at + 1))?);
     }
     Route::agree_on_forests(&routes)?;
     Ok(routes)
@@ -514,9 +462,7 @@ fn routes(flags: RawRoute, tables: Vec<RawRoute>) -> Result<Vec<Route>, ConfigEr
 
 fn address(option: &str, text: &str) -> Result<SocketAddr, ConfigError> {
     let wrong = |_| format!("'{text}' is not an address with a port, such as 127.0.0.1:9201");
-    text.parse()
-        .map_err(wrong)
-        .map_err(|reason| ConfigError::option(option, reason))
+    text.parse().map_err(wrong).map_err(|reason| ConfigError::option(option, reason))
 }
 
 /// The `nth` URL of a node. Of one that is not understood, nothing is repeated: there may be a password in it.
@@ -525,13 +471,12 @@ fn node(nth: usize, url: &str) -> Result<hyper::Uri, ConfigError> {
     let url = NodeUrl::parse(url).map_err(|error| wrong(error.to_string()))?;
     if url.credentials().is_some() {
         return Err(wrong(format!(
-            "{url} must not contain credentials: spinney passes on those of each caller, and has its own in --service-url"
+            "{url} must not contain credentials: spinney passes on those of each caller, and has its own in \
+             --service-url"
         )));
     }
     if !url.path().is_empty() {
-        return Err(wrong(format!(
-            "{url} must not have a path: spinney passes the client's path on as it came"
-        )));
+        return Err(wrong(format!("{url} must not have a path: spinney passes the client's path on as it came")));
     }
     Ok(url.uri().clone())
 }
@@ -546,14 +491,8 @@ fn identity(
     match (cert, key) {
         (Some(cert), Some(key)) => Ok(Some(Identity { cert, key })),
         (None, None) => Ok(None),
-        (Some(_), None) => Err(ConfigError::option(
-            key_name,
-            format!("is needed with {cert_name}"),
-        )),
-        (None, Some(_)) => Err(ConfigError::option(
-            cert_name,
-            format!("is needed with {key_name}"),
-        )),
+        (Some(_), None) => Err(ConfigError::option(key_name, format!("is needed with {cert_name}"))),
+        (None, Some(_)) => Err(ConfigError::option(cert_name, format!("is needed with {key_name}"))),
     }
 }
 
@@ -588,7 +527,8 @@ mod tests {
             ),
             (
                 with(|o| o.upstream = Some(vec!["http://me:it@es:9200".into()])),
-                "upstream: URL 1: http://es:9200 must not contain credentials: spinney passes on those of each caller, and has its own in --service-url"
+                "upstream: URL 1: http://es:9200 must not contain credentials: spinney passes on those of each caller, \
+                 and has its own in --service-url"
                     .into(),
             ),
             (
@@ -598,7 +538,8 @@ mod tests {
             ),
             (
                 with(|o| o.upstream = Some(vec!["http://es:9200/search".into()])),
-                "upstream: URL 1: http://es:9200/search must not have a path: spinney passes the client's path on as it came"
+                "upstream: URL 1: http://es:9200/search must not have a path: spinney passes the client's path on as \
+                 it came"
                     .into(),
             ),
             (
@@ -638,10 +579,7 @@ mod tests {
     fn a_cause_is_told_by_the_chain_alone() {
         let missing = RawServeOptions::default().over_file(Some("nowhere.toml".as_ref()));
         let error = missing.unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "cannot read the configuration file nowhere.toml"
-        );
+        assert_eq!(error.to_string(), "cannot read the configuration file nowhere.toml");
         let cause = std::error::Error::source(&error).unwrap().to_string();
         assert!(!error.to_string().contains(&cause));
     }

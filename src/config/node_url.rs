@@ -26,7 +26,8 @@ pub enum NodeUrlError {
     Scheme,
     /// What stands before the host cannot stand there.
     #[error(
-        "user and password must be percent-encoded in a URL: write %23 for #, %2F for /, %3F for ?, %25 for %, %5C for \\"
+        "user and password must be percent-encoded in a URL: write %23 for #, %2F for /, %3F for ?, %25 for %, %5C for \
+         \\"
     )]
     Credentials,
     /// There is no host, or its port is none.
@@ -57,9 +58,7 @@ impl NodeUrl {
             return Err(NodeUrlError::Query);
         }
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let uri: Uri = format!("{scheme}://{authority}/")
-            .parse()
-            .map_err(|_| NodeUrlError::Host)?;
+        let uri: Uri = format!("{scheme}://{authority}/").parse().map_err(|_| NodeUrlError::Host)?;
         let parsed = uri.authority().ok_or(NodeUrlError::Host)?;
         let has_port = parsed.as_str().len() > parsed.host().len();
         if parsed.host().is_empty() || has_port && parsed.port_u16().is_none() {
@@ -69,11 +68,7 @@ impl NodeUrl {
         if path.parse::<Uri>().is_err() && !path.is_empty() {
             return Err(NodeUrlError::Host);
         }
-        Ok(NodeUrl {
-            uri,
-            path: path.to_owned(),
-            credentials: login.map(basic).transpose()?.flatten(),
-        })
+        Ok(NodeUrl { uri, path: path.to_owned(), credentials: login.map(basic).transpose()?.flatten() })
     }
 
     /// Scheme and authority, without credentials.
@@ -143,28 +138,17 @@ mod tests {
         let read = |text: &str| {
             let url = NodeUrl::parse(text).unwrap();
             let credentials = url.credentials().cloned();
-            (
-                url.to_string(),
-                credentials.map(|c| c.to_str().unwrap().to_owned()),
-            )
+            (url.to_string(), credentials.map(|c| c.to_str().unwrap().to_owned()))
         };
         let basic = |login: &str| Some(format!("Basic {}", STANDARD.encode(login)));
         for (text, shown, login) in [
             ("http://es1", "http://es1", None),
             ("HTTPS://es1:9200/", "https://es1:9200", None),
             ("http://[::1]:9200/es/", "http://[::1]:9200/es", None),
-            (
-                "https://me:secret@es:9200",
-                "https://es:9200",
-                basic("me:secret"),
-            ),
+            ("https://me:secret@es:9200", "https://es:9200", basic("me:secret")),
             ("http://me@es", "http://es", basic("me:")),
             ("http://@es", "http://es", None),
-            (
-                "http://a%40b:c%3Ad%23@es:9200",
-                "http://es:9200",
-                basic("a@b:c:d#"),
-            ),
+            ("http://a%40b:c%3Ad%23@es:9200", "http://es:9200", basic("a@b:c:d#")),
             // Whoever forgets to encode it still means the last one.
             ("http://me:p@ss@es", "http://es", basic("me:p@ss")),
             ("http://me:%E5%AF%86@es", "http://es", basic("me:\u{5bc6}")),

@@ -2,8 +2,8 @@
 
 use super::ConfigError;
 
-/// How groups are sorted by the documents that they have in the whole index. The index of roots knows all of them: its order
-/// tells something of documents that a reader may not see.
+/// How groups are sorted by the documents that they have in the whole index. The index of roots knows all of them: its
+/// order tells something of documents that a reader may not see.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RestrictedReaders {
     /// Who may search an index may see all of it: the index of roots gives the order.
@@ -21,10 +21,9 @@ impl RestrictedReaders {
             None | Some("none") => Ok(RestrictedReaders::None),
             Some("exact") => Ok(RestrictedReaders::Exact),
             Some("refuse") => Ok(RestrictedReaders::Refuse),
-            Some(other) => Err(ConfigError::option(
-                "restricted_readers",
-                format!("'{other}' is not one of none, exact, refuse"),
-            )),
+            Some(other) => {
+                Err(ConfigError::option("restricted_readers", format!("'{other}' is not one of none, exact, refuse")))
+            }
         }
     }
 }

@@ -14,12 +14,7 @@ pub struct RawRecoverOptions {
     config: Option<PathBuf>,
     /// URL of a cluster node; it may contain credentials: https://user:password@host:9200 [default: service_url,
     /// or the first upstream, of the file; otherwise http://127.0.0.1:9200]
-    #[arg(
-        long,
-        env = "SPINNEY_UPSTREAM",
-        value_name = "URL",
-        hide_env_values = true
-    )]
+    #[arg(long, env = "SPINNEY_UPSTREAM", value_name = "URL", hide_env_values = true)]
     upstream: Option<String>,
     /// PEM file of the authority that signed the cluster's certificates; only it is trusted then
     #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]

@@ -17,20 +17,10 @@ use crate::time::Millis;
 #[serde(deny_unknown_fields, default)]
 pub struct RawRoute {
     /// Index pattern to stamp, `*` stands for anything; aliases as the writers name them
-    #[arg(
-        long,
-        env = "SPINNEY_INDEX",
-        value_name = "PATTERN",
-        value_delimiter = ','
-    )]
+    #[arg(long, env = "SPINNEY_INDEX", value_name = "PATTERN", value_delimiter = ',')]
     index: Option<Vec<String>>,
     /// Field that holds the text, dotted when nested; several are read as one text [default: content]
-    #[arg(
-        long,
-        env = "SPINNEY_TEXT_FIELD",
-        value_name = "FIELD",
-        value_delimiter = ','
-    )]
+    #[arg(long, env = "SPINNEY_TEXT_FIELD", value_name = "FIELD", value_delimiter = ',')]
     text_field: Option<Vec<String>>,
     /// Field that holds the title; it replaces a text without words
     #[arg(long, env = "SPINNEY_TITLE_FIELD", value_name = "FIELD")]
@@ -38,7 +28,8 @@ pub struct RawRoute {
     /// Field that holds the address the document was published under; the method `staged` asks it first
     #[arg(long, env = "SPINNEY_URL_FIELD", value_name = "FIELD")]
     url_field: Option<String>,
-    /// How a document becomes fingerprints: verified, longest, full[:tf|:tfidf], sentences:N, short[:METHOD], staged or field:NAME [default: verified]
+    /// How a document becomes fingerprints: verified, longest, full[:tf|:tfidf], sentences:N, short[:METHOD], staged or
+    /// field:NAME [default: verified]
     #[arg(long, env = "SPINNEY_METHOD", value_name = "METHOD")]
     method: Option<String>,
     /// Fingerprints at most this many bits apart are near [default: 3; 0 for verified]
@@ -51,7 +42,8 @@ pub struct RawRoute {
     /// How long after its last arrival a fingerprint is remembered, such as 30d, or none [default: 30d]
     #[arg(long, env = "SPINNEY_WINDOW", value_name = "DURATION")]
     window: Option<String>,
-    /// What time it is for the forest: arrival, field:NAME (the document's own date), or none (nothing expires) [default: arrival]
+    /// What time it is for the forest: arrival, field:NAME (the document's own date), or none (nothing expires)
+    /// [default: arrival]
     #[arg(long, env = "SPINNEY_CLOCK", value_name = "CLOCK")]
     clock: Option<String>,
     /// Name of the forest; routes with the same name find each other's duplicates [default: one for each route]
@@ -60,16 +52,20 @@ pub struct RawRoute {
     /// File of sentences that say nothing about a text (footers, disclaimers), one a line; verified leaves them out
     #[arg(long, env = "SPINNEY_BOILERPLATE", value_name = "FILE")]
     boilerplate: Option<PathBuf>,
-    /// Documents that a cluster may have; one that has them takes no text that is not in it already, or none [default: none]
+    /// Documents that a cluster may have; one that has them takes no text that is not in it already, or none [default:
+    /// none]
     #[arg(long, env = "SPINNEY_MAX_TREE", value_name = "DOCUMENTS")]
     max_tree: Option<MaxTree>,
-    /// Trees that are found to be one when a later document agrees with both: off, suggest (`_spinney/_merges` shows them) or apply [default: suggest]
+    /// Trees that are found to be one when a later document agrees with both: off, suggest (`_spinney/_merges` shows
+    /// them) or apply [default: suggest]
     #[arg(long, env = "SPINNEY_LATE_MERGES", value_name = "MODE")]
     late_merges: Option<String>,
-    /// Bytes of text kept for the alignment check of verified, such as 256mb: of a cluster whose text has gone only the proof decides; 0 for none [default: 256mb]
+    /// Bytes of text kept for the alignment check of verified, such as 256mb: of a cluster whose text has gone only the
+    /// proof decides; 0 for none [default: 256mb]
     #[arg(long, env = "SPINNEY_FOUNDER_TOKENS_MEMORY", value_name = "BYTES")]
     founder_tokens_memory: Option<String>,
-    /// Date by which readers see a group's documents in order, dotted when nested [default: the field of --clock, or else the stamp's arrival]
+    /// Date by which readers see a group's documents in order, dotted when nested [default: the field of --clock, or
+    /// else the stamp's arrival]
     #[arg(long, env = "SPINNEY_TIME_FIELD", value_name = "FIELD")]
     time_field: Option<String>,
     /// Keyword that says who published a document; readers see how many different ones a group has
@@ -125,7 +121,8 @@ pub enum Clock {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Pattern(String);
 
-/// Whether the whole of `name` fits a pattern in which `*` stands for any run of characters. Linear in `name` for each `*`.
+/// Whether the whole of `name` fits a pattern in which `*` stands for any run of characters. Linear in `name` for each
+/// `*`.
 pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
@@ -226,9 +223,9 @@ impl RawRoute {
         self
     }
 
-    /// With one of the options k, method, similarity and window as the command line would set it; [`RawRoute::validate`]
-    /// judges the value. A method other than verified takes away the options that only verified has, so that methods can
-    /// be compared.
+    /// With one of the options k, method, similarity and window as the command line would set it;
+    /// [`RawRoute::validate`] judges the value. A method other than verified takes away the options that only verified
+    /// has, so that methods can be compared.
     ///
     /// # Errors
     /// When the option is not one of these, or its value does not parse.
@@ -247,10 +244,7 @@ impl RawRoute {
                 }
             }
             _ => {
-                return Err(ConfigError::option(
-                    option,
-                    "must be one of k, method, similarity, window",
-                ));
+                return Err(ConfigError::option(option, "must be one of k, method, similarity, window"));
             }
         }
         Ok(self)
@@ -282,19 +276,13 @@ impl RawRoute {
     /// # Errors
     /// When a value is not one of its option, options do not go together, or the boilerplate file cannot be read.
     pub fn validate(self, name: &str) -> Result<Route, ConfigError> {
-        let wrong =
-            |option: &str, reason: String| ConfigError::option(format!("{name}: {option}"), reason);
+        let wrong = |option: &str, reason: String| ConfigError::option(format!("{name}: {option}"), reason);
         let index = self.index.unwrap_or_default();
         if index.is_empty() || index.iter().any(String::is_empty) {
-            return Err(wrong(
-                "index",
-                "give at least one index pattern, such as news-*".into(),
-            ));
+            return Err(wrong("index", "give at least one index pattern, such as news-*".into()));
         }
         let method = self.method.as_deref().unwrap_or("verified");
-        let method = method
-            .parse::<Method>()
-            .map_err(|e| wrong("method", e.to_string()))?;
+        let method = method.parse::<Method>().map_err(|e| wrong("method", e.to_string()))?;
         let window = match self.window.as_deref().unwrap_or("30d") {
             "none" => None,
             text => Some(units::duration(text).map_err(|reason| wrong("window", reason))?),
@@ -305,10 +293,7 @@ impl RawRoute {
             text => match text.strip_prefix("field:") {
                 Some(field) if !field.is_empty() => Clock::Field(field.into()),
                 _ => {
-                    return Err(wrong(
-                        "clock",
-                        format!("'{text}' is not one of arrival, field:NAME, none"),
-                    ));
+                    return Err(wrong("clock", format!("'{text}' is not one of arrival, field:NAME, none")));
                 }
             },
         };
@@ -316,10 +301,7 @@ impl RawRoute {
         if k > MAX_K {
             return Err(wrong(
                 "k",
-                format!(
-                    "{} is out of range: fingerprints of unrelated texts are near then; use 0 to {}",
-                    k.0, MAX_K.0
-                ),
+                format!("{} is out of range: fingerprints of unrelated texts are near then; use 0 to {}", k.0, MAX_K.0),
             ));
         }
         if self.similarity.is_some() && method != Method::Verified {
@@ -338,10 +320,7 @@ impl RawRoute {
                 format!("the method {method} does not leave out boilerplate: use verified"),
             ));
         }
-        let boilerplate = self
-            .boilerplate
-            .as_deref()
-            .map_or(Ok(Vec::new()), sentences)?;
+        let boilerplate = self.boilerplate.as_deref().map_or(Ok(Vec::new()), sentences)?;
         let max_tree = self.max_tree.as_ref().map_or(Ok(None), MaxTree::validate);
         let max_tree = max_tree.map_err(|reason| wrong("max-tree", reason))?;
         let late_merges = match self.late_merges.as_deref() {
@@ -349,21 +328,16 @@ impl RawRoute {
             Some("apply") => LateMerges::Apply,
             Some("off") => LateMerges::Off,
             Some(other) => {
-                return Err(wrong(
-                    "late-merges",
-                    format!("'{other}' is not one of off, suggest, apply"),
-                ));
+                return Err(wrong("late-merges", format!("'{other}' is not one of off, suggest, apply")));
             }
         };
         let founder_tokens_memory = self.founder_tokens_memory.as_deref();
         let founder_tokens_memory = founder_tokens_memory.map_or(Ok(EVIDENCE_BYTES), units::bytes);
-        let founder_tokens_memory =
-            founder_tokens_memory.map_err(|reason| wrong("founder-tokens-memory", reason))?;
+        let founder_tokens_memory = founder_tokens_memory.map_err(|reason| wrong("founder-tokens-memory", reason))?;
         let named = |option: &str, field: Option<String>| match field {
-            Some(field) if field.split('.').any(str::is_empty) => Err(wrong(
-                option,
-                format!("'{field}' is not the name of a field"),
-            )),
+            Some(field) if field.split('.').any(str::is_empty) => {
+                Err(wrong(option, format!("'{field}' is not the name of a field")))
+            }
             field => Ok(field),
         };
         let time_field = named("time-field", self.time_field)?;
@@ -407,10 +381,8 @@ fn default_k(method: &Method) -> Distance {
 
 /// The lines of a file without blanks around them; blank lines do not count.
 fn sentences(path: &Path) -> Result<Vec<String>, ConfigError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Boilerplate {
-        path: path.to_owned(),
-        source,
-    })?;
+    let text =
+        std::fs::read_to_string(path).map_err(|source| ConfigError::Boilerplate { path: path.to_owned(), source })?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     Ok(lines.map(str::to_owned).collect())
 }
@@ -434,19 +406,17 @@ impl Route {
     /// Routes that share a forest must read documents into the same kind of fingerprints.
     pub(super) fn agree_on_forests(routes: &[Route]) -> Result<(), ConfigError> {
         for (at, route) in routes.iter().enumerate() {
-            let first = routes[..at]
-                .iter()
-                .find(|other| other.forest == route.forest);
+            let first = routes[..at].iter().find(|other| other.forest == route.forest);
             let sizes = |r: &Route| (r.max_tree, r.late_merges, r.founder_tokens_memory);
             let numbers = |r: &Route| (r.k, r.similarity, r.window, sizes(r));
             if first.is_some_and(|o| {
-                (&o.method, numbers(o), &o.boilerplate)
-                    != (&route.method, numbers(route), &route.boilerplate)
+                (&o.method, numbers(o), &o.boilerplate) != (&route.method, numbers(route), &route.boilerplate)
             }) {
                 return Err(ConfigError::option(
                     "forest",
                     format!(
-                        "routes that share the forest '{}' need the same method, k, similarity, window, max-tree, founder-tokens-memory and boilerplate",
+                        "routes that share the forest '{}' need the same method, k, similarity, window, max-tree, \
+                         founder-tokens-memory and boilerplate",
                         route.forest
                     ),
                 ));
@@ -489,10 +459,7 @@ mod tests {
     }
 
     fn options(index: &str) -> RawRoute {
-        RawRoute {
-            index: Some(vec![index.into()]),
-            ..Default::default()
-        }
+        RawRoute { index: Some(vec![index.into()]), ..Default::default() }
     }
 
     #[test]
@@ -500,19 +467,13 @@ mod tests {
         let route = options("news").validate("route").unwrap();
         assert_eq!(route.text_fields, ["content"]);
         assert_eq!(route.k, Distance(0));
-        let longest = RawRoute {
-            method: Some("longest".into()),
-            ..options("news")
-        };
+        let longest = RawRoute { method: Some("longest".into()), ..options("news") };
         assert_eq!(longest.validate("route").unwrap().k, Distance(3));
         assert_eq!(route.window, Some(Millis(30 * 86_400_000)));
         assert_eq!(route.clock, Clock::Arrival);
         assert_eq!(route.forest, "news");
         assert_eq!(route.time_field, None);
-        let dated = RawRoute {
-            clock: Some("field:date".into()),
-            ..options("news")
-        };
+        let dated = RawRoute { clock: Some("field:date".into()), ..options("news") };
         let time_field = dated.validate("route").unwrap().time_field;
         assert_eq!(time_field.as_deref(), Some("date"));
     }
@@ -549,17 +510,10 @@ mod tests {
             ),
             (
                 with(|o| o.k = Some(17)),
-                "route 2: k: 17 is out of range: fingerprints of unrelated texts are near then; use 0 to 16"
-                    .into(),
+                "route 2: k: 17 is out of range: fingerprints of unrelated texts are near then; use 0 to 16".into(),
             ),
-            (
-                with(|o| o.method = Some("magic".into())),
-                format!("route 2: method: {no_method}"),
-            ),
-            (
-                with(|o| o.similarity = Some(1.5)),
-                format!("route 2: similarity: {no_similarity}"),
-            ),
+            (with(|o| o.method = Some("magic".into())), format!("route 2: method: {no_method}")),
+            (with(|o| o.similarity = Some(1.5)), format!("route 2: similarity: {no_similarity}")),
             (
                 with(|o| (o.similarity, o.method) = (Some(0.5), Some("full".into()))),
                 "route 2: similarity: the method full does not compare whole texts: use verified, or k".into(),
@@ -593,16 +547,8 @@ mod tests {
         assert_eq!(full.unwrap().similarity, None);
         for (option, value, expected) in [
             ("k", "x", "k: 'x' is not a number of bits"),
-            (
-                "similarity",
-                "x",
-                "similarity: 'x' is not a ratio from 0 to 1",
-            ),
-            (
-                "forest",
-                "x",
-                "forest: must be one of k, method, similarity, window",
-            ),
+            ("similarity", "x", "similarity: 'x' is not a ratio from 0 to 1"),
+            ("forest", "x", "forest: must be one of k, method, similarity, window"),
         ] {
             assert_eq!(set(option, value).unwrap_err().to_string(), expected);
         }
@@ -611,10 +557,7 @@ mod tests {
     #[test]
     fn a_similarity_reaches_the_route() {
         let similarity = |ratio: f32| {
-            let options = RawRoute {
-                similarity: Some(ratio),
-                ..options("news")
-            };
+            let options = RawRoute { similarity: Some(ratio), ..options("news") };
             options.validate("route").unwrap().similarity
         };
         assert_eq!(similarity(0.43), Similarity::default());
@@ -629,14 +572,7 @@ mod tests {
     #[test]
     fn routes_that_share_a_forest_must_agree() {
         let shared = |k, similarity| {
-            RawRoute {
-                forest: Some("f".into()),
-                k: Some(k),
-                similarity,
-                ..options("a")
-            }
-            .validate("r")
-            .unwrap()
+            RawRoute { forest: Some("f".into()), k: Some(k), similarity, ..options("a") }.validate("r").unwrap()
         };
         let agree = |one, other| Route::agree_on_forests(&[one, other]);
         assert!(agree(shared(3, None), shared(3, Some(0.43))).is_ok());

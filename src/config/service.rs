@@ -27,10 +27,7 @@ pub(super) fn counts(raw: &RawServeOptions) -> Result<bool, ConfigError> {
     match raw.counts.as_deref() {
         None | Some("on") => Ok(true),
         Some("off") => Ok(false),
-        Some(other) => Err(ConfigError::option(
-            "counts",
-            format!("'{other}' is not one of on, off"),
-        )),
+        Some(other) => Err(ConfigError::option("counts", format!("'{other}' is not one of on, off"))),
     }
 }
 
@@ -42,11 +39,7 @@ impl ServiceUrl {
     /// When the URL is none.
     pub(super) fn of(url: Option<&str>, upstream: &[Uri]) -> Result<ServiceUrl, ConfigError> {
         let Some(url) = url else {
-            return Ok(ServiceUrl {
-                nodes: upstream.to_vec(),
-                path: String::new(),
-                credentials: None,
-            });
+            return Ok(ServiceUrl { nodes: upstream.to_vec(), path: String::new(), credentials: None });
         };
         let url = NodeUrl::parse(url);
         let url = url.map_err(|error| ConfigError::option("service_url", error.to_string()))?;
@@ -59,11 +52,7 @@ impl ServiceUrl {
                 nodes.push(node.clone());
             }
         }
-        Ok(ServiceUrl {
-            nodes,
-            path: url.path().to_owned(),
-            credentials: url.credentials().cloned(),
-        })
+        Ok(ServiceUrl { nodes, path: url.path().to_owned(), credentials: url.credentials().cloned() })
     }
 }
 
@@ -109,9 +98,7 @@ mod tests {
             let validated = raw.validate().map_err(|error| error.to_string());
             validated.map(|options| options.service_url)
         };
-        let nodes = |url: &ServiceUrl| -> Vec<String> {
-            url.nodes.iter().map(ToString::to_string).collect()
-        };
+        let nodes = |url: &ServiceUrl| -> Vec<String> { url.nodes.iter().map(ToString::to_string).collect() };
         let route = "upstream = ['http://es1:9200', 'http://es2:9200']\n[[route]]\nindex = ['a']";
         let url = with(route).unwrap();
         assert_eq!(nodes(&url), ["http://es1:9200/", "http://es2:9200/"]);
@@ -132,10 +119,7 @@ mod tests {
         for wrong in ["http://svc:Pa55#word@host:9200", "svc:Pa55word@host"] {
             let error = named(wrong).unwrap_err();
             assert!(error.starts_with("service_url: "), "{error}");
-            assert!(
-                !error.contains("Pa55") && !error.contains("word@"),
-                "{error}"
-            );
+            assert!(!error.contains("Pa55") && !error.contains("word@"), "{error}");
         }
     }
 
@@ -147,10 +131,7 @@ mod tests {
         };
         assert_eq!(sweeping(""), Ok(None));
         assert_eq!(sweeping("sweep = 'off'"), Ok(None));
-        assert_eq!(
-            sweeping("sweep = '10m'"),
-            Ok(Some(Duration::from_secs(600)))
-        );
+        assert_eq!(sweeping("sweep = '10m'"), Ok(Some(Duration::from_secs(600))));
         for wrong in ["sweep = 'often'", "sweep = '0s'"] {
             assert!(sweeping(wrong).unwrap_err().starts_with("sweep: "));
         }

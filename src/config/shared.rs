@@ -31,10 +31,7 @@ impl OnRedisFailure {
         match text {
             None | Some("refuse") => Ok(OnRedisFailure::Refuse),
             Some("local") => Ok(OnRedisFailure::Local),
-            Some(text) => Err(ConfigError::option(
-                "on_redis_failure",
-                format!("'{text}' is not one of refuse, local"),
-            )),
+            Some(text) => Err(ConfigError::option("on_redis_failure", format!("'{text}' is not one of refuse, local"))),
         }
     }
 
@@ -43,7 +40,8 @@ impl OnRedisFailure {
         match self {
             OnRedisFailure::Refuse => "writes are refused",
             OnRedisFailure::Local => {
-                "documents get roots of this process alone, and are found and put right by a sweep (--sweep) when it is back"
+                "documents get roots of this process alone, and are found and put right by a sweep (--sweep) when it \
+                 is back"
             }
         }
     }
@@ -69,8 +67,7 @@ impl ForestStore {
             };
         };
         let address = Address::parse(url);
-        let address =
-            address.map_err(|error| ConfigError::option("forest_store", error.to_string()))?;
+        let address = address.map_err(|error| ConfigError::option("forest_store", error.to_string()))?;
         if raw.data_dir.is_some() {
             return Err(ConfigError::option(
                 "forest_store",
@@ -95,11 +92,7 @@ impl ForestStore {
 mod tests {
     use super::*;
 
-    fn store(
-        url: Option<&str>,
-        ca: Option<&str>,
-        data_dir: Option<&str>,
-    ) -> Result<Option<ForestStore>, String> {
+    fn store(url: Option<&str>, ca: Option<&str>, data_dir: Option<&str>) -> Result<Option<ForestStore>, String> {
         let raw = RawServeOptions {
             forest_store: url.map(str::to_owned),
             forest_store_ca: ca.map(PathBuf::from),
@@ -115,10 +108,7 @@ mod tests {
         let chosen = store(Some("rediss://me:secret@a,b:7"), Some("ca.pem"), None);
         let chosen = chosen.unwrap().unwrap();
         assert_eq!(chosen.address.to_string(), "rediss://a:6379,b:7");
-        assert_eq!(
-            (chosen.ca, chosen.on_loss),
-            (Some("ca.pem".into()), OnRedisFailure::Refuse)
-        );
+        assert_eq!((chosen.ca, chosen.on_loss), (Some("ca.pem".into()), OnRedisFailure::Refuse));
         let lost = |store: Option<&str>, what: &str| {
             let raw = RawServeOptions {
                 forest_store: store.map(str::to_owned),
@@ -129,20 +119,14 @@ mod tests {
             chosen.map(|chosen| chosen.unwrap().on_loss)
         };
         assert_eq!(lost(Some("redis://a"), "local"), Ok(OnRedisFailure::Local));
-        assert_eq!(
-            lost(Some("redis://a"), "refuse"),
-            Ok(OnRedisFailure::Refuse)
-        );
+        assert_eq!(lost(Some("redis://a"), "refuse"), Ok(OnRedisFailure::Refuse));
         for (store, what, error) in [
-            (
-                Some("redis://a"),
-                "wait",
-                "on_redis_failure: 'wait' is not one of refuse, local",
-            ),
+            (Some("redis://a"), "wait", "on_redis_failure: 'wait' is not one of refuse, local"),
             (
                 None,
                 "local",
-                "on_redis_failure: says what is done without the forest store, and forest_store is missing, which says where that is",
+                "on_redis_failure: says what is done without the forest store, and forest_store is missing, which says \
+                 where that is",
             ),
         ] {
             assert_eq!(lost(store, what), Err(error.to_owned()));

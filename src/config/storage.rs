@@ -52,12 +52,9 @@ impl Storage {
             Some("interval") => Durability::Interval(INTERVAL),
             Some(text) => {
                 let every = text.strip_prefix("interval:").map(units::duration);
-                let every = every
-                    .and_then(Result::ok)
-                    .map(|every| every.0.unsigned_abs());
+                let every = every.and_then(Result::ok).map(|every| every.0.unsigned_abs());
                 let every = every.filter(|&every| every > 0).map(Duration::from_millis);
-                let reason =
-                    || format!("'{text}' is not one of batch, interval, interval:DURATION, none");
+                let reason = || format!("'{text}' is not one of batch, interval, interval:DURATION, none");
                 let every = every.ok_or_else(|| ConfigError::option("durability", reason()))?;
                 Durability::Interval(every)
             }
@@ -79,12 +76,7 @@ impl Storage {
             }
         };
         match &raw.data_dir {
-            Some(data_dir) => Ok(Some(Storage {
-                data_dir: data_dir.clone(),
-                durability,
-                on_failure,
-                on_unreadable,
-            })),
+            Some(data_dir) => Ok(Some(Storage { data_dir: data_dir.clone(), durability, on_failure, on_unreadable })),
             None if raw.durability.is_some() => Err(ConfigError::option(
                 "durability",
                 "says how the forests are stored, and data_dir is missing, which says where",
@@ -144,22 +136,13 @@ mod tests {
             (Some("batch"), Durability::Batch),
             (Some("none"), Durability::None),
             (Some("interval"), Durability::Interval(INTERVAL)),
-            (
-                Some("interval:5s"),
-                Durability::Interval(Duration::from_secs(5)),
-            ),
+            (Some("interval:5s"), Durability::Interval(Duration::from_secs(5))),
         ] {
             let expected = chosen(expected, OnFailure::Refuse);
-            assert_eq!(
-                storage(Some("forests"), durability, None),
-                Ok(Some(expected))
-            );
+            assert_eq!(storage(Some("forests"), durability, None), Ok(Some(expected)));
         }
         let continues = storage(Some("forests"), None, Some("continue"));
-        assert_eq!(
-            continues,
-            Ok(Some(chosen(Durability::Batch, OnFailure::Continue)))
-        );
+        assert_eq!(continues, Ok(Some(chosen(Durability::Batch, OnFailure::Continue))));
         for (wrong, error) in [
             (
                 storage(Some("forests"), Some("often"), None),

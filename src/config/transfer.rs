@@ -9,7 +9,8 @@ use super::{ConfigError, RawRoute, RawServeOptions, ServeOptions};
 /// What was written on the command line of `spinney transfer`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RawTransferOptions {
-    /// Where the forests are: the directory that serve was given as --data-dir, or the URL that it was given as --forest-store
+    /// Where the forests are: the directory that serve was given as --data-dir, or the URL that it was given as
+    /// --forest-store
     #[arg(long, value_name = "DIR|URL")]
     from: String,
     /// Where they are to go: a URL if they are in a directory, or else a directory
@@ -61,10 +62,7 @@ impl RawTransferOptions {
                 ));
             }
         };
-        let raw = RawServeOptions {
-            single: self.route,
-            ..RawServeOptions::default()
-        };
+        let raw = RawServeOptions { single: self.route, ..RawServeOptions::default() };
         let raw = raw.over_file(self.config.as_deref())?;
         let forest_store_ca = self.forest_store_ca.or(raw.forest_store_ca);
         // What the file says of the one place or the other is what is to be changed.
@@ -79,11 +77,7 @@ impl RawTransferOptions {
             recover_at_start: None,
             ..raw
         };
-        Ok(TransferOptions {
-            serve: serve.validate()?,
-            dir: dir.into(),
-            is_from_dir,
-        })
+        Ok(TransferOptions { serve: serve.validate()?, dir: dir.into(), is_from_dir })
     }
 }
 
@@ -109,10 +103,7 @@ mod tests {
         assert_eq!(options("redis://a", "data"), Ok(("data".into(), false)));
         let both = options("redis://a", "redis://b").unwrap_err();
         assert!(both.contains("both places are forest stores"), "{both}");
-        for (from, to) in [
-            ("data", "redis://me:Pa/55@b"),
-            ("redis://a", "redis://me:Pa/55@b"),
-        ] {
+        for (from, to) in [("data", "redis://me:Pa/55@b"), ("redis://a", "redis://me:Pa/55@b")] {
             let error = options(from, to).unwrap_err();
             assert!(!error.contains("Pa") && !error.contains("55"), "{error}");
         }

@@ -12,15 +12,10 @@ pub(super) fn bytes(text: &str) -> Result<usize, String> {
         "m" | "mb" | "mib" => 1 << 20,
         "g" | "gb" | "gib" => 1 << 30,
         _ => {
-            return Err(format!(
-                "unknown unit '{unit}' in '{text}': use KiB, MiB or GiB"
-            ));
+            return Err(format!("unknown unit '{unit}' in '{text}': use KiB, MiB or GiB"));
         }
     };
-    usize::try_from(number)
-        .ok()
-        .and_then(|n| n.checked_mul(factor))
-        .ok_or_else(|| format!("'{text}' is too large"))
+    usize::try_from(number).ok().and_then(|n| n.checked_mul(factor)).ok_or_else(|| format!("'{text}' is too large"))
 }
 
 /// Parses a duration: `500ms`, `30s`, `15m`, `12h`, `30d`.
@@ -33,9 +28,7 @@ pub(super) fn duration(text: &str) -> Result<Millis, String> {
         "h" => 3_600_000,
         "d" => 86_400_000,
         _ => {
-            return Err(format!(
-                "unknown unit in '{text}': use ms, s, m, h or d, for example 30d"
-            ));
+            return Err(format!("unknown unit in '{text}': use ms, s, m, h or d, for example 30d"));
         }
     };
     i64::try_from(number)
@@ -47,12 +40,8 @@ pub(super) fn duration(text: &str) -> Result<Millis, String> {
 
 fn split(text: &str) -> Result<(u64, &str), String> {
     let text = text.trim();
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let number = text[..end]
-        .parse()
-        .map_err(|_| format!("'{text}' does not begin with a whole number"))?;
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number = text[..end].parse().map_err(|_| format!("'{text}' does not begin with a whole number"))?;
     Ok((number, text[end..].trim_start()))
 }
 

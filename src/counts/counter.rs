@@ -1,5 +1,5 @@
-//! The task: in turn it counts what was touched, compares indices as a whole that were marked, and goes through all others in
-//! passing. One thing at a time, so that of two counts of a root the later one is written later.
+//! The task: in turn it counts what was touched, compares indices as a whole that were marked, and goes through all
+//! others in passing. One thing at a time, so that of two counts of a root the later one is written later.
 //!
 //! A failure is one of a name, or of one kind of work with one index: that is left alone for a while, and everything
 //! else has its turn. Nothing is asked for an error of all.
@@ -120,13 +120,9 @@ impl Counter {
         }
         let now = Instant::now();
         let waiting = self.shared.touched.lock().names();
-        let due = |name: &String, index: &IndexState| {
-            index.is_due(waiting.binary_search(name).is_ok(), now)
-        };
+        let due = |name: &String, index: &IndexState| index.is_due(waiting.binary_search(name).is_ok(), now);
         let due = self.indices.iter().filter(|(name, index)| due(name, index));
-        let mut due: Vec<(Instant, String)> = due
-            .map(|(name, index)| (index.tried(), name.clone()))
-            .collect();
+        let mut due: Vec<(Instant, String)> = due.map(|(name, index)| (index.tried(), name.clone())).collect();
         // Those first that have waited longest: what keeps failing is the last.
         due.sort();
         for (_, name) in due {
@@ -241,8 +237,7 @@ impl Counter {
     async fn resolve(&mut self, name: &str) -> Result<(), CountError> {
         let again = self.names.get(name);
         let is_again = again.is_some();
-        let has_documents = self.shared.touched.lock().has_documents(name)
-            || again.is_some_and(|of| of.has_documents);
+        let has_documents = self.shared.touched.lock().has_documents(name) || again.is_some_and(|of| of.has_documents);
         let found = self.searcher.indices(name).await?;
         // Where documents were stamped, the index is ours; a deletion by query may be anybody's.
         let is_ours = |found: &FoundIndex| {
@@ -280,10 +275,7 @@ impl Counter {
         } else if (has_documents || error.kind() == Failure::Away) && self.names.len() < NAMES {
             let mut attempts = RetrySchedule::new(now);
             attempts.failed(now, error);
-            let of = PendingName {
-                has_documents,
-                attempts,
-            };
+            let of = PendingName { has_documents, attempts };
             self.names.insert(name, of);
         } else {
             debug!(name, %error, "nobody knows what was written under a name");
@@ -299,17 +291,12 @@ impl Counter {
         }
         self.mark(&found.name);
         self.shared.is_new(&found.name);
-        self.indices
-            .insert(found.name.clone(), IndexState::new(found, Instant::now()));
+        self.indices.insert(found.name.clone(), IndexState::new(found, Instant::now()));
     }
 
     /// All of an index is to be counted, by what will be visible then.
     fn mark(&self, name: &str) {
-        let whole = IndexWrites {
-            index: name,
-            whole: true,
-            ..IndexWrites::default()
-        };
+        let whole = IndexWrites { index: name, whole: true, ..IndexWrites::default() };
         self.shared.touched.lock().note(&whole, Instant::now());
     }
 
@@ -406,9 +393,7 @@ impl Counter {
         };
         let pass = match &mut index.rolling {
             Some(pass) => pass,
-            none => {
-                none.insert(ReconcilePass::begin(&self.searcher, name, reconcile::ROLLING).await?)
-            }
+            none => none.insert(ReconcilePass::begin(&self.searcher, name, reconcile::ROLLING).await?),
         };
         let every = ROUND / pass.ranges();
         let kept = pass.findings().kept;
@@ -464,9 +449,7 @@ impl Counter {
         let indices = self.indices.values().flat_map(IndexState::attempts);
         let names = self.names.values().map(|of| &of.attempts);
         let all = indices.chain(names).chain([&self.watching]);
-        let worst = all
-            .filter_map(RetrySchedule::trouble)
-            .max_by_key(|(kind, _)| *kind);
+        let worst = all.filter_map(RetrySchedule::trouble).max_by_key(|(kind, _)| *kind);
         let mut status = self.shared.status.lock();
         let Some((kind, reason)) = worst else {
             if status.enter(CountState::Counting, None) && !self.was_well {
@@ -478,16 +461,11 @@ impl Counter {
         let (state, advice) = match kind {
             Failure::Denied => (
                 CountState::Refused,
-                "give the user of --service-url the rights that spinney serve --help names, or turn it off with --counts off",
+                "give the user of --service-url the rights that spinney serve --help names, or turn it off with \
+                 --counts off",
             ),
-            Failure::Away | Failure::Missing => (
-                CountState::Unreachable,
-                "it is tried again, and nothing is lost",
-            ),
-            Failure::Other => (
-                CountState::Failing,
-                "it is tried again, and nothing is lost",
-            ),
+            Failure::Away | Failure::Missing => (CountState::Unreachable, "it is tried again, and nothing is lost"),
+            Failure::Other => (CountState::Failing, "it is tried again, and nothing is lost"),
         };
         if status.enter(state, Some(reason)) {
             warn!(reason, advice, "some groups are not counted");
@@ -529,10 +507,7 @@ async fn pause_or_hurry(until: Instant, shared: &Shared) {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "what keeps counting to its part of the time"
-)]
+#[expect(clippy::disallowed_methods, reason = "what keeps counting to its part of the time")]
 async fn pause_until(instant: Instant) {
     tokio::time::sleep(instant.saturating_duration_since(Instant::now())).await;
 }

@@ -1,12 +1,12 @@
-//! What has been written and not been counted yet, by index: bounded, and filled on the way of a write, so that filling it is a
-//! few look-ups under a short lock.
+//! What has been written and not been counted yet, by index: bounded, and filled on the way of a write, so that filling
+//! it is a few look-ups under a short lock.
 //!
 //! ```text
 //! writes --note--> gathering --seal--> one generation in hand, until it is settled
 //! ```
 //!
-//! Of an index there is one generation in hand at most; what is written meanwhile gathers for the next one. What finds no room
-//! is not lost: the index is marked, and will be counted as a whole.
+//! Of an index there is one generation in hand at most; what is written meanwhile gathers for the next one. What finds
+//! no room is not lost: the index is marked, and will be counted as a whole.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -27,17 +27,14 @@ pub(super) struct DirtyLimits {
 
 impl DirtyLimits {
     /// About 20 MB, if ids are 40 bytes long.
-    pub(super) const DEFAULT: DirtyLimits = DirtyLimits {
-        roots: 500_000,
-        ids: 100_000,
-        indices: 2_000,
-    };
+    pub(super) const DEFAULT: DirtyLimits = DirtyLimits { roots: 500_000, ids: 100_000, indices: 2_000 };
 }
 
 /// Documents by which it is seen that writes have become visible, of all writes.
 const WITNESSES: usize = 320;
-/// Of each write but the latest, its last ones: its answer may have come before that of another one whose documents were visible
-/// sooner. All that are known of the latest: no later one stands for its documents, in whatever shards they are.
+/// Of each write but the latest, its last ones: its answer may have come before that of another one whose documents
+/// were visible sooner. All that are known of the latest: no later one stands for its documents, in whatever shards
+/// they are.
 const OF_A_WRITE: usize = 16;
 
 /// What was written to one index since the last seal.
@@ -181,18 +178,14 @@ impl DirtyGroups {
         self.everything = Some(now);
     }
 
-    /// Marks all these indices if something was written to an unknown one. More of them than there is room for come at the
-    /// next seal.
+    /// Marks all these indices if something was written to an unknown one. More of them than there is room for come at
+    /// the next seal.
     pub(super) fn spread<'i>(&mut self, indices: impl Iterator<Item = &'i str>) {
         let Some(since) = self.everything.take() else {
             return;
         };
         for index in indices {
-            let whole = IndexWrites {
-                index,
-                whole: true,
-                ..IndexWrites::default()
-            };
+            let whole = IndexWrites { index, whole: true, ..IndexWrites::default() };
             self.note(&whole, since);
         }
     }
@@ -210,8 +203,8 @@ impl DirtyGroups {
         of.is_some_and(|of| !of.roots.is_empty() || !of.replaced.is_empty())
     }
 
-    /// Gives what was written under a name to the indices that it stands for: of some of them it is not true, which costs a count
-    /// and does no harm. Without any, it is forgotten.
+    /// Gives what was written under a name to the indices that it stands for: of some of them it is not true, which
+    /// costs a count and does no harm. Without any, it is forgotten.
     pub(super) fn stands_for(&mut self, name: &str, indices: &[&str]) {
         let Some(of) = self.gathering.remove(name) else {
             return;
@@ -220,13 +213,7 @@ impl DirtyGroups {
         let roots: Vec<u64> = of.roots.into_iter().collect();
         let replaced: Vec<&str> = of.replaced.iter().map(String::as_str).collect();
         for index in indices {
-            let written = IndexWrites {
-                index,
-                roots: &roots,
-                replaced: &replaced,
-                witnesses: &[],
-                whole: of.whole,
-            };
+            let written = IndexWrites { index, roots: &roots, replaced: &replaced, witnesses: &[], whole: of.whole };
             if let Some(since) = of.since {
                 self.note(&written, of.unproven.unwrap_or(since).max(since));
             }
@@ -260,27 +247,20 @@ impl DirtyGroups {
     pub(super) fn waits_for(&self, index: &str, is_index: impl Fn(&str) -> bool) -> bool {
         self.everything.is_some()
             || self.in_hand.contains_key(index)
-            || self
-                .gathering
-                .keys()
-                .any(|name| name == index || !is_index(name))
+            || self.gathering.keys().any(|name| name == index || !is_index(name))
     }
 
     /// Takes what has gathered of an index in hand. `None` if nothing has.
     pub(super) fn seal(&mut self, index: &str) -> Option<DirtyGeneration> {
         let of = self.gathering.remove(index)?;
         self.forget(&of);
-        let in_hand = SealedGeneration {
-            since: of.since,
-            roots: of.roots.len(),
-            whole: of.whole,
-        };
+        let in_hand = SealedGeneration { since: of.since, roots: of.roots.len(), whole: of.whole };
         self.in_hand.insert(index.to_owned(), in_hand);
         Some(of)
     }
 
-    /// The generation of this index in hand has been counted, and at once the index is marked or not: nobody sees it between
-    /// the two.
+    /// The generation of this index in hand has been counted, and at once the index is marked or not: nobody sees it
+    /// between the two.
     pub(super) fn settled(&mut self, index: &str, is_marked: bool) {
         self.in_hand.remove(index);
         self.mark(index, is_marked);
@@ -327,18 +307,10 @@ mod tests {
 
     use super::*;
 
-    const FEW: DirtyLimits = DirtyLimits {
-        roots: 5,
-        ids: 3,
-        indices: 2,
-    };
+    const FEW: DirtyLimits = DirtyLimits { roots: 5, ids: 3, indices: 2 };
 
     fn roots<'w>(index: &'w str, roots: &'w [u64]) -> IndexWrites<'w> {
-        IndexWrites {
-            index,
-            roots,
-            ..IndexWrites::default()
-        }
+        IndexWrites { index, roots, ..IndexWrites::default() }
     }
 
     #[test]
@@ -351,11 +323,7 @@ mod tests {
         assert!(!touched.gathering["a"].whole);
         touched.note(&roots("b", &[9]), now);
         assert!(touched.gathering["b"].whole && touched.gathering["b"].roots.is_empty());
-        let replaced = IndexWrites {
-            index: "a",
-            replaced: &["1", "2", "3", "4"],
-            ..IndexWrites::default()
-        };
+        let replaced = IndexWrites { index: "a", replaced: &["1", "2", "3", "4"], ..IndexWrites::default() };
         touched.note(&replaced, now);
         let a = touched.seal("a").unwrap();
         assert!(a.whole && a.replaced.len() == 3);
@@ -387,24 +355,15 @@ mod tests {
         for write in 0..writes {
             let seen = seen(write, 64);
             let witnesses: Vec<&DocumentChange> = seen.iter().collect();
-            let written = IndexWrites {
-                index: "a",
-                roots: &[write],
-                witnesses: &witnesses,
-                ..IndexWrites::default()
-            };
+            let written = IndexWrites { index: "a", roots: &[write], witnesses: &witnesses, ..IndexWrites::default() };
             touched.note(&written, Instant::now());
         }
         let of = touched.seal("a").unwrap();
         let of_write = |write: u64| {
             let mine = of.witnesses.iter().map(|seen| seen.seq_no);
-            mine.filter(|seq_no| seq_no / 100 == write)
-                .collect::<Vec<u64>>()
+            mine.filter(|seq_no| seq_no / 100 == write).collect::<Vec<u64>>()
         };
-        let latest: Vec<u64> = seen(writes - 1, 64)
-            .iter()
-            .map(|seen| seen.seq_no)
-            .collect();
+        let latest: Vec<u64> = seen(writes - 1, 64).iter().map(|seen| seen.seq_no).collect();
         assert_eq!(of_write(writes - 1), latest);
         for write in writes - 17..writes - 1 {
             let last: Vec<u64> = (48..64).map(|at| write * 100 + at).collect();
@@ -447,8 +406,7 @@ mod tests {
         let now = Instant::now();
         let mut touched = DirtyGroups::new(FEW);
         let is_index = |name: &str| matches!(name, "a" | "b");
-        let known =
-            |touched: &DirtyGroups| (touched.is_marked("a"), touched.waits_for("a", is_index));
+        let known = |touched: &DirtyGroups| (touched.is_marked("a"), touched.waits_for("a", is_index));
         touched.note(&roots("b", &[1]), now);
         assert_eq!(known(&touched), (false, false));
         touched.note(&roots("a", &[1]), now);
@@ -477,13 +435,7 @@ mod tests {
         let now = Instant::now();
         let mut touched = DirtyGroups::new(DirtyLimits::DEFAULT);
         let seen = DocumentChange::default();
-        let written = IndexWrites {
-            index: "alias",
-            roots: &[1],
-            replaced: &["x"],
-            witnesses: &[&seen],
-            whole: false,
-        };
+        let written = IndexWrites { index: "alias", roots: &[1], replaced: &["x"], witnesses: &[&seen], whole: false };
         touched.note(&written, now);
         touched.stands_for("alias", &["a", "b"]);
         assert_eq!(touched.names(), ["a", "b"]);

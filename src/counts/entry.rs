@@ -1,4 +1,5 @@
-//! Entries of a roots index, and how those that are stored differ from what was counted. See `cluster/roots.rs` for their form.
+//! Entries of a roots index, and how those that are stored differ from what was counted. See `cluster/roots.rs` for
+//! their form.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -45,19 +46,18 @@ pub(crate) struct EntryDiff {
 }
 
 impl EntryDiff {
-    /// Compares what was counted with the stored entries, by `_id`. An entry is wrong if its number of documents is: the latest
-    /// arrival of every group would cost more than all of the counts, and only decides between groups of the same size.
+    /// Compares what was counted with the stored entries, by `_id`. An entry is wrong if its number of documents is:
+    /// the latest arrival of every group would cost more than all of the counts, and only decides between groups of the
+    /// same size.
     ///
-    /// `time`: when the count began, and when the entries had been read. What was counted in between says more than this count.
+    /// `time`: when the count began, and when the entries had been read. What was counted in between says more than
+    /// this count.
     pub(super) fn between(
         counted: &GroupSizes,
         stored: &BTreeMap<String, (i64, StoredEntry)>,
         time: RangeInclusive<i64>,
     ) -> EntryDiff {
-        let mut diff = EntryDiff {
-            newest: i64::MIN,
-            ..EntryDiff::default()
-        };
+        let mut diff = EntryDiff { newest: i64::MIN, ..EntryDiff::default() };
         let mut found = std::collections::BTreeSet::new();
         for (id, (key, entry)) in stored {
             let group = counted.get(key).filter(|_| *id == key.to_string());
@@ -88,18 +88,13 @@ impl EntryDiff {
         keys.map(|key| key.cast_unsigned()).collect()
     }
 
-    /// Takes over what these groups were counted to be now, arrivals included; those that are none any more are not in `counted`.
+    /// Takes over what these groups were counted to be now, arrivals included; those that are none any more are not in
+    /// `counted`.
     pub(super) fn recount(&mut self, counted: &GroupSizes) {
         let recounted = |groups: &mut GroupSizes| {
             let before = std::mem::take(groups);
-            let (there, gone): (Vec<i64>, Vec<i64>) = before
-                .into_keys()
-                .partition(|key| counted.contains_key(key));
-            groups.extend(
-                there
-                    .into_iter()
-                    .filter_map(|key| Some((key, *counted.get(&key)?))),
-            );
+            let (there, gone): (Vec<i64>, Vec<i64>) = before.into_keys().partition(|key| counted.contains_key(key));
+            groups.extend(there.into_iter().filter_map(|key| Some((key, *counted.get(&key)?))));
             gone
         };
         recounted(&mut self.missing);
@@ -113,8 +108,8 @@ impl EntryDiff {
     }
 }
 
-/// The lines of a bulk that write these groups and delete these entries, in requests of at most `most` operations. Of two
-/// writers of one entry the one that counted later wins: `version` is the time of the count.
+/// The lines of a bulk that write these groups and delete these entries, in requests of at most `most` operations. Of
+/// two writers of one entry the one that counted later wins: `version` is the time of the count.
 pub(super) fn lines<'a>(
     groups: impl Iterator<Item = (&'a i64, &'a GroupSize)>,
     gone: impl Iterator<Item = &'a str>,
@@ -169,10 +164,7 @@ pub(super) fn stored(hit: &Value) -> Option<(String, (i64, StoredEntry))> {
     let source = &hit["_source"];
     let key = source[KEY].as_i64()?;
     let entry = StoredEntry {
-        group: GroupSize {
-            n: source[COUNT].as_u64().unwrap_or(0),
-            last: source[LAST].as_i64(),
-        },
+        group: GroupSize { n: source[COUNT].as_u64().unwrap_or(0), last: source[LAST].as_i64() },
         version: hit["_version"].as_i64().unwrap_or(0),
         is_sound: source[ROOT] == root_of(key),
     };
@@ -188,10 +180,7 @@ mod tests {
     use super::*;
 
     fn group(n: u64) -> GroupSize {
-        GroupSize {
-            n,
-            last: Some(1_700_000_000_000),
-        }
+        GroupSize { n, last: Some(1_700_000_000_000) }
     }
 
     /// What a server would have stored after these lines.
@@ -199,9 +188,7 @@ mod tests {
         for (operations, text) in lines {
             let text = std::str::from_utf8(text).unwrap();
             assert!(text.ends_with('\n'));
-            let mut lines = text
-                .lines()
-                .map(|l| serde_json::from_str::<Value>(l).unwrap());
+            let mut lines = text.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
             let mut seen = 0;
             while let Some(action) = lines.next() {
                 seen += 1;
@@ -265,10 +252,7 @@ mod tests {
         assert_eq!(diff.to_write(), [1, 3, 2]);
         diff.recount(&GroupSizes::from([(1, group(5))]));
         assert_eq!(diff.missing, GroupSizes::from([(1, group(5))]));
-        assert_eq!(
-            (diff.wrong.len(), &*diff.superfluous),
-            (0, &["2".to_owned()][..])
-        );
+        assert_eq!((diff.wrong.len(), &*diff.superfluous), (0, &["2".to_owned()][..]));
     }
 
     /// Somebody else counted between the count and the reading of the entries; or his clock is ahead.

@@ -52,9 +52,7 @@ impl CountError {
                 408 | 429 | 502..=504 => Failure::Away,
                 _ => Failure::Other,
             },
-            CountError::Cluster(OperatorError::Unreachable { .. }) | CountError::TimedOut(_) => {
-                Failure::Away
-            }
+            CountError::Cluster(OperatorError::Unreachable { .. }) | CountError::TimedOut(_) => Failure::Away,
             CountError::Entry { status, .. } => match status {
                 401 | 403 => Failure::Denied,
                 429 | 502..=504 => Failure::Away,

@@ -1,8 +1,9 @@
-//! One index that is kept true: its generation in hand, the points in time by which the last two were counted, its passes.
+//! One index that is kept true: its generation in hand, the points in time by which the last two were counted, its
+//! passes.
 //!
-//! Why two points: what a generation replaced was written after the generation before it was sealed, and maybe before that one's
-//! point was opened. Then that point sees the document's new root only; the point before it was opened before the seal and
-//! sees the old one. `docs/counts.md` has the whole argument.
+//! Why two points: what a generation replaced was written after the generation before it was sealed, and maybe before
+//! that one's point was opened. Then that point sees the document's new root only; the point before it was opened
+//! before the seal and sees the old one. `docs/counts.md` has the whole argument.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -127,14 +128,9 @@ impl IndexState {
         self.marked = true;
     }
 
-    /// Counts the generation in hand, or takes what has gathered in hand and counts that, if it is visible. Answers whether the
-    /// index is there.
-    pub(super) async fn count(
-        &mut self,
-        name: &str,
-        searcher: &Searcher,
-        shared: &Shared,
-    ) -> Result<bool, CountError> {
+    /// Counts the generation in hand, or takes what has gathered in hand and counts that, if it is visible. Answers
+    /// whether the index is there.
+    pub(super) async fn count(&mut self, name: &str, searcher: &Searcher, shared: &Shared) -> Result<bool, CountError> {
         let mut began = Instant::now();
         self.tried = began;
         let roots = roots_index(name);
@@ -154,8 +150,7 @@ impl IndexState {
         };
         let is_settled = match self.is_ripe(&generation, found) {
             true => {
-                let counting =
-                    self.count_generation(name, &mut generation, searcher, shared, &mut began);
+                let counting = self.count_generation(name, &mut generation, searcher, shared, &mut began);
                 counting.await
             }
             false => Ok(false),
@@ -227,9 +222,7 @@ impl IndexState {
         // Before the count: whoever counts later has the later time.
         let version = clock::now().0;
         let view = searcher.open(name).await?;
-        let counted = self
-            .count_at(name, &view, version, generation, (searcher, shared), began)
-            .await;
+        let counted = self.count_at(name, &view, version, generation, (searcher, shared), began).await;
         if let Ok(true) = counted {
             self.points.push_front(view);
             self.points.truncate(POINTS);
@@ -301,11 +294,7 @@ impl IndexState {
     }
 
     /// Adds the roots that replaced documents had before. Where nobody can tell, the whole index is to be counted.
-    async fn add_old_roots(
-        &mut self,
-        generation: &mut DirtyGeneration,
-        searcher: &Searcher,
-    ) -> Result<(), CountError> {
+    async fn add_old_roots(&mut self, generation: &mut DirtyGeneration, searcher: &Searcher) -> Result<(), CountError> {
         if generation.replaced.is_empty() || generation.whole {
             return Ok(());
         }

@@ -1,5 +1,6 @@
-//! Similar counts that stay true: in the background, the sizes of all groups of two or more are counted and kept in a roots index
-//! (`cluster/roots.rs`), from which readers take the order of groups. `docs/counts.md` says why it heals whatever happens.
+//! Similar counts that stay true: in the background, the sizes of all groups of two or more are counted and kept in a
+//! roots index (`cluster/roots.rs`), from which readers take the order of groups. `docs/counts.md` says why it heals
+//! whatever happens.
 //!
 //! ```text
 //! proxy --note: roots, replaced ids, witnesses--> touched
@@ -180,18 +181,11 @@ impl Counts {
             hurry: Notify::new(),
             hurried: Mutex::default(),
         };
-        Counts {
-            shared: is_on.then(|| Arc::new(shared())),
-        }
+        Counts { shared: is_on.then(|| Arc::new(shared())) }
     }
 
     /// Begins to count the indices of these patterns. `None` if counting is off.
-    pub(crate) fn start(
-        &self,
-        operator: Operator,
-        fields: StampFields,
-        patterns: &[String],
-    ) -> Option<Running> {
+    pub(crate) fn start(&self, operator: Operator, fields: StampFields, patterns: &[String]) -> Option<Running> {
         let shared = self.shared.clone()?;
         let (stop, stopped) = watch::channel(false);
         let counter = Counter::new(Searcher::new(operator, fields), shared, patterns);
@@ -229,8 +223,8 @@ impl Counts {
         }
     }
 
-    /// A person waits for what was noted last: the counter does without the rest that it is in, or without its next one (once in
-    /// [`HURRIES`], however much is said), and looks more often for that long.
+    /// A person waits for what was noted last: the counter does without the rest that it is in, or without its next one
+    /// (once in [`HURRIES`], however much is said), and looks more often for that long.
     pub(crate) fn hurry(&self) {
         let Some(shared) = &self.shared else { return };
         if !shared.is_hurried() {

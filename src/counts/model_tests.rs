@@ -56,10 +56,7 @@ struct World {
 type Answer = Option<(u16, Value)>;
 
 fn error(status: u16) -> Answer {
-    Some((
-        status,
-        json!({"error": {"type": "made_up", "reason": "made up"}}),
-    ))
+    Some((status, json!({"error": {"type": "made_up", "reason": "made up"}})))
 }
 
 fn found(answer: Value) -> Answer {
@@ -147,15 +144,13 @@ impl World {
                     return error(404);
                 };
                 let docs = json()["ids"].as_array().cloned().unwrap_or_default();
-                let docs = docs.iter().map(
-                    |id| json!({"_id": id, "found": entries.contains_key(id.as_str().unwrap())}),
-                );
+                let docs =
+                    docs.iter().map(|id| json!({"_id": id, "found": entries.contains_key(id.as_str().unwrap())}));
                 found(json!({"docs": docs.collect::<Vec<_>>()}))
             }
             ("POST", [roots, "_bulk"]) => {
                 let of = roots.strip_prefix(&roots_index("")).unwrap().to_owned();
-                self.fault(&of, Of::Entries)
-                    .unwrap_or_else(|| self.write(&of, body))
+                self.fault(&of, Of::Entries).unwrap_or_else(|| self.write(&of, body))
             }
             // As Elasticsearch answers what it does not know.
             ("POST", [_, "_search", "point_in_time"]) => error(400),
@@ -174,8 +169,7 @@ impl World {
             let documents = self.indices.keys().filter(|index| fits(name, index));
             let all = documents.map(String::as_str).chain(entries.map(|_| name));
             for index in all {
-                let uuid =
-                    json!({"settings": {"index": {"uuid": index, "refresh_interval": "1s"}}});
+                let uuid = json!({"settings": {"index": {"uuid": index, "refresh_interval": "1s"}}});
                 answer.insert(index.to_owned(), uuid);
             }
         }
@@ -190,18 +184,12 @@ impl World {
             return error(404);
         };
         let range = &body["query"]["bool"]["filter"][0]["range"]["cluster_key"];
-        let (first, last) = (
-            range["gte"].as_i64().unwrap(),
-            range["lte"].as_i64().unwrap(),
-        );
+        let (first, last) = (range["gte"].as_i64().unwrap(), range["lte"].as_i64().unwrap());
         let mut found_: Vec<(i64, Value)> = Vec::new();
         for (id, (source, version)) in entries {
             let key = source["cluster_key"].as_i64().unwrap();
             if (first..=last).contains(&key) {
-                found_.push((
-                    key,
-                    json!({"_id": id, "_version": version, "_source": source, "sort": [key]}),
-                ));
+                found_.push((key, json!({"_id": id, "_version": version, "_source": source, "sort": [key]})));
             }
         }
         found_.sort_by_key(|(key, _)| *key);
@@ -212,9 +200,7 @@ impl World {
     fn write(&mut self, of: &str, body: &[u8]) -> Answer {
         let entries = self.entries.entry(of.to_owned()).or_default();
         let text = std::str::from_utf8(body).unwrap();
-        let mut lines = text
-            .lines()
-            .map(|l| serde_json::from_str::<Value>(l).unwrap());
+        let mut lines = text.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
         let mut items = Vec::new();
         while let Some(action) = lines.next() {
             let (op, meta) = action.as_object().unwrap().iter().next().unwrap();
@@ -254,10 +240,7 @@ impl World {
     fn counted(&self, index: &str) -> BTreeMap<i64, u64> {
         let entries = self.entries.get(index).into_iter().flatten();
         let entry = |(_, (source, _)): (&String, &(Value, i64))| {
-            (
-                source["cluster_key"].as_i64().unwrap(),
-                source["n"].as_u64().unwrap(),
-            )
+            (source["cluster_key"].as_i64().unwrap(), source["n"].as_u64().unwrap())
         };
         entries.map(entry).collect()
     }
@@ -265,9 +248,7 @@ impl World {
 
 fn search(documents: &BTreeMap<String, i64>, body: &Value) -> Value {
     if let Some(ids) = body["query"]["ids"]["values"].as_array() {
-        let ids = ids
-            .iter()
-            .filter_map(|id| documents.get_key_value(id.as_str()?));
+        let ids = ids.iter().filter_map(|id| documents.get_key_value(id.as_str()?));
         let hit = |(id, key): (&String, &i64)| json!({"_id": id, "_seq_no": 1, "fields": {"cluster_key": [key]}});
         return hits(&ids.map(hit).collect::<Vec<_>>());
     }
@@ -287,8 +268,7 @@ fn search(documents: &BTreeMap<String, i64>, body: &Value) -> Value {
     let bucket = |(key, n)| json!({"key": key, "doc_count": n, "last": {"value": 7.0}});
     let buckets: Vec<Value> = buckets.map(bucket).collect();
     let mut answer = hits(&[]);
-    answer["aggregations"] =
-        json!({"groups": {"doc_count_error_upper_bound": 0, "buckets": buckets}});
+    answer["aggregations"] = json!({"groups": {"doc_count_error_upper_bound": 0, "buckets": buckets}});
     answer
 }
 
@@ -304,18 +284,11 @@ impl Scene {
     fn new(world: World) -> Scene {
         let world = Arc::new(Mutex::new(world));
         let of = world.clone();
-        let operator = Operator::of_model(move |method, target, body| {
-            of.lock().answer(method.as_str(), target, body)
-        });
+        let operator = Operator::of_model(move |method, target, body| of.lock().answer(method.as_str(), target, body));
         let counts = Counts::new(true);
         let patterns = ["news-*".to_owned(), "other".to_owned()];
         let running = counts.start(operator.clone(), StampFields::new("cluster_"), &patterns);
-        Scene {
-            world,
-            counts,
-            running,
-            operator,
-        }
+        Scene { world, counts, running, operator }
     }
 
     /// Time passes.
@@ -336,21 +309,13 @@ impl Scene {
         }
         drop(world);
         let roots: Vec<u64> = roots.into_iter().collect();
-        let written = IndexWrites {
-            index: name,
-            roots: &roots,
-            ..IndexWrites::default()
-        };
+        let written = IndexWrites { index: name, roots: &roots, ..IndexWrites::default() };
         self.counts.note(std::iter::once(written));
     }
 
     /// A query has changed documents of all that a name stands for.
     fn by_query(&self, name: &str) {
-        let whole = IndexWrites {
-            index: name,
-            whole: true,
-            ..IndexWrites::default()
-        };
+        let whole = IndexWrites { index: name, whole: true, ..IndexWrites::default() };
         self.counts.note(std::iter::once(whole));
     }
 
@@ -380,12 +345,7 @@ fn world(indices: &[&str]) -> World {
         (0..12).map(|id| (format!("d{id}"), key(id))).collect()
     };
     let indices = indices.iter().enumerate();
-    World {
-        indices: indices
-            .map(|(at, &index)| (index.to_owned(), documents(at)))
-            .collect(),
-        ..World::default()
-    }
+    World { indices: indices.map(|(at, &index)| (index.to_owned(), documents(at))).collect(), ..World::default() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -410,16 +370,10 @@ async fn a_name_that_may_not_be_asked_about_is_dropped() {
     scene.write("news-1", "news-1", &[(4, 9)]);
     scene.pass(1).await;
     scene.assert_counted("news-1");
-    assert_eq!(
-        scene.counts.progress().unwrap().status.state,
-        CountState::Refused
-    );
+    assert_eq!(scene.counts.progress().unwrap().status.state, CountState::Refused);
     scene.world.lock().faults.clear();
     scene.pass(2).await;
-    assert_eq!(
-        scene.counts.progress().unwrap().status.state,
-        CountState::Counting
-    );
+    assert_eq!(scene.counts.progress().unwrap().status.state, CountState::Counting);
     scene.end().await;
 }
 
@@ -436,10 +390,7 @@ async fn a_deleted_index_is_forgotten() {
         assert_eq!(progress.status.indices, 2, "{nth}");
         assert_eq!((progress.lag, progress.reconciling), (Duration::ZERO, 0));
         assert_eq!(progress.status.errors, 0);
-        let again = world(&["news-1", "news-2"])
-            .indices
-            .remove("news-2")
-            .unwrap();
+        let again = world(&["news-1", "news-2"]).indices.remove("news-2").unwrap();
         scene.world.lock().indices.insert("news-2".into(), again);
         // At another moment of its round.
         let later = Instant::now() + Duration::from_millis(60_000 + nth * 773);
@@ -452,8 +403,7 @@ async fn a_deleted_index_is_forgotten() {
 #[tokio::test(start_paused = true)]
 async fn readers_are_told_how_true_the_entries_are() {
     let mut of = world(&["news-1", "news-2"]);
-    of.faults
-        .insert("news-2".into(), (Of::Entries, Fault::Denied));
+    of.faults.insert("news-2".into(), (Of::Entries, Fault::Denied));
     let scene = Scene::new(of);
     assert_eq!(Counts::new(false).entries("news-1"), Entries::Unknown);
     assert_eq!(scene.counts.entries("news-1"), Entries::Unfinished);
@@ -463,10 +413,7 @@ async fn readers_are_told_how_true_the_entries_are() {
     assert_eq!(scene.counts.entries("news-2"), Entries::Unfinished);
     assert_eq!(scene.counts.entries("unknown"), Entries::Unfinished);
     scene.write("news-1", "news-1", &[(1, 9), (2, 9)]);
-    assert_eq!(
-        scene.counts.entries("news-1"),
-        Entries::Late { is_failing: false }
-    );
+    assert_eq!(scene.counts.entries("news-1"), Entries::Late { is_failing: false });
     // As long as searches may not see what was written last, numbers are not exact.
     let mut seen = BTreeSet::new();
     let begun = Instant::now();
@@ -489,30 +436,10 @@ async fn readers_are_told_how_true_the_entries_are() {
 }
 
 fn faults() -> impl Strategy<Value = BTreeMap<String, (Of, Fault)>> {
-    let name = prop::sample::select(vec![
-        "news-1",
-        "news-2",
-        "news-3",
-        "other",
-        "news-*",
-        "news-*,other",
-        "alias",
-        "secret",
-    ]);
-    let of = prop::sample::select(vec![
-        Of::All,
-        Of::Settings,
-        Of::Points,
-        Of::Searches,
-        Of::Entries,
-    ]);
-    let fault = prop::sample::select(vec![
-        Fault::Denied,
-        Fault::Busy,
-        Fault::Broken,
-        Fault::Missing,
-        Fault::Silent,
-    ]);
+    let name =
+        prop::sample::select(vec!["news-1", "news-2", "news-3", "other", "news-*", "news-*,other", "alias", "secret"]);
+    let of = prop::sample::select(vec![Of::All, Of::Settings, Of::Points, Of::Searches, Of::Entries]);
+    let fault = prop::sample::select(vec![Fault::Denied, Fault::Busy, Fault::Broken, Fault::Missing, Fault::Silent]);
     prop::collection::btree_map(name.prop_map(str::to_owned), (of, fault), 0..5)
 }
 

@@ -18,16 +18,7 @@ impl KeyRange {
         // Rounds down, so it is below `last`, and the next key exists.
         let middle = (i128::from(self.first) + i128::from(self.last)).div_euclid(2) as i64;
         let (first, last) = (self.first, self.last);
-        Some((
-            KeyRange {
-                first,
-                last: middle,
-            },
-            KeyRange {
-                first: middle + 1,
-                last,
-            },
-        ))
+        Some((KeyRange { first, last: middle }, KeyRange { first: middle + 1, last }))
     }
 }
 
@@ -45,9 +36,7 @@ impl RangeParts {
     pub(super) fn of(documents: u64, each: u64) -> RangeParts {
         let wanted = documents.div_ceil(each.max(1)).clamp(1, MOST_PARTS.into());
         let parts = u32::try_from(wanted).unwrap_or(MOST_PARTS);
-        RangeParts {
-            parts: parts.next_power_of_two(),
-        }
+        RangeParts { parts: parts.next_power_of_two() }
     }
 
     /// How many there are, at least 1.
@@ -62,10 +51,7 @@ impl RangeParts {
         }
         let width = (1_i128 << 64) / i128::from(self.parts);
         let first = i128::from(i64::MIN) + width * i128::from(at);
-        Some(KeyRange {
-            first: first as i64,
-            last: (first + width - 1) as i64,
-        })
+        Some(KeyRange { first: first as i64, last: (first + width - 1) as i64 })
     }
 }
 
@@ -75,17 +61,12 @@ mod tests {
 
     use super::*;
 
-    const ALL: KeyRange = KeyRange {
-        first: i64::MIN,
-        last: i64::MAX,
-    };
+    const ALL: KeyRange = KeyRange { first: i64::MIN, last: i64::MAX };
 
     /// Whether these are all keys without gaps or overlaps.
     fn is_everything(ranges: &[KeyRange]) -> bool {
         let ordered = ranges.iter().all(|range| range.first <= range.last);
-        let joined = ranges
-            .windows(2)
-            .all(|pair| pair[0].last.checked_add(1) == Some(pair[1].first));
+        let joined = ranges.windows(2).all(|pair| pair[0].last.checked_add(1) == Some(pair[1].first));
         let (first, last) = (ranges[0].first, ranges[ranges.len() - 1].last);
         ordered && joined && first == i64::MIN && last == i64::MAX
     }

@@ -66,11 +66,7 @@ impl ReconcilePass {
     ///
     /// # Errors
     /// When the cluster cannot be asked.
-    pub(crate) async fn begin(
-        searcher: &Searcher,
-        index: &str,
-        each: u64,
-    ) -> Result<ReconcilePass, CountError> {
+    pub(crate) async fn begin(searcher: &Searcher, index: &str, each: u64) -> Result<ReconcilePass, CountError> {
         let documents = searcher.documents(index).await?;
         Ok(ReconcilePass {
             index: index.to_owned(),
@@ -101,11 +97,7 @@ impl ReconcilePass {
     ///
     /// # Errors
     /// When the cluster cannot be asked, or refuses an entry.
-    pub(crate) async fn step(
-        &mut self,
-        searcher: &Searcher,
-        mode: Mode,
-    ) -> Result<bool, CountError> {
+    pub(crate) async fn step(&mut self, searcher: &Searcher, mode: Mode) -> Result<bool, CountError> {
         let (number, range) = match (self.parts.get(self.next), self.failed.front()) {
             (Some(range), _) => (self.next, Some(range)),
             (None, Some(&failed)) => (failed, self.parts.get(failed)),
@@ -127,12 +119,7 @@ impl ReconcilePass {
 }
 
 impl Searcher {
-    async fn compare(
-        &self,
-        index: &str,
-        range: KeyRange,
-        mode: Mode,
-    ) -> Result<Findings, CountError> {
+    async fn compare(&self, index: &str, range: KeyRange, mode: Mode) -> Result<Findings, CountError> {
         let mut findings = Findings::default();
         let mut ranges = vec![range];
         while let Some(range) = ranges.pop() {
@@ -161,16 +148,11 @@ impl Searcher {
                     self.ensure_roots(index).await?;
                     let mut counted = GroupSizes::new();
                     for roots in roots.chunks(ROOTS_AT_ONCE) {
-                        counted.extend(
-                            self.count(&SearchView::Live(index.to_owned()), roots)
-                                .await?,
-                        );
+                        counted.extend(self.count(&SearchView::Live(index.to_owned()), roots).await?);
                     }
                     diff.recount(&counted);
                 }
-                findings
-                    .kept
-                    .add(self.keep_diff(index, &diff, counted_at).await?);
+                findings.kept.add(self.keep_diff(index, &diff, counted_at).await?);
             }
         }
         Ok(findings)

@@ -1,5 +1,5 @@
-//! What is asked of the cluster, in spinney's own name: what there is, what is visible, how large groups are. Every answer is
-//! checked to be whole before it is believed.
+//! What is asked of the cluster, in spinney's own name: what there is, what is visible, how large groups are. Every
+//! answer is checked to be whole before it is believed.
 
 use std::time::Duration;
 
@@ -43,11 +43,7 @@ pub(crate) struct StampFields {
 impl StampFields {
     /// The names that begin with `prefix`.
     pub(crate) fn new(prefix: &str) -> StampFields {
-        StampFields {
-            key: format!("{prefix}key"),
-            root: format!("{prefix}root"),
-            arrival: format!("{prefix}arrival"),
-        }
+        StampFields { key: format!("{prefix}key"), root: format!("{prefix}root"), arrival: format!("{prefix}arrival") }
     }
 }
 
@@ -97,11 +93,7 @@ pub(crate) struct Searcher {
 impl Searcher {
     /// `operator` has the credentials.
     pub(crate) fn new(operator: Operator, fields: StampFields) -> Searcher {
-        Searcher {
-            operator,
-            fields,
-            points: PointsInTime::default(),
-        }
+        Searcher { operator, fields, points: PointsInTime::default() }
     }
 
     /// Who asks.
@@ -109,29 +101,16 @@ impl Searcher {
         &self.operator
     }
 
-    pub(super) async fn ask(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Value, CountError> {
+    pub(super) async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, CountError> {
         let asking = self.operator.ask(method, path, body);
         let answer = tokio::time::timeout(TIMEOUT, asking).await;
-        answer
-            .map_err(|_| CountError::TimedOut(path.to_owned()))?
-            .map_err(Into::into)
+        answer.map_err(|_| CountError::TimedOut(path.to_owned()))?.map_err(Into::into)
     }
 
-    pub(super) async fn send_lines(
-        &self,
-        path: &str,
-        lines: bytes::Bytes,
-    ) -> Result<Value, CountError> {
+    pub(super) async fn send_lines(&self, path: &str, lines: bytes::Bytes) -> Result<Value, CountError> {
         let sending = self.operator.send_lines(path, lines);
         let answer = tokio::time::timeout(TIMEOUT, sending).await;
-        answer
-            .map_err(|_| CountError::TimedOut(path.to_owned()))?
-            .map_err(Into::into)
+        answer.map_err(|_| CountError::TimedOut(path.to_owned()))?.map_err(Into::into)
     }
 
     /// The indices behind a name, an alias or a pattern; none if there is none.
@@ -165,7 +144,8 @@ impl Searcher {
         Ok(answer["count"].as_u64().unwrap_or(0))
     }
 
-    /// A view of an index as searches see it now, which stays so. Where the cluster has no such thing, the index as it is.
+    /// A view of an index as searches see it now, which stays so. Where the cluster has no such thing, the index as it
+    /// is.
     pub(super) async fn open(&self, index: &str) -> Result<SearchView, CountError> {
         let name = in_path(index);
         let opening = self.points.open(&self.operator, &name, Some(PREFERENCE));
@@ -173,16 +153,13 @@ impl Searcher {
         match opened.map_err(|_| CountError::TimedOut("a point in time".into()))? {
             Ok(point) => Ok(SearchView::Point(point)),
             // No such API, or no right to it: indices that are not there have been seen to before.
-            Err(PointError::Operator(OperatorError::Refused {
-                status: 400 | 403 | 405,
-                ..
-            })) => Ok(SearchView::Live(index.to_owned())),
+            Err(PointError::Operator(OperatorError::Refused { status: 400 | 403 | 405, .. })) => {
+                Ok(SearchView::Live(index.to_owned()))
+            }
             // Others may need those that are left; what is replaced here is found by comparing the index.
-            Err(PointError::Operator(OperatorError::Refused {
-                status: 429,
-                answer,
-                ..
-            })) if are_too_many(&answer) => Ok(SearchView::Live(index.to_owned())),
+            Err(PointError::Operator(OperatorError::Refused { status: 429, answer, .. })) if are_too_many(&answer) => {
+                Ok(SearchView::Live(index.to_owned()))
+            }
             Err(PointError::Operator(error)) => Err(error.into()),
             Err(PointError::NoId(_)) => Err(not_understood("a point in time", "there is no id")),
         }
@@ -233,23 +210,14 @@ impl Searcher {
             Some(seq_no) => seq_no >= seen.seq_no,
             None => seen.is_deleted,
         };
-        Ok(witnesses
-            .into_iter()
-            .filter(|seen| !is_seen(seen))
-            .collect())
+        Ok(witnesses.into_iter().filter(|seen| !is_seen(seen)).collect())
     }
 
     /// Of writes that are not seen, the ids of those that another write has overtaken: they never will be.
-    pub(super) async fn overtaken(
-        &self,
-        index: &str,
-        unseen: &[&DocumentChange],
-    ) -> Result<Vec<String>, CountError> {
+    pub(super) async fn overtaken(&self, index: &str, unseen: &[&DocumentChange]) -> Result<Vec<String>, CountError> {
         let ids: Vec<&str> = unseen.iter().map(|seen| &*seen.id).collect();
         let path = format!("/{}/_mget?_source=false", in_path(index));
-        let answer = self
-            .ask(Method::POST, &path, Some(&json!({ "ids": ids })))
-            .await?;
+        let answer = self.ask(Method::POST, &path, Some(&json!({ "ids": ids }))).await?;
         let found = answer["docs"].as_array().into_iter().flatten();
         let documents: Vec<_> = found.collect();
         let stands = |seen: &&DocumentChange| {
@@ -265,11 +233,7 @@ impl Searcher {
     }
 
     /// The roots that these documents have in a view, as far as they are there.
-    pub(super) async fn roots_of(
-        &self,
-        view: &SearchView,
-        ids: &[String],
-    ) -> Result<Vec<u64>, CountError> {
+    pub(super) async fn roots_of(&self, view: &SearchView, ids: &[String]) -> Result<Vec<u64>, CountError> {
         let key = &self.fields.key;
         let mut roots = Vec::new();
         for ids in ids.chunks(IDS_AT_ONCE) {
@@ -288,40 +252,24 @@ impl Searcher {
     }
 
     /// Counts these roots, [`ROOTS_AT_ONCE`] at most. Those with fewer than two documents are not in the answer.
-    pub(super) async fn count(
-        &self,
-        view: &SearchView,
-        roots: &[u64],
-    ) -> Result<GroupSizes, CountError> {
-        let names: Vec<String> = roots
-            .iter()
-            .map(|root| root_of(root.cast_signed()))
-            .collect();
+    pub(super) async fn count(&self, view: &SearchView, roots: &[u64]) -> Result<GroupSizes, CountError> {
+        let names: Vec<String> = roots.iter().map(|root| root_of(root.cast_signed())).collect();
         // The answer can have no other keys than these, so that every shard sends all that it has.
         let filter = json!({"terms": {&self.fields.root: names}});
         let answer = self.groups(view, &filter, roots.len().max(1), true).await?;
         match answer {
             (groups, _) if groups.len() <= roots.len() => Ok(groups),
-            _ => Err(not_understood(
-                "/_search",
-                "there are more groups than roots",
-            )),
+            _ => Err(not_understood("/_search", "there are more groups than roots")),
         }
     }
 
     /// Counts all groups of an index in a range; their latest arrivals are not asked for.
-    pub(super) async fn enumerate(
-        &self,
-        index: &str,
-        range: KeyRange,
-    ) -> Result<EnumerationResult, CountError> {
+    pub(super) async fn enumerate(&self, index: &str, range: KeyRange) -> Result<EnumerationResult, CountError> {
         let view = SearchView::Live(index.to_owned());
         let key = &self.fields.key;
         let filter = json!({"range": {key: {"gte": range.first, "lte": range.last}}});
         match self.groups(&view, &filter, GROUPS_AT_ONCE, false).await {
-            Ok((groups, bound)) if bound == 0 && groups.len() < GROUPS_AT_ONCE => {
-                Ok(EnumerationResult::All(groups))
-            }
+            Ok((groups, bound)) if bound == 0 && groups.len() < GROUPS_AT_ONCE => Ok(EnumerationResult::All(groups)),
             Ok(_) => Ok(EnumerationResult::TooMany),
             Err(error) if error.is_too_many_buckets() => Ok(EnumerationResult::TooMany),
             Err(error) => Err(error),
@@ -359,10 +307,7 @@ impl Searcher {
         };
         let group = |bucket: &Value| {
             let last = bucket["last"]["value"].as_f64();
-            let group = GroupSize {
-                n: bucket["doc_count"].as_u64()?,
-                last: last.map(|millis| millis as i64),
-            };
+            let group = GroupSize { n: bucket["doc_count"].as_u64()?, last: last.map(|millis| millis as i64) };
             Some((bucket["key"].as_i64()?, group))
         };
         let groups: Option<GroupSizes> = buckets.iter().map(group).collect();
@@ -372,10 +317,7 @@ impl Searcher {
 }
 
 pub(super) fn not_understood(request: &str, what: &str) -> CountError {
-    CountError::NotUnderstood {
-        request: request.to_owned(),
-        what: what.to_owned(),
-    }
+    CountError::NotUnderstood { request: request.to_owned(), what: what.to_owned() }
 }
 
 /// What a setting of the servers says; a second if there is none.
@@ -423,9 +365,6 @@ mod tests {
     #[test]
     fn names_in_paths() {
         assert_eq!(in_path("news-*,b_1.x"), "news-*,b_1.x");
-        assert_eq!(
-            in_path("<news-{now/d}>/a?"),
-            "%3Cnews%2D%7Bnow%2Fd%7D%3E%2Fa%3F".replace("%2D", "-")
-        );
+        assert_eq!(in_path("<news-{now/d}>/a?"), "%3Cnews%2D%7Bnow%2Fd%7D%3E%2Fa%3F".replace("%2D", "-"));
     }
 }

@@ -47,15 +47,12 @@ impl Searcher {
         let path = format!("/{}", in_path(&roots_index(index)));
         let template: Value = serde_json::from_str(TEMPLATE)
             .map_err(|error| not_understood("mappings/roots-index.json", &error.to_string()))?;
-        match self
-            .ask(Method::PUT, &path, Some(&template["template"]))
-            .await
-        {
-            Err(CountError::Cluster(OperatorError::Refused {
-                status: 400,
-                answer,
-                ..
-            })) if answer.contains("resource_already_exists_exception") => Ok(()),
+        match self.ask(Method::PUT, &path, Some(&template["template"])).await {
+            Err(CountError::Cluster(OperatorError::Refused { status: 400, answer, .. }))
+                if answer.contains("resource_already_exists_exception") =>
+            {
+                Ok(())
+            }
             answer => answer.map(drop),
         }
     }
@@ -66,10 +63,8 @@ impl Searcher {
         index: &str,
         range: KeyRange,
     ) -> Result<BTreeMap<String, (i64, StoredEntry)>, CountError> {
-        let path = format!(
-            "/{}/_search?allow_partial_search_results=false&request_cache=false",
-            in_path(&roots_index(index))
-        );
+        let path =
+            format!("/{}/_search?allow_partial_search_results=false&request_cache=false", in_path(&roots_index(index)));
         let mut entries = BTreeMap::new();
         let mut from = range.first;
         loop {
@@ -94,7 +89,8 @@ impl Searcher {
         }
     }
 
-    /// Writes what was counted at `version`, and removes the entries of those of these roots that have no group any more.
+    /// Writes what was counted at `version`, and removes the entries of those of these roots that have no group any
+    /// more.
     pub(super) async fn keep_counted(
         &self,
         index: &str,
@@ -132,10 +128,7 @@ impl Searcher {
         gone: impl Iterator<Item = &'a str>,
         version: i64,
     ) -> Result<StoreReport, CountError> {
-        let path = format!(
-            "/{}/_bulk?filter_path=items.*.status,items.*.error.reason",
-            in_path(&roots_index(index))
-        );
+        let path = format!("/{}/_bulk?filter_path=items.*.status,items.*.error.reason", in_path(&roots_index(index)));
         let mut kept = StoreReport::default();
         for (operations, lines) in entry::lines(groups, gone, version, AT_ONCE) {
             let answer = self.send_lines(&path, lines).await?;
@@ -162,14 +155,8 @@ impl Searcher {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let path = format!(
-            "/{}/_mget?_source=false&filter_path=docs._id,docs.found",
-            in_path(&roots_index(index))
-        );
-        let answer = match self
-            .ask(Method::POST, &path, Some(&json!({ "ids": ids })))
-            .await
-        {
+        let path = format!("/{}/_mget?_source=false&filter_path=docs._id,docs.found", in_path(&roots_index(index)));
+        let answer = match self.ask(Method::POST, &path, Some(&json!({ "ids": ids }))).await {
             Err(error) if error.kind() == Failure::Missing => return Ok(Vec::new()),
             answer => answer?,
         };
@@ -192,10 +179,7 @@ fn outcome(item: &Value) -> Result<StoreReport, CountError> {
         (409, _) => kept.overtaken = 1,
         (status, _) => {
             let reason = answer["error"]["reason"].as_str().unwrap_or("no reason");
-            return Err(CountError::Entry {
-                status,
-                reason: reason.to_owned(),
-            });
+            return Err(CountError::Entry { status, reason: reason.to_owned() });
         }
     }
     Ok(kept)

@@ -12,8 +12,8 @@ pub(super) const COUNTING: u32 = 20;
 /// Of fifty parts of the time, the rolling reconcile takes one at most.
 pub(super) const ROLLING: u32 = 50;
 
-/// No rest is longer. Work is measured by the clock: in a cluster that lets everybody wait, a request of ten seconds is one of
-/// waiting, and nobody's numbers become true by three minutes of rest.
+/// No rest is longer. Work is measured by the clock: in a cluster that lets everybody wait, a request of ten seconds is
+/// one of waiting, and nobody's numbers become true by three minutes of rest.
 pub(super) const LONGEST: Duration = Duration::from_secs(20);
 
 /// After so many failures in a row something else is tried: after some seconds, and after a minute where the cluster is
@@ -21,8 +21,8 @@ pub(super) const LONGEST: Duration = Duration::from_secs(20);
 const HOPELESS: u32 = 3;
 const PATIENT: u32 = 7;
 
-/// How long to rest after work of this length, so that work is at most one of `parts` of the time, and never begins more
-/// often than once in `least`; [`LONGEST`] at most.
+/// How long to rest after work of this length, so that work is at most one of `parts` of the time, and never begins
+/// more often than once in `least`; [`LONGEST`] at most.
 pub(super) fn rest_after(work: Duration, parts: u32, least: Duration) -> Duration {
     let rest = work.saturating_mul(parts.saturating_sub(1)).min(LONGEST);
     rest.max(least.saturating_sub(work))
@@ -44,11 +44,7 @@ pub(super) struct RetrySchedule {
 impl RetrySchedule {
     /// None so far: the first may be made.
     pub(super) fn new(now: Instant) -> RetrySchedule {
-        RetrySchedule {
-            failures: 0,
-            next: now,
-            trouble: None,
-        }
+        RetrySchedule { failures: 0, next: now, trouble: None }
     }
 
     /// When the next one may be made.
@@ -78,12 +74,7 @@ impl RetrySchedule {
 
     /// Whether it goes on failing, and not only because the cluster is away for a moment.
     pub(super) fn is_hopeless(&self, kind: Failure) -> bool {
-        self.failures
-            >= if kind == Failure::Away {
-                PATIENT
-            } else {
-                HOPELESS
-            }
+        self.failures >= if kind == Failure::Away { PATIENT } else { HOPELESS }
     }
 
     /// No next one before this.
@@ -116,10 +107,7 @@ mod tests {
 
     #[test]
     fn what_fails_is_left_alone_for_longer_each_time() {
-        let refused = |status: u64| CountError::Entry {
-            status,
-            reason: "no".into(),
-        };
+        let refused = |status: u64| CountError::Entry { status, reason: "no".into() };
         let start = Instant::now();
         let mut attempts = RetrySchedule::new(start);
         let mut now = start;

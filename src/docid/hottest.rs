@@ -1,5 +1,5 @@
-//! The hottest article of each docId, within a number of bytes and, like a node of the forest, for a window after the last
-//! article of its docId came.
+//! The hottest article of each docId, within a number of bytes and, like a node of the forest, for a window after the
+//! last article of its docId came.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -49,14 +49,7 @@ impl Candidate {
 
 impl Hottest {
     pub(super) fn new(window: Option<Millis>, capacity: usize) -> Hottest {
-        Hottest {
-            window,
-            capacity,
-            bytes: 0,
-            entries: HashMap::new(),
-            order: BTreeMap::new(),
-            turns: 0,
-        }
+        Hottest { window, capacity, bytes: 0, entries: HashMap::new(), order: BTreeMap::new(), turns: 0 }
     }
 
     /// Refreshes a docId for an article without a heat.
@@ -85,11 +78,7 @@ impl Hottest {
         self.bytes += article.bytes();
         let turn = self.turns;
         self.order.insert(turn, docid);
-        let entry = Entry {
-            turn,
-            arrival: now,
-            article,
-        };
+        let entry = Entry { turn, arrival: now, article };
         self.entries.insert(docid, entry);
         while self.bytes > self.capacity
             && let Some((_, &earliest)) = self.order.first_key_value()
@@ -126,34 +115,20 @@ mod tests {
 
     fn article(heat: f64, identity: u64, length: usize) -> Candidate {
         let json = format!("\"{heat} {identity} {}\"", "a".repeat(length));
-        Candidate {
-            heat,
-            identity,
-            json: RawValue::from_string(json).unwrap().into(),
-        }
+        Candidate { heat, identity, json: RawValue::from_string(json).unwrap().into() }
     }
 
     /// Entries in the order of their last arrival; everything is looked through each time.
     struct Naive(Vec<(Root, Millis, Candidate)>);
 
     impl Naive {
-        fn came(
-            &mut self,
-            docid: Root,
-            article: Option<&Candidate>,
-            now: Millis,
-        ) -> Option<String> {
-            self.0
-                .retain(|(_, arrival, _)| arrival.0 + WINDOW.0 >= now.0);
+        fn came(&mut self, docid: Root, article: Option<&Candidate>, now: Millis) -> Option<String> {
+            self.0.retain(|(_, arrival, _)| arrival.0 + WINDOW.0 >= now.0);
             let at = self.0.iter().position(|(kept, ..)| *kept == docid);
             let kept = at.map(|at| self.0.remove(at).2);
             let hottest = match (kept, article) {
                 (kept, None) => kept,
-                (Some(kept), Some(new))
-                    if kept.heat >= new.heat && kept.identity != new.identity =>
-                {
-                    Some(kept)
-                }
+                (Some(kept), Some(new)) if kept.heat >= new.heat && kept.identity != new.identity => Some(kept),
                 (_, Some(new)) => Some(new.clone()),
             };
             if let Some(hottest) = &hottest {
@@ -165,9 +140,7 @@ mod tests {
             while bytes(&self.0) > CAPACITY {
                 self.0.remove(0);
             }
-            article
-                .and(hottest)
-                .map(|hottest| hottest.json.get().to_owned())
+            article.and(hottest).map(|hottest| hottest.json.get().to_owned())
         }
     }
 

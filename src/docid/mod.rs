@@ -75,10 +75,8 @@ impl Article {
         if text.len() > ARTICLE_BYTES {
             return Err(ArticleError::TooLong(text.len()));
         }
-        let not_an_object = |error: serde_json::Error| ArticleError::NotAnObject {
-            line: error.line(),
-            column: error.column(),
-        };
+        let not_an_object =
+            |error: serde_json::Error| ArticleError::NotAnObject { line: error.line(), column: error.column() };
         // An array would do for a struct.
         if !text.trim_start().starts_with('{') {
             return Err(ArticleError::NotAnObject { line: 1, column: 1 });
@@ -91,11 +89,7 @@ impl Article {
             (None, Some(url)) => xxh3_64(format!("url {url}").as_bytes()),
             (None, None) => xxh3_64(text.as_bytes()),
         };
-        Ok(Article {
-            json,
-            identity,
-            heat: heat.transpose()?,
-        })
+        Ok(Article { json, identity, heat: heat.transpose()? })
     }
 }
 
@@ -117,10 +111,7 @@ impl DocIds {
     /// `window`: how long the hottest article of a docId is kept after its last article; `None`: as long as there is
     /// room.
     pub(crate) fn new(index: &str, window: Option<Millis>) -> DocIds {
-        DocIds {
-            index: index.to_owned(),
-            hottest: Mutex::new(Hottest::new(window, KEPT_BYTES)),
-        }
+        DocIds { index: index.to_owned(), hottest: Mutex::new(Hottest::new(window, KEPT_BYTES)) }
     }
 
     /// Records an article with this docId at `now`. If it has a heat, returns the hottest known article, which may be
@@ -131,11 +122,7 @@ impl DocIds {
             hottest.touch(docid, now);
             return None;
         };
-        let candidate = Candidate {
-            heat,
-            identity: article.identity,
-            json: article.json.into(),
-        };
+        let candidate = Candidate { heat, identity: article.identity, json: article.json.into() };
         Some(hottest.offer(docid, candidate, now))
     }
 }

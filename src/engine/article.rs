@@ -30,25 +30,14 @@ impl Engine {
         index: &str,
         context: RequestContext,
     ) -> Result<Option<PlacedArticle>, StampError> {
-        let write = Write::Document {
-            op: Op::Index,
-            index: index.to_owned(),
-            id: None,
-        };
-        let context = RequestContext {
-            caller: None,
-            ..context
-        };
+        let write = Write::Document { op: Op::Index, index: index.to_owned(), id: None };
+        let context = RequestContext { caller: None, ..context };
         let mut stamped = self.parse_and_stamp(article, write, context).await?;
         if stamped.tally().alone > 0 {
             // Without a placement nothing would ever settle it.
             self.withdraw(stamped.take_placed());
             let reason = "an article is given no root that is of one process alone";
-            return Err(Unavailable::Away {
-                forest: index.to_owned(),
-                reason: reason.into(),
-            }
-            .into());
+            return Err(Unavailable::Away { forest: index.to_owned(), reason: reason.into() }.into());
         }
         let stage = stamped.stages().first().map(|&(_, stage)| stage);
         let root = stamped.take_placed().first_root();

@@ -62,9 +62,7 @@ impl Engine {
     /// The routes in their order: the first one that matches an index counts.
     pub fn backfill_routes(&self) -> Vec<BackfillRoute> {
         let routes = self.routes.iter();
-        routes
-            .map(|bound| BackfillRoute::of(&bound.route))
-            .collect()
+        routes.map(|bound| BackfillRoute::of(&bound.route)).collect()
     }
 
     /// All that the route of an index reads of a document; nothing where it has none.
@@ -99,14 +97,7 @@ mod tests {
              method = 'staged'\nclock = 'field:at'\ntime_field = 'shown'\nforest = 'f'",
         );
         assert_eq!(all.fields, ["lead", "body.text", "title", "url", "at"]);
-        assert_eq!(
-            (
-                all.clock.as_str(),
-                all.order.as_deref(),
-                all.forest.as_str()
-            ),
-            ("field:at", Some("at"), "f")
-        );
+        assert_eq!((all.clock.as_str(), all.order.as_deref(), all.forest.as_str()), ("field:at", Some("at"), "f"));
         let own = route("index = ['a']\nmethod = 'field:phash'\ntime_field = 'shown'");
         assert_eq!(own.fields, ["content", "phash"]);
         assert_eq!(own.order.as_deref(), Some("shown"));

@@ -18,7 +18,8 @@ use crate::time::format_date;
 pub enum CheckError {
     /// No route wants documents of the index.
     #[error(
-        "no route stamps the index {0}: its documents pass as they come; ask for an index that --index or a [[route]] names"
+        "no route stamps the index {0}: its documents pass as they come; ask for an index that --index or a [[route]] \
+         names"
     )]
     NoRoute(String),
     /// It is no JSON object.
@@ -98,12 +99,8 @@ impl Engine {
             self.run(read).await??
         };
         let entry = self.forests.get(prepared.forest).ok_or_else(no_route)?;
-        let document = PlacementDocument {
-            features: prepared.features,
-            when: prepared.when,
-            title: prepared.title,
-            given: None,
-        };
+        let document =
+            PlacementDocument { features: prepared.features, when: prepared.when, title: prepared.title, given: None };
         let reply = entry.port.check(document).await?;
         let mut checked = Checked {
             method: bound.route.method.clone(),

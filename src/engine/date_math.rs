@@ -1,8 +1,8 @@
 //! Names of indices that hold a date, as both servers read them in paths and action lines:
 //! `<news-{now/d{yyyy.MM.dd|+08:00}-1d}>`.
 //!
-//! Read are the units and the letters of dates that people name indices by. What else the servers may understand (weeks of
-//! the year, names of months, time zones by name) stays unresolved, and is said so in the log.
+//! Read are the units and the letters of dates that people name indices by. What else the servers may understand (weeks
+//! of the year, names of months, time zones by name) stays unresolved, and is said so in the log.
 
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
@@ -201,10 +201,7 @@ mod tests {
             ("<news-{now/d{yy-M-d|-0330}}>", "news-26-11-21"),
             ("<{now/y{uuuu}}-{now/h{HH}}>", "2026-18"),
             ("<news-{now+1d/w{yyyyMMdd}}>", "news-20261116"),
-            (
-                "<news-{now-2y+3h{yyyy.MM.dd.HH.mm.ss}}>",
-                "news-2024.11.21.21.50.07",
-            ),
+            ("<news-{now-2y+3h{yyyy.MM.dd.HH.mm.ss}}>", "news-2024.11.21.21.50.07"),
             ("<news>", "news"),
         ] {
             assert_eq!(resolve(name, now).as_deref(), Some(resolved), "{name}");

@@ -55,10 +55,7 @@ impl DeferredPlacements {
             queue.bytes -= bytes(&oldest);
         }
         drop(queue);
-        DeferredClaim {
-            waiting: self.clone(),
-            number,
-        }
+        DeferredClaim { waiting: self.clone(), number }
     }
 }
 
@@ -92,18 +89,10 @@ mod tests {
     #[test]
     fn what_waits_longest_makes_room() {
         let text = "a sentence of many words that says nothing. ".repeat(20_000);
-        let fields = Fields {
-            title: None,
-            body: &[&text],
-        };
+        let fields = Fields { title: None, body: &[&text] };
         let mut workspace = Workspace::default();
         let features = Method::Verified.read_with(&fields, Attributes::default(), &mut workspace);
-        let document = PlacementDocument {
-            features,
-            when: DocumentTime::Still,
-            title: None,
-            given: None,
-        };
+        let document = PlacementDocument { features, when: DocumentTime::Still, title: None, given: None };
         let most = CAPACITY / bytes(&document);
         let waiting = DeferredPlacements::default();
         let mut kept: Vec<DeferredClaim> = (0..most + 2).map(|_| waiting.keep(&document)).collect();

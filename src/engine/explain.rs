@@ -20,12 +20,7 @@ pub struct Explanation {
 
 impl Explanation {
     pub(super) fn of(item: usize, place: Place) -> Explanation {
-        Explanation {
-            item,
-            decision: place.decision,
-            in_turn: place.in_turn,
-            refused: place.refused,
-        }
+        Explanation { item, decision: place.decision, in_turn: place.in_turn, refused: place.refused }
     }
 }
 
@@ -41,16 +36,10 @@ mod tests {
     fn explanations_are_given_to_those_who_ask() {
         let route = RawRoute::default().any_index().or_clock("none");
         let route = route.validate("test").unwrap();
-        let engine =
-            || Engine::new(std::slice::from_ref(&route), "cluster_", 1, HashKey::FIXED).unwrap();
+        let engine = || Engine::new(std::slice::from_ref(&route), "cluster_", 1, HashKey::FIXED).unwrap();
         let stamped = |engine: Engine, body: &str| {
             let engine = std::sync::Arc::new(engine);
-            let context = RequestContext {
-                now: Millis(0),
-                latest: Millis(i64::MAX),
-                unique: 0,
-                caller: None,
-            };
+            let context = RequestContext { now: Millis(0), latest: Millis(i64::MAX), unique: 0, caller: None };
             let stamped = engine.stamp_lines(body.to_owned().into(), context);
             futures_executor::block_on(stamped).unwrap()
         };
@@ -69,9 +58,6 @@ mod tests {
         assert_eq!(first.decision, Decision::NewRoot);
         assert!(first.refused.is_empty());
         let refusals: Vec<Refusal> = second.refused.iter().map(|&(_, why)| why).collect();
-        assert!(
-            matches!(refusals[..], [Refusal::OtherNumbers { .. }]),
-            "{refusals:?}"
-        );
+        assert!(matches!(refusals[..], [Refusal::OtherNumbers { .. }]), "{refusals:?}");
     }
 }

@@ -61,14 +61,8 @@ mod tests {
         let never_found = |options: &str, documents: &str| -> Vec<String> {
             let route: RawRoute = toml::from_str(options).unwrap();
             let route = route.any_index().or_clock("none").validate("test").unwrap();
-            let engine =
-                Arc::new(Engine::new(&[route], DEFAULT_PREFIX, 1, HashKey::FIXED).unwrap());
-            let context = RequestContext {
-                now: Millis(0),
-                latest: Millis(i64::MAX),
-                unique: 0,
-                caller: None,
-            };
+            let engine = Arc::new(Engine::new(&[route], DEFAULT_PREFIX, 1, HashKey::FIXED).unwrap());
+            let context = RequestContext { now: Millis(0), latest: Millis(i64::MAX), unique: 0, caller: None };
             let stamped = engine.stamp_lines(documents.to_owned().into(), context);
             futures_executor::block_on(stamped).unwrap();
             let fields = engine.fields_never_found().into_iter();
@@ -79,21 +73,9 @@ mod tests {
             ("", "", &["content"][..]),
             ("", "{\"text\":\"x\"}\n[]\n", &["content"]),
             ("", "{\"text\":\"x\"}\n{\"content\":null}\n", &[]),
-            (
-                three,
-                "{\"lead\":\"x\"}\n{\"foot\":\"y\"}\n",
-                &["body.text"],
-            ),
-            (
-                three,
-                "{\"lead\":\"x\",\"body\":{\"text\":\"y\"}}\n",
-                &["foot"],
-            ),
-            (
-                "method = 'field:phash'",
-                "{\"content\":\"x\"}\n",
-                &["phash"],
-            ),
+            (three, "{\"lead\":\"x\"}\n{\"foot\":\"y\"}\n", &["body.text"]),
+            (three, "{\"lead\":\"x\",\"body\":{\"text\":\"y\"}}\n", &["foot"]),
+            ("method = 'field:phash'", "{\"content\":\"x\"}\n", &["phash"]),
             ("method = 'field:phash'", "{\"phash\":7}\n", &[]),
         ] {
             assert_eq!(never_found(options, documents), expected, "{documents}");

@@ -13,9 +13,7 @@ use crate::forest::shared::keys::KeyStore;
 use crate::forest::shared::{SharedForest, SharedSettings, Transfer};
 use crate::forest::{ForestError, LocalFallback, Settings};
 use crate::hash::{HashKey, nonce};
-use crate::method::{
-    LearnedText, Method, MethodKind, Proof, Short, Staged, Strict, Verified, WIDE,
-};
+use crate::method::{LearnedText, Method, MethodKind, Proof, Short, Staged, Strict, Verified, WIDE};
 use crate::store::{DataDir, ForestIdentity};
 
 /// Suffix of the name of a forest of short texts.
@@ -52,8 +50,8 @@ impl std::fmt::Debug for ForestEntry {
     }
 }
 
-/// The places of a route's forest and of that of its short texts, if its method sets them apart. They are made, or read from
-/// their stores, if they are not there, each with a secret of its own made of `key`.
+/// The places of a route's forest and of that of its short texts, if its method sets them apart. They are made, or read
+/// from their stores, if they are not there, each with a secret of its own made of `key`.
 pub(super) fn find_or_add(
     forests: &mut Vec<ForestEntry>,
     route: &Route,
@@ -66,13 +64,7 @@ pub(super) fn find_or_add(
         if let Some(at) = forests.iter().position(|entry| entry.name == name) {
             return Ok(at);
         }
-        let maker = Maker {
-            name: &name,
-            route,
-            threads,
-            key: key.derived(forests.len() as u64),
-            kept,
-        };
+        let maker = Maker { name: &name, route, threads, key: key.derived(forests.len() as u64), kept };
         forests.push(make(maker)?);
         Ok(forests.len() - 1)
     };
@@ -125,11 +117,9 @@ impl Maker<'_> {
                 })
             }
             Method::Staged => self.make::<Staged>(route.k, (), (), |()| ()),
-            Method::Longest
-            | Method::Full(_)
-            | Method::Sentences(_)
-            | Method::Short(_)
-            | Method::Field(_) => self.make::<Strict>(route.k, (), (), |()| ()),
+            Method::Longest | Method::Full(_) | Method::Sentences(_) | Method::Short(_) | Method::Field(_) => {
+                self.make::<Strict>(route.k, (), (), |()| ())
+            }
         }
     }
 
@@ -146,11 +136,7 @@ impl Maker<'_> {
         learned: F::Learned,
         seed: impl FnOnce(&mut F::Learned),
     ) -> Result<ForestEntry, EngineError> {
-        let settings = Settings {
-            k,
-            window: self.route.window,
-            key: self.key,
-        };
+        let settings = Settings { k, window: self.route.window, key: self.key };
         let threads = self.threads.clone();
         let mut salvaged = None;
         let local = match self.kept {
@@ -161,19 +147,13 @@ impl Maker<'_> {
                 }
                 let mut learned = F::Learned::default();
                 seed(&mut learned);
-                let alone =
-                    LocalForest::<F>::new(self.name, settings, thresholds, learned, threads)?
-                        .with_evidence(self.route.founder_tokens_memory)
-                        .with_max_tree(self.route.max_tree);
-                return Ok(ForestEntry {
-                    port: Arc::new(LocalFallback::new(shared.port, Arc::new(alone))),
-                    ..shared
-                });
-            }
-            ForestStorage::InMemory => {
-                LocalForest::<F>::new(self.name, settings, thresholds, learned, threads)?
+                let alone = LocalForest::<F>::new(self.name, settings, thresholds, learned, threads)?
                     .with_evidence(self.route.founder_tokens_memory)
+                    .with_max_tree(self.route.max_tree);
+                return Ok(ForestEntry { port: Arc::new(LocalFallback::new(shared.port, Arc::new(alone))), ..shared });
             }
+            ForestStorage::InMemory => LocalForest::<F>::new(self.name, settings, thresholds, learned, threads)?
+                .with_evidence(self.route.founder_tokens_memory),
             ForestStorage::Stored(stores) => {
                 // A second reading finds both the stored state and what `seed` ensures.
                 let mut learned = Some(learned);
@@ -196,11 +176,7 @@ impl Maker<'_> {
             copied: Some(local.copied()),
             salvaged,
             carry: None,
-            port: Arc::new(
-                local
-                    .with_max_tree(self.route.max_tree)
-                    .with_late_merges(self.route.late_merges),
-            ),
+            port: Arc::new(local.with_max_tree(self.route.max_tree).with_late_merges(self.route.late_merges)),
         })
     }
 
@@ -223,9 +199,7 @@ impl Maker<'_> {
             },
         };
         let identity = self.identity(k);
-        let of = identity
-            .settings()
-            .map(|(key, value)| format!("{key}={value}"));
+        let of = identity.settings().map(|(key, value)| format!("{key}={value}"));
         let window = settings.window.map_or(0, |window| window.0);
         let is_dated = matches!(route.clock, Clock::Field(_));
         let clock = is_dated.then(|| DATED.to_owned());

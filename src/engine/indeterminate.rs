@@ -36,9 +36,8 @@ impl Engine {
         let is_own = |forest: usize| self.forests.get(forest).is_some_and(|it| !it.is_shared());
         let held = placed.held.iter();
         let held = held.filter(|held| held.late.is_none() && is_own(held.forest));
-        let mut unknown = held
-            .filter(|held| outcome(&placed.ops, held.item, resolution).0 == ItemOutcome::Unknown)
-            .peekable();
+        let mut unknown =
+            held.filter(|held| outcome(&placed.ops, held.item, resolution).0 == ItemOutcome::Unknown).peekable();
         // The usual case, which needs no lock.
         if unknown.peek().is_none() {
             return;

@@ -57,9 +57,7 @@ pub enum InspectError {
     #[error(transparent)]
     Distance(#[from] HammingError),
     /// A method that this version does not have.
-    #[error(
-        "the forest \"{forest}\" is of the method '{method}', which this version of spinney does not know"
-    )]
+    #[error("the forest \"{forest}\" is of the method '{method}', which this version of spinney does not know")]
     Method {
         /// The forest.
         forest: String,
@@ -73,17 +71,10 @@ pub enum InspectError {
 ///
 /// # Errors
 /// When the directory is in use, or a forest cannot be read.
-pub fn inspect(
-    dir: &Path,
-    top: usize,
-    told: &ReportInspection,
-) -> Result<Vec<InspectedForest>, InspectError> {
+pub fn inspect(dir: &Path, top: usize, told: &ReportInspection) -> Result<Vec<InspectedForest>, InspectError> {
     let data_dir = DataDir::lock(dir)?;
     let forests = data_dir.forests()?;
-    forests
-        .into_iter()
-        .map(|identity| one(&data_dir, identity, top, told))
-        .collect()
+    forests.into_iter().map(|identity| one(&data_dir, identity, top, told)).collect()
 }
 
 fn one(
@@ -96,10 +87,8 @@ fn one(
         let found = identity.settings().find(|(key, _)| *key == name);
         found.map(|(_, value)| value).unwrap_or_default()
     };
-    let unknown = || InspectError::Method {
-        forest: identity.forest().to_owned(),
-        method: setting("method").to_owned(),
-    };
+    let unknown =
+        || InspectError::Method { forest: identity.forest().to_owned(), method: setting("method").to_owned() };
     let method: Method = setting("method").parse().map_err(|_| unknown())?;
     let is_short = identity.forest().ends_with(super::forests::SHORT_TEXTS);
     match method {
@@ -144,27 +133,18 @@ pub fn inspect_shared(
     let forests = block_on(keys.forests()).map_err(away)?;
     let inspect = |(name, _, of): (String, u8, String)| -> Result<InspectedForest, InspectError> {
         let settings = of.split(' ').filter_map(|setting| setting.split_once('='));
-        let identity = settings.fold(ForestIdentity::new(name), |identity, (key, value)| {
-            identity.with(key, value)
-        });
+        let identity = settings.fold(ForestIdentity::new(name), |identity, (key, value)| identity.with(key, value));
         let setting = |name| {
             let found = identity.settings().find(|(key, _)| *key == name);
             found.map(|(_, value)| value).unwrap_or_default()
         };
-        let window = setting("window")
-            .strip_suffix("ms")
-            .and_then(|ms| ms.parse().ok());
-        let settings = SharedSettings {
-            window: window.filter(|&ms| ms > 0).map(Millis),
-            max_tree: None,
-            evidence_bytes: 0,
-        };
-        let method: Method = setting("method")
-            .parse()
-            .map_err(|_| InspectError::Method {
-                forest: identity.forest().to_owned(),
-                method: setting("method").to_owned(),
-            })?;
+        let window = setting("window").strip_suffix("ms").and_then(|ms| ms.parse().ok());
+        let settings =
+            SharedSettings { window: window.filter(|&ms| ms > 0).map(Millis), max_tree: None, evidence_bytes: 0 };
+        let method: Method = setting("method").parse().map_err(|_| InspectError::Method {
+            forest: identity.forest().to_owned(),
+            method: setting("method").to_owned(),
+        })?;
         let k = Distance(setting("k").parse().unwrap_or_default());
         let k = k.min(MOST_DISTANCE);
         let is_dated = of.split(' ').any(|setting| setting == DATED);
@@ -203,8 +183,7 @@ fn shared<F: MethodKind>(
     let thresholds = Default::default();
     let inline = Arc::new(Inline);
     let keys = keys.clone();
-    let shared =
-        SharedForest::new(of, settings, thresholds, learned, inline, keys, 0).with_distance(k)?;
+    let shared = SharedForest::new(of, settings, thresholds, learned, inline, keys, 0).with_distance(k)?;
     Ok(if is_dated { shared.dated() } else { shared })
 }
 

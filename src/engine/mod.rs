@@ -56,9 +56,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::bulk::{
-    self, BulkError, FieldNames, Item, JsonError, Op, Selection, SelectionError, StampNames,
-};
+use crate::bulk::{self, BulkError, FieldNames, Item, JsonError, Op, Selection, SelectionError, StampNames};
 use crate::config::{Clock, OnRedisFailure, Route, StampForm, Storage};
 use crate::forest::shared::keys::KeyStore;
 use crate::forest::{ForestError, ForestStats};
@@ -174,8 +172,8 @@ pub struct Engine {
     explains: bool,
 }
 
-/// An unverified writer's turn, which lasts until the last copy of this is dropped: jobs take one along, since they go on when the client
-/// has left.
+/// An unverified writer's turn, which lasts until the last copy of this is dropped: jobs take one along, since they go
+/// on when the client has left.
 #[derive(Debug, Clone, Default)]
 pub struct Turn {
     _permit: Option<Arc<OwnedSemaphorePermit>>,
@@ -197,11 +195,7 @@ struct Bound {
 }
 
 impl Bound {
-    fn new(
-        route: &Route,
-        prefix: &str,
-        (forest, short): (usize, Option<usize>),
-    ) -> Result<Bound, SelectionError> {
+    fn new(route: &Route, prefix: &str, (forest, short): (usize, Option<usize>)) -> Result<Bound, SelectionError> {
         let text: Vec<&str> = route.text_fields.iter().map(String::as_str).collect();
         let clock = match &route.clock {
             Clock::Field(name) => Some(name.as_str()),
@@ -216,11 +210,7 @@ impl Bound {
             url: route.url_field.as_deref(),
             own: route.method.own_field(),
         };
-        let stored = FieldNames {
-            id: Some(names.root()),
-            clock: None,
-            ..fields
-        };
+        let stored = FieldNames { id: Some(names.root()), clock: None, ..fields };
         Ok(Bound {
             selection: Selection::new(&fields, prefix)?,
             stored: Selection::of_stored(&stored)?,
@@ -241,17 +231,12 @@ impl Bound {
 }
 
 impl Engine {
-    /// `threads`: 0 means all cores. `key`: the secret of the forests' tables, random where unverified writers write the documents;
-    /// no stamp depends on it.
+    /// `threads`: 0 means all cores. `key`: the secret of the forests' tables, random where unverified writers write
+    /// the documents; no stamp depends on it.
     ///
     /// # Errors
     /// When a route's fields or settings cannot be used, or the system gives no threads.
-    pub fn new(
-        routes: &[Route],
-        prefix: &str,
-        threads: usize,
-        key: HashKey,
-    ) -> Result<Engine, EngineError> {
+    pub fn new(routes: &[Route], prefix: &str, threads: usize, key: HashKey) -> Result<Engine, EngineError> {
         Engine::stored(routes, prefix, threads, key, None)
     }
 
@@ -267,9 +252,7 @@ impl Engine {
         storage: Option<&Storage>,
     ) -> Result<Engine, EngineError> {
         let stores = storage.map(Stores::lock).transpose()?;
-        let kept = stores
-            .as_ref()
-            .map_or(ForestStorage::InMemory, ForestStorage::Stored);
+        let kept = stores.as_ref().map_or(ForestStorage::InMemory, ForestStorage::Stored);
         Engine::keeping(routes, prefix, threads, key, kept)
     }
 
@@ -287,10 +270,7 @@ impl Engine {
     ) -> Result<Engine, EngineError> {
         let kept = ForestStorage::Shared(keys, on_loss);
         let engine = Engine::keeping(routes, prefix, threads, key, kept)?;
-        Ok(Engine {
-            store: Some(keys.clone()),
-            ..engine
-        })
+        Ok(Engine { store: Some(keys.clone()), ..engine })
     }
 
     fn keeping(
@@ -336,10 +316,7 @@ impl Engine {
 
     /// The same engine, which also explains how each document found its place ([`Stamped::explanations`]).
     pub fn with_explanations(self) -> Engine {
-        Engine {
-            explains: true,
-            ..self
-        }
+        Engine { explains: true, ..self }
     }
 
     /// Whether anything can be stamped at all.
@@ -354,9 +331,7 @@ impl Engine {
 
     /// Whether a route stamps documents of an index whose name fits this pattern, if there is one.
     pub fn may_route(&self, pattern: &str) -> bool {
-        self.routes
-            .iter()
-            .any(|bound| bound.route.may_match(pattern))
+        self.routes.iter().any(|bound| bound.route.may_match(pattern))
     }
 
     /// The name that a name with a date in it means at this time, if it can be read here.
@@ -373,9 +348,7 @@ impl Engine {
     }
 
     fn route(&self, index: &str) -> Option<usize> {
-        self.routes
-            .iter()
-            .position(|bound| bound.route.matches(index))
+        self.routes.iter().position(|bound| bound.route.matches(index))
     }
 
     /// Runs a job on the threads for text work and waits for its result. The job runs to its end even if the caller
@@ -383,10 +356,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Unavailable::Panicked`] if the job panics.
-    pub async fn run<T: Send + 'static>(
-        &self,
-        job: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Unavailable> {
+    pub async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T, Unavailable> {
         self.threads.run(job).await
     }
 
@@ -431,10 +401,7 @@ impl Engine {
                         source: Some(0..body.len()),
                     };
                     let parsed = engine.work_items(&[item], None, context);
-                    Ok(Parsed {
-                        is_bulk: false,
-                        ..parsed
-                    })
+                    Ok(Parsed { is_bulk: false, ..parsed })
                 }
             }
         };
@@ -483,11 +450,7 @@ impl Engine {
     ///
     /// # Errors
     /// When a forest cannot be asked any more.
-    pub async fn stamp_lines(
-        self: &Arc<Self>,
-        body: Bytes,
-        context: RequestContext,
-    ) -> Result<Stamped, Unavailable> {
+    pub async fn stamp_lines(self: &Arc<Self>, body: Bytes, context: RequestContext) -> Result<Stamped, Unavailable> {
         let mut items = Vec::new();
         let mut start = 0;
         for end in memchr::memchr_iter(b'\n', &body).chain(std::iter::once(body.len())) {
@@ -538,9 +501,7 @@ impl Engine {
             return Turn::default();
         }
         let turn = self.strangers.clone().acquire_owned().await;
-        Turn {
-            _permit: turn.ok().map(Arc::new),
-        }
+        Turn { _permit: turn.ok().map(Arc::new) }
     }
 
     /// Whether the cluster has lately accepted anything of this caller.
@@ -584,9 +545,8 @@ impl Engine {
     pub async fn expire(&self, now: Millis, budget: usize) -> Result<(), Unavailable> {
         let mut result = Ok(());
         for (at, entry) in self.forests.iter().enumerate() {
-            let ticks = self.routes.iter().all(|b| {
-                (b.forest != at && b.short != Some(at)) || b.route.clock == Clock::Arrival
-            });
+            let ticks =
+                self.routes.iter().all(|b| (b.forest != at && b.short != Some(at)) || b.route.clock == Clock::Arrival);
             if ticks {
                 result = result.and(entry.port.expire(now, budget).await.map(drop));
             }

@@ -18,7 +18,8 @@ pub enum OverrideError {
     NoRoute(String),
     /// Its groups are in two forests.
     #[error(
-        "the method of {0} keeps short texts in a forest of their own, and a word holds in one forest: nothing can be said about its groups"
+        "the method of {0} keeps short texts in a forest of their own, and a word holds in one forest: nothing can be \
+         said about its groups"
     )]
     TwoForests(String),
     /// The forest cannot be asked.
@@ -41,16 +42,13 @@ impl Engine {
     ///
     /// # Errors
     /// When the index cannot have any, or the forest is not available.
-    pub async fn overrides_of_index(
-        &self,
-        index: &str,
-    ) -> Result<(String, Arc<Overrides>), OverrideError> {
+    pub async fn overrides_of_index(&self, index: &str) -> Result<(String, Arc<Overrides>), OverrideError> {
         let entry = self.overridable_forest(index)?;
         Ok((entry.name.clone(), entry.port.overrides().await?))
     }
 
-    /// Says something about the groups of an index. `shown`: the roots that documents of a pin show. Answers the number of the word
-    /// when it is safe; `None`: there are as many, or as many bytes of them, as a forest remembers.
+    /// Says something about the groups of an index. `shown`: the roots that documents of a pin show. Answers the number
+    /// of the word when it is safe; `None`: there are as many, or as many bytes of them, as a forest remembers.
     ///
     /// # Errors
     /// As [`words`](Engine::overrides_of_index).
@@ -68,11 +66,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`overrides_of_index`](Engine::overrides_of_index).
-    pub async fn undo_override(
-        &self,
-        index: &str,
-        number: u64,
-    ) -> Result<Option<Override>, OverrideError> {
+    pub async fn undo_override(&self, index: &str, number: u64) -> Result<Option<Override>, OverrideError> {
         let entry = self.overridable_forest(index)?;
         Ok(entry.port.undo_override(number).await?)
     }
@@ -96,12 +90,8 @@ impl Engine {
         let Some(prepared) = self.run(read).await? else {
             return Ok(None);
         };
-        let document = PlacementDocument {
-            features: prepared.features,
-            when: prepared.when,
-            title: prepared.title,
-            given: None,
-        };
+        let document =
+            PlacementDocument { features: prepared.features, when: prepared.when, title: prepared.title, given: None };
         let reply = entry.port.check(document).await?;
         Ok(reply.check.map(|check| check.looked))
     }
@@ -160,11 +150,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the forest is not available.
-    pub async fn acknowledge_overrides(
-        &self,
-        forest: &str,
-        heard: u64,
-    ) -> Result<Acknowledged, Unavailable> {
+    pub async fn acknowledge_overrides(&self, forest: &str, heard: u64) -> Result<Acknowledged, Unavailable> {
         match self.forest_called(forest) {
             Some(entry) => entry.port.acknowledge_overrides(heard).await,
             None => Ok(Acknowledged::ALONE),
@@ -175,10 +161,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`words`](Engine::overrides_of_index).
-    pub async fn merge_suggestions(
-        &self,
-        index: &str,
-    ) -> Result<(String, LateMergeLog), OverrideError> {
+    pub async fn merge_suggestions(&self, index: &str) -> Result<(String, LateMergeLog), OverrideError> {
         let entry = self.overridable_forest(index)?;
         Ok((entry.name.clone(), entry.port.late().await?))
     }

@@ -13,8 +13,7 @@ use super::{Engine, Explanation, RequestContext, Stamped, Unavailable};
 use crate::bulk::Stamp;
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::{
-    self, Commit, DryPlacement, EarlierDocuments, ForestPort, PlacementDocument, PlacementReply,
-    Placements,
+    self, Commit, DryPlacement, EarlierDocuments, ForestPort, PlacementDocument, PlacementReply, Placements,
 };
 use crate::forest::{Decision, Root};
 use crate::time::{Millis, format_date};
@@ -73,13 +72,8 @@ impl ForestSession {
             WriterTrust::Known => Commit::Provisional,
             WriterTrust::Owner => Commit::AtOnce,
         };
-        let mut placements = port
-            .place(port::Batch {
-                documents,
-                commit,
-                earlier: std::mem::take(&mut self.earlier),
-            })
-            .await?;
+        let mut placements =
+            port.place(port::Batch { documents, commit, earlier: std::mem::take(&mut self.earlier) }).await?;
         self.earlier = std::mem::take(&mut placements.earlier);
         Ok(placements)
     }
@@ -117,15 +111,8 @@ impl Engine {
             engine: self.clone(),
             placed: PlacedDocuments::of(items.iter().map(|item| item.op).collect(), context.caller),
         };
-        let mut sessions: Vec<ForestSession> = self
-            .forests
-            .iter()
-            .map(|_| ForestSession::default())
-            .collect();
-        let mut stamped = Stamped {
-            explanations: self.explains.then(Vec::new),
-            ..Stamped::default()
-        };
+        let mut sessions: Vec<ForestSession> = self.forests.iter().map(|_| ForestSession::default()).collect();
+        let mut stamped = Stamped { explanations: self.explains.then(Vec::new), ..Stamped::default() };
         let items: Arc<[WorkItem]> = items.into();
         let mut first = 0;
         while let Some(rest) = items.get(first..).filter(|rest| !rest.is_empty()) {
@@ -147,16 +134,7 @@ impl Engine {
                 };
                 self.threads.run_wanted(read).await?
             };
-            stamped = self
-                .place(
-                    &body,
-                    read,
-                    stamped,
-                    standing,
-                    &mut sessions,
-                    &mut unfinished.placed,
-                )
-                .await?;
+            stamped = self.place(&body, read, stamped, standing, &mut sessions, &mut unfinished.placed).await?;
         }
         stamped.placed = std::mem::take(&mut unfinished.placed);
         Ok(stamped)
@@ -172,15 +150,8 @@ impl Engine {
         sessions: &mut [ForestSession],
         placed: &mut PlacedDocuments,
     ) -> Result<Stamped, Unavailable> {
-        let mut batches: Vec<ForestBatch> = self
-            .forests
-            .iter()
-            .map(|_| ForestBatch::default())
-            .collect();
-        for prepared in read
-            .iter_mut()
-            .flat_map(|read| read.objects.iter_mut().flatten())
-        {
+        let mut batches: Vec<ForestBatch> = self.forests.iter().map(|_| ForestBatch::default()).collect();
+        for prepared in read.iter_mut().flat_map(|read| read.objects.iter_mut().flatten()) {
             if let Some(batch) = batches.get_mut(prepared.forest) {
                 batch.items.push((prepared.item, prepared.route));
                 batch.documents.push(PlacementDocument {
@@ -207,9 +178,7 @@ impl Engine {
                 WriterTrust::Known | WriterTrust::Owner => Vec::new(),
             };
             let mut late = late.into_iter();
-            let mut placements = session
-                .place(&*entry.port, batch.documents, standing)
-                .await?;
+            let mut placements = session.place(&*entry.port, batch.documents, standing).await?;
             // First of all: from here on they are withdrawn if anything goes wrong.
             for ((item, route), reply) in batch.items.into_iter().zip(&mut placements.replies) {
                 let late = late.next();
@@ -227,9 +196,7 @@ impl Engine {
                         others: std::mem::take(&mut place.others),
                         answer: place.answer,
                         // Two unverified writers who know nothing of each other may both be given one new root.
-                        has_joined: place.decision != Decision::NewRoot
-                            || place.answer != place.root
-                            || late.is_some(),
+                        has_joined: place.decision != Decision::NewRoot || place.answer != place.root || late.is_some(),
                         late,
                     });
                 } else {
@@ -241,13 +208,8 @@ impl Engine {
         }
         let (engine, body) = (self.clone(), body.clone());
         self.run(move || {
-            let mut writer = StampWriter {
-                engine: &engine,
-                body: &body,
-                replies,
-                stamped,
-                arrivals: Arrivals::default(),
-            };
+            let mut writer =
+                StampWriter { engine: &engine, body: &body, replies, stamped, arrivals: Arrivals::default() };
             for item in read {
                 writer.write_item(item);
             }
@@ -269,11 +231,7 @@ struct StampWriter<'a> {
 
 impl StampWriter<'_> {
     fn write_item(&mut self, read: ReadItem) {
-        let ReadItem {
-            objects,
-            item,
-            unstamped,
-        } = read;
+        let ReadItem { objects, item, unstamped } = read;
         if let Some(reason) = unstamped {
             self.stamped.leave(item, reason);
         }
@@ -300,21 +258,17 @@ impl StampWriter<'_> {
                 let item = prepared.item;
                 if !place.learned.is_empty() {
                     let object = self.body.get(prepared.object.clone()).unwrap_or_default();
-                    let learned = self
-                        .engine
-                        .sentences(object, prepared.route, &place.learned);
+                    let learned = self.engine.sentences(object, prepared.route, &place.learned);
                     self.stamped.learned.extend(learned);
                 }
-                self.stamped
-                    .stages
-                    .extend(place.stage.map(|stage| (item, stage)));
+                self.stamped.stages.extend(place.stage.map(|stage| (item, stage)));
                 if place.decision == Decision::NewRoot {
                     self.stamped.refuse(item, place.root, &place.refused);
                 } else {
                     self.stamped.tally.joined += 1;
                 }
-                // One whose text came before keeps the date that it has. One that may be a new document needs a date, and always the
-                // same, or an update without a change would look like one.
+                // One whose text came before keeps the date that it has. One that may be a new document needs a date,
+                // and always the same, or an update without a change would look like one.
                 let since = match prepared.partial {
                     true if prepared.creates => Some(place.founded),
                     true => place.arrived,
@@ -335,11 +289,7 @@ impl StampWriter<'_> {
             proof: prepared.proof.as_deref(),
         };
         let (base, names) = (prepared.object.start, &self.engine.names);
-        match self
-            .stamped
-            .splice
-            .stamp(base, &prepared.cut, names, &stamp)
-        {
+        match self.stamped.splice.stamp(base, &prepared.cut, names, &stamp) {
             Ok(()) => self.stamped.tally.stamped += 1,
             Err(error) => self.stamped.leave(prepared.item, error.into()),
         }

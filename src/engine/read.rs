@@ -122,8 +122,8 @@ impl Parsed {
         }
     }
 
-    /// Takes partial updates for what they are of: whoever adopts stored documents sends all that they have of the route's
-    /// fields. So one without the text is a document without text, and no stored stamp says when it arrived.
+    /// Takes partial updates for what they are of: whoever adopts stored documents sends all that they have of the
+    /// route's fields. So one without the text is a document without text, and no stored stamp says when it arrived.
     pub fn updates_are_whole(&mut self) {
         for item in &mut self.items {
             item.is_whole = true;
@@ -139,11 +139,7 @@ impl WorkItem {
 
     /// How many of these items are read at once; at least one.
     pub(super) fn batch(items: &[WorkItem], stranger: bool) -> usize {
-        let most = if stranger {
-            UNVERIFIED_BATCH_BYTES
-        } else {
-            BATCH_BYTES
-        };
+        let most = if stranger { UNVERIFIED_BATCH_BYTES } else { BATCH_BYTES };
         let mut bytes = 0;
         let small = items.iter().take(BATCH).take_while(|item| {
             bytes += item.wanted().map_or(0, |(source, _)| source.len());
@@ -155,12 +151,7 @@ impl WorkItem {
 
 impl Engine {
     /// The items of a body with their routes. `index` is the one in the path.
-    pub(super) fn work_items(
-        &self,
-        items: &[Item<'_>],
-        index: Option<&str>,
-        context: RequestContext,
-    ) -> Parsed {
+    pub(super) fn work_items(&self, items: &[Item<'_>], index: Option<&str>, context: RequestContext) -> Parsed {
         // Neighbours mostly go to the same index.
         let mut last: Option<(&str, u64, Option<usize>)> = None;
         let mut unrouted: Vec<(u64, String)> = Vec::new();
@@ -180,23 +171,10 @@ impl Engine {
                     (hash, route)
                 }
             };
-            let own_root = index.map_or(0, |index| {
-                own_root(index, item.id.as_deref(), context.unique, at)
-            });
-            WorkItem {
-                op: item.op,
-                source: item.source.clone(),
-                route,
-                index: hash,
-                own_root,
-                is_whole: false,
-            }
+            let own_root = index.map_or(0, |index| own_root(index, item.id.as_deref(), context.unique, at));
+            WorkItem { op: item.op, source: item.source.clone(), route, index: hash, own_root, is_whole: false }
         });
-        Parsed {
-            items: items.collect(),
-            unrouted,
-            is_bulk: true,
-        }
+        Parsed { items: items.collect(), unrouted, is_bulk: true }
     }
 
     /// Reads some items of a body on all threads. An item that is not understood says why.
@@ -217,14 +195,8 @@ impl Engine {
                 return ReadItem::default();
             }
             let read = self.read(body, first + at, item, context, workspace);
-            let read = read.unwrap_or_else(|error| ReadItem {
-                unstamped: Some(error.into()),
-                ..ReadItem::default()
-            });
-            ReadItem {
-                item: first + at,
-                ..read
-            }
+            let read = read.unwrap_or_else(|error| ReadItem { unstamped: Some(error.into()), ..ReadItem::default() });
+            ReadItem { item: first + at, ..read }
         })
         .collect()
     }
@@ -279,12 +251,7 @@ impl Engine {
         workspace: &mut Workspace,
     ) -> Result<(PreparedDocument, bool), JsonError> {
         let bound = &self.routes[of_route];
-        let Bound {
-            route,
-            selection,
-            found_fields,
-            ..
-        } = bound;
+        let Bound { route, selection, found_fields, .. } = bound;
         let document = bulk::scan(object, selection)?;
         found_fields.note(route, &document);
         let (features, title) = features(route, &document, workspace);
@@ -313,8 +280,8 @@ impl Engine {
         Ok((prepared, has_text))
     }
 
-    /// Those sentences of a document, cleaned, that have these numbers in it. Forests know sentences by their hashes only,
-    /// so the few documents concerned are read a second time.
+    /// Those sentences of a document, cleaned, that have these numbers in it. Forests know sentences by their hashes
+    /// only, so the few documents concerned are read a second time.
     pub(super) fn sentences(&self, object: &[u8], route: usize, wanted: &[usize]) -> Vec<String> {
         let document = self.routes.get(route);
         let document = document.and_then(|bound| bulk::scan(object, &bound.selection).ok());
@@ -322,10 +289,7 @@ impl Engine {
             return Vec::new();
         };
         let texts = texts(&document);
-        let fields = text::Fields {
-            title: document.first(Selected::Title),
-            body: &texts,
-        };
+        let fields = text::Fields { title: document.first(Selected::Title), body: &texts };
         let sentences = VerifiedFeatures::new().sentences(&mut Scratch::new(), &fields);
         let wanted = wanted.iter().filter_map(|&at| sentences.get(at));
         wanted.cloned().collect()
@@ -366,14 +330,8 @@ pub(super) fn features(
     workspace: &mut Workspace,
 ) -> (Option<Features>, Option<u32>) {
     let texts = texts(document);
-    let fields = text::Fields {
-        title: document.first(Selected::Title),
-        body: &texts,
-    };
-    let brought = Attributes {
-        url: document.first(Selected::Url),
-        own: own(document),
-    };
+    let fields = text::Fields { title: document.first(Selected::Title), body: &texts };
+    let brought = Attributes { url: document.first(Selected::Url), own: own(document) };
     let features = route.method.read_with(&fields, brought, workspace);
     (features, fields.title.map(title_number))
 }

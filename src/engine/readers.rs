@@ -74,11 +74,7 @@ impl Engine {
     ///
     /// # Errors
     /// When a forest cannot be asked any more.
-    pub async fn tree(
-        &self,
-        index: &str,
-        root: Root,
-    ) -> Result<Option<(String, TreeView)>, Unavailable> {
+    pub async fn tree(&self, index: &str, root: Root) -> Result<Option<(String, TreeView)>, Unavailable> {
         let Some(at) = self.route(index) else {
             return Ok(None);
         };

@@ -1,5 +1,5 @@
-//! Stored documents become a forest again: their texts are read on all threads, and placed by one, under the roots that they
-//! are stored with.
+//! Stored documents become a forest again: their texts are read on all threads, and placed by one, under the roots that
+//! they are stored with.
 
 use std::sync::Arc;
 
@@ -143,12 +143,7 @@ impl Engine {
 
     /// Begins to take stored documents into a forest, at this time: no arrival counts as a later one, nor a date as one
     /// that would not be believed then.
-    pub fn recover(
-        self: &Arc<Self>,
-        source: RecoverySource,
-        intake: Intake,
-        now: Millis,
-    ) -> Recovering {
+    pub fn recover(self: &Arc<Self>, source: RecoverySource, intake: Intake, now: Millis) -> Recovering {
         let forests = std::iter::once(source.at).chain(source.short);
         let is_dated = matches!(source.clock, Clock::Field(_));
         let latest = match is_dated {
@@ -163,15 +158,11 @@ impl Engine {
             };
             Box::pin(std::future::ready(Ok(recovery)))
         };
-        Recovering {
-            engine: self.clone(),
-            latest,
-            forests: forests.map(|forest| (forest, begun())).collect(),
-            source,
-        }
+        Recovering { engine: self.clone(), latest, forests: forests.map(|forest| (forest, begun())).collect(), source }
     }
 
-    /// The forest of a stored document, and what that is told of it; none if the document is of another forest, or has no root.
+    /// The forest of a stored document, and what that is told of it; none if the document is of another forest, or has
+    /// no root.
     fn read_stored(
         &self,
         stored: &StoredDocument,
@@ -193,12 +184,7 @@ impl Engine {
             (Clock::None, _) | (_, None) => DocumentTime::Still,
             (_, Some(arrival)) => DocumentTime::At(arrival.min(latest)),
         };
-        let document = PlacementDocument {
-            when,
-            title,
-            given: Some(Root(root)),
-            features,
-        };
+        let document = PlacementDocument { when, title, given: Some(Root(root)), features };
         Some((bound.forest_of(document.features.as_ref()), document))
     }
 }
@@ -218,8 +204,7 @@ impl Recovering {
             read.collect::<Vec<_>>().into_iter().flatten().collect()
         };
         let read = self.engine.run(read).await?;
-        let mut parts: Vec<Vec<PlacementDocument>> =
-            self.forests.iter().map(|_| Vec::new()).collect();
+        let mut parts: Vec<Vec<PlacementDocument>> = self.forests.iter().map(|_| Vec::new()).collect();
         for (forest, document) in read {
             let part = self.forests.iter().position(|(at, _)| *at == forest);
             if let Some(part) = part.and_then(|part| parts.get_mut(part)) {
@@ -244,11 +229,7 @@ impl Recovering {
     }
 
     /// Hands documents over, once those before them are placed. Does not wait for them: others are read meanwhile.
-    async fn place(
-        &mut self,
-        parts: Vec<Vec<PlacementDocument>>,
-        over: bool,
-    ) -> Result<(), Unavailable> {
+    async fn place(&mut self, parts: Vec<Vec<PlacementDocument>>, over: bool) -> Result<(), Unavailable> {
         for ((forest, placing), documents) in self.forests.iter_mut().zip(parts) {
             let recovery = placing.as_mut().await?;
             if let Some(entry) = self.engine.forests.get(*forest) {

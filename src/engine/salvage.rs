@@ -24,9 +24,7 @@ const SALVAGED: &str = "SALVAGED";
 
 /// As much as a stored forest needs to be read: what is over by now is the window's to say, which is no part of what
 /// is stored.
-pub(super) fn empty_of<F: MethodKind>(
-    identity: &ForestIdentity,
-) -> Result<ForestState<F>, StoreError> {
+pub(super) fn empty_of<F: MethodKind>(identity: &ForestIdentity) -> Result<ForestState<F>, StoreError> {
     let k = identity.settings().find(|(key, _)| *key == "k");
     let settings = Settings {
         k: Distance(k.and_then(|(_, k)| k.parse().ok()).unwrap_or_default()),
@@ -34,9 +32,7 @@ pub(super) fn empty_of<F: MethodKind>(
         key: HashKey::FIXED,
     };
     let empty = ForestState::<F>::new(settings, Default::default(), F::Learned::default());
-    empty.map_err(|_| StoreError::NoForest {
-        forest: identity.forest().to_owned(),
-    })
+    empty.map_err(|_| StoreError::NoForest { forest: identity.forest().to_owned() })
 }
 
 impl Stores {
@@ -96,10 +92,7 @@ impl Stores {
         state: ForestState<F>,
     ) -> Result<(), StoreError> {
         let forest = identity.forest();
-        let failed = |reason: String| StoreError::NotSalvaged {
-            forest: forest.to_owned(),
-            reason,
-        };
+        let failed = |reason: String| StoreError::NotSalvaged { forest: forest.to_owned(), reason };
         let aside = DataDir::lock(aside)?;
         let mut replay = Store::open(&aside, identity, Durability::Batch)?;
         while replay.next()?.is_some() {}

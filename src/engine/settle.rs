@@ -39,7 +39,8 @@ pub(super) struct HeldDocument {
     pub(super) others: Vec<Root>,
     /// The root that it shows.
     pub(super) answer: Root,
-    /// Whether it joined a tree that was there, or shows another's root, or may: who is placed late may meet another of its root.
+    /// Whether it joined a tree that was there, or shows another's root, or may: who is placed late may meet another of
+    /// its root.
     pub(super) has_joined: bool,
     /// To be placed if it is accepted, and not before.
     pub(super) late: Option<DeferredClaim>,
@@ -85,39 +86,29 @@ impl SettledRequest {
         self.learned += told.learned;
         self.merged += told.merged;
         let notices = told.notices.into_iter();
-        self.notices
-            .extend(notices.map(|notice| (forest.to_owned(), notice)));
+        self.notices.extend(notices.map(|notice| (forest.to_owned(), notice)));
     }
 }
 
 impl PlacedDocuments {
     pub(super) fn of(ops: Vec<Op>, caller: Option<u64>) -> PlacedDocuments {
-        PlacedDocuments {
-            ops,
-            caller,
-            held: Vec::new(),
-            alone: Vec::new(),
-        }
+        PlacedDocuments { ops, caller, held: Vec::new(), alone: Vec::new() }
     }
 
     pub(super) fn stands_alone(&mut self, item: usize) {
         self.alone.push(item);
     }
 
-    /// Items whose documents joined a tree and are stored, as far as anybody knows, with their roots. In the order of the items
-    /// of each forest.
-    pub fn joined<'p>(
-        &'p self,
-        resolution: &'p Resolution,
-    ) -> impl Iterator<Item = (usize, u64)> + 'p {
+    /// Items whose documents joined a tree and are stored, as far as anybody knows, with their roots. In the order of
+    /// the items of each forest.
+    pub fn joined<'p>(&'p self, resolution: &'p Resolution) -> impl Iterator<Item = (usize, u64)> + 'p {
         let joined = self.held.iter().filter(|held| held.has_joined);
-        let stored = joined
-            .filter(|held| outcome(&self.ops, held.item, resolution).0 != ItemOutcome::Refused);
+        let stored = joined.filter(|held| outcome(&self.ops, held.item, resolution).0 != ItemOutcome::Refused);
         stored.map(|held| (held.item, held.answer.0.0))
     }
 
-    /// Of these items, which replaced documents, those that may have given one another root: all but updates that were not
-    /// stamped.
+    /// Of these items, which replaced documents, those that may have given one another root: all but updates that were
+    /// not stamped.
     pub fn moved<'c>(&self, replaced: &'c [(usize, String)]) -> Vec<&'c (usize, String)> {
         let is_update = |item: usize| self.ops.get(item) == Some(&Op::Update);
         let mut stamped = HashSet::new();
@@ -126,9 +117,7 @@ impl PlacedDocuments {
             stamped.extend(&self.alone);
         }
         let moved = replaced.iter();
-        moved
-            .filter(|(item, _)| !is_update(*item) || stamped.contains(item))
-            .collect()
+        moved.filter(|(item, _)| !is_update(*item) || stamped.contains(item)).collect()
     }
 
     /// Whether any document was stamped.
@@ -182,10 +171,7 @@ impl Engine {
             Resolution::Items(items) if !placed.is_answered_by(&items) => Resolution::Unknown,
             known => known,
         };
-        let mut settled = SettledRequest {
-            failed: placed.failed(&resolution),
-            ..SettledRequest::default()
-        };
+        let mut settled = SettledRequest { failed: placed.failed(&resolution), ..SettledRequest::default() };
         self.note_writers(&placed, &resolution, now);
         self.note_indeterminate(&placed, &resolution);
         let (late, not_kept) = self.late(&mut placed, &resolution);
@@ -240,13 +226,8 @@ impl Engine {
     }
 
     /// Takes the accepted documents that wait to be placed, by forest; and how many had to make room.
-    fn late(
-        &self,
-        placed: &mut PlacedDocuments,
-        resolution: &Resolution,
-    ) -> (Vec<Vec<PlacementDocument>>, u64) {
-        let mut late: Vec<Vec<PlacementDocument>> =
-            self.forests.iter().map(|_| Vec::new()).collect();
+    fn late(&self, placed: &mut PlacedDocuments, resolution: &Resolution) -> (Vec<Vec<PlacementDocument>>, u64) {
+        let mut late: Vec<Vec<PlacementDocument>> = self.forests.iter().map(|_| Vec::new()).collect();
         let mut not_kept = 0;
         let PlacedDocuments { ops, held, .. } = placed;
         for held in held {
@@ -289,8 +270,7 @@ impl Engine {
         }
         let told = self.forests.iter().zip(batches);
         let told = told.filter(|(_, batch)| !batch.is_empty());
-        told.map(|(entry, batch)| (&*entry.name, entry.port.settle(batch, now)))
-            .collect()
+        told.map(|(entry, batch)| (&*entry.name, entry.port.settle(batch, now))).collect()
     }
 }
 
@@ -300,10 +280,7 @@ async fn place_accepted(
     documents: Vec<PlacementDocument>,
     now: Millis,
 ) -> Result<port::SettleReport, Unavailable> {
-    let batch = Batch {
-        documents,
-        ..Batch::default()
-    };
+    let batch = Batch { documents, ..Batch::default() };
     let replies = port.place(batch).await?.replies.into_iter();
     let accepted = replies.filter_map(|reply| reply.placed);
     let accepted = accepted.map(|placed| placed.settled(ItemOutcome::Accepted));
@@ -311,11 +288,7 @@ async fn place_accepted(
 }
 
 /// What became of one item of a request with these operations, and the status that says so.
-pub(super) fn outcome(
-    ops: &[Op],
-    item: usize,
-    resolution: &Resolution,
-) -> (ItemOutcome, Option<u16>) {
+pub(super) fn outcome(ops: &[Op], item: usize, resolution: &Resolution) -> (ItemOutcome, Option<u16>) {
     // An update that changes nothing leaves the document as it was sent before; of a new one, nothing is stored.
     let unchanged = match ops.get(item) {
         Some(Op::Update) => ItemOutcome::Accepted,
@@ -340,8 +313,8 @@ pub(super) fn outcome(
     }
 }
 
-/// What a status says of a document. 2xx: it is stored. 4xx: the server's last word, except 408, which says that it gave up
-/// waiting. Anything else (a redirect, a timeout, a lost shard): a part may have been done.
+/// What a status says of a document. 2xx: it is stored. 4xx: the server's last word, except 408, which says that it
+/// gave up waiting. Anything else (a redirect, a timeout, a lost shard): a part may have been done.
 fn outcome_of(status: u16) -> ItemOutcome {
     match status {
         200..300 => ItemOutcome::Accepted,

@@ -125,8 +125,7 @@ impl Stamped {
     pub(super) fn leave(&mut self, item: usize, reason: Unstamped) {
         self.tally.unstamped += 1;
         if self.unstamped_documents.len() < MAX_UNSTAMPED {
-            self.unstamped_documents
-                .push(UnstampedDocument { item, reason });
+            self.unstamped_documents.push(UnstampedDocument { item, reason });
         }
     }
 
@@ -145,15 +144,7 @@ impl Stamped {
         for &(_, refusal) in refused {
             self.reasons.add(refusal.reason());
         }
-        let kept = refused
-            .iter()
-            .take(KEPT)
-            .map(|&(tree, refusal)| RefusedTree {
-                item,
-                root,
-                tree,
-                refusal,
-            });
+        let kept = refused.iter().take(KEPT).map(|&(tree, refusal)| RefusedTree { item, root, tree, refusal });
         self.refused.extend(kept);
     }
 }

@@ -1,4 +1,5 @@
-//! Forests that survive the process: each has a store, which its changes go to, and from which it is put together again.
+//! Forests that survive the process: each has a store, which its changes go to, and from which it is put together
+//! again.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -13,8 +14,8 @@ use crate::forest::port::{PortFuture, Unavailable};
 use crate::forest::{ForestError, Portions, Restoring, StoredStats, Unreadable};
 use crate::method::MethodKind;
 use crate::store::{
-    DataDir, Durability, ForestIdentity, Replay, ReplayProgress, SnapshotError, Store, StoreError,
-    StoredRecord, UnreadableRange,
+    DataDir, Durability, ForestIdentity, Replay, ReplayProgress, SnapshotError, Store, StoreError, StoredRecord,
+    UnreadableRange,
 };
 
 /// How often is looked whether a snapshot is due.
@@ -35,10 +36,7 @@ impl Stores {
     /// # Errors
     /// When the directory cannot be made or is another process's.
     pub(super) fn lock(storage: &Storage) -> Result<Stores, StoreError> {
-        Ok(Stores {
-            data_dir: DataDir::lock(&storage.data_dir)?,
-            storage: storage.clone(),
-        })
+        Ok(Stores { data_dir: DataDir::lock(&storage.data_dir)?, storage: storage.clone() })
     }
 
     /// Opens a stored forest, or `empty` if there is none.
@@ -87,11 +85,7 @@ impl Stores {
             "the stored forest is read"
         );
         let store = Arc::new(replay.into_store()?);
-        let journal = StoreJournal {
-            forest: name.clone(),
-            store: store.clone(),
-            on_failure: self.storage.on_failure,
-        };
+        let journal = StoreJournal { forest: name.clone(), store: store.clone(), on_failure: self.storage.on_failure };
         let local = LocalForest::with_journal(name.clone(), state, executor, Arc::new(journal));
         keep_snapshots(&name, Arc::downgrade(&store), &local.copied());
         Ok(local)
@@ -166,10 +160,7 @@ struct StoreJournal {
 
 impl StoreJournal {
     fn refused(&self, reason: &impl ToString) -> Unavailable {
-        Unavailable::NotStored {
-            forest: self.forest.clone(),
-            reason: reason.to_string(),
-        }
+        Unavailable::NotStored { forest: self.forest.clone(), reason: reason.to_string() }
     }
 }
 
@@ -187,10 +178,9 @@ impl Journal for StoreJournal {
         let (forest, on_failure) = (self.forest.clone(), self.on_failure);
         Box::pin(async move {
             match (durable.await, on_failure) {
-                (Err(failure), OnFailure::Refuse) => Err(Unavailable::NotStored {
-                    forest,
-                    reason: failure.to_string(),
-                }),
+                (Err(failure), OnFailure::Refuse) => {
+                    Err(Unavailable::NotStored { forest, reason: failure.to_string() })
+                }
                 _ => Ok(()),
             }
         })
@@ -288,10 +278,7 @@ impl Engine {
             }
         }
         for entry in &new {
-            let failed = |reason: String| SaveError::Snapshot {
-                forest: entry.name.clone(),
-                reason,
-            };
+            let failed = |reason: String| SaveError::Snapshot { forest: entry.name.clone(), reason };
             let mut replay = Store::open(&aside, &entry.identity, Durability::Batch)?;
             while replay.next()?.is_some() {}
             let store = replay.into_store()?;

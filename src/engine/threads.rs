@@ -25,10 +25,7 @@ pub(super) struct TextThreads(rayon::ThreadPool);
 impl TextThreads {
     /// `count`: 0 means all cores.
     pub(super) fn new(count: usize) -> Result<TextThreads, rayon::ThreadPoolBuildError> {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(count)
-            .thread_name(|n| format!("text-{n}"))
-            .build()?;
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(count).thread_name(|n| format!("text-{n}")).build()?;
         Ok(TextThreads(pool))
     }
 
@@ -65,8 +62,8 @@ impl TextThreads {
         self.0.spawn(move || {
             let _in_request = span.enter();
             // Unwind safe: everything the job owned is dropped.
-            let given = catch_unwind(AssertUnwindSafe(job))
-                .map_err(|panic| Unavailable::Panicked(panic_message(&*panic)));
+            let given =
+                catch_unwind(AssertUnwindSafe(job)).map_err(|panic| Unavailable::Panicked(panic_message(&*panic)));
             // The client may have disconnected.
             let _ = done.send(given);
         });
@@ -79,10 +76,7 @@ impl Executor for TextThreads {
         self.0.spawn(move || {
             // A panic that left this thread would end the process.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
-                error!(
-                    reason = panic_message(&*panic),
-                    "a job on a forest panicked"
-                );
+                error!(reason = panic_message(&*panic), "a job on a forest panicked");
             }
         });
     }

@@ -23,16 +23,15 @@ pub enum TransferError {
     Save(#[from] SaveError),
     /// There is something already where they are to go.
     #[error(
-        "the forest '{forest}' is in the forest store already, and would be mixed with this one: stop every spinney that shares it, and give --replace to remove it first"
+        "the forest '{forest}' is in the forest store already, and would be mixed with this one: stop every spinney \
+         that shares it, and give --replace to remove it first"
     )]
     Held {
         /// Its name.
         forest: String,
     },
     /// The same of a directory.
-    #[error(
-        "{dir} holds the forest '{forest}' already: move its folder away, or give another directory"
-    )]
+    #[error("{dir} holds the forest '{forest}' already: move its folder away, or give another directory")]
     Stored {
         /// The directory.
         dir: String,
@@ -40,9 +39,7 @@ pub enum TransferError {
         forest: String,
     },
     /// There is nothing to carry.
-    #[error(
-        "{from} holds none of the forests of these routes ({wanted}): are the options those of serve?"
-    )]
+    #[error("{from} holds none of the forests of these routes ({wanted}): are the options those of serve?")]
     Nothing {
         /// Where they would come from.
         from: String,
@@ -79,9 +76,7 @@ impl Engine {
             if replace {
                 carry.clear().await?;
             }
-            let carried = carry
-                .fill(copied.clone(), of_forest(&entry.name, told))
-                .await?;
+            let carried = carry.fill(copied.clone(), of_forest(&entry.name, told)).await?;
             all.push((entry.name.clone(), carried));
         }
         Ok(all)
@@ -106,23 +101,14 @@ impl Engine {
             let dir = dir.display().to_string();
             return Err(TransferError::Stored { dir, forest });
         }
-        let names: Vec<String> = self
-            .forests
-            .iter()
-            .map(|entry| entry.name.clone())
-            .collect();
+        let names: Vec<String> = self.forests.iter().map(|entry| entry.name.clone()).collect();
         let mut all = Vec::new();
         for (entry, copied, (_, carry)) in self.pairs(shared, &names) {
-            let carried = carry
-                .import(copied.clone(), of_forest(&entry.name, told))
-                .await?;
+            let carried = carry.import(copied.clone(), of_forest(&entry.name, told)).await?;
             all.push((entry.name.clone(), carried));
         }
         if all.iter().all(|(_, carried)| carried.nodes == 0) {
-            return Err(TransferError::Nothing {
-                from: "the forest store".into(),
-                wanted: names.join(", "),
-            });
+            return Err(TransferError::Nothing { from: "the forest store".into(), wanted: names.join(", ") });
         }
         self.save(dir)?;
         Ok(all)
@@ -130,15 +116,9 @@ impl Engine {
 
     /// The forests of these names here, and the same elsewhere.
     fn pairs<'e>(&'e self, shared: &'e Engine, only: &[String]) -> Vec<Pair<'e>> {
-        let entries = self
-            .forests
-            .iter()
-            .filter(|entry| only.contains(&entry.name));
+        let entries = self.forests.iter().filter(|entry| only.contains(&entry.name));
         let pairs = entries.filter_map(|entry| {
-            let there = shared
-                .forests
-                .iter()
-                .find(|there| there.name == entry.name)?;
+            let there = shared.forests.iter().find(|there| there.name == entry.name)?;
             let carry = (there.name.as_str(), there.carry.as_ref()?);
             Some((entry, entry.copied.as_ref()?, carry))
         });
@@ -146,11 +126,7 @@ impl Engine {
     }
 }
 
-type Pair<'e> = (
-    &'e ForestEntry,
-    &'e Arc<dyn Copied>,
-    (&'e str, &'e Arc<dyn Transfer>),
-);
+type Pair<'e> = (&'e ForestEntry, &'e Arc<dyn Copied>, (&'e str, &'e Arc<dyn Transfer>));
 
 fn of_forest(name: &str, told: &Arc<ReportTransfer>) -> Arc<shared::ReportTransfer> {
     let (name, told) = (name.to_owned(), told.clone());

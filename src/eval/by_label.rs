@@ -20,8 +20,8 @@ pub struct LabelFigures {
     pub pairs: u64,
     /// Of them, those that were put together.
     pub together: u64,
-    /// Of the pairs put together that belong together or have this label, the part that belongs together; of a label whose pairs belong
-    /// together, the precision of all.
+    /// Of the pairs put together that belong together or have this label, the part that belongs together; of a label
+    /// whose pairs belong together, the precision of all.
     pub precision: Option<f64>,
     /// Of the pairs that belong together, the part put together; of a label whose pairs do, the part of its own.
     pub recall: Option<f64>,
@@ -83,7 +83,8 @@ pub(super) fn by_label(labelled: &LabelledPairs, roots: &[u64]) -> Vec<LabelFigu
     figures.collect()
 }
 
-/// The reasons for which pairs are wrongly apart, and those for which they are wrongly together, the most frequent first.
+/// The reasons for which pairs are wrongly apart, and those for which they are wrongly together, the most frequent
+/// first.
 pub(super) fn reasons(labelled: &LabelledPairs, clustering: &Clustering) -> [Vec<ReasonCount>; 2] {
     let (mut apart, mut together) = (BTreeMap::new(), BTreeMap::new());
     for pair in &labelled.pairs {
@@ -101,9 +102,7 @@ pub(super) fn reasons(labelled: &LabelledPairs, clustering: &Clustering) -> [Vec
     }
     [apart, together].map(|counts| {
         let counts = counts.into_iter();
-        let mut counts: Vec<ReasonCount> = counts
-            .map(|(reason, pairs)| ReasonCount { reason, pairs })
-            .collect();
+        let mut counts: Vec<ReasonCount> = counts.map(|(reason, pairs)| ReasonCount { reason, pairs }).collect();
         counts.sort_by_key(|count| std::cmp::Reverse(count.pairs));
         counts
     })
@@ -150,13 +149,7 @@ mod tests {
         let of = |label: &str| {
             let found = figures.iter().find(|figures| figures.label == label);
             let found = found.unwrap();
-            (
-                found.pairs,
-                found.together,
-                found.precision,
-                found.recall,
-                found.f1,
-            )
+            (found.pairs, found.together, found.precision, found.recall, found.f1)
         };
         assert_eq!(of("dup"), (2, 1, Some(0.5), Some(0.5), Some(0.5)));
         assert_eq!(of("0-form"), (1, 1, Some(0.5), Some(0.5), Some(0.5)));
@@ -166,29 +159,13 @@ mod tests {
 
     #[test]
     fn reasons_are_counted_without_their_figures() {
-        assert_eq!(
-            without_figures("refused: proof: the similarity is 0.3"),
-            "refused: proof"
-        );
-        assert_eq!(
-            without_figures("never compared: no fingerprint"),
-            "never compared"
-        );
+        assert_eq!(without_figures("refused: proof: the similarity is 0.3"), "refused: proof");
+        assert_eq!(without_figures("never compared: no fingerprint"), "never compared");
         let pairs = labelled("0\t1\tdup\n0\t2\t0\n");
-        let clustering = Clustering {
-            roots: vec![1, 2, 1],
-            nodes: 0,
-            explanations: Default::default(),
-        };
+        let clustering = Clustering { roots: vec![1, 2, 1], nodes: 0, explanations: Default::default() };
         let [apart, together] = reasons(&pairs, &clustering);
         let reason = "one has no text that can be compared".to_owned();
-        assert_eq!(
-            apart,
-            [ReasonCount {
-                reason: reason.clone(),
-                pairs: 1
-            }]
-        );
+        assert_eq!(apart, [ReasonCount { reason: reason.clone(), pairs: 1 }]);
         assert_eq!(together, [ReasonCount { reason, pairs: 1 }]);
     }
 }

@@ -145,17 +145,11 @@ impl Documents {
             if source.trim_ascii().is_empty() {
                 continue;
             }
-            let document = bulk::scan(source, &selection)
-                .map_err(|source| DocumentsError::Json { line, source })?;
+            let document = bulk::scan(source, &selection).map_err(|source| DocumentsError::Json { line, source })?;
             let id = document.first(Selected::Id);
-            let id = id.ok_or_else(|| DocumentsError::NoId {
-                line,
-                field: route.id_field.clone().unwrap_or_default(),
-            })?;
-            let texts = document
-                .values
-                .iter()
-                .filter(|value| matches!(value.selected, Selected::Text(_)));
+            let id =
+                id.ok_or_else(|| DocumentsError::NoId { line, field: route.id_field.clone().unwrap_or_default() })?;
+            let texts = document.values.iter().filter(|value| matches!(value.selected, Selected::Text(_)));
             let texts: Vec<&str> = texts.map(|value| &*value.text).collect();
             let title: Vec<&str> = document.first(Selected::Title).into_iter().collect();
             let number = documents.ids.len();
@@ -165,12 +159,8 @@ impl Documents {
                 return Err(DocumentsError::Duplicate { line, id });
             }
             documents.ids.push(id.to_owned());
-            documents
-                .beginnings
-                .push(beginning(&[title.as_slice(), &texts].concat()));
-            documents
-                .titles
-                .push(Title::of(cleaned(&mut scratch, &title)));
+            documents.beginnings.push(beginning(&[title.as_slice(), &texts].concat()));
+            documents.titles.push(Title::of(cleaned(&mut scratch, &title)));
             let letters = cleaned(&mut scratch, &texts).chars();
             let letters = letters.filter(|character| character.is_alphanumeric());
             documents.short.push(letters.take(SHORT).count() < SHORT);
@@ -198,9 +188,7 @@ impl Documents {
 
     /// The first words of title and text, on one line.
     pub(super) fn beginning(&self, document: Document) -> &str {
-        self.beginnings
-            .get(document as usize)
-            .map_or("", String::as_str)
+        self.beginnings.get(document as usize).map_or("", String::as_str)
     }
 
     pub(super) fn title(&self, document: Document) -> Option<&Title> {
@@ -217,19 +205,9 @@ impl Documents {
     /// # Errors
     /// When the settings of the route cannot be used, or a document cannot be stamped.
     pub fn cluster(&self, route: &Route, threads: usize) -> Result<Clustering, ClusteringError> {
-        let engine = Engine::new(
-            std::slice::from_ref(route),
-            DEFAULT_PREFIX,
-            threads,
-            HashKey::FIXED,
-        )?;
+        let engine = Engine::new(std::slice::from_ref(route), DEFAULT_PREFIX, threads, HashKey::FIXED)?;
         let engine = Arc::new(engine.with_explanations());
-        let context = RequestContext {
-            now: Millis(0),
-            latest: Millis(i64::MAX),
-            unique: 0,
-            caller: None,
-        };
+        let context = RequestContext { now: Millis(0), latest: Millis(i64::MAX), unique: 0, caller: None };
         let stamped = block_on(engine.stamp_lines(self.body.clone(), context))?;
         let explanations = stamped.explanations().iter().filter_map(|explanation| {
             let document = Document::try_from(explanation.item).ok()?;
@@ -245,15 +223,9 @@ impl Documents {
         let words = block_on(engine.all_overrides())?;
         let group = |root: u64| {
             let root = Root(Fingerprint(root));
-            words
-                .iter()
-                .fold(root, |root, (_, words)| words.group(root))
-                .0
-                .0
+            words.iter().fold(root, |root, (_, words)| words.group(root)).0.0
         };
-        let roots = lines
-            .zip(&self.ids)
-            .map(|(line, id)| Ok(group(root_of(line, id)?)));
+        let roots = lines.zip(&self.ids).map(|(line, id)| Ok(group(root_of(line, id)?)));
         let forests = block_on(engine.stats())?;
         Ok(Clustering {
             roots: roots.collect::<Result<_, ClusteringError>>()?,
@@ -266,10 +238,7 @@ impl Documents {
 /// The root that the document with this id is stamped with.
 fn root_of(line: &[u8], id: &str) -> Result<u64, ClusteringError> {
     let stamped: StampedRoot =
-        serde_json::from_slice(line).map_err(|source| ClusteringError::Unreadable {
-            id: id.to_owned(),
-            source,
-        })?;
+        serde_json::from_slice(line).map_err(|source| ClusteringError::Unreadable { id: id.to_owned(), source })?;
     let root = stamped.cluster_root;
     let root = root.and_then(|hex| u64::from_str_radix(&hex, 16).ok());
     root.ok_or_else(|| ClusteringError::Unstamped { id: id.to_owned() })
@@ -277,10 +246,7 @@ fn root_of(line: &[u8], id: &str) -> Result<u64, ClusteringError> {
 
 /// The text of one field; empty if it has no letter.
 fn cleaned<'s>(scratch: &'s mut Scratch, parts: &[&str]) -> &'s str {
-    let fields = Fields {
-        title: None,
-        body: parts,
-    };
+    let fields = Fields { title: None, body: parts };
     scratch.read(&fields).map_or("", |text| text.cleaned())
 }
 
@@ -294,10 +260,7 @@ fn beginning(parts: &[&str]) -> String {
             left = left.saturating_sub(1);
         }
         // A Chinese text is one word.
-        let cut = word
-            .char_indices()
-            .nth(left)
-            .map_or(word.len(), |(at, _)| at);
+        let cut = word.char_indices().nth(left).map_or(word.len(), |(at, _)| at);
         out.extend(word.get(..cut));
         left = left.saturating_sub(word.get(..cut).map_or(0, |cut| cut.chars().count()));
         if left == 0 {
@@ -327,7 +290,8 @@ mod tests {
 
     #[test]
     fn documents_have_numbers_in_the_order_of_the_file() {
-        let body = "{\"id\":\"a\",\"title\":\"One\",\"content\":\"two\\nthree\"}\n\n{\"id\":7,\"content\":[\"x\",\"y\"]}\n";
+        let body =
+            "{\"id\":\"a\",\"title\":\"One\",\"content\":\"two\\nthree\"}\n\n{\"id\":7,\"content\":[\"x\",\"y\"]}\n";
         let documents = parse(body).unwrap();
         assert_eq!(documents.count(), 2);
         assert_eq!(documents.find("7"), Some(1));
@@ -347,18 +311,12 @@ mod tests {
             body(198),
         );
         let documents = parse(&source).unwrap();
-        assert_eq!(
-            [0, 1, 2].map(|at| documents.is_short(at)),
-            [false, true, false]
-        );
+        assert_eq!([0, 1, 2].map(|at| documents.is_short(at)), [false, true, false]);
     }
 
     #[test]
     fn a_beginning_is_cut_between_characters() {
-        assert_eq!(
-            beginning(&["新".repeat(200).as_str()]),
-            "新".repeat(BEGINNING) + "…"
-        );
+        assert_eq!(beginning(&["新".repeat(200).as_str()]), "新".repeat(BEGINNING) + "…");
         assert_eq!(beginning(&["a b"]), "a b");
         assert!(beginning(&["word "].repeat(100)).chars().count() <= BEGINNING + 1);
     }
@@ -369,10 +327,7 @@ mod tests {
             ("", "there are no documents"),
             ("{\"id\":1}\n[]\n", "line 2 is not a document"),
             ("{\"content\":\"x\"}", "line 1 has no field `id`: "),
-            (
-                "{\"id\":1}\n{\"id\":\"1\"}",
-                "line 2: another document has the id `1` already",
-            ),
+            ("{\"id\":1}\n{\"id\":\"1\"}", "line 2: another document has the id `1` already"),
         ] {
             let error = parse(body).unwrap_err().to_string();
             assert!(error.starts_with(reason), "{error}");

@@ -81,9 +81,7 @@ fn counted(columns: usize) -> String {
 
 /// Lines with something on them and their numbers, split at tabs.
 fn rows(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
-    let lines = (1..)
-        .zip(text.lines())
-        .map(|(at, line)| (at, line.trim_end()));
+    let lines = (1..).zip(text.lines()).map(|(at, line)| (at, line.trim_end()));
     let lines = lines.filter(|(_, line)| !line.is_empty());
     lines.map(|(at, line)| (at, line.split('\t').collect()))
 }
@@ -97,29 +95,17 @@ impl LabelledPairs {
         LabelledPairs::resolve(text, |id| documents.find(id))
     }
 
-    pub(super) fn resolve(
-        text: &str,
-        find: impl Fn(&str) -> Option<Document>,
-    ) -> Result<LabelledPairs, LabelError> {
+    pub(super) fn resolve(text: &str, find: impl Fn(&str) -> Option<Document>) -> Result<LabelledPairs, LabelError> {
         let mut pairs = LabelledPairs::default();
         for (line, columns) in rows(text) {
             let &[one, other, label, ..] = columns.as_slice() else {
-                return Err(LabelError::Columns {
-                    line,
-                    columns: columns.len(),
-                    expected: "two ids and a label",
-                });
+                return Err(LabelError::Columns { line, columns: columns.len(), expected: "two ids and a label" });
             };
             match (find(one), find(other)) {
                 (Some(one), Some(other)) => {
                     let name = pairs.name(label);
                     let label = pairs.label(label);
-                    pairs.pairs.push(LabelledPair {
-                        one,
-                        other,
-                        label,
-                        name,
-                    });
+                    pairs.pairs.push(LabelledPair { one, other, label, name });
                 }
                 (None, None) if line == 1 => {}
                 _ => pairs.left_out += 1,
@@ -166,30 +152,20 @@ impl LabelledClusters {
         LabelledClusters::resolve(text, |id| documents.find(id))
     }
 
-    fn resolve(
-        text: &str,
-        find: impl Fn(&str) -> Option<Document>,
-    ) -> Result<LabelledClusters, LabelError> {
+    fn resolve(text: &str, find: impl Fn(&str) -> Option<Document>) -> Result<LabelledClusters, LabelError> {
         let mut clusters = LabelledClusters::default();
         let mut names: HashMap<&str, u32> = HashMap::new();
         let mut seen = std::collections::HashSet::new();
         for (line, columns) in rows(text) {
             let &[id, name, ..] = columns.as_slice() else {
-                return Err(LabelError::Columns {
-                    line,
-                    columns: columns.len(),
-                    expected: "an id and a cluster",
-                });
+                return Err(LabelError::Columns { line, columns: columns.len(), expected: "an id and a cluster" });
             };
             let Some(document) = find(id) else {
                 clusters.left_out += usize::from(line > 1);
                 continue;
             };
             if !seen.insert(document) {
-                return Err(LabelError::Twice {
-                    line,
-                    id: id.to_owned(),
-                });
+                return Err(LabelError::Twice { line, id: id.to_owned() });
             }
             let next = names.len() as u32;
             let number = *names.entry(name).or_insert(next);
@@ -216,18 +192,14 @@ mod tests {
         let pairs = LabelledPairs::resolve(text, find).unwrap();
         let labels: Vec<Label> = pairs.pairs.iter().map(|pair| pair.label).collect();
         use Label::{Apart, Other, Together};
-        assert_eq!(
-            labels,
-            [Together, Apart, Other(0), Other(1), Other(0), Together]
-        );
+        assert_eq!(labels, [Together, Apart, Other(0), Other(1), Other(0), Together]);
         assert_eq!(pairs.others, ["grey", "event"]);
         assert_eq!(pairs.left_out, 1);
     }
 
     #[test]
     fn clusters_are_numbered_as_they_come() {
-        let clusters =
-            LabelledClusters::resolve("id\tgroup\nd5\tx\nd1\ty\nd2\tx\nz\tx\n", find).unwrap();
+        let clusters = LabelledClusters::resolve("id\tgroup\nd5\tx\nd1\ty\nd2\tx\nz\tx\n", find).unwrap();
         assert_eq!(clusters.members, [(5, 0), (1, 1), (2, 0)]);
         assert_eq!(clusters.left_out, 1);
     }
@@ -235,19 +207,10 @@ mod tests {
     #[test]
     fn wrong_lines_are_named() {
         let columns = LabelledPairs::resolve("d1\td2\t1\nd1\td2\n", find).unwrap_err();
-        assert_eq!(
-            columns.to_string(),
-            "line 2 has 2 columns, separated by tabs: two ids and a label are needed"
-        );
-        assert_eq!(
-            LabelledPairs::resolve("a\tb\t1\n", find).err(),
-            Some(LabelError::Nothing)
-        );
+        assert_eq!(columns.to_string(), "line 2 has 2 columns, separated by tabs: two ids and a label are needed");
+        assert_eq!(LabelledPairs::resolve("a\tb\t1\n", find).err(), Some(LabelError::Nothing));
         let twice = LabelledClusters::resolve("d1\ta\nd1\tb\n", find).unwrap_err();
         assert_eq!(twice.to_string(), "line 2: `d1` has a cluster already");
-        assert_eq!(
-            LabelledClusters::resolve("", find).err(),
-            Some(LabelError::Nothing)
-        );
+        assert_eq!(LabelledClusters::resolve("", find).err(), Some(LabelError::Nothing));
     }
 }

@@ -21,7 +21,5 @@ pub use by_label::{LabelFigures, ReasonCount};
 pub use documents::{Clustering, ClusteringError, Documents, DocumentsError};
 pub use labels::{LabelError, LabelledClusters, LabelledPairs};
 pub use plot::{Point, svg};
-pub use report::{
-    Cluster, Excerpt, Figures, Labels, OtherLabel, Report, UnrelatedTitles, WorstMistake,
-};
+pub use report::{Cluster, Excerpt, Figures, Labels, OtherLabel, Report, UnrelatedTitles, WorstMistake};
 pub use sweep::{Sweep, SweepError};

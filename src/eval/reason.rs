@@ -14,13 +14,10 @@ pub(super) fn why_apart(one: Document, other: Document, clustering: &Clustering)
         return "one has no text that can be compared".into();
     };
     // The tree of the later one can be the older one: then it is the earlier document that was refused there.
-    let refusal =
-        refusal(after, earlier, clustering).or_else(|| refusal(before, later, clustering));
+    let refusal = refusal(after, earlier, clustering).or_else(|| refusal(before, later, clustering));
     match (refusal, after.decision) {
         (Some(refusal), _) => format!("refused: {refusal}"),
-        (None, Decision::Refreshed) => {
-            "the text of the later one was known already and stays in its cluster".into()
-        }
+        (None, Decision::Refreshed) => "the text of the later one was known already and stays in its cluster".into(),
         (None, Decision::Joined { .. }) if after.in_turn => {
             "an earlier stage found another cluster for the later one".into()
         }
@@ -48,9 +45,7 @@ mod tests {
             item: 0,
             decision,
             in_turn,
-            refused: refused
-                .map(|&(root, refusal)| (Root(Fingerprint(root)), refusal))
-                .collect(),
+            refused: refused.map(|&(root, refusal)| (Root(Fingerprint(root)), refusal)).collect(),
         }
     }
 
@@ -58,28 +53,8 @@ mod tests {
     fn the_reason_is_the_refusal_of_either_or_the_later_ones_decision() {
         let joined = |candidates| Decision::Joined { candidates };
         let explanations = [
-            explanation(
-                Decision::NewRoot,
-                false,
-                &[(
-                    6,
-                    Refusal::Numbers {
-                        same: 1,
-                        different: 2,
-                    },
-                )],
-            ),
-            explanation(
-                Decision::NewRoot,
-                false,
-                &[(
-                    5,
-                    Refusal::Proof {
-                        similarity: 0.3,
-                        needed: 0.43,
-                    },
-                )],
-            ),
+            explanation(Decision::NewRoot, false, &[(6, Refusal::Numbers { same: 1, different: 2 })]),
+            explanation(Decision::NewRoot, false, &[(5, Refusal::Proof { similarity: 0.3, needed: 0.43 })]),
             explanation(joined(1), false, &[]),
             explanation(joined(2), false, &[]),
             explanation(joined(1), true, &[]),
@@ -92,16 +67,8 @@ mod tests {
             explanations: (0..).zip(explanations).collect(),
         };
         for (one, other, reason) in [
-            (
-                0,
-                1,
-                "refused: proof: the similarity is 0.30, needed is 0.43",
-            ),
-            (
-                1,
-                0,
-                "refused: proof: the similarity is 0.30, needed is 0.43",
-            ),
+            (0, 1, "refused: proof: the similarity is 0.30, needed is 0.43"),
+            (1, 0, "refused: proof: the similarity is 0.30, needed is 0.43"),
             (0, 2, "refused: numbers: 2 of 3 numbers"),
             (1, 2, "never compared"),
             (0, 3, "the later one was near several clusters"),

@@ -55,8 +55,8 @@ pub struct UnrelatedTitles {
     pub worst: Vec<WorstMistake>,
 }
 
-/// How good the clusters are. Figures are ratios from 0 to 1, the adjusted Rand index may be negative; `None` where there
-/// is nothing to compare.
+/// How good the clusters are. Figures are ratios from 0 to 1, the adjusted Rand index may be negative; `None` where
+/// there is nothing to compare.
 #[derive(Debug, Serialize)]
 pub struct Figures {
     /// Pairs that count: labelled ones, or all pairs of the documents that the clusters name.
@@ -151,13 +151,7 @@ pub struct Labels {
 
 impl Report {
     /// Scores a clustering of the documents. `show`: how many clusters, and how many mistakes of each kind, to report.
-    pub fn new(
-        route: &Route,
-        documents: &Documents,
-        clustering: &Clustering,
-        labels: &Labels,
-        show: usize,
-    ) -> Report {
+    pub fn new(route: &Route, documents: &Documents, clustering: &Clustering, labels: &Labels, show: usize) -> Report {
         let roots = &clustering.roots;
         let largest = score::largest(roots);
         let on_pairs = labels.pairs.as_ref().map(|labelled| {
@@ -168,13 +162,7 @@ impl Report {
                 by_label: by_label::by_label(labelled, roots),
                 reasons_apart,
                 reasons_together,
-                labels: others
-                    .map(|(label, together, pairs)| OtherLabel {
-                        label,
-                        together,
-                        pairs,
-                    })
-                    .collect(),
+                labels: others.map(|(label, together, pairs)| OtherLabel { label, together, pairs }).collect(),
                 lines_left_out: labelled.left_out,
                 ..Figures::new(scored.counts, &scored.mistakes, documents, clustering, show)
             }
@@ -192,8 +180,7 @@ impl Report {
         Report {
             method: route.method.to_string(),
             k: route.k.0,
-            similarity: (route.method == Method::Verified)
-                .then(|| rounded(route.similarity.share().into())),
+            similarity: (route.method == Method::Verified).then(|| rounded(route.similarity.share().into())),
             documents: documents.count(),
             clusters: largest.len(),
             nodes_per_document: rounded(clustering.nodes as f64 / documents.count() as f64),
@@ -206,9 +193,7 @@ impl Report {
                 .take(show)
                 .map(|members| Cluster {
                     documents: members.len(),
-                    titles: titled.then(|| {
-                        titles::distinct(members.iter().filter_map(|&one| documents.title(one)))
-                    }),
+                    titles: titled.then(|| titles::distinct(members.iter().filter_map(|&one| documents.title(one)))),
                     beginnings: members.iter().take(SHOWN).map(shown).collect(),
                 })
                 .collect(),
@@ -231,11 +216,7 @@ impl UnrelatedTitles {
         UnrelatedTitles {
             letters: SHORT,
             pairs: found.iter().map(|mistake| mistake.pairs).sum(),
-            worst: found
-                .iter()
-                .take(show)
-                .map(|mistake| WorstMistake::of(mistake, documents, None))
-                .collect(),
+            worst: found.iter().take(show).map(|mistake| WorstMistake::of(mistake, documents, None)).collect(),
         }
     }
 }
@@ -258,10 +239,7 @@ impl Figures {
                 .collect()
         };
         Figures {
-            pairs: counts.rightly_together
-                + counts.wrongly_together
-                + counts.rightly_apart
-                + counts.wrongly_apart,
+            pairs: counts.rightly_together + counts.wrongly_together + counts.rightly_apart + counts.wrongly_apart,
             precision: counts.precision().map(rounded),
             recall: counts.recall().map(rounded),
             f1: counts.f1().map(rounded),
@@ -292,10 +270,7 @@ impl WorstMistake {
 
 impl Excerpt {
     fn of(document: Document, documents: &Documents) -> Excerpt {
-        Excerpt {
-            id: documents.id(document).to_owned(),
-            begins: documents.beginning(document).to_owned(),
-        }
+        Excerpt { id: documents.id(document).to_owned(), begins: documents.beginning(document).to_owned() }
     }
 }
 

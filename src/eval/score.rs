@@ -1,5 +1,5 @@
-//! Clusters that were found, compared with what a person says. Every figure is of pairs of documents; those of clusters are
-//! counted from the sizes of their overlaps, so that no list of pairs is ever made.
+//! Clusters that were found, compared with what a person says. Every figure is of pairs of documents; those of clusters
+//! are counted from the sizes of their overlaps, so that no list of pairs is ever made.
 
 use std::collections::BTreeMap;
 
@@ -23,18 +23,12 @@ fn ratio(part: u64, of: u64) -> Option<f64> {
 impl Counts {
     /// Of the pairs put together, the part that belongs together.
     pub(super) fn precision(&self) -> Option<f64> {
-        ratio(
-            self.rightly_together,
-            self.rightly_together + self.wrongly_together,
-        )
+        ratio(self.rightly_together, self.rightly_together + self.wrongly_together)
     }
 
     /// Of the pairs that belong together, the part put together.
     pub(super) fn recall(&self) -> Option<f64> {
-        ratio(
-            self.rightly_together,
-            self.rightly_together + self.wrongly_apart,
-        )
+        ratio(self.rightly_together, self.rightly_together + self.wrongly_apart)
     }
 
     /// Harmonic mean of precision and recall.
@@ -46,13 +40,9 @@ impl Counts {
     /// How much more the two clusterings agree than chance would have them agree: 1 is the same clusters, 0 is chance
     /// (Hubert and Arabie, "Comparing partitions", Journal of Classification 1985).
     pub(super) fn adjusted_rand(&self) -> f64 {
-        let [together, mixed, apart, split] = [
-            self.rightly_together,
-            self.wrongly_together,
-            self.rightly_apart,
-            self.wrongly_apart,
-        ]
-        .map(|count| count as f64);
+        let [together, mixed, apart, split] =
+            [self.rightly_together, self.wrongly_together, self.rightly_apart, self.wrongly_apart]
+                .map(|count| count as f64);
         let chance = (together + split) * (split + apart) + (together + mixed) * (mixed + apart);
         if self.wrongly_together == 0 && self.wrongly_apart == 0 {
             1.0
@@ -104,11 +94,7 @@ fn root(roots: &[u64], document: Document) -> u64 {
 /// Compares the roots, one for each document, with labelled pairs.
 pub(super) fn against_pairs(roots: &[u64], labelled: &LabelledPairs) -> PairScores {
     let mut scored = PairScores {
-        others: labelled
-            .others
-            .iter()
-            .map(|name| (name.clone(), 0, 0))
-            .collect(),
+        others: labelled.others.iter().map(|name| (name.clone(), 0, 0)).collect(),
         ..PairScores::default()
     };
     // By the clusters that the mistake is between.
@@ -116,11 +102,7 @@ pub(super) fn against_pairs(roots: &[u64], labelled: &LabelledPairs) -> PairScor
     let mut apart: BTreeMap<(u64, u64), Mistake> = BTreeMap::new();
     for pair in &labelled.pairs {
         let (one, other) = (root(roots, pair.one), root(roots, pair.other));
-        let new = Mistake {
-            one: pair.one,
-            other: pair.other,
-            pairs: 0,
-        };
+        let new = Mistake { one: pair.one, other: pair.other, pairs: 0 };
         match pair.label {
             Label::Other(name) => {
                 if let Some((_, found, all)) = scored.others.get_mut(name) {
@@ -136,14 +118,10 @@ pub(super) fn against_pairs(roots: &[u64], labelled: &LabelledPairs) -> PairScor
             }
             _ => {}
         }
-        scored
-            .counts
-            .add(one == other, pair.label == Label::Together);
+        scored.counts.add(one == other, pair.label == Label::Together);
     }
-    scored.mistakes = Mistakes {
-        together: worst_first(together.into_values()),
-        apart: worst_first(apart.into_values()),
-    };
+    scored.mistakes =
+        Mistakes { together: worst_first(together.into_values()), apart: worst_first(apart.into_values()) };
     scored
 }
 
@@ -154,10 +132,7 @@ pub(super) fn against_clusters(roots: &[u64], labelled: &LabelledClusters) -> (C
     let mut by_cluster: BTreeMap<(u64, u64), Overlap> = BTreeMap::new();
     for &(document, cluster) in &labelled.members {
         let (root, cluster) = (root(roots, document), u64::from(cluster));
-        for (overlaps, key) in [
-            (&mut by_root, (root, cluster)),
-            (&mut by_cluster, (cluster, root)),
-        ] {
+        for (overlaps, key) in [(&mut by_root, (root, cluster)), (&mut by_cluster, (cluster, root))] {
             let new = Overlap { document, size: 0 };
             overlaps.entry(key).or_insert(new).size += 1;
         }
@@ -173,10 +148,7 @@ pub(super) fn against_clusters(roots: &[u64], labelled: &LabelledClusters) -> (C
         wrongly_apart,
         rightly_apart: all - rightly_together - wrongly_together - wrongly_apart,
     };
-    let mistakes = Mistakes {
-        together: worst_first(mixed),
-        apart: worst_first(split),
-    };
+    let mistakes = Mistakes { together: worst_first(mixed), apart: worst_first(split) };
     (counts, mistakes)
 }
 
@@ -192,10 +164,7 @@ struct Overlap {
 fn mixed_groups(overlaps: &BTreeMap<(u64, u64), Overlap>) -> (Vec<Mistake>, u64) {
     let mut mistakes = Vec::new();
     let mut same = 0;
-    let overlaps: Vec<(u64, Overlap)> = overlaps
-        .iter()
-        .map(|(&(of, _), &part)| (of, part))
-        .collect();
+    let overlaps: Vec<(u64, Overlap)> = overlaps.iter().map(|(&(of, _), &part)| (of, part)).collect();
     for group in overlaps.chunk_by(|(one, _), (other, _)| one == other) {
         let mut parts: Vec<Overlap> = group.iter().map(|&(_, part)| part).collect();
         parts.sort_by_key(|part| (std::cmp::Reverse(part.size), part.document));

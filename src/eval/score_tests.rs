@@ -23,9 +23,8 @@ fn naive(roots: &[u64], clusters: &LabelledClusters) -> Counts {
 fn naive_rand(roots: &[u64], clusters: &LabelledClusters) -> f64 {
     let pairs = |count: usize| (count * count.saturating_sub(1)) as f64 / 2.0;
     let members = &clusters.members;
-    let size = |belongs: &dyn Fn(&(Document, u32)) -> bool| {
-        pairs(members.iter().filter(|member| belongs(member)).count())
-    };
+    let size =
+        |belongs: &dyn Fn(&(Document, u32)) -> bool| pairs(members.iter().filter(|member| belongs(member)).count());
     let (mut index, mut of_found, mut of_labelled) = (0.0, 0.0, 0.0);
     for found in 0..20u64 {
         of_found += size(&|member| roots[member.0 as usize] == found);
@@ -38,28 +37,17 @@ fn naive_rand(roots: &[u64], clusters: &LabelledClusters) -> f64 {
     }
     let expected = of_found * of_labelled / pairs(members.len()).max(1.0);
     let most = (of_found + of_labelled) / 2.0;
-    if close(most, expected) {
-        1.0
-    } else {
-        (index - expected) / (most - expected)
-    }
+    if close(most, expected) { 1.0 } else { (index - expected) / (most - expected) }
 }
 
 fn labelled_documents() -> impl Strategy<Value = (Vec<u64>, LabelledClusters)> {
-    prop::collection::vec((0u64..6, prop::option::weighted(0.8, 0u32..6)), 1..40).prop_map(
-        |documents| {
-            let roots = documents.iter().map(|&(root, _)| root).collect();
-            let labelled = (0..).zip(&documents);
-            let members = labelled
-                .filter_map(|(at, &(_, labelled))| Some((at, labelled?)))
-                .collect();
-            let clusters = LabelledClusters {
-                members,
-                left_out: 0,
-            };
-            (roots, clusters)
-        },
-    )
+    prop::collection::vec((0u64..6, prop::option::weighted(0.8, 0u32..6)), 1..40).prop_map(|documents| {
+        let roots = documents.iter().map(|&(root, _)| root).collect();
+        let labelled = (0..).zip(&documents);
+        let members = labelled.filter_map(|(at, &(_, labelled))| Some((at, labelled?))).collect();
+        let clusters = LabelledClusters { members, left_out: 0 };
+        (roots, clusters)
+    })
 }
 
 proptest! {
@@ -119,42 +107,19 @@ proptest! {
 
 #[test]
 fn figures_of_a_small_case() {
-    let counts = Counts {
-        rightly_together: 6,
-        wrongly_together: 2,
-        wrongly_apart: 6,
-        rightly_apart: 14,
-    };
+    let counts = Counts { rightly_together: 6, wrongly_together: 2, wrongly_apart: 6, rightly_apart: 14 };
     assert_eq!(counts.precision(), Some(0.75));
     assert_eq!(counts.recall(), Some(0.5));
     assert_eq!(counts.f1(), Some(0.6));
     let nothing = Counts::default();
-    assert_eq!(
-        (nothing.precision(), nothing.recall(), nothing.f1()),
-        (None, None, None)
-    );
+    assert_eq!((nothing.precision(), nothing.recall(), nothing.f1()), (None, None, None));
 }
 
 #[test]
 fn labels_that_are_neither_right_nor_wrong_stand_by_themselves() {
-    let labelled =
-        LabelledPairs::resolve("1\t2\tgrey\n1\t3\tgrey\n2\t3\tdup\n", |id| id.parse().ok())
-            .unwrap();
+    let labelled = LabelledPairs::resolve("1\t2\tgrey\n1\t3\tgrey\n2\t3\tdup\n", |id| id.parse().ok()).unwrap();
     let scored = against_pairs(&[0, 5, 5, 6], &labelled);
     assert_eq!(scored.others, [("grey".to_owned(), 1, 2)]);
-    assert_eq!(
-        scored.counts,
-        Counts {
-            wrongly_apart: 1,
-            ..Counts::default()
-        }
-    );
-    assert_eq!(
-        scored.mistakes.apart,
-        [Mistake {
-            one: 2,
-            other: 3,
-            pairs: 1
-        }]
-    );
+    assert_eq!(scored.counts, Counts { wrongly_apart: 1, ..Counts::default() });
+    assert_eq!(scored.mistakes.apart, [Mistake { one: 2, other: 3, pairs: 1 }]);
 }

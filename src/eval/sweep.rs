@@ -3,11 +3,8 @@
 use crate::config::{Clock, ConfigError, RawRoute, Route};
 
 /// What `--sweep` of an option tries where no values are given.
-const USUAL: [(&str, &str); 3] = [
-    ("k", "0..8"),
-    ("method", "verified,longest,full,sentences:3"),
-    ("similarity", "0.3..0.6"),
-];
+const USUAL: [(&str, &str); 3] =
+    [("k", "0..8"), ("method", "verified,longest,full,sentences:3"), ("similarity", "0.3..0.6")];
 /// Steps of a range, at most.
 const MAX_STEPS: u64 = 100;
 
@@ -36,9 +33,7 @@ pub enum SweepError {
     #[error("sweep: '{0}' is not a number such as 3 or 0.35")]
     Number(String),
     /// A range that goes down, nowhere, or on for too long.
-    #[error(
-        "sweep: {first}..{last} must go up, in at most {MAX_STEPS} steps of {step}: give FIRST..LAST/STEP"
-    )]
+    #[error("sweep: {first}..{last} must go up, in at most {MAX_STEPS} steps of {step}: give FIRST..LAST/STEP")]
     Range {
         /// Where it begins.
         first: String,
@@ -82,10 +77,7 @@ impl Sweep {
     pub fn parse(text: &str) -> Result<Sweep, SweepError> {
         let (option, values) = match text.split_once('=') {
             Some(parts) => parts,
-            None => *USUAL
-                .iter()
-                .find(|(option, _)| *option == text)
-                .ok_or(SweepError::NoValues)?,
+            None => *USUAL.iter().find(|(option, _)| *option == text).ok_or(SweepError::NoValues)?,
         };
         let step = match option {
             "k" => Some("1"),
@@ -103,10 +95,7 @@ impl Sweep {
         if values.iter().any(String::is_empty) {
             return Err(SweepError::Empty);
         }
-        Ok(Sweep {
-            option: option.into(),
-            values,
-        })
+        Ok(Sweep { option: option.into(), values })
     }
 
     /// The name of the option.
@@ -126,11 +115,8 @@ impl Sweep {
     pub fn apply(&self, value: &str, options: &RawRoute, name: &str) -> Result<Route, SweepError> {
         let route = options.clone().with(&self.option, value);
         let route = route.and_then(|route| route.validate(name));
-        let route = route.map_err(|source| SweepError::Value {
-            option: self.option.clone(),
-            value: value.into(),
-            source,
-        })?;
+        let route =
+            route.map_err(|source| SweepError::Value { option: self.option.clone(), value: value.into(), source })?;
         // Without a date of their own all documents arrive at once: no window is better than another.
         if self.option == "window" && !matches!(route.clock, Clock::Field(_)) {
             return Err(SweepError::NoClock);
@@ -139,8 +125,8 @@ impl Sweep {
     }
 }
 
-/// The numbers from `first` to `last`, all with the decimals of the finest of the three: counted in whole steps, so that
-/// 0.3 + 0.05 is 0.35.
+/// The numbers from `first` to `last`, all with the decimals of the finest of the three: counted in whole steps, so
+/// that 0.3 + 0.05 is 0.35.
 fn range(first: &str, last: &str, step: &str) -> Result<Vec<String>, SweepError> {
     let places = |text: &str| text.split_once('.').map_or(0, |(_, after)| after.len());
     let decimals = places(first).max(places(last)).max(places(step));
@@ -157,9 +143,7 @@ fn range(first: &str, last: &str, step: &str) -> Result<Vec<String>, SweepError>
         let (first, last, step) = owned();
         return Err(SweepError::Range { first, last, step });
     }
-    let unit = u32::try_from(decimals)
-        .ok()
-        .and_then(|decimals| 10u64.checked_pow(decimals));
+    let unit = u32::try_from(decimals).ok().and_then(|decimals| 10u64.checked_pow(decimals));
     let unit = unit.ok_or_else(|| {
         let (first, last, step) = owned();
         SweepError::Decimals { first, last, step }
@@ -168,9 +152,7 @@ fn range(first: &str, last: &str, step: &str) -> Result<Vec<String>, SweepError>
         0 => value.to_string(),
         _ => format!("{}.{:0decimals$}", value / unit, value % unit),
     };
-    Ok((0..=(to - from) / by)
-        .map(|n| written(from + n * by))
-        .collect())
+    Ok((0..=(to - from) / by).map(|n| written(from + n * by)).collect())
 }
 
 #[cfg(test)]
@@ -196,15 +178,9 @@ mod tests {
         assert_eq!(values("k=0..16/8"), ["0", "8", "16"]);
         assert_eq!(values("k=3"), ["3"]);
         assert_eq!(values("similarity=0..1/0.01").len(), 101);
-        assert_eq!(
-            values("similarity=0.3..0.45"),
-            ["0.30", "0.35", "0.40", "0.45"]
-        );
+        assert_eq!(values("similarity=0.3..0.45"), ["0.30", "0.35", "0.40", "0.45"]);
         assert_eq!(values("similarity=0.9..1/0.05"), ["0.90", "0.95", "1.00"]);
-        assert_eq!(
-            values("similarity=0.40..0.45/0.02"),
-            ["0.40", "0.42", "0.44"]
-        );
+        assert_eq!(values("similarity=0.40..0.45/0.02"), ["0.40", "0.42", "0.44"]);
         assert_eq!(values("similarity=0.43,0.5"), ["0.43", "0.5"]);
         assert_eq!(values("similarity").len(), 7);
         assert_eq!(values("k").len(), 9);
@@ -233,10 +209,7 @@ mod tests {
     #[test]
     fn a_value_changes_the_route() {
         assert_eq!(apply("k=5", "none").unwrap().k, Distance(5));
-        assert_eq!(
-            apply("similarity=0.5", "none").unwrap().similarity,
-            Similarity::new(0.5).unwrap()
-        );
+        assert_eq!(apply("similarity=0.5", "none").unwrap().similarity, Similarity::new(0.5).unwrap());
         let window = apply("window=1d", "field:at").unwrap().window;
         assert_eq!(window, Some(Millis(86_400_000)));
         assert_eq!(apply("window=none", "field:at").unwrap().window, None);
@@ -261,10 +234,7 @@ mod tests {
             let sweep = Sweep::parse("method").unwrap();
             sweep.apply(method, &options, "test").unwrap()
         });
-        assert_eq!(
-            (full.k, full.similarity),
-            (Distance(3), Similarity::default())
-        );
+        assert_eq!((full.k, full.similarity), (Distance(3), Similarity::default()));
         assert_eq!(verified.k, Distance(0));
         assert_eq!(verified.similarity, Similarity::new(0.5).unwrap());
     }

@@ -1,6 +1,6 @@
 //! What titles say of a cluster. Short texts that are alike under titles that have nothing in common are seldom one
-//! article: more often they are pages on which a crawler found no article, and took what stands around it (a disclaimer, a
-//! row of links) for one.
+//! article: more often they are pages on which a crawler found no article, and took what stands around it (a
+//! disclaimer, a row of links) for one.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -71,11 +71,10 @@ struct Titled<'t> {
     count: u64,
 }
 
-/// Of the documents of one cluster, the pairs whose titles share no token, and the first such pair. Titles in which there is
-/// nothing to compare do not count. What takes time is the pairs that do share one, and each title is looked at once.
-pub(super) fn unrelated<'t>(
-    members: impl Iterator<Item = (Document, &'t Title)>,
-) -> Option<Mistake> {
+/// Of the documents of one cluster, the pairs whose titles share no token, and the first such pair. Titles in which
+/// there is nothing to compare do not count. What takes time is the pairs that do share one, and each title is looked
+/// at once.
+pub(super) fn unrelated<'t>(members: impl Iterator<Item = (Document, &'t Title)>) -> Option<Mistake> {
     let mut titled: Vec<Titled<'_>> = Vec::new();
     let mut by_letters: HashMap<&str, usize> = HashMap::new();
     for (document, title) in members.filter(|(_, title)| !title.tokens.is_empty()) {
@@ -83,11 +82,7 @@ pub(super) fn unrelated<'t>(
         let place = *by_letters.entry(&title.letters).or_insert(next);
         match titled.get_mut(place) {
             Some(known) => known.count += 1,
-            None => titled.push(Titled {
-                title,
-                document,
-                count: 1,
-            }),
+            None => titled.push(Titled { title, document, count: 1 }),
         }
     }
     let mut found: Option<Mistake> = None;
@@ -161,30 +156,21 @@ mod tests {
 
     #[test]
     fn pairs_of_a_small_case() {
-        let titles = [
-            "pier rebuilt",
-            "...",
-            "the pier to be rebuilt",
-            "lido shut",
-            "pier rebuilt",
-            "市图书馆",
-            "lido shut",
-        ]
-        .map(Title::of);
+        let titles =
+            ["pier rebuilt", "...", "the pier to be rebuilt", "lido shut", "pier rebuilt", "市图书馆", "lido shut"]
+                .map(Title::of);
         // `lido` and `shut` twice beside three piers and one library; the library beside three piers.
         let found = unrelated((0..).zip(&titles));
-        let expected = Mistake {
-            one: 0,
-            other: 3,
-            pairs: 2 * 3 + 2 + 3,
-        };
+        let expected = Mistake { one: 0, other: 3, pairs: 2 * 3 + 2 + 3 };
         assert_eq!(found, Some(expected));
         assert_eq!(unrelated((0..).zip(&titles[..3])), None);
     }
 
     proptest! {
         #[test]
-        fn pairs_count_as_every_pair_looked_at(titles in prop::collection::vec(prop::collection::vec(0usize..6, 0..4), 0..30)) {
+        fn pairs_count_as_every_pair_looked_at(
+            titles in prop::collection::vec(prop::collection::vec(0usize..6, 0..4), 0..30),
+        ) {
             const WORDS: [&str; 6] = ["harbour", "library", "ferry", "pier", "of", "台风"];
             let titles: Vec<Title> = titles
                 .iter()

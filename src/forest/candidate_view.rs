@@ -4,8 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use super::candidates::{
-    CandidateTree, Candidates, FingerprintMatches, InlineVec, PriorAssignment, PriorClaim,
-    RootSlot, TreeIndex,
+    CandidateTree, Candidates, FingerprintMatches, InlineVec, PriorAssignment, PriorClaim, RootSlot, TreeIndex,
 };
 use super::placement::{self, PlacementPlan, PlacementQuestion, RuleStep};
 use super::roots::{RootNumber, TreeRecord};
@@ -21,7 +20,8 @@ pub(super) struct CandidateView<'f, 'q, P: Proof> {
     query: &'q PlacementQuery<'q, P>,
     floor: Tick,
     pub(super) seen: Candidates<'f, P>,
-    /// The trees of [`Candidates::trees`], and in which of the lists in [`Candidates::near`] each stands last, counted from 1.
+    /// The trees of [`Candidates::trees`], and in which of the lists in [`Candidates::near`] each stands last, counted
+    /// from 1.
     roots: InlineVec<(RootNumber, usize)>,
     /// The places of the trees, from where they are too many to be looked through.
     places: BTreeMap<RootNumber, TreeIndex>,
@@ -35,11 +35,7 @@ pub(super) struct CandidateView<'f, 'q, P: Proof> {
 
 impl<P: Proof> Forest<P> {
     /// Looks at what the document has itself: its own nodes, and the trees it may have founded.
-    pub(super) fn look<'f, 'q>(
-        &'f self,
-        query: &'q PlacementQuery<'q, P>,
-        floor: Tick,
-    ) -> CandidateView<'f, 'q, P> {
+    pub(super) fn look<'f, 'q>(&'f self, query: &'q PlacementQuery<'q, P>, floor: Tick) -> CandidateView<'f, 'q, P> {
         self.look_again(query, floor, Vec::new())
     }
 
@@ -86,9 +82,7 @@ impl<P: Proof> CandidateView<'_, '_, P> {
     /// What lies between the document and the roots beside which it was laid.
     pub(super) fn into_laid(self) -> Vec<(RootNumber, Differences)> {
         let trees = self.roots.iter().zip(&self.seen.trees);
-        trees
-            .filter_map(|(&(root, _), tree)| Some((root, tree.laid.get()?)))
-            .collect()
+        trees.filter_map(|(&(root, _), tree)| Some((root, tree.laid.get()?))).collect()
     }
 
     fn own_nodes(&mut self) {
@@ -102,9 +96,7 @@ impl<P: Proof> CandidateView<'_, '_, P> {
                 self.seen.near.extend(own);
                 from..self.seen.near.len()
             });
-            self.seen
-                .fingerprints
-                .push(FingerprintMatches { own, near });
+            self.seen.fingerprints.push(FingerprintMatches { own, near });
         }
         for &fingerprint in self.query.known_by {
             let tree = self.tree_founded_by(fingerprint);
@@ -151,10 +143,7 @@ impl<P: Proof> CandidateView<'_, '_, P> {
                 }
             }
             PlacementQuestion::Hash(hash) => {
-                let spot = RootSlot {
-                    own: self.own_node(hash),
-                    has_root_within_k: self.has_root_within_k(hash),
-                };
+                let spot = RootSlot { own: self.own_node(hash), has_root_within_k: self.has_root_within_k(hash) };
                 self.seen.hashes.push(spot);
             }
         }
@@ -170,13 +159,9 @@ impl<P: Proof> CandidateView<'_, '_, P> {
         }
     }
 
-    /// Looks at the trees near one fingerprint of the query, nearest nodes first and no more trees than the proof allows
-    /// ([`Proof::CANDIDATES`]), and shows `each` node up to there.
-    pub(super) fn near(
-        &mut self,
-        at: usize,
-        mut each: impl FnMut(Fingerprint, Distance, TreeIndex),
-    ) {
+    /// Looks at the trees near one fingerprint of the query, nearest nodes first and no more trees than the proof
+    /// allows ([`Proof::CANDIDATES`]), and shows `each` node up to there.
+    pub(super) fn near(&mut self, at: usize, mut each: impl FnMut(Fingerprint, Distance, TreeIndex)) {
         let Some(&fingerprint) = self.query.fingerprints.get(at) else {
             return;
         };
@@ -212,9 +197,7 @@ impl<P: Proof> CandidateView<'_, '_, P> {
     }
 
     fn count_children(&mut self, tree: TreeIndex) {
-        if let (Some(&(root, _)), Some(seen)) =
-            (self.roots.get(tree), self.seen.trees.get_mut(tree))
-        {
+        if let (Some(&(root, _)), Some(seen)) = (self.roots.get(tree), self.seen.trees.get_mut(tree)) {
             seen.children = Some(self.forest.roots.living_leaves(root, self.floor));
         }
     }
@@ -259,8 +242,7 @@ impl<P: Proof> CandidateView<'_, '_, P> {
         if self.roots.spilled() {
             let listed = self.places.len();
             let new = self.roots.iter().zip(0..).skip(listed);
-            self.places
-                .extend(new.map(|(&(root, _), place)| (root, place)));
+            self.places.extend(new.map(|(&(root, _), place)| (root, place)));
         }
         let record = self.forest.roots.get(root);
         self.seen.trees.push(CandidateTree {

@@ -93,8 +93,8 @@ pub(super) struct PriorClaim<'a> {
 /// What is known of a root that is stored with a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StoredRoot {
-    /// The proof of its tree is that of its founder, as far as can be told; where there is no tree, the document may be the
-    /// founder.
+    /// The proof of its tree is that of its founder, as far as can be told; where there is no tree, the document may be
+    /// the founder.
     pub(super) is_proved: bool,
     /// Its root may take the place of a leaf: the forest is made anew, and the leaf came in another order than it did.
     pub(super) goes_before_leaves: bool,
@@ -136,10 +136,7 @@ impl<P> Candidates<'_, P> {
     }
 
     /// The fingerprints of the query that have no node within k.
-    pub(super) fn isolated<'a>(
-        &'a self,
-        query: &'a PlacementQuery<'_, P>,
-    ) -> impl Iterator<Item = Fingerprint> + 'a {
+    pub(super) fn isolated<'a>(&'a self, query: &'a PlacementQuery<'_, P>) -> impl Iterator<Item = Fingerprint> + 'a {
         let spots = self.fingerprints.iter().zip(query.fingerprints);
         let isolated = spots.filter(|(spot, _)| spot.is_isolated());
         isolated.map(|(_, &fingerprint)| fingerprint)

@@ -2,8 +2,8 @@
 //! applied to a forest of the same history give the same forest: to a journal that is replayed, or to another store.
 //!
 //! What a change says of a fingerprint is absolute: applied a second time, or to a forest that has seen later changes
-//! already, it is put right by the last change of that fingerprint. So a copy that was taken piece by piece while changes
-//! went on becomes exact by the changes since it was begun.
+//! already, it is put right by the last change of that fingerprint. So a copy that was taken piece by piece while
+//! changes went on becomes exact by the changes since it was begun.
 
 use super::roots::{FOUNDED, RootNumber, UNCOUNTED};
 use super::ticks::{Tick, TickStart};
@@ -16,8 +16,8 @@ use crate::time::Millis;
 /// One change of a forest. Nodes arrive in the tick that began last.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change<P> {
-    /// Time went on: the clock is at this moment, and what arrives arrives in its tick. Nodes that are before the window
-    /// then are dead.
+    /// Time went on: the clock is at this moment, and what arrives arrives in its tick. Nodes that are before the
+    /// window then are dead.
     Begin(TickStart),
     /// A new root, or another proof for one that is there.
     AddRoot {
@@ -85,9 +85,7 @@ impl<P> Change<P> {
             | Change::AddLeaf { fingerprint, .. }
             | Change::Use { fingerprint }
             | Change::Withdraw { fingerprint } => Some(*fingerprint),
-            Change::Refresh { root }
-            | Change::Count { root, .. }
-            | Change::Evidence { root, .. } => Some(root.0),
+            Change::Refresh { root } | Change::Count { root, .. } | Change::Evidence { root, .. } => Some(root.0),
             Change::Begin(_) | Change::Evict { .. } => None,
         }
     }
@@ -103,11 +101,7 @@ impl<P: Proof> Forest<P> {
                 self.expired_total += died.nodes as u64;
                 true
             }
-            Change::AddRoot {
-                fingerprint,
-                added,
-                proof,
-            } => {
+            Change::AddRoot { fingerprint, added, proof } => {
                 let added = self.add_root(*fingerprint, *added, proof);
                 if added {
                     // Whatever was kept, it was of another founder: that of this one comes with the next change.
@@ -117,8 +111,7 @@ impl<P: Proof> Forest<P> {
             }
             Change::Evidence { root, words } if words.is_empty() => self.evidence.remove(root.0),
             Change::Evidence { root, words } => {
-                self.root_number(*root, self.ticks.floor()).is_some()
-                    && self.evidence.put(root.0, words)
+                self.root_number(*root, self.ticks.floor()).is_some() && self.evidence.put(root.0, words)
             }
             Change::AddLeaf { fingerprint, root } => self.add_leaf(*fingerprint, *root),
             Change::Use { fingerprint } => self.touch(*fingerprint),
@@ -145,18 +138,13 @@ impl<P: Proof> Forest<P> {
     /// The changes since they were last taken, in their order; none where nobody asked to [`record`](Forest::record)
     /// them.
     pub fn take_changes(&mut self) -> Vec<Change<P>> {
-        self.recorded
-            .as_mut()
-            .map(std::mem::take)
-            .unwrap_or_default()
+        self.recorded.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// The place of a node that is alive.
     pub(super) fn living(&self, fingerprint: Fingerprint) -> Option<Entry> {
         let entry = self.index.get(fingerprint)?;
-        Tick(entry.tick)
-            .is_from(self.ticks.floor())
-            .then_some(entry)
+        Tick(entry.tick).is_from(self.ticks.floor()).then_some(entry)
     }
 
     fn add_root(&mut self, fingerprint: Fingerprint, added: Millis, proof: &P) -> bool {
@@ -190,13 +178,11 @@ impl<P: Proof> Forest<P> {
         self.ticks.living().nodes >= self.max_nodes
     }
 
-    /// Gives a fingerprint a node of this tree in place of any that it has: one that is dead and was not swept up gives way.
+    /// Gives a fingerprint a node of this tree in place of any that it has: one that is dead and was not swept up gives
+    /// way.
     fn store(&mut self, fingerprint: Fingerprint, root: RootNumber, is_root: bool) -> bool {
         let tick = self.ticks.current();
-        let entry = Entry {
-            root: root.0,
-            tick: tick.0,
-        };
+        let entry = Entry { root: root.0, tick: tick.0 };
         let Ok(replaced) = self.index.insert(fingerprint, entry) else {
             return false;
         };

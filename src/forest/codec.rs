@@ -1,5 +1,5 @@
-//! Changes as bytes: what a journal holds. Numbers are little-endian. A kind of change may be added; none may change, since
-//! every later version reads the journals of all earlier ones.
+//! Changes as bytes: what a journal holds. Numbers are little-endian. A kind of change may be added; none may change,
+//! since every later version reads the journals of all earlier ones.
 //!
 //! ```text
 //! 1 Begin    | tick 4 | clock 8 |
@@ -114,48 +114,25 @@ impl<P: Durable> StateChange<P> {
     pub fn read(bytes: &mut &[u8]) -> Option<StateChange<P>> {
         let fingerprint = Fingerprint::read;
         let change = match u8::read(bytes)? {
-            1 => Change::Begin(TickStart {
-                tick: Tick(u32::read(bytes)?),
-                at: Millis(i64::read(bytes)?),
-            }),
+            1 => Change::Begin(TickStart { tick: Tick(u32::read(bytes)?), at: Millis(i64::read(bytes)?) }),
             2 => Change::AddRoot {
                 fingerprint: fingerprint(bytes)?,
                 added: Millis(i64::read(bytes)?),
                 proof: P::read(bytes)?,
             },
-            3 => Change::AddLeaf {
-                fingerprint: fingerprint(bytes)?,
-                root: Root(fingerprint(bytes)?),
-            },
-            4 => Change::Use {
-                fingerprint: fingerprint(bytes)?,
-            },
-            5 => Change::Refresh {
-                root: Root(fingerprint(bytes)?),
-            },
-            6 => Change::Count {
-                root: Root(fingerprint(bytes)?),
-                tally: Durable::read(bytes)?,
-            },
-            7 => Change::Withdraw {
-                fingerprint: fingerprint(bytes)?,
-            },
-            8 => Change::Evict {
-                floor: Tick(u32::read(bytes)?),
-            },
+            3 => Change::AddLeaf { fingerprint: fingerprint(bytes)?, root: Root(fingerprint(bytes)?) },
+            4 => Change::Use { fingerprint: fingerprint(bytes)? },
+            5 => Change::Refresh { root: Root(fingerprint(bytes)?) },
+            6 => Change::Count { root: Root(fingerprint(bytes)?), tally: Durable::read(bytes)? },
+            7 => Change::Withdraw { fingerprint: fingerprint(bytes)? },
+            8 => Change::Evict { floor: Tick(u32::read(bytes)?) },
             9 => {
                 let founders = u64::read(bytes)?;
                 let sentences = u32::read(bytes)?;
                 let hashes = (0..sentences).map(|_| u64::read(bytes));
-                return Some(StateChange::Learn {
-                    hashes: hashes.collect::<Option<_>>()?,
-                    founders,
-                });
+                return Some(StateChange::Learn { hashes: hashes.collect::<Option<_>>()?, founders });
             }
-            10 => Change::Evidence {
-                root: Root(fingerprint(bytes)?),
-                words: Durable::read(bytes)?,
-            },
+            10 => Change::Evidence { root: Root(fingerprint(bytes)?), words: Durable::read(bytes)? },
             11 => {
                 return Some(StateChange::Words(OverrideChange::Say {
                     number: u64::read(bytes)?,
@@ -165,9 +142,7 @@ impl<P: Durable> StateChange<P> {
             13 => {
                 let count = u32::read(bytes)?;
                 let numbers = (0..count).map(|_| u64::read(bytes));
-                return Some(StateChange::Words(OverrideChange::Forget {
-                    numbers: numbers.collect::<Option<_>>()?,
-                }));
+                return Some(StateChange::Words(OverrideChange::Forget { numbers: numbers.collect::<Option<_>>()? }));
             }
             12 => {
                 return Some(StateChange::Words(OverrideChange::Restamp {
@@ -188,11 +163,7 @@ fn write_tree<P: Durable>(change: &Change<P>, out: &mut Vec<u8>) {
             tick.0.write(out);
             at.0.write(out);
         }
-        Change::AddRoot {
-            fingerprint,
-            added,
-            proof,
-        } => {
+        Change::AddRoot { fingerprint, added, proof } => {
             out.push(2);
             fingerprint.write(out);
             added.0.write(out);

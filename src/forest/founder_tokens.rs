@@ -1,5 +1,5 @@
-//! What the alignment check goes by: more of the text of a tree's founder than its proof has, for as many trees as there is
-//! room for. A tree whose evidence has gone takes documents by its proof alone.
+//! What the alignment check goes by: more of the text of a tree's founder than its proof has, for as many trees as
+//! there is room for. A tree whose evidence has gone takes documents by its proof alone.
 //!
 //! It is kept by the root's fingerprint, in the order in which it came, and goes with the node of that root: when that
 //! is swept up, gives way to another one, or is withdrawn. If there is no room for all, the oldest goes. Whatever does

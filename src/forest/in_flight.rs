@@ -22,25 +22,16 @@ struct PlacementUses {
 
 impl InFlightPlacements {
     pub(super) fn new(key: HashKey) -> InFlightPlacements {
-        InFlightPlacements {
-            nodes: HashMap::with_hasher(KeyedHasher::new(key)),
-            next: Generation::default(),
-        }
+        InFlightPlacements { nodes: HashMap::with_hasher(KeyedHasher::new(key)), next: Generation::default() }
     }
 
     /// A node was made, and is used by one placement.
     pub(super) fn made(&mut self, fingerprint: Fingerprint) -> NodeRef {
         self.next = self.next.next();
         let generation = self.next;
-        let uses = PlacementUses {
-            generation,
-            placements: 1,
-        };
+        let uses = PlacementUses { generation, placements: 1 };
         self.nodes.insert(fingerprint, uses);
-        NodeRef {
-            fingerprint,
-            generation,
-        }
+        NodeRef { fingerprint, generation }
     }
 
     /// One more placement uses a node.
@@ -52,10 +43,7 @@ impl InFlightPlacements {
             }
             None => Generation::SETTLED,
         };
-        NodeRef {
-            fingerprint,
-            generation,
-        }
+        NodeRef { fingerprint, generation }
     }
 
     /// A placement that used a node is withdrawn.
@@ -91,10 +79,7 @@ impl InFlightPlacements {
     /// The node of a fingerprint, if it is one of these.
     pub(super) fn node(&self, fingerprint: Fingerprint) -> Option<NodeRef> {
         let uses = self.nodes.get(&fingerprint)?;
-        Some(NodeRef {
-            fingerprint,
-            generation: uses.generation,
-        })
+        Some(NodeRef { fingerprint, generation: uses.generation })
     }
 
     fn of(&mut self, node: NodeRef) -> Option<&mut PlacementUses> {

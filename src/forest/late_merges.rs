@@ -1,5 +1,5 @@
-//! Late merges: trees that are candidates to be one, because a later document was found to agree with both. The placement rules are in
-//! docs/merges.md.
+//! Late merges: trees that are candidates to be one, because a later document was found to agree with both. The
+//! placement rules are in docs/merges.md.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -14,7 +14,8 @@ const MOST_PAIRS: usize = 10_000;
 /// Pairs of trees that are laid beside each other before two groups become one; larger groups are left to people.
 const MOST_COMPARED: usize = 64;
 
-/// Trees, those that are gone among them, of two groups that are looked at at all where they have to be read from elsewhere.
+/// Trees, those that are gone among them, of two groups that are looked at at all where they have to be read from
+/// elsewhere.
 const MOST_READ: usize = 1_024;
 
 /// Words of which nothing is left are looked for after so many late merges.
@@ -57,11 +58,7 @@ pub struct LateMergeLog {
 impl LateMergeLog {
     /// The same as figures.
     pub(super) fn stats(&self) -> LateMergeStats {
-        LateMergeStats {
-            suggested: self.suggestions.len(),
-            applied_total: self.applied,
-            no_room_total: self.no_room,
-        }
+        LateMergeStats { suggested: self.suggestions.len(), applied_total: self.applied, no_room_total: self.no_room }
     }
 }
 
@@ -71,32 +68,24 @@ pub(super) fn may_be_one(words: &Overrides, tree: Root, other: Root) -> bool {
     pair.0 != pair.1 && words.kept_apart().all(|apart| apart != pair)
 }
 
-/// The trees that are to be laid beside each other before these two groups become one, those that are gone among them; `None`: they
-/// are so many that they are left to people.
+/// The trees that are to be laid beside each other before these two groups become one, those that are gone among them;
+/// `None`: they are so many that they are left to people.
 pub(super) fn trees_of(words: &Overrides, tree: Root, other: Root) -> Option<Vec<Root>> {
-    let all: Vec<Root> = [tree, other]
-        .into_iter()
-        .flat_map(|root| words.merged_with(root))
-        .collect();
+    let all: Vec<Root> = [tree, other].into_iter().flat_map(|root| words.merged_with(root)).collect();
     (all.len() <= MOST_READ).then_some(all)
 }
 
-/// Whether the founders of two trees are one text, as far as what is kept of them tells, proof and evidence: each as if it came to the
-/// tree of the other with one fingerprint in common.
-pub(super) fn founders_agree<P: Proof>(
-    one: (&P, &[u16]),
-    other: (&P, &[u16]),
-    thresholds: P::Thresholds,
-) -> bool {
+/// Whether the founders of two trees are one text, as far as what is kept of them tells, proof and evidence: each as if
+/// it came to the tree of the other with one fingerprint in common.
+pub(super) fn founders_agree<P: Proof>(one: (&P, &[u16]), other: (&P, &[u16]), thresholds: P::Thresholds) -> bool {
     let agrees = |(own, words): (&P, &[u16]), root: (&P, &[u16])| {
-        own.agrees_by(words, root, 1, thresholds, &Cell::new(None))
-            .is_ok()
+        own.agrees_by(words, root, 1, thresholds, &Cell::new(None)).is_ok()
     };
     agrees(one, other) && agrees(other, one)
 }
 
-/// Whether all living trees of the groups of these two agree with each other, so that no group is made by way of a third; `None` if
-/// one of the two is gone. `agree`: whether two trees do, none if one of them is gone.
+/// Whether all living trees of the groups of these two agree with each other, so that no group is made by way of a
+/// third; `None` if one of the two is gone. `agree`: whether two trees do, none if one of them is gone.
 pub(super) fn are_one(
     words: &Overrides,
     (tree, other): (Root, Root),
@@ -112,9 +101,7 @@ pub(super) fn are_one(
     };
     let others: Vec<Root> = living(other).collect();
     let ones: Vec<Root> = living(tree).collect();
-    let mut pairs = ones
-        .iter()
-        .flat_map(|&one| others.iter().map(move |&other| (one, other)));
+    let mut pairs = ones.iter().flat_map(|&one| others.iter().map(move |&other| (one, other)));
     let few = ones.len() * others.len() <= MOST_COMPARED;
     Some(few && pairs.all(|(one, other)| agree(one, other) != Some(false)))
 }
@@ -179,12 +166,7 @@ impl MergeCandidates {
         {
             self.met.remove(&oldest);
         }
-        let met = MetPair {
-            winner: tree,
-            documents: 1,
-            agree,
-            changes,
-        };
+        let met = MetPair { winner: tree, documents: 1, agree, changes };
         self.met.insert(pair, met);
         self.queue.push_back(pair);
     }
@@ -195,17 +177,9 @@ impl MergeCandidates {
         let suggestions = self.agreeing().filter_map(|met| {
             let (winner, loser) = (words.group(met.winner), words.group(met.loser));
             let is_open = winner != loser && told.insert(pair(winner, loser));
-            is_open.then_some(Suggestion {
-                winner,
-                loser,
-                documents: met.documents,
-            })
+            is_open.then_some(Suggestion { winner, loser, documents: met.documents })
         });
-        LateMergeLog {
-            suggestions: suggestions.collect(),
-            applied: self.applied,
-            no_room: self.no_room,
-        }
+        LateMergeLog { suggestions: suggestions.collect(), applied: self.applied, no_room: self.no_room }
     }
 
     /// Those that agree, in the order in which they were met.
@@ -213,11 +187,7 @@ impl MergeCandidates {
         self.queue.iter().filter_map(|pair| {
             let met = self.met.get(pair).filter(|met| met.agree)?;
             let loser = if met.winner == pair.0 { pair.1 } else { pair.0 };
-            Some(Suggestion {
-                winner: met.winner,
-                loser,
-                documents: met.documents,
-            })
+            Some(Suggestion { winner: met.winner, loser, documents: met.documents })
         })
     }
 }
@@ -244,11 +214,7 @@ mod tests {
         candidates.judged(root(3), root(1), false);
         assert_eq!(candidates.known(root(3), root(1)), Some(false));
         let listed: Vec<Suggestion> = candidates.agreeing().collect();
-        let first = Suggestion {
-            winner: root(2),
-            loser: root(1),
-            documents: 2,
-        };
+        let first = Suggestion { winner: root(2), loser: root(1), documents: 2 };
         assert_eq!(listed, [first]);
         for number in 0..MOST_PAIRS as u64 - 1 {
             candidates.judged(root(10 + number), root(0), true);

@@ -16,15 +16,12 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::overrides::{Override, Overrides, RestampPass};
 use super::port::{
-    Batch, CheckReply, Commit, DryPlacement, ForestPort, PlacementDocument, Placements, PortFuture,
-    SettleReport, Settlement, Unavailable,
+    Batch, CheckReply, Commit, DryPlacement, ForestPort, PlacementDocument, Placements, PortFuture, SettleReport,
+    Settlement, Unavailable,
 };
 use super::promise::Promise;
 use super::undo_guard::UndoGuard;
-use super::{
-    ForestError, ForestStats, LateMergeLog, LateMerges, Portions, Root, Settings, StoredStats,
-    TreeView,
-};
+use super::{ForestError, ForestStats, LateMergeLog, LateMerges, Portions, Root, Settings, StoredStats, TreeView};
 use crate::method::{MethodKind, Proof};
 use crate::time::Millis;
 use dry_placement::LocalDryPlacement;
@@ -71,7 +68,8 @@ pub trait Copied: Send + Sync {
     /// # Errors
     /// When the forest cannot be asked any more.
     fn next(&self, portions: &mut Portions) -> Result<Option<(u8, Vec<u8>)>, Unavailable>;
-    /// Makes changes that another forest of its kind has had, as [`StateChange::write`] wrote them. They go to no journal.
+    /// Makes changes that another forest of its kind has had, as [`StateChange::write`] wrote them. They go to no
+    /// journal.
     ///
     /// # Errors
     /// When the forest cannot be asked any more, or they are of another kind.
@@ -120,11 +118,7 @@ impl<F: MethodKind> LocalForest<F> {
     }
 
     /// A forest in this state, which is stored nowhere.
-    pub fn with_state(
-        name: impl Into<String>,
-        state: ForestState<F>,
-        executor: Arc<dyn Executor>,
-    ) -> LocalForest<F> {
+    pub fn with_state(name: impl Into<String>, state: ForestState<F>, executor: Arc<dyn Executor>) -> LocalForest<F> {
         LocalForest::of(name.into(), state, executor, None)
     }
 
@@ -239,10 +233,7 @@ fn run<F: MethodKind, T: Send + 'static>(
 }
 
 impl<F: MethodKind> LocalInner<F> {
-    fn with<T>(
-        &self,
-        job: impl FnOnce(&mut ForestState<F>, Duration) -> T,
-    ) -> Result<T, Unavailable> {
+    fn with<T>(&self, job: impl FnOnce(&mut ForestState<F>, Duration) -> T) -> Result<T, Unavailable> {
         let asked = Instant::now();
         let mut state = self.state.lock();
         let waited = asked.elapsed();
@@ -261,10 +252,7 @@ impl<F: MethodKind> LocalInner<F> {
         MutexGuard::unlock_fair(state);
         done.map_err(|panic| {
             let reason = self.poisoned.get_or_init(|| panic_message(&*panic));
-            Unavailable::Poisoned {
-                forest: self.name.clone(),
-                reason: reason.clone(),
-            }
+            Unavailable::Poisoned { forest: self.name.clone(), reason: reason.clone() }
         })
     }
 
@@ -323,10 +311,7 @@ impl<F: MethodKind> LocalInner<F> {
         let Some(reason) = self.poisoned.get() else {
             return self.journal.as_ref().and_then(|journal| journal.failure());
         };
-        Some(Unavailable::Poisoned {
-            forest: self.name.clone(),
-            reason: reason.clone(),
-        })
+        Some(Unavailable::Poisoned { forest: self.name.clone(), reason: reason.clone() })
     }
 }
 
@@ -340,15 +325,8 @@ pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 impl<F: MethodKind> ForestPort for LocalForest<F> {
     fn place(&self, batch: Batch) -> PortFuture<Placements> {
         let place = move |shared: &LocalInner<F>| {
-            let Batch {
-                documents,
-                commit,
-                earlier,
-            } = batch;
-            let mut placements = Placements {
-                earlier,
-                ..Placements::default()
-            };
+            let Batch { documents, commit, earlier } = batch;
+            let mut placements = Placements { earlier, ..Placements::default() };
             let placed = shared.place_all(documents, commit, &mut placements);
             placed.map(|()| placements)
         };
@@ -363,10 +341,7 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
     }
 
     fn dry_placement(&self) -> Box<dyn DryPlacement> {
-        Box::new(LocalDryPlacement::new(
-            self.shared.clone(),
-            self.executor.clone(),
-        ))
+        Box::new(LocalDryPlacement::new(self.shared.clone(), self.executor.clone()))
     }
 
     fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortFuture<SettleReport> {
@@ -430,11 +405,7 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
 
     fn stats(&self) -> PortFuture<ForestStats> {
         let stored = self.shared.journal.as_ref().map(|journal| journal.status());
-        self.with(move |state, _| ForestStats {
-            stored,
-            late_merges: state.late_stats(),
-            ..state.forest.stats()
-        })
+        self.with(move |state, _| ForestStats { stored, late_merges: state.late_stats(), ..state.forest.stats() })
     }
 
     fn expire(&self, now: Millis, budget: usize) -> PortFuture<usize> {
@@ -499,9 +470,7 @@ impl<F: MethodKind> std::fmt::Debug for LocalForest<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let shared = &self.shared;
         let mut shown = f.debug_struct("Local");
-        shown
-            .field("name", &shared.name)
-            .field("state", &*shared.state.lock());
+        shown.field("name", &shared.name).field("state", &*shared.state.lock());
         shown.field("poisoned", &shared.poisoned).finish()
     }
 }

@@ -1,14 +1,14 @@
-//! A shared forest that goes on when its engine is away: documents then get their places in a forest of this process alone, marked, until
-//! they are placed again ([`Placed::is_alone`]). What was placed there stays there: its own documents find each other when the engine is
-//! away the next time, and go with their window.
+//! A shared forest that goes on when its engine is away: documents then get their places in a forest of this process
+//! alone, marked, until they are placed again ([`Placed::is_alone`]). What was placed there stays there: its own
+//! documents find each other when the engine is away the next time, and go with their window.
 
 use std::sync::Arc;
 
 use super::local::RecoveryPass;
 use super::overrides::{Override, Overrides, RestampPass};
 use super::port::{
-    Acknowledged, Batch, CheckReply, DryPlacement, ForestPort, Placed, PlacementDocument,
-    Placements, PortFuture, SettleReport, Settlement, Unavailable,
+    Acknowledged, Batch, CheckReply, DryPlacement, ForestPort, Placed, PlacementDocument, Placements, PortFuture,
+    SettleReport, Settlement, Unavailable,
 };
 use super::{ForestStats, LateMergeLog, Root, TreeView};
 use crate::time::Millis;
@@ -43,11 +43,7 @@ impl LocalFallback {
 
 /// Marks what was placed alone.
 fn marked(mut placements: Placements) -> Placements {
-    for placed in placements
-        .replies
-        .iter_mut()
-        .filter_map(|r| r.placed.as_mut())
-    {
+    for placed in placements.replies.iter_mut().filter_map(|r| r.placed.as_mut()) {
         let placed: &mut Placed = placed;
         placed.is_alone = true;
     }
@@ -91,10 +87,7 @@ impl ForestPort for LocalFallback {
     }
 
     fn forget_unknown(&self, now: Millis, budget: usize) -> PortFuture<SettleReport> {
-        both(
-            self.alone.forget_unknown(now, budget),
-            self.shared.forget_unknown(now, budget),
-        )
+        both(self.alone.forget_unknown(now, budget), self.shared.forget_unknown(now, budget))
     }
 
     fn check(&self, document: PlacementDocument) -> PortFuture<CheckReply> {
@@ -159,10 +152,7 @@ impl ForestPort for LocalFallback {
 }
 
 /// What both have done.
-fn both(
-    alone: PortFuture<SettleReport>,
-    shared: PortFuture<SettleReport>,
-) -> PortFuture<SettleReport> {
+fn both(alone: PortFuture<SettleReport>, shared: PortFuture<SettleReport>) -> PortFuture<SettleReport> {
     Box::pin(async move {
         let (alone, shared) = (alone.await?, shared.await?);
         Ok(SettleReport {

@@ -11,11 +11,12 @@
 //! strict rules to the letter: the fourth line then says "the leaf itself was within k of its root or a sibling".
 //!
 //! The forest is a pure, single-threaded state: documents and `now` in, roots out; who shares it locks it.
-//! [`place`](Forest::place) first lets a few expired nodes go (`window.rs`). Then the placement rules decide (`placement.rs`, which knows
-//! no forest) by what it is shown of this one (`candidate_view.rs`), and its decision is applied as changes, each a value
-//! (`change.rs`). The index holds the nodes: a fingerprint, the number of its tree, and when it arrived (`ticks.rs`). `roots.rs`
-//! holds what is kept of each tree, `tree_stats.rs` knows how large they are, `in_flight.rs` which nodes may yet be withdrawn;
-//! `view.rs` is all that reads. `words.rs` stands beside all of it: what people have said about groups.
+//! [`place`](Forest::place) first lets a few expired nodes go (`window.rs`). Then the placement rules decide
+//! (`placement.rs`, which knows no forest) by what it is shown of this one (`candidate_view.rs`), and its decision is
+//! applied as changes, each a value (`change.rs`). The index holds the nodes: a fingerprint, the number of its tree,
+//! and when it arrived (`ticks.rs`). `roots.rs` holds what is kept of each tree, `tree_stats.rs` knows how large they
+//! are, `in_flight.rs` which nodes may yet be withdrawn; `view.rs` is all that reads. `words.rs` stands beside all of
+//! it: what people have said about groups.
 
 mod candidate_view;
 mod candidates;
@@ -56,8 +57,7 @@ pub use summary::Summary;
 pub use ticks::{Tick, TickStart};
 pub use tree_stats::{TreeNotice, TreeSize};
 pub use view::{
-    ForestCheck, ForestStats, FounderTokenStats, LateMergeStats, NearNode, NearTree, NodeView,
-    StoredStats, TreeView,
+    ForestCheck, ForestStats, FounderTokenStats, LateMergeStats, NearNode, NearTree, NodeView, StoredStats, TreeView,
 };
 
 use crate::fingerprint::{Distance, Fingerprint};
@@ -203,10 +203,7 @@ impl<P: Proof> Forest<P> {
     fn empty(&self) -> Forest<P> {
         Forest {
             max_tree: self.max_tree,
-            evidence: FounderTokenStore::new(
-                self.evidence.limit().min(OWN_EVIDENCE),
-                evidence_key(&self.index),
-            ),
+            evidence: FounderTokenStore::new(self.evidence.limit().min(OWN_EVIDENCE), evidence_key(&self.index)),
             ..Forest::over(self.index.empty(), self.thresholds, None)
         }
     }

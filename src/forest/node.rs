@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::fingerprint::Fingerprint;
 
-/// Tells a node from an earlier or later node of the same fingerprint, as long as no accepted document rests on it: such
-/// nodes are numbered in the order in which they are made, and the numbers start again after 2^32.
+/// Tells a node from an earlier or later node of the same fingerprint, as long as no accepted document rests on it:
+/// such nodes are numbered in the order in which they are made, and the numbers start again after 2^32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Generation(pub u32);
 

@@ -50,7 +50,8 @@ pub enum Override {
         /// The other.
         loser: Root,
     },
-    /// The forest is not to say that these groups are one. What remains of a [`Override::Late`] that somebody has taken back.
+    /// The forest is not to say that these groups are one. What remains of a [`Override::Late`] that somebody has taken
+    /// back.
     Apart {
         /// A root of each.
         roots: [Root; 2],
@@ -90,8 +91,8 @@ impl PartialEq for Overrides {
 impl Eq for Overrides {}
 
 impl Overrides {
-    /// The number of the next word; `None` if there are as many as a forest remembers. Those that the forest says itself have room of
-    /// their own.
+    /// The number of the next word; `None` if there are as many as a forest remembers. Those that the forest says
+    /// itself have room of their own.
     pub fn next_number(&self) -> Option<u64> {
         (self.said.len() < MAX_OVERRIDES + MOST_LATE).then_some(self.next)
     }
@@ -106,8 +107,8 @@ impl Overrides {
         self.bytes + 8 * self.carried.len()
     }
 
-    /// The late merges of which nothing is left: the loser's tree is gone, as `is_alive` tells, no other word speaks of that root, and
-    /// all stored documents obey. What is answered for living trees is the same without them.
+    /// The late merges of which nothing is left: the loser's tree is gone, as `is_alive` tells, no other word speaks of
+    /// that root, and all stored documents obey. What is answered for living trees is the same without them.
     pub fn outlived(&self, is_alive: impl Fn(Root) -> bool) -> Vec<u64> {
         let mut named: HashMap<Root, u32> = HashMap::new();
         for root in self.said.values().flat_map(Override::roots) {
@@ -282,9 +283,7 @@ impl Override {
     /// Of a late merge, or what remains of it, the root that it takes for another one's.
     pub(in crate::forest) fn late_loser(&self) -> Option<Root> {
         match self {
-            Override::Late { loser: root, .. } | Override::Apart { roots: [root, _] } => {
-                Some(*root)
-            }
+            Override::Late { loser: root, .. } | Override::Apart { roots: [root, _] } => Some(*root),
             Override::Merge { .. } | Override::Pin { .. } => None,
         }
     }
@@ -325,11 +324,7 @@ impl Override {
     /// The roots that it speaks of.
     fn roots(&self) -> Vec<Root> {
         match self {
-            Override::Merge { winner, losers } => losers
-                .iter()
-                .chain(std::iter::once(winner))
-                .copied()
-                .collect(),
+            Override::Merge { winner, losers } => losers.iter().chain(std::iter::once(winner)).copied().collect(),
             Override::Late { winner, loser } => vec![*winner, *loser],
             Override::Apart { roots } => roots.to_vec(),
             Override::Pin { root, .. } => vec![*root],
@@ -355,21 +350,10 @@ impl Durable for Option<Override> {
         let others = read_all(bytes)?;
         let other = || others.first().copied().map(Root);
         Some(Some(match kind {
-            3 => Override::Late {
-                winner: root,
-                loser: other()?,
-            },
-            4 => Override::Apart {
-                roots: [root, other()?],
-            },
-            1 => Override::Merge {
-                winner: root,
-                losers: others.into_iter().map(Root).collect(),
-            },
-            2 => Override::Pin {
-                texts: others,
-                root,
-            },
+            3 => Override::Late { winner: root, loser: other()? },
+            4 => Override::Apart { roots: [root, other()?] },
+            1 => Override::Merge { winner: root, losers: others.into_iter().map(Root).collect() },
+            2 => Override::Pin { texts: others, root },
             _ => return None,
         }))
     }
@@ -395,10 +379,7 @@ impl Durable for Overrides {
     }
 
     fn read(bytes: &mut &[u8]) -> Option<Overrides> {
-        let mut words = Overrides {
-            next: u64::read(bytes)?,
-            ..Overrides::default()
-        };
+        let mut words = Overrides { next: u64::read(bytes)?, ..Overrides::default() };
         for _ in 0..u32::read(bytes)? {
             let number = u64::read(bytes)?;
             words.set(number, Some(Option::<Override>::read(bytes)??));
@@ -419,7 +400,8 @@ mod tests {
 
     use super::*;
 
-    /// The placement rules as it reads: a list of words, and for an answer everything is relabelled from the first to the last.
+    /// The placement rules as it reads: a list of words, and for an answer everything is relabelled from the first to
+    /// the last.
     #[derive(Debug, Clone, Default)]
     struct OverrideModel(BTreeMap<u64, Override>);
 
@@ -476,19 +458,13 @@ mod tests {
             winner: root(winner),
             losers: losers.into_iter().map(root).collect(),
         });
-        let pin = (prop::collection::vec(0..TEXTS, 1..3), 0..ROOTS).prop_map(|(texts, to)| {
-            Override::Pin {
-                texts: texts.into_iter().map(Fingerprint).collect(),
-                root: root(to),
-            }
+        let pin = (prop::collection::vec(0..TEXTS, 1..3), 0..ROOTS).prop_map(|(texts, to)| Override::Pin {
+            texts: texts.into_iter().map(Fingerprint).collect(),
+            root: root(to),
         });
-        let late = (0..ROOTS, 0..ROOTS).prop_map(|(winner, loser)| Override::Late {
-            winner: root(winner),
-            loser: root(loser),
-        });
-        let apart = (0..ROOTS, 0..ROOTS).prop_map(|(one, other)| Override::Apart {
-            roots: [root(one), root(other)],
-        });
+        let late = (0..ROOTS, 0..ROOTS)
+            .prop_map(|(winner, loser)| Override::Late { winner: root(winner), loser: root(loser) });
+        let apart = (0..ROOTS, 0..ROOTS).prop_map(|(one, other)| Override::Apart { roots: [root(one), root(other)] });
         let step = prop_oneof![
             4 => merge.prop_map(Step::Say),
             3 => late.prop_map(Step::Say),
@@ -574,7 +550,8 @@ mod tests {
                     }
                 }
             }
-            // From the journal alone, from a copy and the changes since some time before it, and from the bytes of both.
+            // From the journal alone, from a copy and the changes since some time before it, and from the bytes of
+            // both.
             let mut replayed = Overrides::default();
             let mut restored = written(&copy.1);
             for (at, change) in journal.iter().enumerate() {
@@ -599,19 +576,10 @@ mod tests {
     fn a_word_is_obeyed_and_undone() {
         let mut words = Overrides::default();
         let text = Fingerprint(77);
-        let merge = |winner, loser| Override::Merge {
-            winner: root(winner),
-            losers: vec![root(loser)],
-        };
+        let merge = |winner, loser| Override::Merge { winner: root(winner), losers: vec![root(loser)] };
         words.set(0, Some(merge(1, 2)));
         words.set(1, Some(merge(3, 1)));
-        words.set(
-            2,
-            Some(Override::Pin {
-                texts: vec![text],
-                root: root(2),
-            }),
-        );
+        words.set(2, Some(Override::Pin { texts: vec![text], root: root(2) }));
         assert_eq!(words.shown_root(Fingerprint(5), root(2)), root(3));
         assert_eq!(words.shown_root(text, root(9)), root(3));
         // Said again, the other way round: they are one already.
@@ -639,10 +607,7 @@ mod tests {
         ] {
             assert_eq!(Option::<Override>::read(&mut &*bytes), None, "{bytes:?}");
         }
-        let seen: BTreeSet<u64> = Overrides::default()
-            .iter()
-            .map(|(number, _)| number)
-            .collect();
+        let seen: BTreeSet<u64> = Overrides::default().iter().map(|(number, _)| number).collect();
         assert!(seen.is_empty());
     }
 }

@@ -33,8 +33,8 @@ pub struct Placement {
     pub others: Vec<Root>,
     /// What the document counts for at its tree when it is accepted: for [`Forest::count`].
     pub sign: u8,
-    /// To be given to [`Forest::settle`] if the document's item was stored, and to [`Forest::withdraw`] if it definitely was
-    /// not.
+    /// To be given to [`Forest::settle`] if the document's item was stored, and to [`Forest::withdraw`] if it
+    /// definitely was not.
     pub rollback: Rollback,
 }
 
@@ -86,25 +86,16 @@ impl<P: Proof> Forest<P> {
         self.place_given(query, now, None)
     }
 
-    /// The same for a document that was given a root before, by a forest that knew less: it gets it again, unless its text is
-    /// known elsewhere or another tree stands in the way.
-    pub(super) fn place_given(
-        &mut self,
-        query: &PlacementQuery<'_, P>,
-        now: Millis,
-        given: Option<Root>,
-    ) -> Placement {
+    /// The same for a document that was given a root before, by a forest that knew less: it gets it again, unless its
+    /// text is known elsewhere or another tree stands in the way.
+    pub(super) fn place_given(&mut self, query: &PlacementQuery<'_, P>, now: Millis, given: Option<Root>) -> Placement {
         self.advance(now);
-        let claim = given.map(|root| PriorClaim {
-            root,
-            stored: None,
-            reserved: None,
-        });
+        let claim = given.map(|root| PriorClaim { root, stored: None, reserved: None });
         self.place_at(query, now, claim)
     }
 
-    /// The same for a document that is stored with its root: what is stored stands, unless the text itself has its place in
-    /// another tree or there is no room for the root. Time has gone on to `now` already.
+    /// The same for a document that is stored with its root: what is stored stands, unless the text itself has its
+    /// place in another tree or there is no room for the root. Time has gone on to `now` already.
     pub(super) fn place_stored(
         &mut self,
         query: &PlacementQuery<'_, P>,
@@ -120,12 +111,11 @@ impl<P: Proof> Forest<P> {
         placement::known(query, &look.seen, self.thresholds)
     }
 
-    /// Whether any node of a document was made by documents of which nobody knows yet that the cluster has accepted them.
+    /// Whether any node of a document was made by documents of which nobody knows yet that the cluster has accepted
+    /// them.
     pub(super) fn is_in_flight(&self, query: &PlacementQuery<'_, P>) -> bool {
         let nodes = query.fingerprints.iter().chain([&query.whole]);
-        nodes
-            .copied()
-            .any(|node| self.in_flight.node(node).is_some())
+        nodes.copied().any(|node| self.in_flight.node(node).is_some())
     }
 
     /// The same of a root.
@@ -142,11 +132,7 @@ impl<P: Proof> Forest<P> {
     pub(super) fn found_again(&mut self, root: Root, query: &PlacementQuery<'_, P>) {
         let number = self.root_number(root, self.ticks.floor());
         if let Some(added) = number.and_then(|number| Some(self.roots.get(number)?.added())) {
-            self.commit(Change::AddRoot {
-                fingerprint: root.0,
-                added,
-                proof: query.proof.clone(),
-            });
+            self.commit(Change::AddRoot { fingerprint: root.0, added, proof: query.proof.clone() });
             if !query.evidence.is_empty() {
                 let words = query.evidence.into();
                 self.commit(Change::Evidence { root, words });
@@ -154,13 +140,10 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// [`place_given`](Forest::place_given) for a document whose time is its own word, which counts when the cluster has accepted the document
-    /// ([`arrive`](Forest::arrive)): until then it comes at the clock, and nothing expires or is left out by its date.
-    pub(super) fn place_provisionally(
-        &mut self,
-        query: &PlacementQuery<'_, P>,
-        given: Option<Root>,
-    ) -> Placement {
+    /// [`place_given`](Forest::place_given) for a document whose time is its own word, which counts when the cluster
+    /// has accepted the document ([`arrive`](Forest::arrive)): until then it comes at the clock, and nothing expires or
+    /// is left out by its date.
+    pub(super) fn place_provisionally(&mut self, query: &PlacementQuery<'_, P>, given: Option<Root>) -> Placement {
         self.place_given(query, self.clock(), given)
     }
 
@@ -186,23 +169,18 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// A node of an accepted document lives again, and its root. It has died meanwhile if the clock went on by more than the window, by the
-    /// dates of documents that came with it, or because it stood nowhere before the first date.
+    /// A node of an accepted document lives again, and its root. It has died meanwhile if the clock went on by more
+    /// than the window, by the dates of documents that came with it, or because it stood nowhere before the first date.
     fn revive(&mut self, fingerprint: Fingerprint) {
         let record = self.index.get(fingerprint);
         let record = record.and_then(|entry| self.roots.get(RootNumber(entry.root)));
         let Some(record) = record else { return };
         let (root, added) = (record.fingerprint, record.added());
-        let is_free =
-            self.living(root).is_none() && !self.has_root_within_k(root, self.ticks.floor());
+        let is_free = self.living(root).is_none() && !self.has_root_within_k(root, self.ticks.floor());
         if is_free {
             let proof = record.proof.clone();
             let words = self.evidence.get(root).map(FounderTokens::from);
-            self.commit(Change::AddRoot {
-                fingerprint: root,
-                added,
-                proof,
-            });
+            self.commit(Change::AddRoot { fingerprint: root, added, proof });
             if let Some(words) = words {
                 let root = Root(root);
                 self.commit(Change::Evidence { root, words });
@@ -221,18 +199,13 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// Brings what placing a document with these fingerprints reads first into the cache, best while another one is placed.
-    /// Nothing depends on it but time.
+    /// Brings what placing a document with these fingerprints reads first into the cache, best while another one is
+    /// placed. Nothing depends on it but time.
     pub fn prefetch(&self, fingerprints: &[Fingerprint]) {
         self.index.prefetch(fingerprints);
     }
 
-    fn place_at(
-        &mut self,
-        query: &PlacementQuery<'_, P>,
-        at: Millis,
-        claim: Option<PriorClaim<'_>>,
-    ) -> Placement {
+    fn place_at(&mut self, query: &PlacementQuery<'_, P>, at: Millis, claim: Option<PriorClaim<'_>>) -> Placement {
         self.sweep_some();
         self.evict();
         let floor = self.ticks.floor_at(at);
@@ -247,13 +220,7 @@ impl<P: Proof> Forest<P> {
             look.give(claim);
             outcome = look.decide();
         }
-        placement::changes(
-            query,
-            &look.seen,
-            &outcome,
-            self.ticks.clock(),
-            &mut changes,
-        );
+        placement::changes(query, &look.seen, &outcome, self.ticks.clock(), &mut changes);
         let unseen = match query.evidence.is_empty() {
             true => 0,
             false => look.seen.without_evidence(),
@@ -264,15 +231,11 @@ impl<P: Proof> Forest<P> {
             Decision::Joined { .. } => self.sign(query, outcome.root),
             _ => 0,
         };
-        let mut rollback = Rollback {
-            nodes: Vec::with_capacity(changes.len()),
-        };
+        let mut rollback = Rollback { nodes: Vec::with_capacity(changes.len()) };
         let now = self.clock().max(at);
         for change in changes.drain(..) {
             let (fingerprint, is_new) = match &change {
-                Change::AddRoot { fingerprint, .. } | Change::AddLeaf { fingerprint, .. } => {
-                    (Some(*fingerprint), true)
-                }
+                Change::AddRoot { fingerprint, .. } | Change::AddLeaf { fingerprint, .. } => (Some(*fingerprint), true),
                 Change::Use { fingerprint } => (Some(*fingerprint), false),
                 _ => (None, false),
             };
@@ -291,11 +254,7 @@ impl<P: Proof> Forest<P> {
             arrived: outcome.arrived(now),
             founded: outcome.founded.unwrap_or(now),
             // There was no room for a node.
-            decision: if rollback.nodes.is_empty() {
-                Decision::Outside
-            } else {
-                outcome.decision
-            },
+            decision: if rollback.nodes.is_empty() { Decision::Outside } else { outcome.decision },
             by: outcome.by,
             refused: outcome.refused,
             others: outcome.others,

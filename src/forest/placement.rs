@@ -15,9 +15,7 @@ use std::ops::Range;
 
 use smallvec::smallvec;
 
-use super::candidates::{
-    CandidateTree, Candidates, FingerprintMatches, InlineVec, PriorAssignment, TreeIndex,
-};
+use super::candidates::{CandidateTree, Candidates, FingerprintMatches, InlineVec, PriorAssignment, TreeIndex};
 use super::change::Change;
 use super::{Decision, Root};
 use crate::fingerprint::Fingerprint;
@@ -66,13 +64,14 @@ pub(super) struct PlacementPlan {
     pub(super) is_founder: bool,
     /// Whether nothing but the hash of its text will lead the document back to the tree.
     pub(super) by_text: bool,
-    /// Whether no near tree takes the document, and its first fingerprints are those of others: of its form, or of a phrase that
-    /// many have. Then all of its fingerprints are looked up.
+    /// Whether no near tree takes the document, and its first fingerprints are those of others: of its form, or of a
+    /// phrase that many have. Then all of its fingerprints are looked up.
     pub(super) is_lost: bool,
 }
 
 impl PlacementPlan {
-    /// When the text first came, which is `now` unless it came before; none if it did, and is not the one that founded the tree.
+    /// When the text first came, which is `now` unless it came before; none if it did, and is not the one that founded
+    /// the tree.
     pub(super) fn arrived(&self, now: Millis) -> Option<Millis> {
         match self.decision {
             Decision::Refreshed => self.founded.filter(|_| self.is_founder),
@@ -87,34 +86,24 @@ const MOST_OTHERS: usize = 4;
 /// Decides where a document belongs, or says what else must be looked at.
 ///
 /// The document had its nodes: its tree. Otherwise the best of the near trees whose proof agrees (most children, then
-/// earliest added, then smaller fingerprint). Otherwise its first fingerprint without a near node founds a tree, or else
-/// the hash of its text does.
+/// earliest added, then smaller fingerprint). Otherwise its first fingerprint without a near node founds a tree, or
+/// else the hash of its text does.
 pub(super) fn decide<P: Proof>(
     query: &PlacementQuery<'_, P>,
     seen: &Candidates<'_, P>,
     thresholds: P::Thresholds,
 ) -> RuleStep {
-    PlacementRules {
-        query,
-        seen,
-        thresholds,
-    }
-    .decide()
+    PlacementRules { query, seen, thresholds }.decide()
 }
 
-/// Whether each tree near the query takes the document: the tree, how many of the document's fingerprints are near it, and
-/// the verdict of its proof.
+/// Whether each tree near the query takes the document: the tree, how many of the document's fingerprints are near it,
+/// and the verdict of its proof.
 pub(super) fn verdicts<P: Proof>(
     query: &PlacementQuery<'_, P>,
     seen: &Candidates<'_, P>,
     thresholds: P::Thresholds,
 ) -> InlineVec<(TreeIndex, usize, Result<(), Refusal>)> {
-    PlacementRules {
-        query,
-        seen,
-        thresholds,
-    }
-    .verdicts(seen.fingerprints.len())
+    PlacementRules { query, seen, thresholds }.verdicts(seen.fingerprints.len())
 }
 
 /// The tree in which the document was placed before, if it was.
@@ -123,11 +112,7 @@ pub(super) fn known<P: Proof>(
     seen: &Candidates<'_, P>,
     thresholds: P::Thresholds,
 ) -> Option<Root> {
-    let law = PlacementRules {
-        query,
-        seen,
-        thresholds,
-    };
+    let law = PlacementRules { query, seen, thresholds };
     law.known().map(|tree| law.root(tree))
 }
 
@@ -140,24 +125,16 @@ pub(super) fn may_found<P>(query: &PlacementQuery<'_, P>, root: Root) -> bool {
 }
 
 /// The question with all fingerprints of a document whose first ones led nowhere.
-pub(super) fn widened<'a, P>(
-    query: &PlacementQuery<'a, P>,
-    outcome: &PlacementPlan,
-) -> Option<PlacementQuery<'a, P>> {
+pub(super) fn widened<'a, P>(query: &PlacementQuery<'a, P>, outcome: &PlacementPlan) -> Option<PlacementQuery<'a, P>> {
     let is_wide = outcome.is_lost && !query.more.is_empty();
-    is_wide.then_some(PlacementQuery {
-        fingerprints: query.more,
-        more: &[],
-        ..*query
-    })
+    is_wide.then_some(PlacementQuery { fingerprints: query.more, more: &[], ..*query })
 }
 
 fn by_text_alone(verdict: RuleStep, by_text: bool) -> RuleStep {
     match verdict {
-        RuleStep::Decided(outcome) => RuleStep::Decided(PlacementPlan {
-            by_text: by_text || outcome.by_text,
-            ..outcome
-        }),
+        RuleStep::Decided(outcome) => {
+            RuleStep::Decided(PlacementPlan { by_text: by_text || outcome.by_text, ..outcome })
+        }
         RuleStep::Ask(_) => verdict,
     }
 }
@@ -185,20 +162,9 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
 
     fn decide_plainly(&self) -> RuleStep {
         if let Some(tree) = self.known() {
-            return self.decided(
-                Decision::Refreshed,
-                self.root(tree),
-                self.by_own(tree),
-                Vec::new(),
-            );
+            return self.decided(Decision::Refreshed, self.root(tree), self.by_own(tree), Vec::new());
         }
-        if let Some(PriorAssignment {
-            root,
-            tree: Some(tree),
-            stored: Some(stored),
-            ..
-        }) = self.seen.given
-        {
+        if let Some(PriorAssignment { root, tree: Some(tree), stored: Some(stored), .. }) = self.seen.given {
             // Only a proof that agrees lets the fingerprints tell that the text was placed here.
             let by_text = !stored.is_proved || !self.is_of(tree);
             let decision = Decision::Joined { candidates: 1 };
@@ -214,9 +180,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
             }
             let verdict = self.decided(decision, root, None, Vec::new());
             return match by_text_alone(verdict, by_text) {
-                RuleStep::Decided(outcome) => {
-                    RuleStep::Decided(PlacementPlan { is_lost, ..outcome })
-                }
+                RuleStep::Decided(outcome) => RuleStep::Decided(PlacementPlan { is_lost, ..outcome }),
                 asked @ RuleStep::Ask(_) => asked,
             };
         }
@@ -243,23 +207,12 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         }
         // What is stored with the document stands, whatever was learned since.
         match self.seen.given {
-            Some(PriorAssignment {
-                root,
-                tree: Some(_),
-                ..
-            }) => {
-                let decision = Decision::Joined {
-                    candidates: candidates.len().max(1),
-                };
+            Some(PriorAssignment { root, tree: Some(_), .. }) => {
+                let decision = Decision::Joined { candidates: candidates.len().max(1) };
                 let verdict = self.decided(decision, root, by, refused);
                 return self.beside(verdict, &candidates, root);
             }
-            Some(PriorAssignment {
-                root,
-                is_free: true,
-                stored,
-                ..
-            }) => {
+            Some(PriorAssignment { root, is_free: true, stored, .. }) => {
                 let by_text = stored.is_some_and(|stored| !stored.is_proved);
                 let verdict = self.decided(Decision::NewRoot, root, by, refused);
                 return by_text_alone(verdict, by_text);
@@ -275,9 +228,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
             return RuleStep::Ask(PlacementQuestion::Children(candidates.into_vec()));
         }
         if let Some(winner) = self.winner(&candidates) {
-            let decision = Decision::Joined {
-                candidates: candidates.len(),
-            };
+            let decision = Decision::Joined { candidates: candidates.len() };
             let verdict = self.decided(decision, winner, by, refused);
             return self.beside(verdict, &candidates, winner);
         }
@@ -338,9 +289,9 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
     }
 
     /// The tree the document was placed in before: that of the hash of its whole text, the one that its text founded,
-    /// or the one in which all of its fingerprints have their nodes. [`changes`] sees to it that one of the three is so,
-    /// and because a node never changes its tree, a document that comes again always lands on the same root, whatever
-    /// was placed in between.
+    /// or the one in which all of its fingerprints have their nodes. [`changes`] sees to it that one of the three is
+    /// so, and because a node never changes its tree, a document that comes again always lands on the same root,
+    /// whatever was placed in between.
     fn known(&self) -> Option<TreeIndex> {
         // The text itself is known: what its proof leaves out by now does not matter.
         if let Some(own) = self.seen.whole {
@@ -370,9 +321,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
     fn by_own(&self, tree: TreeIndex) -> Option<Fingerprint> {
         let mut own = self.seen.fingerprints.iter().zip(self.query.fingerprints);
         let found = own.find(|(spot, _)| spot.own == Some(tree));
-        found
-            .filter(|_| P::IN_TURN)
-            .map(|(_, &fingerprint)| fingerprint)
+        found.filter(|_| P::IN_TURN).map(|(_, &fingerprint)| fingerprint)
     }
 
     fn near(&self, spot: &FingerprintMatches) -> Option<&[TreeIndex]> {
@@ -390,19 +339,14 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
                 }
             }
         }
-        let met = shared
-            .into_iter()
-            .enumerate()
-            .filter(|&(_, count)| count > 0);
-        met.map(|(tree, count)| (tree, count, self.verdict(tree, count)))
-            .collect()
+        let met = shared.into_iter().enumerate().filter(|&(_, count)| count > 0);
+        met.map(|(tree, count)| (tree, count, self.verdict(tree, count))).collect()
     }
 
     /// The root with the most children, then the earliest added, then the smaller fingerprint.
     fn winner(&self, candidates: &[TreeIndex]) -> Option<Root> {
         let trees = candidates.iter().filter_map(|&tree| self.tree(tree));
-        let best =
-            trees.max_by_key(|tree| (tree.children, Reverse(tree.added), Reverse(tree.root)));
+        let best = trees.max_by_key(|tree| (tree.children, Reverse(tree.added), Reverse(tree.root)));
         best.map(|tree| tree.root)
     }
 
@@ -427,8 +371,8 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         self.decided(Decision::Outside, Root(self.query.whole), by, refused)
     }
 
-    /// Whether a document all of whose fingerprints stand in a tree belongs to it: it stays there when the tree takes nobody
-    /// any more.
+    /// Whether a document all of whose fingerprints stand in a tree belongs to it: it stays there when the tree takes
+    /// nobody any more.
     fn is_of(&self, tree: TreeIndex) -> bool {
         self.agrees(tree, self.query.fingerprints.len()).is_ok()
     }
@@ -442,10 +386,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
 
     fn agrees(&self, tree: TreeIndex, shared: usize) -> Result<(), Refusal> {
         // Every root has one; with none there is nothing that could agree.
-        let unproved = Refusal::Proof {
-            similarity: 0.0,
-            needed: 1.0,
-        };
+        let unproved = Refusal::Proof { similarity: 0.0, needed: 1.0 };
         let tree = self.tree(tree).ok_or(unproved)?;
         let kept = tree.proof.ok_or(unproved)?;
         if let Some((_, said)) = tree.said.get().filter(|&(of, _)| of == shared) {
@@ -456,24 +397,19 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
             None => query.proof.agrees(kept, shared, thresholds),
             Some(words) => {
                 let founder = (kept, words);
-                query
-                    .proof
-                    .agrees_by(query.evidence, founder, shared, thresholds, &tree.laid)
+                query.proof.agrees_by(query.evidence, founder, shared, thresholds, &tree.laid)
             }
         };
         tree.said.set(Some((shared, said)));
         said
     }
 
-    /// Whether the document belongs to a tree by its evidence only: when that has gone, nothing but the hash of its text will
-    /// tell it.
+    /// Whether the document belongs to a tree by its evidence only: when that has gone, nothing but the hash of its
+    /// text will tell it.
     fn is_of_by_evidence(&self, tree: &CandidateTree<'_, P>) -> bool {
         let agrees = |kept: &P| {
             let shared = self.query.fingerprints.len();
-            self.query
-                .proof
-                .agrees(kept, shared, self.thresholds)
-                .is_ok()
+            self.query.proof.agrees(kept, shared, self.thresholds).is_ok()
         };
         tree.evidence.is_some() && !tree.proof.is_some_and(agrees)
     }
@@ -483,16 +419,15 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
     }
 
     fn root(&self, tree: TreeIndex) -> Root {
-        self.tree(tree)
-            .map_or(Root(self.query.whole), |tree| tree.root)
+        self.tree(tree).map_or(Root(self.query.whole), |tree| tree.root)
     }
 }
 
 /// What must be changed for a decision at this time, in this order.
 ///
-/// Fingerprints without a node become leaves, as many as the document takes; those that have one elsewhere keep it. Only
-/// nodes in the tree that is answered are refreshed, and its root last: a tree lives as long as documents are given its
-/// root, and a root as long as its leaves.
+/// Fingerprints without a node become leaves, as many as the document takes; those that have one elsewhere keep it.
+/// Only nodes in the tree that is answered are refreshed, and its root last: a tree lives as long as documents are
+/// given its root, and a root as long as its leaves.
 pub(super) fn changes<P: Proof>(
     query: &PlacementQuery<'_, P>,
     seen: &Candidates<'_, P>,
@@ -518,8 +453,8 @@ pub(super) fn changes<P: Proof>(
     plan.out.push(Change::Refresh { root: outcome.root });
 }
 
-/// Whether a document is what it seems to be only with its title: then nothing but the hash of both may stand for it, or it
-/// would draw others that share the rest.
+/// Whether a document is what it seems to be only with its title: then nothing but the hash of both may stand for it,
+/// or it would draw others that share the rest.
 pub(super) fn stands_alone(refused: &[(Root, Refusal)]) -> bool {
     let alone = |why: &Refusal| matches!(why, Refusal::Titles | Refusal::PageChrome);
     refused.iter().any(|(_, why)| alone(why))
@@ -532,8 +467,8 @@ struct Plan<'a, 'f, P> {
     now: Millis,
     /// The document's nodes in the tree.
     used: Vec<Fingerprint>,
-    /// The fingerprints alone do not tell that the document was placed here: some has its node elsewhere, or none, or others
-    /// may have them all.
+    /// The fingerprints alone do not tell that the document was placed here: some has its node elsewhere, or none, or
+    /// others may have them all.
     scattered: bool,
     out: &'a mut Vec<Change<P>>,
 }
@@ -564,16 +499,9 @@ impl<P: Proof> Plan<'_, '_, P> {
     fn found(&mut self, alone: bool, by_text: bool) {
         let root = self.root.0;
         self.used.push(root);
-        self.out.push(Change::AddRoot {
-            fingerprint: root,
-            added: self.now,
-            proof: self.query.proof.clone(),
-        });
+        self.out.push(Change::AddRoot { fingerprint: root, added: self.now, proof: self.query.proof.clone() });
         if !self.query.evidence.is_empty() {
-            self.out.push(Change::Evidence {
-                root: self.root,
-                words: self.query.evidence.into(),
-            });
+            self.out.push(Change::Evidence { root: self.root, words: self.query.evidence.into() });
         }
         if alone {
             if by_text {
@@ -582,11 +510,7 @@ impl<P: Proof> Plan<'_, '_, P> {
             return;
         }
         for at in 0..self.query.fingerprints.len() {
-            self.scattered |= if P::CROWDED {
-                self.own(at).is_some()
-            } else {
-                !self.is_isolated(at)
-            };
+            self.scattered |= if P::CROWDED { self.own(at).is_some() } else { !self.is_isolated(at) };
         }
         for (at, &fingerprint) in self.query.fingerprints.iter().enumerate() {
             if fingerprint != root && (P::CROWDED || self.is_isolated(at)) {
@@ -642,8 +566,7 @@ impl<P: Proof> Plan<'_, '_, P> {
     /// the hash of its text has a node in it.
     fn stand_for_the_text(&mut self) {
         let whole = self.query.whole;
-        if !self.scattered || self.query.fingerprints.contains(&whole) || self.used.contains(&whole)
-        {
+        if !self.scattered || self.query.fingerprints.contains(&whole) || self.used.contains(&whole) {
             return;
         }
         match self.seen.whole {
@@ -654,10 +577,7 @@ impl<P: Proof> Plan<'_, '_, P> {
 
     fn add_leaf(&mut self, fingerprint: Fingerprint) {
         self.used.push(fingerprint);
-        self.out.push(Change::AddLeaf {
-            fingerprint,
-            root: self.root,
-        });
+        self.out.push(Change::AddLeaf { fingerprint, root: self.root });
     }
 }
 

@@ -1,7 +1,8 @@
 //! What every forest answers, wherever it is kept: in this process ([`local`](super::local)), or shared by several.
 //!
-//! A write takes two phases. Its documents are placed before it is forwarded, and settled when the cluster has answered.
-//! Between the two nobody holds anything but [`Rollback`] handles, which name nodes in a way that any process understands.
+//! A write takes two phases. Its documents are placed before it is forwarded, and settled when the cluster has
+//! answered. Between the two nobody holds anything but [`Rollback`] handles, which name nodes in a way that any process
+//! understands.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -19,8 +20,9 @@ use crate::time::Millis;
 
 /// A forest as the engine sees it.
 ///
-/// A question is put when the method is called, not when its answer is first polled, and is worked off to its end even if
-/// the answer is dropped: documents whose placements nobody waits for are withdrawn again, or not placed if it is not their turn yet.
+/// A question is put when the method is called, not when its answer is first polled, and is worked off to its end even
+/// if the answer is dropped: documents whose placements nobody waits for are withdrawn again, or not placed if it is
+/// not their turn yet.
 pub trait ForestPort: Debug + Send + Sync {
     /// Finds or makes the place of each document, one after the other: their order is the order of placement. As many
     /// replies come back, in the same order.
@@ -40,8 +42,8 @@ pub trait ForestPort: Debug + Send + Sync {
     /// A node goes when the last placement that uses it is refused, or was of unknown outcome for long enough.
     fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortFuture<SettleReport>;
 
-    /// Takes in documents that are stored with their roots ([`PlacementDocument::given`]), in the order in which they came. The recovery goes from call to
-    /// call; `over`: no more will come.
+    /// Takes in documents that are stored with their roots ([`PlacementDocument::given`]), in the order in which they
+    /// came. The recovery goes from call to call; `over`: no more will come.
     fn recover(
         &self,
         documents: Vec<PlacementDocument>,
@@ -49,8 +51,8 @@ pub trait ForestPort: Debug + Send + Sync {
         over: bool,
     ) -> PortFuture<RecoveryPass>;
 
-    /// Takes back, of at most `budget` placements, those whose outcome has been unknown for so long that no retry is to be
-    /// expected.
+    /// Takes back, of at most `budget` placements, those whose outcome has been unknown for so long that no retry is to
+    /// be expected.
     fn forget_unknown(&self, now: Millis, budget: usize) -> PortFuture<SettleReport>;
 
     /// What would happen to a document; nothing is changed.
@@ -59,8 +61,8 @@ pub trait ForestPort: Debug + Send + Sync {
     /// A tree by its root.
     fn tree(&self, root: Root) -> PortFuture<Option<TreeView>>;
 
-    /// Somebody says this about groups; documents of a pin show these roots. Answers the number of the word when it is safe; `None`:
-    /// there are as many, or as many bytes of them, as a forest remembers.
+    /// Somebody says this about groups; documents of a pin show these roots. Answers the number of the word when it is
+    /// safe; `None`: there are as many, or as many bytes of them, as a forest remembers.
     fn add_override(&self, word: Override, shown: Vec<Root>) -> PortFuture<Option<u64>>;
 
     /// Takes a word back. Answers what it was when that is safe.
@@ -72,14 +74,14 @@ pub trait ForestPort: Debug + Send + Sync {
     /// What was said and not taken back, as it is now. To be held briefly: a change has to copy what somebody holds.
     fn overrides(&self) -> PortFuture<Arc<Overrides>>;
 
-    /// Hears what was said through other processes. Answers the number of the last change of words that this one has heard of; where
-    /// nobody shares the forest that is none, 0.
+    /// Hears what was said through other processes. Answers the number of the last change of words that this one has
+    /// heard of; where nobody shares the forest that is none, 0.
     fn refresh_overrides(&self) -> PortFuture<u64> {
         Box::pin(std::future::ready(Ok(0)))
     }
 
-    /// All documents that this process has on its way were given their roots by words up to this change, or by later ones. To be said
-    /// again and again: a process that does not is believed to be gone.
+    /// All documents that this process has on its way were given their roots by words up to this change, or by later
+    /// ones. To be said again and again: a process that does not is believed to be gone.
     fn acknowledge_overrides(&self, _heard: u64) -> PortFuture<Acknowledged> {
         Box::pin(std::future::ready(Ok(Acknowledged::ALONE)))
     }
@@ -113,9 +115,7 @@ pub type PortFuture<T> = Pin<Box<dyn Future<Output = Result<T, Unavailable>> + S
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// A panic in the middle of a change left it half changed.
-    #[error(
-        "the forest '{forest}' is out of service after an internal error ({reason}): restart spinney"
-    )]
+    #[error("the forest '{forest}' is out of service after an internal error ({reason}): restart spinney")]
     Poisoned {
         /// Its name.
         forest: String,
@@ -211,7 +211,8 @@ pub enum Commit {
 
 /// Documents placed as if by themselves: they see the forest and each other, and nothing of them is seen.
 pub trait DryPlacement: Send + Sync {
-    /// What [`ForestPort::place`] would answer, with handles that name nothing. To be asked again after the answer came.
+    /// What [`ForestPort::place`] would answer, with handles that name nothing. To be asked again after the answer
+    /// came.
     fn place(&self, documents: Vec<PlacementDocument>) -> PortFuture<Placements>;
 
     /// The same, which gives the documents back as [`ForestPort::place_or_return`] does.
@@ -233,8 +234,8 @@ pub struct PlacementDocument {
     pub when: DocumentTime,
     /// A number for its title that other titles mostly do not have, if it has one.
     pub title: Option<u32>,
-    /// The root that it was given in a dry placement, and that is stored with it: it gets it again, unless its text is known elsewhere
-    /// by then.
+    /// The root that it was given in a dry placement, and that is stored with it: it gets it again, unless its text is
+    /// known elsewhere by then.
     pub given: Option<Root>,
 }
 
@@ -295,8 +296,8 @@ pub struct Placed {
     pub in_turn: bool,
     /// The near trees that it was not let into, and why; in no particular order.
     pub refused: Vec<(Root, Refusal)>,
-    /// The sentences of the document, by their numbers in it, that became boilerplate with it; none where it counts when
-    /// it is settled.
+    /// The sentences of the document, by their numbers in it, that became boilerplate with it; none where it counts
+    /// when it is settled.
     pub learned: Vec<usize>,
     /// The time that it claims, which counts when it is accepted.
     pub claimed: Option<Millis>,
@@ -306,8 +307,8 @@ pub struct Placed {
     pub count: TallyEntry,
     /// For [`ForestPort::settle`].
     pub rollback: Rollback,
-    /// Whether the place is one of this process alone, because the forest that it shares was away: the document is to be placed
-    /// again.
+    /// Whether the place is one of this process alone, because the forest that it shares was away: the document is to
+    /// be placed again.
     pub is_alone: bool,
 }
 
@@ -367,10 +368,7 @@ pub struct Acknowledged {
 
 impl Acknowledged {
     /// Where nobody shares it.
-    pub const ALONE: Acknowledged = Acknowledged {
-        by_all: u64::MAX,
-        is_first: true,
-    };
+    pub const ALONE: Acknowledged = Acknowledged { by_all: u64::MAX, is_first: true };
 }
 
 /// What settling did.

@@ -29,9 +29,7 @@ impl<T> Promise<T> {
 
     /// Whether nobody waits any more.
     pub(super) fn is_unwanted(&self) -> bool {
-        self.answer
-            .as_ref()
-            .is_none_or(oneshot::Sender::is_canceled)
+        self.answer.as_ref().is_none_or(oneshot::Sender::is_canceled)
     }
 }
 

@@ -1,5 +1,5 @@
-//! What is kept of each tree, by number: who founded it, when its leaves arrived, and its proof. A leaf is no more than its
-//! place in the index, which holds this number.
+//! What is kept of each tree, by number: who founded it, when its leaves arrived, and its proof. A leaf is no more than
+//! its place in the index, which holds this number.
 
 use std::fmt::Debug;
 
@@ -97,13 +97,7 @@ pub(super) struct Roots<P> {
 
 impl<P: Proof> Roots<P> {
     pub(super) fn new() -> Roots<P> {
-        Roots {
-            chunks: Vec::new(),
-            free: Vec::new(),
-            ages: SparseMap::new(),
-            ages_bytes: 0,
-            proof_bytes: 0,
-        }
+        Roots { chunks: Vec::new(), free: Vec::new(), ages: SparseMap::new(), ages_bytes: 0, proof_bytes: 0 }
     }
 
     pub(super) fn get(&self, number: RootNumber) -> Option<&TreeRecord<P>> {
@@ -130,18 +124,11 @@ impl<P: Proof> Roots<P> {
         }
         let full = self.chunks.len().saturating_sub(1) * CHUNK;
         let last = self.chunks.last().map_or(0, Vec::len);
-        u32::try_from(full + last)
-            .ok()
-            .filter(|&number| number < u32::MAX - 2)
+        u32::try_from(full + last).ok().filter(|&number| number < u32::MAX - 2)
     }
 
     /// A new tree without a node; none if every number is taken.
-    pub(super) fn add(
-        &mut self,
-        fingerprint: Fingerprint,
-        added: Millis,
-        proof: P,
-    ) -> Option<RootNumber> {
+    pub(super) fn add(&mut self, fingerprint: Fingerprint, added: Millis, proof: P) -> Option<RootNumber> {
         let number = RootNumber(self.next()?);
         let record = TreeRecord {
             fingerprint,
@@ -230,18 +217,12 @@ impl<P: Proof> Roots<P> {
             leaves
         } else if leaves.count == 0 || only == tick || !only.is_from(floor) {
             let same = if only == tick { leaves.count } else { 0 };
-            Leaves {
-                tick: tick.0,
-                count: same + 1,
-            }
+            Leaves { tick: tick.0, count: same + 1 }
         } else {
             let mut ages = LeafAges::from([(only, leaves.count), (tick, 1)]);
             ages.sort_unstable_by_key(|(age, _)| age.0.wrapping_sub(floor.0));
             self.ages_bytes += bytes(ages.capacity());
-            Leaves {
-                tick: self.ages.keep(ages),
-                count: SEVERAL,
-            }
+            Leaves { tick: self.ages.keep(ages), count: SEVERAL }
         };
         if let Some(record) = self.get_mut(number) {
             record.leaves = leaves;
@@ -306,21 +287,14 @@ impl<P: Proof> Roots<P> {
         if count != SEVERAL {
             return if Tick(tick).is_from(floor) { count } else { 0 };
         }
-        let ages = self
-            .ages
-            .get(tick)
-            .map(SmallVec::as_slice)
-            .unwrap_or_default();
+        let ages = self.ages.get(tick).map(SmallVec::as_slice).unwrap_or_default();
         let dead = ages.partition_point(|(age, _)| !age.is_from(floor));
         let living = ages.get(dead..).unwrap_or_default();
         living.iter().map(|(_, count)| count).sum()
     }
 
     /// The trees of one chunk that have nodes; none if there is no such chunk.
-    pub(super) fn chunk(
-        &self,
-        chunk: usize,
-    ) -> Option<impl Iterator<Item = (RootNumber, &TreeRecord<P>)>> {
+    pub(super) fn chunk(&self, chunk: usize) -> Option<impl Iterator<Item = (RootNumber, &TreeRecord<P>)>> {
         let first = u32::try_from(chunk * CHUNK).ok()?;
         let records = (first..).map(RootNumber).zip(self.chunks.get(chunk)?);
         Some(records.filter(|(_, record)| record.attached > 0))

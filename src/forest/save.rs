@@ -1,8 +1,9 @@
 //! A forest in portions, to be written while it goes on changing, and put together again.
 //!
-//! A copy that is taken portion by portion is no state that ever was: a later portion knows of changes that an earlier one
-//! does not. The changes since it was begun make it exact, because each says all there is to know of its fingerprint. What a
-//! tree has in sum (its leaves, their ages) is not written but reckoned up when all of it has been read.
+//! A copy that is taken portion by portion is no state that ever was: a later portion knows of changes that an earlier
+//! one does not. The changes since it was begun make it exact, because each says all there is to know of its
+//! fingerprint. What a tree has in sum (its leaves, their ages) is not written but reckoned up when all of it has been
+//! read.
 //!
 //! ```text
 //! section 1, before all else:  | clock 8 | current tick 4 | floor 4 | moments |
@@ -202,10 +203,7 @@ impl SavedClock {
         let at = Millis(i64::read(bytes)?);
         let tick = Tick(u32::read(bytes)?);
         let floor = Tick(u32::read(bytes)?);
-        Some(SavedClock {
-            now: TickStart { tick, at },
-            floor,
-        })
+        Some(SavedClock { now: TickStart { tick, at }, floor })
     }
 }
 
@@ -249,10 +247,7 @@ impl<F: MethodKind> Restoring<F> {
 
     /// The same where parts are missing: what is left is made a state that could be.
     pub fn salvaging(state: ForestState<F>) -> Restoring<F> {
-        Restoring {
-            salvages: true,
-            ..Restoring::new(state)
-        }
+        Restoring { salvages: true, ..Restoring::new(state) }
     }
 
     /// Reads a part of the copy.
@@ -274,10 +269,7 @@ impl<F: MethodKind> Restoring<F> {
         };
         match read.filter(|()| bytes.is_empty()) {
             Some(()) => Ok(()),
-            None => Err(Unreadable {
-                at: whole.len() - bytes.len(),
-                kind: section_name(section),
-            }),
+            None => Err(Unreadable { at: whole.len() - bytes.len(), kind: section_name(section) }),
         }
     }
 
@@ -295,10 +287,7 @@ impl<F: MethodKind> Restoring<F> {
             while group.len() < GROUP && !bytes.is_empty() {
                 let begin = bytes;
                 let Some(change) = StateChange::read(&mut bytes) else {
-                    unreadable = begin.first().map(|&kind| Unreadable {
-                        at: whole - begin.len(),
-                        kind: name_of(kind),
-                    });
+                    unreadable = begin.first().map(|&kind| Unreadable { at: whole - begin.len(), kind: name_of(kind) });
                     break;
                 };
                 if let StateChange::Tree(change) = &change {

@@ -9,10 +9,7 @@ pub(super) struct SparseMap<T> {
 
 impl<T> SparseMap<T> {
     pub(super) fn new() -> Self {
-        SparseMap {
-            kept: Vec::new(),
-            free: Vec::new(),
-        }
+        SparseMap { kept: Vec::new(), free: Vec::new() }
     }
 
     /// Keeps one and answers its number. There are never more than trees, so the number fits.

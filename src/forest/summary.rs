@@ -19,7 +19,8 @@ pub struct Summary {
     pub memory_bytes: usize,
     /// The oldest and the newest arrival.
     pub arrivals: Option<(Millis, Millis)>,
-    /// How many trees have so many documents: each entry counts those up to its number and above that of the one before.
+    /// How many trees have so many documents: each entry counts those up to its number and above that of the one
+    /// before.
     pub sizes: Vec<(u32, usize)>,
     /// The largest trees, largest first.
     pub largest: Vec<TreeSize>,
@@ -74,9 +75,7 @@ impl Summary {
             Err(at) => self.sizes.insert(at, (step, 1)),
         }
         let rank = |size: &TreeSize| (Reverse(size.documents), size.root);
-        let at = self
-            .largest
-            .partition_point(|other| rank(other) < rank(&size));
+        let at = self.largest.partition_point(|other| rank(other) < rank(&size));
         if at < top {
             self.largest.insert(at, size);
             self.largest.truncate(top);

@@ -5,8 +5,8 @@
 //! *floor* are over: their nodes are dead, wherever they stand. Moving the floor lets any number of nodes go at once;
 //! their memory is swept up little by little, and nobody sees when.
 //!
-//! A tick also ends when many nodes have arrived in it: where there is no room for all nodes the oldest ticks go early, and
-//! one must not be a large part of the whole.
+//! A tick also ends when many nodes have arrived in it: where there is no room for all nodes the oldest ticks go early,
+//! and one must not be a large part of the whole.
 
 use std::collections::VecDeque;
 
@@ -119,8 +119,7 @@ impl Ticks {
 
     /// At most so many nodes fit: a tick may have a thousandth of them.
     pub(super) fn set_capacity(&mut self, nodes: usize) {
-        self.most =
-            u32::try_from(nodes / 1024).map_or(MOST_NODES, |most| most.clamp(1, MOST_NODES));
+        self.most = u32::try_from(nodes / 1024).map_or(MOST_NODES, |most| most.clamp(1, MOST_NODES));
     }
 
     /// Time stands at this moment, and all before the floor is over. To be said before any node comes.
@@ -135,9 +134,8 @@ impl Ticks {
     pub(super) fn due(&self, now: Millis) -> Option<TickStart> {
         let at = now.max(self.clock);
         let begun = self.arrivals_of(self.current).copied();
-        let is_over = begun.is_none_or(|begun| {
-            at.0.saturating_sub(begun.moment.at.0) >= self.step || begun.nodes >= self.most
-        });
+        let is_over =
+            begun.is_none_or(|begun| at.0.saturating_sub(begun.moment.at.0) >= self.step || begun.nodes >= self.most);
         let tick = match begun {
             Some(_) if is_over => self.current.next(),
             _ => self.current,
@@ -163,11 +161,7 @@ impl Ticks {
         match self.arrivals.get_mut(place) {
             Some(known) if known.moment.tick == moment.tick => known.moment = moment,
             _ => {
-                let arrivals = TickArrivals {
-                    moment,
-                    nodes: 0,
-                    roots: 0,
-                };
+                let arrivals = TickArrivals { moment, nodes: 0, roots: 0 };
                 self.arrivals.insert(place, arrivals);
             }
         }
@@ -207,16 +201,10 @@ impl Ticks {
             return self.floor;
         }
         let cutoff = self.cutoff(now);
-        let place = self
-            .arrivals
-            .partition_point(|arrivals| arrivals.moment.at < cutoff);
+        let place = self.arrivals.partition_point(|arrivals| arrivals.moment.at < cutoff);
         let first = self.arrivals.get(place).map(|first| first.moment.tick);
         let first = first.unwrap_or(self.current.next());
-        if first.is_from(self.floor) {
-            first
-        } else {
-            self.floor
-        }
+        if first.is_from(self.floor) { first } else { self.floor }
     }
 
     /// The latest time to which the clock may go without anything dying of it; none where nothing ever does.
@@ -348,8 +336,8 @@ impl Ticks {
         }
     }
 
-    /// Without a window ticks are never over: every second one joins the one before it when there are many, and they become
-    /// twice as long.
+    /// Without a window ticks are never over: every second one joins the one before it when there are many, and they
+    /// become twice as long.
     fn thin(&mut self) {
         if self.window.is_some() || self.arrivals.len() <= MOST_MOMENTS {
             return;
@@ -357,8 +345,7 @@ impl Ticks {
         let mut thinned: VecDeque<TickArrivals> = VecDeque::with_capacity(MOST_MOMENTS);
         let last = self.current;
         for (at, &arrivals) in self.arrivals.iter().enumerate() {
-            let joins =
-                at % 2 == 1 && arrivals.moment.tick != last && arrivals.moment.tick != self.floor;
+            let joins = at % 2 == 1 && arrivals.moment.tick != last && arrivals.moment.tick != self.floor;
             match thinned.back_mut().filter(|_| joins) {
                 Some(before) => {
                     before.nodes += arrivals.nodes;
@@ -376,10 +363,7 @@ impl std::ops::Sub for NodeCount {
     type Output = NodeCount;
 
     fn sub(self, other: NodeCount) -> NodeCount {
-        NodeCount {
-            nodes: self.nodes - other.nodes,
-            roots: self.roots - other.roots,
-        }
+        NodeCount { nodes: self.nodes - other.nodes, roots: self.roots - other.roots }
     }
 }
 

@@ -1,5 +1,5 @@
-//! What is known of whole trees besides their nodes: how many documents came to each, under how many titles, and which trees
-//! take nobody any more. Nothing here counts before the cluster has accepted the document.
+//! What is known of whole trees besides their nodes: how many documents came to each, under how many titles, and which
+//! trees take nobody any more. Nothing here counts before the cluster has accepted the document.
 
 use std::collections::BTreeSet;
 
@@ -109,7 +109,8 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// Why a tree takes nobody who is not in it, if it does not. `earlier`: what the document's own request has counted.
+    /// Why a tree takes nobody who is not in it, if it does not. `earlier`: what the document's own request has
+    /// counted.
     pub(super) fn closed(&self, root: RootNumber, earlier: Option<&Tallies>) -> Option<Refusal> {
         let mut tally = self.tally(root)?;
         let of_root = |earlier: &'_ Tallies| earlier.of(self.name(root).0).copied();
@@ -151,9 +152,7 @@ impl<P: Proof> Forest<P> {
     pub(super) fn largest(&self) -> Option<TreeSize> {
         let large = self.watched.large.iter();
         let large = large.filter(|&&root| self.is_living(root));
-        large
-            .filter_map(|&id| self.size(id))
-            .max_by_key(|size| (size.documents, size.root))
+        large.filter_map(|&id| self.size(id)).max_by_key(|size| (size.documents, size.root))
     }
 
     /// How many trees of page chrome there are, and the largest of them.
@@ -170,17 +169,12 @@ impl<P: Proof> Forest<P> {
 
 impl TreeSize {
     pub(super) fn of(root: Root, tally: &TreeTally) -> TreeSize {
-        TreeSize {
-            root,
-            documents: tally.documents,
-            titles: tally.titles(),
-        }
+        TreeSize { root, documents: tally.documents, titles: tally.titles() }
     }
 }
 
 /// 1,000, 10,000, …
 fn is_step(documents: u32) -> bool {
     let step = std::iter::successors(Some(REPORTED), |step| step.checked_mul(10));
-    step.take_while(|&step| step <= documents)
-        .any(|step| step == documents)
+    step.take_while(|&step| step <= documents).any(|step| step == documents)
 }

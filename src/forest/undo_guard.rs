@@ -8,10 +8,7 @@ pub(super) struct UndoGuard<T> {
 
 impl<T> UndoGuard<T> {
     pub(super) fn new(answer: T, unwanted: impl FnOnce(T) + Send + 'static) -> UndoGuard<T> {
-        UndoGuard {
-            answer: Some(answer),
-            unwanted: Some(Box::new(unwanted)),
-        }
+        UndoGuard { answer: Some(answer), unwanted: Some(Box::new(unwanted)) }
     }
 
     pub(super) fn take(mut self) -> Option<T> {

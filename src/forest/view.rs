@@ -154,8 +154,9 @@ pub struct StoredStats {
 }
 
 impl<P: Proof> Forest<P> {
-    /// Whether the founders of two trees are one text, as far as what is kept of them tells: each as if it came to the tree of the
-    /// other with one fingerprint in common. `None` if one of them is gone, or nothing that was accepted rests on it.
+    /// Whether the founders of two trees are one text, as far as what is kept of them tells: each as if it came to the
+    /// tree of the other with one fingerprint in common. `None` if one of them is gone, or nothing that was accepted
+    /// rests on it.
     pub(super) fn roots_agree(&self, one: Root, other: Root) -> Option<bool> {
         let floor = self.ticks.floor();
         let kept = |root: Root| {
@@ -183,17 +184,12 @@ impl<P: Proof> Forest<P> {
     pub fn near_at(&self, fingerprint: Fingerprint, now: Millis) -> Vec<NearNode> {
         let floor = self.ticks.floor_at(now);
         let mut near = Vec::new();
-        self.index
-            .near(fingerprint, |fingerprint, distance, entry| {
-                if let Some(root) = self.tree_of_entry(entry, floor) {
-                    let root = self.name(root);
-                    near.push(NearNode {
-                        fingerprint,
-                        distance,
-                        root,
-                    });
-                }
-            });
+        self.index.near(fingerprint, |fingerprint, distance, entry| {
+            if let Some(root) = self.tree_of_entry(entry, floor) {
+                let root = self.name(root);
+                near.push(NearNode { fingerprint, distance, root });
+            }
+        });
         near.sort_unstable_by_key(|near| (near.distance, near.fingerprint));
         near
     }
@@ -254,21 +250,11 @@ impl<P: Proof> Forest<P> {
         let trees = &look.seen.trees;
         let name = |tree: usize| trees.get(tree).map_or(outcome.root, |tree| tree.root);
         let verdicts = placement::verdicts(query, &look.seen, self.thresholds).into_iter();
-        let near_tree = |(tree, shared, verdict)| NearTree {
-            root: name(tree),
-            shared,
-            verdict,
-        };
+        let near_tree = |(tree, shared, verdict)| NearTree { root: name(tree), shared, verdict };
         let mut near_trees: Vec<NearTree> = verdicts.map(near_tree).collect();
         near_trees.sort_unstable_by_key(|tree| tree.root);
-        let nearest = |(distance, fingerprint, tree)| NearNode {
-            fingerprint,
-            distance,
-            root: name(tree),
-        };
-        let near = near
-            .into_iter()
-            .map(|nodes| nodes.into_iter().map(nearest).collect());
+        let nearest = |(distance, fingerprint, tree)| NearNode { fingerprint, distance, root: name(tree) };
+        let near = near.into_iter().map(|nodes| nodes.into_iter().map(nearest).collect());
         ForestCheck {
             root: outcome.root,
             decision: outcome.decision,
@@ -278,8 +264,8 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// All nodes, newest arrival first, of equal ones roots before leaves: so every root comes before its leaves. All of them
-    /// are collected for it.
+    /// All nodes, newest arrival first, of equal ones roots before leaves: so every root comes before its leaves. All
+    /// of them are collected for it.
     pub fn nodes(&self) -> Vec<NodeView<'_, P>> {
         let floor = self.ticks.floor();
         let living = self.index.iter().filter_map(|(fingerprint, entry)| {
@@ -295,13 +281,7 @@ impl<P: Proof> Forest<P> {
             })
         });
         let mut nodes: Vec<NodeView<'_, P>> = living.collect();
-        nodes.sort_unstable_by_key(|node| {
-            (
-                std::cmp::Reverse(node.arrival),
-                node.added.is_none(),
-                node.fingerprint,
-            )
-        });
+        nodes.sort_unstable_by_key(|node| (std::cmp::Reverse(node.arrival), node.added.is_none(), node.fingerprint));
         nodes
     }
 

@@ -2,8 +2,8 @@
 //!
 //! The clock is the latest `now` that was ever seen: a document that is dated earlier arrives at the clock, so that
 //! arrivals never go backwards. A node is alive as long as its arrival is at most the window before the clock. From the
-//! moment it is not, it is never matched, refreshed or a candidate, and no root counts it as a child, whether or not its
-//! memory was swept up yet. A root never dies before its leaves: whoever touches a leaf touches its root too.
+//! moment it is not, it is never matched, refreshed or a candidate, and no root counts it as a child, whether or not
+//! its memory was swept up yet. A root never dies before its leaves: whoever touches a leaf touches its root too.
 //!
 //! A document that brings its own date moves the clock when the cluster has accepted it, not before: one date must not
 //! empty a window. Until then it comes at the clock.
@@ -20,7 +20,8 @@ use crate::hamming::Entry;
 use crate::method::{Proof, TreeTally};
 use crate::time::Millis;
 
-/// Places that a placement looks at while dead nodes stand there: a round is over before another twentieth of them has come.
+/// Places that a placement looks at while dead nodes stand there: a round is over before another twentieth of them has
+/// come.
 const SWEPT: usize = 96;
 /// Places that are looked at together; [`Forest::expire`] looks at no fewer.
 const STEP: usize = 1_024;
@@ -88,9 +89,7 @@ impl<P: Proof> Forest<P> {
         let gone = dead.len();
         for (fingerprint, entry) in dead.drain(..) {
             // When a node is swept up is no change, so that its evidence goes is one.
-            if self.is_root(fingerprint, RootNumber(entry.root))
-                && self.evidence.remove(fingerprint)
-            {
+            if self.is_root(fingerprint, RootNumber(entry.root)) && self.evidence.remove(fingerprint) {
                 self.note(Change::no_evidence(fingerprint));
             }
             self.left(fingerprint, entry);
@@ -117,7 +116,8 @@ impl<P: Proof> Forest<P> {
             + self.roots.proof_bytes_of(living.roots)
     }
 
-    /// Sets how many bytes the nodes may take. Beyond it the oldest arrivals go before their window ends, in their order.
+    /// Sets how many bytes the nodes may take. Beyond it the oldest arrivals go before their window ends, in their
+    /// order.
     pub fn set_memory_limit(&mut self, bytes: usize) {
         self.memory_limit = bytes;
         // A node alone takes no less than its place.
@@ -134,8 +134,6 @@ impl<P: Proof> Forest<P> {
     /// The tree of a node, if the node is alive.
     #[inline]
     pub(super) fn tree_of_entry(&self, entry: Entry, floor: Tick) -> Option<RootNumber> {
-        Tick(entry.tick)
-            .is_from(floor)
-            .then_some(RootNumber(entry.root))
+        Tick(entry.tick).is_from(floor).then_some(RootNumber(entry.root))
     }
 }

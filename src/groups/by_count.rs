@@ -1,5 +1,5 @@
-//! Groups by their number of documents: those of two or more from a list or from the index of roots, those of one by a walk
-//! over the documents, newest first.
+//! Groups by their number of documents: those of two or more from a list or from the index of roots, those of one by a
+//! walk over the documents, newest first.
 //!
 //! Whether a group is shown by the one or by the other does not depend on when a page is asked for: so none is shown
 //! twice or left out, also where the index of roots is late. One that is being made changes from page to page: then the
@@ -44,7 +44,8 @@ enum GroupSource {
         /// Groups of one document are in it, too.
         is_complete: bool,
     },
-    /// A list, as soon as one is needed: the largest groups may prove themselves, and the walk sees which groups are alone.
+    /// A list, as soon as one is needed: the largest groups may prove themselves, and the walk sees which groups are
+    /// alone.
     Unlisted {
         /// The first groups, if they are known without the list, and the number they are kept under.
         first: Option<(Arc<GroupList>, u64)>,
@@ -94,20 +95,14 @@ async fn page_from(
             parts.total = cursor.total.map(Total::of_cursor);
             let from = match (kept(reader, request, cursor.list), roots) {
                 (Some(kept), _) => kept,
-                (None, Some(name)) if cursor.list.is_none() => {
-                    GroupSource::Roots { name, first: None }
-                }
+                (None, Some(name)) if cursor.list.is_none() => GroupSource::Roots { name, first: None },
                 (None, _) if may_be_unlisted(request) => GroupSource::Unlisted { first: None },
                 (None, _) => make_list(reader, request, None).await?.0,
             };
             (from, cursor.place)
         }
     };
-    let mut by_count = CountOrder {
-        reader,
-        request,
-        from,
-    };
+    let mut by_count = CountOrder { reader, request, from };
     let mut page = parts.begin(GroupBatch::before(place));
     while let Some(BatchRequest { place, size, round }) = page.wanted() {
         page.add(by_count.next(&place, size, round).await?);
@@ -126,8 +121,7 @@ fn first_place(request: &GroupsRequest) -> CursorPosition {
 
 /// The index of roots that may give the order of this question.
 fn roots_for(reader: &IndexReader<'_>, request: &GroupsRequest) -> Option<String> {
-    let may =
-        request.is_whole_index() && !request.exact && reader.restricted == RestrictedReaders::None;
+    let may = request.is_whole_index() && !request.exact && reader.restricted == RestrictedReaders::None;
     may.then(|| roots::name_for(&reader.index)).flatten()
 }
 
@@ -143,8 +137,8 @@ fn is_complete(request: &GroupsRequest) -> bool {
     request.sort == SortBy::SimilarCount && !request.is_whole_index()
 }
 
-/// Whether the first page can be had without a list: groups of the same count come in the order of their keys, which is known
-/// without looking at every group.
+/// Whether the first page can be had without a list: groups of the same count come in the order of their keys, which is
+/// known without looking at every group.
 fn may_be_unlisted(request: &GroupsRequest) -> bool {
     request.sort == SortBy::MatchingCount && !request.is_whole_index()
 }
@@ -181,17 +175,11 @@ async fn first(
                     true => Relation::Equal,
                     false => Relation::About,
                 };
-                parts.total = Some(Total {
-                    value: groups,
-                    relation,
-                });
+                parts.total = Some(Total { value: groups, relation });
             }
             parts.notes.extend(note_of(after));
             let is_first = request.direction == Direction::Descending;
-            Ok(GroupSource::Roots {
-                name,
-                first: is_first.then_some(found.first),
-            })
+            Ok(GroupSource::Roots { name, first: is_first.then_some(found.first) })
         }
         PrefetchedCounts::Largest(LargestGroups::All(groups)) => {
             check_limit(request, documents)?;
@@ -266,9 +254,9 @@ async fn ahead(
         // To be counted, the groups are listed anyway.
         _ if with_total || !may_be_unlisted(request) => PrefetchedCounts::Nothing,
         Direction::Ascending => PrefetchedCounts::Walk,
-        Direction::Descending => PrefetchedCounts::Largest(
-            largest::largest(source, &request.query, request.size + 1).await?,
-        ),
+        Direction::Descending => {
+            PrefetchedCounts::Largest(largest::largest(source, &request.query, request.size + 1).await?)
+        }
     })
 }
 
@@ -318,10 +306,7 @@ async fn make_list(
     } else {
         all.groups
     };
-    let total = (request.total != TotalWanted::No).then_some(Total {
-        value,
-        relation: Relation::Equal,
-    });
+    let total = (request.total != TotalWanted::No).then_some(Total { value, relation: Relation::Equal });
     let list = GroupList::new(groups, request.direction);
     Ok((keep(reader, request, list), total))
 }
@@ -329,23 +314,15 @@ async fn make_list(
 /// Keeps groups for the next pages.
 fn keep(reader: &IndexReader<'_>, request: &GroupsRequest, list: GroupList) -> GroupSource {
     let (list, id) = (Arc::new(list), reader.new_list_id());
-    reader
-        .lists
-        .keep(id, reader.caller, reader.now, list.clone());
+    reader.lists.keep(id, reader.caller, reader.now, list.clone());
     GroupSource::of(list, id, request)
 }
 
 impl GroupSource {
     fn of(list: Arc<GroupList>, id: u64, request: &GroupsRequest) -> GroupSource {
         match list.is_beginning() {
-            true => GroupSource::Unlisted {
-                first: Some((list, id)),
-            },
-            false => GroupSource::List {
-                list,
-                id,
-                is_complete: is_complete(request),
-            },
+            true => GroupSource::Unlisted { first: Some((list, id)) },
+            false => GroupSource::List { list, id, is_complete: is_complete(request) },
         }
     }
 
@@ -358,18 +335,12 @@ impl GroupSource {
     }
 
     fn is_complete(&self) -> bool {
-        matches!(
-            self,
-            GroupSource::List {
-                is_complete: true,
-                ..
-            }
-        )
+        matches!(self, GroupSource::List { is_complete: true, .. })
     }
 }
 
-/// The next groups of the beginning of a list, if they are as many as are wanted: fewer are followed by others that are not
-/// known.
+/// The next groups of the beginning of a list, if they are as many as are wanted: fewer are followed by others that are
+/// not known.
 fn whole_page(
     list: &GroupList,
     after: Option<&ListedGroup>,
@@ -382,12 +353,7 @@ fn whole_page(
 
 impl CountOrder<'_, '_> {
     /// The next groups behind a place.
-    async fn next(
-        &mut self,
-        place: &CursorPosition,
-        size: usize,
-        round: u32,
-    ) -> Result<GroupBatch, ReadError> {
+    async fn next(&mut self, place: &CursorPosition, size: usize, round: u32) -> Result<GroupBatch, ReadError> {
         match place {
             CursorPosition::Listed(after) => self.listed(after.as_ref(), size).await,
             CursorPosition::Walked(after) => self.walked(after.as_ref(), size, round).await,
@@ -395,11 +361,7 @@ impl CountOrder<'_, '_> {
     }
 
     /// The next groups of the list, which is made if need be.
-    async fn places(
-        &mut self,
-        after: Option<&ListedGroup>,
-        size: usize,
-    ) -> Result<Vec<ListedGroup>, ReadError> {
+    async fn places(&mut self, after: Option<&ListedGroup>, size: usize) -> Result<Vec<ListedGroup>, ReadError> {
         let direction = self.request.direction;
         if let GroupSource::Roots { first, .. } = &mut self.from
             && let (None, Some(first)) = (after, first.take())
@@ -423,9 +385,7 @@ impl CountOrder<'_, '_> {
             self.from = make_list(self.reader, self.request, None).await?.0;
         }
         match &self.from {
-            GroupSource::Roots { name, .. } => {
-                roots::page(&self.reader.source, name, direction, after, size).await
-            }
+            GroupSource::Roots { name, .. } => roots::page(&self.reader.source, name, direction, after, size).await,
             GroupSource::List { list, .. } => Ok(list.after(after, direction, size).to_vec()),
             GroupSource::Unlisted { .. } => Ok(Vec::new()),
         }
@@ -446,25 +406,17 @@ impl CountOrder<'_, '_> {
         })
     }
 
-    async fn listed(
-        &mut self,
-        after: Option<&ListedGroup>,
-        size: usize,
-    ) -> Result<GroupBatch, ReadError> {
+    async fn listed(&mut self, after: Option<&ListedGroup>, size: usize) -> Result<GroupBatch, ReadError> {
         let direction = self.request.direction;
         let listed = self.places(after, size).await?;
         let then = match listed.last() {
             Some(&last) if listed.len() == size => Some(CursorPosition::Listed(Some(last))),
-            _ if direction == Direction::Descending && !self.from.is_complete() => {
-                Some(CursorPosition::Walked(None))
-            }
+            _ if direction == Direction::Descending && !self.from.is_complete() => Some(CursorPosition::Walked(None)),
             _ => None,
         };
         let keys: Vec<i64> = listed.iter().map(|group| group.key).collect();
         let groups = group_counts::groups(&self.reader.source, self.request, &keys).await?;
-        let places = listed
-            .into_iter()
-            .map(|group| (group.key, CursorPosition::Listed(Some(group))));
+        let places = listed.into_iter().map(|group| (group.key, CursorPosition::Listed(Some(group))));
         let mut batch = GroupBatch::of(places, groups, then);
         if matches!(self.from, GroupSource::Roots { .. }) {
             // The walk shows singletons.
@@ -473,20 +425,12 @@ impl CountOrder<'_, '_> {
         Ok(batch)
     }
 
-    async fn walked(
-        &self,
-        after: Option<&WalkedDocument>,
-        size: usize,
-        round: u32,
-    ) -> Result<GroupBatch, ReadError> {
+    async fn walked(&self, after: Option<&WalkedDocument>, size: usize, round: u32) -> Result<GroupBatch, ReadError> {
         let source = &self.reader.source;
         let order = WalkOrder::newest(source);
         let wanted = first_block(size) << round.min(4);
         let block = walk::block(source, &self.request.query, &order, after, wanted).await?;
-        let WalkBlock {
-            walked: block,
-            is_last,
-        } = block;
+        let WalkBlock { walked: block, is_last } = block;
         let last = block.last().cloned();
         let mut shown = self.shown_by_the_walk(&order, block).await?;
         let is_cut = shown.len() > size;
@@ -494,20 +438,17 @@ impl CountOrder<'_, '_> {
         let then = match (is_cut, shown.last()) {
             (true, Some(last)) => Some(CursorPosition::Walked(Some(last.clone()))),
             _ if !is_last => Some(CursorPosition::Walked(last)),
-            _ if self.request.direction == Direction::Ascending => {
-                Some(CursorPosition::Listed(None))
-            }
+            _ if self.request.direction == Direction::Ascending => Some(CursorPosition::Listed(None)),
             _ => None,
         };
         let keys: Vec<i64> = shown.iter().map(|walked| walked.key).collect();
         let groups = group_counts::groups(source, self.request, &keys).await?;
-        let places = shown
-            .into_iter()
-            .map(|walked| (walked.key, CursorPosition::Walked(Some(walked))));
+        let places = shown.into_iter().map(|walked| (walked.key, CursorPosition::Walked(Some(walked))));
         Ok(GroupBatch::of(places, groups, then))
     }
 
-    /// Of a block, the documents that the walk shows: those that are alone, and the newest of groups that are not listed.
+    /// Of a block, the documents that the walk shows: those that are alone, and the newest of groups that are not
+    /// listed.
     async fn shown_by_the_walk(
         &self,
         order: &WalkOrder,
@@ -515,19 +456,13 @@ impl CountOrder<'_, '_> {
     ) -> Result<Vec<WalkedDocument>, ReadError> {
         let (source, query) = (&self.reader.source, &self.request.query);
         let mut seen = HashSet::new();
-        let keys: Vec<i64> = block
-            .iter()
-            .map(|walked| walked.key)
-            .filter(|&key| seen.insert(key))
-            .collect();
+        let keys: Vec<i64> = block.iter().map(|walked| walked.key).filter(|&key| seen.insert(key)).collect();
         if keys.is_empty() {
             return Ok(Vec::new());
         }
         let counts = group_counts::counts(source, query, &keys).await?;
-        let several: Vec<i64> = keys
-            .into_iter()
-            .filter(|key| counts.get(key).is_some_and(|&count| count >= 2))
-            .collect();
+        let several: Vec<i64> =
+            keys.into_iter().filter(|key| counts.get(key).is_some_and(|&count| count >= 2)).collect();
         let mut unlisted = several;
         match &self.from {
             GroupSource::List { list, .. } => unlisted.retain(|&key| !list.contains(key)),

@@ -56,27 +56,18 @@ pub(super) async fn page(
 }
 
 /// The number of groups, and of the documents without a stamp.
-async fn total(
-    reader: &IndexReader<'_>,
-    request: &GroupsRequest,
-) -> Result<(Option<Total>, u64), ReadError> {
+async fn total(reader: &IndexReader<'_>, request: &GroupsRequest) -> Result<(Option<Total>, u64), ReadError> {
     let (source, query) = (&reader.source, &request.query);
     let limit = match request.total {
         TotalWanted::No => 0,
         TotalWanted::UpTo(limit) => limit,
     };
-    let ((documents, is_exact), unstamped) =
-        enumerate::count(source, query, i32::MAX as u64 - 1).await?;
+    let ((documents, is_exact), unstamped) = enumerate::count(source, query, i32::MAX as u64 - 1).await?;
     if limit == 0 {
         return Ok((None, unstamped));
     }
     let (value, relation) = if is_exact && documents <= limit {
-        let what = Enumeration {
-            query,
-            at_least: 2,
-            with_last: false,
-            documents,
-        };
+        let what = Enumeration { query, at_least: 2, with_last: false, documents };
         let all = enumerate::enumerate(source, &what).await?;
         (all.number_of_groups(), Relation::Equal)
     } else {
@@ -105,21 +96,14 @@ impl FieldOrder<'_, '_> {
         });
         let query = source.stamped(&self.request.query, vec![]);
         let hits = source.search_by::<Value>(&query, body).await?.hits.hits;
-        let shown: Vec<WalkedDocument> = hits
-            .into_iter()
-            .map(|hit| walk::walked(hit.sort))
-            .collect::<Result<_, _>>()?;
+        let shown: Vec<WalkedDocument> =
+            hits.into_iter().map(|hit| walk::walked(hit.sort)).collect::<Result<_, _>>()?;
         let last = shown.last().filter(|_| shown.len() == size);
         let then = last.map(|last| CursorPosition::Walked(Some(last.clone())));
         self.batch(shown, then).await
     }
 
-    async fn next(
-        &self,
-        place: &CursorPosition,
-        size: usize,
-        round: u32,
-    ) -> Result<GroupBatch, ReadError> {
+    async fn next(&self, place: &CursorPosition, size: usize, round: u32) -> Result<GroupBatch, ReadError> {
         let after = match place {
             CursorPosition::Walked(after) => after.as_ref(),
             // Cursors of this order have no such position.
@@ -128,10 +112,7 @@ impl FieldOrder<'_, '_> {
         let (source, query) = (&self.reader.source, &self.request.query);
         let wanted = first_block(size) << round.min(4);
         let block = walk::block(source, query, &self.order, after, wanted).await?;
-        let WalkBlock {
-            walked: block,
-            is_last,
-        } = block;
+        let WalkBlock { walked: block, is_last } = block;
         let last = block.last().cloned();
         let keys: HashSet<i64> = block.iter().map(|walked| walked.key).collect();
         let keys: Vec<i64> = keys.into_iter().collect();
@@ -151,16 +132,10 @@ impl FieldOrder<'_, '_> {
         self.batch(shown, then).await
     }
 
-    async fn batch(
-        &self,
-        shown: Vec<WalkedDocument>,
-        then: Option<CursorPosition>,
-    ) -> Result<GroupBatch, ReadError> {
+    async fn batch(&self, shown: Vec<WalkedDocument>, then: Option<CursorPosition>) -> Result<GroupBatch, ReadError> {
         let keys: Vec<i64> = shown.iter().map(|walked| walked.key).collect();
         let groups = group_counts::groups(&self.reader.source, self.request, &keys).await?;
-        let places = shown
-            .into_iter()
-            .map(|walked| (walked.key, CursorPosition::Walked(Some(walked))));
+        let places = shown.into_iter().map(|walked| (walked.key, CursorPosition::Walked(Some(walked))));
         Ok(GroupBatch::of(places, groups, then))
     }
 }

@@ -45,7 +45,8 @@ pub(super) enum CursorPosition {
     Walked(Option<WalkedDocument>),
 }
 
-/// A group as lists have it: its documents, the latest time of one of them (the smallest number: none has a time), its key.
+/// A group as lists have it: its documents, the latest time of one of them (the smallest number: none has a time), its
+/// key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ListedGroup {
     pub count: u64,
@@ -53,7 +54,8 @@ pub(super) struct ListedGroup {
     pub key: i64,
 }
 
-/// A document in the order of a walk: the value that it is sorted by, as the cluster answered it, and the key of its group.
+/// A document in the order of a walk: the value that it is sorted by, as the cluster answered it, and the key of its
+/// group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct WalkedDocument {
     pub value: Value,
@@ -76,10 +78,7 @@ pub(super) fn encode<T: Serialize>(cursor: &T, question: u64) -> String {
 ///
 /// # Errors
 /// When it was not made by [`encode`] for the same question.
-pub(super) fn decode<T: for<'de> Deserialize<'de>>(
-    text: &str,
-    question: u64,
-) -> Result<T, RequestError> {
+pub(super) fn decode<T: for<'de> Deserialize<'de>>(text: &str, question: u64) -> Result<T, RequestError> {
     if text.len() > MAX_CHARS {
         return Err(UNREADABLE);
     }
@@ -89,11 +88,7 @@ pub(super) fn decode<T: for<'de> Deserialize<'de>>(
         return Err(UNREADABLE);
     }
     let (version, cursor) = serde_json::from_slice::<(u8, T)>(json).map_err(|_| UNREADABLE)?;
-    if version == VERSION {
-        Ok(cursor)
-    } else {
-        Err(UNREADABLE)
-    }
+    if version == VERSION { Ok(cursor) } else { Err(UNREADABLE) }
 }
 
 #[cfg(test)]
@@ -105,15 +100,7 @@ mod tests {
     /// Values as long as a cluster may answer them, whatever is in them, and one that is longer than any.
     #[test]
     fn the_longest_values_come_back() {
-        for one in [
-            "\u{1}",
-            "\"",
-            "x",
-            "\u{7f}",
-            "\u{e9}",
-            "\u{6f22}",
-            "\u{1f333}",
-        ] {
+        for one in ["\u{1}", "\"", "x", "\u{7f}", "\u{e9}", "\u{6f22}", "\u{1f333}"] {
             for bytes in [0, 1, LONGEST_VALUE - 1, LONGEST_VALUE] {
                 let cursor = PageCursor {
                     place: CursorPosition::Walked(Some(WalkedDocument {
@@ -125,10 +112,7 @@ mod tests {
                 };
                 let text = encode(&cursor, u64::MAX);
                 assert!(text.len() <= MAX_CHARS);
-                assert!(
-                    decode::<PageCursor>(&text, u64::MAX).unwrap() == cursor,
-                    "{one:?} {bytes}"
-                );
+                assert!(decode::<PageCursor>(&text, u64::MAX).unwrap() == cursor, "{one:?} {bytes}");
             }
         }
         let text = "A".repeat(MAX_CHARS + 1);
@@ -146,12 +130,8 @@ mod tests {
         prop_oneof![
             Just(CursorPosition::Listed(None)),
             Just(CursorPosition::Walked(None)),
-            listed.prop_map(
-                |(count, last, key)| CursorPosition::Listed(Some(ListedGroup { count, last, key }))
-            ),
-            (value, any::<i64>()).prop_map(|(value, key)| CursorPosition::Walked(Some(
-                WalkedDocument { value, key }
-            ))),
+            listed.prop_map(|(count, last, key)| CursorPosition::Listed(Some(ListedGroup { count, last, key }))),
+            (value, any::<i64>()).prop_map(|(value, key)| CursorPosition::Walked(Some(WalkedDocument { value, key }))),
         ]
     }
 
@@ -170,7 +150,9 @@ mod tests {
 
         /// What a server wrote is sent back with the same digits.
         #[test]
-        fn fractions_keep_every_digit(value in any::<f64>().prop_filter("JSON has no others", |value| value.is_finite())) {
+        fn fractions_keep_every_digit(
+            value in any::<f64>().prop_filter("JSON has no others", |value| value.is_finite()),
+        ) {
             let text = Value::from(value).to_string();
             let read: Value = serde_json::from_str(&text).unwrap();
             prop_assert_eq!(read.to_string(), text);

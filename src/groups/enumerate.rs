@@ -111,10 +111,7 @@ async fn all_partitions(
     partitions: u64,
     room: u64,
 ) -> Result<Option<EnumeratedGroups>, ReadError> {
-    let mut all = EnumeratedGroups {
-        groups: Vec::new(),
-        documents: 0,
-    };
+    let mut all = EnumeratedGroups { groups: Vec::new(), documents: 0 };
     for partition in 0..partitions {
         let body = body(source, what, (partition, partitions), room);
         let query = source.stamped(what.query, vec![]);
@@ -129,22 +126,16 @@ async fn all_partitions(
             return Ok(None);
         }
         all.documents = documents;
-        all.groups
-            .extend(found.buckets.into_iter().map(|bucket| ListedGroup {
-                count: bucket.doc_count,
-                last: millis(bucket.last.and_then(|last| last.value)),
-                key: bucket.key,
-            }));
+        all.groups.extend(found.buckets.into_iter().map(|bucket| ListedGroup {
+            count: bucket.doc_count,
+            last: millis(bucket.last.and_then(|last| last.value)),
+            key: bucket.key,
+        }));
     }
     Ok(Some(all))
 }
 
-fn body(
-    source: &SearchSource<'_>,
-    what: &Enumeration<'_>,
-    (partition, partitions): (u64, u64),
-    room: u64,
-) -> Value {
+fn body(source: &SearchSource<'_>, what: &Enumeration<'_>, (partition, partitions): (u64, u64), room: u64) -> Value {
     let mut groups = json!({
         "terms": {
             "field": source.fields.key,
@@ -166,8 +157,8 @@ fn body(
     })
 }
 
-/// A number of groups that is proven where there are too many documents to count all of them: those in a part of the keys,
-/// which holds about `documents` documents of `all`.
+/// A number of groups that is proven where there are too many documents to count all of them: those in a part of the
+/// keys, which holds about `documents` documents of `all`.
 ///
 /// # Errors
 /// As [`enumerate`].
@@ -182,12 +173,7 @@ pub(super) async fn at_least(
     let end = (share * u64::MAX as f64) as u64;
     let end = i64::MIN.wrapping_add_unsigned(end);
     let query = query.narrowed(vec![json!({"range": {(&source.fields.key): {"lt": end}}})]);
-    let what = Enumeration {
-        query: &query,
-        at_least: 2,
-        with_last: false,
-        documents,
-    };
+    let what = Enumeration { query: &query, at_least: 2, with_last: false, documents };
     Ok(enumerate(source, &what).await?.number_of_groups())
 }
 
@@ -204,8 +190,7 @@ pub(super) async fn count(
     let (with, without) = (source.stamped(query, vec![]), query.without(&exists));
     let most = limit.saturating_add(1).min(i32::MAX as u64);
     let stamped = source.search_by::<Value>(&with, json!({"size": 0, "track_total_hits": most}));
-    let unstamped =
-        source.search_by::<Value>(&without, json!({"size": 0, "track_total_hits": true}));
+    let unstamped = source.search_by::<Value>(&without, json!({"size": 0, "track_total_hits": true}));
     let (stamped, unstamped) = tokio::try_join!(stamped, unstamped)?;
     let (documents, exact) = stamped.hits.total();
     Ok(((documents, exact), unstamped.hits.total().0))
@@ -215,10 +200,7 @@ pub(super) async fn count(
 ///
 /// # Errors
 /// As [`SearchSource::search`].
-pub(super) async fn whole_counts(
-    source: &SearchSource<'_>,
-    keys: &[i64],
-) -> Result<Vec<ListedGroup>, ReadError> {
+pub(super) async fn whole_counts(source: &SearchSource<'_>, keys: &[i64]) -> Result<Vec<ListedGroup>, ReadError> {
     /// The servers take 65,536 terms; more at once are not faster.
     const AT_ONCE: usize = 20_000;
     let mut counted = Vec::with_capacity(keys.len());
@@ -234,16 +216,11 @@ pub(super) async fn whole_counts(
         });
         let answer: SearchAnswer<Groups> = source.search_by(&query, body).await?;
         let buckets = answer.aggregations.map(|a| a.groups.buckets);
-        counted.extend(
-            buckets
-                .unwrap_or_default()
-                .into_iter()
-                .map(|b| ListedGroup {
-                    count: b.doc_count,
-                    last: millis(b.last.and_then(|last| last.value)),
-                    key: b.key,
-                }),
-        );
+        counted.extend(buckets.unwrap_or_default().into_iter().map(|b| ListedGroup {
+            count: b.doc_count,
+            last: millis(b.last.and_then(|last| last.value)),
+            key: b.key,
+        }));
     }
     Ok(counted)
 }

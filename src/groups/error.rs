@@ -27,7 +27,8 @@ pub(crate) enum ReadError {
     Forest(#[from] Unavailable),
     /// Not every shard answered in time.
     #[error(
-        "the cluster searched only a part of the index in time, which gives no exact groups: retry later, or narrow the query"
+        "the cluster searched only a part of the index in time, which gives no exact groups: retry later, or narrow \
+         the query"
     )]
     Partial,
     /// All searches together took too long.
@@ -38,7 +39,8 @@ pub(crate) enum ReadError {
     NotTheCluster,
     /// More documents than groups are counted of.
     #[error(
-        "sorting groups by {sort} takes a query with {limit} documents at most, and this one has more: narrow it, or sort by a field or _score"
+        "sorting groups by {sort} takes a query with {limit} documents at most, and this one has more: narrow it, or \
+         sort by a field or _score"
     )]
     TooMany {
         /// How they were to be sorted.
@@ -48,7 +50,8 @@ pub(crate) enum ReadError {
     },
     /// The order of the whole index is not available to readers who may not see all of it.
     #[error(
-        "groups are not sorted by similar_count here, since readers may not see every document (--restricted-readers refuse): sort by matching_count, a field or _score"
+        "groups are not sorted by similar_count here, since readers may not see every document (--restricted-readers \
+         refuse): sort by matching_count, a field or _score"
     )]
     Restricted,
     /// There is no index of roots, or none that the caller may read.
@@ -56,7 +59,8 @@ pub(crate) enum ReadError {
     NoRoots,
     /// The medium field cannot be aggregated.
     #[error(
-        "--medium-field {0} is mapped as text here, which the cluster cannot count, and no keyword {0}.keyword stands beside it in all of these indices: name a field of the type keyword"
+        "--medium-field {0} is mapped as text here, which the cluster cannot count, and no keyword {0}.keyword stands \
+         beside it in all of these indices: name a field of the type keyword"
     )]
     MediumIsText(String),
     /// There is no such document or group, as far as the caller may see.

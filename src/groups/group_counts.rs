@@ -81,8 +81,7 @@ fn about(source: &SearchSource<'_>) -> Value {
     let time = &source.fields.time;
     let mut about = json!({"first": {"min": {"field": time}}, "last": {"max": {"field": time}}});
     if let Some(medium) = &source.fields.medium {
-        about["media"] =
-            json!({"cardinality": {"field": medium, "precision_threshold": EXACT_MEDIA}});
+        about["media"] = json!({"cardinality": {"field": medium, "precision_threshold": EXACT_MEDIA}});
     }
     about
 }
@@ -90,19 +89,12 @@ fn about(source: &SearchSource<'_>) -> Value {
 fn wholes(buckets: &[Value]) -> HashMap<i64, GroupTotals> {
     let whole = buckets.iter().filter_map(|bucket| {
         let time = |name: &str| {
-            let value = bucket
-                .get(name)
-                .and_then(|time| time.get("value")?.as_f64());
+            let value = bucket.get(name).and_then(|time| time.get("value")?.as_f64());
             Some(Millis(millis(value))).filter(|time| time.0 != NO_TIME)
         };
         let (key, count) = counted(bucket)?;
         let media = bucket.pointer("/media/value").and_then(Value::as_u64);
-        let whole = GroupTotals {
-            count,
-            media,
-            first: time("first"),
-            last: time("last"),
-        };
+        let whole = GroupTotals { count, media, first: time("first"), last: time("last") };
         Some((key, whole))
     });
     whole.collect()
@@ -177,8 +169,7 @@ pub(super) async fn best(
     let sort = order.sort(source, true);
     let answer = collapsed(source, query, keys, &sort, &Value::Bool(false), None).await?;
     let best = answer.hits.hits.into_iter().map(|hit| walked(hit.sort));
-    best.map(|walked| walked.map(|walked| (walked.key, walked)))
-        .collect()
+    best.map(|walked| walked.map(|walked| (walked.key, walked))).collect()
 }
 
 /// The first documents of groups, and how many each has under the query.
@@ -198,7 +189,8 @@ async fn representatives(
     keys: &[i64],
     about: Option<Value>,
 ) -> Result<FirstDocuments, ReadError> {
-    let time = |order: &str| json!({(&source.fields.time): {"order": order, "missing": "_last", "unmapped_type": "date"}});
+    let time =
+        |order: &str| json!({(&source.fields.time): {"order": order, "missing": "_last", "unmapped_type": "date"}});
     let sort = match &request.representative {
         RepresentativeBy::Relevance if is_by_score(request) => json!(["_score", time("desc")]),
         RepresentativeBy::Relevance | RepresentativeBy::Newest => json!([time("desc")]),
@@ -210,24 +202,13 @@ async fn representatives(
     let counts = by_group(source, keys, about);
     let query = &request.query;
     let mut answer = collapsed(source, query, keys, &sort, &request.source, Some(counts)).await?;
-    Ok(FirstDocuments {
-        buckets: buckets(&mut answer),
-        hits: answer.hits.hits,
-    })
+    Ok(FirstDocuments { buckets: buckets(&mut answer), hits: answer.hits.hits })
 }
 
-fn representative(
-    source: &SearchSource<'_>,
-    hit: SearchHit,
-    by_score: bool,
-) -> Option<(i64, Representative)> {
+fn representative(source: &SearchSource<'_>, hit: SearchHit, by_score: bool) -> Option<(i64, Representative)> {
     let key = hit.number(&source.fields.key)?;
-    let representative = Representative {
-        index: hit.index,
-        id: hit.id,
-        source: hit.source,
-        score: hit.score.filter(|_| by_score),
-    };
+    let representative =
+        Representative { index: hit.index, id: hit.id, source: hit.source, score: hit.score.filter(|_| by_score) };
     Some((key, representative))
 }
 

@@ -84,12 +84,7 @@ impl KeywordForms {
 }
 
 /// Whether only the keyword subfield can be aggregated; `None` if the cluster does not say.
-async fn is_beside(
-    cluster: &Client,
-    caller: &HeaderMap,
-    raw_index: &str,
-    field: &str,
-) -> Option<bool> {
+async fn is_beside(cluster: &Client, caller: &HeaderMap, raw_index: &str, field: &str) -> Option<bool> {
     let name = utf8_percent_encode(field, NON_ALPHANUMERIC);
     let path = format!("/{raw_index}/_field_caps?fields={name},{name}{BESIDE}");
     let answer = cluster.get_as(caller, &path, ANSWER_BYTES).await.ok()?;
@@ -147,10 +142,7 @@ mod tests {
         let name = |caller: u64, index: &str| (caller, index.to_owned());
         let first = name(1, "a/m");
         forms.remember(first.clone(), true, Millis(0));
-        assert_eq!(
-            forms.known(&first, Millis(REMEMBERED_FOR.0 - 1)),
-            Some(true)
-        );
+        assert_eq!(forms.known(&first, Millis(REMEMBERED_FOR.0 - 1)), Some(true));
         assert_eq!(forms.known(&first, REMEMBERED_FOR), None);
         assert_eq!(forms.known(&name(1, "b/m"), Millis(0)), None);
         assert_eq!(forms.known(&name(2, "a/m"), Millis(0)), None);

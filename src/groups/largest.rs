@@ -60,29 +60,21 @@ impl ShardGroups {
         self.bound == 0 && self.buckets.len() < TOLD
     }
 
-    /// The groups that may be among the first `size`, and the number of documents above which no other group can be. `None`
-    /// where that proves nothing.
+    /// The groups that may be among the first `size`, and the number of documents above which no other group can be.
+    /// `None` where that proves nothing.
     fn candidates(&self, size: usize) -> Option<(Vec<i64>, u64)> {
         let least = self.buckets.get(size + SLACK - 1)?.doc_count;
-        let candidates = self
-            .buckets
-            .iter()
-            .take_while(|bucket| bucket.doc_count + self.bound >= least);
+        let candidates = self.buckets.iter().take_while(|bucket| bucket.doc_count + self.bound >= least);
         let candidates: Vec<i64> = candidates.map(|bucket| bucket.key).collect();
         // Behind the last bucket that came there may be others like it.
         let is_whole = candidates.len() < self.buckets.len();
-        (least > self.bound && is_whole && candidates.len() <= COUNTED)
-            .then_some((candidates, least))
+        (least > self.bound && is_whole && candidates.len() <= COUNTED).then_some((candidates, least))
     }
 }
 
-/// Of groups that were counted, the first ones, if they are `size` or more: all of `least` documents or more, since no other
-/// group has so many.
-fn first(
-    counted: impl Iterator<Item = (i64, u64)>,
-    least: u64,
-    size: usize,
-) -> Option<Vec<ListedGroup>> {
+/// Of groups that were counted, the first ones, if they are `size` or more: all of `least` documents or more, since no
+/// other group has so many.
+fn first(counted: impl Iterator<Item = (i64, u64)>, least: u64, size: usize) -> Option<Vec<ListedGroup>> {
     let counted = counted.filter(|(_, count)| *count >= least);
     let mut groups: Vec<ListedGroup> = counted.map(|(key, count)| listed(key, count)).collect();
     groups.sort_unstable_by_key(|group| (u64::MAX - group.count, group.key));
@@ -90,11 +82,7 @@ fn first(
 }
 
 fn listed(key: i64, count: u64) -> ListedGroup {
-    ListedGroup {
-        count,
-        last: NO_TIME,
-        key,
-    }
+    ListedGroup { count, last: NO_TIME, key }
 }
 
 /// The first `size` groups of a query by their documents under it, or some more, of equals the smaller key first.
@@ -113,9 +101,7 @@ pub(super) async fn largest(
             "field": source.fields.key, "min_doc_count": 2, "size": TOLD, "shard_size": TOLD,
         }}},
     });
-    let answer: SearchAnswer<Groups> = source
-        .search_by(&source.stamped(query, vec![]), body)
-        .await?;
+    let answer: SearchAnswer<Groups> = source.search_by(&source.stamped(query, vec![]), body).await?;
     // Without a shard, as for a pattern that no index fits, there is no aggregation.
     let Some(Groups { groups: told }) = answer.aggregations else {
         return Ok(LargestGroups::All(Vec::new()));
@@ -159,11 +145,8 @@ mod tests {
                 *sum.entry(key).or_default() += n;
             }
         }
-        let mut buckets: Vec<Bucket> = sum
-            .into_iter()
-            .filter(|(_, n)| *n >= 2)
-            .map(|(key, doc_count)| Bucket { key, doc_count })
-            .collect();
+        let mut buckets: Vec<Bucket> =
+            sum.into_iter().filter(|(_, n)| *n >= 2).map(|(key, doc_count)| Bucket { key, doc_count }).collect();
         buckets.sort_by_key(|bucket| (u64::MAX - bucket.doc_count, bucket.key));
         buckets.truncate(TOLD);
         ShardGroups { bound, buckets }
@@ -206,21 +189,15 @@ mod tests {
 
     #[test]
     fn large_groups_prove_a_page_and_small_ones_do_not() {
-        let large = |from: i64| -> Counts {
-            (from..from + 300)
-                .map(|k| (k, if k % 3 == 0 { 50 } else { 1 }))
-                .collect()
-        };
+        let large =
+            |from: i64| -> Counts { (from..from + 300).map(|k| (k, if k % 3 == 0 { 50 } else { 1 })).collect() };
         let answer = ask(&[large(0), large(0)], 150);
         assert_eq!((answer.bound, answer.is_all()), (2, false));
         let (candidates, least) = answer.candidates(20).unwrap();
         assert_eq!((candidates.len(), least), (100, 100));
         let counted = candidates.iter().map(|key| (*key, 100));
         let page = first(counted, least, 20).unwrap();
-        assert_eq!(
-            page.iter().map(|group| group.key).collect::<Vec<_>>(),
-            (0..300).step_by(3).collect::<Vec<_>>()
-        );
+        assert_eq!(page.iter().map(|group| group.key).collect::<Vec<_>>(), (0..300).step_by(3).collect::<Vec<_>>());
         // Many groups of three, and shards that hold back groups of one: four may be missing of each.
         let small: Counts = (0..300).map(|k| (k, 3)).collect();
         assert_eq!(ask(&[small.clone(), small], 150).candidates(20), None);

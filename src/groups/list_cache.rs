@@ -35,9 +35,7 @@ struct CachedList {
 }
 
 fn bytes(list: &GroupList) -> usize {
-    list.groups.len() * size_of::<ListedGroup>()
-        + list.keys.len() * size_of::<i64>()
-        + size_of::<CachedList>()
+    list.groups.len() * size_of::<ListedGroup>() + list.keys.len() * size_of::<i64>() + size_of::<CachedList>()
 }
 
 /// Groups in the order of an answer.
@@ -56,19 +54,12 @@ impl GroupList {
         groups.sort_unstable_by(|a, b| compare(a, b, direction));
         let mut keys: Vec<i64> = groups.iter().map(|group| group.key).collect();
         keys.sort_unstable();
-        GroupList {
-            groups,
-            keys,
-            is_beginning: false,
-        }
+        GroupList { groups, keys, is_beginning: false }
     }
 
     /// The first groups of a list, of which the others are not known.
     pub(super) fn beginning(groups: Vec<ListedGroup>, direction: Direction) -> GroupList {
-        GroupList {
-            is_beginning: true,
-            ..GroupList::new(groups, direction)
-        }
+        GroupList { is_beginning: true, ..GroupList::new(groups, direction) }
     }
 
     /// How many there are.
@@ -82,12 +73,7 @@ impl GroupList {
     }
 
     /// The next groups behind a place; a place that is not in the list is between two that are.
-    pub(super) fn after(
-        &self,
-        place: Option<&ListedGroup>,
-        direction: Direction,
-        size: usize,
-    ) -> &[ListedGroup] {
+    pub(super) fn after(&self, place: Option<&ListedGroup>, direction: Direction, size: usize) -> &[ListedGroup] {
         let start = place.map_or(0, |place| {
             let passed = |group: &ListedGroup| compare(group, place, direction).is_le();
             self.groups.partition_point(passed)
@@ -127,19 +113,8 @@ impl ListCache {
         let mut state = self.0.lock();
         state.remove(id);
         state.bytes += bytes(&list);
-        state.lists.insert(
-            id,
-            CachedList {
-                caller,
-                at: now,
-                list,
-            },
-        );
-        let old: Vec<u64> = state
-            .lists
-            .iter()
-            .filter_map(|(&id, kept)| (!kept.is_fresh(now)).then_some(id))
-            .collect();
+        state.lists.insert(id, CachedList { caller, at: now, list });
+        let old: Vec<u64> = state.lists.iter().filter_map(|(&id, kept)| (!kept.is_fresh(now)).then_some(id)).collect();
         for id in old {
             state.remove(id);
         }
@@ -173,11 +148,7 @@ mod tests {
     use super::*;
 
     fn list(groups: usize) -> Arc<GroupList> {
-        let group = |key: usize| ListedGroup {
-            count: 2,
-            last: 0,
-            key: key as i64,
-        };
+        let group = |key: usize| ListedGroup { count: 2, last: 0, key: key as i64 };
         let groups = (0..groups).map(group).collect();
         Arc::new(GroupList::new(groups, Direction::Descending))
     }

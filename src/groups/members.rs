@@ -23,8 +23,8 @@ use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
 use crate::time::Millis;
 
-/// Where a page of documents ended. Times are those of many documents, and the number that a write had is only unique in
-/// its shard: so the few that share both are named.
+/// Where a page of documents ended. Times are those of many documents, and the number that a write had is only unique
+/// in its shard: so the few that share both are named.
 #[derive(Debug, Serialize, Deserialize)]
 struct MembersCursor {
     time: i64,
@@ -42,9 +42,7 @@ impl MembersCursor {
     fn read(text: &str, question: u64) -> Result<MembersCursor, RequestError> {
         let cursor: MembersCursor = cursor::decode(text, question)?;
         if cursor.shown.len() > MOST_SHOWN {
-            return Err(RequestError::Cursor(
-                "names more documents of one time than there can be",
-            ));
+            return Err(RequestError::Cursor("names more documents of one time than there can be"));
         }
         Ok(cursor)
     }
@@ -66,9 +64,7 @@ impl IndexReader<'_> {
             self.key_by_search(id).await?
         } else {
             match self.key_of(raw_id, routing).await {
-                Err(ReadError::Refused(refused)) if is_not_one_index(&refused) => {
-                    self.key_by_search(id).await?
-                }
+                Err(ReadError::Refused(refused)) if is_not_one_index(&refused) => self.key_by_search(id).await?,
                 key => key?,
             }
         };
@@ -83,22 +79,13 @@ impl IndexReader<'_> {
     /// The key in a document as it is now, refreshed or not.
     async fn key_of(&self, raw_id: &str, routing: Option<&str>) -> Result<Option<i64>, ReadError> {
         let field = &self.source.fields.key;
-        let mut path = format!(
-            "/{}/_doc/{raw_id}?_source_includes={field}",
-            self.source.raw_index
-        );
+        let mut path = format!("/{}/_doc/{raw_id}?_source_includes={field}", self.source.raw_index);
         if let Some(routing) = routing {
-            path += &format!(
-                "&routing={}",
-                utf8_percent_encode(routing, NON_ALPHANUMERIC)
-            );
+            path += &format!("&routing={}", utf8_percent_encode(routing, NON_ALPHANUMERIC));
         }
         let answer = self.source.ask(Method::GET, &path, None).await?;
-        let document: Value =
-            serde_json::from_slice(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
-        Ok(document
-            .get("_source")
-            .and_then(|source| source.get(field)?.as_i64()))
+        let document: Value = serde_json::from_slice(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
+        Ok(document.get("_source").and_then(|source| source.get(field)?.as_i64()))
     }
 
     /// The same where several indices are asked, or may be, which only a search can do.
@@ -111,9 +98,9 @@ impl IndexReader<'_> {
             "query": {"ids": {"values": [id]}},
         }));
         let hits = answer.await?.hits.hits;
-        let hit = hits.first().ok_or_else(|| {
-            ReadError::NotFound(format!("there is no document [{id}] in [{}]", self.index))
-        })?;
+        let hit = hits
+            .first()
+            .ok_or_else(|| ReadError::NotFound(format!("there is no document [{id}] in [{}]", self.index)))?;
         Ok(hit.number(&self.source.fields.key))
     }
 
@@ -121,11 +108,7 @@ impl IndexReader<'_> {
     ///
     /// # Errors
     /// As [`IndexReader::members_of`], and when it is no root.
-    pub(crate) async fn root(
-        &self,
-        hex: &str,
-        request: &MembersRequest,
-    ) -> Result<SimilarPage, ReadError> {
+    pub(crate) async fn root(&self, hex: &str, request: &MembersRequest) -> Result<SimilarPage, ReadError> {
         let is_hex = hex.len() == 16 && hex.bytes().all(|c| c.is_ascii_hexdigit());
         let root = u64::from_str_radix(hex, 16).ok().filter(|_| is_hex);
         let root = root.ok_or_else(|| RequestError::Member {
@@ -138,23 +121,14 @@ impl IndexReader<'_> {
     /// One page of the documents of a group.
     ///
     /// # Errors
-    /// [`ReadError::NotFound`] when the caller sees none of them; when the cursor is wrong, or the cluster refuses a search
-    /// or gives no whole answer.
-    async fn members_of(
-        &self,
-        root: Root,
-        request: &MembersRequest,
-    ) -> Result<SimilarPage, ReadError> {
+    /// [`ReadError::NotFound`] when the caller sees none of them; when the cursor is wrong, or the cluster refuses a
+    /// search or gives no whole answer.
+    async fn members_of(&self, root: Root, request: &MembersRequest) -> Result<SimilarPage, ReadError> {
         let began = Instant::now();
         let question = xxh3_64(format!("{} {root}", self.index).as_bytes());
         let cursor = request.cursor.as_deref();
-        let cursor = cursor
-            .map(|text| MembersCursor::read(text, question))
-            .transpose()?;
-        let members = MembersQuery {
-            source: &self.source,
-            key: key(root),
-        };
+        let cursor = cursor.map(|text| MembersCursor::read(text, question)).transpose()?;
+        let members = MembersQuery { source: &self.source, key: key(root) };
         let text_fields = self.text_fields();
         let page = members.search(&request.source, cursor.as_ref(), request.size + 1);
         let texts = members.search(&text_fields, cursor.as_ref(), request.size + 1);
@@ -162,10 +136,7 @@ impl IndexReader<'_> {
         let (page, texts, first) = tokio::try_join!(page, texts, first)?;
         let total = page.total().0;
         if total == 0 {
-            return Err(ReadError::NotFound(format!(
-                "there is no document of the group [{root}] in [{}]",
-                self.index
-            )));
+            return Err(ReadError::NotFound(format!("there is no document of the group [{root}] in [{}]", self.index)));
         }
         let mut hits = page.hits;
         let is_last = hits.len() <= request.size;
@@ -174,10 +145,7 @@ impl IndexReader<'_> {
             let earlier = cursor.as_ref();
             next_cursor(&hits, earlier).map(|next| cursor::encode(&next, question))
         });
-        let representative = first
-            .hits
-            .first()
-            .map(|hit| (hit.index.clone(), hit.id.clone()));
+        let representative = first.hits.first().map(|hit| (hit.index.clone(), hit.id.clone()));
         let forest = match &representative {
             Some((index, _)) => self.forest_view(index, root).await?,
             None => None,
@@ -203,25 +171,15 @@ impl IndexReader<'_> {
     fn text_fields(&self) -> Value {
         let fields = self.source.fields;
         let names: Vec<&String> = fields.text.iter().chain(&fields.title).collect();
-        if names.is_empty() {
-            Value::Bool(false)
-        } else {
-            json!(names)
-        }
+        if names.is_empty() { Value::Bool(false) } else { json!(names) }
     }
 
     /// How similar the texts of documents are to the first one's, by index and id.
-    async fn similarities(
-        &self,
-        first: Vec<SearchHit>,
-        texts: Vec<SearchHit>,
-    ) -> Result<Vec<Similarity>, ReadError> {
+    async fn similarities(&self, first: Vec<SearchHit>, texts: Vec<SearchHit>) -> Result<Vec<Similarity>, ReadError> {
         let fields = self.source.fields.clone();
         let compared = self.engine.run_for_readers(move || {
             let mut reader = TextReader::default();
-            let mut read = |hit: &SearchHit| {
-                reader.shingles(&hit.source, &fields.text, fields.title.as_deref())
-            };
+            let mut read = |hit: &SearchHit| reader.shingles(&hit.source, &fields.text, fields.title.as_deref());
             let first: ShingleSet = first.first().and_then(&mut read);
             let compare = |hit: SearchHit| {
                 let own = read(&hit);
@@ -233,12 +191,7 @@ impl IndexReader<'_> {
         Ok(compared.await?)
     }
 
-    fn shown(
-        &self,
-        hit: SearchHit,
-        similarity: Option<f32>,
-        is_representative: bool,
-    ) -> SimilarHit {
+    fn shown(&self, hit: SearchHit, similarity: Option<f32>, is_representative: bool) -> SimilarHit {
         let medium = self.source.fields.medium.as_ref();
         let medium = medium.and_then(|medium| hit.fields.get(medium)?.as_array()?.first());
         let medium = medium.map(|medium| {
@@ -246,9 +199,7 @@ impl IndexReader<'_> {
             text.unwrap_or_else(|| medium.to_string())
         });
         SimilarHit {
-            time: place(&hit)
-                .map(|(time, _)| Millis(time))
-                .filter(|t| t.0 != i64::MAX),
+            time: place(&hit).map(|(time, _)| Millis(time)).filter(|t| t.0 != i64::MAX),
             medium,
             similarity,
             is_representative,
@@ -284,10 +235,7 @@ impl IndexReader<'_> {
 fn is_not_one_index(refused: &Response<Bytes>) -> bool {
     let said: Value = serde_json::from_slice(refused.body()).unwrap_or_default();
     let is_error = said.get("error").is_some();
-    matches!(
-        refused.status(),
-        StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND
-    ) && is_error
+    matches!(refused.status(), StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND) && is_error
 }
 
 /// Index and id of a document, and how similar its text is to the representative's.
@@ -301,12 +249,7 @@ struct MembersQuery<'s, 'a> {
 
 impl MembersQuery<'_, '_> {
     /// Returns the documents behind a position: by time, those without one last, ties in the order of writing.
-    async fn search(
-        &self,
-        shown: &Value,
-        after: Option<&MembersCursor>,
-        size: usize,
-    ) -> Result<SearchHits, ReadError> {
+    async fn search(&self, shown: &Value, after: Option<&MembersCursor>, size: usize) -> Result<SearchHits, ReadError> {
         let fields = self.source.fields;
         let repeated = after.map_or(0, |after| after.shown.len());
         let mut body = json!({
@@ -325,12 +268,8 @@ impl MembersQuery<'_, '_> {
         }
         let mut hits = self.source.search::<Value>(body).await?.hits;
         if let Some(after) = after {
-            let was_shown = |hit: &SearchHit| {
-                after
-                    .shown
-                    .iter()
-                    .any(|(index, id)| *index == hit.index && *id == hit.id)
-            };
+            let was_shown =
+                |hit: &SearchHit| after.shown.iter().any(|(index, id)| *index == hit.index && *id == hit.id);
             hits.hits.retain(|hit| !was_shown(hit));
             hits.hits.truncate(size);
         }
@@ -348,17 +287,11 @@ fn place(hit: &SearchHit) -> Option<(i64, i64)> {
 fn next_cursor(hits: &[SearchHit], earlier: Option<&MembersCursor>) -> Option<MembersCursor> {
     let (time, seq_no) = place(hits.last()?)?;
     let here = hits.iter().filter(|hit| place(hit) == Some((time, seq_no)));
-    let mut shown: Vec<(String, String)> = here
-        .map(|hit| (hit.index.clone(), hit.id.clone()))
-        .collect();
+    let mut shown: Vec<(String, String)> = here.map(|hit| (hit.index.clone(), hit.id.clone())).collect();
     if let Some(earlier) = earlier.filter(|e| (e.time, e.seq_no) == (time, seq_no)) {
         shown.extend(earlier.shown.iter().cloned());
     }
-    Some(MembersCursor {
-        time,
-        seq_no,
-        shown,
-    })
+    Some(MembersCursor { time, seq_no, shown })
 }
 
 #[cfg(test)]
@@ -369,11 +302,7 @@ mod tests {
     #[test]
     fn a_cursor_names_no_more_than_one_place_can_have() {
         let made_up = |documents: usize| {
-            let cursor = MembersCursor {
-                time: i64::MIN,
-                seq_no: i64::MIN,
-                shown: vec![Default::default(); documents],
-            };
+            let cursor = MembersCursor { time: i64::MIN, seq_no: i64::MIN, shown: vec![Default::default(); documents] };
             MembersCursor::read(&cursor::encode(&cursor, 7), 7)
         };
         assert_eq!(made_up(MOST_SHOWN).unwrap().shown.len(), MOST_SHOWN);

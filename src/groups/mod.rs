@@ -117,11 +117,7 @@ impl<'a> IndexReader<'a> {
             lists: parts.lists,
             counts: parts.counts,
             engine: parts.engine,
-            access: Access {
-                engine: parts.engine,
-                cluster: parts.cluster,
-                service: parts.service,
-            },
+            access: Access { engine: parts.engine, cluster: parts.cluster, service: parts.service },
             restricted: parts.restricted,
             caller: parts.caller,
             now: parts.now,
@@ -136,14 +132,10 @@ impl<'a> IndexReader<'a> {
         let began = Instant::now();
         let question = self.question(request);
         let cursor = request.cursor.as_deref();
-        let cursor = cursor
-            .map(|text| cursor::decode(text, question))
-            .transpose()?;
+        let cursor = cursor.map(|text| cursor::decode(text, question)).transpose()?;
         let page = match &request.sort {
             SortBy::Field(field) => by_field::page(self, request, field, cursor).await?,
-            SortBy::SimilarCount | SortBy::MatchingCount => {
-                by_count::page(self, request, cursor).await?
-            }
+            SortBy::SimilarCount | SortBy::MatchingCount => by_count::page(self, request, cursor).await?,
         };
         Ok(GroupsPage {
             groups: page.groups,
@@ -156,13 +148,7 @@ impl<'a> IndexReader<'a> {
 
     /// Hash of the request that a cursor belongs to.
     fn question(&self, request: &GroupsRequest) -> u64 {
-        let GroupsRequest {
-            query,
-            sort,
-            direction,
-            exact,
-            ..
-        } = request;
+        let GroupsRequest { query, sort, direction, exact, .. } = request;
         let question = format!("{} {query} {sort:?} {direction:?} {exact}", self.index);
         xxh3_64(question.as_bytes())
     }

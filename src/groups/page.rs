@@ -6,8 +6,8 @@ use super::answer::{GroupSummary, Relation, Total};
 use super::cursor::{CursorPosition, PageCursor};
 use super::request::GroupsRequest;
 
-/// How often more groups are asked for until a page is given out as it is: most documents may belong to groups that were
-/// shown before.
+/// How often more groups are asked for until a page is given out as it is: most documents may belong to groups that
+/// were shown before.
 const ROUNDS: u32 = 32;
 
 /// Documents of a walk's first block for so many groups. Most groups are small.
@@ -25,10 +25,7 @@ pub(super) struct GroupBatch {
 impl GroupBatch {
     /// Nothing yet.
     pub(super) fn before(place: CursorPosition) -> GroupBatch {
-        GroupBatch {
-            found: Vec::new(),
-            then: Some(place),
-        }
+        GroupBatch { found: Vec::new(), then: Some(place) }
     }
 
     /// The groups of these keys, as far as there are any; a key comes once.
@@ -38,10 +35,7 @@ impl GroupBatch {
         then: Option<CursorPosition>,
     ) -> GroupBatch {
         let found = places.filter_map(|(key, place)| Some((groups.remove(&key)?, place)));
-        GroupBatch {
-            found: found.collect(),
-            then,
-        }
+        GroupBatch { found: found.collect(), then }
     }
 }
 
@@ -70,30 +64,20 @@ impl Total {
 
 impl PageParts {
     pub(super) fn new(request: &GroupsRequest) -> PageParts {
-        PageParts {
-            size: request.size,
-            total: None,
-            list: None,
-            unstamped: 0,
-            notes: Vec::new(),
-        }
+        PageParts { size: request.size, total: None, list: None, unstamped: 0, notes: Vec::new() }
     }
 
     /// The page, to be filled from `first` on.
     pub(super) fn begin(self, first: GroupBatch) -> PageBuilder {
-        PageBuilder {
-            parts: self,
-            found: first.found,
-            place: first.then,
-            round: 0,
-        }
+        PageBuilder { parts: self, found: first.found, place: first.then, round: 0 }
     }
 
     fn notes(self) -> Vec<String> {
         let mut notes = self.notes;
         if self.unstamped > 0 {
             notes.push(format!(
-                "{} documents under the query have no stamp and belong to no group: they are not shown; spinney backfill stamps them",
+                "{} documents under the query have no stamp and belong to no group: they are not shown; spinney \
+                 backfill stamps them",
                 self.unstamped
             ));
         }
@@ -124,11 +108,7 @@ impl PageBuilder {
     pub(super) fn wanted(&self) -> Option<BatchRequest> {
         let missing = (self.parts.size + 1).saturating_sub(self.found.len());
         let place = self.place.clone()?;
-        (missing > 0 && self.round < ROUNDS).then_some(BatchRequest {
-            place,
-            size: missing,
-            round: self.round,
-        })
+        (missing > 0 && self.round < ROUNDS).then_some(BatchRequest { place, size: missing, round: self.round })
     }
 
     /// Adds a batch. A group that is on the page already, because its position has changed, is skipped.

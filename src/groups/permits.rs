@@ -26,10 +26,7 @@ pub(crate) struct ReaderPermits {
 
 impl Default for ReaderPermits {
     fn default() -> ReaderPermits {
-        ReaderPermits {
-            all: Arc::new(Semaphore::new(AT_ONCE)),
-            large: Arc::new(Semaphore::new(LARGE_AT_ONCE)),
-        }
+        ReaderPermits { all: Arc::new(Semaphore::new(AT_ONCE)), large: Arc::new(Semaphore::new(LARGE_AT_ONCE)) }
     }
 }
 
@@ -44,11 +41,7 @@ pub(crate) struct ReaderPermit {
 impl ReaderPermit {
     /// A turn that has not begun.
     pub(crate) fn new(turns: &ReaderPermits) -> ReaderPermit {
-        ReaderPermit {
-            turns: turns.clone(),
-            begun: OnceCell::new(),
-            large: OnceCell::new(),
-        }
+        ReaderPermit { turns: turns.clone(), begun: OnceCell::new(), large: OnceCell::new() }
     }
 
     /// Waits until it begins, if it has not.

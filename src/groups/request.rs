@@ -187,8 +187,7 @@ impl GroupsRequest {
         if !body.trim_ascii_start().starts_with(b"{") {
             return Err(RequestError::Body("it is no JSON object".into()));
         }
-        let body: Body<'_> =
-            serde_json::from_slice(body).map_err(|error| RequestError::Body(error.to_string()))?;
+        let body: Body<'_> = serde_json::from_slice(body).map_err(|error| RequestError::Body(error.to_string()))?;
         let order = (default.sort, default.direction);
         let (sort, direction) = member("sort", body.sort, order, |sort| parse_sort(&sort))?;
         Ok(GroupsRequest {
@@ -197,16 +196,11 @@ impl GroupsRequest {
             direction,
             size: member("size", body.size, default.size, |size| parse_size(&size))?,
             cursor: body.cursor,
-            representative: member(
-                "representative",
-                body.representative,
-                default.representative,
-                |by| parse_representative(&by),
-            )?,
-            source: member("_source", body.source, default.source, Ok)?,
-            total: member("total", body.total, default.total, |total| {
-                parse_total(&total)
+            representative: member("representative", body.representative, default.representative, |by| {
+                parse_representative(&by)
             })?,
+            source: member("_source", body.source, default.source, Ok)?,
+            total: member("total", body.total, default.total, |total| parse_total(&total))?,
             exact: body.exact.unwrap_or_default(),
         })
     }
@@ -220,12 +214,11 @@ impl GroupsRequest {
 /// `"similar_count"`, `{"similar_count": "asc"}`, `{"f": {"order": "asc"}}`, or a list of one of these, as the servers
 /// take it.
 fn parse_sort(sort: &Value) -> Result<(SortBy, Direction), RequestError> {
-    let wrong = || {
-        RequestError::Member {
+    let wrong = || RequestError::Member {
         member: "sort",
-        reason: "takes similar_count, matching_count, _score or a field, as \"field\" or {\"field\": \"asc\"}, and one only"
-            .into(),
-    }
+        reason:
+            "takes similar_count, matching_count, _score or a field, as \"field\" or {\"field\": \"asc\"}, and one only"
+                .into(),
     };
     let (name, order) = match sort {
         Value::Array(sorts) => match sorts.as_slice() {
@@ -265,10 +258,8 @@ fn parse_sort(sort: &Value) -> Result<(SortBy, Direction), RequestError> {
 
 /// A number of groups or documents.
 fn parse_size(size: &Value) -> Result<usize, RequestError> {
-    let number = size
-        .as_u64()
-        .filter(|size| (1..=MAX_SIZE as u64).contains(size))
-        .and_then(|size| usize::try_from(size).ok());
+    let number =
+        size.as_u64().filter(|size| (1..=MAX_SIZE as u64).contains(size)).and_then(|size| usize::try_from(size).ok());
     number.ok_or_else(|| RequestError::Member {
         member: "size",
         reason: format!("takes a number from 1 to {MAX_SIZE}, not {size}"),
@@ -301,9 +292,7 @@ fn parse_total(value: &Value) -> Result<TotalWanted, RequestError> {
         (_, Some(limit @ 1..=MAX_COUNTED)) => Ok(TotalWanted::UpTo(limit)),
         _ => Err(RequestError::Member {
             member: "total",
-            reason: format!(
-                "takes true, false, or a number of documents from 1 to {MAX_COUNTED}, not {value}"
-            ),
+            reason: format!("takes true, false, or a number of documents from 1 to {MAX_COUNTED}, not {value}"),
         }),
     }
 }
@@ -320,22 +309,14 @@ impl MembersRequest {
         source: Option<&str>,
     ) -> Result<MembersRequest, RequestError> {
         let size = size.map_or(Ok(DEFAULT_SIZE), |size| {
-            parse_size(
-                &size
-                    .parse::<u64>()
-                    .map_or_else(|_| size.into(), Value::from),
-            )
+            parse_size(&size.parse::<u64>().map_or_else(|_| size.into(), Value::from))
         })?;
         let source = match source {
             None | Some("" | "true") => Value::Bool(true),
             Some("false") => Value::Bool(false),
             Some(names) => names.split(',').collect::<Vec<_>>().into(),
         };
-        Ok(MembersRequest {
-            size,
-            cursor: cursor.filter(|c| !c.is_empty()).map(str::to_owned),
-            source,
-        })
+        Ok(MembersRequest { size, cursor: cursor.filter(|c| !c.is_empty()).map(str::to_owned), source })
     }
 }
 
@@ -359,37 +340,20 @@ mod tests {
             assert_eq!(request, GroupsRequest::default());
             assert!(request.is_whole_index());
         }
-        assert!(
-            !parse(&json!({"query": {"term": {"a": 1}}}))
-                .unwrap()
-                .is_whole_index()
-        );
-        assert!(
-            !parse(&json!({"query": {"match_all": {"boost": 2}}}))
-                .unwrap()
-                .is_whole_index()
-        );
+        assert!(!parse(&json!({"query": {"term": {"a": 1}}})).unwrap().is_whole_index());
+        assert!(!parse(&json!({"query": {"match_all": {"boost": 2}}})).unwrap().is_whole_index());
     }
 
     #[test]
     fn sorts() {
         use Direction::{Ascending, Descending};
         let field = |name: &str| SortBy::Field(name.into());
-        assert_eq!(
-            sort(&json!("similar_count")),
-            Some((SortBy::SimilarCount, Descending))
-        );
+        assert_eq!(sort(&json!("similar_count")), Some((SortBy::SimilarCount, Descending)));
         assert_eq!(sort(&json!("_score")), Some((field("_score"), Descending)));
         assert_eq!(sort(&json!("date")), Some((field("date"), Ascending)));
         assert_eq!(sort(&json!(["date"])), Some((field("date"), Ascending)));
-        assert_eq!(
-            sort(&json!({"matching_count": "asc"})),
-            Some((SortBy::MatchingCount, Ascending))
-        );
-        assert_eq!(
-            sort(&json!([{"date": {"order": "desc"}}])),
-            Some((field("date"), Descending))
-        );
+        assert_eq!(sort(&json!({"matching_count": "asc"})), Some((SortBy::MatchingCount, Ascending)));
+        assert_eq!(sort(&json!([{"date": {"order": "desc"}}])), Some((field("date"), Descending)));
         for wrong in [
             json!(1),
             json!([]),
@@ -412,10 +376,7 @@ mod tests {
         }));
         let request = request.unwrap();
         assert_eq!(request.size, 100);
-        assert_eq!(
-            request.representative,
-            RepresentativeBy::Most("reads".into())
-        );
+        assert_eq!(request.representative, RepresentativeBy::Most("reads".into()));
         assert_eq!(request.total, TotalWanted::UpTo(7));
         assert!(request.exact);
         for wrong in [
@@ -445,10 +406,7 @@ mod tests {
             let of = |bytes: usize| parse(&json!({ name: list(bytes) }));
             assert!(of(MEMBER_BYTES).is_ok(), "{name}");
             let error = of(MEMBER_BYTES + 1).unwrap_err().to_string();
-            assert_eq!(
-                error,
-                format!("[{name}] takes 16384 bytes at most, not 16385")
-            );
+            assert_eq!(error, format!("[{name}] takes 16384 bytes at most, not 16385"));
         }
         for name in ["size", "total", "representative"] {
             let deep = format!(r#"{{"{name}": {}1{}}}"#, "[".repeat(8192), "]".repeat(8192));
@@ -466,16 +424,9 @@ mod tests {
     #[test]
     fn parameters() {
         let request = MembersRequest::parse(Some("5"), Some("c"), Some("a,b"));
-        let expected = MembersRequest {
-            size: 5,
-            cursor: Some("c".into()),
-            source: json!(["a", "b"]),
-        };
+        let expected = MembersRequest { size: 5, cursor: Some("c".into()), source: json!(["a", "b"]) };
         assert_eq!(request, Ok(expected));
         let error = MembersRequest::parse(Some("many"), None, None).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "[size] takes a number from 1 to 100, not \"many\""
-        );
+        assert_eq!(error.to_string(), "[size] takes a number from 1 to 100, not \"many\"");
     }
 }

@@ -26,14 +26,13 @@ pub(super) struct RootsSummary {
 
 /// The index of roots of a concrete index, as a path names it. `None` for patterns, lists and other clusters.
 pub(super) fn name_for(index: &str) -> Option<String> {
-    let is_one =
-        !index.starts_with(['_', '-', '+', '<']) && !index.contains(['*', '?', ',', ':', '>']);
+    let is_one = !index.starts_with(['_', '-', '+', '<']) && !index.contains(['*', '?', ',', ':', '>']);
     let name = || utf8_percent_encode(&roots_index(index), NON_ALPHANUMERIC).to_string();
     (is_one && !index.is_empty()).then(name)
 }
 
-/// The first entries, if there is such an index that the caller may read and that holds any; and how many there are. In two
-/// searches: one that counts and sorts would look at every entry to sort it.
+/// The first entries, if there is such an index that the caller may read and that holds any; and how many there are. In
+/// two searches: one that counts and sorts would look at every entry to sort it.
 ///
 /// # Errors
 /// As [`SearchSource::search`].
@@ -66,18 +65,10 @@ pub(super) async fn first(
     }
     let sum = answer.aggregations.as_ref();
     let sum = sum.and_then(|sum| sum.pointer("/documents/value")?.as_f64());
-    Ok(Some(RootsSummary {
-        entries,
-        documents: sum.map_or(0, |sum| sum as u64),
-        first,
-    }))
+    Ok(Some(RootsSummary { entries, documents: sum.map_or(0, |sum| sum as u64), first }))
 }
 
-async fn search(
-    source: &SearchSource<'_>,
-    name: &str,
-    body: Value,
-) -> Result<SearchAnswer, ReadError> {
+async fn search(source: &SearchSource<'_>, name: &str, body: Value) -> Result<SearchAnswer, ReadError> {
     match source.search_in(name, body).await {
         Err(ReadError::Refused(refused))
             if [StatusCode::NOT_FOUND, StatusCode::FORBIDDEN].contains(&refused.status()) =>
@@ -146,20 +137,14 @@ fn listed_of(answer: SearchAnswer) -> Result<Vec<ListedGroup>, ReadError> {
             key: number(2)?,
         })
     });
-    listed
-        .collect::<Option<_>>()
-        .ok_or(ReadError::NotTheCluster)
+    listed.collect::<Option<_>>().ok_or(ReadError::NotTheCluster)
 }
 
 /// Which of these groups have an entry.
 ///
 /// # Errors
 /// As [`page`].
-pub(super) async fn listed(
-    source: &SearchSource<'_>,
-    name: &str,
-    keys: &[i64],
-) -> Result<HashSet<i64>, ReadError> {
+pub(super) async fn listed(source: &SearchSource<'_>, name: &str, keys: &[i64]) -> Result<HashSet<i64>, ReadError> {
     if keys.is_empty() {
         return Ok(HashSet::new());
     }
@@ -182,23 +167,9 @@ mod tests {
 
     #[test]
     fn concrete_indices_have_one() {
-        assert_eq!(
-            name_for("news-1").as_deref(),
-            Some("spinney%2Droots%2Dnews%2D1")
-        );
-        assert_eq!(
-            name_for("新").as_deref(),
-            Some("spinney%2Droots%2D%E6%96%B0")
-        );
-        for none in [
-            "news-*",
-            "a,b",
-            "_all",
-            "far:news",
-            "<news-{now/d}>",
-            "-a",
-            "",
-        ] {
+        assert_eq!(name_for("news-1").as_deref(), Some("spinney%2Droots%2Dnews%2D1"));
+        assert_eq!(name_for("新").as_deref(), Some("spinney%2Droots%2D%E6%96%B0"));
+        for none in ["news-*", "a,b", "_all", "far:news", "<news-{now/d}>", "-a", ""] {
             assert_eq!(name_for(none), None, "{none}");
         }
     }

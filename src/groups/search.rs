@@ -93,8 +93,8 @@ pub(super) struct SearchSource<'a> {
     pub preference: String,
 }
 
-/// Whether an index of several has no field to collapse by. It has no stamped documents either, which its shards find out when
-/// they are asked before the search, and then they are left alone.
+/// Whether an index of several has no field to collapse by. It has no stamped documents either, which its shards find
+/// out when they are asked before the search, and then they are left alone.
 fn lacks_the_field(refused: &Response<Bytes>) -> bool {
     let text = String::from_utf8_lossy(refused.body());
     refused.status() == StatusCode::BAD_REQUEST && text.contains("in order to collapse on")
@@ -126,10 +126,7 @@ impl SearchSource<'_> {
     ///
     /// # Errors
     /// Refusals of the cluster are returned as they are; a partial result is an error.
-    pub(super) async fn search<A: for<'de> Deserialize<'de>>(
-        &self,
-        body: Value,
-    ) -> Result<SearchAnswer<A>, ReadError> {
+    pub(super) async fn search<A: for<'de> Deserialize<'de>>(&self, body: Value) -> Result<SearchAnswer<A>, ReadError> {
         self.search_in(self.raw_index, body).await
     }
 
@@ -151,10 +148,7 @@ impl SearchSource<'_> {
         body: String,
     ) -> Result<SearchAnswer<A>, ReadError> {
         let body = Bytes::from(body);
-        let path = format!(
-            "/{raw_index}/_search?allow_partial_search_results=false&preference={}",
-            self.preference
-        );
+        let path = format!("/{raw_index}/_search?allow_partial_search_results=false&preference={}", self.preference);
         let answer = match self.ask(Method::POST, &path, Some(body.clone())).await {
             Err(ReadError::Refused(refused)) => {
                 if let Some(medium) = self.medium_is_text(&refused) {
@@ -168,8 +162,7 @@ impl SearchSource<'_> {
             }
             answer => answer?,
         };
-        let answer: SearchAnswer<A> =
-            serde_json::from_slice(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
+        let answer: SearchAnswer<A> = serde_json::from_slice(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
         if answer.timed_out || answer.shards.failed > 0 {
             return Err(ReadError::Partial);
         }
@@ -195,20 +188,10 @@ impl SearchSource<'_> {
         body: Option<Bytes>,
     ) -> Result<Response<Bytes>, ReadError> {
         self.turn.begin().await;
-        let asked = self.cluster.ask_as_until(
-            self.caller,
-            method,
-            path,
-            body,
-            (SMALL, self.turn.large()),
-            ANSWER_BYTES,
-        );
+        let asked =
+            self.cluster.ask_as_until(self.caller, method, path, body, (SMALL, self.turn.large()), ANSWER_BYTES);
         let answer = asked.await?;
-        if answer.status().is_success() {
-            Ok(answer)
-        } else {
-            Err(ReadError::Refused(Box::new(answer)))
-        }
+        if answer.status().is_success() { Ok(answer) } else { Err(ReadError::Refused(Box::new(answer))) }
     }
 
     /// The documents of a query that have a stamp, narrowed by filters.

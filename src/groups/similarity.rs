@@ -18,20 +18,9 @@ pub(super) struct TextReader {
 
 impl TextReader {
     /// The shingles of a document's text; of its title if it has no other.
-    pub(super) fn shingles(
-        &mut self,
-        source: &Value,
-        text: &[String],
-        title: Option<&str>,
-    ) -> ShingleSet {
-        let body: Vec<&str> = text
-            .iter()
-            .flat_map(|field| strings(source, field))
-            .collect();
-        let fields = Fields {
-            title: title.and_then(|title| strings(source, title).next()),
-            body: &body,
-        };
+    pub(super) fn shingles(&mut self, source: &Value, text: &[String], title: Option<&str>) -> ShingleSet {
+        let body: Vec<&str> = text.iter().flat_map(|field| strings(source, field)).collect();
+        let fields = Fields { title: title.and_then(|title| strings(source, title).next()), body: &body };
         let text = self.scratch.read(&fields)?;
         self.shingles.read(&text);
         let mut windows = self.shingles.windows.clone();
@@ -51,11 +40,7 @@ pub(super) fn jaccard(a: &[u32], b: &[u32]) -> f32 {
         common += usize::from(b.get(at) == Some(shingle));
     }
     let either = a.len() + b.len() - common;
-    if either == 0 {
-        1.0
-    } else {
-        common as f32 / either as f32
-    }
+    if either == 0 { 1.0 } else { common as f32 / either as f32 }
 }
 
 /// The strings of a field.
@@ -80,10 +65,7 @@ mod tests {
         };
         assert_eq!(found(json!({"a": "x", "ab": "y"}), "a"), "x");
         assert_eq!(found(json!({"a": {"b": "x"}, "a.b": "y"}), "a.b"), "x|y");
-        assert_eq!(
-            found(json!({"a": [{"b.c": ["x", 1, "y"]}]}), "a.b.c"),
-            "x|y"
-        );
+        assert_eq!(found(json!({"a": [{"b.c": ["x", 1, "y"]}]}), "a.b.c"), "x|y");
         assert_eq!(found(json!({"a": 1, "b": {"c": "x"}}), "a"), "");
         assert_eq!(found(json!({"b": {"c": "x"}}), "b"), "");
     }
@@ -92,13 +74,11 @@ mod tests {
     fn texts_are_compared_by_what_is_cleaned() {
         let mut reader = TextReader::default();
         let mut of = |source: Value| reader.shingles(&source, &["content".into()], Some("title"));
-        let text =
-            "The harbour was closed at noon because of the storm, officials said on Tuesday.";
+        let text = "The harbour was closed at noon because of the storm, officials said on Tuesday.";
         let plain = of(json!({"content": text})).unwrap();
         let marked = of(json!({"content": format!("<p>{}</p>", text.to_uppercase())})).unwrap();
         assert_eq!(jaccard(&plain, &marked), 1.0);
-        let other =
-            of(json!({"content": "Nothing of this stands in the other one at all, not a word."}));
+        let other = of(json!({"content": "Nothing of this stands in the other one at all, not a word."}));
         assert_eq!(jaccard(&plain, &other.unwrap()), 0.0);
         assert_eq!(of(json!({"content": ""})), None);
         assert!(of(json!({"content": "", "title": "The harbour was closed at noon"})).is_some());
@@ -106,7 +86,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_sets_do(a in prop::collection::btree_set(0u32..20, 0..15), b in prop::collection::btree_set(0u32..20, 0..15)) {
+        fn as_sets_do(
+            a in prop::collection::btree_set(0u32..20, 0..15),
+            b in prop::collection::btree_set(0u32..20, 0..15),
+        ) {
             let lists: [Vec<u32>; 2] = [a.iter().copied().collect(), b.iter().copied().collect()];
             let (common, either) = (a.intersection(&b).count(), a.union(&b).collect::<BTreeSet<_>>().len());
             let naive = if either == 0 { 1.0 } else { common as f32 / either as f32 };

@@ -20,11 +20,7 @@ pub(super) struct WalkOrder {
 impl WalkOrder {
     /// Newest first.
     pub(super) fn newest(source: &SearchSource<'_>) -> WalkOrder {
-        WalkOrder {
-            field: source.fields.time.clone(),
-            direction: Direction::Descending,
-            is_time: true,
-        }
+        WalkOrder { field: source.fields.time.clone(), direction: Direction::Descending, is_time: true }
     }
 
     /// Sort of a walk; without the key, the values of the first field only.
@@ -192,8 +188,8 @@ async fn times(
     Ok(found.collect())
 }
 
-/// Of documents in the order of their times (time and key each), those behind a place, also in the order of their keys. Unless
-/// they are all that there are, those of the last time are left out.
+/// Of documents in the order of their times (time and key each), those behind a place, also in the order of their keys.
+/// Unless they are all that there are, those of the last time are left out.
 fn whole_times(
     found: &[(i64, i64)],
     after: Option<(i64, i64)>,
@@ -201,8 +197,7 @@ fn whole_times(
     is_all: bool,
 ) -> Vec<WalkedDocument> {
     let cut = found.last().filter(|_| !is_all).map(|(time, _)| *time);
-    let is_passed =
-        |place: &(i64, i64)| after.is_some_and(|after| place.0 == after.0 && place.1 <= after.1);
+    let is_passed = |place: &(i64, i64)| after.is_some_and(|after| place.0 == after.0 && place.1 <= after.1);
     let whole = found.iter().filter(|place| Some(place.0) != cut);
     let mut whole: Vec<(i64, i64)> = whole.filter(|place| !is_passed(place)).copied().collect();
     match direction {
@@ -211,10 +206,7 @@ fn whole_times(
             whole.sort_unstable_by_key(|(time, key)| (std::cmp::Reverse(*time), *key));
         }
     }
-    let walked = whole.into_iter().map(|(time, key)| WalkedDocument {
-        value: time.into(),
-        key,
-    });
+    let walked = whole.into_iter().map(|(time, key)| WalkedDocument { value: time.into(), key });
     walked.collect()
 }
 
@@ -223,9 +215,7 @@ fn whole_times(
 fn time(value: &Value) -> Option<i64> {
     /// Some 30,000 years, or eleven days of nanoseconds.
     const MOST: i64 = 1_000_000_000_000_000;
-    value
-        .as_i64()
-        .filter(|millis| (-MOST..MOST).contains(millis))
+    value.as_i64().filter(|millis| (-MOST..MOST).contains(millis))
 }
 
 #[cfg(test)]
@@ -273,12 +263,7 @@ mod tests {
     #[test]
     fn what_is_no_time_in_milliseconds() {
         assert_eq!(time(&json!(1_700_000_000_000_i64)), Some(1_700_000_000_000));
-        for none in [
-            json!(i64::MAX),
-            json!(i64::MIN),
-            json!(1_700_000_000_000_000_000_i64),
-            Value::Null,
-        ] {
+        for none in [json!(i64::MAX), json!(i64::MIN), json!(1_700_000_000_000_000_000_i64), Value::Null] {
             assert_eq!(time(&none), None);
         }
     }

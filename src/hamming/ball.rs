@@ -52,10 +52,7 @@ mod tests {
     fn sizes_are_sums_of_binomials() {
         assert_eq!([0, 1, 2, 3].map(size), [1, 33, 33 + 496, 33 + 496 + 4960]);
         assert_eq!(size(32), 1 << 32);
-        assert_eq!(
-            [0, 1, 2].map(|radius| size_in(25, radius)),
-            [1, 26, 26 + 300]
-        );
+        assert_eq!([0, 1, 2].map(|radius| size_in(25, radius)), [1, 26, 26 + 300]);
         assert_eq!(size_in(25, 32), 1 << 25);
     }
 }

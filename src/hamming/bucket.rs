@@ -21,10 +21,7 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    pub(super) const EMPTY: Bucket = Bucket {
-        tags: [0; PLACES + 1],
-        ids: [0; PLACES],
-    };
+    pub(super) const EMPTY: Bucket = Bucket { tags: [0; PLACES + 1], ids: [0; PLACES] };
 
     #[inline]
     fn len(&self) -> usize {
@@ -37,8 +34,8 @@ impl Bucket {
         self.tags[COUNTS] > LEN_MASK
     }
 
-    /// Whether a tag for which `is_sought` holds may be here; false is certain. It reads all of the line at once, places that
-    /// hold nothing too.
+    /// Whether a tag for which `is_sought` holds may be here; false is certain. It reads all of the line at once,
+    /// places that hold nothing too.
     #[inline(always)]
     pub(super) fn may_hold(&self, is_sought: impl Fn(u16) -> bool) -> bool {
         let mut any = 0;
@@ -52,8 +49,7 @@ impl Bucket {
     #[inline]
     pub(super) fn nodes(&self, is_sought: impl Fn(u16) -> bool) -> impl Iterator<Item = u32> {
         let held = self.tags.iter().zip(&self.ids).take(self.len());
-        held.filter(move |&(&tag, _)| is_sought(tag))
-            .map(|(_, &id)| id)
+        held.filter(move |&(&tag, _)| is_sought(tag)).map(|(_, &id)| id)
     }
 
     /// All nodes with their tags.
@@ -144,10 +140,7 @@ mod tests {
         for _ in 0..5_000 {
             bucket.unspill();
         }
-        assert!(
-            bucket.has_spilled(),
-            "what was not counted is not taken back"
-        );
+        assert!(bucket.has_spilled(), "what was not counted is not taken back");
         assert_eq!(bucket.all().count(), 30);
     }
 }

@@ -40,9 +40,7 @@ impl Buckets<'_> {
         }
         bucket.spill();
         let (layout, slab) = (self.layout, self.slab);
-        self.beside().insert(sought.half, id, |id| {
-            slab.get(id).map_or(0, |slot| layout.other(slot.code))
-        });
+        self.beside().insert(sought.half, id, |id| slab.get(id).map_or(0, |slot| layout.other(slot.code)));
     }
 
     pub(super) fn put_id(&mut self, id: u32) {

@@ -6,15 +6,16 @@
 //!  shard        a b . c d e . f     sorted by mixed, with gaps; no entry before its home, no gap between the two
 //! ```
 //!
-//! Linear probing with the entries kept in order (Amble and Knuth, "Ordered hash tables", The Computer Journal 17(2), 1974).
-//! The home follows from the mixed value by a multiplication, so it grows with it, and the order of the homes and of the
-//! entries is one. A look-up ends where the entries become larger, found or not: with nine of ten slots filled it reads about
-//! five, which are one cache line or two. A new entry moves those behind it up to the next gap, a removed one lets them come
-//! back. Growing is one pass in order (`ordered.rs`, `shards.rs`).
+//! Linear probing with the entries kept in order (Amble and Knuth, "Ordered hash tables", The Computer Journal 17(2),
+//! 1974). The home follows from the mixed value by a multiplication, so it grows with it, and the order of the homes
+//! and of the entries is one. A look-up ends where the entries become larger, found or not: with nine of ten slots
+//! filled it reads about five, which are one cache line or two. A new entry moves those behind it up to the next gap, a
+//! removed one lets them come back. Growing is one pass in order (`ordered.rs`, `shards.rs`).
 //!
-//! The mixed values are spread by a secret, so all shards and all parts of them are filled alike, whatever the fingerprints. A
-//! small table is one shard; a large one has many and grows by one after the other, so no insertion waits for all of them. Where
-//! chance gives one shard so many that the last ones find no gap, these few are spilled into a map until the table has grown.
+//! The mixed values are spread by a secret, so all shards and all parts of them are filled alike, whatever the
+//! fingerprints. A small table is one shard; a large one has many and grows by one after the other, so no insertion
+//! waits for all of them. Where chance gives one shard so many that the last ones find no gap, these few are spilled
+//! into a map until the table has grown.
 
 use std::collections::BTreeMap;
 
@@ -78,9 +79,7 @@ impl ExactTable {
 
     #[inline]
     fn order(&self) -> Order {
-        Order {
-            bits: self.shards.bits(),
-        }
+        Order { bits: self.shards.bits() }
     }
 
     #[inline]
@@ -105,12 +104,7 @@ impl ExactTable {
         }
     }
 
-    pub(super) fn insert(
-        &mut self,
-        fingerprint: Fingerprint,
-        entry: Entry,
-        room: bool,
-    ) -> Result<Option<Entry>, Full> {
+    pub(super) fn insert(&mut self, fingerprint: Fingerprint, entry: Entry, room: bool) -> Result<Option<Entry>, Full> {
         let mixed = self.permutation.mix(fingerprint.0);
         let order = self.order();
         let slots = self.shards.get_mut(order.shard(mixed));
@@ -168,8 +162,8 @@ impl ExactTable {
         self.resize();
     }
 
-    /// Begins to move to larger shards if these are full, or to smaller ones if less than half of them is taken: so a table whose
-    /// entries come and go keeps what it has. And goes on with it, a shard at a time.
+    /// Begins to move to larger shards if these are full, or to smaller ones if less than half of them is taken: so a
+    /// table whose entries come and go keeps what it has. And goes on with it, a shard at a time.
     fn resize(&mut self) {
         self.shrinks_in = self.shrinks_in.saturating_sub(1);
         let (shards, places) = (self.shards.len(), self.shards.usual_places());
@@ -227,7 +221,8 @@ impl ExactTable {
         self.shrinks_in = self.shards.sum(|places| places) / 16;
     }
 
-    /// Moves the next shard. What finds no room there is spilled, and what was spilled before finds it now, most likely.
+    /// Moves the next shard. What finds no room there is spilled, and what was spilled before finds it now, most
+    /// likely.
     fn move_next(&mut self) {
         let (order, shard) = (self.order(), self.shards.next());
         let is_only = self.shards.len() == 1;
@@ -255,12 +250,10 @@ impl ExactTable {
         }
         if !self.spilled.is_empty() {
             let slots = self.shards.get_mut(shard);
-            let spilled = self
-                .spilled
-                .extract_if(order.range(shard), |&mixed, &mut entry| {
-                    let slot = Slot { mixed, entry };
-                    order.insert(slots, order.seek(slots, mixed), slot)
-                });
+            let spilled = self.spilled.extract_if(order.range(shard), |&mixed, &mut entry| {
+                let slot = Slot { mixed, entry };
+                order.insert(slots, order.seek(slots, mixed), slot)
+            });
             spilled.for_each(drop);
         }
         work_counter::add(left.len());
@@ -313,11 +306,7 @@ impl ExactTable {
         }
     }
 
-    pub(super) fn sweep(
-        &mut self,
-        budget: usize,
-        mut keep: impl FnMut(Fingerprint, Entry) -> bool,
-    ) -> usize {
+    pub(super) fn sweep(&mut self, budget: usize, mut keep: impl FnMut(Fingerprint, Entry) -> bool) -> usize {
         let mut left = budget;
         let mut removed = 0;
         let permutation = self.permutation;
@@ -330,9 +319,9 @@ impl ExactTable {
             let (mut gone, next) = order.sweep(slots, shard, from, &mut left, met);
             if !self.spilled.is_empty() {
                 let met = Order::between(from, next);
-                let dead = self.spilled.extract_if(met, |&mixed, &mut entry| {
-                    !keep(Fingerprint(permutation.unmix(mixed)), entry)
-                });
+                let dead = self
+                    .spilled
+                    .extract_if(met, |&mixed, &mut entry| !keep(Fingerprint(permutation.unmix(mixed)), entry));
                 gone += dead.count();
             }
             self.swept = next;
@@ -368,9 +357,7 @@ impl ExactTable {
     pub(super) fn iter(&self) -> impl Iterator<Item = (Fingerprint, Entry)> + '_ {
         let stored = self.slots().map(|slot| (slot.mixed, slot.entry));
         let spilled = self.spilled.iter().map(|(&mixed, &entry)| (mixed, entry));
-        stored
-            .chain(spilled)
-            .map(|(mixed, entry)| (Fingerprint(self.permutation.unmix(mixed)), entry))
+        stored.chain(spilled).map(|(mixed, entry)| (Fingerprint(self.permutation.unmix(mixed)), entry))
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -379,8 +366,9 @@ impl ExactTable {
     }
 }
 
-/// How many entries a shard of so many places has on average when it is time for larger ones: nine of ten places, or fewer
-/// where chance gives some shards so many more than others (five standard deviations) that they would not have room.
+/// How many entries a shard of so many places has on average when it is time for larger ones: nine of ten places, or
+/// fewer where chance gives some shards so many more than others (five standard deviations) that they would not have
+/// room.
 fn room(places: usize, shards: usize) -> usize {
     let most = places * 59 / 64;
     match shards {

@@ -18,10 +18,7 @@ pub struct Entry {
 
 impl Entry {
     /// Value of an empty slot.
-    pub(super) const NONE: Entry = Entry {
-        root: u32::MAX,
-        tick: 0,
-    };
+    pub(super) const NONE: Entry = Entry { root: u32::MAX, tick: 0 };
 
     pub(super) fn is_none(self) -> bool {
         self.root == u32::MAX
@@ -74,10 +71,7 @@ impl NodeIndex {
             0 => Kind::Exact(ExactTable::new(secret)),
             k => Kind::Near(Box::new(NearIndex::new(k, secret))),
         };
-        Ok(NodeIndex {
-            kind,
-            max_len: (u32::MAX - 2) as usize,
-        })
+        Ok(NodeIndex { kind, max_len: (u32::MAX - 2) as usize })
     }
 
     /// An empty index for the same distance with the same secret.
@@ -85,9 +79,7 @@ impl NodeIndex {
         NodeIndex {
             kind: match &self.kind {
                 Kind::Exact(index) => Kind::Exact(ExactTable::new(index.secret())),
-                Kind::Near(index) => {
-                    Kind::Near(Box::new(NearIndex::new(index.k(), index.secret())))
-                }
+                Kind::Near(index) => Kind::Near(Box::new(NearIndex::new(index.k(), index.secret()))),
             },
             max_len: self.max_len,
         }
@@ -133,12 +125,9 @@ impl NodeIndex {
     /// Stores a fingerprint, and answers the entry that this one replaces.
     ///
     /// # Errors
-    /// [`Full`] if it is a new one and there are 2^32 - 3 of them, or if `entry.root` is [`u32::MAX`]. Then nothing changes.
-    pub fn insert(
-        &mut self,
-        fingerprint: Fingerprint,
-        entry: Entry,
-    ) -> Result<Option<Entry>, Full> {
+    /// [`Full`] if it is a new one and there are 2^32 - 3 of them, or if `entry.root` is [`u32::MAX`]. Then nothing
+    /// changes.
+    pub fn insert(&mut self, fingerprint: Fingerprint, entry: Entry) -> Result<Option<Entry>, Full> {
         if entry.is_none() {
             return Err(Full);
         }
@@ -163,11 +152,7 @@ impl NodeIndex {
     }
 
     /// Visits every stored fingerprint within k of this one exactly once, in no particular order.
-    pub fn near(
-        &self,
-        fingerprint: Fingerprint,
-        mut visit: impl FnMut(Fingerprint, Distance, Entry),
-    ) {
+    pub fn near(&self, fingerprint: Fingerprint, mut visit: impl FnMut(Fingerprint, Distance, Entry)) {
         match &self.kind {
             Kind::Exact(index) => {
                 if let Some(entry) = index.get(fingerprint) {
@@ -197,8 +182,8 @@ impl NodeIndex {
         either!(&self.kind, index => index.round())
     }
 
-    /// The number of portions that all entries fall into, the same for the life of the index. It does not follow from the
-    /// portion of an entry how large it is: many are empty in a small index.
+    /// The number of portions that all entries fall into, the same for the life of the index. It does not follow from
+    /// the portion of an entry how large it is: many are empty in a small index.
     pub fn portions(&self) -> usize {
         match &self.kind {
             Kind::Exact(_) => ExactTable::PORTIONS,
@@ -218,10 +203,7 @@ impl NodeIndex {
             Kind::Exact(index) => (Some(index.iter()), None),
             Kind::Near(index) => (None, Some(index.iter())),
         };
-        exact
-            .into_iter()
-            .flatten()
-            .chain(near.into_iter().flatten())
+        exact.into_iter().flatten().chain(near.into_iter().flatten())
     }
 
     /// Bytes of memory held: the capacity of its tables.

@@ -15,23 +15,24 @@
 //!  crowd     other half -> node              in the overflow: a half that more than 15 of them have
 //! ```
 //!
-//! The nodes with one word stand in one bucket. So flips in the shown bits are found by comparing the tags of a bucket, all at
-//! once, and only those in the word take a bucket each: 1 + 25 a table for k = 3, 52 cache lines in all. The tag tells nearly
-//! always whether the half is the sought one, so for uniform fingerprints next to nothing is read in vain.
+//! The nodes with one word stand in one bucket. So flips in the shown bits are found by comparing the tags of a bucket,
+//! all at once, and only those in the word take a bucket each: 1 + 25 a table for k = 3, 52 cache lines in all. The tag
+//! tells nearly always whether the half is the sought one, so for uniform fingerprints next to nothing is read in vain.
 //!
 //! Halves, not quarters, because skew is the danger and not number: fingerprints of real text share 16 bits often and
-//! 32 bits rarely unless they are near. Where many do share a half or a word, the overflow bounds the work. Its nodes are
-//! looked up by the whole half; and in a crowd, the nodes are gone through, or the possible other halves within the distance
-//! are looked up one by one, whichever is less. So no distribution makes a query for k <= 3 look up more than the 43,745 codes
-//! there are within distance 3, beside the 31 nodes of each of its buckets, or read more than a few times as many; and removal
-//! never goes through the nodes of a half.
+//! 32 bits rarely unless they are near. Where many do share a half or a word, the overflow bounds the work. Its nodes
+//! are looked up by the whole half; and in a crowd, the nodes are gone through, or the possible other halves within the
+//! distance are looked up one by one, whichever is less. So no distribution makes a query for k <= 3 look up more than
+//! the 43,745 codes there are within distance 3, beside the 31 nodes of each of its buckets, or read more than a few
+//! times as many; and removal never goes through the nodes of a half.
 //!
-//! Who brings fingerprints of his own (`field:`) can do two things. Choose words that fall into one bucket: against that the
-//! words are spread by a secret ([`HashKey`]). And choose fingerprints that share halves, which no secret hides, because they
-//! rightly stand together: then a query for k = 3 makes up to 44,834 look-ups in place of 52. The answers stay exact.
+//! Who brings fingerprints of his own (`field:`) can do two things. Choose words that fall into one bucket: against
+//! that the words are spread by a secret ([`HashKey`]). And choose fingerprints that share halves, which no secret
+//! hides, because they rightly stand together: then a query for k = 3 makes up to 44,834 look-ups in place of 52. The
+//! answers stay exact.
 //!
-//! Nothing large is moved all at once: the shards of a table get a quarter more buckets one after the other (`shards.rs`), and
-//! the slab grows by chunks. A small table is one shard.
+//! Nothing large is moved all at once: the shards of a table get a quarter more buckets one after the other
+//! (`shards.rs`), and the slab grows by chunks. A small table is one shard.
 
 use super::bucket::Bucket;
 use super::index::{Entry, Full};
@@ -113,12 +114,7 @@ impl NearIndex {
         self.slab.get_mut(id).map(|slot| &mut slot.entry)
     }
 
-    pub(super) fn insert(
-        &mut self,
-        fingerprint: Fingerprint,
-        entry: Entry,
-        room: bool,
-    ) -> Result<Option<Entry>, Full> {
+    pub(super) fn insert(&mut self, fingerprint: Fingerprint, entry: Entry, room: bool) -> Result<Option<Entry>, Full> {
         if let Some(stored) = self.get_mut(fingerprint) {
             return Ok(Some(std::mem::replace(stored, entry)));
         }
@@ -143,11 +139,7 @@ impl NearIndex {
         Some(removed.entry)
     }
 
-    pub(super) fn near(
-        &self,
-        fingerprint: Fingerprint,
-        mut visit: impl FnMut(Fingerprint, Distance, Entry),
-    ) {
+    pub(super) fn near(&self, fingerprint: Fingerprint, mut visit: impl FnMut(Fingerprint, Distance, Entry)) {
         let (k, query) = (self.k, fingerprint.0);
         if self.slab.slots() as u64 <= self.scanned {
             for slot in self.slab.iter() {
@@ -159,8 +151,7 @@ impl NearIndex {
             return;
         }
         let (high, low) = (self.high.sought(query), self.low.sought(query));
-        let ((high_ready, high_others), (low_ready, low_others)) =
-            (self.high.probes(), self.low.probes());
+        let ((high_ready, high_others), (low_ready, low_others)) = (self.high.probes(), self.low.probes());
         let (mut high_groups, mut low_groups) = (high_ready.chunks(GROUP), low_ready.chunks(GROUP));
         loop {
             let (high_group, low_group) = (high_groups.next(), low_groups.next());
@@ -169,10 +160,7 @@ impl NearIndex {
             }
             // Nearly every probe finds nothing and waits for memory. So all cache lines are prefetched first and then
             // compared, without a branch on the data.
-            let (high_group, low_group) = (
-                high_group.unwrap_or_default(),
-                low_group.unwrap_or_default(),
-            );
+            let (high_group, low_group) = (high_group.unwrap_or_default(), low_group.unwrap_or_default());
             let mut high_buckets = [&Bucket::EMPTY; GROUP];
             let mut low_buckets = [&Bucket::EMPTY; GROUP];
             fetch(&self.high, high, high_group, &mut high_buckets);
@@ -238,11 +226,7 @@ impl NearIndex {
         }
     }
 
-    pub(super) fn sweep(
-        &mut self,
-        budget: usize,
-        mut keep: impl FnMut(Fingerprint, Entry) -> bool,
-    ) -> usize {
+    pub(super) fn sweep(&mut self, budget: usize, mut keep: impl FnMut(Fingerprint, Entry) -> bool) -> usize {
         let mut removed = 0;
         for _ in 0..budget {
             work_counter::add(1);
@@ -283,12 +267,7 @@ impl NearIndex {
 
 /// Asks for the buckets of a group of probes.
 #[inline]
-fn fetch<'a>(
-    table: &'a Table,
-    sought: Sought,
-    probes: &[Probe],
-    buckets: &mut [&'a Bucket; GROUP],
-) {
+fn fetch<'a>(table: &'a Table, sought: Sought, probes: &[Probe], buckets: &mut [&'a Bucket; GROUP]) {
     for (place, &probe) in buckets.iter_mut().zip(probes) {
         *place = table.fetch(sought, probe);
     }
@@ -309,10 +288,7 @@ impl Hits {
 
 #[inline]
 fn gather(sought: Sought, probes: &[Probe], buckets: &[&Bucket; GROUP]) -> Hits {
-    let mut hits = Hits {
-        numbers: [0; GROUP],
-        len: 0,
-    };
+    let mut hits = Hits { numbers: [0; GROUP], len: 0 };
     for ((number, &probe), bucket) in (0..).zip(probes).zip(buckets) {
         if let Some(place) = hits.numbers.get_mut(hits.len) {
             *place = number;

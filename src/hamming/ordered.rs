@@ -14,10 +14,7 @@ pub(super) struct Slot {
 
 impl Slot {
     /// The largest value ends every look-up.
-    pub(super) const EMPTY: Slot = Slot {
-        mixed: u64::MAX,
-        entry: Entry::NONE,
-    };
+    pub(super) const EMPTY: Slot = Slot { mixed: u64::MAX, entry: Entry::NONE };
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
@@ -86,9 +83,7 @@ impl Order {
     pub(super) fn remove(self, slots: &mut [Slot], at: usize) {
         let len = slots.len();
         let rest = slots.get(at + 1..).unwrap_or_default();
-        let stays = |(place, slot): (usize, &Slot)| {
-            slot.is_empty() || self.home(slot.mixed, len) == at + 1 + place
-        };
+        let stays = |(place, slot): (usize, &Slot)| slot.is_empty() || self.home(slot.mixed, len) == at + 1 + place;
         let moved = rest.iter().enumerate().position(stays);
         let end = at + 1 + moved.unwrap_or(rest.len());
         work_counter::add(end - at);
@@ -101,13 +96,7 @@ impl Order {
 
     /// Moves all entries into empty slots; those that come out behind the end, or further than this behind their homes,
     /// are `left`.
-    pub(super) fn move_all(
-        self,
-        from: &[Slot],
-        to: &mut [Slot],
-        farthest: usize,
-        mut left: impl FnMut(Slot),
-    ) {
+    pub(super) fn move_all(self, from: &[Slot], to: &mut [Slot], farthest: usize, mut left: impl FnMut(Slot)) {
         work_counter::add(from.len());
         let mut next = 0;
         for slot in from.iter().filter(|slot| !slot.is_empty()) {
@@ -189,11 +178,7 @@ impl Order {
             // Behind the last home there are few, and none behind a gap.
             if at < homes && *budget == 0 {
                 let empty = slot.is_empty();
-                let next = if empty {
-                    self.first_at(shard, at, homes)
-                } else {
-                    slot.mixed
-                };
+                let next = if empty { self.first_at(shard, at, homes) } else { slot.mixed };
                 return (removed, next);
             }
             if !slot.is_empty() && !keep(slot.mixed, slot.entry) {

@@ -76,12 +76,7 @@ pub(super) struct Crowd {
 
 impl Overflow {
     pub(super) fn new(secret: HashKey) -> Self {
-        Overflow {
-            halves: HashMap::with_hasher(WordHashers(secret)),
-            lists: 0,
-            few: 0,
-            crowd_bytes: 0,
-        }
+        Overflow { halves: HashMap::with_hasher(WordHashers(secret)), lists: 0, few: 0, crowd_bytes: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -157,10 +152,7 @@ impl Overflow {
                 }
                 self.crowd_bytes = self.crowd_bytes + crowd.bytes - bytes;
                 if crowd.len == FEW_AGAIN {
-                    let mut few = FewNodes {
-                        len: 0,
-                        ids: [0; FEW],
-                    };
+                    let mut few = FewNodes { len: 0, ids: [0; FEW] };
                     for &id in crowd.ids() {
                         few.push(id);
                     }
@@ -277,19 +269,13 @@ impl Crowd {
         let map = || HashMap::with_hasher(WordHashers(self.secret));
         let empty = (0..maps).map(|_| map()).collect();
         work_counter::add(self.len);
-        for (other, id) in std::mem::replace(&mut self.maps, empty)
-            .into_iter()
-            .flatten()
-        {
+        for (other, id) in std::mem::replace(&mut self.maps, empty).into_iter().flatten() {
             let map = self.map_of(other);
             if let Some(map) = self.maps.get_mut(map) {
                 map.insert(other, id);
             }
         }
-        let maps = self
-            .maps
-            .iter()
-            .map(|map| map_bytes(map) + size_of_val(map));
+        let maps = self.maps.iter().map(|map| map_bytes(map) + size_of_val(map));
         self.bytes = size_of::<Self>() + maps.sum::<usize>();
     }
 
@@ -337,10 +323,7 @@ impl BuildHasher for WordHashers {
     type Hasher = WordHasher;
 
     fn build_hasher(&self) -> WordHasher {
-        WordHasher {
-            secret: self.0,
-            hash: 0,
-        }
+        WordHasher { secret: self.0, hash: 0 }
     }
 }
 

@@ -33,21 +33,14 @@ struct Size<T> {
 
 impl<T> Default for Size<T> {
     fn default() -> Self {
-        Size {
-            places: 0,
-            chunks: Vec::new(),
-        }
+        Size { places: 0, chunks: Vec::new() }
     }
 }
 
 impl<T: Copy> Shards<T> {
     /// So many shards without any places.
     pub(super) fn new(bits: u32) -> Self {
-        Shards {
-            bits,
-            moved: 0,
-            sizes: Default::default(),
-        }
+        Shards { bits, moved: 0, sizes: Default::default() }
     }
 
     /// So many shards of one size.
@@ -122,9 +115,7 @@ impl<T: Copy> Shards<T> {
         let size = &mut self.sizes[usize::from(shard < self.moved)];
         let range = at * size.places..(at + 1) * size.places;
         let chunk = size.chunks.get_mut(chunk);
-        chunk
-            .and_then(|chunk| chunk.get_mut(range))
-            .unwrap_or_default()
+        chunk.and_then(|chunk| chunk.get_mut(range)).unwrap_or_default()
     }
 
     /// The shard that is moved next.
@@ -140,10 +131,7 @@ impl<T: Copy> Shards<T> {
     pub(super) fn begin(&mut self, places: usize) {
         let (last, _) = self.chunk(self.len() - 1);
         let chunks = (0..=last).map(|_| Vec::new());
-        self.sizes[1] = Size {
-            places,
-            chunks: chunks.collect(),
-        };
+        self.sizes[1] = Size { places, chunks: chunks.collect() };
     }
 
     /// Gives up a move that has not moved a shard yet.
@@ -152,13 +140,9 @@ impl<T: Copy> Shards<T> {
         self.sizes[1] = Size::default();
     }
 
-    /// Moves the next shard: `move_places` does it, from the places it has to new ones that are filled with `fill`. If it
-    /// answers false, they are given back and the shard stays.
-    pub(super) fn advance(
-        &mut self,
-        fill: T,
-        move_places: impl FnOnce(&mut [T], &mut [T]) -> bool,
-    ) -> bool {
+    /// Moves the next shard: `move_places` does it, from the places it has to new ones that are filled with `fill`. If
+    /// it answers false, they are given back and the shard stays.
+    pub(super) fn advance(&mut self, fill: T, move_places: impl FnOnce(&mut [T], &mut [T]) -> bool) -> bool {
         let shards = self.len();
         let (number, at) = self.chunk(self.moved);
         let per_chunk = shards >> self.bits.min(CHUNK_BITS);
@@ -175,9 +159,7 @@ impl<T: Copy> Shards<T> {
         chunk.resize(begin + new.places, fill);
         let to = chunk.get_mut(begin..).unwrap_or_default();
         let mut left = old.chunks.get_mut(number);
-        let from = left
-            .as_mut()
-            .and_then(|chunk| chunk.get_mut(at * old.places..(at + 1) * old.places));
+        let from = left.as_mut().and_then(|chunk| chunk.get_mut(at * old.places..(at + 1) * old.places));
         if !move_places(from.unwrap_or_default(), to) {
             chunk.truncate(begin);
             return false;
@@ -198,9 +180,7 @@ impl<T: Copy> Shards<T> {
 
     pub(super) fn memory_bytes(&self) -> usize {
         let chunks = self.sizes.iter().flat_map(|size| &size.chunks);
-        chunks
-            .map(|chunk| chunk.len() * size_of::<T>() + size_of_val(chunk))
-            .sum()
+        chunks.map(|chunk| chunk.len() * size_of::<T>() + size_of_val(chunk)).sum()
     }
 }
 
@@ -241,14 +221,7 @@ mod tests {
                 shards.begin(places);
                 for moved in 0..shards.len() {
                     assert!(shards.is_moving() && shards.next() == moved);
-                    assert_eq!(
-                        shards.get(0).len(),
-                        if moved == 0 {
-                            shards.usual_places()
-                        } else {
-                            places
-                        }
-                    );
+                    assert_eq!(shards.get(0).len(), if moved == 0 { shards.usual_places() } else { places });
                     let mut called = false;
                     // One that is refused, and then the same again.
                     assert!(!shards.advance(7, |_, _| false));

@@ -28,11 +28,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    const BARE: Chunk = Chunk {
-        slots: Vec::new(),
-        free: NONE,
-        used: 0,
-    };
+    const BARE: Chunk = Chunk { slots: Vec::new(), free: NONE, used: 0 };
 }
 
 #[derive(Debug, Default)]
@@ -130,10 +126,7 @@ impl Slab {
             return None;
         }
         let removed = *slot;
-        slot.entry = Entry {
-            tick: chunk.free,
-            ..Entry::NONE
-        };
+        slot.entry = Entry { tick: chunk.free, ..Entry::NONE };
         chunk.free = id % CHUNK as u32;
         if chunk.used as usize == CHUNK {
             self.open.insert(number);

@@ -5,11 +5,11 @@ use crate::hash::HashKey;
 /// The number of bits of the words.
 pub(super) const BITS: u32 = 25;
 
-/// An invertible linear map of words of [`BITS`] bits, over the field of two elements: what a word goes to is the exclusive or
-/// of what its bits go to. So a word with a bit flipped goes where the word does, with the image of that bit flipped, and all
-/// neighbours of a word cost one look-up and one operation each. Random linear maps spread sets of words nearly as evenly as
-/// random functions do (Alon, Dietzfelbinger, Miltersen, Petrank and Tardos, "Linear hash functions", JACM 46(5), 1999), and
-/// invertible ones never let two words collide in all bits.
+/// An invertible linear map of words of [`BITS`] bits, over the field of two elements: what a word goes to is the
+/// exclusive or of what its bits go to. So a word with a bit flipped goes where the word does, with the image of that
+/// bit flipped, and all neighbours of a word cost one look-up and one operation each. Random linear maps spread sets of
+/// words nearly as evenly as random functions do (Alon, Dietzfelbinger, Miltersen, Petrank and Tardos, "Linear hash
+/// functions", JACM 46(5), 1999), and invertible ones never let two words collide in all bits.
 pub(super) struct Spread {
     /// The images of all words that have bits in one byte only, by that byte.
     bytes: Box<[[u32; 256]; 4]>,
@@ -24,9 +24,7 @@ impl Spread {
         for image in &mut images {
             loop {
                 *image = (random.next_u64() >> (64 - BITS)) as u32;
-                let rest = basis
-                    .iter()
-                    .fold(*image, |rest, base| rest.min(rest ^ base));
+                let rest = basis.iter().fold(*image, |rest, base| rest.min(rest ^ base));
                 if rest != 0 {
                     basis.push(rest);
                     basis.sort_unstable_by(|a, b| b.cmp(a));
@@ -49,10 +47,7 @@ impl Spread {
     #[inline]
     pub(super) fn image(&self, word: u32) -> u32 {
         let [a, b, c, d] = word.to_le_bytes();
-        self.bytes[0][a as usize]
-            ^ self.bytes[1][b as usize]
-            ^ self.bytes[2][c as usize]
-            ^ self.bytes[3][d as usize]
+        self.bytes[0][a as usize] ^ self.bytes[1][b as usize] ^ self.bytes[2][c as usize] ^ self.bytes[3][d as usize]
     }
 }
 

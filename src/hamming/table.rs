@@ -11,8 +11,8 @@ use super::spread::{self, Spread};
 use crate::hash::HashKey;
 use crate::work_counter;
 
-/// The bits of a half that tags show as they are, so that flips of them are found by comparing; the others are its word,
-/// which is spread over the buckets. More of them would mean fewer probes, and more nodes whose word is one.
+/// The bits of a half that tags show as they are, so that flips of them are found by comparing; the others are its
+/// word, which is spread over the buckets. More of them would mean fewer probes, and more nodes whose word is one.
 const SHOWN_BITS: u32 = 32 - spread::BITS;
 const SHOWN: u16 = (1 << SHOWN_BITS) - 1;
 /// The last bits of the image in a tag.
@@ -73,11 +73,7 @@ pub(super) struct Sought {
 impl Sought {
     #[inline]
     fn at(self, probe: Probe) -> Sought {
-        Sought {
-            half: self.half ^ probe.flips << SHOWN_BITS,
-            image: self.image ^ probe.image,
-            ..self
-        }
+        Sought { half: self.half ^ probe.flips << SHOWN_BITS, image: self.image ^ probe.image, ..self }
     }
 
     /// The shard, where the number of shards is two to `bits`.
@@ -93,21 +89,15 @@ impl Sought {
         ((self.image as usize & ((1 << width) - 1)) * buckets) >> width
     }
 
-    /// The shown bits of the half, and behind them the last bits of the image: in a large table, more than the choice of the
-    /// bucket leaves open. So equal tags of a bucket mean equal halves, and in a small one nearly always.
+    /// The shown bits of the half, and behind them the last bits of the image: in a large table, more than the choice
+    /// of the bucket leaves open. So equal tags of a bucket mean equal halves, and in a small one nearly always.
     #[inline]
     pub(super) fn tag(self) -> u16 {
         (self.image as u16) << SHOWN_BITS | self.half as u16 & SHOWN
     }
 
     /// Information about the image that a slot's position implies, given the number of buckets.
-    pub(super) fn place(
-        bits: u32,
-        buckets: usize,
-        shard: usize,
-        bucket: usize,
-        tag: u16,
-    ) -> Option<Sought> {
+    pub(super) fn place(bits: u32, buckets: usize, shard: usize, bucket: usize, tag: u16) -> Option<Sought> {
         let width = spread::BITS - bits;
         if buckets << TAG_IMAGE_BITS < 1 << width {
             return None;
@@ -115,11 +105,7 @@ impl Sought {
         let first = (bucket << width).div_ceil(buckets);
         let last_bits = (1 << TAG_IMAGE_BITS) - 1;
         let behind = usize::from(tag >> SHOWN_BITS).wrapping_sub(first) & last_bits;
-        Some(Sought {
-            half: 0,
-            other: 0,
-            image: (shard << width | (first + behind)) as u32,
-        })
+        Some(Sought { half: 0, other: 0, image: (shard << width | (first + behind)) as u32 })
     }
 }
 
@@ -135,19 +121,12 @@ pub(super) struct Layout {
 impl Layout {
     #[inline]
     pub(super) fn sought(&self, code: u64) -> Sought {
-        Sought {
-            other: self.side.other(code),
-            ..self.sought_half(self.side.half(code))
-        }
+        Sought { other: self.side.other(code), ..self.sought_half(self.side.half(code)) }
     }
 
     #[inline]
     pub(super) fn sought_half(&self, half: u32) -> Sought {
-        Sought {
-            half,
-            other: 0,
-            image: self.spread.image(half >> SHOWN_BITS),
-        }
+        Sought { half, other: 0, image: self.spread.image(half >> SHOWN_BITS) }
     }
 
     #[inline]
@@ -208,11 +187,7 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn new(side: Side, radius: u32, secret: HashKey) -> Self {
-        let layout = Layout {
-            side,
-            spread: Spread::new(secret),
-            secret: secret.derived(1),
-        };
+        let layout = Layout { side, spread: Spread::new(secret), secret: secret.derived(1) };
         let weights = 0..=radius.min(READY_FLIPS);
         let ready = weights.flat_map(|weight| layout.probes(weight, radius));
         Table {
@@ -280,14 +255,7 @@ impl Table {
     /// Visits the nodes whose half differs from the query's by the flips of the probe plus up to the rest of the
     /// radius in shown bits; in a crowd only those whose other half is within the rest of the distance `k`. Visited
     /// nodes may still be further away than k.
-    pub(super) fn visit(
-        &self,
-        slab: &Slab,
-        sought: Sought,
-        probe: Probe,
-        k: u32,
-        mut visit: impl FnMut(&Slot),
-    ) {
+    pub(super) fn visit(&self, slab: &Slab, sought: Sought, probe: Probe, k: u32, mut visit: impl FnMut(&Slot)) {
         let sought = sought.at(probe);
         let Some(bucket) = self.bucket(sought) else {
             return;
@@ -404,23 +372,11 @@ impl Table {
         let Some(beside) = self.beside.get_mut(shard) else {
             return;
         };
-        let (nodes, crowds) = beside
-            .take()
-            .map_or_else(Default::default, |beside| beside.into_parts());
+        let (nodes, crowds) = beside.take().map_or_else(Default::default, |beside| beside.into_parts());
         let (layout, held) = (&self.layout, &mut self.held);
         self.shards.advance(Bucket::EMPTY, |from, to| {
-            *held -= from
-                .iter()
-                .map(|bucket| bucket.all().count())
-                .sum::<usize>();
-            let mut to = Buckets {
-                layout,
-                slab,
-                bits,
-                buckets: to,
-                beside,
-                held,
-            };
+            *held -= from.iter().map(|bucket| bucket.all().count()).sum::<usize>();
+            let mut to = Buckets { layout, slab, bits, buckets: to, beside, held };
             // Crowds are moved first; other nodes of their halves join them.
             for (half, crowd) in crowds {
                 to.put_crowd(half, crowd);
@@ -441,10 +397,7 @@ impl Table {
         let from = std::mem::replace(&mut self.shards, shards);
         let beside = std::mem::replace(&mut self.beside, beside);
         self.held = 0;
-        let parts = beside
-            .into_iter()
-            .flatten()
-            .map(|beside| beside.into_parts());
+        let parts = beside.into_iter().flatten().map(|beside| beside.into_parts());
         for (nodes, crowds) in parts {
             for (half, crowd) in crowds {
                 let shard = self.layout.sought_half(half).shard(SHARD_BITS);
@@ -471,11 +424,7 @@ impl Table {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let beside = self
-            .beside
-            .iter()
-            .flatten()
-            .map(|beside| beside.memory_bytes());
+        let beside = self.beside.iter().flatten().map(|beside| beside.memory_bytes());
         let listed = self.beside.capacity() * size_of::<Option<Box<Overflow>>>();
         self.shards.memory_bytes() + listed + beside.sum::<usize>()
     }
@@ -492,11 +441,7 @@ mod tests {
             for buckets in [fewest, fewest + 1, fewest * 3 / 2, 5 * fewest - 1] {
                 for seed in 0..2_000 {
                     let random = crate::hash::splitmix64(seed) as u32;
-                    let sought = Sought {
-                        half: random.rotate_left(9),
-                        other: 0,
-                        image: random >> SHOWN_BITS,
-                    };
+                    let sought = Sought { half: random.rotate_left(9), other: 0, image: random >> SHOWN_BITS };
                     let (shard, bucket) = (sought.shard(bits), sought.bucket(bits, buckets));
                     let told = Sought::place(bits, buckets, shard, bucket, sought.tag());
                     assert_eq!(told.map(|told| told.image), Some(sought.image));

@@ -118,10 +118,7 @@ where
         let error = match timeout_at(deadline, body.frame()).await {
             Err(_) => too_late,
             Ok(None) => {
-                return Ok(Buffered {
-                    bytes: bytes.into(),
-                    reservation,
-                });
+                return Ok(Buffered { bytes: bytes.into(), reservation });
             }
             Ok(Some(Err(error))) => ProxyError::BadBody(error.to_string()),
             Ok(Some(Ok(frame))) => {
@@ -166,10 +163,7 @@ struct MinimumRate {
 
 impl MinimumRate {
     fn new(limit: Duration) -> MinimumRate {
-        MinimumRate {
-            began: Instant::now(),
-            limit,
-        }
+        MinimumRate { began: Instant::now(), limit }
     }
 
     /// Time by which the next byte must arrive, and the error otherwise.
@@ -177,16 +171,12 @@ impl MinimumRate {
         let now = Instant::now();
         let pause = (now + PAUSE, ProxyError::BodyTimeout(PAUSE.as_secs()));
         let bytes_last = Duration::from_secs((received / LEAST_RATE) as u64).max(RATE_GRACE);
-        let too_slow = ProxyError::BodyTooSlow {
-            received,
-            seconds: bytes_last.as_secs(),
-        };
+        let too_slow = ProxyError::BodyTooSlow { received, seconds: bytes_last.as_secs() };
         let rate = (self.began + bytes_last, too_slow);
         // A limit beyond all times is none.
         let end = self.began.checked_add(self.limit);
         let whole = end.map(|end| (end, ProxyError::BodyTooLong(self.limit.as_secs())));
-        let first =
-            |a: (Instant, ProxyError), b: (Instant, ProxyError)| if b.0 < a.0 { b } else { a };
+        let first = |a: (Instant, ProxyError), b: (Instant, ProxyError)| if b.0 < a.0 { b } else { a };
         whole.into_iter().fold(first(pause, rate), first)
     }
 }
@@ -227,9 +217,7 @@ pub(crate) fn decompress_up_to(
 ) -> Result<Bytes, DecompressError> {
     match encoding {
         Encoding::Gzip => read_all(most, MultiGzDecoder::new(&**raw), raw.len(), reservation),
-        Encoding::Deflate if is_zlib(raw) => {
-            read_all(most, ZlibDecoder::new(&**raw), raw.len(), reservation)
-        }
+        Encoding::Deflate if is_zlib(raw) => read_all(most, ZlibDecoder::new(&**raw), raw.len(), reservation),
         Encoding::Deflate => read_all(most, DeflateDecoder::new(&**raw), raw.len(), reservation),
         Encoding::Identity | Encoding::Other => Ok(raw.clone()),
     }
@@ -263,10 +251,7 @@ fn read_all(
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the clock is paused: time goes by at once"
-)]
+#[expect(clippy::disallowed_methods, reason = "the clock is paused: time goes by at once")]
 mod tests {
     use std::convert::Infallible;
     use std::io::Write as _;
@@ -305,19 +290,14 @@ mod tests {
         }
 
         fn size_hint(&self) -> SizeHint {
-            self.length
-                .map_or_else(SizeHint::default, SizeHint::with_exact)
+            self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
         }
     }
 
     type Reading = JoinHandle<Result<Buffered, ProxyError>>;
 
     /// A client that sends a body, and the task that reads it.
-    fn send(
-        budget: &Arc<Budget>,
-        client: IpAddr,
-        length: Option<u64>,
-    ) -> (UnboundedSender<Bytes>, Reading) {
+    fn send(budget: &Arc<Budget>, client: IpAddr, length: Option<u64>) -> (UnboundedSender<Bytes>, Reading) {
         send_up_to(usize::MAX, budget, client, length)
     }
 
@@ -378,10 +358,7 @@ mod tests {
         first.send(piece(400)).unwrap();
         drop(first);
         let buffered = reading.await.unwrap().ok().unwrap();
-        assert_eq!(
-            (buffered.bytes.len(), buffered.reservation.bytes()),
-            (500, 500)
-        );
+        assert_eq!((buffered.bytes.len(), buffered.reservation.bytes()), (500, 500));
         drop(buffered);
         assert_eq!(budget.used(), 0);
         // What can never fit is refused before a byte of it has come.
@@ -389,10 +366,7 @@ mod tests {
             let (_silent, reading) = send(&budget, A, Some(length));
             let wanted = usize::try_from(length).unwrap();
             let expected = match allowed {
-                None => ProxyError::LargerThanBudget {
-                    wanted,
-                    budget: 1000,
-                },
+                None => ProxyError::LargerThanBudget { wanted, budget: 1000 },
                 Some(allowed) => ProxyError::LargerThanShare { wanted, allowed },
             };
             assert_eq!(error(reading).await, expected);
@@ -402,9 +376,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn slow_bodies_that_fill_the_budget_stop_nobody_for_ever() {
         let budget = halved(1000);
-        let all: Vec<_> = [A, A, B, B]
-            .map(|client| send(&budget, client, Some(400)))
-            .into();
+        let all: Vec<_> = [A, A, B, B].map(|client| send(&budget, client, Some(400))).into();
         for (sender, _) in &all {
             sender.send(piece(250)).unwrap();
         }
@@ -416,10 +388,7 @@ mod tests {
             sender.send(piece(150)).unwrap();
             if at % 2 == 0 {
                 let error = error(reading).await;
-                assert!(
-                    matches!(error, ProxyError::OverShare { wanted: 150, .. }),
-                    "{error}"
-                );
+                assert!(matches!(error, ProxyError::OverShare { wanted: 150, .. }), "{error}");
             } else {
                 drop(sender);
                 senders.push(reading);
@@ -443,10 +412,7 @@ mod tests {
             assert!(!reading.is_finished());
             sender.send(piece(bytes)).unwrap();
             sleep(2 * SECOND).await;
-            let expected = ProxyError::BodyTooSlow {
-                received: 2 * bytes,
-                seconds: 30,
-            };
+            let expected = ProxyError::BodyTooSlow { received: 2 * bytes, seconds: 30 };
             assert_eq!(error(reading).await, expected);
             assert_eq!(budget.used(), 0);
         }
@@ -469,10 +435,7 @@ mod tests {
             sender.send(piece(1)).unwrap();
         }
         sleep(11 * SECOND).await;
-        assert!(matches!(
-            error(reading).await,
-            ProxyError::BodyTooSlow { seconds: 100, .. }
-        ));
+        assert!(matches!(error(reading).await, ProxyError::BodyTooSlow { seconds: 100, .. }));
     }
 
     #[tokio::test(start_paused = true)]
@@ -571,11 +534,8 @@ mod tests {
     fn what_comes_out_has_a_limit_of_its_own() {
         let budget = Budget::new(1 << 20, 50);
         let plain = vec![b'x'; 100_000];
-        let packed = [
-            (Encoding::Gzip, gzip(&plain)),
-            (Encoding::Deflate, zlib(&plain)),
-            (Encoding::Deflate, deflate(&plain)),
-        ];
+        let packed =
+            [(Encoding::Gzip, gzip(&plain)), (Encoding::Deflate, zlib(&plain)), (Encoding::Deflate, deflate(&plain))];
         for (encoding, packed) in packed {
             let (packed, mut reservation) = (Bytes::from(packed), budget.enter(A));
             let mut of = |most: usize| decompress_up_to(most, &packed, encoding, &mut reservation);

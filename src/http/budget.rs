@@ -38,8 +38,7 @@ impl Budget {
     /// A budget of which nothing is used, and of which each client may hold so many hundredths.
     pub(crate) fn new(capacity: usize, percent: u8) -> Arc<Budget> {
         // In this order: a budget need not be a hundredfold to be shared, and must not overflow.
-        let share =
-            capacity / 100 * usize::from(percent) + capacity % 100 * usize::from(percent) / 100;
+        let share = capacity / 100 * usize::from(percent) + capacity % 100 * usize::from(percent) / 100;
         Arc::new(Budget {
             capacity,
             used: AtomicUsize::new(0),
@@ -98,8 +97,8 @@ impl Budget {
 }
 
 impl Reservation {
-    /// Makes the reservation at least `bytes` large, for a body that is still coming. Never waits: the client knows best when
-    /// to come back, and two that wait for each other's bytes would wait for ever.
+    /// Makes the reservation at least `bytes` large, for a body that is still coming. Never waits: the client knows
+    /// best when to come back, and two that wait for each other's bytes would wait for ever.
     ///
     /// # Errors
     /// When it can never fit ([`Budget::could_hold`]), or does not fit now: [`ProxyError::OverShare`],
@@ -117,10 +116,7 @@ impl Reservation {
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), ProxyError> {
         let budget = self.budget.capacity;
         if bytes > budget {
-            return Err(ProxyError::LargerThanBudget {
-                wanted: bytes,
-                budget,
-            });
+            return Err(ProxyError::LargerThanBudget { wanted: bytes, budget });
         }
         self.take(bytes, true)
     }
@@ -133,15 +129,8 @@ impl Reservation {
             let is_only_one = held == self.bytes;
             (sum <= allowed || whole && is_only_one).then_some(sum)
         };
-        if let Err(used) = self
-            .held_by_client
-            .fetch_update(Relaxed, Relaxed, is_allowed)
-        {
-            return Err(ProxyError::OverShare {
-                used,
-                allowed,
-                wanted,
-            });
+        if let Err(used) = self.held_by_client.fetch_update(Relaxed, Relaxed, is_allowed) {
+            return Err(ProxyError::OverShare { used, allowed, wanted });
         }
         let fits = |used: usize| used.checked_add(wanted).filter(|&sum| sum <= budget);
         match self.budget.used.fetch_update(Relaxed, Relaxed, fits) {
@@ -151,11 +140,7 @@ impl Reservation {
             }
             Err(used) => {
                 self.held_by_client.fetch_sub(wanted, Relaxed);
-                Err(ProxyError::OverBudget {
-                    used,
-                    budget,
-                    wanted,
-                })
+                Err(ProxyError::OverBudget { used, budget, wanted })
             }
         }
     }
@@ -194,11 +179,7 @@ mod tests {
         budget
     }
 
-    fn reserve(
-        budget: &Arc<Budget>,
-        client: IpAddr,
-        bytes: usize,
-    ) -> Result<Reservation, ProxyError> {
+    fn reserve(budget: &Arc<Budget>, client: IpAddr, bytes: usize) -> Result<Reservation, ProxyError> {
         let mut reservation = budget.enter(client);
         reservation.receive(bytes)?;
         Ok(reservation)
@@ -208,18 +189,8 @@ mod tests {
     fn what_is_taken_comes_back() {
         let budget = Budget::new(100, 50);
         let mut first = reserve(&budget, A, 60).unwrap();
-        assert!(matches!(
-            reserve(&budget, B, 41),
-            Err(ProxyError::OverBudget {
-                used: 60,
-                wanted: 41,
-                ..
-            })
-        ));
-        assert!(matches!(
-            reserve(&budget, B, 101),
-            Err(ProxyError::LargerThanBudget { .. })
-        ));
+        assert!(matches!(reserve(&budget, B, 41), Err(ProxyError::OverBudget { used: 60, wanted: 41, .. })));
+        assert!(matches!(reserve(&budget, B, 101), Err(ProxyError::LargerThanBudget { .. })));
         assert!(first.grow_to(101).is_err());
         first.grow_to(100).unwrap();
         first.grow_to(50).unwrap();
@@ -235,29 +206,16 @@ mod tests {
         let mut first = reserve(&budget, A, 300).unwrap();
         assert!(matches!(
             reserve(&budget, A, 201),
-            Err(ProxyError::OverShare {
-                used: 300,
-                allowed: 500,
-                wanted: 201
-            })
+            Err(ProxyError::OverShare { used: 300, allowed: 500, wanted: 201 })
         ));
         // What was refused is not held, and another client has a share of its own.
         let second = reserve(&budget, A, 200).unwrap();
         let other = reserve(&budget, B, 500).unwrap();
         assert!(first.receive(301).is_err());
-        assert!(matches!(
-            reserve(&budget, B, 1),
-            Err(ProxyError::OverShare { .. })
-        ));
+        assert!(matches!(reserve(&budget, B, 1), Err(ProxyError::OverShare { .. })));
         drop((second, other));
         first.receive(500).unwrap();
-        assert!(matches!(
-            first.receive(501),
-            Err(ProxyError::LargerThanShare {
-                wanted: 501,
-                allowed: 500
-            })
-        ));
+        assert!(matches!(first.receive(501), Err(ProxyError::LargerThanShare { wanted: 501, allowed: 500 })));
         drop(first);
         assert_eq!(budget.used(), 0);
         assert!(budget.clients.lock().is_empty());
@@ -270,10 +228,7 @@ mod tests {
         assert!(reserve(&budget, A, LARGEST_BODY + 1).is_err());
         budget.expect_bodies_of(u64::MAX);
         drop(reserve(&budget, A, LARGEST_BODY + 1000).unwrap());
-        assert!(matches!(
-            reserve(&budget, A, LARGEST_BODY + 1001),
-            Err(ProxyError::LargerThanBudget { .. })
-        ));
+        assert!(matches!(reserve(&budget, A, LARGEST_BODY + 1001), Err(ProxyError::LargerThanBudget { .. })));
     }
 
     #[test]
@@ -281,17 +236,11 @@ mod tests {
         let budget = budget(1000, 50);
         let mut whole = reserve(&budget, A, 400).unwrap();
         let second = reserve(&budget, A, 1).unwrap();
-        assert!(matches!(
-            whole.grow_to(600),
-            Err(ProxyError::OverShare { .. })
-        ));
+        assert!(matches!(whole.grow_to(600), Err(ProxyError::OverShare { .. })));
         drop(second);
         whole.grow_to(600).unwrap();
         let other = reserve(&budget, B, 300).unwrap();
-        assert!(matches!(
-            whole.grow_to(701),
-            Err(ProxyError::OverBudget { .. })
-        ));
+        assert!(matches!(whole.grow_to(701), Err(ProxyError::OverBudget { .. })));
         drop(other);
         whole.grow_to(1000).unwrap();
     }

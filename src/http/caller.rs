@@ -54,12 +54,10 @@ const OF_REQUEST: [&str; 42] = [
 ];
 
 fn is_of_request(name: &str) -> bool {
-    OF_REQUEST
-        .iter()
-        .any(|&listed| match listed.ends_with('-') {
-            true => name.starts_with(listed),
-            false => name == listed,
-        })
+    OF_REQUEST.iter().any(|&listed| match listed.ends_with('-') {
+        true => name.starts_with(listed),
+        false => name == listed,
+    })
 }
 
 /// Parameters of the write APIs, which do not identify the caller.
@@ -98,8 +96,8 @@ const OF_WRITE: [&str; 28] = [
 /// for.
 pub(crate) fn caller(key: &RandomState, headers: &HeaderMap, query: Option<&str>) -> u64 {
     let mut hasher = key.build_hasher();
-    // A map of headers gives its names in an order that follows from their hashes: the same names, the same order is not
-    // promised.
+    // A map of headers gives its names in an order that follows from their hashes: the same names, the same order is
+    // not promised.
     let mut told: Vec<(&str, &[u8])> = headers
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_bytes()))
@@ -128,12 +126,8 @@ mod tests {
     fn callers_differ_by_what_a_cluster_could_know_them_by() {
         let key = RandomState::new();
         let of = |headers: &[(&'static str, &'static str)], query: Option<&str>| {
-            let headers = headers.iter().map(|&(name, value)| {
-                (
-                    HeaderName::from_static(name),
-                    HeaderValue::from_static(value),
-                )
-            });
+            let headers =
+                headers.iter().map(|&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
             caller(&key, &headers.collect(), query)
         };
         let ann = of(&[("authorization", "Basic YQ=="), ("x-role", "w")], None);
@@ -150,10 +144,7 @@ mod tests {
             of(&[("authorization", "Basic Yg=="), ("x-role", "w")], None),
             of(&again, Some("token=x")),
             of(&again, Some("refresh=true;token=x")),
-            of(
-                &[&again[..], &[("teleport-jwt-assertion", "b")]].concat(),
-                None,
-            ),
+            of(&[&again[..], &[("teleport-jwt-assertion", "b")]].concat(), None),
             of(&[&again[..], &[("original-user", "b")]].concat(), None),
             of(&[], None),
         ] {

@@ -11,7 +11,8 @@ use super::wire::Body;
 pub(crate) enum ProxyError {
     /// It does not fit into the budget now.
     #[error(
-        "spinney holds {used} of {budget} bytes of write requests in flight and {wanted} more do not fit: retry later, or raise --budget"
+        "spinney holds {used} of {budget} bytes of write requests in flight and {wanted} more do not fit: retry later, \
+         or raise --budget"
     )]
     OverBudget {
         /// Bytes held by other requests and by this one so far.
@@ -23,7 +24,8 @@ pub(crate) enum ProxyError {
     },
     /// Readers have not taken the large answers that they asked for.
     #[error(
-        "readers have not taken {used} bytes of answers yet and {wanted} more are too many: retry later, ask for smaller pages, or for less of each document with _source"
+        "readers have not taken {used} bytes of answers yet and {wanted} more are too many: retry later, ask for \
+         smaller pages, or for less of each document with _source"
     )]
     AnswersNotTaken {
         /// Bytes of answers that are held.
@@ -43,7 +45,8 @@ pub(crate) enum ProxyError {
     },
     /// The client holds as much as one client may.
     #[error(
-        "this client holds {used} of the {allowed} bytes of spinney's budget that one client may hold and {wanted} more do not fit: retry later, send fewer bulks at once, or raise --client-share"
+        "this client holds {used} of the {allowed} bytes of spinney's budget that one client may hold and {wanted} \
+         more do not fit: retry later, send fewer bulks at once, or raise --client-share"
     )]
     OverShare {
         /// Bytes held by all requests of this client.
@@ -55,7 +58,8 @@ pub(crate) enum ProxyError {
     },
     /// The request can never fit into the share of one client.
     #[error(
-        "the request has {wanted} bytes or more and one client may hold {allowed} bytes of spinney's budget: send smaller bulks, or raise --budget or --client-share"
+        "the request has {wanted} bytes or more and one client may hold {allowed} bytes of spinney's budget: send \
+         smaller bulks, or raise --budget or --client-share"
     )]
     LargerThanShare {
         /// Bytes that this request needs at least.
@@ -65,7 +69,8 @@ pub(crate) enum ProxyError {
     },
     /// The stamps push a legal body over the cluster's limit.
     #[error(
-        "the stamped body has {stamped} bytes and the cluster takes at most {limit} (http.max_content_length): send smaller bulks"
+        "the stamped body has {stamped} bytes and the cluster takes at most {limit} (http.max_content_length): send \
+         smaller bulks"
     )]
     StampOverLimit {
         /// Bytes of the stamped body.
@@ -78,7 +83,8 @@ pub(crate) enum ProxyError {
     Stopping,
     /// A forest is out of service, so that the documents could get wrong stamps or none.
     #[error(
-        "the forest '{forest}' is out of service after an internal error and nothing was sent: spinney's log says why; it has to be restarted"
+        "the forest '{forest}' is out of service after an internal error and nothing was sent: spinney's log says why; \
+         it has to be restarted"
     )]
     ForestUnavailable {
         /// Its name.
@@ -86,7 +92,8 @@ pub(crate) enum ProxyError {
     },
     /// The engine that keeps a forest for several processes cannot be asked.
     #[error(
-        "the forest '{forest}' cannot be reached where it is kept and nothing was sent: retry later; spinney's log says why"
+        "the forest '{forest}' cannot be reached where it is kept and nothing was sent: retry later; spinney's log \
+         says why"
     )]
     ForestAway {
         /// Its name.
@@ -94,7 +101,8 @@ pub(crate) enum ProxyError {
     },
     /// The store of a shared forest is full.
     #[error(
-        "the forest '{forest}' has no room where it is kept and nothing was sent: retry later; its Redis has as much memory as it may use (maxmemory)"
+        "the forest '{forest}' has no room where it is kept and nothing was sent: retry later; its Redis has as much \
+         memory as it may use (maxmemory)"
     )]
     ForestFull {
         /// Its name.
@@ -102,7 +110,8 @@ pub(crate) enum ProxyError {
     },
     /// Other processes were faster again and again.
     #[error(
-        "other processes write the same documents to the forest '{forest}' all the time and nothing was sent: retry later"
+        "other processes write the same documents to the forest '{forest}' all the time and nothing was sent: retry \
+         later"
     )]
     ForestBusy {
         /// Its name.
@@ -120,32 +129,31 @@ pub(crate) enum ProxyError {
     #[error("no cluster node could be reached, nothing was sent: {0}")]
     Unreachable(String),
     /// The outcome of the request is unknown.
-    #[error(
-        "the connection to the cluster broke after the request had been sent, its outcome is not known: {0}"
-    )]
+    #[error("the connection to the cluster broke after the request had been sent, its outcome is not known: {0}")]
     Broken(String),
     /// There are as many connections as may be.
     #[error(
-        "spinney has as many connections as it takes: retry later, close connections that are not needed, or raise --max-connections"
+        "spinney has as many connections as it takes: retry later, close connections that are not needed, or raise \
+         --max-connections"
     )]
     TooManyConnections,
     /// The cluster has not begun to answer; the outcome is unknown.
     #[error(
-        "the cluster has not answered for {0} seconds, the outcome of the request is not known: look at the cluster, or raise --upstream-timeout"
+        "the cluster has not answered for {0} seconds, the outcome of the request is not known: look at the cluster, \
+         or raise --upstream-timeout"
     )]
     UpstreamTimeout(u64),
     /// The response comes from no search cluster, or from a proxy in between.
     #[error(
-        "what answers as the cluster is none: its answer to {0} is not one of OpenSearch or Elasticsearch; correct --upstream, or what stands between spinney and the cluster"
+        "what answers as the cluster is none: its answer to {0} is not one of OpenSearch or Elasticsearch; correct \
+         --upstream, or what stands between spinney and the cluster"
     )]
     NotTheCluster(&'static str),
     /// The client has stopped sending for this many seconds.
     #[error("no byte of the request body came for {0} seconds: send it without pauses")]
     BodyTimeout(u64),
     /// The client sends too slowly for the part of the budget that it holds.
-    #[error(
-        "only {received} bytes of the request body came in {seconds} seconds: send it faster, or in smaller bulks"
-    )]
+    #[error("only {received} bytes of the request body came in {seconds} seconds: send it faster, or in smaller bulks")]
     BodyTooSlow {
         /// Bytes so far.
         received: usize,
@@ -153,13 +161,12 @@ pub(crate) enum ProxyError {
         seconds: u64,
     },
     /// The body was not complete in time.
-    #[error(
-        "the request body was not complete after {0} seconds: send smaller bulks, or raise --body-timeout"
-    )]
+    #[error("the request body was not complete after {0} seconds: send smaller bulks, or raise --body-timeout")]
     BodyTooLong(u64),
     /// The body of a request to an endpoint of our own is too long.
     #[error(
-        "the request body has more than {0} bytes, counted without its encoding, and this endpoint of spinney takes no more: send less of it"
+        "the request body has more than {0} bytes, counted without its encoding, and this endpoint of spinney takes no \
+         more: send less of it"
     )]
     LongBody(usize),
     /// The body broke off or could not be decoded.
@@ -167,17 +174,21 @@ pub(crate) enum ProxyError {
     BadBody(String),
     /// A stamp would break the signature.
     #[error(
-        "the request is signed over its body (AWS Signature Version 4), which the stamp changes: sign with x-amz-content-sha256: UNSIGNED-PAYLOAD, or write to an index outside spinney's routes"
+        "the request is signed over its body (AWS Signature Version 4), which the stamp changes: sign with \
+         x-amz-content-sha256: UNSIGNED-PAYLOAD, or write to an index outside spinney's routes"
     )]
     SignedBody,
     /// No endpoint has this path under `/_spinney`.
     #[error(
-        "spinney has no endpoint {0}: see GET /_spinney/_stats, _health, _ready and _metrics, POST /_spinney/INDEX/_check, _groups, _merge, _split and _pin, and GET /_spinney/INDEX/_similar/ID, _roots/ROOT, _words and _merges"
+        "spinney has no endpoint {0}: see GET /_spinney/_stats, _health, _ready and _metrics, POST \
+         /_spinney/INDEX/_check, _groups, _merge, _split and _pin, and GET /_spinney/INDEX/_similar/ID, _roots/ROOT, \
+         _words and _merges"
     )]
     NoEndpoint(String),
     /// The listener of probes and monitors has nothing else.
     #[error(
-        "{0} is not served on this address: here are GET /_spinney/_health, _ready, _stats and _metrics; send everything else to the address of --listen"
+        "{0} is not served on this address: here are GET /_spinney/_health, _ready, _stats and _metrics; send \
+         everything else to the address of --listen"
     )]
     NotAdmin(String),
     /// An endpoint that shows something.
@@ -203,7 +214,8 @@ pub(crate) enum ProxyError {
     NoRoute(String),
     /// The body of a request to an endpoint of our own cannot be read.
     #[error(
-        "unsupported Content-Type or Content-Encoding: send application/json, with gzip, deflate or without any encoding"
+        "unsupported Content-Type or Content-Encoding: send application/json, with gzip, deflate or without any \
+         encoding"
     )]
     UnsupportedBody,
     /// The body of a request to an endpoint of our own is not one document.
@@ -222,9 +234,7 @@ pub(crate) enum ProxyError {
     #[error("{0}")]
     PartialSearch(String),
     /// The caller may not read the index.
-    #[error(
-        "the cluster shows these credentials nothing of {0}: ask as somebody who may search it"
-    )]
+    #[error("the cluster shows these credentials nothing of {0}: ask as somebody who may search it")]
     NotShown(String),
     /// A bug.
     #[error("spinney failed on this request, nothing was sent; its log says more")]
@@ -253,22 +263,14 @@ impl ProxyError {
             | Self::Unreachable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Broken(_) | Self::NotTheCluster(_) => StatusCode::BAD_GATEWAY,
             Self::UpstreamTimeout(_) => StatusCode::GATEWAY_TIMEOUT,
-            Self::BodyTimeout(_) | Self::BodyTooSlow { .. } | Self::BodyTooLong(_) => {
-                StatusCode::REQUEST_TIMEOUT
+            Self::BodyTimeout(_) | Self::BodyTooSlow { .. } | Self::BodyTooLong(_) => StatusCode::REQUEST_TIMEOUT,
+            Self::BadBody(_) | Self::SignedBody | Self::NotOneIndex(_) | Self::BadDocument(_) | Self::BadRequest(_) => {
+                StatusCode::BAD_REQUEST
             }
-            Self::BadBody(_)
-            | Self::SignedBody
-            | Self::NotOneIndex(_)
-            | Self::BadDocument(_)
-            | Self::BadRequest(_) => StatusCode::BAD_REQUEST,
-            Self::NoEndpoint(_) | Self::NotAdmin(_) | Self::NoRoute(_) | Self::NotFound(_) => {
-                StatusCode::NOT_FOUND
+            Self::NoEndpoint(_) | Self::NotAdmin(_) | Self::NoRoute(_) | Self::NotFound(_) => StatusCode::NOT_FOUND,
+            Self::GetOnly | Self::GetOrPostOnly | Self::PostOnly | Self::DeleteOnly | Self::NoTunnel => {
+                StatusCode::METHOD_NOT_ALLOWED
             }
-            Self::GetOnly
-            | Self::GetOrPostOnly
-            | Self::PostOnly
-            | Self::DeleteOnly
-            | Self::NoTunnel => StatusCode::METHOD_NOT_ALLOWED,
             // As the servers answer a content type that they do not take.
             Self::UnsupportedBody => StatusCode::NOT_ACCEPTABLE,
             Self::NotShown(_) | Self::NotForReaders(_) => StatusCode::FORBIDDEN,
@@ -380,11 +382,7 @@ mod tests {
         let forest = || "news".to_owned();
         let passes = |error: ProxyError| {
             let response = error.response();
-            assert_eq!(
-                response.status(),
-                StatusCode::SERVICE_UNAVAILABLE,
-                "{error}"
-            );
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE, "{error}");
             response.headers().contains_key(RETRY_AFTER)
         };
         assert!(passes(ProxyError::ForestAway { forest: forest() }));
@@ -399,9 +397,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_forest_out_of_service_in_the_clusters_shape() {
-        let error = ProxyError::ForestUnavailable {
-            forest: "news".into(),
-        };
+        let error = ProxyError::ForestUnavailable { forest: "news".into() };
         let response = error.response();
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert!(!response.headers().contains_key(RETRY_AFTER));

@@ -1,22 +1,22 @@
 //! Headers between the two connections.
 
 use hyper::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
-    EXPECT, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
-    TRANSFER_ENCODING, UPGRADE,
+    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName,
+    HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::{HeaderMap, Uri};
 
 /// Size of a head above which a server may refuse it, less what intermediaries add.
 const LONG_HEAD: usize = 4 << 10;
 
-/// Says of a bulk that its sender adopts documents that are stored: partial updates carry all that the documents have of their
-/// route's fields. Its value are the aliases and data streams under which routes know the indices of the bulk, percent-encoded, with
-/// commas; `-` for none. It goes no further than spinney.
+/// Says of a bulk that its sender adopts documents that are stored: partial updates carry all that the documents have
+/// of their route's fields. Its value are the aliases and data streams under which routes know the indices of the bulk,
+/// percent-encoded, with commas; `-` for none. It goes no further than spinney.
 pub(crate) const ADOPT: HeaderName = HeaderName::from_static("x-spinney-adopt");
 
 /// Removes the headers that belong to one connection only (RFC 9110, section 7.6.1), those that `Connection` names
-/// included, and `Expect: 100-continue`, which is answered on our side; any other expectation is the server's to refuse.
+/// included, and `Expect: 100-continue`, which is answered on our side; any other expectation is the server's to
+/// refuse.
 pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -32,15 +32,7 @@ pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     if headers.get(EXPECT).is_some_and(waits) {
         headers.remove(EXPECT);
     }
-    for name in [
-        CONNECTION,
-        TE,
-        TRAILER,
-        TRANSFER_ENCODING,
-        UPGRADE,
-        PROXY_AUTHENTICATE,
-        PROXY_AUTHORIZATION,
-    ] {
+    for name in [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION] {
         headers.remove(name);
     }
     headers.remove("keep-alive");
@@ -51,10 +43,7 @@ pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
 /// Asks the server to close the connection after a head that it may find too long (Elasticsearch takes 8 KiB,
 /// OpenSearch 16): after that 400 it leaves the connection open and never answers on it again.
 pub(crate) fn close_after_long_head(uri: &Uri, headers: &mut HeaderMap) {
-    let fields: usize = headers
-        .iter()
-        .map(|(name, value)| name.as_str().len() + value.len() + 4)
-        .sum();
+    let fields: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     if uri.path().len() + uri.query().map_or(0, str::len) + fields > LONG_HEAD {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
@@ -109,20 +98,15 @@ pub(crate) fn accept_gzip_only(headers: &mut HeaderMap) {
         .map(|coding| {
             let mut parts = coding.split(';');
             let name = parts.next().unwrap_or_default().trim();
-            let refused =
-                parts.any(|part| matches!(part.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
+            let refused = parts.any(|part| matches!(part.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
             (name.to_ascii_lowercase(), !refused)
         })
         .collect();
-    let readable = |(name, wanted): &(String, bool)| {
-        !wanted || matches!(name.as_str(), "gzip" | "x-gzip" | "identity")
-    };
+    let readable = |(name, wanted): &(String, bool)| !wanted || matches!(name.as_str(), "gzip" | "x-gzip" | "identity");
     if offered.iter().all(readable) {
         return;
     }
-    let takes_gzip = offered
-        .iter()
-        .any(|(name, wanted)| *wanted && name == "gzip");
+    let takes_gzip = offered.iter().any(|(name, wanted)| *wanted && name == "gzip");
     headers.remove(ACCEPT_ENCODING);
     if takes_gzip {
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
@@ -133,9 +117,7 @@ pub(crate) fn accept_gzip_only(headers: &mut HeaderMap) {
 pub(crate) fn is_of_a_server(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
     value.is_some_and(|value| {
-        ["json", "yaml", "cbor", "smile"]
-            .iter()
-            .any(|format| value.to_ascii_lowercase().contains(format))
+        ["json", "yaml", "cbor", "smile"].iter().any(|format| value.to_ascii_lowercase().contains(format))
     })
 }
 
@@ -144,27 +126,17 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()) else {
         return false;
     };
-    let essence = value
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
-    matches!(
-        essence.as_str(),
-        "application/json" | "application/x-ndjson" | "application/ndjson" | "application/*"
-    ) || (essence.starts_with("application/vnd.elasticsearch+")
-        || essence.starts_with("application/vnd.opensearch+"))
-        && (essence.ends_with("+json") || essence.ends_with("+x-ndjson"))
+    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    matches!(essence.as_str(), "application/json" | "application/x-ndjson" | "application/ndjson" | "application/*")
+        || (essence.starts_with("application/vnd.elasticsearch+") || essence.starts_with("application/vnd.opensearch+"))
+            && (essence.ends_with("+json") || essence.ends_with("+x-ndjson"))
 }
 
 /// Whether an AWS signature covers the body.
 pub(crate) fn body_is_signed(headers: &HeaderMap) -> bool {
     let signed = |value: &HeaderValue| value.as_bytes().starts_with(b"AWS4-");
     headers.get(AUTHORIZATION).is_some_and(signed)
-        && headers
-            .get("x-amz-content-sha256")
-            .is_none_or(|value| value.as_bytes() != b"UNSIGNED-PAYLOAD")
+        && headers.get("x-amz-content-sha256").is_none_or(|value| value.as_bytes() != b"UNSIGNED-PAYLOAD")
 }
 
 #[cfg(test)]
@@ -172,10 +144,7 @@ mod tests {
     use super::*;
 
     fn map(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        pairs
-            .iter()
-            .map(|(k, v)| (HeaderName::from_static(k), HeaderValue::from_static(v)))
-            .collect()
+        pairs.iter().map(|(k, v)| (HeaderName::from_static(k), HeaderValue::from_static(v))).collect()
     }
 
     #[test]
@@ -191,10 +160,7 @@ mod tests {
             ("x-opaque-id", "7"),
         ]);
         strip_hop_by_hop(&mut headers);
-        assert_eq!(
-            headers,
-            map(&[("authorization", "Basic abc"), ("x-opaque-id", "7")])
-        );
+        assert_eq!(headers, map(&[("authorization", "Basic abc"), ("x-opaque-id", "7")]));
         let mut other = map(&[("expect", "something-else")]);
         strip_hop_by_hop(&mut other);
         assert_eq!(other, map(&[("expect", "something-else")]));
@@ -212,11 +178,7 @@ mod tests {
         ] {
             assert!(is_json(&map(&[("content-type", yes)])), "{yes}");
         }
-        for no in [
-            "text/plain",
-            "application/cbor",
-            "application/vnd.elasticsearch+cbor;compatible-with=8",
-        ] {
+        for no in ["text/plain", "application/cbor", "application/vnd.elasticsearch+cbor;compatible-with=8"] {
             assert!(!is_json(&map(&[("content-type", no)])), "{no}");
         }
         assert!(!is_json(&map(&[])));
@@ -247,32 +209,17 @@ mod tests {
     #[test]
     fn encodings() {
         assert_eq!(encoding(&map(&[])), Encoding::Identity);
-        assert_eq!(
-            encoding(&map(&[("content-encoding", "GZIP")])),
-            Encoding::Gzip
-        );
-        assert_eq!(
-            encoding(&map(&[("content-encoding", "zstd")])),
-            Encoding::Other
-        );
-        assert_eq!(
-            encoding(&map(&[("content-encoding", "gzip, gzip")])),
-            Encoding::Other
-        );
+        assert_eq!(encoding(&map(&[("content-encoding", "GZIP")])), Encoding::Gzip);
+        assert_eq!(encoding(&map(&[("content-encoding", "zstd")])), Encoding::Other);
+        assert_eq!(encoding(&map(&[("content-encoding", "gzip, gzip")])), Encoding::Other);
     }
 
     #[test]
     fn signatures_that_cover_the_body() {
         let aws = ("authorization", "AWS4-HMAC-SHA256 Credential=x");
         assert!(body_is_signed(&map(&[aws])));
-        assert!(body_is_signed(&map(&[
-            aws,
-            ("x-amz-content-sha256", "abcd")
-        ])));
-        assert!(!body_is_signed(&map(&[
-            aws,
-            ("x-amz-content-sha256", "UNSIGNED-PAYLOAD")
-        ])));
+        assert!(body_is_signed(&map(&[aws, ("x-amz-content-sha256", "abcd")])));
+        assert!(!body_is_signed(&map(&[aws, ("x-amz-content-sha256", "UNSIGNED-PAYLOAD")])));
         assert!(!body_is_signed(&map(&[("authorization", "Basic x")])));
     }
 }

@@ -13,8 +13,7 @@ pub(crate) fn decode_segment(segment: &str) -> Cow<'_, str> {
 /// Returns the first value of a query parameter, decoded; empty if it has no value. A `+` is a space, as the servers
 /// read it.
 pub(crate) fn parameter<'q>(query: Option<&'q str>, name: &str) -> Option<Cow<'q, str>> {
-    form_urlencoded::parse(query?.as_bytes())
-        .find_map(|(key, value)| (key == name).then_some(value))
+    form_urlencoded::parse(query?.as_bytes()).find_map(|(key, value)| (key == name).then_some(value))
 }
 
 #[cfg(test)]

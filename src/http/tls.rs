@@ -58,19 +58,13 @@ pub(crate) enum TlsError {
 ///
 /// # Errors
 /// When a file cannot be read or contains no certificate or key.
-pub(crate) fn client(
-    ca: Option<&Path>,
-    identity: Option<&Identity>,
-) -> Result<ClientConfig, TlsError> {
+pub(crate) fn client(ca: Option<&Path>, identity: Option<&Identity>) -> Result<ClientConfig, TlsError> {
     let mut roots = RootCertStore::empty();
     match ca {
         Some(path) => {
             for cert in certificates(path)? {
                 let added = roots.add(cert);
-                added.map_err(|source| TlsError::Authority {
-                    path: path.to_owned(),
-                    source,
-                })?;
+                added.map_err(|source| TlsError::Authority { path: path.to_owned(), source })?;
             }
         }
         // Systems without a store can still talk http; https then fails with "unknown issuer".
@@ -85,9 +79,9 @@ pub(crate) fn client(
         .with_root_certificates(roots);
     match identity {
         None => Ok(builder.with_no_client_auth()),
-        Some(id) => builder
-            .with_client_auth_cert(certificates(&id.cert)?, key(&id.key)?)
-            .map_err(|source| mismatch(id, source)),
+        Some(id) => {
+            builder.with_client_auth_cert(certificates(&id.cert)?, key(&id.key)?).map_err(|source| mismatch(id, source))
+        }
     }
 }
 
@@ -113,10 +107,7 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let certs = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|source| TlsError::Certificates {
-            path: path.to_owned(),
-            source,
-        })?;
+        .map_err(|source| TlsError::Certificates { path: path.to_owned(), source })?;
     if certs.is_empty() {
         return Err(TlsError::NoCertificate(path.to_owned()));
     }
@@ -124,16 +115,9 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|source| TlsError::Key {
-        path: path.to_owned(),
-        source,
-    })
+    PrivateKeyDer::from_pem_file(path).map_err(|source| TlsError::Key { path: path.to_owned(), source })
 }
 
 fn mismatch(identity: &Identity, source: rustls::Error) -> TlsError {
-    TlsError::Mismatch {
-        cert: identity.cert.clone(),
-        key: identity.key.clone(),
-        source,
-    }
+    TlsError::Mismatch { cert: identity.cert.clone(), key: identity.key.clone(), source }
 }

@@ -64,14 +64,8 @@ impl Differences {
     /// Aligns a text with an earlier one.
     pub(crate) fn of(earlier: AlignedTokens<'_>, later: AlignedTokens<'_>) -> Differences {
         let within = |words: &'_ [u16]| words.len().min(MOST);
-        let earlier = AlignedTokens {
-            body: &earlier.body[..within(earlier.body)],
-            ..earlier
-        };
-        let later = AlignedTokens {
-            body: &later.body[..within(later.body)],
-            ..later
-        };
+        let earlier = AlignedTokens { body: &earlier.body[..within(earlier.body)], ..earlier };
+        let later = AlignedTokens { body: &later.body[..within(later.body)], ..later };
         Alignment::new(earlier, later).walk()
     }
 }
@@ -85,11 +79,7 @@ struct RunTable<'a> {
 
 impl<'a> RunTable<'a> {
     fn new(words: &'a [u16]) -> RunTable<'a> {
-        let mut table = RunTable {
-            words,
-            heads: [NONE; BUCKETS],
-            next: [NONE; MOST],
-        };
+        let mut table = RunTable { words, heads: [NONE; BUCKETS], next: [NONE; MOST] };
         // From behind, so that of equal ones the first is met first.
         for at in (0..words.len()).rev() {
             if let Some(run) = run_at(words, at) {
@@ -131,11 +121,7 @@ fn run_at(words: &[u16], at: usize) -> Option<&[u16]> {
 }
 
 fn bucket(run: &[u16]) -> usize {
-    let hash = run.iter().fold(0u32, |hash, &word| {
-        (hash ^ u32::from(word))
-            .wrapping_mul(0x9E37_79B1)
-            .rotate_left(13)
-    });
+    let hash = run.iter().fold(0u32, |hash, &word| (hash ^ u32::from(word)).wrapping_mul(0x9E37_79B1).rotate_left(13));
     (hash.wrapping_mul(0x85EB_CA6B) >> 21) as usize
 }
 
@@ -276,10 +262,7 @@ impl<'a> Alignment<'a> {
         // A few characters are one word, and the others its name elsewhere: `软件`, `软体`.
         let longer = old.len().max(new.len());
         let is_usage = |most| characters && longer <= most;
-        if !is_usage(USAGE / 2)
-            && is_of_title(old, title, others)
-            && is_of_title(new, others, title)
-        {
+        if !is_usage(USAGE / 2) && is_of_title(old, title, others) && is_of_title(new, others, title) {
             found.names += 1;
         } else if are_words && ONE_LETTER[usize::from(apart) / 64] >> (apart % 64) & 1 == 1 {
             found.typos += 1;
@@ -349,19 +332,13 @@ fn is_within(words: &[u16], others: &[u16]) -> bool {
 
 /// The sum of the letters of all words.
 fn sum(words: &[u16]) -> u16 {
-    let words = words
-        .iter()
-        .filter(|word| *word & (NUMBER | CHARACTER) == 0);
+    let words = words.iter().filter(|word| *word & (NUMBER | CHARACTER) == 0);
     words.fold(0u16, |sum, word| sum.wrapping_add(*word)) & HASH
 }
 
 fn key(old: &[u16], new: &[u16]) -> u32 {
     let all = old.iter().chain(&[NONE]).chain(new);
-    all.fold(1, |key: u32, &word| {
-        (key ^ u32::from(word))
-            .wrapping_mul(0x9E37_79B1)
-            .rotate_left(15)
-    })
+    all.fold(1, |key: u32, &word| (key ^ u32::from(word)).wrapping_mul(0x9E37_79B1).rotate_left(15))
 }
 
 #[cfg(test)]
@@ -384,59 +361,28 @@ mod tests {
     fn a_text_and_itself() {
         let same = differences(GRANT, GRANT);
         assert_eq!((same.most, same.least), (1.0, 1.0));
-        assert_eq!(
-            Differences {
-                words: 0.0,
-                most: 0.0,
-                least: 0.0,
-                ..same
-            },
-            Differences::default()
-        );
+        assert_eq!(Differences { words: 0.0, most: 0.0, least: 0.0, ..same }, Differences::default());
         assert_eq!(same.words as usize, read(GRANT).row().len());
     }
 
     #[test]
     fn places_are_told_apart() {
-        let form = GRANT
-            .replace("Harrowgate", "Pellbrook")
-            .replace("38,071", "117,400");
+        let form = GRANT.replace("Harrowgate", "Pellbrook").replace("38,071", "117,400");
         let found = differences(GRANT, &form);
-        assert_eq!(
-            (found.numbers, found.others, found.repeated),
-            (1, 1, 1),
-            "{found:?}"
-        );
-        let notation = GRANT
-            .replace("38,071", "38 071")
-            .replace("brigades", "brigade's");
+        assert_eq!((found.numbers, found.others, found.repeated), (1, 1, 1), "{found:?}");
+        let notation = GRANT.replace("38,071", "38 071").replace("brigades", "brigade's");
         let found = differences(GRANT, &notation);
-        assert_eq!(
-            (found.numbers, found.others, found.typos),
-            (0, 0, 0),
-            "{found:?}"
-        );
-        let typed = GRANT
-            .replace("money", "mony")
-            .replace("receive", "recieve")
-            .replace("spring", "sprang");
+        assert_eq!((found.numbers, found.others, found.typos), (0, 0, 0), "{found:?}");
+        let typed = GRANT.replace("money", "mony").replace("receive", "recieve").replace("spring", "sprang");
         let found = differences(GRANT, &typed);
-        assert_eq!(
-            (found.numbers, found.others, found.typos),
-            (0, 0, 2),
-            "{found:?}"
-        );
+        assert_eq!((found.numbers, found.others, found.typos), (0, 0, 2), "{found:?}");
     }
 
     #[test]
     fn more_on_one_side_is_a_break_at_most() {
         let framed = format!("Home News Sport Weather. {GRANT} Subscribe to our newsletter.");
         let found = differences(GRANT, &framed);
-        assert_eq!(
-            (found.most, found.breaks, found.others),
-            (1.0, 0, 0),
-            "{found:?}"
-        );
+        assert_eq!((found.most, found.breaks, found.others), (1.0, 0, 0), "{found:?}");
         let (first, second) = GRANT.split_at(GRANT.find("The money").unwrap());
         let moved = differences(GRANT, &format!("{second} {first}"));
         assert!(moved.least > 0.95 && moved.breaks == 1, "{moved:?}");
@@ -446,21 +392,18 @@ mod tests {
     fn names_of_the_titles_are_told() {
         let (one, other) = (read("Grant for Harrowgate"), read("Grant for Pellbrook"));
         let (old, new) = (read(GRANT), read(&GRANT.replace("Harrowgate", "Pellbrook")));
-        let earlier = AlignedTokens {
-            title: one.row(),
-            body: old.row(),
-        };
-        let later = AlignedTokens {
-            title: other.row(),
-            body: new.row(),
-        };
+        let earlier = AlignedTokens { title: one.row(), body: old.row() };
+        let later = AlignedTokens { title: other.row(), body: new.row() };
         assert_eq!(Differences::of(earlier, later).names, 2);
     }
 
     proptest! {
         /// Whatever the words are: the ratios are ratios, and no word is met that the other text has not.
         #[test]
-        fn runs_are_as_long_as_word_by_word(one in prop::collection::vec(0u16..2, 0..60), other in prop::collection::vec(0u16..2, 0..60)) {
+        fn runs_are_as_long_as_word_by_word(
+            one in prop::collection::vec(0u16..2, 0..60),
+            other in prop::collection::vec(0u16..2, 0..60),
+        ) {
             let alike = one.iter().zip(&other).take_while(|(one, other)| one == other);
             prop_assert_eq!(in_common(&one, &other), alike.count());
             prop_assert_eq!(in_common(&one, &one), one.len());
@@ -477,7 +420,10 @@ mod tests {
         }
 
         #[test]
-        fn what_needs_no_table_is_what_the_table_says(body in prop::collection::vec(0u16..3, 0..60), other in prop::collection::vec(0u16..3, 0..60)) {
+        fn what_needs_no_table_is_what_the_table_says(
+            body in prop::collection::vec(0u16..3, 0..60),
+            other in prop::collection::vec(0u16..3, 0..60),
+        ) {
             let words = |body| AlignedTokens { title: &[], body };
             for run in [&body, &other].into_iter().filter_map(|body| run_at(body, 0)) {
                 let found = Alignment::new(words(&body), words(&other)).find(run, 0);

@@ -32,8 +32,8 @@ const DOUBT: f32 = 0.6;
 const CONTAINED: f32 = 0.9;
 const IN_COMMON: f32 = 0.5;
 
-/// A text that has fewer words in common with another needs so much of one of them to be in the other, if their titles are
-/// not alike.
+/// A text that has fewer words in common with another needs so much of one of them to be in the other, if their titles
+/// are not alike.
 const FEW: f32 = 100.0;
 const NEARLY_ALL: f32 = 0.86;
 const SAME_TITLE: f32 = 0.5;
@@ -83,7 +83,8 @@ impl Differences {
         self.least >= SAME_WORDS
     }
 
-    /// Whether two texts of this similarity, with titles so much alike if both have one, that differ in this are the same text.
+    /// Whether two texts of this similarity, with titles so much alike if both have one, that differ in this are the
+    /// same text.
     ///
     /// # Errors
     /// Why they are not.
@@ -93,10 +94,7 @@ impl Differences {
         let is_rest = self.words < FEW && self.most < NEARLY_ALL;
         let is_titled = titles.is_some_and(|alike| alike >= SAME_TITLE);
         if (similarity < DOUBT && !has_reason) || (is_rest && !is_titled) {
-            return Err(Refusal::Part {
-                most: self.most,
-                least: self.least,
-            });
+            return Err(Refusal::Part { most: self.most, least: self.least });
         }
         if self.cost() <= ALLOWED {
             return Ok(());
@@ -107,18 +105,16 @@ impl Differences {
         let numbers = of(self.numbers, NUMBERS);
         let named = of(self.names, NAMES) + of(self.repeated, REPEATED);
         let places = self.numbers + names + self.others + self.breaks;
-        Err(
-            if self.numbers > 0 && numbers >= named && self.numbers >= self.others {
-                let different = usize::from(self.numbers);
-                Refusal::OtherNumbers { different, words }
-            } else if names > 0 && names >= self.others {
-                let places = usize::from(names);
-                Refusal::Names { places, words }
-            } else {
-                let places = usize::from(places);
-                Refusal::Scattered { places, words }
-            },
-        )
+        Err(if self.numbers > 0 && numbers >= named && self.numbers >= self.others {
+            let different = usize::from(self.numbers);
+            Refusal::OtherNumbers { different, words }
+        } else if names > 0 && names >= self.others {
+            let places = usize::from(names);
+            Refusal::Names { places, words }
+        } else {
+            let places = usize::from(places);
+            Refusal::Scattered { places, words }
+        })
     }
 }
 
@@ -164,11 +160,7 @@ mod tests {
 
     #[test]
     fn little_similarity_needs_a_reason() {
-        let part = Differences {
-            most: 0.7,
-            least: 0.4,
-            ..NOTHING
-        };
+        let part = Differences { most: 0.7, least: 0.4, ..NOTHING };
         assert_eq!(reason(part, 0.55), Some("part"));
         assert_eq!(reason(part, 0.65), None);
         assert_eq!(reason(Differences { most: 0.95, ..part }, 0.55), None);
@@ -177,29 +169,18 @@ mod tests {
 
     #[test]
     fn two_notices_over_one_disclaimer_are_two() {
-        let rest = Differences {
-            words: 50.0,
-            most: 0.8,
-            least: 0.8,
-            ..NOTHING
-        };
+        let rest = Differences { words: 50.0, most: 0.8, least: 0.8, ..NOTHING };
         assert_eq!(reason(rest, 0.8), Some("part"));
         assert!(rest.judge(0.8, Some(1.0)).is_ok());
-        assert_eq!(
-            reason(
-                Differences {
-                    words: 150.0,
-                    ..rest
-                },
-                0.8
-            ),
-            None
-        );
+        assert_eq!(reason(Differences { words: 150.0, ..rest }, 0.8), None);
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(title in prop::collection::vec(any::<u16>(), 0..40), body in prop::collection::vec(any::<u16>(), 0..40)) {
+        fn what_is_written_is_read(
+            title in prop::collection::vec(any::<u16>(), 0..40),
+            body in prop::collection::vec(any::<u16>(), 0..40),
+        ) {
             let mut evidence = vec![7; 3];
             let (first, second) = body.split_at(body.len() / 2);
             write(&title, [first, second].into_iter(), &mut evidence);

@@ -206,7 +206,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(text in "[a-z0-9 的中國.]{0,400}", whole in any::<u64>(), counts in prop::collection::vec((any::<u32>(), 0u8..5), 0..9)) {
+        fn what_is_written_is_read(
+            text in "[a-z0-9 的中國.]{0,400}",
+            whole in any::<u64>(),
+            counts in prop::collection::vec((any::<u32>(), 0u8..5), 0..9),
+        ) {
             let mut features = VerifiedFeatures::new();
             features.read(&mut Scratch::new(), &Fields { title: Some("A title"), body: &[&text] });
             let founder = Founder::new(Fingerprint(whole), *features.proof());
@@ -223,7 +227,8 @@ mod tests {
             prop_assert_eq!((read.boilerplate().state(), rest), (learned.boilerplate().state(), 4));
         }
 
-        /// What was learned is the same in an empty table, and beside what another one knew it is all there as long as there is room.
+        /// What was learned is the same in an empty table, and beside what another one knew it is all there as long as
+        /// there is room.
         #[test]
         fn what_was_learned_is_taken_over_in_portions(
             bulks in prop::collection::vec((prop::collection::vec(0u64..4_000, 0..400), 1u64..40_000), 0..12),

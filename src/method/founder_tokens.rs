@@ -46,9 +46,7 @@ impl Durable for FounderTokens {
         let (tokens, rest) = bytes.split_at_checked(len)?;
         *bytes = rest;
         let kept = tokens.as_chunks::<2>().0.iter().take(FounderTokens::MOST);
-        Some(FounderTokens(
-            kept.map(|token| u16::from_le_bytes(*token)).collect(),
-        ))
+        Some(FounderTokens(kept.map(|token| u16::from_le_bytes(*token)).collect()))
     }
 }
 
@@ -71,18 +69,7 @@ mod tests {
     #[test]
     fn rows_of_every_length_are_read_and_no_more_is_kept_than_may_be() {
         let most = FounderTokens::MOST;
-        for len in [
-            0,
-            1,
-            1_023,
-            1_024,
-            1_025,
-            1_026,
-            most - 1,
-            most,
-            most + 1,
-            5_000,
-        ] {
+        for len in [0, 1, 1_023, 1_024, 1_025, 1_026, most - 1, most, most + 1, 5_000] {
             let row = row(len);
             let bytes = written_by_others(&row);
             let mut rest = bytes.as_slice();

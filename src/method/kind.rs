@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use super::{
-    Durable, Features, Founder, Offer, PlacementQuery, Proof, ShortFeatures, ShortText, Stage,
-    StagedFeatures, StagedProof, StrictFeatures, TAKEN_SHORT, VerifiedFeatures,
+    Durable, Features, Founder, Offer, PlacementQuery, Proof, ShortFeatures, ShortText, Stage, StagedFeatures,
+    StagedProof, StrictFeatures, TAKEN_SHORT, VerifiedFeatures,
 };
 use crate::fingerprint::Fingerprint;
 use crate::text::boilerplate::{Boilerplate, BoilerplateMask, PendingSentences};
@@ -53,8 +53,8 @@ pub trait MethodKind: Debug + Send + Sync + 'static {
         BoilerplateLesson::default()
     }
 
-    /// Learns it, from this many documents of which each hash counts once. Answers which of the hashes became boilerplate
-    /// with it, by their places in `hashes`.
+    /// Learns it, from this many documents of which each hash counts once. Answers which of the hashes became
+    /// boilerplate with it, by their places in `hashes`.
     fn learn(_: &mut Self::Learned, _hashes: &[u64], _founders: u64) -> Vec<usize> {
         Vec::new()
     }
@@ -150,20 +150,14 @@ pub struct LearnedText {
 
 impl Debug for LearnedText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let LearnedText {
-            boilerplate,
-            mask: _,
-        } = self;
+        let LearnedText { boilerplate, mask: _ } = self;
         boilerplate.fmt(f)
     }
 }
 
 impl LearnedText {
     pub(super) fn of(boilerplate: Boilerplate) -> LearnedText {
-        LearnedText {
-            boilerplate,
-            mask: BoilerplateMask::default(),
-        }
+        LearnedText { boilerplate, mask: BoilerplateMask::default() }
     }
 
     pub(super) fn boilerplate(&self) -> &Boilerplate {
@@ -178,10 +172,7 @@ impl LearnedText {
     pub fn seed<'s>(&mut self, sentences: impl IntoIterator<Item = &'s str>) {
         let (mut reading, mut scratch) = (VerifiedFeatures::new(), Scratch::new());
         for sentence in sentences {
-            let fields = Fields {
-                title: None,
-                body: &[sentence],
-            };
+            let fields = Fields { title: None, body: &[sentence] };
             if reading.read(&mut scratch, &fields) {
                 self.boilerplate.seed(reading.shingles());
             }

@@ -21,9 +21,7 @@ pub use alignment::Differences;
 pub use durable::Durable;
 pub(crate) use durable::take;
 pub use founder_tokens::FounderTokens;
-pub use kind::{
-    BoilerplateLesson, ExcludedFeatures, LearnedText, MethodKind, Short, Staged, Strict, Verified,
-};
+pub use kind::{BoilerplateLesson, ExcludedFeatures, LearnedText, MethodKind, Short, Staged, Strict, Verified};
 pub use named::{Attributes, Features, Method, MethodError, Workspace};
 pub use proof::{InvalidProof, TextProof};
 pub use query::{Measure, PlacementQuery, Proof, Tallies, TallyEntry, TreeTally};

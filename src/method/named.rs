@@ -51,7 +51,8 @@ pub struct Attributes<'a> {
 pub enum MethodError {
     /// No method has this name.
     #[error(
-        "unknown method `{0}`: use verified, longest, full, full:tf, full:tfidf, sentences:N, short, short:METHOD, staged or field:NAME"
+        "unknown method `{0}`: use verified, longest, full, full:tf, full:tfidf, sentences:N, short, short:METHOD, \
+         staged or field:NAME"
     )]
     Unknown(String),
     /// `sentences:N` with a wrong N.
@@ -110,9 +111,7 @@ impl Features {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    const DIGITS: [char; 16] = [
-        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
-    ];
+    const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
     let digit = |value: u8| DIGITS[usize::from(value & 15)];
     let pairs = bytes.iter().map(|byte| [digit(byte >> 4), digit(*byte)]);
     let mut hex = String::with_capacity(2 * bytes.len());
@@ -154,15 +153,10 @@ impl Method {
                 let usable = verified.read(scratch, fields);
                 usable.then(|| Features::Verified(Box::new(verified.clone())))
             }
-            Method::Staged => {
-                StagedFeatures::read(fields, attributes.url, scratch).map(Features::Staged)
+            Method::Staged => StagedFeatures::read(fields, attributes.url, scratch).map(Features::Staged),
+            Method::Field(_) => {
+                attributes.own.map(|own| Features::Strict(StrictFeatures { fingerprints: vec![own], whole: own }))
             }
-            Method::Field(_) => attributes.own.map(|own| {
-                Features::Strict(StrictFeatures {
-                    fingerprints: vec![own],
-                    whole: own,
-                })
-            }),
             Method::Short(long) => {
                 let text = scratch.read(fields)?;
                 let Some(short) = ShortText::of(&text) else {
@@ -172,10 +166,7 @@ impl Method {
                     fingerprints: vec![of_words(text.sentences(), Weights::Levels)],
                     whole: Fingerprint(xxh3_64(text.cleaned().as_bytes())),
                 };
-                Some(Features::Short(ShortFeatures {
-                    prints,
-                    text: short,
-                }))
+                Some(Features::Short(ShortFeatures { prints, text: short }))
             }
             _ => self.fingerprint(fields, scratch).map(Features::Strict),
         }
@@ -201,11 +192,7 @@ impl Method {
     }
 
     /// Fingerprints of a text under the strict rules. `None` if neither body nor title has a letter or digit.
-    pub fn fingerprint(
-        &self,
-        fields: &Fields<'_>,
-        scratch: &mut Scratch,
-    ) -> Option<StrictFeatures> {
+    pub fn fingerprint(&self, fields: &Fields<'_>, scratch: &mut Scratch) -> Option<StrictFeatures> {
         let text = scratch.read(fields)?;
         let fingerprint = match self {
             Method::Longest => of_words([text.longest()], Weights::Levels),
@@ -216,10 +203,7 @@ impl Method {
                 Fingerprint(xxh3_64(text.cleaned().as_bytes()))
             }
         };
-        Some(StrictFeatures {
-            fingerprints: vec![fingerprint],
-            whole: Fingerprint(xxh3_64(text.cleaned().as_bytes())),
-        })
+        Some(StrictFeatures { fingerprints: vec![fingerprint], whole: Fingerprint(xxh3_64(text.cleaned().as_bytes())) })
     }
 }
 

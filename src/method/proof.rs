@@ -75,9 +75,7 @@ impl Length {
 
 /// Errors in the bytes of a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a proof has {FIXED_BYTES} to {MAX_BYTES} bytes and an odd number of them, this one has {0}"
-)]
+#[error("a proof has {FIXED_BYTES} to {MAX_BYTES} bytes and an odd number of them, this one has {0}")]
 pub struct InvalidProof(usize);
 
 impl TextProof {
@@ -85,11 +83,7 @@ impl TextProof {
     pub(super) const MAX_BYTES: usize = MAX_BYTES;
 
     /// The proof of a document without its boilerplate.
-    pub(super) fn of(
-        shingles: &mut Shingles,
-        title: TitleSketch,
-        mask: &BoilerplateMask,
-    ) -> TextProof {
+    pub(super) fn of(shingles: &mut Shingles, title: TitleSketch, mask: &BoilerplateMask) -> TextProof {
         let mut bins = [u32::MAX; BINS];
         let mut count = 0;
         let mut begin = 0;
@@ -162,11 +156,7 @@ impl TextProof {
             return 1.0;
         }
         let needed = long.needed(shorter, self.length.characters(), shared, titles);
-        if self.title.is_alone() || root.title.is_alone() {
-            needed.max(HEADLINE)
-        } else {
-            needed
-        }
+        if self.title.is_alone() || root.title.is_alone() { needed.max(HEADLINE) } else { needed }
     }
 
     /// Whether a document of this proof may join the tree of the root that keeps `root`; its similarity if it may.
@@ -174,12 +164,7 @@ impl TextProof {
     ///
     /// # Errors
     /// Why it may not.
-    pub fn agrees(
-        &self,
-        root: &TextProof,
-        shared: usize,
-        long: Similarity,
-    ) -> Result<f32, Refusal> {
+    pub fn agrees(&self, root: &TextProof, shared: usize, long: Similarity) -> Result<f32, Refusal> {
         let similarity = self.is_like(root, shared, long)?;
         let numbers = self.compare_numbers(root);
         if numbers.refuses() {
@@ -193,12 +178,7 @@ impl TextProof {
     ///
     /// # Errors
     /// As [`agrees`](TextProof::agrees).
-    pub(super) fn is_like(
-        &self,
-        root: &TextProof,
-        shared: usize,
-        long: Similarity,
-    ) -> Result<f32, Refusal> {
+    pub(super) fn is_like(&self, root: &TextProof, shared: usize, long: Similarity) -> Result<f32, Refusal> {
         let (similarity, needed) = (self.similarity(root), self.needed(root, shared, long));
         if similarity < needed {
             return Err(Refusal::Proof { similarity, needed });
@@ -218,11 +198,7 @@ impl TextProof {
     pub(super) fn foreign_titles(&self, root: &TextProof) -> usize {
         let foreign = [self.title, root.title];
         let foreign = foreign.iter().filter(|title| title.is_foreign()).count();
-        if self.title.differs(root.title) {
-            foreign
-        } else {
-            0
-        }
+        if self.title.differs(root.title) { foreign } else { 0 }
     }
 
     /// Compares the numbers in the same places.
@@ -267,13 +243,7 @@ impl TextProof {
         }
         let numbers = numbers.iter().map(|number| u16::from_le_bytes(*number));
         let (numbers, numbers_len) = NumberSample::from_words(numbers).parts();
-        Ok(TextProof {
-            length: Length(length),
-            title: TitleSketch::from_bytes(title),
-            minima,
-            numbers,
-            numbers_len,
-        })
+        Ok(TextProof { length: Length(length), title: TitleSketch::from_bytes(title), minima, numbers, numbers_len })
     }
 }
 

@@ -3,18 +3,12 @@ use crate::text::shingler::tests::read;
 use proptest::prelude::*;
 
 fn proof(text: &str) -> TextProof {
-    TextProof::of(
-        &mut read(text),
-        TitleSketch::default(),
-        &BoilerplateMask::default(),
-    )
+    TextProof::of(&mut read(text), TitleSketch::default(), &BoilerplateMask::default())
 }
 
 /// `count` words that no other `seed` has.
 fn words(seed: u64, count: u64) -> String {
-    (0..count)
-        .map(|n| format!("w{:x} ", mix64(seed << 32 | n) >> 40))
-        .collect()
+    (0..count).map(|n| format!("w{:x} ", mix64(seed << 32 | n) >> 40)).collect()
 }
 
 fn agrees(one: &TextProof, root: &TextProof) -> Result<f32, Refusal> {
@@ -34,12 +28,7 @@ fn the_estimate_is_near_the_truth() {
     for shared in [0, 100, 200, 300, 400] {
         let common = words(9, shared);
         let estimates = (0..20).map(|seed| {
-            let text = |side: u64| {
-                proof(&format!(
-                    "{common}. {}",
-                    words(100 + 2 * seed + side, 400 - shared)
-                ))
-            };
+            let text = |side: u64| proof(&format!("{common}. {}", words(100 + 2 * seed + side, 400 - shared)));
             text(0).similarity(&text(1))
         });
         let mean = estimates.sum::<f32>() / 20.0;
@@ -55,32 +44,21 @@ fn the_need_goes_by_the_shorter_text() {
     for share in [0.2, 0.43, 0.7] {
         let long_needs = Similarity::new(share).unwrap();
         let needed = |one: &TextProof, root: &TextProof| one.needed(root, 1, long_needs);
-        assert_eq!(
-            needed(&long, &long),
-            long_needs.needed(127.0, false, 1, None)
-        );
+        assert_eq!(needed(&long, &long), long_needs.needed(127.0, false, 1, None));
         let shorter = long_needs.needed(short.length.shingles(), false, 1, None);
         assert_eq!(needed(&long, &short), shorter);
         assert_eq!(needed(&short, &long), shorter);
-        assert_eq!(
-            needed(&han, &han),
-            long_needs.needed(han.length.shingles(), true, 1, None)
-        );
+        assert_eq!(needed(&han, &han), long_needs.needed(han.length.shingles(), true, 1, None));
     }
 }
 
 #[test]
 fn who_asks_for_more_gets_less() {
     let common = words(9, 300);
-    let (a, b) = [1, 2]
-        .map(|seed| proof(&format!("{common}. {}", words(seed, 100))))
-        .into();
+    let (a, b) = [1, 2].map(|seed| proof(&format!("{common}. {}", words(seed, 100)))).into();
     let joins = |share| a.agrees(&b, 4, Similarity::new(share).unwrap()).is_ok();
     assert!(joins(0.43) && !joins(0.8));
-    assert!(
-        a.agrees(&a, 1, Similarity::new(1.0).unwrap()).is_ok(),
-        "the same text"
-    );
+    assert!(a.agrees(&a, 1, Similarity::new(1.0).unwrap()).is_ok(), "the same text");
 }
 
 #[test]
@@ -98,28 +76,16 @@ fn a_template_is_refused_for_its_numbers() {
     let (a, b) = (proof(&report(4)), proof(&report(14)));
     assert!(a.similarity(&b) > a.needed(&b, 4, Similarity::default()));
     let refusal = agrees(&a, &b);
-    assert!(
-        matches!(refusal, Err(Refusal::Numbers { different: 2.., .. })),
-        "{refusal:?}"
-    );
+    assert!(matches!(refusal, Err(Refusal::Numbers { different: 2.., .. })), "{refusal:?}");
     assert!(agrees(&proof(&report(4)), &a).is_ok());
 }
 
 #[test]
 fn bytes_of_a_wrong_length_are_refused() {
     assert_eq!(TextProof::from_bytes(&[]), Err(InvalidProof(0)));
-    assert_eq!(
-        TextProof::from_bytes(&[0; FIXED_BYTES - 1]),
-        Err(InvalidProof(FIXED_BYTES - 1))
-    );
-    assert_eq!(
-        TextProof::from_bytes(&[0; FIXED_BYTES + 1]),
-        Err(InvalidProof(FIXED_BYTES + 1))
-    );
-    assert_eq!(
-        TextProof::from_bytes(&[0; MAX_BYTES + 2]),
-        Err(InvalidProof(MAX_BYTES + 2))
-    );
+    assert_eq!(TextProof::from_bytes(&[0; FIXED_BYTES - 1]), Err(InvalidProof(FIXED_BYTES - 1)));
+    assert_eq!(TextProof::from_bytes(&[0; FIXED_BYTES + 1]), Err(InvalidProof(FIXED_BYTES + 1)));
+    assert_eq!(TextProof::from_bytes(&[0; MAX_BYTES + 2]), Err(InvalidProof(MAX_BYTES + 2)));
     assert!(TextProof::from_bytes(&[0; MAX_BYTES]).is_ok());
 }
 

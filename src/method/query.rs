@@ -20,14 +20,15 @@ pub trait Proof: Clone {
     const CROWDED: bool = false;
     /// Whether the proofs of two roots show that their trees are one.
     const TELLS_OF_ROOTS: bool = false;
-    /// Of the trees near one fingerprint the nearest are candidates, at most so many; of equally near ones those with the
-    /// smallest fingerprints. Bounds the work for a document where a crowd is no accident.
+    /// Of the trees near one fingerprint the nearest are candidates, at most so many; of equally near ones those with
+    /// the smallest fingerprints. Bounds the work for a document where a crowd is no accident.
     const CANDIDATES: usize = usize::MAX;
     /// Thresholds of comparisons, the same for a whole forest.
     type Thresholds: Copy + Default + Debug + Send + Sync;
 
-    /// Compares with more of both texts than the proofs have: [`PlacementQuery::evidence`] of this document and that of the
-    /// root's founder. `laid` caches their alignment, which is the same for every root of that founder and expensive.
+    /// Compares with more of both texts than the proofs have: [`PlacementQuery::evidence`] of this document and that of
+    /// the root's founder. `laid` caches their alignment, which is the same for every root of that founder and
+    /// expensive.
     ///
     /// # Errors
     /// As [`agrees`](Proof::agrees).
@@ -59,12 +60,7 @@ pub trait Proof: Clone {
     ///
     /// # Errors
     /// The reason why it may not.
-    fn agrees(
-        &self,
-        root: &Self,
-        shared: usize,
-        thresholds: Self::Thresholds,
-    ) -> Result<(), Refusal>;
+    fn agrees(&self, root: &Self, shared: usize, thresholds: Self::Thresholds) -> Result<(), Refusal>;
 
     /// Bytes of memory held besides the value itself.
     fn heap_bytes(&self) -> usize {
@@ -114,8 +110,8 @@ impl Proof for () {
 pub struct PlacementQuery<'a, P = ()> {
     /// The document's fingerprints, the most telling first.
     pub fingerprints: &'a [Fingerprint],
-    /// More of them, with these at their head: looked up where an alignment check refuses all trees that these lead to, because texts
-    /// that are two of one form share most of them. Empty where there are no more.
+    /// More of them, with these at their head: looked up where an alignment check refuses all trees that these lead to,
+    /// because texts that are two of one form share most of them. Empty where there are no more.
     pub more: &'a [Fingerprint],
     /// Hash of the whole text. Identifies the document where its fingerprints alone would not find its root again,
     /// and is the root where no fingerprint can be. Under the strict rules it is the only fingerprint.
@@ -173,10 +169,7 @@ impl TreeTally {
 
     /// One document, whose title is not known.
     pub fn of_founder() -> TreeTally {
-        TreeTally {
-            documents: 1,
-            ..TreeTally::default()
-        }
+        TreeTally { documents: 1, ..TreeTally::default() }
     }
 
     /// Counts one document.
@@ -195,10 +188,7 @@ impl TreeTally {
         self.documents = self.documents.saturating_add(other.documents);
         self.titles |= other.titles;
         if other.signs > 0 {
-            self.signs = self
-                .signs
-                .saturating_add(other.signs)
-                .min(Self::PAGE_CHROME);
+            self.signs = self.signs.saturating_add(other.signs).min(Self::PAGE_CHROME);
             self.last = other.last;
         }
     }
@@ -210,12 +200,7 @@ impl TreeTally {
 
     /// Inverse of [`parts`](TreeTally::parts).
     pub(crate) fn of_parts(documents: u32, titles: u64, signs: u8, last: u32) -> TreeTally {
-        TreeTally {
-            documents,
-            titles,
-            signs,
-            last,
-        }
+        TreeTally { documents, titles, signs, last }
     }
 
     /// Estimated number of different titles, without the founder's; 250 means 250 or more.
@@ -323,7 +308,10 @@ mod tests {
     proptest! {
         /// Few titles are counted nearly exactly, and what is counted in two parts is what is counted at once.
         #[test]
-        fn a_tally_as_the_naive_one(counts in prop::collection::vec((prop::option::of(0u32..40), 0u8..=4), 0..60), cut: prop::sample::Index) {
+        fn a_tally_as_the_naive_one(
+            counts in prop::collection::vec((prop::option::of(0u32..40), 0u8..=4), 0..60),
+            cut: prop::sample::Index,
+        ) {
             let mut whole = TreeTally::default();
             let (mut first, mut second) = (TreeTally::default(), TreeTally::default());
             let cut = cut.index(counts.len() + 1);

@@ -99,10 +99,7 @@ impl Refusal {
     pub fn is_of_alignment_check(self) -> bool {
         matches!(
             self,
-            Refusal::OtherNumbers { .. }
-                | Refusal::Names { .. }
-                | Refusal::Scattered { .. }
-                | Refusal::Part { .. }
+            Refusal::OtherNumbers { .. } | Refusal::Names { .. } | Refusal::Scattered { .. } | Refusal::Part { .. }
         )
     }
 
@@ -175,46 +172,27 @@ impl fmt::Display for Refusal {
         write!(f, "{}: ", self.reason().as_str())?;
         match self {
             Refusal::Proof { similarity, needed } => {
-                write!(
-                    f,
-                    "the similarity is {similarity:.2}, needed is {needed:.2}"
-                )
+                write!(f, "the similarity is {similarity:.2}, needed is {needed:.2}")
             }
             Refusal::Numbers { same, different } => {
                 let all = same + different;
                 write!(f, "{different} of {all} numbers in the same places differ")
             }
             Refusal::OtherNumbers { different, words } => {
-                write!(
-                    f,
-                    "others stand in {different} places of {words} words that are the same"
-                )
+                write!(f, "others stand in {different} places of {words} words that are the same")
             }
             Refusal::Names { places, words } => {
-                write!(
-                    f,
-                    "{places} names differ in {words} words that are the same"
-                )
+                write!(f, "{places} names differ in {words} words that are the same")
             }
             Refusal::Scattered { places, words } => {
-                write!(
-                    f,
-                    "the texts differ in {places} places of {words} words that are the same"
-                )
+                write!(f, "the texts differ in {places} places of {words} words that are the same")
             }
             Refusal::Part { most, least } => {
-                write!(
-                    f,
-                    "of the one text {most:.2} is in the other, of the other {least:.2}"
-                )
+                write!(f, "of the one text {most:.2} is in the other, of the other {least:.2}")
             }
             Refusal::Boilerplate => f.write_str("only sentences that are boilerplate are near"),
-            Refusal::Titles => {
-                f.write_str("so few words under another title are not the same text")
-            }
-            Refusal::PageChrome => {
-                f.write_str("what stands under many titles is no text of any of them")
-            }
+            Refusal::Titles => f.write_str("so few words under another title are not the same text"),
+            Refusal::PageChrome => f.write_str("what stands under many titles is no text of any of them"),
             Refusal::Full => f.write_str("the tree has as many documents as max-tree allows"),
             Refusal::Radius { letters, allowed } => {
                 write!(f, "more than {allowed} of {letters} letters differ")
@@ -229,25 +207,13 @@ mod tests {
 
     #[test]
     fn refusals_as_people_read_them() {
-        let proof = Refusal::Proof {
-            similarity: 0.206,
-            needed: 0.43,
-        };
-        let numbers = Refusal::Numbers {
-            same: 5,
-            different: 2,
-        };
-        let radius = Refusal::Radius {
-            letters: 27,
-            allowed: 5,
-        };
+        let proof = Refusal::Proof { similarity: 0.206, needed: 0.43 };
+        let numbers = Refusal::Numbers { same: 5, different: 2 };
+        let radius = Refusal::Radius { letters: 27, allowed: 5 };
         for (refusal, text) in [
             (proof, "proof: the similarity is 0.21, needed is 0.43"),
             (numbers, "numbers: 2 of 7 numbers in the same places differ"),
-            (
-                Refusal::Boilerplate,
-                "boilerplate: only sentences that are boilerplate are near",
-            ),
+            (Refusal::Boilerplate, "boilerplate: only sentences that are boilerplate are near"),
             (radius, "radius: more than 5 of 27 letters differ"),
         ] {
             assert_eq!(refusal.to_string(), text);

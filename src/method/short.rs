@@ -22,7 +22,8 @@ pub(crate) const TAKEN_SHORT: usize = 2;
 
 #[cfg(test)]
 thread_local! {
-    /// How often two short texts were compared: that a document costs a bounded number of comparisons is counted, not timed.
+    /// How often two short texts were compared: that a document costs a bounded number of comparisons is counted, not
+    /// timed.
     pub(crate) static COMPARED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 

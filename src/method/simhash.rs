@@ -35,12 +35,7 @@ const SPREAD: [u64; 256] = {
 
 impl Default for Simhash {
     fn default() -> Simhash {
-        Simhash {
-            narrow: [0; 8],
-            held: 0,
-            wide: [0; 64],
-            total: 0,
-        }
+        Simhash { narrow: [0; 8], held: 0, wide: [0; 64], total: 0 }
     }
 }
 
@@ -65,10 +60,7 @@ impl Simhash {
     }
 
     fn empty(&mut self) {
-        let narrow = self
-            .narrow
-            .iter()
-            .flat_map(|counters| counters.to_le_bytes());
+        let narrow = self.narrow.iter().flat_map(|counters| counters.to_le_bytes());
         for (wide, count) in self.wide.iter_mut().zip(narrow) {
             *wide += u64::from(count);
         }
@@ -113,24 +105,14 @@ mod tests {
                 }
             }
         }
-        Fingerprint(
-            (0..64)
-                .filter(|&bit| v[bit] > 0)
-                .fold(0, |bits, bit| bits | 1 << bit),
-        )
+        Fingerprint((0..64).filter(|&bit| v[bit] > 0).fold(0, |bits, bit| bits | 1 << bit))
     }
 
     /// seeds/000, steps 3 to 5: 100101 with weight 4 and 101011 with weight 5 add up to `9 -9 1 -1 1 9`.
     #[test]
     fn the_sum_of_the_seed() {
-        assert_eq!(
-            simhash([(0b100101, 4), (0b101011, 5)]),
-            Fingerprint(0b101011)
-        );
-        assert_eq!(
-            simhash([(0b100101, 3), (0b101011, 5)]),
-            Fingerprint(0b101011)
-        );
+        assert_eq!(simhash([(0b100101, 4), (0b101011, 5)]), Fingerprint(0b101011));
+        assert_eq!(simhash([(0b100101, 3), (0b101011, 5)]), Fingerprint(0b101011));
     }
 
     #[test]
@@ -148,7 +130,9 @@ mod tests {
         }
 
         #[test]
-        fn the_order_of_features_does_not_matter(mut features in prop::collection::vec((any::<u64>(), 1..=5u8), 0..400)) {
+        fn the_order_of_features_does_not_matter(
+            mut features in prop::collection::vec((any::<u64>(), 1..=5u8), 0..400),
+        ) {
             let forwards = simhash(features.iter().copied());
             features.reverse();
             prop_assert_eq!(simhash(features), forwards);

@@ -26,9 +26,7 @@ pub struct Similarity(f32);
 
 /// A number that cannot be a similarity.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error(
-    "must be a ratio from 0 (one fingerprint in common is enough) to 1 (nothing but copies), not {0}"
-)]
+#[error("must be a ratio from 0 (one fingerprint in common is enough) to 1 (nothing but copies), not {0}")]
 pub struct InvalidSimilarity(f32);
 
 impl Default for Similarity {
@@ -43,11 +41,7 @@ impl Similarity {
     /// # Errors
     /// When the number is not from 0 to 1.
     pub fn new(ratio: f32) -> Result<Similarity, InvalidSimilarity> {
-        if (0.0..=1.0).contains(&ratio) {
-            Ok(Similarity(ratio))
-        } else {
-            Err(InvalidSimilarity(ratio))
-        }
+        if (0.0..=1.0).contains(&ratio) { Ok(Similarity(ratio)) } else { Err(InvalidSimilarity(ratio)) }
     }
 
     /// Requirement where the alignment check decides as well.
@@ -63,20 +57,10 @@ impl Similarity {
     /// Requirement for two texts of which the shorter has so many shingles. `characters`: most of its tokens are
     /// characters. `shared`: fingerprints with a near node in the other's tree. `titles`: similarity of the titles, 0
     /// to 1, if both have one.
-    pub fn needed(
-        self,
-        shingles: f32,
-        characters: bool,
-        shared: usize,
-        titles: Option<f32>,
-    ) -> f32 {
+    pub fn needed(self, shingles: f32, characters: bool, shared: usize, titles: Option<f32>) -> f32 {
         // Relative to the default, so that the default gives exactly the constants.
         let more = self.0 - CHARACTERS;
-        let long = if characters {
-            self.0
-        } else {
-            (WORDS + more).max(0.0)
-        };
+        let long = if characters { self.0 } else { (WORDS + more).max(0.0) };
         let short = SHORT_TEXT + more * (1.0 - SHORT_TEXT) / (1.0 - CHARACTERS);
         let shortness = ((LONG - shingles) / (LONG - SHORT)).clamp(0.0, 1.0);
         let single = if shared < 2 { SINGLE } else { 0.0 };
@@ -103,9 +87,7 @@ mod tests {
 
     #[test]
     fn the_default_needs_what_the_constants_say() {
-        let needed = |shingles, characters, shared| {
-            Similarity::default().needed(shingles, characters, shared, None)
-        };
+        let needed = |shingles, characters, shared| Similarity::default().needed(shingles, characters, shared, None);
         assert_eq!(needed(127.0, true, 2), CHARACTERS);
         assert_eq!(needed(127.0, false, 2), WORDS);
         assert_eq!(needed(127.0, false, 1), WORDS + SINGLE);
@@ -132,7 +114,13 @@ mod tests {
         /// A law of the forest: a document that comes again finds its own tree, so nothing needs more than the same
         /// text has.
         #[test]
-        fn a_need_can_be_met(share in 0f32..=1.0, shingles in 0u8..128, characters: bool, shared in 0usize..9, titles in prop::option::of(0f32..=1.0)) {
+        fn a_need_can_be_met(
+            share in 0f32..=1.0,
+            shingles in 0u8..128,
+            characters: bool,
+            shared in 0usize..9,
+            titles in prop::option::of(0f32..=1.0),
+        ) {
             let needed = of(share).needed(f32::from(shingles), characters, shared, titles);
             prop_assert!((0.0..=1.0).contains(&needed), "{needed}");
         }

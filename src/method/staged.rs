@@ -67,11 +67,7 @@ impl fmt::Display for Stage {
 
 impl StagedFeatures {
     /// `None` if the document has neither address nor title nor content. White space around an address does not count.
-    pub(super) fn read(
-        fields: &Fields<'_>,
-        url: Option<&str>,
-        scratch: &mut Scratch,
-    ) -> Option<StagedFeatures> {
+    pub(super) fn read(fields: &Fields<'_>, url: Option<&str>, scratch: &mut Scratch) -> Option<StagedFeatures> {
         let mut stages = Vec::with_capacity(3);
         let mut fingerprints = Vec::with_capacity(3);
         let mut whole = Xxh3Default::new();
@@ -84,24 +80,15 @@ impl StagedFeatures {
         if let Some(url) = url.map(str::trim).filter(|url| !url.is_empty()) {
             add(Stage::Url, xxh3_64(url.as_bytes()), url);
         }
-        let title = Fields {
-            title: fields.title,
-            body: &[],
-        };
-        let content = Fields {
-            title: None,
-            body: fields.body,
-        };
+        let title = Fields { title: fields.title, body: &[] };
+        let content = Fields { title: None, body: fields.body };
         for (stage, part) in [(Stage::Title, title), (Stage::Content, content)] {
             if let Some(text) = scratch.read(&part) {
                 let hash = of_words(text.sentences(), Weights::Levels);
                 add(stage, hash.0, text.cleaned());
             }
         }
-        let prints = StrictFeatures {
-            fingerprints,
-            whole: Fingerprint(whole.digest()),
-        };
+        let prints = StrictFeatures { fingerprints, whole: Fingerprint(whole.digest()) };
         (!stages.is_empty()).then_some(StagedFeatures { stages, prints })
     }
 
@@ -117,11 +104,7 @@ impl StagedFeatures {
 
     /// The stage that a fingerprint of the document belongs to.
     pub fn stage(&self, fingerprint: Fingerprint) -> Option<Stage> {
-        let at = self
-            .prints
-            .fingerprints
-            .iter()
-            .position(|&own| own == fingerprint)?;
+        let at = self.prints.fingerprints.iter().position(|&own| own == fingerprint)?;
         self.stages.get(at).copied()
     }
 }

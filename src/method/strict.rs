@@ -14,8 +14,8 @@ pub enum Weights {
     Levels,
     /// 1: plain term frequency (seeds/001).
     Tf,
-    /// How rare it is in general, 1 to 18 (seeds/001). Document frequencies that were learned while running would give a
-    /// text another fingerprint when it comes again; so this is a fixed table, see [`rarity`].
+    /// How rare it is in general, 1 to 18 (seeds/001). Document frequencies that were learned while running would give
+    /// a text another fingerprint when it comes again; so this is a fixed table, see [`rarity`].
     TfIdf,
 }
 
@@ -36,18 +36,12 @@ impl StrictFeatures {
 
     /// The fingerprints as plain numbers.
     pub(super) fn hashes(&self) -> Vec<u64> {
-        self.fingerprints
-            .iter()
-            .map(|fingerprint| fingerprint.0)
-            .collect()
+        self.fingerprints.iter().map(|fingerprint| fingerprint.0).collect()
     }
 }
 
 /// Simhash of the words of some sentences. Stop words count only where there is nothing else.
-pub(super) fn of_words<'t>(
-    sentences: impl IntoIterator<Item = &'t str>,
-    weights: Weights,
-) -> Fingerprint {
+pub(super) fn of_words<'t>(sentences: impl IntoIterator<Item = &'t str>, weights: Weights) -> Fingerprint {
     let weight = |word: &Token<'_>| match weights {
         Weights::Levels => word.level,
         Weights::Tf => 1,
@@ -66,11 +60,7 @@ pub(super) fn of_words<'t>(
             }
         });
     }
-    if nothing_else {
-        stop_words.finish()
-    } else {
-        sums.finish()
-    }
+    if nothing_else { stop_words.finish() } else { sums.finish() }
 }
 
 /// One hash of the letters and digits of the `count` longest sentences, of equals the first, in the order of the text.

@@ -1,6 +1,6 @@
 //! Titles as evidence: reprints mostly keep the headline or change a little of it, while two reports of the same event
-//! have headlines of their own. So two texts whose titles are alike need to share a little less, and two whose titles are
-//! not a little more. Titles decide nothing by themselves: a column has the same one every day.
+//! have headlines of their own. So two texts whose titles are alike need to share a little less, and two whose titles
+//! are not a little more. Titles decide nothing by themselves: a column has the same one every day.
 
 use crate::hash::mix64;
 use crate::text::shingles::Shingles;
@@ -14,7 +14,8 @@ const MORE: usize = (MINIMA - EVIDENCE) as usize;
 const FOREIGN: u32 = 1 << MINIMA;
 /// The bit of a title that is all the text there is.
 const ALONE: u32 = FOREIGN << 1;
-/// Titles of which fewer of all minima agree are others: 1 in 500 pairs of titles that have nothing in common comes so far.
+/// Titles of which fewer of all minima agree are others: 1 in 500 pairs of titles that have nothing in common comes so
+/// far.
 const ALIKE: u32 = 23;
 /// Shingles of a title that are read: it is a title, or not looked at further.
 const READ: usize = 64;
@@ -82,8 +83,8 @@ impl TitleSketch {
         self.0 != 0 && other.0 != 0 && MINIMA - different < ALIKE
     }
 
-    /// Estimated Jaccard similarity of the shingles, 0 to 1, with a standard error of up to 0.25. `None` if one of the two
-    /// has no title.
+    /// Estimated Jaccard similarity of the shingles, 0 to 1, with a standard error of up to 0.25. `None` if one of the
+    /// two has no title.
     pub(super) fn similarity(self, other: TitleSketch) -> Option<f32> {
         if self.0 == 0 || other.0 == 0 {
             return None;
@@ -122,10 +123,7 @@ mod tests {
     #[test]
     fn what_publishers_do_to_a_headline_leaves_it_alike() {
         for (one, other) in [
-            (
-                "台风“海葵花”在临汐登陆 十五万人提前转移",
-                "【快讯】台風「海葵花」在臨汐登陸　十五萬人提前轉移",
-            ),
+            ("台风“海葵花”在临汐登陆 十五万人提前转移", "【快讯】台風「海葵花」在臨汐登陸　十五萬人提前轉移"),
             (
                 "Engine room fire strands 212 passengers off Kestrel Point",
                 "UPDATE 1-ENGINE ROOM FIRE STRANDS 212 PASSENGERS OFF KESTREL POINT",
@@ -135,10 +133,7 @@ mod tests {
             assert!(alike >= 0.5, "{alike} {other}");
             assert!(!sketch(one).differs(sketch(other)), "{other}");
         }
-        assert_eq!(
-            similarity("Pier to be rebuilt", "PIER TO BE REBUILT"),
-            Some(1.0)
-        );
+        assert_eq!(similarity("Pier to be rebuilt", "PIER TO BE REBUILT"), Some(1.0));
     }
 
     #[test]
@@ -157,10 +152,7 @@ mod tests {
             assert!(sketch(one).differs(sketch(other)), "{one}: {other}");
         }
         let found: Vec<f32> = pairs.filter_map(|(a, b)| similarity(a, b)).collect();
-        assert!(
-            found.iter().sum::<f32>() / (found.len() as f32) < 0.2,
-            "{found:?}"
-        );
+        assert!(found.iter().sum::<f32>() / (found.len() as f32) < 0.2, "{found:?}");
     }
 
     #[test]

@@ -62,10 +62,7 @@ const TITLE: usize = 64;
 const REST: u64 = 8;
 
 fn of_title<'a>(fields: &'a Fields<'_>) -> Fields<'a> {
-    Fields {
-        title: None,
-        body: fields.title.as_slice(),
-    }
+    Fields { title: None, body: fields.title.as_slice() }
 }
 
 impl Default for VerifiedFeatures {
@@ -102,13 +99,8 @@ impl VerifiedFeatures {
         if self.shingles.len() < TITLED
             && let Some(title) = fields.title
         {
-            let parts: Vec<&str> = std::iter::once(title)
-                .chain(fields.body.iter().copied())
-                .collect();
-            let titled = Fields {
-                title: None,
-                body: &parts,
-            };
+            let parts: Vec<&str> = std::iter::once(title).chain(fields.body.iter().copied()).collect();
+            let titled = Fields { title: None, body: &parts };
             if let Some(text) = scratch.read(&titled) {
                 self.shingles.read(&text);
                 self.title_within = letters;
@@ -155,20 +147,13 @@ impl VerifiedFeatures {
     /// Hashes of the document, independent of what the forest has learned: that of the whole text, then the smallest
     /// fingerprints, as many as have nodes.
     pub fn hashes(&self) -> impl Iterator<Item = u64> {
-        let hashes = self
-            .shingles
-            .min_hashes
-            .iter()
-            .map(|min_hash| min_hash.hash);
+        let hashes = self.shingles.min_hashes.iter().map(|min_hash| min_hash.hash);
         std::iter::once(self.shingles.whole).chain(hashes.take(TAKEN))
     }
 
     /// Fingerprints that an [`Offer`] would have if its sentences were not excluded as boilerplate: content that
     /// unrelated texts share.
-    pub fn left_out<'a>(
-        &'a self,
-        mask: &'a BoilerplateMask,
-    ) -> impl Iterator<Item = Fingerprint> + 'a {
+    pub fn left_out<'a>(&'a self, mask: &'a BoilerplateMask) -> impl Iterator<Item = Fingerprint> + 'a {
         let smallest = self.shingles.min_hashes.iter().take(OFFERED);
         let out = smallest.filter(|min_hash| !mask.keeps(min_hash.sentence));
         out.map(|min_hash| Fingerprint(min_hash.hash))
@@ -184,10 +169,7 @@ impl VerifiedFeatures {
     /// Differences between this text and an earlier one, boilerplate included.
     pub fn differences(&self, earlier: &VerifiedFeatures) -> Differences {
         fn words(features: &VerifiedFeatures) -> super::alignment::AlignedTokens<'_> {
-            super::alignment::AlignedTokens {
-                title: features.heading.row(),
-                body: features.shingles.row(),
-            }
+            super::alignment::AlignedTokens { title: features.heading.row(), body: features.shingles.row() }
         }
         Differences::of(words(earlier), words(self))
     }
@@ -241,12 +223,7 @@ impl super::Proof for Founder {
         self.whole() == whole
     }
 
-    fn agrees(
-        &self,
-        root: &Founder,
-        shared: usize,
-        long: Similarity,
-    ) -> Result<(), super::Refusal> {
+    fn agrees(&self, root: &Founder, shared: usize, long: Similarity) -> Result<(), super::Refusal> {
         let similarity = self.proof.agrees(&root.proof, shared, long)?;
         self.is_more_than_a_few_phrases(root, similarity)
     }
@@ -273,8 +250,7 @@ impl super::Proof for Founder {
         let similarity = match self.proof.is_like(&root.proof, shared, eased) {
             Ok(similarity) => similarity,
             Err(super::Refusal::Proof { similarity, needed })
-                if similarity >= needed - alignment_check::OTHER_NOTATION
-                    && differences().are_few() =>
+                if similarity >= needed - alignment_check::OTHER_NOTATION && differences().are_few() =>
             {
                 similarity
             }
@@ -303,11 +279,7 @@ impl super::Proof for Founder {
 
 impl Founder {
     /// Estimates of two or three phrases are meaningless.
-    fn is_more_than_a_few_phrases(
-        &self,
-        root: &Founder,
-        similarity: f32,
-    ) -> Result<(), super::Refusal> {
+    fn is_more_than_a_few_phrases(&self, root: &Founder, similarity: f32) -> Result<(), super::Refusal> {
         if self.whole() != root.whole() && self.proof.is_same_only(&root.proof) {
             let needed = 1.0;
             return Err(super::Refusal::Proof { similarity, needed });
@@ -325,10 +297,7 @@ struct First<const N: usize> {
 
 impl<const N: usize> First<N> {
     fn of(hashes: impl Iterator<Item = u64>) -> First<N> {
-        let mut first = First {
-            fingerprints: [Fingerprint(0); N],
-            len: 0,
-        };
+        let mut first = First { fingerprints: [Fingerprint(0); N], len: 0 };
         for (slot, hash) in first.fingerprints.iter_mut().zip(hashes) {
             *slot = Fingerprint(hash);
             first.len += 1;
@@ -396,10 +365,7 @@ impl Offer {
             alignment_check::write(title, kept.map(|(_, words)| words), &mut evidence);
         }
         let min_hashes = features.shingles.min_hashes.iter();
-        let smallest = min_hashes
-            .clone()
-            .take(OFFERED)
-            .map(|min_hash| min_hash.hash);
+        let smallest = min_hashes.clone().take(OFFERED).map(|min_hash| min_hash.hash);
         let hash = |min_hash: &MinHash| min_hash.hash;
         let of_title = features.heading.min_hashes.iter().map(hash);
         let of_title = of_title.take(if is_page { OFFERED } else { 0 });
@@ -415,10 +381,7 @@ impl Offer {
         Offer {
             offered,
             own,
-            founder: Founder {
-                whole: Fingerprint(features.shingles.whole),
-                proof,
-            },
+            founder: Founder { whole: Fingerprint(features.shingles.whole), proof },
             evidence,
             is_page,
         }
@@ -452,10 +415,7 @@ mod tests {
 
     #[test]
     fn no_text_is_no_features() {
-        let fields = Fields {
-            title: Some("..."),
-            body: &["<p></p>"],
-        };
+        let fields = Fields { title: Some("..."), body: &["<p></p>"] };
         assert!(!VerifiedFeatures::new().read(&mut Scratch::new(), &fields));
     }
 }

@@ -100,17 +100,10 @@ impl<'a> OverrideEditor<'a> {
     ///
     /// # Errors
     /// When the names of the stamp's fields are invalid.
-    pub(crate) fn new(
-        state: &'a AppState,
-        editor: ForestEditor<'a>,
-    ) -> Result<OverrideEditor<'a>, OverrideFault> {
+    pub(crate) fn new(state: &'a AppState, editor: ForestEditor<'a>) -> Result<OverrideEditor<'a>, OverrideFault> {
         let names = StampNames::new(state.engine.prefix());
         let names = names.map_err(|error| ProxyError::BadRequest(error.to_string()))?;
-        Ok(OverrideEditor {
-            state,
-            editor,
-            names,
-        })
+        Ok(OverrideEditor { state, editor, names })
     }
 
     /// A name that has the route of the forest.
@@ -128,17 +121,11 @@ impl<'a> OverrideEditor<'a> {
     /// # Errors
     /// When the caller sees no document of one of them, or a group has no text that could be compared.
     pub(crate) async fn merge(&self, roots: &[Root]) -> Result<Applied, OverrideFault> {
-        let (Some(winner), losers @ [_, ..]) = (roots.first(), roots.get(1..).unwrap_or_default())
-        else {
-            return Err(OverrideFault::bad(
-                "roots: name the root that is to stay, and at least one other",
-            ));
+        let (Some(winner), losers @ [_, ..]) = (roots.first(), roots.get(1..).unwrap_or_default()) else {
+            return Err(OverrideFault::bad("roots: name the root that is to stay, and at least one other"));
         };
         let words = self.overrides().await?;
-        let all: BTreeSet<Root> = roots
-            .iter()
-            .flat_map(|&root| words.merged_with(root))
-            .collect();
+        let all: BTreeSet<Root> = roots.iter().flat_map(|&root| words.merged_with(root)).collect();
         let found = self.documents_of(all).await?;
         for &root in roots {
             let of_group = |seen: &&VisibleDocument| {
@@ -149,26 +136,21 @@ impl<'a> OverrideEditor<'a> {
                 return Err(self.no_group(root));
             };
             if self.resolve(seen).await?.is_none() {
-                let reason = format!(
-                    "roots: {root} is no group of texts but one document without any, which is like no other"
-                );
+                let reason =
+                    format!("roots: {root} is no group of texts but one document without any, which is like no other");
                 return Err(OverrideFault::bad(&reason));
             }
         }
         let root = words.group(*winner);
         let losers: BTreeSet<Root> = losers.iter().copied().collect();
-        let losers: Vec<Root> = losers
-            .into_iter()
-            .filter(|&l| words.group(l) != root)
-            .collect();
+        let losers: Vec<Root> = losers.into_iter().filter(|&l| words.group(l) != root).collect();
         if losers.is_empty() {
             return Ok(Applied { number: None, root });
         }
         let winner = *winner;
         // A change of the overrides would have to copy them while this reference lives.
         drop(words);
-        self.add(Override::Merge { winner, losers }, Vec::new(), root)
-            .await
+        self.add(Override::Merge { winner, losers }, Vec::new(), root).await
     }
 
     /// These documents, and all that have the same texts, are a group of their own.
@@ -200,8 +182,7 @@ impl<'a> OverrideEditor<'a> {
         let (found, found_ids) = self.search(query, MOST_NAMED, false).await?;
         if let Some(missing) = ids.into_iter().find(|&id| !found_ids.contains(id)) {
             let index = self.index();
-            let reason =
-                format!("there is no document [{missing}] in [{index}], as searches see it");
+            let reason = format!("there is no document [{missing}] in [{index}], as searches see it");
             return Err(ProxyError::NotFound(reason).into());
         }
         let (mut texts, mut shown) = (BTreeSet::new(), BTreeSet::new());
@@ -224,42 +205,20 @@ impl<'a> OverrideEditor<'a> {
     ///
     /// # Errors
     /// When there is none with this number.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the caller was admitted: there is an editor"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the caller was admitted: there is an editor")]
     pub(crate) async fn undo(&self, number: u64) -> Result<Override, OverrideFault> {
-        let taken = self
-            .state
-            .engine
-            .undo_override(self.route_name(), number)
-            .await;
+        let taken = self.state.engine.undo_override(self.route_name(), number).await;
         let word = taken.map_err(|error| failed(self.state, error))?;
         self.state.restamping.wake();
         word.ok_or_else(|| {
-            let reason = format!(
-                "there is no word {number} about the groups of [{}]",
-                self.index()
-            );
+            let reason = format!("there is no word {number} about the groups of [{}]", self.index());
             ProxyError::NotFound(reason).into()
         })
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the caller was admitted: there is an editor"
-    )]
-    async fn add(
-        &self,
-        word: Override,
-        shown: Vec<Root>,
-        root: Root,
-    ) -> Result<Applied, OverrideFault> {
-        let said = self
-            .state
-            .engine
-            .add_override(self.route_name(), word, shown)
-            .await;
+    #[expect(clippy::disallowed_methods, reason = "the caller was admitted: there is an editor")]
+    async fn add(&self, word: Override, shown: Vec<Root>, root: Root) -> Result<Applied, OverrideFault> {
+        let said = self.state.engine.add_override(self.route_name(), word, shown).await;
         let number = said.map_err(|error| failed(self.state, error))?;
         if number.is_none() {
             return Err(OverrideFault::bad(
@@ -272,20 +231,11 @@ impl<'a> OverrideEditor<'a> {
     }
 
     async fn overrides(&self) -> Result<Arc<Overrides>, OverrideFault> {
-        let words = self
-            .state
-            .engine
-            .overrides_of_index(self.route_name())
-            .await;
-        words
-            .map(|(_, words)| words)
-            .map_err(|error| failed(self.state, error))
+        let words = self.state.engine.overrides_of_index(self.route_name()).await;
+        words.map(|(_, words)| words).map_err(|error| failed(self.state, error))
     }
 
-    async fn resolve(
-        &self,
-        seen: &VisibleDocument,
-    ) -> Result<Option<ResolvedDocument>, OverrideFault> {
+    async fn resolve(&self, seen: &VisibleDocument) -> Result<Option<ResolvedDocument>, OverrideFault> {
         let context = self.state.request_context(0);
         let (engine, source) = (&self.state.engine, seen.source.clone());
         let looked = engine.resolve(&seen.route_name, source, context).await;
@@ -293,16 +243,10 @@ impl<'a> OverrideEditor<'a> {
     }
 
     /// One document of each of these groups of which the caller sees any.
-    async fn documents_of(
-        &self,
-        roots: BTreeSet<Root>,
-    ) -> Result<Vec<VisibleDocument>, OverrideFault> {
+    async fn documents_of(&self, roots: BTreeSet<Root>) -> Result<Vec<VisibleDocument>, OverrideFault> {
         let keys: Vec<i64> = roots.iter().map(|root| root.0.0.cast_signed()).collect();
         let query = json!({"terms": {self.names.key(): keys}});
-        Ok(self
-            .search(query, roots.len().min(MOST_HITS), true)
-            .await?
-            .0)
+        Ok(self.search(query, roots.len().min(MOST_HITS), true).await?.0)
     }
 
     /// Documents as the caller sees them, and their ids.
@@ -322,10 +266,7 @@ impl<'a> OverrideEditor<'a> {
         if one_of_each {
             body["collapse"] = json!({"field": self.names.key()});
         }
-        let path = format!(
-            "/{}/_search?allow_partial_search_results=false",
-            self.editor.reader().name().in_path()
-        );
+        let path = format!("/{}/_search?allow_partial_search_results=false", self.editor.reader().name().in_path());
         let cluster = &self.state.cluster;
         let caller = self.editor.caller();
         let asked = cluster.ask_as(caller, Method::POST, &path, Some(&body), ANSWER_BYTES);
@@ -348,15 +289,9 @@ impl<'a> OverrideEditor<'a> {
         let seen = said.hits.hits.into_iter().map(|hit| {
             // Whatever the cluster has found, its own index must be one that access was given to.
             let route_name = self.editor.route_name_of(&hit.index)?.to_owned();
-            let source = hit.source.map_or_else(
-                || Bytes::from_static(b"{}"),
-                |source| bytes.slice_ref(source.get().as_bytes()),
-            );
-            Ok(VisibleDocument {
-                route_name,
-                shown: shown(&source, self.names.root()),
-                source,
-            })
+            let source =
+                hit.source.map_or_else(|| Bytes::from_static(b"{}"), |source| bytes.slice_ref(source.get().as_bytes()));
+            Ok(VisibleDocument { route_name, shown: shown(&source, self.names.root()), source })
         });
         let seen: Result<Vec<VisibleDocument>, OverrideFault> = seen.collect();
         Ok((seen?, ids))
@@ -366,17 +301,13 @@ impl<'a> OverrideEditor<'a> {
     fn fields(&self) -> BTreeSet<String> {
         let engine = &self.state.engine;
         let of_routes = self.editor.reader().route_names();
-        let mut fields: BTreeSet<String> =
-            of_routes.flat_map(|name| engine.fields_of(name)).collect();
+        let mut fields: BTreeSet<String> = of_routes.flat_map(|name| engine.fields_of(name)).collect();
         fields.insert(self.names.root().to_owned());
         fields
     }
 
     fn no_group(&self, root: Root) -> OverrideFault {
-        let reason = format!(
-            "there is no document of the group [{root}] in [{}]",
-            self.index()
-        );
+        let reason = format!("there is no document of the group [{root}] in [{}]", self.index());
         ProxyError::NotFound(reason).into()
     }
 }
@@ -385,10 +316,7 @@ impl<'a> OverrideEditor<'a> {
 ///
 /// # Errors
 /// When the index cannot have overrides, or the forest does not answer.
-pub(crate) async fn list(
-    state: &AppState,
-    reader: &ForestReader,
-) -> Result<(String, Arc<Overrides>), OverrideFault> {
+pub(crate) async fn list(state: &AppState, reader: &ForestReader) -> Result<(String, Arc<Overrides>), OverrideFault> {
     let words = state.engine.overrides_of_index(reader.route_name()).await;
     words.map_err(|error| failed(state, error))
 }

@@ -22,12 +22,7 @@ struct IndexPart<'p> {
 }
 
 /// Reports the documents of a write. `index`: the index in the path, for items whose answer does not name one.
-pub(super) fn note(
-    state: &AppState,
-    index: Option<&str>,
-    placed: &PlacedDocuments,
-    told: &Resolution,
-) {
+pub(super) fn note(state: &AppState, index: Option<&str>, placed: &PlacedDocuments, told: &Resolution) {
     if !state.counts.is_on() || changed_nothing(told) {
         return;
     }
@@ -68,15 +63,13 @@ pub(super) fn note(
     if is_lost {
         state.counts.note_everything();
     }
-    state
-        .counts
-        .note(parts.iter().map(|(&index, part)| IndexWrites {
-            index,
-            roots: &part.roots,
-            replaced: &part.replaced,
-            witnesses: &part.witnesses,
-            whole: part.whole,
-        }));
+    state.counts.note(parts.iter().map(|(&index, part)| IndexWrites {
+        index,
+        roots: &part.roots,
+        replaced: &part.replaced,
+        witnesses: &part.witnesses,
+        whole: part.whole,
+    }));
 }
 
 fn changed_nothing(told: &Resolution) -> bool {
@@ -113,8 +106,7 @@ const LONGEST: usize = 4096;
 
 /// Whether the servers accept this as an index, alias or pattern. Names that begin otherwise are refused.
 fn may_be_index(name: &str) -> bool {
-    let is_refused =
-        |c: char| c.is_control() || matches!(c, '/' | '\\' | '"' | '|' | ' ' | '#' | ':');
+    let is_refused = |c: char| c.is_control() || matches!(c, '/' | '\\' | '"' | '|' | ' ' | '#' | ':');
     !name.is_empty()
         && name.len() <= LONGEST
         && !name.starts_with(['_', '-', '+'])
@@ -132,10 +124,7 @@ impl PassingChange {
                 // Before version 8 there are types, of any name.
                 let (index, is_type) = (name(index), !kind.is_empty() && !kind.starts_with('_'));
                 let is_document = may_be_index(&index) && (*kind == "_doc" || is_type);
-                is_document.then(|| PassingChange::Delete {
-                    index,
-                    id: name(id),
-                })
+                is_document.then(|| PassingChange::Delete { index, id: name(id) })
             }
             ["_reindex"] if method == Method::POST => Some(PassingChange::Anywhere),
             [index, .., "_delete_by_query" | "_update_by_query"] if method == Method::POST => {
@@ -180,9 +169,7 @@ impl PassingChange {
             // Counting resolves patterns later, and only those that may match a counted index.
             PassingChange::ByQuery(names) => {
                 for name in names {
-                    let resolved = name
-                        .starts_with('<')
-                        .then(|| Engine::resolve_date(name, clock::now()));
+                    let resolved = name.starts_with('<').then(|| Engine::resolve_date(name, clock::now()));
                     let name = match &resolved {
                         Some(Some(resolved)) => resolved,
                         Some(None) => continue,
@@ -192,11 +179,7 @@ impl PassingChange {
                         true => state.engine.may_route(name) || state.counts.knows_any(name),
                         false => state.engine.routes(name) || state.counts.knows(name),
                     };
-                    let whole = IndexWrites {
-                        index: name,
-                        whole: true,
-                        ..IndexWrites::default()
-                    };
+                    let whole = IndexWrites { index: name, whole: true, ..IndexWrites::default() };
                     state.counts.note(is_kept.then_some(whole).into_iter());
                 }
             }
@@ -206,10 +189,7 @@ impl PassingChange {
 
 /// Whether a request that got no answer may have been carried out: the cluster has got all of it.
 fn may_be_done(error: &ProxyError) -> bool {
-    matches!(
-        error,
-        ProxyError::Broken(_) | ProxyError::UpstreamTimeout(_)
-    )
+    matches!(error, ProxyError::Broken(_) | ProxyError::UpstreamTimeout(_))
 }
 
 #[cfg(test)]
@@ -239,47 +219,22 @@ mod tests {
     #[test]
     fn what_changes_groups_in_passing() {
         let passing = |method: Method, path: &str| PassingChange::of(&method, path);
-        let delete = |index: &str, id: &str| {
-            Some(PassingChange::Delete {
-                index: index.into(),
-                id: id.into(),
-            })
-        };
+        let delete = |index: &str, id: &str| Some(PassingChange::Delete { index: index.into(), id: id.into() });
         let by_query = |names: &[&str]| {
             let names = names.iter().map(|&name| name.to_owned());
             Some(PassingChange::ByQuery(names.collect()))
         };
         for (method, path, expected) in [
-            (
-                Method::DELETE,
-                "/news-1/_doc/a%2Fb",
-                delete("news-1", "a/b"),
-            ),
+            (Method::DELETE, "/news-1/_doc/a%2Fb", delete("news-1", "a/b")),
             (Method::DELETE, "/news-1/article/7/", delete("news-1", "7")),
             (Method::DELETE, "/news-1", None),
             (Method::DELETE, "/news-1/_alias/a", None),
             (Method::DELETE, "/_template/x/y", None),
             (Method::GET, "/news-1/_doc/7", None),
-            (
-                Method::POST,
-                "/news-*,b/_delete_by_query",
-                by_query(&["news-*", "b"]),
-            ),
-            (
-                Method::POST,
-                "/news-1/article/_update_by_query",
-                by_query(&["news-1"]),
-            ),
-            (
-                Method::POST,
-                "/_all/_delete_by_query",
-                Some(PassingChange::Anywhere),
-            ),
-            (
-                Method::POST,
-                "/a,%2A/_delete_by_query",
-                Some(PassingChange::Anywhere),
-            ),
+            (Method::POST, "/news-*,b/_delete_by_query", by_query(&["news-*", "b"])),
+            (Method::POST, "/news-1/article/_update_by_query", by_query(&["news-1"])),
+            (Method::POST, "/_all/_delete_by_query", Some(PassingChange::Anywhere)),
+            (Method::POST, "/a,%2A/_delete_by_query", Some(PassingChange::Anywhere)),
             // No server has an index of such a name, however it is written.
             (Method::POST, "/%5Fx/_delete_by_query", None),
             (Method::POST, "/_x/_delete_by_query", None),
@@ -287,11 +242,7 @@ mod tests {
             (Method::POST, "/a%2Fb/_update_by_query", None),
             (Method::POST, "/far%3Anews/_delete_by_query", None),
             (Method::DELETE, "/%5Fx/_doc/1", None),
-            (
-                Method::POST,
-                "/%5Fx,a%2C-b,%3Ca-%7Bnow%2Fd%7D%3E/_delete_by_query",
-                by_query(&["a", "<a-{now/d}>"]),
-            ),
+            (Method::POST, "/%5Fx,a%2C-b,%3Ca-%7Bnow%2Fd%7D%3E/_delete_by_query", by_query(&["a", "<a-{now/d}>"])),
             (Method::POST, "/_reindex", Some(PassingChange::Anywhere)),
             (Method::POST, "/_reindex/7/_rethrottle", None),
             (Method::POST, "/_delete_by_query/7/_rethrottle", None),

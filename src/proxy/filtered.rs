@@ -31,10 +31,7 @@ pub(super) struct WantedParts(String);
 /// Makes a request ask for status and result of every item. Returns the client's filter; `None` if that includes
 /// them, or if the shape of the response cannot be predicted: then the request stays as it is. The filter of an
 /// unverified writer is not evaluated before the cluster has answered.
-pub(super) fn ask_for_outcome(
-    parts: &mut request::Parts,
-    is_stranger: bool,
-) -> Option<WantedParts> {
+pub(super) fn ask_for_outcome(parts: &mut request::Parts, is_stranger: bool) -> Option<WantedParts> {
     // Some servers read a semicolon as the end of a parameter, too.
     let query = parts.uri.query().filter(|query| !query.contains(';'))?;
     let wanted = parameter(Some(query), "filter_path")?.into_owned();
@@ -92,8 +89,8 @@ const FILTER_INLINE: usize = 4 << 10;
 /// How long an answer may take from its beginning to its end.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Reads the answer, settles the documents by it, and answers with the part that was asked for. The client gets an answer
-/// that does not fit into the budget as it comes, with more in it than was asked for.
+/// Reads the answer, settles the documents by it, and answers with the part that was asked for. The client gets an
+/// answer that does not fit into the budget as it comes, with more in it than was asked for.
 ///
 /// # Errors
 /// When the answer breaks off, or does not end.
@@ -111,13 +108,8 @@ pub(super) async fn answer(
     let whole = match read {
         Read::Whole(whole) => whole,
         Read::TooLong(begin) => {
-            let body = Resumed {
-                begin: Some(begin),
-                rest: body,
-                _reservation: reservation,
-            };
-            let body =
-                ResponseBody::settling(body, in_flight, &parts.headers, Answers::Items, placement);
+            let body = Resumed { begin: Some(begin), rest: body, _reservation: reservation };
+            let body = ResponseBody::settling(body, in_flight, &parts.headers, Answers::Items, placement);
             return Ok(Response::from_parts(parts, body.boxed()));
         }
     };
@@ -189,10 +181,7 @@ impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Resumed<B> {
     type Data = Bytes;
     type Error = B::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.begin.take() {
             Some(begin) => Poll::Ready(Some(Ok(Frame::data(begin)))),
             None => Pin::new(&mut self.rest).poll_frame(cx),
@@ -228,21 +217,14 @@ mod tests {
         asked_by(uri, accept, false)
     }
 
-    fn asked_by(
-        uri: &str,
-        accept: Option<&str>,
-        is_stranger: bool,
-    ) -> (Option<WantedParts>, String) {
+    fn asked_by(uri: &str, accept: Option<&str>, is_stranger: bool) -> (Option<WantedParts>, String) {
         let mut request = Request::post(uri).header(ACCEPT_ENCODING, "gzip");
         if let Some(accept) = accept {
             request = request.header(ACCEPT, accept);
         }
         let mut parts = request.body(()).unwrap().into_parts().0;
         let filter = ask_for_outcome(&mut parts, is_stranger);
-        assert_eq!(
-            parts.headers.contains_key(ACCEPT_ENCODING),
-            filter.is_none()
-        );
+        assert_eq!(parts.headers.contains_key(ACCEPT_ENCODING), filter.is_none());
         (filter, parts.uri.to_string())
     }
 
@@ -262,11 +244,7 @@ mod tests {
             assert!(filter.is_some(), "{uri}");
             assert_eq!(asked, widened);
         }
-        assert!(
-            asked("/_bulk?filter_path=took", Some("application/json"))
-                .0
-                .is_some()
-        );
+        assert!(asked("/_bulk?filter_path=took", Some("application/json")).0.is_some());
     }
 
     /// What an unverified writer asks for is not looked at more closely than it takes to read it once.
@@ -298,11 +276,7 @@ mod tests {
         let Read::TooLong(begin) = read(&mut long, &mut reservation).await.unwrap() else {
             panic!("more than the budget");
         };
-        let resumed = Resumed {
-            begin: Some(begin),
-            rest: long,
-            _reservation: reservation,
-        };
+        let resumed = Resumed { begin: Some(begin), rest: long, _reservation: reservation };
         assert!(!resumed.is_end_stream() && resumed.size_hint().lower() > 0);
         let all = resumed.collect().await.unwrap().to_bytes();
         assert_eq!(all, text(9));
@@ -316,10 +290,7 @@ mod tests {
             ("/_bulk?refresh", None),
             ("/_bulk?filter_path", None),
             ("/_bulk?filter_path=items", None),
-            (
-                "/_bulk?filter_path=errors,items.*.status,items.*.result,items.*._*",
-                None,
-            ),
+            ("/_bulk?filter_path=errors,items.*.status,items.*.result,items.*._*", None),
             ("/_bulk?filter_path=-took", None),
             ("/_bulk?filter_path=took&filter_path=errors", None),
             ("/_bulk?filter_path=took;pretty", None),

@@ -7,9 +7,7 @@ use bytes::Bytes;
 use tracing::{Level, debug, enabled, info};
 
 use crate::bulk;
-use crate::engine::{
-    Engine, RefusedTree, Stamped, Unavailable, Unstamped, UnstampedDocument, Write,
-};
+use crate::engine::{Engine, RefusedTree, Stamped, Unavailable, Unstamped, UnstampedDocument, Write};
 
 /// Logs documents without a stamp, how trees were found, and which trees refused a document. Never logs content.
 ///
@@ -37,9 +35,7 @@ pub(super) async fn log_stamped(
         return Ok(());
     }
     let (body, refused) = (body.clone(), stamped.refused().to_vec());
-    engine
-        .run(move || log_refused(&write, &body, &refused))
-        .await
+    engine.run(move || log_refused(&write, &body, &refused)).await
 }
 
 /// One line for each founder of a tree that near trees refused. The placement keeps no names, so a bulk is split into

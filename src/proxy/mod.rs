@@ -64,9 +64,6 @@ async fn relay(
     request: Request<Incoming>,
     in_flight: InFlightGuard,
 ) -> Result<Response<Body>, ProxyError> {
-    let response = state
-        .cluster
-        .relay(request_body::stream(request, state.idle_timeout))
-        .await?;
+    let response = state.cluster.relay(request_body::stream(request, state.idle_timeout)).await?;
     Ok(response.map(|body| ResponseBody::relay(body, in_flight).boxed()))
 }

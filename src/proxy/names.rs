@@ -1,4 +1,5 @@
-//! Names under which writers know an index that has a route, though the name itself fits none: a date in it, or an alias.
+//! Names under which writers know an index that has a route, though the name itself fits none: a date in it, or an
+//! alias.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -15,12 +16,7 @@ use crate::time::Millis;
 
 /// Resolves index names that may stand for routes. Stops at the first refusal: if the cluster does not know the
 /// caller, or denies the request of an unverified one, the other names are not asked about.
-pub(super) async fn resolve(
-    state: &AppState,
-    (caller, headers): (u64, &HeaderMap),
-    parsed: &mut Parsed,
-    now: Millis,
-) {
+pub(super) async fn resolve(state: &AppState, (caller, headers): (u64, &HeaderMap), parsed: &mut Parsed, now: Millis) {
     let unrouted: Vec<String> = parsed.unrouted().map(Into::into).collect();
     let asking = async {
         for name in unrouted {
@@ -112,10 +108,7 @@ async fn asked(
         }
         resolved
     } else {
-        state
-            .cluster
-            .write_index(caller, headers, name, now)
-            .await?
+        state.cluster.write_index(caller, headers, name, now).await?
     };
     Ok(index.filter(|index| state.engine.routes(index)))
 }
@@ -126,7 +119,8 @@ fn warn_of_date(name: &str) {
     if !WARNED.swap(true, Relaxed) {
         warn!(
             name,
-            "the date in the name of an index is not understood here: its documents pass unstamped; let writers use an alias"
+            "the date in the name of an index is not understood here: its documents pass unstamped; let writers use an \
+             alias"
         );
     }
 }

@@ -56,9 +56,7 @@ impl PlacementGuard {
 
     /// Whether the writer is unverified.
     pub(super) fn is_of_unverified_writer(&self) -> bool {
-        self.placed
-            .as_deref()
-            .is_some_and(PlacedDocuments::is_of_unverified_writer)
+        self.placed.as_deref().is_some_and(PlacedDocuments::is_of_unverified_writer)
     }
 
     /// From now on the cluster may have seen the documents.
@@ -108,11 +106,7 @@ impl PlacementGuard {
 
 impl Drop for PlacementGuard {
     fn drop(&mut self) {
-        let resolution = if self.sent {
-            Resolution::Unknown
-        } else {
-            Resolution::NotSent
-        };
+        let resolution = if self.sent { Resolution::Unknown } else { Resolution::NotSent };
         self.spawn(resolution);
     }
 }
@@ -133,15 +127,9 @@ fn report(forest: &str, notice: TreeNotice) {
             "a cluster is what stands around articles, and no text of theirs: it takes no other document"
         }
         TreeNotice::Large(_) => "a cluster has become large",
-        TreeNotice::Full(_) => {
-            "a cluster has as many documents as max-tree allows: it takes no text that is not in it"
-        }
+        TreeNotice::Full(_) => "a cluster has as many documents as max-tree allows: it takes no text that is not in it",
     };
-    let TreeSize {
-        root,
-        documents,
-        titles,
-    } = tree;
+    let TreeSize { root, documents, titles } = tree;
     warn!(forest, %root, documents, titles, "{what}");
 }
 
@@ -151,19 +139,13 @@ async fn settle(state: &AppState, placed: PlacedDocuments, resolution: Resolutio
         && !placed.is_answered_by(outcome)
     {
         counters.responses_unmatched.inc();
-        debug!(
-            items = outcome.items,
-            "the response does not name every item"
-        );
+        debug!(items = outcome.items, "the response does not name every item");
     }
     match state.engine.settle(placed, resolution, clock::now()).await {
         Ok(settled) => {
             if settled.learned > 0 {
                 counters.sentences_learned.inc_by(settled.learned);
-                info!(
-                    sentences = settled.learned,
-                    "sentences have become boilerplate"
-                );
+                info!(sentences = settled.learned, "sentences have become boilerplate");
             }
             counters.items_failed.inc_by(settled.failed);
             counters.nodes_withdrawn.inc_by(settled.withdrawn);

@@ -25,15 +25,13 @@ const CHUNK_BYTES: usize = 128 << 10;
 pub(super) fn stream(request: Request<Incoming>, pause: Duration) -> Request<Body> {
     let expects_continue = request.headers().contains_key(EXPECT);
     request.map(|body| {
-        RequestBody::new(body, !expects_continue, pause)
-            .map_err(|e| -> BoxError { Box::new(e) })
-            .boxed_unsync()
+        RequestBody::new(body, !expects_continue, pause).map_err(|e| -> BoxError { Box::new(e) }).boxed_unsync()
     })
 }
 
-/// A body that is streamed. Dropped before its end (the cluster has answered already, or cannot be reached), it leaves a
-/// task that discards the rest: most clients write the whole body before they read the answer, and without a reader they
-/// would see a broken pipe.
+/// A body that is streamed. Dropped before its end (the cluster has answered already, or cannot be reached), it leaves
+/// a task that discards the rest: most clients write the whole body before they read the answer, and without a reader
+/// they would see a broken pipe.
 struct RequestBody<B>
 where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
@@ -55,12 +53,7 @@ where
     B::Error: Send,
 {
     fn new(inner: B, client_sends: bool, pause: Duration) -> RequestBody<B> {
-        RequestBody {
-            inner: Some(inner),
-            client_sends,
-            pause,
-            pausing: None,
-        }
+        RequestBody { inner: Some(inner), client_sends, pause, pausing: None }
     }
 }
 
@@ -72,10 +65,7 @@ where
     type Data = Bytes;
     type Error = ClientBodyError;
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is a deadline, and the test pauses the clock"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is a deadline, and the test pauses the clock")]
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -90,9 +80,7 @@ where
             return Poll::Ready(frame.map(|frame| frame.map_err(broken)));
         }
         let pause = self.pause;
-        let pausing = self
-            .pausing
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(pause)));
+        let pausing = self.pausing.get_or_insert_with(|| Box::pin(tokio::time::sleep(pause)));
         ready!(pausing.as_mut().poll(cx));
         Poll::Ready(Some(Err(ClientBodyError::Silent(pause))))
     }
@@ -102,9 +90,7 @@ where
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner
-            .as_ref()
-            .map_or_else(|| SizeHint::with_exact(0), HttpBody::size_hint)
+        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), HttpBody::size_hint)
     }
 }
 
@@ -135,11 +121,7 @@ pub(super) struct BufferedBody {
 impl BufferedBody {
     /// A body as it came.
     pub(super) fn whole(bytes: Bytes, reservation: Reservation) -> BufferedBody {
-        BufferedBody {
-            left: bytes.len() as u64,
-            chunks: Box::new(std::iter::once(bytes)),
-            _reservation: reservation,
-        }
+        BufferedBody { left: bytes.len() as u64, chunks: Box::new(std::iter::once(bytes)), _reservation: reservation }
     }
 
     /// A body with its stamps, which is never copied together.
@@ -161,10 +143,7 @@ impl HttpBody for BufferedBody {
     type Data = Bytes;
     type Error = BoxError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let chunk = self.chunks.next();
         if let Some(chunk) = &chunk {
             self.left = self.left.saturating_sub(chunk.len() as u64);
@@ -182,10 +161,7 @@ impl HttpBody for BufferedBody {
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the clock is paused: time goes by at once"
-)]
+#[expect(clippy::disallowed_methods, reason = "the clock is paused: time goes by at once")]
 mod tests {
     use std::convert::Infallible;
 

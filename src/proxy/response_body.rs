@@ -45,15 +45,9 @@ enum Phase {
     /// Nothing is to be read, or everything has been.
     Relay,
     /// The response to a write is read as it passes.
-    Scan {
-        scanner: Scanner,
-        placement: PlacementGuard,
-    },
+    Scan { scanner: Scanner, placement: PlacementGuard },
     /// It has been read to its end, of which the last frame, if there is one, waits for the settling task.
-    Settle {
-        task: Option<JoinHandle<()>>,
-        last: Option<Frame<Bytes>>,
-    },
+    Settle { task: Option<JoinHandle<()>>, last: Option<Frame<Bytes>> },
 }
 
 /// Kind of items in a response.
@@ -129,14 +123,10 @@ impl Scanner {
         match (self.answers, outcome) {
             (Answers::Items, Some(outcome)) => Resolution::Items(outcome),
             (Answers::Items, None) => Resolution::Unknown,
-            (Answers::Document(_), Some(outcome))
-                if outcome.well_formed && outcome.whole_is_unchanged =>
-            {
+            (Answers::Document(_), Some(outcome)) if outcome.well_formed && outcome.whole_is_unchanged => {
                 Resolution::Unchanged
             }
-            (Answers::Document(status), Some(outcome)) => {
-                Resolution::Document(status.as_u16(), outcome)
-            }
+            (Answers::Document(status), Some(outcome)) => Resolution::Document(status.as_u16(), outcome),
             (Answers::Document(status), None) => Resolution::Status(status.as_u16()),
         }
     }
@@ -145,11 +135,7 @@ impl Scanner {
 impl<B: HttpBody<Data = Bytes> + Send + Unpin + 'static> ResponseBody<B> {
     /// A response that is only relayed.
     pub(super) fn relay(inner: B, in_flight: InFlightGuard) -> ResponseBody<B> {
-        ResponseBody {
-            inner: Some(inner),
-            phase: Phase::Relay,
-            in_flight,
-        }
+        ResponseBody { inner: Some(inner), phase: Phase::Relay, in_flight }
     }
 
     /// Wraps a response that settles documents by its items. If it breaks off, their outcome is indeterminate.
@@ -162,10 +148,7 @@ impl<B: HttpBody<Data = Bytes> + Send + Unpin + 'static> ResponseBody<B> {
     ) -> ResponseBody<B> {
         ResponseBody {
             inner: Some(inner),
-            phase: Phase::Scan {
-                scanner: Scanner::new(encoding(headers), answers),
-                placement,
-            },
+            phase: Phase::Scan { scanner: Scanner::new(encoding(headers), answers), placement },
             in_flight,
         }
     }
@@ -209,10 +192,7 @@ where
     type Data = Bytes;
     type Error = BoxError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         loop {
             if let Phase::Settle { task, last } = &mut self.phase {
                 if let Some(task) = task {
@@ -228,9 +208,7 @@ where
             };
             match ready!(Pin::new(inner).poll_frame(cx)) {
                 Some(Ok(frame)) => {
-                    if let (Phase::Scan { scanner, .. }, Some(data)) =
-                        (&mut self.phase, frame.data_ref())
-                    {
+                    if let (Phase::Scan { scanner, .. }, Some(data)) = (&mut self.phase, frame.data_ref()) {
                         scanner.push(data);
                     }
                     // With a known length this is the end: the final `None` is not polled.
@@ -261,15 +239,10 @@ where
 
     fn size_hint(&self) -> SizeHint {
         let held = match &self.phase {
-            Phase::Settle {
-                last: Some(frame), ..
-            } => frame.data_ref().map_or(0, Bytes::len),
+            Phase::Settle { last: Some(frame), .. } => frame.data_ref().map_or(0, Bytes::len),
             _ => 0,
         };
-        let mut hint = self
-            .inner
-            .as_ref()
-            .map_or_else(|| SizeHint::with_exact(0), B::size_hint);
+        let mut hint = self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), B::size_hint);
         if let Some(upper) = hint.upper() {
             hint.set_upper(upper + held as u64);
         }
@@ -361,10 +334,7 @@ pub(super) mod tests {
         type Data = Bytes;
         type Error = Infallible;
 
-        fn poll_frame(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
             Poll::Ready(self.0.pop_front().map(|chunk| Ok(Frame::data(chunk))))
         }
     }
@@ -378,25 +348,15 @@ pub(super) mod tests {
 
     /// One document that has been placed.
     async fn not_sent(state: &Arc<AppState>) -> (InFlightGuard, PlacementGuard) {
-        let write = Write::Bulk {
-            index: Some("news-1".into()),
-        };
+        let write = Write::Bulk { index: Some("news-1".into()) };
         // Of a writer who is known: placed, and refused if the cluster refuses it.
         let context = state.request_context(7);
         state.engine.know_writer(7, context.now);
-        let stamped = state
-            .engine
-            .parse_and_stamp(BULK.into(), write, context)
-            .await;
+        let stamped = state.engine.parse_and_stamp(BULK.into(), write, context).await;
         let (_, placed) = stamped.unwrap().into_parts();
         assert_eq!(state.nodes().await, 1);
         let in_flight = state.in_flight.enter().unwrap();
-        let placement = PlacementGuard::new(
-            state.clone(),
-            in_flight.clone(),
-            state.writes.enter(),
-            placed,
-        );
+        let placement = PlacementGuard::new(state.clone(), in_flight.clone(), state.writes.enter(), placed);
         (in_flight, placement)
     }
 
@@ -421,8 +381,7 @@ pub(super) mod tests {
             let state = AppState::for_test();
             let (in_flight, placement) = placed(&state).await;
             let body = Chunked::new(FAILED.as_bytes(), size);
-            let body =
-                ResponseBody::settling(body, in_flight, &no_headers(), Answers::Items, placement);
+            let body = ResponseBody::settling(body, in_flight, &no_headers(), Answers::Items, placement);
             let read = body.collect().await.unwrap().to_bytes();
             assert_eq!(read, FAILED);
             assert_eq!(state.nodes().await, 0);
@@ -442,8 +401,7 @@ pub(super) mod tests {
         tokio::task::yield_now().await;
 
         let body = Full::new(Bytes::from_static(FAILED.as_bytes()));
-        let mut body =
-            ResponseBody::settling(body, in_flight, &no_headers(), Answers::Items, placement);
+        let mut body = ResponseBody::settling(body, in_flight, &no_headers(), Answers::Items, placement);
         assert!(is_pending(&mut body).await && is_pending(&mut body).await);
         assert!(!body.is_end_stream());
         assert_eq!(body.size_hint().exact(), Some(FAILED.len() as u64));
@@ -495,8 +453,7 @@ pub(super) mod tests {
         let state = AppState::for_test();
         let (in_flight, placement) = placed(&state).await;
         let body = Chunked::new(FAILED.as_bytes(), 10);
-        let mut body =
-            ResponseBody::settling(body, in_flight, &no_headers(), Answers::Items, placement);
+        let mut body = ResponseBody::settling(body, in_flight, &no_headers(), Answers::Items, placement);
         body.frame().await.unwrap().unwrap();
         drop(body);
         drain(&state).await;

@@ -80,29 +80,21 @@ pub(crate) fn classify<'a>(method: &Method, path: &'a str) -> RequestKind<'a> {
     match segments.get(..count).unwrap_or_default() {
         // The servers accept one more slash in front of this one.
         ["_bulk"] | ["", "_bulk"] => RequestKind::Bulk { index: None },
-        [index, "_bulk"] if is_index(index) => RequestKind::Bulk {
-            index: Some(decode_segment(index)),
-        },
+        [index, "_bulk"] if is_index(index) => RequestKind::Bulk { index: Some(decode_segment(index)) },
         // The typed forms of 7.x.
-        [index, kind, "_bulk"] if is_index(index) && is_type(kind) => RequestKind::Bulk {
-            index: Some(decode_segment(index)),
-        },
-        [index, "_doc"] if post && is_index(index) => document(Op::Index, index, None),
-        [index, "_doc", id] if is_index(index) && !TYPED_APIS.contains(id) => {
-            document(Op::Index, index, Some(id))
+        [index, kind, "_bulk"] if is_index(index) && is_type(kind) => {
+            RequestKind::Bulk { index: Some(decode_segment(index)) }
         }
+        [index, "_doc"] if post && is_index(index) => document(Op::Index, index, None),
+        [index, "_doc", id] if is_index(index) && !TYPED_APIS.contains(id) => document(Op::Index, index, Some(id)),
         [index, "_create", id] if is_index(index) => document(Op::Create, index, Some(id)),
         [index, "_update", id] if post && is_index(index) => document(Op::Update, index, Some(id)),
-        [index, kind] if post && is_index(index) && is_index(kind) => {
-            document(Op::Index, index, None)
-        }
+        [index, kind] if post && is_index(index) && is_index(kind) => document(Op::Index, index, None),
         // `/{index}/{type}/_search` and its like: whatever begins with `_` here is an API, known or not.
         [index, kind, id] if is_index(index) && is_index(kind) && !id.starts_with('_') => {
             document(Op::Index, index, Some(id))
         }
-        [index, kind, id, "_create"] if is_index(index) && is_type(kind) => {
-            document(Op::Create, index, Some(id))
-        }
+        [index, kind, id, "_create"] if is_index(index) && is_type(kind) => document(Op::Create, index, Some(id)),
         [index, kind, id, "_update"] if post && is_index(index) && is_type(kind) => {
             document(Op::Update, index, Some(id))
         }
@@ -115,11 +107,7 @@ fn is_type(name: &str) -> bool {
 }
 
 fn document<'a>(op: Op, index: &'a str, id: Option<&'a str>) -> RequestKind<'a> {
-    RequestKind::Document {
-        op,
-        index: decode_segment(index),
-        id: id.map(decode_segment),
-    }
+    RequestKind::Document { op, index: decode_segment(index), id: id.map(decode_segment) }
 }
 
 #[cfg(test)]

@@ -9,9 +9,7 @@ fn post(path: &str) -> RequestKind<'_> {
 }
 
 fn bulk(index: &str) -> RequestKind<'_> {
-    RequestKind::Bulk {
-        index: Some(index.into()),
-    }
+    RequestKind::Bulk { index: Some(index.into()) }
 }
 
 #[test]
@@ -23,10 +21,7 @@ fn bulks() {
     assert_eq!(classify(&Method::PUT, "/news/_bulk"), bulk("news"));
     assert_eq!(post("/news/_doc/_bulk"), bulk("news"));
     assert_eq!(post("/news/article/_bulk"), bulk("news"));
-    assert_eq!(
-        post("/%3Cnews-%7Bnow%2Fd%7D%3E/_bulk"),
-        bulk("<news-{now/d}>")
-    );
+    assert_eq!(post("/%3Cnews-%7Bnow%2Fd%7D%3E/_bulk"), bulk("<news-{now/d}>"));
     assert_eq!(classify(&Method::GET, "/_bulk"), RequestKind::Relay);
     assert_eq!(post("/_bulk/stream"), RequestKind::Relay);
     assert_eq!(post("/news/_bulk/stream"), RequestKind::Relay);
@@ -34,54 +29,26 @@ fn bulks() {
 
 #[test]
 fn single_documents() {
-    let doc = |op, id: Option<&'static str>| RequestKind::Document {
-        op,
-        index: "news".into(),
-        id: id.map(Into::into),
-    };
+    let doc = |op, id: Option<&'static str>| RequestKind::Document { op, index: "news".into(), id: id.map(Into::into) };
     assert_eq!(post("/news/_doc"), doc(Op::Index, None));
     assert_eq!(classify(&Method::PUT, "/news/_doc"), RequestKind::Relay);
-    assert_eq!(
-        classify(&Method::PUT, "/news/_doc/a%2Fb"),
-        doc(Op::Index, Some("a/b"))
-    );
+    assert_eq!(classify(&Method::PUT, "/news/_doc/a%2Fb"), doc(Op::Index, Some("a/b")));
     assert_eq!(post("/news/_create/1/"), doc(Op::Create, Some("1")));
     assert_eq!(post("/news/_update/1"), doc(Op::Update, Some("1")));
-    assert_eq!(
-        classify(&Method::PUT, "/news/_update/1"),
-        RequestKind::Relay
-    );
+    assert_eq!(classify(&Method::PUT, "/news/_update/1"), RequestKind::Relay);
     assert_eq!(post("/news/article"), doc(Op::Index, None));
-    assert_eq!(
-        classify(&Method::PUT, "/news/article/1"),
-        doc(Op::Index, Some("1"))
-    );
-    assert_eq!(
-        classify(&Method::PUT, "/news/_doc/1/_create"),
-        doc(Op::Create, Some("1"))
-    );
+    assert_eq!(classify(&Method::PUT, "/news/article/1"), doc(Op::Index, Some("1")));
+    assert_eq!(classify(&Method::PUT, "/news/_doc/1/_create"), doc(Op::Create, Some("1")));
     assert_eq!(post("/news/article/1/_update"), doc(Op::Update, Some("1")));
 }
 
 #[test]
 fn everything_else_is_relayed() {
-    for path in [
-        "/",
-        "",
-        "/news",
-        "/news/_search",
-        "/news/_mapping/x",
-        "/_cat/indices",
-        "/news/_doc/1/2/3",
-        "//",
-    ] {
+    for path in ["/", "", "/news", "/news/_search", "/news/_mapping/x", "/_cat/indices", "/news/_doc/1/2/3", "//"] {
         assert_eq!(post(path), RequestKind::Relay, "{path}");
     }
     assert_eq!(classify(&Method::GET, "/news/_doc/1"), RequestKind::Relay);
-    assert_eq!(
-        classify(&Method::DELETE, "/news/_doc/1"),
-        RequestKind::Relay
-    );
+    assert_eq!(classify(&Method::DELETE, "/news/_doc/1"), RequestKind::Relay);
     assert_eq!(post("/_spinneys"), RequestKind::Relay);
 }
 
@@ -113,15 +80,9 @@ fn what_looks_like_an_id_may_be_an_api() {
     }
     // Ids that the servers make may begin so.
     let id = "_QdYdYsBnGvTt0kL2aWx";
-    for path in [
-        "/news/_doc/_QdYdYsBnGvTt0kL2aWx",
-        "/news/_create/_QdYdYsBnGvTt0kL2aWx",
-    ] {
+    for path in ["/news/_doc/_QdYdYsBnGvTt0kL2aWx", "/news/_create/_QdYdYsBnGvTt0kL2aWx"] {
         let target = classify(&Method::PUT, path);
-        assert!(
-            matches!(&target, RequestKind::Document { id: Some(found), .. } if found == id),
-            "{path}: {target:?}"
-        );
+        assert!(matches!(&target, RequestKind::Document { id: Some(found), .. } if found == id), "{path}: {target:?}");
     }
 }
 

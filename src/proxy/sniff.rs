@@ -22,9 +22,7 @@ pub(super) fn asks_for_addresses(method: &Method, path: &str) -> bool {
     let mut segments = path.trim_matches('/').split('/');
     method == Method::GET
         && segments.next() == Some("_nodes")
-        && segments
-            .next_back()
-            .is_some_and(|last| last.split(',').any(|metric| metric == "http"))
+        && segments.next_back().is_some_and(|last| last.split(',').any(|metric| metric == "http"))
 }
 
 /// Asks the cluster and answers with the addresses replaced.
@@ -39,11 +37,7 @@ pub(super) async fn handle(
     request.headers_mut().remove(ACCEPT_ENCODING);
     let request = request_body::stream(request, state.idle_timeout);
     let (mut parts, body) = state.cluster.forward(request).await?.into_parts();
-    let body = Limited::new(body, LIMIT)
-        .collect()
-        .await
-        .map_err(|e| ProxyError::Broken(e.to_string()))?
-        .to_bytes();
+    let body = Limited::new(body, LIMIT).collect().await.map_err(|e| ProxyError::Broken(e.to_string()))?.to_bytes();
     let body = replace(&body, address);
     set_length(&mut parts.headers, body.len() as u64);
     Ok(Response::from_parts(parts, full(body)))
@@ -58,10 +52,7 @@ fn replace(body: &[u8], address: &str) -> Bytes {
         let (before, after) = rest.split_at(at + KEY.len());
         out.extend_from_slice(before);
         rest = after;
-        let blanks = after
-            .iter()
-            .take_while(|b| b.is_ascii_whitespace() || **b == b':')
-            .count();
+        let blanks = after.iter().take_while(|b| b.is_ascii_whitespace() || **b == b':').count();
         let value = after.get(blanks..).unwrap_or_default();
         if value.first() == Some(&b'"')
             && let Some(end) = memchr::memchr(b'"', value.get(1..).unwrap_or_default())
@@ -90,28 +81,15 @@ mod tests {
             r#"{"nodes":{"a":{"name":"x","http":{"publish_address" : "proxy:9201","max":1}},"b":{"http":{"publish_address":"proxy:9201"}}}}"#
         );
         assert_eq!(&replace(b"{}", "x")[..], b"{}");
-        assert_eq!(
-            &replace(b"{\"publish_address\":", "x")[..],
-            b"{\"publish_address\":"
-        );
+        assert_eq!(&replace(b"{\"publish_address\":", "x")[..], b"{\"publish_address\":");
     }
 
     #[test]
     fn the_paths_that_clients_sniff() {
-        for yes in [
-            "/_nodes/_all/http",
-            "/_nodes/http",
-            "/_nodes/_local/http/",
-            "/_nodes/a,b/os,http",
-        ] {
+        for yes in ["/_nodes/_all/http", "/_nodes/http", "/_nodes/_local/http/", "/_nodes/a,b/os,http"] {
             assert!(asks_for_addresses(&Method::GET, yes), "{yes}");
         }
-        for no in [
-            "/_nodes",
-            "/_nodes/stats",
-            "/news/http",
-            "/_nodes/_all/https",
-        ] {
+        for no in ["/_nodes", "/_nodes/stats", "/news/http", "/_nodes/_all/https"] {
             assert!(!asks_for_addresses(&Method::GET, no), "{no}");
         }
     }

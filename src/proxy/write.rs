@@ -43,21 +43,13 @@ const ASK_LIMIT_ABOVE: u64 = 1 << 20;
 
 /// Returns the documents of a request if a route may match. A body that is not JSON, or is encoded otherwise than by
 /// gzip or deflate, is relayed and counted.
-pub(super) async fn classify(
-    state: &AppState,
-    target: RequestKind<'_>,
-    request: &Request<Incoming>,
-) -> Option<Write> {
+pub(super) async fn classify(state: &AppState, target: RequestKind<'_>, request: &Request<Incoming>) -> Option<Write> {
     let engine = &state.engine;
     let write = match target {
-        RequestKind::Bulk { index } if engine.has_routes() => Write::Bulk {
-            index: index.map(Into::into),
-        },
-        RequestKind::Document { op, index, id } if engine.has_routes() => Write::Document {
-            op,
-            index: routed(state, request, index.into()).await?,
-            id: id.map(Into::into),
-        },
+        RequestKind::Bulk { index } if engine.has_routes() => Write::Bulk { index: index.map(Into::into) },
+        RequestKind::Document { op, index, id } if engine.has_routes() => {
+            Write::Document { op, index: routed(state, request, index.into()).await?, id: id.map(Into::into) }
+        }
         _ => return None,
     };
     let headers = request.headers();
@@ -101,11 +93,7 @@ pub(super) async fn handle(
     let (mut parts, body) = request.into_parts();
     let is_bulk = matches!(write, Write::Bulk { .. });
     let counters = &state.metrics.counters;
-    let kind = if is_bulk {
-        &counters.bulk_requests
-    } else {
-        &counters.document_requests
-    };
+    let kind = if is_bulk { &counters.bulk_requests } else { &counters.document_requests };
     kind.inc();
     let buffered = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
     counters.write_bytes.inc_by(buffered.bytes.len() as u64);
@@ -116,23 +104,9 @@ pub(super) async fn handle(
     let encoding = headers::encoding(&parts.headers);
     let adopted = parts.headers.remove(headers::ADOPT);
     let caller = caller(&state.callers, &parts.headers, parts.uri.query());
-    let PreparedWrite {
-        content,
-        reservation,
-        placement,
-    } = prepare(
-        state,
-        write,
-        buffered,
-        encoding,
-        WriteOrigin {
-            caller,
-            headers: &parts.headers,
-            adopted,
-        },
-        &in_flight,
-    )
-    .await?;
+    let PreparedWrite { content, reservation, placement } =
+        prepare(state, write, buffered, encoding, WriteOrigin { caller, headers: &parts.headers, adopted }, &in_flight)
+            .await?;
     let body = match content {
         Content::AsItCame(raw) => BufferedBody::whole(raw, reservation),
         Content::Edited { splice, plain } => {
@@ -150,15 +124,11 @@ pub(super) async fn handle(
     // A task of its own: a sent write is settled by its response, whether or not the client waits.
     let state = state.clone();
     let sending = async move {
-        let is_stranger = placement
-            .as_ref()
-            .is_some_and(PlacementGuard::is_of_unverified_writer);
+        let is_stranger = placement.as_ref().is_some_and(PlacementGuard::is_of_unverified_writer);
         let wanted = match &placement {
             Some(_) => {
                 headers::accept_gzip_only(&mut parts.headers);
-                is_bulk
-                    .then(|| filtered::ask_for_outcome(&mut parts, is_stranger))
-                    .flatten()
+                is_bulk.then(|| filtered::ask_for_outcome(&mut parts, is_stranger)).flatten()
             }
             None => None,
         };
@@ -179,9 +149,7 @@ pub(super) async fn handle(
     };
     // A panic in it has been logged by the panic hook; the request may have been sent.
     let broken = |_| ProxyError::Broken("an internal error of spinney's".into());
-    tokio::spawn(sending.instrument(Span::current()))
-        .await
-        .unwrap_or_else(|error| Err(broken(error)))
+    tokio::spawn(sending.instrument(Span::current())).await.unwrap_or_else(|error| Err(broken(error)))
 }
 
 /// How long the write of an unverified writer waits for those of others.
@@ -228,11 +196,7 @@ async fn prepare(
     writer: WriteOrigin<'_>,
     in_flight: &InFlightGuard,
 ) -> Result<PreparedWrite, ProxyError> {
-    let WriteOrigin {
-        caller,
-        headers,
-        adopted,
-    } = writer;
+    let WriteOrigin { caller, headers, adopted } = writer;
     let raw = buffered.bytes.clone();
     let context = state.request_context(caller);
     let turn = state.engine.turn(caller, context.now).await;
@@ -247,10 +211,7 @@ async fn prepare(
     let writing = state.writes.enter();
     let body = plain.clone();
     let stamping = async {
-        let mut parsed = state
-            .engine
-            .parse(body.clone(), write.clone(), context, turn)
-            .await?;
+        let mut parsed = state.engine.parse(body.clone(), write.clone(), context, turn).await?;
         if let Some(names) = &adopted {
             parsed.updates_are_whole();
             names::learn_name(state, (caller, headers), names, &mut parsed, context.now).await;
@@ -276,25 +237,15 @@ async fn prepare(
     if adopted.is_some() && stamped.tally().alone > 0 {
         // Marking would repeat with every sweep.
         placement.roll_back().await;
-        return Err(ProxyError::ForestAway {
-            forest: "of the documents to adopt".into(),
-        });
+        return Err(ProxyError::ForestAway { forest: "of the documents to adopt".into() });
     }
     if let Err(reason) = log_stamped(&state.engine, write, &plain, &stamped).await {
         placement.roll_back().await;
         return Err(state.engine_failed(&reason));
     }
     let (splice, _) = stamped.into_parts();
-    let content = if splice.is_empty() {
-        Content::AsItCame(raw)
-    } else {
-        Content::Edited { splice, plain }
-    };
-    Ok(PreparedWrite {
-        content,
-        reservation,
-        placement: Some(placement),
-    })
+    let content = if splice.is_empty() { Content::AsItCame(raw) } else { Content::Edited { splice, plain } };
+    Ok(PreparedWrite { content, reservation, placement: Some(placement) })
 }
 
 enum Decoded {
@@ -303,16 +254,8 @@ enum Decoded {
 }
 
 /// Decompresses a body and reserves the memory for stamping its lines.
-async fn decode(
-    state: &AppState,
-    buffered: Buffered,
-    encoding: Encoding,
-    turn: Turn,
-) -> Result<Decoded, ProxyError> {
-    let Buffered {
-        bytes: raw,
-        mut reservation,
-    } = buffered;
+async fn decode(state: &AppState, buffered: Buffered, encoding: Encoding, turn: Turn) -> Result<Decoded, ProxyError> {
+    let Buffered { bytes: raw, mut reservation } = buffered;
     let inline = encoding == Encoding::Identity && raw.len() <= DECODE_INLINE;
     let decode = move || {
         let _turn = turn;
@@ -336,19 +279,10 @@ async fn decode(
     decoded.map_err(|reason| state.engine_failed(&reason))?
 }
 
-fn as_it_came(
-    state: &AppState,
-    reason: &NotUnderstood,
-    raw: Bytes,
-    reservation: Reservation,
-) -> PreparedWrite {
+fn as_it_came(state: &AppState, reason: &NotUnderstood, raw: Bytes, reservation: Reservation) -> PreparedWrite {
     state.metrics.counters.bodies_not_understood.inc();
     warn!(%reason, "forwarded unstamped");
-    PreparedWrite {
-        content: Content::AsItCame(raw),
-        reservation,
-        placement: None,
-    }
+    PreparedWrite { content: Content::AsItCame(raw), reservation, placement: None }
 }
 
 fn count(state: &AppState, stamped: &Stamped, began: Instant) {
@@ -359,20 +293,13 @@ fn count(state: &AppState, stamped: &Stamped, began: Instant) {
     counters.documents_joined.inc_by(tally.joined);
     counters.documents_local_fallback.inc_by(tally.alone);
     state.metrics.count_refusals(stamped.reasons());
-    state
-        .metrics
-        .observe_stamping(began.elapsed(), stamped.waited());
+    state.metrics.observe_stamping(began.elapsed(), stamped.waited());
     debug!(?tally, "stamped");
 }
 
 /// Whether an edited body may be sent. If only the stamps push it over the cluster's limit, the refusal is ours; a
 /// body that was too large before is refused by the cluster.
-async fn may_edit(
-    state: &AppState,
-    plain: u64,
-    stamped: u64,
-    caller: &HeaderMap,
-) -> Result<(), ProxyError> {
+async fn may_edit(state: &AppState, plain: u64, stamped: u64, caller: &HeaderMap) -> Result<(), ProxyError> {
     if headers::body_is_signed(caller) {
         return Err(ProxyError::SignedBody);
     }
@@ -384,9 +311,7 @@ async fn may_edit(
         state.budget.expect_bodies_of(limit);
     }
     match limit {
-        Some(limit) if plain <= limit && stamped > limit => {
-            Err(ProxyError::StampOverLimit { stamped, limit })
-        }
+        Some(limit) if plain <= limit && stamped > limit => Err(ProxyError::StampOverLimit { stamped, limit }),
         _ => Ok(()),
     }
 }
@@ -409,9 +334,9 @@ async fn forward(
             if let Some(placement) = placement {
                 match error {
                     ClusterError::Unreachable(_) => placement.roll_back().await,
-                    ClusterError::Broken(_)
-                    | ClusterError::TimedOut(_)
-                    | ClusterError::ClientBody(_) => placement.leave_unknown().await,
+                    ClusterError::Broken(_) | ClusterError::TimedOut(_) | ClusterError::ClientBody(_) => {
+                        placement.leave_unknown().await
+                    }
                 }
             }
             Err(error.into())
@@ -432,13 +357,10 @@ async fn attach(
             let answers = match is_bulk {
                 true => Some(Answers::Items),
                 // A 200 from an intermediary is not the cluster's response.
-                false => headers::is_of_a_server(&parts.headers)
-                    .then_some(Answers::Document(parts.status)),
+                false => headers::is_of_a_server(&parts.headers).then_some(Answers::Document(parts.status)),
             };
             match answers {
-                Some(answers) => {
-                    ResponseBody::settling(body, in_flight, &parts.headers, answers, placement)
-                }
+                Some(answers) => ResponseBody::settling(body, in_flight, &parts.headers, answers, placement),
                 None => {
                     placement.leave_unknown().await;
                     ResponseBody::relay(body, in_flight)

@@ -40,7 +40,8 @@ pub(crate) enum RecoveryError {
     NoRoute,
     /// There is nothing to do.
     #[error(
-        "{} holds {} already, and nothing was changed: start serve with it; or, to rebuild it from the index, move its folder in there away and try again",
+        "{} holds {} already, and nothing was changed: start serve with it; or, to rebuild it from the index, move its \
+         folder in there away and try again",
         dir.display(), forests.join(", ")
     )]
     Held {
@@ -51,7 +52,8 @@ pub(crate) enum RecoveryError {
     },
     /// An index cannot be read.
     #[error(
-        "the index {name} cannot be read: {}; nothing was changed: let it be read, or leave it out of --index, and try again",
+        "the index {name} cannot be read: {}; nothing was changed: let it be read, or leave it out of --index, and try \
+         again",
         reason.with_advice()
     )]
     Unreadable {

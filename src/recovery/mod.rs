@@ -19,13 +19,9 @@ use tracing::info;
 use crate::bulk::StampNames;
 use crate::clock;
 use crate::cluster::operator::Operator;
-use crate::cluster::scan::{
-    Overview, ReadableIndices, Scan, ScanError, ScanRequest, ScannedDocument, UnreadableIndex,
-};
+use crate::cluster::scan::{Overview, ReadableIndices, Scan, ScanError, ScanRequest, ScannedDocument, UnreadableIndex};
 use crate::config::{Clock, OnUnreadable, ServeOptions, Storage};
-use crate::engine::{
-    Engine, Intake, Recovered, Recovering, RecoverySource, SaveError, StoredDocument,
-};
+use crate::engine::{Engine, Intake, Recovered, Recovering, RecoverySource, SaveError, StoredDocument};
 use crate::hash::HashKey;
 use crate::time::Millis;
 
@@ -78,26 +74,18 @@ pub(crate) struct RecoveryReader {
 }
 
 impl Rebuild {
-    /// Looks which of the configured forests the directory does not hold. `rate`: documents that are read in a second at
-    /// most.
+    /// Looks which of the configured forests the directory does not hold. `rate`: documents that are read in a second
+    /// at most.
     ///
     /// # Errors
     /// When it holds all of them, is in use, or something in the options is wrong.
-    pub(crate) async fn new(
-        config: &ServeOptions,
-        rate: Option<u32>,
-    ) -> Result<Rebuild, RecoveryError> {
+    pub(crate) async fn new(config: &ServeOptions, rate: Option<u32>) -> Result<Rebuild, RecoveryError> {
         let storage = config.storage.as_ref();
         let dir = storage.ok_or(RecoveryError::NoDirectory)?.data_dir.clone();
         if config.routes.is_empty() {
             return Err(RecoveryError::NoRoute);
         }
-        let engine = Engine::new(
-            &config.routes,
-            &config.prefix,
-            config.threads,
-            HashKey::secret(),
-        )?;
+        let engine = Engine::new(&config.routes, &config.prefix, config.threads, HashKey::secret())?;
         let engine = Arc::new(engine);
         engine.limit_memory(config.forest_memory).await?;
         let held = match dir.exists() {
@@ -109,12 +97,7 @@ impl Rebuild {
         if sources.is_empty() {
             return Err(RecoveryError::Held { dir, forests: held });
         }
-        Ok(Rebuild {
-            engine,
-            reader: RecoveryReader::new(config, Operator::of_service(config)?, rate)?,
-            dir,
-            sources,
-        })
+        Ok(Rebuild { engine, reader: RecoveryReader::new(config, Operator::of_service(config)?, rate)?, dir, sources })
     }
 
     /// What there is to read.
@@ -140,8 +123,8 @@ impl Rebuild {
         Ok(extents)
     }
 
-    /// Reads the documents, and stores the forests that come of them. Until that is done, there is nothing of them in the
-    /// directory.
+    /// Reads the documents, and stores the forests that come of them. Until that is done, there is nothing of them in
+    /// the directory.
     ///
     /// # Errors
     /// When the cluster refuses or stays away, or the forests cannot be stored.
@@ -153,9 +136,7 @@ impl Rebuild {
         let mut all = Vec::new();
         for extent in extents {
             let source = &extent.source;
-            let recovering = self
-                .engine
-                .recover(source.clone(), Intake::All, clock::now());
+            let recovering = self.engine.recover(source.clone(), Intake::All, clock::now());
             let recovered = self.reader.read(extent, recovering, told).await?;
             all.push((source.forest.clone(), recovered));
         }
@@ -178,20 +159,11 @@ impl RecoveryReader {
         operator: Operator,
         rate: Option<u32>,
     ) -> Result<RecoveryReader, RecoveryError> {
-        Ok(RecoveryReader {
-            operator,
-            names: StampNames::new(&config.prefix)?,
-            rate,
-        })
+        Ok(RecoveryReader { operator, names: StampNames::new(&config.prefix)?, rate })
     }
 
     pub(crate) fn wanted(&self, source: &RecoverySource, since: Option<Millis>) -> ScanRequest {
-        ScanRequest {
-            indices: source.indices.clone(),
-            names: self.names.clone(),
-            fields: source.fields.clone(),
-            since,
-        }
+        ScanRequest { indices: source.indices.clone(), names: self.names.clone(), fields: source.fields.clone(), since }
     }
 
     /// The indices of a forest that can be read, refreshed, and what there is in them; without the others.
@@ -236,13 +208,7 @@ impl RecoveryReader {
             }
             _ => all,
         };
-        Ok(Extent {
-            source,
-            all,
-            read,
-            since,
-            unreadable: found.unreadable,
-        })
+        Ok(Extent { source, all, read, since, unreadable: found.unreadable })
     }
 
     /// Reads the documents into their forest.
@@ -262,11 +228,8 @@ impl RecoveryReader {
             fetched.map_err(RecoveryError::from)
         };
         let place = async {
-            let mut progress = RecoveryProgress {
-                forest: &extent.source.forest,
-                read: 0,
-                total: extent.read.documents,
-            };
+            let mut progress =
+                RecoveryProgress { forest: &extent.source.forest, read: 0, total: extent.read.documents };
             while let Some(page) = read.recv().await {
                 progress.read += page.len() as u64;
                 recovering.add(page).await?;
@@ -279,11 +242,7 @@ impl RecoveryReader {
     }
 
     /// Reads page after page, as fast as it may.
-    async fn fetch(
-        &self,
-        scan: &mut Scan<'_>,
-        pages: mpsc::Sender<Vec<StoredDocument>>,
-    ) -> Result<(), ScanError> {
+    async fn fetch(&self, scan: &mut Scan<'_>, pages: mpsc::Sender<Vec<StoredDocument>>) -> Result<(), ScanError> {
         let (begun, mut read) = (Instant::now(), 0_u64);
         while let Some(hits) = scan.next().await? {
             read += hits.len() as u64;
@@ -338,20 +297,12 @@ pub(crate) async fn salvage(
     rate: Option<u32>,
 ) -> Result<Vec<(String, Recovered)>, RecoveryError> {
     let storage = config.storage.as_ref();
-    let storage = Storage {
-        on_unreadable: OnUnreadable::Recover,
-        ..storage.ok_or(RecoveryError::NoDirectory)?.clone()
-    };
+    let storage =
+        Storage { on_unreadable: OnUnreadable::Recover, ..storage.ok_or(RecoveryError::NoDirectory)?.clone() };
     if !storage.data_dir.exists() {
         return Ok(Vec::new());
     }
-    let engine = Engine::stored(
-        &config.routes,
-        &config.prefix,
-        config.threads,
-        HashKey::secret(),
-        Some(&storage),
-    )?;
+    let engine = Engine::stored(&config.routes, &config.prefix, config.threads, HashKey::secret(), Some(&storage))?;
     let engine = Arc::new(engine);
     engine.limit_memory(config.forest_memory).await?;
     let reader = RecoveryReader::new(config, Operator::of_service(config)?, rate)?;
@@ -377,12 +328,7 @@ pub(crate) fn log_progress() -> impl Fn(RecoveryProgress<'_>) + Sync {
         let mut last = last.lock();
         if last.elapsed() >= TELL {
             *last = Instant::now();
-            info!(
-                forest = progress.forest,
-                read = progress.read,
-                of = progress.total,
-                "reading stored documents"
-            );
+            info!(forest = progress.forest, read = progress.read, of = progress.total, "reading stored documents");
         }
     }
 }

@@ -72,11 +72,8 @@ impl RecoveryStatus {
                 "unknown_in_index": status.unknown,
             });
             if !status.unreadable.is_empty() {
-                let unreadable: Map<String, Value> = status
-                    .unreadable
-                    .into_iter()
-                    .map(|(name, why)| (name, why.into()))
-                    .collect();
+                let unreadable: Map<String, Value> =
+                    status.unreadable.into_iter().map(|(name, why)| (name, why.into())).collect();
                 shown["unreadable"] = unreadable.into();
             }
             (status.forest, shown)

@@ -25,9 +25,7 @@ pub struct Address {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// It begins with something else.
-    #[error(
-        "it begins with none of redis://, rediss:// (TLS), redis+sentinel://, rediss+sentinel://"
-    )]
+    #[error("it begins with none of redis://, rediss:// (TLS), redis+sentinel://, rediss+sentinel://")]
     Scheme,
     /// There is no host.
     #[error("it names no host")]
@@ -44,9 +42,7 @@ pub enum AddressError {
     #[error("the name of the master is missing: redis+sentinel://host:26379/mymaster")]
     NoMaster,
     /// Something follows the hosts.
-    #[error(
-        "nothing but hosts is expected, and a path follows them: a forest has no database of its own"
-    )]
+    #[error("nothing but hosts is expected, and a path follows them: a forest has no database of its own")]
     Path,
 }
 
@@ -77,16 +73,13 @@ impl Address {
             let text = percent_encoding::percent_decode_str(text);
             Some(text.decode_utf8_lossy().into_owned()).filter(|text| !text.is_empty())
         };
-        let (user, password) = match login.map(|login| login.split_once(':').unwrap_or((login, "")))
-        {
+        let (user, password) = match login.map(|login| login.split_once(':').unwrap_or((login, ""))) {
             Some((user, password)) => (decoded(user), decoded(password)),
             None => (None, None),
         };
         let default = if is_sentinel { SENTINEL_PORT } else { PORT };
         let hosts = hosts.split(',').filter(|host| !host.is_empty());
-        let hosts: Vec<_> = hosts
-            .map(|host| host_and_port(host, default))
-            .collect::<Result<_, _>>()?;
+        let hosts: Vec<_> = hosts.map(|host| host_and_port(host, default)).collect::<Result<_, _>>()?;
         if hosts.is_empty() {
             return Err(AddressError::NoHost);
         }
@@ -97,13 +90,7 @@ impl Address {
             (false, "" | "0") => None,
             (false, _) => return Err(AddressError::Path),
         };
-        Ok(Address {
-            hosts,
-            master,
-            is_tls,
-            user,
-            password,
-        })
+        Ok(Address { hosts, master, is_tls, user, password })
     }
 }
 
@@ -128,11 +115,7 @@ fn host_and_port(text: &str, default: u16) -> Result<(String, u16), AddressError
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tls = if self.is_tls { "s" } else { "" };
-        let sentinel = if self.master.is_some() {
-            "+sentinel"
-        } else {
-            ""
-        };
+        let sentinel = if self.master.is_some() { "+sentinel" } else { "" };
         write!(f, "redis{tls}{sentinel}://")?;
         for (nth, (host, port)) in self.hosts.iter().enumerate() {
             let comma = if nth == 0 { "" } else { "," };
@@ -164,24 +147,15 @@ mod tests {
         assert_eq!(one.hosts, [("localhost".to_owned(), 6379)]);
         assert_eq!((one.user, one.password, one.is_tls), (None, None, false));
         let several = Address::parse("rediss://me:p%40ss@a:7001,b,[::1]:7003/").unwrap();
-        assert_eq!(
-            several.hosts,
-            [("a".into(), 7001), ("b".into(), 6379), ("::1".into(), 7003)]
-        );
+        assert_eq!(several.hosts, [("a".into(), 7001), ("b".into(), 6379), ("::1".into(), 7003)]);
         assert_eq!(several.user.as_deref(), Some("me"));
         assert_eq!(several.password.as_deref(), Some("p@ss"));
         assert_eq!(several.to_string(), "rediss://a:7001,b:6379,[::1]:7003");
         let default_user = Address::parse("redis://:secret@a").unwrap();
-        assert_eq!(
-            (default_user.user, default_user.password.as_deref()),
-            (None, Some("secret"))
-        );
+        assert_eq!((default_user.user, default_user.password.as_deref()), (None, Some("secret")));
         let sentinel = Address::parse("redis+sentinel://s1,s2:5/news").unwrap();
         assert_eq!(sentinel.hosts, [("s1".into(), 26_379), ("s2".into(), 5)]);
-        assert_eq!(
-            format!("{sentinel:?}"),
-            "redis+sentinel://s1:26379,s2:5/news"
-        );
+        assert_eq!(format!("{sentinel:?}"), "redis+sentinel://s1:26379,s2:5/news");
     }
 
     #[test]
@@ -194,11 +168,7 @@ mod tests {
         assert_eq!(refused("redis://a:b"), AddressError::Port);
         assert_eq!(refused("redis://a/3"), AddressError::Path);
         assert_eq!(refused("redis+sentinel://a"), AddressError::NoMaster);
-        for secret in [
-            "redis://me:Pa/55@a",
-            "redis://:Pa/55@a,b",
-            "redis://me:Pa/55",
-        ] {
+        for secret in ["redis://me:Pa/55@a", "redis://:Pa/55@a,b", "redis://me:Pa/55"] {
             let error = refused(secret).to_string();
             assert!(!error.contains("Pa") && !error.contains("55"), "{error}");
         }

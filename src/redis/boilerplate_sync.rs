@@ -28,8 +28,8 @@ impl Connections {
         Ok(())
     }
 
-    /// Adds a lesson to those of a forest, if there is one, and reads those after one. A lesson that was sent is not sent again: it would
-    /// count twice.
+    /// Adds a lesson to those of a forest, if there is one, and reads those after one. A lesson that was sent is not
+    /// sent again: it would count twice.
     pub(super) async fn lessons(
         &self,
         forest: u8,
@@ -80,9 +80,8 @@ impl Connections {
                 sleep(PAUSE).await;
                 continue;
             }
-            return read_lessons(read).ok_or_else(|| {
-                StoreUnavailable::of("the engine gave no lessons where it was asked for them")
-            });
+            return read_lessons(read)
+                .ok_or_else(|| StoreUnavailable::of("the engine gave no lessons where it was asked for them"));
         }
         Err(last)
     }
@@ -101,8 +100,7 @@ fn read_lessons(value: Value) -> Option<SyncEntries> {
             return None;
         };
         let mut entry = entry.into_iter();
-        let (Some(Value::BulkString(id)), Some(Value::Array(pair))) = (entry.next(), entry.next())
-        else {
+        let (Some(Value::BulkString(id)), Some(Value::Array(pair))) = (entry.next(), entry.next()) else {
             return None;
         };
         let (millis, number) = std::str::from_utf8(&id).ok()?.split_once('-')?;
@@ -123,13 +121,9 @@ mod tests {
     #[test]
     fn lessons_are_read_with_their_places() {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        let entry =
-            |id, lesson| Value::Array(vec![text(id), Value::Array(vec![text("l"), text(lesson)])]);
+        let entry = |id, lesson| Value::Array(vec![text(id), Value::Array(vec![text("l"), text(lesson)])]);
         let two = Value::Array(vec![entry("7-0", "a"), entry("7-12", "b")]);
-        let read = vec![
-            (SyncPosition(7, 0), b"a".to_vec()),
-            (SyncPosition(7, 12), b"b".to_vec()),
-        ];
+        let read = vec![(SyncPosition(7, 0), b"a".to_vec()), (SyncPosition(7, 12), b"b".to_vec())];
         assert_eq!(read_lessons(two), Some((read, true)));
         assert_eq!(read_lessons(Value::Array(vec![])), Some((vec![], true)));
         let many = Value::Array(vec![entry("1-1", "x"); AT_ONCE]);

@@ -8,8 +8,8 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, Pipeline,
-    RedisConnectionInfo, RedisError, TlsCertificates, TlsMode, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, Pipeline, RedisConnectionInfo, RedisError,
+    TlsCertificates, TlsMode, Value,
 };
 use tokio::sync::{Mutex, RwLock};
 use tokio::task::JoinSet;
@@ -67,9 +67,7 @@ impl NodeSet {
     pub(super) fn node_of(&self, key: &[u8]) -> usize {
         match self.slots.as_slice() {
             [] => 0,
-            slots => slots
-                .get(usize::from(slot(key)))
-                .map_or(0, |&node| usize::from(node)),
+            slots => slots.get(usize::from(slot(key))).map_or(0, |&node| usize::from(node)),
         }
     }
 }
@@ -80,13 +78,10 @@ impl RedisNode {
         if let Some(connection) = &*connection {
             return Ok(connection.clone());
         }
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT))
-            .set_response_timeout(Some(ANSWER));
+        let config =
+            AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(Some(ANSWER));
         let client = &self.client;
-        let made = client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await?;
+        let made = client.get_multiplexed_async_connection_with_config(&config).await?;
         *connection = Some(made.clone());
         self.made.fetch_add(1, Relaxed);
         Ok(made)
@@ -95,9 +90,7 @@ impl RedisNode {
     /// Sends commands and returns the reply to each, including errors.
     pub(super) async fn send(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
         let mut connection = self.connection().await?;
-        let sent = connection
-            .send_packed_commands(pipeline, 0, pipeline.len())
-            .await;
+        let sent = connection.send_packed_commands(pipeline, 0, pipeline.len()).await;
         if sent.is_err() {
             // Answers that come late would be taken for those of others.
             *self.connection.lock().await = None;
@@ -151,15 +144,11 @@ impl Connections {
     }
 
     /// Runs commands, each on the node that has its key.
-    pub(super) async fn run(
-        &self,
-        commands: &[Command],
-    ) -> Result<Vec<StoreReply>, StoreUnavailable> {
+    pub(super) async fn run(&self, commands: &[Command]) -> Result<Vec<StoreReply>, StoreUnavailable> {
         let mut replies: Vec<Option<StoreReply>> = commands.iter().map(|_| None).collect();
         let mut todo: Vec<usize> = (0..commands.len()).collect();
         let mut asked: HashMap<usize, String> = HashMap::new();
-        let mut last =
-            StoreUnavailable::of("the nodes of the engine send one another's commands round");
+        let mut last = StoreUnavailable::of("the nodes of the engine send one another's commands round");
         for attempt in 0..TRIES {
             if attempt > 0 {
                 sleep(PAUSE.min(PAUSE * attempt as u32 / 8)).await;
@@ -302,12 +291,8 @@ impl Connections {
                 keys += usize::try_from(count).unwrap_or_default();
             }
             let info = node.info("memory").await.map_err(away)?;
-            let used = info
-                .lines()
-                .find_map(|line| line.strip_prefix("used_memory:"));
-            bytes += used
-                .and_then(|used| used.trim().parse::<usize>().ok())
-                .unwrap_or_default();
+            let used = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
+            bytes += used.and_then(|used| used.trim().parse::<usize>().ok()).unwrap_or_default();
         }
         Ok((keys, bytes))
     }
@@ -347,10 +332,7 @@ impl Connections {
     async fn find(&self) -> Result<NodeSet, RedisError> {
         if let Some(master) = &self.address.master {
             let client = self.sentinel(master).await?;
-            return Ok(NodeSet {
-                each: vec![Arc::new(RedisNode::of(client, &self.made))],
-                slots: Vec::new(),
-            });
+            return Ok(NodeSet { each: vec![Arc::new(RedisNode::of(client, &self.made))], slots: Vec::new() });
         }
         let mut last = None;
         for (host, port) in &self.address.hosts {
@@ -359,38 +341,26 @@ impl Connections {
                 Err(error) => last = Some(error),
             }
         }
-        Err(last
-            .unwrap_or_else(|| (redis::ErrorKind::InvalidClientConfig, "no host is known").into()))
+        Err(last.unwrap_or_else(|| (redis::ErrorKind::InvalidClientConfig, "no host is known").into()))
     }
 
     async fn find_by(&self, host: &str, port: u16) -> Result<NodeSet, RedisError> {
         let first = self.node_at((host.to_owned(), port))?;
         let info = first.info("cluster").await?;
         if !info.contains("cluster_enabled:1") {
-            return Ok(NodeSet {
-                each: vec![first],
-                slots: Vec::new(),
-            });
+            return Ok(NodeSet { each: vec![first], slots: Vec::new() });
         }
         let mut ask = redis::cmd("CLUSTER");
         ask.arg("SLOTS");
         let Value::Array(ranges) = first.ask(&ask).await? else {
-            return Err((
-                redis::ErrorKind::UnexpectedReturnType,
-                "CLUSTER SLOTS gave no list",
-            )
-                .into());
+            return Err((redis::ErrorKind::UnexpectedReturnType, "CLUSTER SLOTS gave no list").into());
         };
-        let mut nodes = NodeSet {
-            each: Vec::new(),
-            slots: vec![0; SLOTS],
-        };
+        let mut nodes = NodeSet { each: Vec::new(), slots: vec![0; SLOTS] };
         let mut known: HashMap<(String, u16), u16> = HashMap::new();
         let mut covered = 0;
         for range in &ranges {
             let Value::Array(range) = range else { continue };
-            let [Value::Int(from), Value::Int(to), Value::Array(master), ..] = range.as_slice()
-            else {
+            let [Value::Int(from), Value::Int(to), Value::Array(master), ..] = range.as_slice() else {
                 continue;
             };
             let [at, Value::Int(port), ..] = master.as_slice() else {
@@ -398,9 +368,7 @@ impl Connections {
             };
             // A node that does not know its own name is the one that was asked.
             let at = match at {
-                Value::BulkString(name) if !name.is_empty() => {
-                    String::from_utf8_lossy(name).into_owned()
-                }
+                Value::BulkString(name) if !name.is_empty() => String::from_utf8_lossy(name).into_owned(),
                 _ => host.to_owned(),
             };
             let at = (at, u16::try_from(*port).unwrap_or_default());
@@ -421,15 +389,10 @@ impl Connections {
             }
         }
         if covered < SLOTS {
-            return Err((
-                redis::ErrorKind::UnexpectedReturnType,
-                "the cluster has slots that no node serves",
-            )
-                .into());
+            return Err((redis::ErrorKind::UnexpectedReturnType, "the cluster has slots that no node serves").into());
         }
         // Where keys are being moved, others are asked as well. Those that have left are forgotten when there are many.
-        let is_there =
-            |at: &(String, u16)| known.contains_key(at) || (&*at.0, at.1) == (host, port);
+        let is_there = |at: &(String, u16)| known.contains_key(at) || (&*at.0, at.1) == (host, port);
         let mut all = self.known.lock();
         if all.len() > known.len() + ELSEWHERE {
             all.retain(|at, _| is_there(at));
@@ -456,29 +419,20 @@ impl Connections {
 
     fn addr(&self, host: &str, port: u16) -> ConnectionAddr {
         match self.address.is_tls {
-            true => ConnectionAddr::TcpTls {
-                host: host.to_owned(),
-                port,
-                insecure: false,
-                tls_params: None,
-            },
+            true => ConnectionAddr::TcpTls { host: host.to_owned(), port, insecure: false, tls_params: None },
             false => ConnectionAddr::Tcp(host.to_owned(), port),
         }
     }
 
     fn client(&self, host: &str, port: u16) -> Result<Client, RedisError> {
-        let mut login =
-            RedisConnectionInfo::default().set_lib_name("spinney", env!("CARGO_PKG_VERSION"));
+        let mut login = RedisConnectionInfo::default().set_lib_name("spinney", env!("CARGO_PKG_VERSION"));
         if let Some(user) = &self.address.user {
             login = login.set_username(user);
         }
         if let Some(password) = &self.address.password {
             login = login.set_password(password);
         }
-        let info = self
-            .addr(host, port)
-            .into_connection_info()?
-            .set_redis_settings(login);
+        let info = self.addr(host, port).into_connection_info()?.set_redis_settings(login);
         match &self.ca {
             Some(ca) if self.address.is_tls => Client::build_with_tls(info, self.certificates(ca)),
             _ => Client::open(info),
@@ -486,10 +440,7 @@ impl Connections {
     }
 
     fn certificates(&self, ca: &[u8]) -> TlsCertificates {
-        TlsCertificates {
-            client_tls: None,
-            root_cert: Some(ca.to_vec()),
-        }
+        TlsCertificates { client_tls: None, root_cert: Some(ca.to_vec()) }
     }
 
     /// Asks the Sentinels for the master. User and password are the master's, and those of Sentinels that require
@@ -534,11 +485,7 @@ impl Connections {
 
 impl RedisNode {
     fn of(client: Client, made: &Arc<AtomicU64>) -> RedisNode {
-        RedisNode {
-            client,
-            connection: Mutex::new(None),
-            made: made.clone(),
-        }
+        RedisNode { client, connection: Mutex::new(None), made: made.clone() }
     }
 
     async fn info(&self, section: &str) -> Result<String, RedisError> {

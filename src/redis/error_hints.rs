@@ -14,10 +14,7 @@ pub(super) const FULL: &str = "OOM";
 
 const LOGIN: &str = "write user and password into the URL of the forest store, redis://user:password@host, with %40 for @, %3A for : and %2F for /";
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "it stands where an error is mapped"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "it stands where an error is mapped")]
 pub(super) fn away(error: RedisError) -> StoreUnavailable {
     match error.code() {
         Some(FULL) => StoreUnavailable::full(told(&error)),
@@ -51,7 +48,8 @@ pub(super) fn refused(code: &str, details: &str) -> String {
             "its user may not do what spinney does there ({details}): docs/shared-forest.md says which rights it needs"
         ),
         FULL => format!(
-            "it has as much memory as it may use (OOM {details}): raise its maxmemory, or give the forest a shorter --window"
+            "it has as much memory as it may use (OOM {details}): raise its maxmemory, or give the forest a shorter \
+             --window"
         ),
         _ => format!("{code} {details}"),
     }
@@ -69,23 +67,20 @@ fn of_tls(error: &rustls::Error) -> Option<String> {
     use rustls::Error as Tls;
     let what = match error {
         // The second where an authority of the same name has signed it.
-        Tls::InvalidCertificate(
-            CertificateError::UnknownIssuer | CertificateError::BadSignature,
-        ) => "give the authority that signed it with --forest-store-ca, as a PEM file",
+        Tls::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
+            "give the authority that signed it with --forest-store-ca, as a PEM file"
+        }
         Tls::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         ) => {
-            "it has to name the host of the URL, and in a cluster or behind Sentinels the addresses by which the nodes know each other"
+            "it has to name the host of the URL, and in a cluster or behind Sentinels the addresses by which the nodes \
+             know each other"
         }
         Tls::InvalidMessage(_) => "if it has no TLS, begin the URL with redis://",
-        Tls::AlertReceived(_) => {
-            "if it wants certificates of its clients, tell it not to: tls-auth-clients no"
-        }
+        Tls::AlertReceived(_) => "if it wants certificates of its clients, tell it not to: tls-auth-clients no",
         _ => return None,
     };
-    Some(format!(
-        "no connection with TLS can be made ({error}): {what}"
-    ))
+    Some(format!("no connection with TLS can be made ({error}): {what}"))
 }
 
 #[cfg(test)]
@@ -107,24 +102,15 @@ mod tests {
         let login = told(&(ErrorKind::AuthenticationFailed, "no").into());
         assert!(login.contains("%40 for @"), "{login}");
         assert!(refused("NOAUTH", "Authentication required.").contains("user:password@host"));
-        let rights = refused(
-            "NOPERM",
-            "this user has no permissions to run the 'scan' command",
-        );
-        assert!(
-            rights.contains("'scan'") && rights.contains("which rights"),
-            "{rights}"
-        );
+        let rights = refused("NOPERM", "this user has no permissions to run the 'scan' command");
+        assert!(rights.contains("'scan'") && rights.contains("which rights"), "{rights}");
     }
 
     #[test]
     fn other_errors_are_told_as_they_are() {
         let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "nobody is there");
         assert!(told(&refused.into()).contains("nobody is there"));
-        assert_eq!(
-            super::refused("ERR", "there are 100 forests"),
-            "ERR there are 100 forests"
-        );
+        assert_eq!(super::refused("ERR", "there are 100 forests"), "ERR there are 100 forests");
         assert!(super::of_tls(&rustls::Error::DecryptError).is_none());
     }
 }

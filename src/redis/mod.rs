@@ -26,8 +26,8 @@ use tracing::{info, warn};
 
 use crate::clock;
 use crate::forest::shared::keys::{
-    Command, Key, KeySample, KeyStore, ScanPosition, StoreFuture, StoreReply, StoreUnavailable,
-    SyncEntries, SyncEntry, SyncPosition,
+    Command, Key, KeySample, KeyStore, ScanPosition, StoreFuture, StoreReply, StoreUnavailable, SyncEntries, SyncEntry,
+    SyncPosition,
 };
 use crate::time::Millis;
 pub use address::{Address, AddressError};
@@ -66,11 +66,7 @@ impl RedisStore {
     /// When the file cannot be read or holds no certificate, or the system gives no threads.
     pub fn new(address: Address, ca: Option<&Path>) -> io::Result<RedisStore> {
         let ca = ca.map(authority).transpose()?;
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("redis")
-            .enable_all()
-            .build()?;
+        let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("redis").enable_all().build()?;
         Ok(RedisStore {
             handle: runtime.handle().clone(),
             runtime: Some(runtime),
@@ -173,10 +169,7 @@ fn authority(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Pause before retrying a store that was not ready, since it sends no notification.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a pause between two looks at another process"
-)]
+#[expect(clippy::disallowed_methods, reason = "a pause between two looks at another process")]
 fn sleep(time: Duration) -> tokio::time::Sleep {
     tokio::time::sleep(time)
 }
@@ -196,7 +189,8 @@ impl KeyStore for RedisStore {
             Ok(match known == identity {
                 true => Ok(number),
                 false => Err(format!(
-                    "it is kept there as a forest of other settings ({known}) than those of this process ({identity}): use another --forest, or the same settings everywhere"
+                    "it is kept there as a forest of other settings ({known}) than those of this process ({identity}): \
+                     use another --forest, or the same settings everywhere"
                 )),
             })
         })
@@ -207,21 +201,12 @@ impl KeyStore for RedisStore {
         self.on_runtime(async move { shared.wait(shared.link.forests()).await })
     }
 
-    fn keys(
-        &self,
-        forest: u8,
-        place: ScanPosition,
-    ) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)> {
+    fn keys(&self, forest: u8, place: ScanPosition) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)> {
         let shared = self.shared.clone();
         self.on_runtime(async move { shared.wait(shared.link.keys(forest, place)).await })
     }
 
-    fn sync_entries(
-        &self,
-        forest: u8,
-        lesson: Option<SyncEntry>,
-        after: SyncPosition,
-    ) -> StoreFuture<SyncEntries> {
+    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, after: SyncPosition) -> StoreFuture<SyncEntries> {
         let shared = self.shared.clone();
         self.on_runtime(async move {
             let answer = shared.link.lessons(forest, lesson.as_ref(), after);

@@ -110,24 +110,14 @@ pub(super) fn add(command: &Command, pipeline: &mut Pipeline) {
             pipeline.cmd("GET").arg(key);
         }
         KeyOp::Claim { value, life } => {
-            pipeline
-                .cmd("SET")
-                .arg(key)
-                .arg(value.as_slice())
-                .arg("NX")
-                .arg("GET");
+            pipeline.cmd("SET").arg(key).arg(value.as_slice()).arg("NX").arg("GET");
             add_life(*life, pipeline);
         }
         KeyOp::Put { value, life } => {
             pipeline.cmd("SET").arg(key).arg(value.as_slice());
             add_life(*life, pipeline);
         }
-        KeyOp::Swap {
-            before,
-            or_nothing,
-            value,
-            life,
-        } => {
+        KeyOp::Swap { before, or_nothing, value, life } => {
             let (kind, time) = life_of(*life);
             call("spinney1_swap", key, pipeline)
                 .arg(before.as_slice())
@@ -147,13 +137,7 @@ pub(super) fn add(command: &Command, pipeline: &mut Pipeline) {
         KeyOp::Remove { value } => {
             call("spinney1_remove", key, pipeline).arg(value.as_slice());
         }
-        KeyOp::Pin {
-            token,
-            uses,
-            children,
-            step,
-            life,
-        } => {
+        KeyOp::Pin { token, uses, children, step, life } => {
             let (kind, time) = life_of(*life);
             call("spinney1_pin", key, pipeline)
                 .arg(token.bytes().as_slice())
@@ -163,58 +147,29 @@ pub(super) fn add(command: &Command, pipeline: &mut Pipeline) {
                 .arg(kind)
                 .arg(time);
         }
-        KeyOp::Hold {
-            token,
-            uses,
-            children,
-        } => {
-            call("spinney1_pin", key, pipeline)
-                .arg(token.bytes().as_slice())
-                .arg(*uses)
-                .arg(*children)
-                .arg("");
+        KeyOp::Hold { token, uses, children } => {
+            call("spinney1_pin", key, pipeline).arg(token.bytes().as_slice()).arg(*uses).arg(*children).arg("");
         }
         KeyOp::Arrive { token, step, life } => {
             let (kind, time) = life_of(*life);
-            call("spinney1_arrive", key, pipeline)
-                .arg(token.bytes().as_slice())
-                .arg(*step)
-                .arg(kind)
-                .arg(time);
+            call("spinney1_arrive", key, pipeline).arg(token.bytes().as_slice()).arg(*step).arg(kind).arg(time);
         }
         KeyOp::Touch { value, life } => {
             let (kind, time) = life_of(*life);
-            call("spinney1_touch", key, pipeline)
-                .arg(value.as_slice())
-                .arg(kind)
-                .arg(time);
+            call("spinney1_touch", key, pipeline).arg(value.as_slice()).arg(kind).arg(time);
         }
         KeyOp::RemoveLeaf { root, token } => {
             let mut tree = root.0.to_be_bytes().to_vec();
             tree.extend(token.bytes());
             call("spinney1_remove_leaf", key, pipeline).arg(tree);
         }
-        KeyOp::Enter {
-            fingerprint,
-            step,
-            life,
-        } => {
+        KeyOp::Enter { fingerprint, step, life } => {
             let (kind, time) = life_of(*life);
             let mut entry = fingerprint.0.to_be_bytes().to_vec();
             entry.push(*step);
-            call("spinney1_enter", key, pipeline)
-                .arg(entry)
-                .arg(kind)
-                .arg(time);
+            call("spinney1_enter", key, pipeline).arg(entry).arg(kind).arg(time);
         }
-        KeyOp::Name {
-            names,
-            step,
-            mark,
-            kept,
-            most,
-            life,
-        } => {
+        KeyOp::Name { names, step, mark, kept, most, life } => {
             let (kind, time) = life_of(*life);
             let mut entry = Vec::with_capacity(8 + 8 * names.len());
             entry.extend(mark.to_be_bytes());
@@ -242,35 +197,22 @@ pub(super) fn add(command: &Command, pipeline: &mut Pipeline) {
             call("spinney1_advance", key, pipeline).arg(to.0);
         }
         KeyOp::Release { token, uses } => {
-            call("spinney1_release", key, pipeline)
-                .arg(token.bytes().as_slice())
-                .arg(*uses);
+            call("spinney1_release", key, pipeline).arg(token.bytes().as_slice()).arg(*uses);
         }
         KeyOp::Since { head } => {
             call("spinney1_since", key, pipeline).arg(head.as_slice());
         }
         KeyOp::Turn { before, value } => {
             let before = before.as_ref().map_or(&[][..], |head| &head[..]);
-            call("spinney1_turn", key, pipeline)
-                .arg(before)
-                .arg(value.as_slice());
+            call("spinney1_turn", key, pipeline).arg(before).arg(value.as_slice());
         }
-        KeyOp::Tell {
-            process,
-            obeys,
-            life,
-        } => {
-            call("spinney1_tell", key, pipeline)
-                .arg(format!("{process:016x}"))
-                .arg(*obeys)
-                .arg(*life);
+        KeyOp::Tell { process, obeys, life } => {
+            call("spinney1_tell", key, pipeline).arg(format!("{process:016x}")).arg(*obeys).arg(*life);
         }
         KeyOp::Count { token, tally } => {
             let mut bytes = Vec::with_capacity(17);
             tally.write(&mut bytes);
-            call("spinney1_count", key, pipeline)
-                .arg(token.bytes().as_slice())
-                .arg(bytes.as_slice());
+            call("spinney1_count", key, pipeline).arg(token.bytes().as_slice()).arg(bytes.as_slice());
         }
     }
 }
@@ -339,21 +281,13 @@ pub(super) fn read(value: Value) -> CommandReply {
         Value::Int(number) => return CommandReply::Done(StoreReply::Number(number)),
         Value::ServerError(error) => error,
         other => {
-            return CommandReply::Failed(format!(
-                "an answer of a kind that nobody asked for: {other:?}"
-            ));
+            return CommandReply::Failed(format!("an answer of a kind that nobody asked for: {other:?}"));
         }
     };
     let details = error.details().unwrap_or_default();
     match error.code() {
         "MOVED" | "CLUSTERDOWN" | "READONLY" | "MASTERDOWN" => CommandReply::Elsewhere,
-        "ASK" => CommandReply::Ask(
-            details
-                .split_whitespace()
-                .last()
-                .unwrap_or_default()
-                .to_owned(),
-        ),
+        "ASK" => CommandReply::Ask(details.split_whitespace().last().unwrap_or_default().to_owned()),
         "TRYAGAIN" | "LOADING" | "BUSY" => CommandReply::Later,
         "ERR" if details.contains("Function not found") => CommandReply::Unknown,
         error_hints::FULL => CommandReply::Full(error_hints::refused(error_hints::FULL, details)),
@@ -368,11 +302,7 @@ mod tests {
     use crate::forest::shared::keys::KeyKind;
 
     fn command(fingerprint: u64, what: KeyOp) -> Command {
-        let key = Key {
-            forest: 1,
-            fingerprint: Fingerprint(fingerprint),
-            kind: KeyKind::Node,
-        };
+        let key = Key { forest: 1, fingerprint: Fingerprint(fingerprint), kind: KeyKind::Node };
         Command { key, what }
     }
 

@@ -40,22 +40,11 @@ struct Forest {
 
 impl Connections {
     /// Registers a forest; returns its number and identity.
-    pub(super) async fn enroll(
-        &self,
-        name: &str,
-        identity: &str,
-    ) -> Result<(u8, String), StoreUnavailable> {
-        let proposed = name
-            .bytes()
-            .fold(7, |hash, byte| splitmix64(hash ^ u64::from(byte)))
-            % 100;
+    pub(super) async fn enroll(&self, name: &str, identity: &str) -> Result<(u8, String), StoreUnavailable> {
+        let proposed = name.bytes().fold(7, |hash, byte| splitmix64(hash ^ u64::from(byte))) % 100;
         let (number, known) = self.register(name, identity, proposed as u8).await?;
         if known == identity {
-            let forest = Forest {
-                name: name.to_owned(),
-                identity: identity.to_owned(),
-                number,
-            };
+            let forest = Forest { name: name.to_owned(), identity: identity.to_owned(), number };
             let mut forests = self.registered.forests.lock();
             if !forests.contains(&forest) {
                 forests.push(forest);
@@ -76,15 +65,12 @@ impl Connections {
         }
         let forests = self.registered.forests.lock().clone();
         for forest in forests {
-            let Forest {
-                name,
-                identity,
-                number,
-            } = &forest;
+            let Forest { name, identity, number } = &forest;
             let known = self.register(name, identity, *number).await?;
             if known != (*number, identity.clone()) {
                 return Err(StoreUnavailable::of(format!(
-                    "the engine has forgotten its forests, and knows {name} as another one since ({}): start this process again, with the same settings everywhere",
+                    "the engine has forgotten its forests, and knows {name} as another one since ({}): start this \
+                     process again, with the same settings everywhere",
                     known.1
                 )));
             }
@@ -94,18 +80,12 @@ impl Connections {
     }
 
     /// Requests the number and identity of a forest.
-    async fn register(
-        &self,
-        name: &str,
-        identity: &str,
-        proposed: u8,
-    ) -> Result<(u8, String), StoreUnavailable> {
+    async fn register(&self, name: &str, identity: &str, proposed: u8) -> Result<(u8, String), StoreUnavailable> {
         let key = FORESTS;
         let mut call = redis::cmd("FCALL");
         call.arg("spinney1_enroll").arg(1).arg(key);
         call.arg(name).arg(identity).arg(proposed);
-        let mut last =
-            StoreUnavailable::of("the engine does not say which node has the names of forests");
+        let mut last = StoreUnavailable::of("the engine does not say which node has the names of forests");
         for _ in 0..TRIES {
             let nodes = self.nodes().await?;
             let Some(node) = nodes.each.get(nodes.node_of(key)) else {
@@ -171,19 +151,15 @@ impl Connections {
             return Ok((Vec::new(), None));
         };
         let answer = node.ask(&scan(forest, place.cursor)).await.map_err(away)?;
-        let (cursor, keys) = read_scan(&answer).ok_or_else(|| {
-            StoreUnavailable::of("the engine gave no keys where it was asked for them")
-        })?;
+        let (cursor, keys) = read_scan(&answer)
+            .ok_or_else(|| StoreUnavailable::of("the engine gave no keys where it was asked for them"))?;
         let keys = keys.iter().filter_map(|key| match key {
             Value::BulkString(bytes) => Key::from_bytes(bytes),
             _ => None,
         });
         let keys = keys.filter(|key| key.forest == forest).collect();
         let next = match cursor {
-            0 => ScanPosition {
-                node: place.node + 1,
-                cursor: 0,
-            },
+            0 => ScanPosition { node: place.node + 1, cursor: 0 },
             _ => ScanPosition { cursor, ..place },
         };
         Ok((keys, (next.node < nodes.each.len()).then_some(next)))
@@ -192,11 +168,7 @@ impl Connections {
 
 impl Connections {
     /// Some keys of a forest: of a node that holds few all of them, of others those at a place that is drawn.
-    pub(super) async fn sample(
-        &self,
-        forest: u8,
-        seed: u64,
-    ) -> Result<KeySample, StoreUnavailable> {
+    pub(super) async fn sample(&self, forest: u8, seed: u64) -> Result<KeySample, StoreUnavailable> {
         let nodes = self.nodes().await?;
         let mut sample = KeySample::default();
         for (node, at) in nodes.each.iter().zip(0_u64..) {
@@ -226,12 +198,10 @@ impl Connections {
             }
             let lengths = node.send(&lengths).await.map_err(away)?;
             let of = keys.iter().zip(lengths);
-            sample
-                .drawn
-                .extend(of.filter_map(|((_, key), length)| match length {
-                    Value::Int(length) => Some((*key, usize::try_from(length).ok()?)),
-                    _ => None,
-                }));
+            sample.drawn.extend(of.filter_map(|((_, key), length)| match length {
+                Value::Int(length) => Some((*key, usize::try_from(length).ok()?)),
+                _ => None,
+            }));
         }
         Ok(sample)
     }

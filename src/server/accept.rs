@@ -84,10 +84,7 @@ impl Listener {
 }
 
 /// Accepts connections for ever.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "nothing signals when a file descriptor comes free again"
-)]
+#[expect(clippy::disallowed_methods, reason = "nothing signals when a file descriptor comes free again")]
 pub(super) async fn accept(listener: TcpListener, door: Listener, state: Arc<AppState>) {
     loop {
         let (stream, peer) = match listener.accept().await {
@@ -106,12 +103,8 @@ pub(super) async fn accept(listener: TcpListener, door: Listener, state: Arc<App
             state.metrics.counters.connections_evicted.inc();
         }
         let (state, tls) = (state.clone(), door.tls.clone());
-        let open = Open {
-            client: ClientAddress(peer.ip().to_canonical()),
-            purpose,
-            idle: door.idle,
-            slot: Arc::new(slot),
-        };
+        let open =
+            Open { client: ClientAddress(peer.ip().to_canonical()), purpose, idle: door.idle, slot: Arc::new(slot) };
         tokio::spawn(async move {
             let _counted = state.connections.token();
             if let Err(error) = connection(stream, tls, open, state).await {
@@ -158,12 +151,7 @@ async fn serve_http<T>(stream: T, open: Open, state: Arc<AppState>) -> hyper::Re
 where
     T: Read + Write + Unpin + Send + 'static,
 {
-    let Open {
-        client,
-        purpose,
-        idle,
-        slot,
-    } = open;
+    let Open { client, purpose, idle, slot } = open;
     let (timer, stream) = head_timeout(stream, idle, slot.clone());
     let mut http = http1::Builder::new();
     http.timer(timer)
@@ -206,12 +194,7 @@ where
     let Some((slot, _)) = Connections::new(1).enter(Eviction::Waiting) else {
         return Ok(());
     };
-    let open = Open {
-        client,
-        purpose,
-        idle: HEAD_TIMEOUT,
-        slot: Arc::new(slot),
-    };
+    let open = Open { client, purpose, idle: HEAD_TIMEOUT, slot: Arc::new(slot) };
     serve_http(stream, open, state).await
 }
 

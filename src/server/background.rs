@@ -1,5 +1,5 @@
-//! What goes on beside requests in spinney's own name: counting groups, looking for documents without a stamp and for those of which
-//! the cluster has told nothing, stamping anew those that people have spoken of.
+//! What goes on beside requests in spinney's own name: counting groups, looking for documents without a stamp and for
+//! those of which the cluster has told nothing, stamping anew those that people have spoken of.
 
 use std::sync::Arc;
 
@@ -16,37 +16,21 @@ use crate::recovery::RecoveryReader;
 use crate::state::AppState;
 
 /// Begins to count groups in the background, if somebody wants that.
-pub(super) fn count(
-    state: &AppState,
-    config: &ServeOptions,
-    service: &Operator,
-) -> Option<Running> {
+pub(super) fn count(state: &AppState, config: &ServeOptions, service: &Operator) -> Option<Running> {
     if !config.counts {
         return None;
     }
     let patterns = config.routes.iter().flat_map(Route::patterns);
     let patterns: Vec<String> = patterns.map(str::to_owned).collect();
-    state
-        .counts
-        .start(service.clone(), StampFields::new(&config.prefix), &patterns)
+    state.counts.start(service.clone(), StampFields::new(&config.prefix), &patterns)
 }
 
 /// Begins to look for documents without a stamp, if somebody wants that.
-pub(super) fn sweep(
-    state: &Arc<AppState>,
-    config: &ServeOptions,
-    service: &Operator,
-) -> Option<JoinHandle<()>> {
+pub(super) fn sweep(state: &Arc<AppState>, config: &ServeOptions, service: &Operator) -> Option<JoinHandle<()>> {
     state.swept.every?;
     let reader = service.clone();
-    let door = Loopback {
-        state: state.clone(),
-        credentials: config.service_url.credentials.clone(),
-    };
-    let routes = RouteTable {
-        prefix: state.engine.prefix().to_owned(),
-        routes: state.engine.backfill_routes(),
-    };
+    let door = Loopback { state: state.clone(), credentials: config.service_url.credentials.clone() };
+    let routes = RouteTable { prefix: state.engine.prefix().to_owned(), routes: state.engine.backfill_routes() };
     let swept = state.clone();
     Some(tokio::spawn(async move {
         let is_shut = || swept.engine.store_is_away() == Some(true);
@@ -55,19 +39,12 @@ pub(super) fn sweep(
 }
 
 /// Begins to let stored documents follow what people say about groups.
-pub(super) fn restamp(
-    state: &Arc<AppState>,
-    config: &ServeOptions,
-    service: &Operator,
-) -> Option<JoinHandle<()>> {
+pub(super) fn restamp(state: &Arc<AppState>, config: &ServeOptions, service: &Operator) -> Option<JoinHandle<()>> {
     if config.routes.is_empty() {
         return None;
     }
     let operator = service.clone();
-    let routes = RouteTable {
-        prefix: state.engine.prefix().to_owned(),
-        routes: state.engine.backfill_routes(),
-    };
+    let routes = RouteTable { prefix: state.engine.prefix().to_owned(), routes: state.engine.backfill_routes() };
     let state = state.clone();
     Some(tokio::spawn(async move {
         let restamper = backfill::Restamper {
@@ -94,11 +71,7 @@ pub(super) fn obey(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinH
 }
 
 /// Begins to look for documents of which the cluster has not told whether they are stored.
-pub(super) fn look(
-    state: &Arc<AppState>,
-    config: &ServeOptions,
-    service: &Operator,
-) -> Option<JoinHandle<()>> {
+pub(super) fn look(state: &Arc<AppState>, config: &ServeOptions, service: &Operator) -> Option<JoinHandle<()>> {
     // What several processes keep is not rebuilt by one of them.
     if config.routes.is_empty() || config.forest_store.is_some() {
         return None;

@@ -14,8 +14,7 @@ use crate::cluster::scan::UnreadableIndex;
 use crate::config::{Clock, ServeOptions};
 use crate::engine::{Intake, Recovered, RecoverySource};
 use crate::recovery::{
-    Extent, ForestStatus, RecoveryError, RecoveryReader, before_window, log_progress,
-    take_in_salvaged,
+    Extent, ForestStatus, RecoveryError, RecoveryReader, before_window, log_progress, take_in_salvaged,
 };
 use crate::state::AppState;
 use crate::time::Millis;
@@ -28,14 +27,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Begins to take in what is indexed and not stored, and waits for it for a moment. If the cluster does not answer that goes on
-/// while spinney serves.
+/// Begins to take in what is indexed and not stored, and waits for it for a moment. If the cluster does not answer that
+/// goes on while spinney serves.
 pub(super) async fn begin(state: &Arc<AppState>, config: &ServeOptions, service: &Operator) {
-    let Some(storage) = config
-        .storage
-        .as_ref()
-        .filter(|_| !config.routes.is_empty())
-    else {
+    let Some(storage) = config.storage.as_ref().filter(|_| !config.routes.is_empty()) else {
         return;
     };
     let reader = match RecoveryReader::new(config, service.clone(), None) {
@@ -45,11 +40,7 @@ pub(super) async fn begin(state: &Arc<AppState>, config: &ServeOptions, service:
             return;
         }
     };
-    let catching_up = CatchUp {
-        state: state.clone(),
-        reader,
-        dir: storage.data_dir.clone(),
-    };
+    let catching_up = CatchUp { state: state.clone(), reader, dir: storage.data_dir.clone() };
     let (over, is_over) = oneshot::channel();
     tokio::spawn(catching_up.run(over));
     if tokio::time::timeout(PATIENCE, is_over).await.is_err() {
@@ -78,10 +69,7 @@ pub(super) async fn take_in(
     let (source, readable) = reader.readable(source, since).await?;
     let unreadable = readable.unreadable;
     if !readable.overview.has_index {
-        return Ok(TakenIn {
-            recovered: None,
-            unreadable,
-        });
+        return Ok(TakenIn { recovered: None, unreadable });
     }
     begun();
     let extent = Extent {
@@ -103,18 +91,11 @@ pub(super) async fn take_in(
             "{found}"
         );
     }
-    Ok(TakenIn {
-        recovered: Some(recovered),
-        unreadable,
-    })
+    Ok(TakenIn { recovered: Some(recovered), unreadable })
 }
 
 /// Warns of indices that cannot be read, once of each.
-pub(super) fn warn_of(
-    forest: &str,
-    unreadable: &[UnreadableIndex],
-    warned: &mut HashSet<(String, String)>,
-) {
+pub(super) fn warn_of(forest: &str, unreadable: &[UnreadableIndex], warned: &mut HashSet<(String, String)>) {
     for UnreadableIndex { name, reason } in unreadable {
         if warned.insert((forest.to_owned(), name.clone())) {
             let reason = reason.with_advice();
@@ -122,7 +103,8 @@ pub(super) fn warn_of(
                 forest,
                 index = name,
                 reason,
-                "an index cannot be read, and is tried again: until then its documents may be unknown. The others are read"
+                "an index cannot be read, and is tried again: until then its documents may be unknown. The others are \
+                 read"
             );
         }
     }
@@ -148,10 +130,7 @@ impl CatchUp {
         let mut first = Some(first);
         let sources = self.state.engine.sources().await.unwrap_or_default();
         let mut pending: Vec<Pending> = Vec::new();
-        pending.extend(sources.into_iter().map(|source| Pending {
-            source,
-            recovered: Recovered::default(),
-        }));
+        pending.extend(sources.into_iter().map(|source| Pending { source, recovered: Recovered::default() }));
         let mut warned = HashSet::new();
         let mut pause = FIRST_PAUSE;
         loop {
@@ -193,24 +172,12 @@ impl CatchUp {
     }
 
     /// Shows the state of a forest; `incomplete` in place of a final one while indices are to be tried again.
-    fn say(
-        &self,
-        forest: &Pending,
-        state: &'static str,
-        unknown: u64,
-        unreadable: &[UnreadableIndex],
-    ) {
-        let reasons = unreadable
-            .iter()
-            .map(|UnreadableIndex { name, reason }| (name.clone(), reason.with_advice()));
+    fn say(&self, forest: &Pending, state: &'static str, unknown: u64, unreadable: &[UnreadableIndex]) {
+        let reasons = unreadable.iter().map(|UnreadableIndex { name, reason }| (name.clone(), reason.with_advice()));
         let unreadable: Vec<_> = reasons.collect();
         self.state.recovery.set(ForestStatus {
             forest: forest.source.forest.clone(),
-            state: if unreadable.is_empty() {
-                state
-            } else {
-                "incomplete"
-            },
+            state: if unreadable.is_empty() { state } else { "incomplete" },
             recovered: forest.recovered,
             unknown,
             unreadable,
@@ -238,10 +205,7 @@ impl CatchUp {
         let begun = || self.say(forest, "running", 0, &[]);
         let found = "documents that were indexed and not stored are known now";
         let taken_in = take_in(&self.state, &self.reader, &source, since, begun, found).await?;
-        let TakenIn {
-            recovered,
-            unreadable,
-        } = taken_in;
+        let TakenIn { recovered, unreadable } = taken_in;
         let Some(recovered) = recovered else {
             if unreadable.is_empty() {
                 info!(forest = source.forest, indices = ?source.indices, "there is no such index: nothing to catch up");
@@ -282,10 +246,7 @@ impl CatchUp {
     }
 
     /// Warns of stamped documents that an empty forest does not know.
-    async fn look_for_stamps(
-        &self,
-        forest: &Pending,
-    ) -> Result<Vec<UnreadableIndex>, RecoveryError> {
+    async fn look_for_stamps(&self, forest: &Pending) -> Result<Vec<UnreadableIndex>, RecoveryError> {
         let extent = self.reader.extent(&forest.source).await?;
         let documents = extent.read.documents;
         self.say(forest, "empty", documents, &extent.unreadable);
@@ -293,7 +254,9 @@ impl CatchUp {
             warn!(
                 forest = forest.source.forest,
                 documents,
-                "the index has stamped documents that the forest does not know, since {} has nothing of it: their near-duplicates will get other roots. Stop spinney and run: spinney recover --upstream {} --data-dir {} with the options of the route; or start it with --recover-at-start",
+                "the index has stamped documents that the forest does not know, since {} has nothing of it: their \
+                 near-duplicates will get other roots. Stop spinney and run: spinney recover --upstream {} --data-dir \
+                 {} with the options of the route; or start it with --recover-at-start",
                 self.dir.display(),
                 self.reader.operator.url(),
                 self.dir.display(),

@@ -1,5 +1,5 @@
-//! Which connections are open, and which has to go when one too many comes: never one on which a request is being answered,
-//! and of the others first those that have not sent any.
+//! Which connections are open, and which has to go when one too many comes: never one on which a request is being
+//! answered, and of the others first those that have not sent any.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,11 +48,7 @@ pub(super) enum Eviction {
 impl Connections {
     /// No connection yet.
     pub(super) fn new(most: usize) -> Arc<Connections> {
-        Arc::new(Connections {
-            most,
-            clock: AtomicU64::new(1),
-            open: Mutex::default(),
-        })
+        Arc::new(Connections { most, clock: AtomicU64::new(1), open: Mutex::default() })
     }
 
     /// Takes a slot, and returns whether another connection was evicted; `None` if there is no slot.
@@ -77,11 +73,7 @@ impl Connections {
             at_once: AtomicBool::new(false),
         });
         open.insert(now, connection.clone());
-        let slot = ConnectionSlot {
-            connections: self.clone(),
-            accepted: now,
-            connection,
-        };
+        let slot = ConnectionSlot { connections: self.clone(), accepted: now, connection };
         Some((slot, evicted))
     }
 
@@ -139,9 +131,7 @@ mod tests {
         use std::future::poll_fn;
         use std::task::Poll;
         let mut evicted = std::pin::pin!(slot.evicted());
-        block_on(poll_fn(|cx| {
-            Poll::Ready(evicted.as_mut().poll(cx).is_ready())
-        }))
+        block_on(poll_fn(|cx| Poll::Ready(evicted.as_mut().poll(cx).is_ready())))
     }
 
     /// A connection on which this has happened.
@@ -157,18 +147,8 @@ mod tests {
     #[test]
     fn those_that_wait_make_room() {
         let connections = Connections::new(4);
-        let busy = enter(
-            &connections,
-            &[ConnectionSlot::waits, ConnectionSlot::answers],
-        );
-        let idle = enter(
-            &connections,
-            &[
-                ConnectionSlot::waits,
-                ConnectionSlot::answers,
-                ConnectionSlot::waits,
-            ],
-        );
+        let busy = enter(&connections, &[ConnectionSlot::waits, ConnectionSlot::answers]);
+        let idle = enter(&connections, &[ConnectionSlot::waits, ConnectionSlot::answers, ConnectionSlot::waits]);
         let silent = [(); 2].map(|()| enter(&connections, &[ConnectionSlot::waits]));
         // It was idle before, and is so again: the other one has waited longer.
         let mut newer = Vec::new();

@@ -1,5 +1,5 @@
-//! How long a connection may be silent. hyper knows one time for the whole wait for the next head; here a client that keeps
-//! an idle connection in its pool gets much longer than one that has begun a head and does not end it.
+//! How long a connection may be silent. hyper knows one time for the whole wait for the next head; here a client that
+//! keeps an idle connection in its pool gets much longer than one that has begun a head and does not end it.
 
 use std::future::Future;
 use std::io;
@@ -51,25 +51,12 @@ impl HeadBegun {
     }
 }
 
-/// The timer and the stream of one connection, which may be idle for so long between two requests. The servers let it be for
-/// ever, and clients count on that: a request on a connection that is just being closed fails.
-pub(super) fn head_timeout<T>(
-    stream: T,
-    idle: Duration,
-    slot: Arc<ConnectionSlot>,
-) -> (HeadTimer, HeadTimeoutIo<T>) {
+/// The timer and the stream of one connection, which may be idle for so long between two requests. The servers let it
+/// be for ever, and clients count on that: a request on a connection that is just being closed fails.
+pub(super) fn head_timeout<T>(stream: T, idle: Duration, slot: Arc<ConnectionSlot>) -> (HeadTimer, HeadTimeoutIo<T>) {
     let begun = HeadBegun::default();
-    let timer = HeadTimer {
-        begun: begun.clone(),
-        idle,
-        slot,
-    };
-    let stream = HeadTimeoutIo {
-        stream,
-        begun,
-        idle,
-        stalled: None,
-    };
+    let timer = HeadTimer { begun: begun.clone(), idle, slot };
+    let stream = HeadTimeoutIo { stream, begun, idle, stalled: None };
     (timer, stream)
 }
 
@@ -81,10 +68,7 @@ pub(super) struct HeadTimer {
     slot: Arc<ConnectionSlot>,
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "these are the deadlines themselves, and the tests pause the clock"
-)]
+#[expect(clippy::disallowed_methods, reason = "these are the deadlines themselves, and the tests pause the clock")]
 impl Timer for HeadTimer {
     fn sleep(&self, _: Duration) -> Pin<Box<dyn Sleep>> {
         self.begun.reset();
@@ -102,7 +86,8 @@ impl Timer for HeadTimer {
     }
 }
 
-/// Ends when the connection has been idle, or in the middle of a head, for too long. hyper drops it when the head is there.
+/// Ends when the connection has been idle, or in the middle of a head, for too long. hyper drops it when the head is
+/// there.
 struct HeadSleep {
     begun: HeadBegun,
     in_head: bool,
@@ -144,34 +129,21 @@ pub(super) struct HeadTimeoutIo<T> {
 
 impl<T> HeadTimeoutIo<T> {
     /// Handles the result of a write.
-    fn written<R>(
-        &mut self,
-        cx: &mut Context<'_>,
-        written: Poll<io::Result<R>>,
-    ) -> Poll<io::Result<R>> {
+    fn written<R>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
         if written.is_ready() {
             self.stalled = None;
             return written;
         }
         let idle = self.idle;
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "this is the deadline itself, and the test pauses the clock"
-        )]
-        let stalled = self
-            .stalled
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(idle)));
+        #[expect(clippy::disallowed_methods, reason = "this is the deadline itself, and the test pauses the clock")]
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(idle)));
         ready!(stalled.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
 impl<T: Read + Unpin> Read for HeadTimeoutIo<T> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
         if polled.is_ready() {
             self.begun.set();
@@ -181,11 +153,7 @@ impl<T: Read + Unpin> Read for HeadTimeoutIo<T> {
 }
 
 impl<T: Write + Unpin> Write for HeadTimeoutIo<T> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.written(cx, written)
     }
@@ -214,10 +182,7 @@ impl<T: Write + Unpin> Write for HeadTimeoutIo<T> {
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the clock is paused: time goes by at once"
-)]
+#[expect(clippy::disallowed_methods, reason = "the clock is paused: time goes by at once")]
 mod tests {
     use std::convert::Infallible;
     use std::future::poll_fn;
@@ -250,9 +215,7 @@ mod tests {
         let (timer, io) = head_timeout(TokioIo::new(server), IDLE_TIMEOUT, Arc::new(slot));
         let mut http = http1::Builder::new();
         http.timer(timer).header_read_timeout(HEAD_TIMEOUT);
-        let service = service_fn(move |_| async move {
-            Ok::<_, Infallible>(Response::new(full("o".repeat(answer))))
-        });
+        let service = service_fn(move |_| async move { Ok::<_, Infallible>(Response::new(full("o".repeat(answer)))) });
         (client, tokio::spawn(http.serve_connection(io, service)))
     }
 

@@ -1,6 +1,6 @@
-//! Documents of which the cluster has not told whether they are stored, because the connection broke or it gave up, are looked for in
-//! the index. Their nodes stand until then; without this they would be given up after a while (`RETRY_WINDOW`), although the documents
-//! may be stored and nobody may send them again.
+//! Documents of which the cluster has not told whether they are stored, because the connection broke or it gave up, are
+//! looked for in the index. Their nodes stand until then; without this they would be given up after a while
+//! (`RETRY_WINDOW`), although the documents may be stored and nobody may send them again.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use crate::time::Millis;
 
 /// So long after the first document without an answer the index is looked at: the cluster may still be busy with it.
 const SOON: Duration = Duration::from_secs(5);
-/// And so long after each look once more, for what the cluster was slow with. Both looks are over before the nodes are given up.
+/// And so long after each look once more, for what the cluster was slow with. Both looks are over before the nodes are
+/// given up.
 const AGAIN: Duration = Duration::from_secs(30);
 /// The longest pause between two looks at an index that cannot be read.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -51,11 +52,7 @@ impl IndeterminateWatcher {
                     return;
                 }
             };
-            pause = if new.is_empty() {
-                (pause * 2).min(LONGEST_PAUSE)
-            } else {
-                AGAIN
-            };
+            pause = if new.is_empty() { (pause * 2).min(LONGEST_PAUSE) } else { AGAIN };
             let mut next = new.clone();
             for mut gap in joined(open, new) {
                 match self.look(&gap).await {
@@ -67,12 +64,11 @@ impl IndeterminateWatcher {
                         next = joined(next, vec![gap]);
                     }
                     Err(error) if error.may_pass() => {
-                        if !error.is_away()
-                            && warned.insert((gap.source.forest.clone(), String::new()))
-                        {
+                        if !error.is_away() && warned.insert((gap.source.forest.clone(), String::new())) {
                             warn!(
                                 forest = gap.source.forest, error = %error.with_advice(),
-                                "documents of which the cluster has not told whether they are stored stay unknown until it lets them be read"
+                                "documents of which the cluster has not told whether they are stored stay unknown \
+                                 until it lets them be read"
                             );
                         }
                         next = joined(next, vec![gap]);

@@ -28,18 +28,11 @@ pub(super) struct Loopback {
 
 impl BulkSink for Loopback {
     async fn bulk(&self, known_as: &HeaderValue, lines: Bytes) -> Result<Bytes, OperatorError> {
-        let failed = |error: hyper::Error| OperatorError::Unreachable {
-            url: "spinney itself".into(),
-            reason: describe(&error),
-        };
+        let failed =
+            |error: hyper::Error| OperatorError::Unreachable { url: "spinney itself".into(), reason: describe(&error) };
         let (near, far) = tokio::io::duplex(PIPE);
         let client = ClientAddress(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        tokio::spawn(accept::serve_alone(
-            TokioIo::new(far),
-            client,
-            Purpose::Everything,
-            self.state.clone(),
-        ));
+        tokio::spawn(accept::serve_alone(TokioIo::new(far), client, Purpose::Everything, self.state.clone()));
         let connecting = hyper::client::conn::http1::handshake(TokioIo::new(near));
         let (mut sender, connection) = connecting.await.map_err(failed)?;
         tokio::spawn(connection);
@@ -48,10 +41,7 @@ impl BulkSink for Loopback {
         *request.uri_mut() = hyper::Uri::from_static("/_bulk");
         let headers = request.headers_mut();
         headers.insert(HOST, HeaderValue::from_static("spinney"));
-        headers.insert(
-            CONTENT_TYPE,
-            HeaderValue::from_static("application/x-ndjson"),
-        );
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
         headers.insert(ADOPT, known_as.clone());
         if let Some(credentials) = &self.credentials {
             headers.insert(AUTHORIZATION, credentials.clone());

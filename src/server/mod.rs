@@ -1,5 +1,5 @@
-//! Requests: each goes to the own endpoints or to the proxy, and whatever goes wrong there becomes a response here. Connections
-//! are accepted, served over HTTP/1.1 with or without TLS (`accept`), and drained at the end.
+//! Requests: each goes to the own endpoints or to the proxy, and whatever goes wrong there becomes a response here.
+//! Connections are accepted, served over HTTP/1.1 with or without TLS (`accept`), and drained at the end.
 
 mod accept;
 mod background;
@@ -93,9 +93,7 @@ pub(crate) async fn serve(
         None => None,
     };
     if config.recover_at_start {
-        recovery::at_start(&config)
-            .await
-            .map_err(ServeError::Recovery)?;
+        recovery::at_start(&config).await.map_err(ServeError::Recovery)?;
     }
     let state = Arc::new(AppState::new(&config)?);
     let admin_address = admin.as_ref().map(|(_, address)| *address);
@@ -119,13 +117,12 @@ pub(crate) async fn serve(
     let alone = |store: &ForestStore| store.on_loss == OnRedisFailure::Local;
     if config.forest_store.as_ref().is_some_and(alone) && config.sweep.is_none() {
         warn!(
-            "documents that get roots while the forest store is away keep them until a spinney with --sweep puts them right, and this one has none"
+            "documents that get roots while the forest store is away keep them until a spinney with --sweep puts them \
+             right, and this one has none"
         );
     }
     if config.routes.is_empty() {
-        warn!(
-            "no route is configured, so nothing is stamped: give --index, or [[route]] tables in the file"
-        );
+        warn!("no route is configured, so nothing is stamped: give --index, or [[route]] tables in the file");
     }
     if let Err(reason) = state.engine.limit_memory(config.forest_memory).await {
         state.engine_failed(&reason);
@@ -146,11 +143,7 @@ pub(crate) async fn serve(
     let main = Listener::main(acceptor.clone(), config.limits);
     let accepting = tokio::spawn(accept::accept(listener, main, state.clone()));
     if let Some((listener, _)) = admin {
-        tokio::spawn(accept::accept(
-            listener,
-            Listener::admin(acceptor),
-            state.clone(),
-        ));
+        tokio::spawn(accept::accept(listener, Listener::admin(acceptor), state.clone()));
     }
     let signal = signals.next().await.map_err(ServeError::Signals)?;
     info!(signal, in_flight = state.in_flight.count(), "stopping");
@@ -177,10 +170,7 @@ pub(crate) async fn serve(
     }
     service.settle(CLOSING).await;
     if cut_off > 0 {
-        warn!(
-            requests = cut_off,
-            "the grace period ended before these requests did"
-        );
+        warn!(requests = cut_off, "the grace period ended before these requests did");
     }
     let engine = state.engine.clone();
     // A panic in it has been logged by the panic hook.
@@ -198,7 +188,8 @@ async fn warn_of_eviction(state: &AppState) -> bool {
         warn!(
             forest,
             nodes = stats.nodes,
-            "the forest is full: what came longest ago is forgotten before its window ends; give it more with --forest-memory, or a shorter window"
+            "the forest is full: what came longest ago is forgotten before its window ends; give it more with \
+             --forest-memory, or a shorter window"
         );
     }
     full.is_some()
@@ -259,11 +250,7 @@ enum Purpose {
 }
 
 /// Answers one request; whatever goes wrong becomes a response.
-async fn respond(
-    state: &Arc<AppState>,
-    purpose: Purpose,
-    request: Request<Incoming>,
-) -> Response<Body> {
+async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incoming>) -> Response<Body> {
     let began = Instant::now();
     state.metrics.counters.requests.inc();
     let opaque_id = request.headers().get("x-opaque-id").cloned();
@@ -285,14 +272,10 @@ async fn respond(
             _ if method == Method::CONNECT => (refuse(request, ProxyError::NoTunnel), true),
             (Purpose::Everything, Some(found)) => (own(state, &found, request).await, true),
             (Purpose::Everything, None) => match router::classify(&method, &path) {
-                RequestKind::Own(_) => {
-                    (refuse(request, ProxyError::NoEndpoint(path.clone())), true)
-                }
+                RequestKind::Own(_) => (refuse(request, ProxyError::NoEndpoint(path.clone())), true),
                 target => (proxy::handle(state, target, request).await, false),
             },
-            (_, Some(found)) if found.row.is_monitored() => {
-                (own(state, &found, request).await, true)
-            }
+            (_, Some(found)) if found.row.is_monitored() => (own(state, &found, request).await, true),
             (Purpose::Admin, _) => (refuse(request, ProxyError::NotAdmin(path.clone())), true),
             (Purpose::TooMany, _) => (refuse(request, ProxyError::TooManyConnections), true),
         };
@@ -306,9 +289,7 @@ async fn respond(
             mark_as_ours(state, &mut response, opaque_id);
         }
         if draining {
-            response
-                .headers_mut()
-                .insert(CONNECTION, HeaderValue::from_static("close"));
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }
@@ -348,10 +329,7 @@ fn mark_as_ours(state: &AppState, response: &mut Response<Body>, opaque_id: Opti
         headers.insert("x-opaque-id", id);
     }
     if state.cluster.is_elasticsearch() {
-        headers.insert(
-            "x-elastic-product",
-            HeaderValue::from_static("Elasticsearch"),
-        );
+        headers.insert("x-elastic-product", HeaderValue::from_static("Elasticsearch"));
     }
 }
 
@@ -360,10 +338,7 @@ fn record(state: &AppState, error: &ProxyError) {
     use ProxyError as E;
     let counters = &state.metrics.counters;
     match error {
-        E::OverBudget { .. }
-        | E::OverShare { .. }
-        | E::LargerThanBudget { .. }
-        | E::LargerThanShare { .. } => {
+        E::OverBudget { .. } | E::OverShare { .. } | E::LargerThanBudget { .. } | E::LargerThanShare { .. } => {
             counters.refused_over_budget.inc();
         }
         E::BodyTimeout(_) | E::BodyTooSlow { .. } | E::BodyTooLong(_) => {
@@ -440,12 +415,7 @@ mod tests {
         let client_address = ClientAddress(client);
         let (client, server) = tokio::io::duplex(64 << 10);
         let io = TokioIo::new(server);
-        tokio::spawn(accept::serve_alone(
-            io,
-            client_address,
-            purpose,
-            state.clone(),
-        ));
+        tokio::spawn(accept::serve_alone(io, client_address, purpose, state.clone()));
         let connecting = hyper::client::conn::http1::handshake(TokioIo::new(client));
         let (mut sender, connection) = connecting.await.unwrap();
         tokio::spawn(connection);
@@ -475,10 +445,9 @@ mod tests {
     #[tokio::test]
     async fn writers_and_probes_learn_of_a_forest_out_of_service() {
         let state = AppState::out_of_service();
-        for (method, path, body) in [
-            (Method::POST, "/news-1/_bulk", BULK),
-            (Method::PUT, "/news-1/_doc/1", "{\"content\":\"a b c d e\"}"),
-        ] {
+        for (method, path, body) in
+            [(Method::POST, "/news-1/_bulk", BULK), (Method::PUT, "/news-1/_doc/1", "{\"content\":\"a b c d e\"}")]
+        {
             let answer = ask(&state, method, path, body).await;
             assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{path}");
             let error = &answer.body["error"];
@@ -490,21 +459,14 @@ mod tests {
         }
         let ready = ask(&state, Method::GET, "/_spinney/_ready", "").await;
         assert_eq!(ready.status, StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(
-            ready.body["reason"],
-            "a forest is out of service after an internal error"
-        );
+        assert_eq!(ready.body["reason"], "a forest is out of service after an internal error");
         let alive = ask(&state, Method::GET, "/_spinney/_health", "").await;
         assert_eq!(alive.status, StatusCode::OK);
         // What needs no forest goes on to the cluster, which is not there.
         for (method, path, body) in [
             (Method::GET, "/news-1/_search", ""),
             (Method::POST, "/logs-1/_bulk", BULK),
-            (
-                Method::POST,
-                "/news-1/_bulk",
-                "{\"delete\":{\"_id\":\"1\"}}\n",
-            ),
+            (Method::POST, "/news-1/_bulk", "{\"delete\":{\"_id\":\"1\"}}\n"),
         ] {
             let answer = ask(&state, method, path, body).await;
             let kind = &answer.body["error"]["type"];
@@ -520,19 +482,11 @@ mod tests {
         let mut held = state.budget.enter(CLIENT);
         held.receive(half).unwrap();
         let other = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
-        for (client, status, kind) in [
-            (CLIENT, 429, "spinney_over_budget_exception"),
-            (other, 503, "spinney_upstream_unreachable_exception"),
-        ] {
+        for (client, status, kind) in
+            [(CLIENT, 429, "spinney_over_budget_exception"), (other, 503, "spinney_upstream_unreachable_exception")]
+        {
             let everything = Purpose::Everything;
-            let answer = ask_as(
-                &state,
-                client,
-                everything,
-                Method::POST,
-                "/news-1/_bulk",
-                BULK,
-            );
+            let answer = ask_as(&state, client, everything, Method::POST, "/news-1/_bulk", BULK);
             let answer = answer.await;
             assert_eq!(answer.status, status);
             assert_eq!(answer.body["error"]["type"], kind);
@@ -568,10 +522,7 @@ mod tests {
         for purpose in [Purpose::Everything, Purpose::Admin, Purpose::TooMany] {
             let answer = ask_as(&state, CLIENT, purpose, Method::CONNECT, "inner:9200", "").await;
             assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED);
-            assert_eq!(
-                answer.body["error"]["type"],
-                "spinney_no_endpoint_exception"
-            );
+            assert_eq!(answer.body["error"]["type"], "spinney_no_endpoint_exception");
         }
     }
 

@@ -62,12 +62,7 @@ impl DataDir {
         let lock = path.join(LOCK);
         let locked = files.lock(&lock).map_err(StoreError::io("lock", &lock))?;
         let locked = locked.ok_or_else(|| StoreError::Locked { dir: path.into() })?;
-        Ok(DataDir(Arc::new(Locked {
-            path: path.to_owned(),
-            files,
-            open: Mutex::default(),
-            _lock: locked,
-        })))
+        Ok(DataDir(Arc::new(Locked { path: path.to_owned(), files, open: Mutex::default(), _lock: locked })))
     }
 
     /// Returns the identities of the stored forests, sorted by name.
@@ -106,17 +101,11 @@ impl DataDir {
             // A directory takes the place of an empty one.
             for file in files.list(&new).map_err(StoreError::io("list", &new))? {
                 let file = new.join(file);
-                files
-                    .remove(&file)
-                    .map_err(StoreError::io("remove", &file))?;
+                files.remove(&file).map_err(StoreError::io("remove", &file))?;
             }
         }
-        files
-            .rename(&old, &new)
-            .map_err(StoreError::io("rename", &old))?;
-        files
-            .sync_dir(self.path())
-            .map_err(StoreError::io(SYNC, self.path()))
+        files.rename(&old, &new).map_err(StoreError::io("rename", &old))?;
+        files.sync_dir(self.path()).map_err(StoreError::io(SYNC, self.path()))
     }
 
     /// Gives the directory of a forest a name that no forest has.
@@ -135,15 +124,12 @@ impl DataDir {
             let renamed = files.rename(&old, &new);
             renamed.map_err(StoreError::io("rename", &old))?;
         }
-        files
-            .sync_dir(self.path())
-            .map_err(StoreError::io(SYNC, self.path()))
+        files.sync_dir(self.path()).map_err(StoreError::io(SYNC, self.path()))
     }
 
     /// Path of a sibling directory with this name for a forest.
     pub(crate) fn aside(&self, name: &str, forest: &str) -> PathBuf {
-        self.path()
-            .join(format!("{name}-{}", directory_name(forest)))
+        self.path().join(format!("{name}-{}", directory_name(forest)))
     }
 
     fn mark_of(&self, forest: &str) -> PathBuf {
@@ -208,11 +194,7 @@ impl Directory {
             return Err(StoreError::OpenTwice { forest });
         }
         // From here on it is closed when this is dropped.
-        let directory = Directory {
-            path,
-            files: data_dir.0.files.clone(),
-            data_dir: data_dir.clone(),
-        };
+        let directory = Directory { path, files: data_dir.0.files.clone(), data_dir: data_dir.clone() };
         make_dir(&*directory.files, &directory.path)?;
         Ok(directory)
     }
@@ -228,9 +210,7 @@ impl Directory {
 
     pub(super) fn open(&self, name: &str) -> Result<Box<dyn File>, StoreError> {
         let path = self.file(name);
-        self.files
-            .open(&path)
-            .map_err(StoreError::io("open", &path))
+        self.files.open(&path).map_err(StoreError::io("open", &path))
     }
 
     /// The names in this directory stay, and its own does.
@@ -272,12 +252,7 @@ impl Directory {
 
     /// The beginning of a new file.
     pub(super) fn header(&self, kind: FileKind, lsn: Lsn, identity: u64) -> Header {
-        Header {
-            kind,
-            lsn,
-            identity,
-            salt: self.files.random(),
-        }
+        Header { kind, lsn, identity, salt: self.files.random() }
     }
 }
 
@@ -288,9 +263,7 @@ impl Drop for Directory {
 }
 
 fn make_dir(files: &dyn Files, path: &Path) -> Result<(), StoreError> {
-    files
-        .create_dir(path)
-        .map_err(StoreError::io("make", path))?;
+    files.create_dir(path).map_err(StoreError::io("make", path))?;
     let Some(parent) = path.parent() else {
         return Ok(());
     };
@@ -371,9 +344,7 @@ mod tests {
 
     #[test]
     fn forests_do_not_get_into_each_others_directories() {
-        let names = [
-            "news", "NEWS", "LOCK", "..", "", "a/b", "é", "%", "%2f", "identity",
-        ];
+        let names = ["news", "NEWS", "LOCK", "..", "", "a/b", "é", "%", "%2f", "identity"];
         let encoded = names.map(directory_name);
         assert_eq!(encoded[0], "news");
         assert_eq!(encoded[3], "%2e%2e");
@@ -387,25 +358,11 @@ mod tests {
     #[test]
     fn names_are_read_as_they_are_written() {
         let lsn = Lsn(0x4d2);
-        assert_eq!(
-            FileName::of(&file_name_of::journal(lsn)),
-            FileName::Segment(lsn)
-        );
-        assert_eq!(
-            FileName::of(&file_name_of::snapshot(lsn)),
-            FileName::Snapshot(lsn)
-        );
-        assert_eq!(
-            FileName::of("snapshot-00000000000004d2.tmp"),
-            FileName::Unfinished
-        );
+        assert_eq!(FileName::of(&file_name_of::journal(lsn)), FileName::Segment(lsn));
+        assert_eq!(FileName::of(&file_name_of::snapshot(lsn)), FileName::Snapshot(lsn));
+        assert_eq!(FileName::of("snapshot-00000000000004d2.tmp"), FileName::Unfinished);
         assert_eq!(FileName::of("identity.tmp"), FileName::Unfinished);
-        for other in [
-            "journal-4d2",
-            "journal-00000000000004D2",
-            "notes.tmp",
-            "journal-+000000000000001",
-        ] {
+        for other in ["journal-4d2", "journal-00000000000004D2", "notes.tmp", "journal-+000000000000001"] {
             assert_eq!(FileName::of(other), FileName::Unknown, "{other}");
         }
     }

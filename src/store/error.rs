@@ -89,7 +89,8 @@ pub enum StoreError {
     },
     /// The data belongs to other settings.
     #[error(
-        "{} was made with other settings ({}): start it with those, or choose another --data-dir to begin without a cluster",
+        "{} was made with other settings ({}): start it with those, or choose another --data-dir to begin without a \
+         cluster",
         .dir.display(), FileList(.differences)
     )]
     OtherIdentity {
@@ -198,11 +199,7 @@ impl StoreError {
 
     /// For `map_err`.
     pub(super) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
-        move |source| StoreError::Io {
-            what,
-            path: path.to_owned(),
-            source,
-        }
+        move |source| StoreError::Io { what, path: path.to_owned(), source }
     }
 }
 
@@ -223,9 +220,7 @@ pub enum StoreFailure {
         cause: Arc<io::Error>,
     },
     /// One batch was larger than any may be.
-    #[error(
-        "changes are stored no more, because {bytes} bytes were to be stored as one batch: report this as a bug"
-    )]
+    #[error("changes are stored no more, because {bytes} bytes were to be stored as one batch: report this as a bug")]
     TooLarge {
         /// Its length.
         bytes: usize,
@@ -240,9 +235,7 @@ pub enum StoreFailure {
         reason: String,
     },
     /// The thread that writes has panicked.
-    #[error(
-        "changes are stored no more, because the thread that writes them has panicked: report this as a bug"
-    )]
+    #[error("changes are stored no more, because the thread that writes them has panicked: report this as a bug")]
     Panicked,
     /// The store was closed.
     #[error("the store is closed")]
@@ -266,9 +259,7 @@ pub enum SnapshotError {
         source: Arc<io::Error>,
     },
     /// A section or a block that cannot be written.
-    #[error(
-        "a block of {bytes} bytes in section {section}: at most 2^30 bytes, and sections below 255"
-    )]
+    #[error("a block of {bytes} bytes in section {section}: at most 2^30 bytes, and sections below 255")]
     Block {
         /// The section.
         section: u8,
@@ -283,11 +274,7 @@ pub enum SnapshotError {
 impl SnapshotError {
     /// For `map_err`.
     pub(super) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SnapshotError {
-        move |source| SnapshotError::Io {
-            what,
-            path: path.to_owned(),
-            source: Arc::new(source),
-        }
+        move |source| SnapshotError::Io { what, path: path.to_owned(), source: Arc::new(source) }
     }
 }
 
@@ -324,10 +311,7 @@ impl<'a> WayOut<'a> {
 impl std::fmt::Display for WayOut<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let dir = self.0.display();
-        write!(
-            f,
-            "put it back from a copy of the whole directory, or remove {dir} to begin without a cluster"
-        )
+        write!(f, "put it back from a copy of the whole directory, or remove {dir} to begin without a cluster")
     }
 }
 

@@ -190,7 +190,8 @@ impl Files for SystemFiles {
     }
 }
 
-/// A lock that ends with this. Closing the file would not do: a program that is just being started has a copy of it for a moment.
+/// A lock that ends with this. Closing the file would not do: a program that is just being started has a copy of it for
+/// a moment.
 #[derive(Debug)]
 struct Held(fs::File);
 
@@ -235,10 +236,7 @@ impl File for fs::File {
 
 /// Error for a file that is shorter than its header says.
 pub(super) fn shorter_than_it_was() -> Error {
-    Error::new(
-        ErrorKind::UnexpectedEof,
-        "the file became shorter while it was read",
-    )
+    Error::new(ErrorKind::UnexpectedEof, "the file became shorter while it was read")
 }
 
 #[cfg(test)]

@@ -74,14 +74,7 @@ impl Header {
             return Err(NotAHeader::Newer(format));
         }
         let sound = format == FORMAT && xxh3_64(body) == u64::from_le_bytes(*checksum);
-        let read = || {
-            Some(Header {
-                kind,
-                lsn: Lsn(fields.u64()?),
-                identity: fields.u64()?,
-                salt: fields.u64()?,
-            })
-        };
+        let read = || Some(Header { kind, lsn: Lsn(fields.u64()?), identity: fields.u64()?, salt: fields.u64()? });
         sound.then(read).flatten().ok_or(NotAHeader::Checksum)
     }
 }
@@ -154,11 +147,7 @@ impl BlockHead {
 
     pub(super) fn decode(bytes: &[u8]) -> Option<BlockHead> {
         let mut fields = Fields(bytes);
-        Some(BlockHead {
-            checksum: fields.u64()?,
-            length: fields.u32()?,
-            section: fields.take::<1>()?[0],
-        })
+        Some(BlockHead { checksum: fields.u64()?, length: fields.u32()?, section: fields.take::<1>()?[0] })
     }
 
     /// Bytes of the block, head and all.
@@ -183,19 +172,14 @@ impl SnapshotEnd {
 
     pub(super) fn decode(bytes: &[u8]) -> Option<SnapshotEnd> {
         let mut fields = Fields(bytes);
-        let end = SnapshotEnd {
-            blocks: fields.u64()?,
-            end: Lsn(fields.u64()?),
-        };
+        let end = SnapshotEnd { blocks: fields.u64()?, end: Lsn(fields.u64()?) };
         fields.0.is_empty().then_some(end)
     }
 }
 
 /// Whether a batch or a block is as it was written.
 pub(super) fn is_sound(record: &[u8], seed: u64) -> bool {
-    record
-        .split_first_chunk::<8>()
-        .is_some_and(|(sum, rest)| u64::from_le_bytes(*sum) == xxh3_64_with_seed(rest, seed))
+    record.split_first_chunk::<8>().is_some_and(|(sum, rest)| u64::from_le_bytes(*sum) == xxh3_64_with_seed(rest, seed))
 }
 
 /// Writes the checksum of the bytes behind `at + 8` to the eight bytes at `at`.

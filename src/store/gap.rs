@@ -27,39 +27,22 @@ impl UnreadableRange {
             StoreError::EmptyFile { file } => (file, 0, "an empty file".to_owned()),
             StoreError::ForeignFile { file } => (file, 0, "a file of another forest".to_owned()),
             StoreError::MissingSnapshot { dir, .. } => (dir, 0, "no snapshot".to_owned()),
-            StoreError::MissingSegment { dir, first } => (
-                dir.join(file_name_of::journal(first)),
-                0,
-                "missing".to_owned(),
-            ),
-            StoreError::ShortJournal {
-                dir,
-                reached,
-                needed,
-            } => {
+            StoreError::MissingSegment { dir, first } => {
+                (dir.join(file_name_of::journal(first)), 0, "missing".to_owned())
+            }
+            StoreError::ShortJournal { dir, reached, needed } => {
                 let what = format!("batches from {} to {needed} are missing", reached.next());
                 (dir, 0, what)
             }
             other => (directory.path.clone(), 0, other.to_string()),
         };
-        UnreadableRange {
-            file,
-            offset,
-            bytes,
-            what,
-        }
+        UnreadableRange { file, offset, bytes, what }
     }
 }
 
 impl fmt::Display for UnreadableRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} at byte {}: {}",
-            self.file.display(),
-            self.offset,
-            self.what
-        )?;
+        write!(f, "{} at byte {}: {}", self.file.display(), self.offset, self.what)?;
         match self.bytes {
             0 => Ok(()),
             bytes => write!(f, " ({bytes} bytes)"),

@@ -42,10 +42,7 @@ impl fmt::Display for Difference {
 impl ForestIdentity {
     /// Identity of a forest without settings.
     pub fn new(forest: impl Into<String>) -> ForestIdentity {
-        ForestIdentity {
-            forest: forest.into(),
-            settings: Vec::new(),
-        }
+        ForestIdentity { forest: forest.into(), settings: Vec::new() }
     }
 
     /// With one setting more. Names are lower-case letters, digits, `_`, `-` and `.`; other characters become `_`.
@@ -77,11 +74,8 @@ impl ForestIdentity {
         };
         let mut differences: Vec<Difference> = Vec::new();
         for (key, _) in stored.iter().chain(&wanted) {
-            let difference = Difference {
-                key: (*key).to_owned(),
-                stored: value_in(&stored, key),
-                wanted: value_in(&wanted, key),
-            };
+            let difference =
+                Difference { key: (*key).to_owned(), stored: value_in(&stored, key), wanted: value_in(&wanted, key) };
             if difference.stored != difference.wanted && !differences.contains(&difference) {
                 differences.push(difference);
             }
@@ -110,10 +104,7 @@ impl ForestIdentity {
 
     /// The identity that a file holds, and its checksum.
     pub(super) fn decode(file: &Path, bytes: &[u8]) -> Result<(ForestIdentity, u64), StoreError> {
-        let broken = |why| StoreError::BrokenIdentity {
-            file: file.to_owned(),
-            why,
-        };
+        let broken = |why| StoreError::BrokenIdentity { file: file.to_owned(), why };
         if bytes.is_empty() {
             let file = file.to_owned();
             return Err(StoreError::EmptyFile { file });

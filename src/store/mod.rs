@@ -79,8 +79,8 @@ pub enum Durability {
     Batch,
     /// When the system has it, which is synced this often: a power loss takes at most so much.
     Interval(Duration),
-    /// At once. It is written when 256 KiB have gathered or a second has passed, and synced by the system when that sees
-    /// fit.
+    /// At once. It is written when 256 KiB have gathered or a second has passed, and synced by the system when that
+    /// sees fit.
     None,
 }
 
@@ -111,11 +111,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`]: already open, other settings, or a missing or damaged file.
-    pub fn open(
-        data_dir: &DataDir,
-        identity: &ForestIdentity,
-        durability: Durability,
-    ) -> Result<Replay, StoreError> {
+    pub fn open(data_dir: &DataDir, identity: &ForestIdentity, durability: Durability) -> Result<Replay, StoreError> {
         Replay::open(data_dir, identity, durability, false)
     }
 
@@ -145,10 +141,7 @@ impl Store {
     ///
     /// # Errors
     /// Why the store has failed, if it did before that.
-    pub fn durable(
-        &self,
-        lsn: Lsn,
-    ) -> impl Future<Output = Result<(), StoreFailure>> + Send + use<> {
+    pub fn durable(&self, lsn: Lsn) -> impl Future<Output = Result<(), StoreFailure>> + Send + use<> {
         let answer = self.shared.durable(lsn);
         // The sender answers before it is dropped, as long as the store lives.
         async move { answer.await.unwrap_or(Err(StoreFailure::Closed)) }
@@ -172,15 +165,15 @@ impl Store {
         self.shared.queue().failure()
     }
 
-    /// Whether a snapshot is worth while: the journal since the last one is longer than 64 MiB and than half of it. Not while one is
-    /// being written; after one that failed, not before the journal has grown by 64 MiB.
+    /// Whether a snapshot is worth while: the journal since the last one is longer than 64 MiB and than half of it. Not
+    /// while one is being written; after one that failed, not before the journal has grown by 64 MiB.
     pub fn should_snapshot(&self) -> bool {
         let queue = self.shared.queue();
         queue.failure().is_none() && queue.snapshot.is_due(queue.journal)
     }
 
-    /// Begins a snapshot. All changes whose batches were appended are in the state, which is then read portion by portion, each
-    /// under the lock under which changes are made and appended; in between they go on.
+    /// Begins a snapshot. All changes whose batches were appended are in the state, which is then read portion by
+    /// portion, each under the lock under which changes are made and appended; in between they go on.
     ///
     /// # Errors
     /// [`SnapshotError::Running`], [`SnapshotError::Failed`], [`SnapshotError::Io`].

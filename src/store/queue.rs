@@ -67,8 +67,8 @@ pub(super) struct DurablePosition {
     pub(super) synced: Lsn,
 }
 
-/// One store, as its handle, its writer and its snapshots see it. The lock is held for a push or a take, never while anything
-/// is written.
+/// One store, as its handle, its writer and its snapshots see it. The lock is held for a push or a take, never while
+/// anything is written.
 pub(super) struct StoreShared {
     pub(super) directory: Directory,
     /// The checksum of the identity.
@@ -132,19 +132,13 @@ impl Queue {
             bytes: 0,
             taken: 0,
             next,
-            reached: DurablePosition {
-                written: last,
-                synced: last,
-            },
+            reached: DurablePosition { written: last, synced: last },
             waiters: BTreeMap::new(),
             failure: None,
             refused: None,
             stopping: false,
             journal,
-            snapshot: Snapshots {
-                len: snapshot,
-                ..Snapshots::default()
-            },
+            snapshot: Snapshots { len: snapshot, ..Snapshots::default() },
         }
     }
 
@@ -173,12 +167,7 @@ impl Queue {
     }
 
     /// Returns the work due now, or the time until which to wait.
-    fn poll(
-        &mut self,
-        durability: Durability,
-        timers: &mut Timers,
-        now: Instant,
-    ) -> Result<NextWork, Option<Instant>> {
+    fn poll(&mut self, durability: Durability, timers: &mut Timers, now: Instant) -> Result<NextWork, Option<Instant>> {
         let waiting = self.bytes - self.taken;
         let gathers = durability == Durability::None && self.urgent == 0 && waiting < GATHERED;
         let sync = timers.sync.is_some_and(|due| due <= now);
@@ -191,11 +180,7 @@ impl Queue {
             !gathers || due <= now
         };
         if !ready {
-            return Err(if self.jobs.is_empty() {
-                timers.sync
-            } else {
-                timers.write
-            });
+            return Err(if self.jobs.is_empty() { timers.sync } else { timers.write });
         }
         timers.write = None;
         Ok(self.take(sync))
@@ -220,12 +205,7 @@ impl Queue {
 }
 
 impl StoreShared {
-    pub(super) fn new(
-        directory: Directory,
-        identity: u64,
-        durability: Durability,
-        queue: Queue,
-    ) -> StoreShared {
+    pub(super) fn new(directory: Directory, identity: u64, durability: Durability, queue: Queue) -> StoreShared {
         StoreShared {
             directory,
             identity,
@@ -272,9 +252,7 @@ impl StoreShared {
         let lsn = queue.next;
         queue.next = lsn.next();
         if queue.failure.is_none() && queue.refused.is_none() {
-            let failure = StoreFailure::Unreadable {
-                reason: reason.to_owned(),
-            };
+            let failure = StoreFailure::Unreadable { reason: reason.to_owned() };
             queue.refused = Some((lsn, failure.clone()));
             queue.push(Job::Refused(failure));
             drop(queue);

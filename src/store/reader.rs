@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use super::Lsn;
 use super::error::StoreError;
 use super::files::{File, shorter_than_it_was};
-use super::format::{
-    BatchHead, BlockHead, END_SECTION, FileKind, Header, LONGEST, NotAHeader, SnapshotEnd, is_sound,
-};
+use super::format::{BatchHead, BlockHead, END_SECTION, FileKind, Header, LONGEST, NotAHeader, SnapshotEnd, is_sound};
 
 /// Bytes that are read at once, unless a record is longer.
 const AT_ONCE: usize = 1 << 20;
@@ -30,13 +28,7 @@ struct Window {
 
 impl Window {
     fn new(file: Box<dyn File>) -> io::Result<Window> {
-        Ok(Window {
-            len: file.size()?,
-            file,
-            offset: 0,
-            bytes: Vec::new(),
-            start: 0,
-        })
+        Ok(Window { len: file.size()?, file, offset: 0, bytes: Vec::new(), start: 0 })
     }
 
     fn rest(&self) -> u64 {
@@ -109,11 +101,7 @@ impl RecordFile {
         (kind, lsn, identity): (FileKind, Lsn, u64),
     ) -> Result<RecordFile, StoreError> {
         let window = Window::new(file).map_err(StoreError::io("read", &path))?;
-        let mut source = RecordFile {
-            path,
-            window,
-            salt: 0,
-        };
+        let mut source = RecordFile { path, window, salt: 0 };
         if source.window.len == 0 {
             let file = source.path;
             return Err(StoreError::EmptyFile { file });
@@ -150,11 +138,7 @@ impl RecordFile {
     }
 
     fn damaged(&self, what: &'static str) -> StoreError {
-        StoreError::Damaged {
-            file: self.path.clone(),
-            offset: self.window.offset,
-            what,
-        }
+        StoreError::Damaged { file: self.path.clone(), offset: self.window.offset, what }
     }
 
     /// Reads elsewhere without moving the read position.
@@ -310,8 +294,7 @@ impl SnapshotReader {
             }
             let mut record = Vec::new();
             source.read(at, head.whole(), &mut record)?;
-            let number = (blocks + 1..=blocks + MOST_LOST)
-                .find(|number| is_sound(&record, salt.wrapping_add(*number)));
+            let number = (blocks + 1..=blocks + MOST_LOST).find(|number| is_sound(&record, salt.wrapping_add(*number)));
             numbered = number.or(numbered);
             Ok(number.is_some())
         };
@@ -467,18 +450,11 @@ impl SegmentReader {
     }
 
     /// Finds the first sound and wanted batch behind the read position: its offset and number.
-    fn find(
-        &mut self,
-        is_wanted: impl Fn(&BatchHead) -> bool,
-    ) -> Result<Option<(u64, Lsn)>, StoreError> {
+    fn find(&mut self, is_wanted: impl Fn(&BatchHead) -> bool) -> Result<Option<(u64, Lsn)>, StoreError> {
         let expected = self.expected;
         // Each takes at least its head.
         let most = self.source.window.rest() / BatchHead::LEN as u64;
-        let (seed, len, from) = (
-            self.source.salt,
-            self.source.window.len,
-            self.source.window.offset,
-        );
+        let (seed, len, from) = (self.source.salt, self.source.window.len, self.source.window.offset);
         let mut lsn = None;
         let is_it = |source: &mut RecordFile, at: u64, bytes: &[u8]| {
             let Some(head) = BatchHead::decode(bytes) else {

@@ -210,13 +210,8 @@ impl Replay {
         });
         let snapshot = match snapshot.transpose() {
             Err(error) if salvages && error.is_unreadable() => {
-                let len =
-                    start.and_then(|lsn| len_of(&directory, &file_name_of::snapshot(lsn)).ok());
-                gaps.push(UnreadableRange::of(
-                    error,
-                    len.unwrap_or_default(),
-                    &directory,
-                ));
+                let len = start.and_then(|lsn| len_of(&directory, &file_name_of::snapshot(lsn)).ok());
+                gaps.push(UnreadableRange::of(error, len.unwrap_or_default(), &directory));
                 None
             }
             snapshot => snapshot?,
@@ -272,10 +267,7 @@ impl Replay {
     ///
     /// # Errors
     /// [`StoreError`] for missing or damaged data; everything read before is to be discarded.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "an iterator cannot lend what it reads"
-    )]
+    #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend what it reads")]
     pub fn next(&mut self) -> Result<Option<StoredRecord<'_>>, StoreError> {
         if !self.advance()? {
             return Ok(None);
@@ -339,10 +331,7 @@ impl Replay {
                     Err(error) => return Err(error),
                     Ok(next) => match next {
                         Next::Batch => return Ok(true),
-                        Next::Torn
-                            if self.salvages
-                                && (!self.segments.is_empty() || reader.is_vouched_for()?) =>
-                        {
+                        Next::Torn if self.salvages && (!self.segments.is_empty() || reader.is_vouched_for()?) => {
                             let error = reader.damaged("a batch that does not read");
                             self.pass_over(error)?;
                         }
@@ -350,9 +339,7 @@ impl Replay {
                             return Err(reader.damaged("a batch that does not read"));
                         }
                         Next::Torn if reader.is_vouched_for()? => {
-                            return Err(
-                                reader.damaged("a batch that does not read, before valid ones")
-                            );
+                            return Err(reader.damaged("a batch that does not read, before valid ones"));
                         }
                         Next::End if let Some(&first) = self.segments.front() => {
                             let expected = reader.expected();
@@ -376,8 +363,7 @@ impl Replay {
             Reading::Snapshot(reader) => {
                 let goes_on = reader.resync()?;
                 let bytes = reader.offset() - from;
-                self.gaps
-                    .push(UnreadableRange::of(error, bytes, &self.directory));
+                self.gaps.push(UnreadableRange::of(error, bytes, &self.directory));
                 if !goes_on {
                     self.open_next(self.start)?;
                 }
@@ -385,8 +371,7 @@ impl Replay {
             Reading::Segment(reader) => {
                 reader.resync()?;
                 let bytes = reader.offset() - from;
-                self.gaps
-                    .push(UnreadableRange::of(error, bytes, &self.directory));
+                self.gaps.push(UnreadableRange::of(error, bytes, &self.directory));
             }
             Reading::Nothing => {}
         }
@@ -405,8 +390,7 @@ impl Replay {
         while let Some(&first) = self.segments.front() {
             if first != expected {
                 let error = missing_segment(&self.directory, expected);
-                self.gaps
-                    .push(UnreadableRange::of(error, 0, &self.directory));
+                self.gaps.push(UnreadableRange::of(error, 0, &self.directory));
             }
             match open_next(&self.directory, self.identity, &mut self.segments, first) {
                 Ok(reading) => {
@@ -416,8 +400,7 @@ impl Replay {
                 Err(error) if error.is_unreadable() => {
                     let len = len_of(&self.directory, &file_name_of::journal(first))?;
                     self.done += len;
-                    self.gaps
-                        .push(UnreadableRange::of(error, len, &self.directory));
+                    self.gaps.push(UnreadableRange::of(error, len, &self.directory));
                     // The number of batches in an unreadable segment is unknown.
                     expected = self.segments.front().copied().unwrap_or(first);
                 }
@@ -435,16 +418,11 @@ impl Replay {
         };
         let (needed, reached) = (self.needed, reader.expected().before());
         if reached < needed {
-            let error = StoreError::ShortJournal {
-                dir: self.directory.path.clone(),
-                reached,
-                needed,
-            };
+            let error = StoreError::ShortJournal { dir: self.directory.path.clone(), reached, needed };
             if !self.salvages {
                 return Err(error);
             }
-            self.gaps
-                .push(UnreadableRange::of(error, 0, &self.directory));
+            self.gaps.push(UnreadableRange::of(error, 0, &self.directory));
         }
         let (offset, len) = (reader.offset(), reader.len());
         self.torn = (offset < len).then(|| TornEnd {
@@ -458,10 +436,7 @@ impl Replay {
 
     /// How much is read.
     pub fn progress(&self) -> ReplayProgress {
-        ReplayProgress {
-            done: self.done + self.reading.offset(),
-            total: self.total,
-        }
+        ReplayProgress { done: self.done + self.reading.offset(), total: self.total }
     }
 
     /// The torn end of the journal, if there is one; known when all was read.
@@ -517,10 +492,7 @@ impl Replay {
         let shared = StoreShared::new(self.directory, self.identity, self.durability, queue);
         let shared = Arc::new(shared);
         let writer = JournalWriter::new(shared.clone(), segment);
-        let store = Store {
-            shared,
-            thread: Mutex::default(),
-        };
+        let store = Store { shared, thread: Mutex::default() };
         Ok((store, writer))
     }
 }
@@ -541,17 +513,9 @@ fn make(directory: &Directory, identity: &ForestIdentity) -> Result<u64, StoreEr
 }
 
 /// The segments that are read, if the first of them is there.
-fn segments_from(
-    snapshot: Option<Lsn>,
-    segments: &[Lsn],
-    directory: &Directory,
-) -> Result<Vec<Lsn>, StoreError> {
+fn segments_from(snapshot: Option<Lsn>, segments: &[Lsn], directory: &Directory) -> Result<Vec<Lsn>, StoreError> {
     let start = snapshot.unwrap_or(Lsn::FIRST);
-    let needed: Vec<Lsn> = segments
-        .iter()
-        .copied()
-        .filter(|&lsn| lsn >= start)
-        .collect();
+    let needed: Vec<Lsn> = segments.iter().copied().filter(|&lsn| lsn >= start).collect();
     match needed.first() {
         Some(&first) if first == start => Ok(needed),
         Some(&first) if snapshot.is_none() => {

@@ -21,8 +21,8 @@ const SYNCED_AT_ONCE: usize = 32 << 20;
 
 type SnapshotDone = mpsc::Receiver<Result<(), Arc<io::Error>>>;
 
-/// A snapshot that is being written. It counts when [`finish`](SnapshotWriter::finish) has answered; one that is dropped
-/// leaves nothing.
+/// A snapshot that is being written. It counts when [`finish`](SnapshotWriter::finish) has answered; one that is
+/// dropped leaves nothing.
 pub struct SnapshotWriter {
     shared: Arc<StoreShared>,
     start: Lsn,
@@ -86,8 +86,8 @@ impl SnapshotWriter {
         self.start
     }
 
-    /// Adds a block, at most 2^30 bytes of a section below 255. They are read back in this order. Blocks of some hundred
-    /// kilobytes are best: each is in memory as a whole when it is read.
+    /// Adds a block, at most 2^30 bytes of a section below 255. They are read back in this order. Blocks of some
+    /// hundred kilobytes are best: each is in memory as a whole when it is read.
     ///
     /// # Errors
     /// [`SnapshotError::Io`], [`SnapshotError::Block`], and [`SnapshotError::Failed`] when the journal has stopped. The
@@ -133,10 +133,7 @@ impl SnapshotWriter {
         let segment = file_name_of::journal(self.start);
         self.wait_for(&self.begun, "begin", &segment)?;
         self.wait_for(&sealed.synced, "sync", &segment)?;
-        let end = SnapshotEnd {
-            blocks: self.blocks,
-            end: sealed.end,
-        };
+        let end = SnapshotEnd { blocks: self.blocks, end: sealed.end };
         self.put(END_SECTION, &end.encode())?;
         self.flush()?;
         self.sync()?;
@@ -155,19 +152,10 @@ impl SnapshotWriter {
         Ok(())
     }
 
-    fn wait_for(
-        &self,
-        told: &SnapshotDone,
-        what: &'static str,
-        name: &str,
-    ) -> Result<(), SnapshotError> {
+    fn wait_for(&self, told: &SnapshotDone, what: &'static str, name: &str) -> Result<(), SnapshotError> {
         match told.recv() {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(source)) => Err(SnapshotError::Io {
-                what,
-                path: self.shared.directory.file(name),
-                source,
-            }),
+            Ok(Err(source)) => Err(SnapshotError::Io { what, path: self.shared.directory.file(name), source }),
             Err(mpsc::RecvError) => {
                 let failure = self.shared.queue().failure.clone();
                 Err(failure.unwrap_or(StoreFailure::Panicked).into())
@@ -241,9 +229,7 @@ impl Drop for SnapshotWriter {
 impl std::fmt::Debug for SnapshotWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("SnapshotWriter");
-        shown
-            .field("start", &self.start)
-            .field("blocks", &self.blocks);
+        shown.field("start", &self.start).field("blocks", &self.blocks);
         shown.field("bytes", &self.len).finish_non_exhaustive()
     }
 }

@@ -35,12 +35,7 @@ pub(super) struct Segment {
 
 impl Segment {
     /// A segment that is synced as it is; the next batch comes at its end.
-    pub(super) fn new(
-        file: Box<dyn File>,
-        (first, next): (Lsn, Lsn),
-        salt: u64,
-        len: u64,
-    ) -> Segment {
+    pub(super) fn new(file: Box<dyn File>, (first, next): (Lsn, Lsn), salt: u64, len: u64) -> Segment {
         let last = next.before();
         Segment {
             file,
@@ -48,10 +43,7 @@ impl Segment {
             salt,
             len,
             synced_len: len,
-            reached: DurablePosition {
-                written: last,
-                synced: last,
-            },
+            reached: DurablePosition { written: last, synced: last },
             buffer: Vec::new(),
             next,
         }
@@ -105,11 +97,7 @@ pub(super) struct JournalWriter {
 
 impl JournalWriter {
     pub(super) fn new(shared: Arc<StoreShared>, segment: Segment) -> JournalWriter {
-        JournalWriter {
-            shared,
-            segment,
-            timers: Timers::default(),
-        }
+        JournalWriter { shared, segment, timers: Timers::default() }
     }
 
     /// Writes until the store stops or fails.

@@ -127,22 +127,13 @@ impl Boilerplate {
 
     /// Nothing is known yet.
     pub fn new() -> Boilerplate {
-        Boilerplate {
-            entries: vec![0; BUCKETS * WAYS],
-            founded: 0,
-        }
+        Boilerplate { entries: vec![0; BUCKETS * WAYS], founded: 0 }
     }
 
     /// Finds the boilerplate of a document, from the table and from what its own request has `taught`. Overwrites
     /// `mask` and learns nothing. If nearly nothing would be left, nothing is excluded, unless the title can
     /// represent the document.
-    pub fn find(
-        &self,
-        shingles: &Shingles,
-        taught: &PendingSentences,
-        titled: Titled,
-        mask: &mut BoilerplateMask,
-    ) {
+    pub fn find(&self, shingles: &Shingles, taught: &PendingSentences, titled: Titled, mask: &mut BoilerplateMask) {
         mask.excluded.clear();
         mask.numbers.clear();
         mask.count = 0;
@@ -189,8 +180,8 @@ impl Boilerplate {
         counted
     }
 
-    /// Counts the sentences, each once, of this many documents that have founded a tree. Those that became boilerplate by
-    /// it are returned, as places in `hashes`.
+    /// Counts the sentences, each once, of this many documents that have founded a tree. Those that became boilerplate
+    /// by it are returned, as places in `hashes`.
     pub fn count_all(&mut self, hashes: &[u64], founders: u64) -> Vec<usize> {
         self.founded += founders;
         let counted = hashes.iter().enumerate();
@@ -200,11 +191,7 @@ impl Boilerplate {
 
     /// Makes the sentences of a text boilerplate for ever: a list that a user keeps.
     pub fn seed(&mut self, shingles: &Shingles) {
-        for hash in shingles
-            .sentences
-            .iter()
-            .filter_map(|sentence| sentence.hash())
-        {
+        for hash in shingles.sentences.iter().filter_map(|sentence| sentence.hash()) {
             let entry = Entry::new(hash, self.epoch(), SEEDED);
             let slot = self.slot(hash);
             if let Some(place) = self.entries.get_mut(slot) {
@@ -235,9 +222,7 @@ impl Boilerplate {
         let is_same = |other: u64| other >> TAG_SHIFT == entry >> TAG_SHIFT && other != 0;
         let same = bucket.iter().position(|&other| is_same(other));
         let own = Some(place - from).filter(|&way| bucket.get(way) == Some(&0));
-        let least = || {
-            (0..WAYS).min_by_key(|&way| bucket.get(way).map(|&other| Entry(other).priority(epoch)))
-        };
+        let least = || (0..WAYS).min_by_key(|&way| bucket.get(way).map(|&other| Entry(other).priority(epoch)));
         let way = same.or(own).or_else(least).unwrap_or_default();
         if let Some(there) = bucket.get_mut(way)
             && Entry(*there).priority(epoch) < Entry(entry).priority(epoch)
@@ -274,16 +259,9 @@ impl Boilerplate {
         let from = Self::bucket(hash);
         let bucket = self.entries.get(from..from + WAYS).unwrap_or_default();
         let priority = |entry: Entry| {
-            if entry.is(hash) {
-                (0, 0)
-            } else {
-                (1, entry.priority(self.epoch()))
-            }
+            if entry.is(hash) { (0, 0) } else { (1, entry.priority(self.epoch())) }
         };
-        let best = bucket
-            .iter()
-            .enumerate()
-            .min_by_key(|&(_, &entry)| priority(Entry(entry)));
+        let best = bucket.iter().enumerate().min_by_key(|&(_, &entry)| priority(Entry(entry)));
         from + best.map_or(0, |(way, _)| way)
     }
 
@@ -337,11 +315,7 @@ impl Entry {
     fn count_at(self, epoch: u64) -> u64 {
         let count = self.0 & ((1 << COUNT_BITS) - 1);
         let passed = epoch.wrapping_sub(self.epoch()) & EPOCH_MASK;
-        if count == SEEDED {
-            SEEDED
-        } else {
-            count >> passed.min(63)
-        }
+        if count == SEEDED { SEEDED } else { count >> passed.min(63) }
     }
 
     /// Eviction priority, the lowest first: the least count, ties to the one unseen for longest.
@@ -375,9 +349,7 @@ mod tests {
         let mut shingles = Shingles::new();
         shingles.sentences = sentences
             .iter()
-            .map(|&(hash, letters)| {
-                SentenceShingles::long(crate::hash::mix64(hash + 1), letters, 0)
-            })
+            .map(|&(hash, letters)| SentenceShingles::long(crate::hash::mix64(hash + 1), letters, 0))
             .collect();
         shingles
     }
@@ -385,9 +357,7 @@ mod tests {
     fn found(boilerplate: &Boilerplate, of: &Shingles) -> Vec<bool> {
         let mut mask = BoilerplateMask::default();
         boilerplate.find(of, &PendingSentences::default(), Titled::No, &mut mask);
-        (0..of.sentences.len())
-            .map(|index| !mask.keeps(index as u32))
-            .collect()
+        (0..of.sentences.len()).map(|index| !mask.keeps(index as u32)).collect()
     }
 
     #[test]
@@ -397,29 +367,16 @@ mod tests {
             let text = shingles(&[(100 + document, 50), (7, 30)]);
             assert_eq!(found(&boilerplate, &text), [false, false]);
             let learned = boilerplate.learn(&text);
-            assert_eq!(
-                learned,
-                if document + 1 == LEARNED {
-                    vec![1]
-                } else {
-                    vec![]
-                }
-            );
+            assert_eq!(learned, if document + 1 == LEARNED { vec![1] } else { vec![] });
         }
-        assert_eq!(
-            found(&boilerplate, &shingles(&[(1, 50), (7, 30), (2, 50)])),
-            [false, true, false]
-        );
+        assert_eq!(found(&boilerplate, &shingles(&[(1, 50), (7, 30), (2, 50)])), [false, true, false]);
     }
 
     #[test]
     fn a_document_counts_a_sentence_once() {
         let mut boilerplate = Boilerplate::new();
         boilerplate.learn(&shingles(&[(7, 30), (7, 30), (7, 30), (7, 30), (7, 30)]));
-        assert_eq!(
-            found(&boilerplate, &shingles(&[(1, 50), (7, 30)])),
-            [false, false]
-        );
+        assert_eq!(found(&boilerplate, &shingles(&[(1, 50), (7, 30)])), [false, false]);
     }
 
     #[test]
@@ -428,19 +385,10 @@ mod tests {
         for _ in 0..10 {
             boilerplate.learn(&shingles(&[(7, 30), (8, SHORTEST - 1)]));
         }
-        assert_eq!(
-            found(&boilerplate, &shingles(&[(1, 50), (8, SHORTEST - 1)])),
-            [false, false]
-        );
+        assert_eq!(found(&boilerplate, &shingles(&[(1, 50), (8, SHORTEST - 1)])), [false, false]);
         assert_eq!(found(&boilerplate, &shingles(&[(7, 30)])), [false]);
-        assert_eq!(
-            found(&boilerplate, &shingles(&[(1, 19), (7, 30)])),
-            [false, false]
-        );
-        assert_eq!(
-            found(&boilerplate, &shingles(&[(1, 20), (7, 900)])),
-            [false, true]
-        );
+        assert_eq!(found(&boilerplate, &shingles(&[(1, 19), (7, 30)])), [false, false]);
+        assert_eq!(found(&boilerplate, &shingles(&[(1, 20), (7, 900)])), [false, true]);
     }
 
     #[test]
@@ -493,7 +441,9 @@ mod tests {
     proptest! {
         /// With few sentences nothing is evicted, and the table is a map of counts.
         #[test]
-        fn the_table_is_a_map_of_counts(documents in prop::collection::vec(prop::collection::vec(0u64..20, 0..8), 0..30)) {
+        fn the_table_is_a_map_of_counts(
+            documents in prop::collection::vec(prop::collection::vec(0u64..20, 0..8), 0..30),
+        ) {
             let mut boilerplate = Boilerplate::new();
             let mut model = HashMap::<u64, u64>::new();
             for document in &documents {

@@ -40,9 +40,7 @@ pub(super) const BYTE_CLASSES: [ByteClass; 256] = {
             b'<' => ByteClass::Less,
             b'>' => ByteClass::Greater,
             b'&' => ByteClass::Ampersand,
-            b'=' | b'(' | b')' | b'[' | b']' | b'_' | b'$' | b'\\' | b'*' | b'}' => {
-                ByteClass::CodeSign
-            }
+            b'=' | b'(' | b')' | b'[' | b']' | b'_' | b'$' | b'\\' | b'*' | b'}' => ByteClass::CodeSign,
             b'!'..=b'~' => ByteClass::Punct,
             0xC2..=0xDF => ByteClass::Two,
             0xE0..=0xEF => ByteClass::Three,
@@ -58,10 +56,9 @@ pub(super) const BYTE_CLASSES: [ByteClass; 256] = {
 #[inline(always)]
 pub(super) fn decode(bytes: &[u8], at: usize) -> (char, usize) {
     let (code, len) = match bytes.get(at..) {
-        Some(&[a @ 0xE0..=0xEF, b, c, ..]) => (
-            u32::from(a & 0x0F) << 12 | u32::from(b & 0x3F) << 6 | u32::from(c & 0x3F),
-            3,
-        ),
+        Some(&[a @ 0xE0..=0xEF, b, c, ..]) => {
+            (u32::from(a & 0x0F) << 12 | u32::from(b & 0x3F) << 6 | u32::from(c & 0x3F), 3)
+        }
         Some(&[a @ 0xC0..=0xDF, b, ..]) => (u32::from(a & 0x1F) << 6 | u32::from(b & 0x3F), 2),
         Some(&[a @ 0xF0..=0xFF, b, c, d, ..]) => {
             let high = u32::from(a & 0x07) << 18 | u32::from(b & 0x3F) << 12;

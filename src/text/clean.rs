@@ -96,13 +96,7 @@ impl<'s> Cleaner<'s> {
     /// If the text at `at`, whose first byte has this class, is clean already: counts it and returns its end.
     /// `in_run`: unwritten clean text precedes it directly.
     #[inline(always)]
-    fn extend_run(
-        &mut self,
-        bytes: &[u8],
-        at: usize,
-        class: ByteClass,
-        in_run: bool,
-    ) -> Option<usize> {
+    fn extend_run(&mut self, bytes: &[u8], at: usize, class: ByteClass, in_run: bool) -> Option<usize> {
         match class {
             ByteClass::Letter => {
                 self.join(Class::Word);
@@ -209,8 +203,8 @@ impl<'s> Cleaner<'s> {
         at + 1
     }
 
-    /// Walks over ASCII words that begin at `at`, with one space between each two of them; returns where they end, which
-    /// is behind a letter or digit.
+    /// Walks over ASCII words that begin at `at`, with one space between each two of them; returns where they end,
+    /// which is behind a letter or digit.
     #[inline]
     fn ascii_words(&mut self, bytes: &[u8], mut at: usize) -> usize {
         self.last = Class::Word;
@@ -291,10 +285,7 @@ impl<'s> Cleaner<'s> {
 
     /// Folds a character and writes the result.
     fn fold(&mut self, c: char) {
-        match u16::try_from(u32::from(c))
-            .ok()
-            .and_then(|cp| self.tables.fold(cp))
-        {
+        match u16::try_from(u32::from(c)).ok().and_then(|cp| self.tables.fold(cp)) {
             Some(folded) => self.put(char::from_u32(u32::from(folded)).unwrap_or(' ')),
             None if self.tables.folds_to_itself(c) => self.put(c),
             None => {
@@ -340,10 +331,7 @@ impl<'s> Cleaner<'s> {
     /// Adds a combining mark to the letter before it. A mark on nothing leaves no trace, nor does one of more than a
     /// letter can have.
     fn compose(&mut self, mark: char) {
-        if self.space
-            || self.out.len() == self.start
-            || !(self.last.is_letter() || self.last == Class::Mark)
-        {
+        if self.space || self.out.len() == self.start || !(self.last.is_letter() || self.last == Class::Mark) {
             return;
         }
         if self.last != Class::Mark {
@@ -357,8 +345,8 @@ impl<'s> Cleaner<'s> {
         }
     }
 
-    /// Normalises the last letter of `out` together with the character that has just been put behind it; if it takes the
-    /// normaliser, when all marks are there.
+    /// Normalises the last letter of `out` together with the character that has just been put behind it; if it takes
+    /// the normaliser, when all marks are there.
     fn settle_last(&mut self) {
         if self.unsettled {
             return;
@@ -400,28 +388,19 @@ impl<'s> Cleaner<'s> {
         };
         let composed = compose::normalised(cluster);
         if composed != cluster {
-            let count = |text: &str| {
-                text.chars()
-                    .filter(|&c| self.tables.class(c).is_letter())
-                    .count()
-            };
+            let count = |text: &str| text.chars().filter(|&c| self.tables.class(c).is_letter()).count();
             self.letters = (self.letters + count(&composed)).saturating_sub(count(cluster));
             self.out.truncate(from);
             self.out.push_str(&composed);
         }
-        self.last = self
-            .out
-            .chars()
-            .next_back()
-            .map_or(Class::Punct, |c| self.tables.class(c));
+        self.last = self.out.chars().next_back().map_or(Class::Punct, |c| self.tables.class(c));
     }
 
     /// Writes an ASCII full stop; `behind` is the raw text that follows.
     fn full_stop(&mut self, behind: &[u8]) {
         let before = if self.space { Class::Space } else { self.last };
         // No sentence begins so, but a line of a style sheet does.
-        self.signs +=
-            usize::from(self.letters == 0 && behind.first().is_some_and(u8::is_ascii_alphabetic));
+        self.signs += usize::from(self.letters == 0 && behind.first().is_some_and(u8::is_ascii_alphabetic));
         self.join(Class::Punct);
         let dots = self.out.ends_with('.');
         self.out.push('.');
@@ -439,9 +418,7 @@ impl<'s> Cleaner<'s> {
         if self.space {
             return None;
         }
-        let scheme = ["https", "http", "ftp"]
-            .into_iter()
-            .find(|s| self.out.ends_with(s))?;
+        let scheme = ["https", "http", "ftp"].into_iter().find(|s| self.out.ends_with(s))?;
         let cut = self.out.len() - scheme.len();
         if cut < self.start {
             return None;
@@ -449,9 +426,7 @@ impl<'s> Cleaner<'s> {
         self.cut(cut);
         let len = rest
             .iter()
-            .take_while(|b| {
-                b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\'' | b')' | b'|')
-            })
+            .take_while(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\'' | b')' | b'|'))
             .count();
         work_counter::add(len);
         Some(at + 3 + len)
@@ -474,20 +449,13 @@ impl<'s> Cleaner<'s> {
             return;
         };
         work_counter::add(removed.len());
-        let letters = removed
-            .chars()
-            .filter(|&c| self.tables.class(c).is_letter())
-            .count();
+        let letters = removed.chars().filter(|&c| self.tables.class(c).is_letter()).count();
         self.letters = self.letters.saturating_sub(letters);
         self.out.truncate(from);
         let kept = self.out.trim_end_matches(' ').len();
         self.out.truncate(kept);
         self.start = self.start.min(kept);
-        self.last = self
-            .out
-            .chars()
-            .next_back()
-            .map_or(Class::Punct, |c| self.tables.class(c));
+        self.last = self.out.chars().next_back().map_or(Class::Punct, |c| self.tables.class(c));
         self.space = true;
     }
 
@@ -497,20 +465,13 @@ impl<'s> Cleaner<'s> {
             if self.signs > 0 && code::is_statement(text) {
                 self.cut(self.start);
             } else {
-                self.sentences.push(Sentence {
-                    start: self.start,
-                    end: self.out.len(),
-                    letters: self.letters,
-                });
+                self.sentences.push(Sentence { start: self.start, end: self.out.len(), letters: self.letters });
             }
         } else if let Some(before) = self.sentences.last_mut().filter(|s| s.end == self.start) {
             // `?!`, `……`: more of the same punctuation belongs to the sentence that it ends.
             let more = self.out.get(self.start..).unwrap_or_default();
             work_counter::add(more.len());
-            if more
-                .chars()
-                .all(|c| c == '.' || self.tables.class(c) == Class::Break)
-            {
+            if more.chars().all(|c| c == '.' || self.tables.class(c) == Class::Break) {
                 before.end = self.out.len();
             }
         }
@@ -524,9 +485,7 @@ impl<'s> Cleaner<'s> {
 #[inline(always)]
 fn three(bytes: &[u8], at: usize) -> u16 {
     match bytes.get(at..at + 3) {
-        Some(&[a, b, c]) => {
-            (u16::from(a & 0x0F) << 12) | (u16::from(b & 0x3F) << 6) | u16::from(c & 0x3F)
-        }
+        Some(&[a, b, c]) => (u16::from(a & 0x0F) << 12) | (u16::from(b & 0x3F) << 6) | u16::from(c & 0x3F),
         _ => 0,
     }
 }

@@ -13,10 +13,7 @@ fn run(raw: &str) -> (String, Vec<Sentence>) {
 
 pub(crate) fn sentences(raw: &str) -> Vec<String> {
     let (out, sentences) = run(raw);
-    sentences
-        .iter()
-        .map(|s| out[s.start..s.end].trim().to_owned())
-        .collect()
+    sentences.iter().map(|s| out[s.start..s.end].trim().to_owned()).collect()
 }
 
 fn clean(raw: &str) -> String {
@@ -25,14 +22,8 @@ fn clean(raw: &str) -> String {
 
 #[test]
 fn tags_comments_and_hidden_elements() {
-    assert_eq!(
-        clean("<p class=\"a\">Hel<b>lo</b>, <i>world</i></p>"),
-        "hello, world"
-    );
-    assert_eq!(
-        clean("一<!-- 注 -->二<script>var 三=1</script>三<style>p{}</style>四"),
-        "一二三四"
-    );
+    assert_eq!(clean("<p class=\"a\">Hel<b>lo</b>, <i>world</i></p>"), "hello, world");
+    assert_eq!(clean("一<!-- 注 -->二<script>var 三=1</script>三<style>p{}</style>四"), "一二三四");
     assert_eq!(clean("a<br>b<td>c</td><td>d"), "a b c d");
     assert_eq!(clean("<![CDATA[text]]>"), "text]]");
     assert_eq!(clean("&lt;p&gt;escaped&lt;/p&gt;"), "p escaped /p");
@@ -50,10 +41,7 @@ fn a_less_than_sign_is_no_tag() {
 
 #[test]
 fn entities() {
-    assert_eq!(
-        clean("AT&amp;T&nbsp;&#39;s &#x4E2D;&#22269; &hellip;"),
-        "at t 's中国..."
-    );
+    assert_eq!(clean("AT&amp;T&nbsp;&#39;s &#x4E2D;&#22269; &hellip;"), "at t 's中国...");
     assert_eq!(clean("fish & chips &unknown;"), "fish chips unknown;");
     assert_eq!(clean("caf&eacute; cafe&#769;"), "café café");
 }
@@ -72,10 +60,7 @@ fn folding() {
 
 #[test]
 fn white_space_is_one_space_and_none_beside_chinese() {
-    assert_eq!(
-        clean("  two\t\n words \u{a0}\u{3000}here  "),
-        "two words here"
-    );
+    assert_eq!(clean("  two\t\n words \u{a0}\u{3000}here  "), "two words here");
     assert_eq!(clean("摘了 18 个 苹果"), "摘了18个苹果");
     assert_eq!(clean("在 iPhone 6s 上"), "在iphone 6s上");
 }
@@ -91,21 +76,13 @@ fn web_addresses_go() {
 #[test]
 fn leftover_code_goes_and_the_text_around_it_stays() {
     let script = "\n\t\tPage.loadWidget({\n\t\t trigger: {\n\t id: 'w1' },\n require: [ { url: \"//a/b.js\" } ],\n onAfterLoad: function () { x(); }\n});\n";
+    assert_eq!(sentences(&format!("比赛结束了{script}两队再见")), ["比赛结束了", "两队再见"]);
     assert_eq!(
-        sentences(&format!("比赛结束了{script}两队再见")),
-        ["比赛结束了", "两队再见"]
-    );
-    assert_eq!(
-        sentences(&format!(
-            "比赛结束了。{}两队再见",
-            script.replace(char::is_whitespace, " ")
-        )),
+        sentences(&format!("比赛结束了。{}两队再见", script.replace(char::is_whitespace, " "))),
         ["比赛结束了。", "两队再见"]
     );
     assert_eq!(
-        sentences(
-            ".quote{padding:20px 0;color:red}\n.con p a:visited{color: #123456 !important;}\n正文在这里。"
-        ),
+        sentences(".quote{padding:20px 0;color:red}\n.con p a:visited{color: #123456 !important;}\n正文在这里。"),
         ["正文在这里。"]
     );
     assert_eq!(sentences("var _hmt = _hmt || [];正文"), ["正文"]);
@@ -198,11 +175,7 @@ fn is_clean(text: &str) {
     let tables = Tables::get();
     assert!(!text.contains(['<', '>', '&', '\n', '\t']), "{text:?}");
     assert!(!text.contains("  ") && !text.starts_with(' '), "{text:?}");
-    assert!(
-        text.chars()
-            .all(|c| c == ' ' || !matches!(tables.class(c), Class::Drop | Class::Space)),
-        "{text:?}"
-    );
+    assert!(text.chars().all(|c| c == ' ' || !matches!(tables.class(c), Class::Drop | Class::Space)), "{text:?}");
 }
 
 /// Pieces that mean something to the pass, so that random text meets its branches.
@@ -241,8 +214,8 @@ proptest! {
         prop_assert_eq!(letters(&out[at..]), 0);
     }
 
-    /// Cleaning what is clean changes nothing, where there is no code. What is code is judged by the raw text: a line that
-    /// markup, capital letters or signs in full width had kept apart may read as a statement once they are gone.
+    /// Cleaning what is clean changes nothing, where there is no code. What is code is judged by the raw text: a line
+    /// that markup, capital letters or signs in full width had kept apart may read as a statement once they are gone.
     #[test]
     fn cleaning_is_stable(raw in raw()) {
         let signs = ['{', '}', '[', ']', '(', ')', '=', ':', '$', '_', '\\', '#', '/', '-'];
@@ -256,7 +229,9 @@ proptest! {
 
     /// Canonically equivalent texts are one text.
     #[test]
-    fn normal_forms_do_not_matter(text in "[a-eA-EéàộẬͅが\u{300}-\u{345}\u{3099}かカﾊﾟ\u{1100}-\u{1112}\u{1161}-\u{1175}\u{11A8}-\u{11C2}한 ]{0,20}") {
+    fn normal_forms_do_not_matter(
+        text in "[a-eA-EéàộẬͅが\u{300}-\u{345}\u{3099}かカﾊﾟ\u{1100}-\u{1112}\u{1161}-\u{1175}\u{11A8}-\u{11C2}한 ]{0,20}",
+    ) {
         let expected = clean(&text.nfc().collect::<String>());
         prop_assert_eq!(clean(&text.nfd().collect::<String>()), expected.clone());
         prop_assert_eq!(clean(&text), expected);
@@ -272,7 +247,9 @@ proptest! {
 
     /// Wrapping and inline markup leave the sentences as they are.
     #[test]
-    fn wrapping_does_not_matter(words in prop::collection::vec(("[a-z]{1,8}|[天气很好我们去看]{1,8}|Rose|Mr\\.|[。，!?]|end\\.", 0..5usize), 1..30)) {
+    fn wrapping_does_not_matter(
+        words in prop::collection::vec(("[a-z]{1,8}|[天气很好我们去看]{1,8}|Rose|Mr\\.|[。，!?]|end\\.", 0..5usize), 1..30),
+    ) {
         let mut flat = String::new();
         let mut wrapped = String::new();
         for (word, gap) in &words {

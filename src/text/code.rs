@@ -12,10 +12,8 @@ const LOOK: usize = 160;
 const LONGEST_BLOCK: usize = 64 << 10;
 
 /// Keywords at the head of a block or the beginning of a statement.
-const KEYWORDS: [&str; 14] = [
-    "var", "let", "const", "function", "return", "if", "else", "for", "while", "new", "try",
-    "typeof", "switch", "do",
-];
+const KEYWORDS: [&str; 14] =
+    ["var", "let", "const", "function", "return", "if", "else", "for", "while", "new", "try", "typeof", "switch", "do"];
 
 /// Finds blocks of code in one text, and remembers where there is none.
 #[derive(Debug, Default)]
@@ -24,8 +22,8 @@ pub(super) struct BlockFinder {
     ahead: Signs,
 }
 
-/// How many signs of code there are in a stretch of the text. It is counted while the stretch moves on: a byte is looked at
-/// when it comes in and when it goes, however many braces look ahead over it.
+/// How many signs of code there are in a stretch of the text. It is counted while the stretch moves on: a byte is
+/// looked at when it comes in and when it goes, however many braces look ahead over it.
 #[derive(Debug, Default)]
 struct Signs {
     stretch: Range<usize>,
@@ -54,8 +52,9 @@ impl Signs {
         work_counter::add(bytes.len());
         for &b in bytes {
             match b {
-                b':' | b'=' | b'(' | b')' | b'{' | b'}' | b'"' | b'\'' | b'[' | b']' | b'#'
-                | b'_' | b'$' => change(&mut self.signs),
+                b':' | b'=' | b'(' | b')' | b'{' | b'}' | b'"' | b'\'' | b'[' | b']' | b'#' | b'_' | b'$' => {
+                    change(&mut self.signs)
+                }
                 b';' => {
                     change(&mut self.signs);
                     change(&mut self.semicolons);
@@ -71,13 +70,7 @@ impl BlockFinder {
     /// If the `{` at `at` opens a block of code: the end of the block in `bytes`, and where its head
     /// (`.class `, `(function(){`, `Page.load(`) begins in `written`, the text already cleaned.
     /// `sentence` is where the current sentence begins in `written`: the head does not reach beyond it.
-    pub(super) fn block(
-        &mut self,
-        bytes: &[u8],
-        at: usize,
-        written: &str,
-        sentence: usize,
-    ) -> Option<(usize, usize)> {
+    pub(super) fn block(&mut self, bytes: &[u8], at: usize, written: &str, sentence: usize) -> Option<(usize, usize)> {
         if at < self.not_before {
             return None;
         }
@@ -133,9 +126,7 @@ fn tail(bytes: &[u8], end: usize) -> usize {
                 let len = arguments
                     .iter()
                     .take(LOOK)
-                    .take_while(|&&b| {
-                        b.is_ascii_alphanumeric() || matches!(b, b',' | b' ' | b'.' | b'$' | b'_')
-                    })
+                    .take_while(|&&b| b.is_ascii_alphanumeric() || matches!(b, b',' | b' ' | b'.' | b'$' | b'_'))
                     .count();
                 work_counter::add(len + 1);
                 match arguments.get(len) {
@@ -164,16 +155,9 @@ fn is_code(content: &[u8], ahead: &Signs, head: bool) -> bool {
 /// `name:`, `"name":` or `'name':`, as objects and style rules begin.
 fn is_keyed(content: &[u8]) -> bool {
     let quoted = content.first().filter(|b| matches!(b, b'"' | b'\''));
-    let rest = content
-        .get(usize::from(quoted.is_some())..)
-        .unwrap_or_default();
-    let len = rest
-        .iter()
-        .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'@' | b'$'))
-        .count();
-    let rest = rest
-        .get(len + usize::from(quoted.is_some())..)
-        .unwrap_or_default();
+    let rest = content.get(usize::from(quoted.is_some())..).unwrap_or_default();
+    let len = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'@' | b'$')).count();
+    let rest = rest.get(len + usize::from(quoted.is_some())..).unwrap_or_default();
     work_counter::add(len + 1);
     len > 0 && rest.trim_ascii_start().starts_with(b":")
 }
@@ -184,27 +168,16 @@ fn head(written: &str, sentence: usize) -> usize {
     let floor = sentence.max(written.len().saturating_sub(LOOK));
     let bytes = written.as_bytes();
     loop {
-        let end = floor
-            + bytes
-                .get(floor..begin)
-                .unwrap_or_default()
-                .trim_ascii_end()
-                .len();
+        let end = floor + bytes.get(floor..begin).unwrap_or_default().trim_ascii_end().len();
         let token = bytes.get(floor..end).unwrap_or_default();
-        let len = token
-            .iter()
-            .rev()
-            .take_while(|b| b.is_ascii_graphic())
-            .count();
+        let len = token.iter().rev().take_while(|b| b.is_ascii_graphic()).count();
         let start = end - len;
         work_counter::add(begin - start);
         let token = written.get(start..end).unwrap_or_default();
-        let signed = token.bytes().any(|b| {
-            matches!(
-                b,
-                b'(' | b')' | b'=' | b'[' | b']' | b'{' | b'}' | b'_' | b'$' | b'>' | b'@'
-            )
-        }) || token.ends_with([':', ','])
+        let signed = token
+            .bytes()
+            .any(|b| matches!(b, b'(' | b')' | b'=' | b'[' | b']' | b'{' | b'}' | b'_' | b'$' | b'>' | b'@'))
+            || token.ends_with([':', ','])
             || token.starts_with(['.', '#', '*', ':'])
             || token
                 .bytes()
@@ -276,8 +249,7 @@ fn is_element(name: &str) -> bool {
 fn is_selectors(sentence: &str) -> bool {
     let joined = |name: &str| name.starts_with(['.', '#']) && name.contains(['-', '_']);
     let mut names = sentence.split_ascii_whitespace();
-    sentence.split([' ', ',']).any(joined)
-        && names.all(|names| is_names(names.trim_end_matches(',')))
+    sentence.split([' ', ',']).any(joined) && names.all(|names| is_names(names.trim_end_matches(',')))
 }
 
 /// Text behind the leading comments of a sentence; `None` if it has no letter or digit.
@@ -306,17 +278,12 @@ pub(super) fn is_statement(sentence: &str) -> bool {
     let Some(sentence) = behind_comments(sentence.trim()) else {
         return true;
     };
-    let first = sentence
-        .bytes()
-        .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$'))
-        .count();
+    let first = sentence.bytes().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$')).count();
     let (word, rest) = sentence.split_at_checked(first).unwrap_or(("", sentence));
     let has = |signs: &[char]| rest.contains(signs);
     match word {
         "var" | "let" | "const" if has(&['=']) => return true,
-        "function" | "if" | "for" | "while" | "return" | "typeof"
-            if rest.trim_start().starts_with('(') =>
-        {
+        "function" | "if" | "for" | "while" | "return" | "typeof" if rest.trim_start().starts_with('(') => {
             return true;
         }
         "document" | "window" | "console" | "jquery" | "$" if rest.starts_with(['.', '(', '[']) => {
@@ -363,26 +330,14 @@ mod tests {
     #[test]
     fn scripts_styles_and_json_go() {
         for (text, left) in [
-            (
-                "比赛结束 Page.loadWidget({ trigger: { id: 'w1' }, url: \"//x/y.js\" });再见",
-                "比赛结束 |再见",
-            ),
+            ("比赛结束 Page.loadWidget({ trigger: { id: 'w1' }, url: \"//x/y.js\" });再见", "比赛结束 |再见"),
             (".quote{padding:20px;color:red}正文", "|正文"),
-            (
-                "摘要 .con p a:visited{color: #123456 !important;}",
-                "摘要 |",
-            ),
+            ("摘要 .con p a:visited{color: #123456 !important;}", "摘要 |"),
             ("body { margin: 0 }", "|"),
             ("消息(function(){ var s = 1; })();结束", "消息|结束"),
             ("!function(a){a.b=1}(window);x", "|x"),
-            (
-                "见图 PAGE_INFO['v0'] = [ { pid: '1', title:'标题' }];后文",
-                "见图 |后文",
-            ),
-            (
-                "{\"@context\":\"http://schema.org\",\"@type\":\"NewsArticle\"}正文",
-                "|正文",
-            ),
+            ("见图 PAGE_INFO['v0'] = [ { pid: '1', title:'标题' }];后文", "见图 |后文"),
+            ("{\"@context\":\"http://schema.org\",\"@type\":\"NewsArticle\"}正文", "|正文"),
             ("if (a) {}", "|"),
             ("正文结束。 .tip i,.list li{color:red}", "正文结束。 |"),
             ("html,body,h4,form,textarea{margin:0;padding:0}", "|"),

@@ -25,10 +25,7 @@ pub(super) fn last(text: &str) -> Composed {
         return Composed::Nothing;
     };
     work_counter::add(3);
-    let (class, previous_class) = (
-        canonical_combining_class(last),
-        canonical_combining_class(previous),
-    );
+    let (class, previous_class) = (canonical_combining_class(last), canonical_combining_class(previous));
     let pair = || match compose(previous, last) {
         Some(c) if c.is_uppercase() => Composed::Unknown,
         Some(c) => Composed::Pair(c),
@@ -48,9 +45,7 @@ pub(super) fn last(text: &str) -> Composed {
                 canonical_combining_class(c) == 0
             });
             match letter {
-                Some(letter) if ends_in_order(letter, class) && compose(letter, last).is_none() => {
-                    Composed::Nothing
-                }
+                Some(letter) if ends_in_order(letter, class) && compose(letter, last).is_none() => Composed::Nothing,
                 _ => Composed::Unknown,
             }
         }
@@ -116,7 +111,8 @@ mod tests {
 
     /// Letters and marks that compose, change places or block each other.
     fn character() -> impl Strategy<Value = char> {
-        let some = "aeiouänsqǖệ ͅ\u{300}\u{301}\u{302}\u{304}\u{308}\u{31B}\u{323}\u{327}\u{328}\u{316}\u{338}\u{345}\u{59a}";
+        let some =
+            "aeiouänsqǖệ ͅ\u{300}\u{301}\u{302}\u{304}\u{308}\u{31B}\u{323}\u{327}\u{328}\u{316}\u{338}\u{345}\u{59a}";
         let more = "क\u{93C}\u{93E}\u{94D}ে\u{9BE}\u{9D7}か\u{3099}\u{309A}\u{1100}\u{1161}\u{11A8}가ע\u{5B8}\u{5BC}\u{5C1}ωᾳ\u{313}\u{314}\u{342}ก\u{E38}\u{E49}ཀ\u{F71}\u{F72}\u{F74}\u{F80}";
         let all: Vec<char> = some.chars().chain(more.chars()).collect();
         prop_oneof![

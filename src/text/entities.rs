@@ -49,19 +49,13 @@ static NAMED: LazyLock<Vec<(&'static str, char)>> = LazyLock::new(|| {
 });
 
 /// References that browsers accept without the semicolon, whatever follows.
-const BARE: [(&[u8], char); 5] = [
-    (b"nbsp", '\u{a0}'),
-    (b"amp", '&'),
-    (b"lt", '<'),
-    (b"gt", '>'),
-    (b"quot", '"'),
-];
+const BARE: [(&[u8], char); 5] = [(b"nbsp", '\u{a0}'), (b"amp", '&'), (b"lt", '<'), (b"gt", '>'), (b"quot", '"')];
 
 /// Characters of numeric references to 0x80..=0x9F: windows-1252 (HTML standard, 13.2.5.80).
 const WINDOWS_1252: [u16; 32] = [
-    0x20AC, 0x81, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160, 0x2039,
-    0x0152, 0x8D, 0x017D, 0x8F, 0x90, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014,
-    0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0x9D, 0x017E, 0x0178,
+    0x20AC, 0x81, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0x8D, 0x017D,
+    0x8F, 0x90, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014, 0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0x9D,
+    0x017E, 0x0178,
 ];
 
 /// Longest name looked for, in bytes.
@@ -71,10 +65,7 @@ const LONGEST: usize = 10;
 /// if it is only an ampersand. `&amp;quot;`, escaped twice or more often, decodes to the intended character.
 pub(super) fn decode(bytes: &[u8]) -> Option<(char, usize)> {
     let mut at = 1;
-    while bytes
-        .get(at..)
-        .is_some_and(|rest| rest.starts_with(b"amp;"))
-    {
+    while bytes.get(at..).is_some_and(|rest| rest.starts_with(b"amp;")) {
         at += 4;
     }
     work_counter::add(at);
@@ -92,43 +83,28 @@ fn reference(rest: &[u8]) -> Option<(char, usize)> {
             Some(b'x' | b'X') => (digits.get(1..)?, 16, 2),
             _ => (digits, 10, 1),
         };
-        let len = digits
-            .iter()
-            .take(8)
-            .take_while(|&&b| char::from(b).is_digit(radix))
-            .count();
-        let code =
-            u32::from_str_radix(std::str::from_utf8(digits.get(..len)?).ok()?, radix).ok()?;
+        let len = digits.iter().take(8).take_while(|&&b| char::from(b).is_digit(radix)).count();
+        let code = u32::from_str_radix(std::str::from_utf8(digits.get(..len)?).ok()?, radix).ok()?;
         let semicolon = usize::from(digits.get(len) == Some(&b';'));
         return Some((numbered(code), prefix + len + semicolon));
     }
-    let len = rest
-        .iter()
-        .take(LONGEST + 1)
-        .take_while(|b| b.is_ascii_alphanumeric())
-        .count();
+    let len = rest.iter().take(LONGEST + 1).take_while(|b| b.is_ascii_alphanumeric()).count();
     if rest.get(len) == Some(&b';') {
         let name = std::str::from_utf8(rest.get(..len)?).ok()?;
         if let Ok(found) = NAMED.binary_search_by_key(&name, |&(name, _)| name) {
             return NAMED.get(found).map(|&(_, c)| (c, len + 1));
         }
     }
-    BARE.iter()
-        .find(|(name, _)| rest.starts_with(name))
-        .map(|&(name, c)| (c, name.len()))
+    BARE.iter().find(|(name, _)| rest.starts_with(name)).map(|&(name, c)| (c, name.len()))
 }
 
 /// Numbers that name no character become the replacement character, as in browsers.
 fn numbered(code: u32) -> char {
     let code = match code {
-        0x80..=0x9F => WINDOWS_1252
-            .get((code - 0x80) as usize)
-            .map_or(code, |&c| u32::from(c)),
+        0x80..=0x9F => WINDOWS_1252.get((code - 0x80) as usize).map_or(code, |&c| u32::from(c)),
         _ => code,
     };
-    char::from_u32(code)
-        .filter(|&c| c != '\0')
-        .unwrap_or(char::REPLACEMENT_CHARACTER)
+    char::from_u32(code).filter(|&c| c != '\0').unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
 #[cfg(test)]
@@ -158,21 +134,10 @@ mod tests {
 
     #[test]
     fn an_ampersand_alone_is_one() {
-        for text in [
-            &b"&"[..],
-            b"& ",
-            b"&T;",
-            b"&#;",
-            b"&#x;",
-            b"&unknown;",
-            b"&\xe4\xb8",
-        ] {
+        for text in [&b"&"[..], b"& ", b"&T;", b"&#;", b"&#x;", b"&unknown;", b"&\xe4\xb8"] {
             assert_eq!(decode(text), None, "{text:?}");
         }
-        assert_eq!(
-            decode(b"&#99999999;"),
-            Some((char::REPLACEMENT_CHARACTER, 11))
-        );
+        assert_eq!(decode(b"&#99999999;"), Some((char::REPLACEMENT_CHARACTER, 11)));
         assert_eq!(decode(b"&#0;"), Some((char::REPLACEMENT_CHARACTER, 4)));
     }
 
@@ -182,10 +147,7 @@ mod tests {
         for &(name, c) in NAMED.iter() {
             assert!(name.len() <= LONGEST, "{name}");
             if c != '&' {
-                assert_eq!(
-                    decode(format!("&{name};").as_bytes()),
-                    Some((c, name.len() + 2))
-                );
+                assert_eq!(decode(format!("&{name};").as_bytes()), Some((c, name.len() + 2)));
             }
         }
     }

@@ -33,10 +33,7 @@ pub(crate) enum Class {
 impl Class {
     /// Whether it counts for the length of a sentence: letters and digits.
     pub(super) fn is_letter(self) -> bool {
-        matches!(
-            self,
-            Class::Word | Class::Han | Class::Kana | Class::Hangul | Class::Unspaced
-        )
+        matches!(self, Class::Word | Class::Han | Class::Kana | Class::Hangul | Class::Unspaced)
     }
 
     /// Next to these a space means nothing and is left out.
@@ -93,10 +90,7 @@ impl Tables {
             *slot = char::from_u32(u32::from(cp)).map_or(Class::Drop, classify);
         }
         for (traditional, simple) in pairs() {
-            if let (Ok(t), Ok(s)) = (
-                u16::try_from(u32::from(traditional)),
-                u16::try_from(u32::from(simple)),
-            ) {
+            if let (Ok(t), Ok(s)) = (u16::try_from(u32::from(traditional)), u16::try_from(u32::from(simple))) {
                 simplified[usize::from(t)] = s;
             }
         }
@@ -130,17 +124,12 @@ impl Tables {
                 itself[usize::from(cp) / 64] |= 1 << (cp % 64);
             }
         }
-        Tables {
-            fold,
-            class,
-            itself,
-        }
+        Tables { fold, class, itself }
     }
 
     /// Whether `fold_char` returns the character itself; covers most characters of the slow path.
     pub(super) fn folds_to_itself(&self, c: char) -> bool {
-        u16::try_from(u32::from(c))
-            .is_ok_and(|cp| self.itself[usize::from(cp) / 64] >> (cp % 64) & 1 == 1)
+        u16::try_from(u32::from(c)).is_ok_and(|cp| self.itself[usize::from(cp) / 64] >> (cp % 64) & 1 == 1)
     }
 
     /// Whether a folded character may become one with the character before it: marks, and the second and third parts
@@ -155,10 +144,7 @@ impl Tables {
     /// Folds a character of the slow path.
     pub(super) fn fold_char(&self, c: char, mut put: impl FnMut(char)) {
         for folded in normal(c) {
-            match u16::try_from(u32::from(folded))
-                .ok()
-                .and_then(|cp| self.fold(cp))
-            {
+            match u16::try_from(u32::from(folded)).ok().and_then(|cp| self.fold(cp)) {
                 Some(simple) => put(char::from_u32(u32::from(simple)).unwrap_or(folded)),
                 None => put(folded),
             }
@@ -167,14 +153,10 @@ impl Tables {
 }
 
 fn pairs() -> impl Iterator<Item = (char, char)> {
-    TS_CHARACTERS
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .flat_map(str::split_whitespace)
-        .filter_map(|pair| {
-            let mut chars = pair.chars();
-            Some((chars.next()?, chars.next()?))
-        })
+    TS_CHARACTERS.lines().filter(|line| !line.starts_with('#')).flat_map(str::split_whitespace).filter_map(|pair| {
+        let mut chars = pair.chars();
+        Some((chars.next()?, chars.next()?))
+    })
 }
 
 fn bmp(c: char) -> u16 {
@@ -183,11 +165,7 @@ fn bmp(c: char) -> u16 {
 
 /// NFKC and lower case, with look-alike quotes, dashes and dots made one.
 fn normal(c: char) -> impl Iterator<Item = char> {
-    std::iter::once(alike(c))
-        .nfkc()
-        .flat_map(char::to_lowercase)
-        .map(alike)
-        .nfkc()
+    std::iter::once(alike(c)).nfkc().flat_map(char::to_lowercase).map(alike).nfkc()
 }
 
 /// Typography that publishers change when they reprint.
@@ -204,8 +182,7 @@ fn alike(c: char) -> char {
 
 /// The one character that `c` always becomes, if there is one and no neighbour can change it.
 fn single(c: char) -> Option<char> {
-    if canonical_combining_class(c) != 0 || is_nfkc_quick(std::iter::once(c)) == IsNormalized::Maybe
-    {
+    if canonical_combining_class(c) != 0 || is_nfkc_quick(std::iter::once(c)) == IsNormalized::Maybe {
         return None;
     }
     let mut folded = normal(c);
@@ -221,12 +198,11 @@ fn classify(c: char) -> Class {
         _ if is_invisible(c) => Class::Drop,
         _ if c.is_whitespace() => Class::Space,
         _ if c.is_control() => Class::Drop,
-        '!' | '?' | ';' | '\u{3002}' | '\u{FF61}' | '\u{FF01}' | '\u{FF1F}' | '\u{FF1B}' => {
+        '!' | '?' | ';' | '\u{3002}' | '\u{FF61}' | '\u{FF01}' | '\u{FF1F}' | '\u{FF1B}' => Class::Break,
+        // Full stops and question marks of Armenian, Arabic, Urdu, Devanagari, Myanmar, Ethiopic and Khmer.
+        '\u{0589}' | '\u{061F}' | '\u{06D4}' | '\u{0964}' | '\u{0965}' | '\u{104B}' | '\u{1362}' | '\u{17D4}' => {
             Class::Break
         }
-        // Full stops and question marks of Armenian, Arabic, Urdu, Devanagari, Myanmar, Ethiopic and Khmer.
-        '\u{0589}' | '\u{061F}' | '\u{06D4}' | '\u{0964}' | '\u{0965}' | '\u{104B}'
-        | '\u{1362}' | '\u{17D4}' => Class::Break,
         '\u{3005}'
         | '\u{3007}'
         | '\u{3400}'..='\u{4DBF}'
@@ -238,14 +214,11 @@ fn classify(c: char) -> Class {
         | '\u{30A1}'..='\u{30FA}'
         | '\u{30FC}'..='\u{30FF}'
         | '\u{31F0}'..='\u{31FF}' => Class::Kana,
-        '\u{1100}'..='\u{11FF}'
-        | '\u{3131}'..='\u{318E}'
-        | '\u{A960}'..='\u{A97C}'
-        | '\u{AC00}'..='\u{D7FB}' => Class::Hangul,
+        '\u{1100}'..='\u{11FF}' | '\u{3131}'..='\u{318E}' | '\u{A960}'..='\u{A97C}' | '\u{AC00}'..='\u{D7FB}' => {
+            Class::Hangul
+        }
         _ if is_combining_mark(c) => Class::Mark,
-        '\u{0E00}'..='\u{0FFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}'
-            if c.is_alphanumeric() =>
-        {
+        '\u{0E00}'..='\u{0FFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}' if c.is_alphanumeric() => {
             Class::Unspaced
         }
         _ if c.is_alphanumeric() => Class::Word,
@@ -313,15 +286,8 @@ mod tests {
             };
             let slow: String = normal(c).collect();
             let mut chars = slow.chars();
-            let expected = chars
-                .next()
-                .map(|c| folded(&c.to_string()))
-                .unwrap_or_default();
-            assert_eq!(
-                char::from_u32(u32::from(fast)).map(String::from),
-                Some(expected),
-                "U+{cp:04X}"
-            );
+            let expected = chars.next().map(|c| folded(&c.to_string())).unwrap_or_default();
+            assert_eq!(char::from_u32(u32::from(fast)).map(String::from), Some(expected), "U+{cp:04X}");
             assert_eq!(chars.next(), None, "U+{cp:04X}");
         }
     }

@@ -23,9 +23,7 @@ const LEAST: usize = 2;
 /// scripts without spaces. A headline without parts belongs to every text.
 pub(super) fn speaks_of(headline: &str, text: &str) -> bool {
     // A longer one is no headline.
-    let headline = headline
-        .get(..headline.floor_char_boundary(MOST))
-        .unwrap_or_default();
+    let headline = headline.get(..headline.floor_char_boundary(MOST)).unwrap_or_default();
     let mut parts = 0;
     each_part(headline, |_, _| {
         parts += 1;
@@ -89,46 +87,18 @@ mod tests {
     #[test]
     fn headlines_of_their_texts() {
         for (headline, text, speaks) in [
-            (
-                "木雕店深夜起火 消防员两小时扑灭",
-                "昨夜十一点,城南一家木雕店突然起火,火势很快蔓延。",
-                true,
-            ),
-            (
-                "木雕店深夜起火 消防员两小时扑灭",
-                "本网站所载文章仅代表作者个人观点,与本站立场无关。",
-                false,
-            ),
-            (
-                "Wood-carving shop on fire",
-                "A fire broke out in a shop on Mill Lane last night.",
-                true,
-            ),
-            (
-                "Wood-carving shop on fire",
-                "You must be signed in to read this page. Register or sign in.",
-                false,
-            ),
-            (
-                "Councils voted to close the bath",
-                "The council has voted: the swimming bath closes.",
-                true,
-            ),
+            ("木雕店深夜起火 消防员两小时扑灭", "昨夜十一点,城南一家木雕店突然起火,火势很快蔓延。", true),
+            ("木雕店深夜起火 消防员两小时扑灭", "本网站所载文章仅代表作者个人观点,与本站立场无关。", false),
+            ("Wood-carving shop on fire", "A fire broke out in a shop on Mill Lane last night.", true),
+            ("Wood-carving shop on fire", "You must be signed in to read this page. Register or sign in.", false),
+            ("Councils voted to close the bath", "The council has voted: the swimming bath closes.", true),
             // Within another word it says nothing.
-            (
-                "Rating agencies",
-                "The operating hours of the pool are below.",
-                false,
-            ),
+            ("Rating agencies", "The operating hours of the pool are below.", false),
             // Nothing that could be looked for.
             ("To be, or not", "Anything at all.", true),
             ("", "", true),
         ] {
-            assert_eq!(
-                speaks_of(&headline.to_lowercase(), &text.to_lowercase()),
-                speaks,
-                "{headline}: {text}"
-            );
+            assert_eq!(speaks_of(&headline.to_lowercase(), &text.to_lowercase()), speaks, "{headline}: {text}");
         }
     }
 }

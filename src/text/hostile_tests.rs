@@ -1,5 +1,5 @@
-//! Texts that nobody writes but somebody sends, and what they cost: counted, not timed, so that the answer is the same on
-//! every machine.
+//! Texts that nobody writes but somebody sends, and what they cost: counted, not timed, so that the answer is the same
+//! on every machine.
 
 use proptest::prelude::*;
 
@@ -137,10 +137,7 @@ fn text(prefix: &str, unit: &str, suffix: &str, bytes: usize) -> String {
 fn cost(text: &str) -> usize {
     work_counter::count(|| {
         let (mut scratch, mut shingles) = (Scratch::new(), Shingles::new());
-        let fields = Fields {
-            title: None,
-            body: &[text],
-        };
+        let fields = Fields { title: None, body: &[text] };
         if let Some(text) = scratch.read(&fields) {
             shingles.read(&text);
             for sentence in text.sentences() {
@@ -164,19 +161,13 @@ fn complaint(prefix: &str, unit: &str, suffix: &str, bytes: usize) -> Option<Str
     let linear = 2 * second <= 9 * (first + fixed);
     (!linear || is_dear).then(|| {
         let shape = (prefix, unit, suffix);
-        format!(
-            "{shape:?}: {first} steps for {} bytes, {second} for {}",
-            small.len(),
-            large.len()
-        )
+        format!("{shape:?}: {first} steps for {} bytes, {second} for {}", small.len(), large.len())
     })
 }
 
 #[test]
 fn every_shape_is_linear() {
-    let complaints = SHAPES
-        .iter()
-        .filter_map(|(prefix, unit, suffix)| complaint(prefix, unit, suffix, 5_000));
+    let complaints = SHAPES.iter().filter_map(|(prefix, unit, suffix)| complaint(prefix, unit, suffix, 5_000));
     let complaints: Vec<String> = complaints.collect();
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }

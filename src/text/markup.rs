@@ -34,14 +34,7 @@ pub(super) struct MarkupFinder {
 }
 
 /// Elements whose content is no text of the page.
-const HIDDEN: [&[u8]; 6] = [
-    b"script",
-    b"style",
-    b"noscript",
-    b"template",
-    b"svg",
-    b"iframe",
-];
+const HIDDEN: [&[u8]; 6] = [b"script", b"style", b"noscript", b"template", b"svg", b"iframe"];
 
 impl MarkupFinder {
     /// The markup that begins at `at`, where `bytes` has a `<`.
@@ -51,12 +44,7 @@ impl MarkupFinder {
             b'!' => self.declaration(bytes, at),
             b'?' => {
                 let end = plain_end(bytes, at + 2)?;
-                rest.get(1)
-                    .is_some_and(u8::is_ascii_alphabetic)
-                    .then_some(Markup {
-                        end,
-                        effect: Effect::Inline,
-                    })
+                rest.get(1).is_some_and(u8::is_ascii_alphabetic).then_some(Markup { end, effect: Effect::Inline })
             }
             b'/' => closing(bytes, at),
             b if b.is_ascii_alphabetic() => self.opening(bytes, at),
@@ -66,12 +54,7 @@ impl MarkupFinder {
 
     /// `<!-- … -->`, `<![CDATA[`, `<!doctype …>`. A comment without an end loses only its beginning: its text is kept.
     fn declaration(&mut self, bytes: &[u8], at: usize) -> Option<Markup> {
-        let inline = |end| {
-            Some(Markup {
-                end,
-                effect: Effect::Inline,
-            })
-        };
+        let inline = |end| Some(Markup { end, effect: Effect::Inline });
         let rest = bytes.get(at..)?;
         if rest.starts_with(b"<!--") {
             let from = at + 4;
@@ -87,14 +70,8 @@ impl MarkupFinder {
         if rest.starts_with(b"<![CDATA[") {
             return inline(at + 9);
         }
-        let named = rest
-            .get(2)
-            .is_some_and(|&b| b.is_ascii_alphabetic() || b == b'[');
-        if named {
-            inline(plain_end(bytes, at + 2)?)
-        } else {
-            None
-        }
+        let named = rest.get(2).is_some_and(|&b| b.is_ascii_alphabetic() || b == b'[');
+        if named { inline(plain_end(bytes, at + 2)?) } else { None }
     }
 
     fn opening(&mut self, bytes: &[u8], at: usize) -> Option<Markup> {
@@ -107,15 +84,8 @@ impl MarkupFinder {
         let attributes = bytes.get(after..end - 1)?;
         let name = name.lower();
         if let Some(hidden) = HIDDEN.iter().position(|&hidden| hidden == name) {
-            let end = if attributes.ends_with(b"/") {
-                end
-            } else {
-                self.hidden_end(bytes, end, hidden).unwrap_or(end)
-            };
-            return Some(Markup {
-                end,
-                effect: Effect::Inline,
-            });
+            let end = if attributes.ends_with(b"/") { end } else { self.hidden_end(bytes, end, hidden).unwrap_or(end) };
+            return Some(Markup { end, effect: Effect::Inline });
         }
         let effect = effect(name).or_else(|| is_attributes(attributes).then_some(Effect::Inline));
         if effect.is_none() {
@@ -138,8 +108,7 @@ impl MarkupFinder {
             if bracket < at {
                 bracket = self.bracket(bytes, at)?;
             }
-            let Some(quote) =
-                work_counter::memchr2(b'"', b'\'', bytes.get(at..bracket)?).map(|found| at + found)
+            let Some(quote) = work_counter::memchr2(b'"', b'\'', bytes.get(at..bracket)?).map(|found| at + found)
             else {
                 if bytes.get(bracket) == Some(&b'>') {
                     return Some(bracket + 1);
@@ -158,9 +127,7 @@ impl MarkupFinder {
             match work_counter::memchr(*bytes.get(quote)?, bytes.get(quote + 1..)?) {
                 Some(closing) => {
                     at = quote + closing + 2;
-                    let parted = bytes
-                        .get(at)
-                        .is_none_or(|&b| b.is_ascii_whitespace() || matches!(b, b'>' | b'/'));
+                    let parted = bytes.get(at).is_none_or(|&b| b.is_ascii_whitespace() || matches!(b, b'>' | b'/'));
                     if !parted {
                         // That quote opens another value: the one before was never closed.
                         self.plain_until = at;
@@ -194,10 +161,7 @@ impl MarkupFinder {
         while let Some(found) = work_counter::find(bytes.get(at..)?, b"</") {
             at += found + 2;
             let after = at + name.len();
-            if bytes
-                .get(at..after)
-                .is_some_and(|n| n.eq_ignore_ascii_case(name))
-            {
+            if bytes.get(at..after).is_some_and(|n| n.eq_ignore_ascii_case(name)) {
                 return Some(plain_end(bytes, after).unwrap_or(after));
             }
         }
@@ -233,15 +197,8 @@ fn plain_end(bytes: &[u8], from: usize) -> Option<usize> {
 fn is_attributes(bytes: &[u8]) -> bool {
     work_counter::add(bytes.len());
     let bytes = bytes.trim_ascii();
-    let name = bytes
-        .iter()
-        .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b':' | b'_'))
-        .count();
-    bytes == b"/"
-        || (name > 0
-            && bytes
-                .get(name..)
-                .is_some_and(|rest| rest.trim_ascii_start().starts_with(b"=")))
+    let name = bytes.iter().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b':' | b'_')).count();
+    bytes == b"/" || (name > 0 && bytes.get(name..).is_some_and(|rest| rest.trim_ascii_start().starts_with(b"=")))
 }
 
 /// A name in lower case, as far as it can be one of those that matter.
@@ -259,15 +216,9 @@ impl Name {
 /// The name that begins at `from`, and the offset behind it. A longer name than any known gets a hyphen, if it has one,
 /// in its last place: no more of it matters.
 fn name(bytes: &[u8], from: usize) -> (Name, usize) {
-    let mut name = Name {
-        bytes: [0; 12],
-        len: 0,
-    };
+    let mut name = Name { bytes: [0; 12], len: 0 };
     let mut at = from;
-    while let Some(&b) = bytes
-        .get(at)
-        .filter(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b':' | b'_'))
-    {
+    while let Some(&b) = bytes.get(at).filter(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b':' | b'_')) {
         let last = name.bytes.len() - 1;
         match name.bytes.get_mut(name.len) {
             Some(slot) => {
@@ -290,25 +241,22 @@ fn name(bytes: &[u8], from: usize) -> (Name, usize) {
 /// Effect of a tag by its name; `None` if HTML has no such tag.
 fn effect(name: &[u8]) -> Option<Effect> {
     Some(match name {
-        b"p" | b"div" | b"h1" | b"h2" | b"h3" | b"h4" | b"h5" | b"h6" | b"li" | b"ul" | b"ol"
-        | b"dl" | b"dt" | b"dd" | b"tr" | b"table" | b"tbody" | b"thead" | b"tfoot"
-        | b"caption" | b"article" | b"section" | b"header" | b"footer" | b"nav" | b"aside"
-        | b"main" | b"blockquote" | b"pre" | b"figure" | b"figcaption" | b"form" | b"fieldset"
-        | b"legend" | b"address" | b"hr" | b"center" | b"details" | b"summary" | b"dialog"
-        | b"title" | b"head" | b"body" | b"html" | b"menu" | b"dir" | b"select" | b"optgroup"
-        | b"option" | b"textarea" | b"search" | b"hgroup" | b"marquee" | b"frameset"
-        | b"noframes" | b"xmp" | b"listing" | b"plaintext" => Effect::Break,
-        b"br" | b"td" | b"th" | b"img" | b"button" | b"label" | b"input" | b"video" | b"audio"
-        | b"canvas" | b"object" | b"embed" | b"picture" | b"map" => Effect::Space,
-        b"a" | b"b" | b"i" | b"u" | b"s" | b"q" | b"em" | b"strong" | b"span" | b"font"
-        | b"small" | b"big" | b"sub" | b"sup" | b"tt" | b"code" | b"kbd" | b"samp" | b"var"
-        | b"cite" | b"abbr" | b"acronym" | b"dfn" | b"del" | b"ins" | b"mark" | b"time"
-        | b"data" | b"bdi" | b"bdo" | b"ruby" | b"rb" | b"rt" | b"rp" | b"rtc" | b"wbr"
-        | b"nobr" | b"strike" | b"blink" | b"output" | b"meter" | b"progress" | b"slot"
-        | b"meta" | b"link" | b"base" | b"basefont" | b"col" | b"colgroup" | b"param"
-        | b"source" | b"track" | b"area" | b"datalist" | b"applet" | b"bgsound" | b"frame"
-        | b"math" | b"spacer" | b"keygen" | b"script" | b"style" | b"noscript" | b"template"
-        | b"svg" | b"iframe" => Effect::Inline,
+        b"p" | b"div" | b"h1" | b"h2" | b"h3" | b"h4" | b"h5" | b"h6" | b"li" | b"ul" | b"ol" | b"dl" | b"dt"
+        | b"dd" | b"tr" | b"table" | b"tbody" | b"thead" | b"tfoot" | b"caption" | b"article" | b"section"
+        | b"header" | b"footer" | b"nav" | b"aside" | b"main" | b"blockquote" | b"pre" | b"figure" | b"figcaption"
+        | b"form" | b"fieldset" | b"legend" | b"address" | b"hr" | b"center" | b"details" | b"summary" | b"dialog"
+        | b"title" | b"head" | b"body" | b"html" | b"menu" | b"dir" | b"select" | b"optgroup" | b"option"
+        | b"textarea" | b"search" | b"hgroup" | b"marquee" | b"frameset" | b"noframes" | b"xmp" | b"listing"
+        | b"plaintext" => Effect::Break,
+        b"br" | b"td" | b"th" | b"img" | b"button" | b"label" | b"input" | b"video" | b"audio" | b"canvas"
+        | b"object" | b"embed" | b"picture" | b"map" => Effect::Space,
+        b"a" | b"b" | b"i" | b"u" | b"s" | b"q" | b"em" | b"strong" | b"span" | b"font" | b"small" | b"big"
+        | b"sub" | b"sup" | b"tt" | b"code" | b"kbd" | b"samp" | b"var" | b"cite" | b"abbr" | b"acronym" | b"dfn"
+        | b"del" | b"ins" | b"mark" | b"time" | b"data" | b"bdi" | b"bdo" | b"ruby" | b"rb" | b"rt" | b"rp"
+        | b"rtc" | b"wbr" | b"nobr" | b"strike" | b"blink" | b"output" | b"meter" | b"progress" | b"slot" | b"meta"
+        | b"link" | b"base" | b"basefont" | b"col" | b"colgroup" | b"param" | b"source" | b"track" | b"area"
+        | b"datalist" | b"applet" | b"bgsound" | b"frame" | b"math" | b"spacer" | b"keygen" | b"script" | b"style"
+        | b"noscript" | b"template" | b"svg" | b"iframe" => Effect::Inline,
         // Custom elements and XML namespaces, such as those of word processors.
         _ if name.iter().any(|b| matches!(b, b'-' | b':')) => Effect::Inline,
         _ => return None,
@@ -330,23 +278,14 @@ mod tests {
         assert_eq!(found("</DIV >x"), Some(("x", Effect::Break)));
         assert_eq!(found("<br/>x"), Some(("x", Effect::Space)));
         assert_eq!(found("<b>x"), Some(("x", Effect::Inline)));
-        assert_eq!(
-            found("<a href='x>y' title=\"a > b\">x"),
-            Some(("x", Effect::Inline))
-        );
+        assert_eq!(found("<a href='x>y' title=\"a > b\">x"), Some(("x", Effect::Inline)));
         assert_eq!(found("<o:p></o:p>"), Some(("</o:p>", Effect::Inline)));
-        assert_eq!(
-            found("<very-long-custom-element>x"),
-            Some(("x", Effect::Inline))
-        );
+        assert_eq!(found("<very-long-custom-element>x"), Some(("x", Effect::Inline)));
         assert_eq!(found("<quelle id=\"7\">x"), Some(("x", Effect::Inline)));
         assert_eq!(found("<quelle/>x"), Some(("x", Effect::Inline)));
         assert_eq!(found("</quelle>x"), Some(("x", Effect::Inline)));
         assert_eq!(found("<!doctype html>x"), Some(("x", Effect::Inline)));
-        assert_eq!(
-            found("<?xml version=\"1.0\"?>x"),
-            Some(("x", Effect::Inline))
-        );
+        assert_eq!(found("<?xml version=\"1.0\"?>x"), Some(("x", Effect::Inline)));
     }
 
     #[test]
@@ -378,46 +317,25 @@ mod tests {
 
     #[test]
     fn hidden_elements_go_with_their_content() {
-        assert_eq!(
-            found("<script>if (a<b) {}</script>x"),
-            Some(("x", Effect::Inline))
-        );
-        assert_eq!(
-            found("<STYLE type=a>p{}</Style >x"),
-            Some(("x", Effect::Inline))
-        );
+        assert_eq!(found("<script>if (a<b) {}</script>x"), Some(("x", Effect::Inline)));
+        assert_eq!(found("<STYLE type=a>p{}</Style >x"), Some(("x", Effect::Inline)));
         assert_eq!(found("<script src=a/>x"), Some(("x", Effect::Inline)));
-        assert_eq!(
-            found("<script>never ends"),
-            Some(("never ends", Effect::Inline))
-        );
-        assert_eq!(
-            found("<script>a</scrip></script"),
-            Some(("", Effect::Inline))
-        );
+        assert_eq!(found("<script>never ends"), Some(("never ends", Effect::Inline)));
+        assert_eq!(found("<script>a</scrip></script"), Some(("", Effect::Inline)));
     }
 
     #[test]
     fn comments() {
         assert_eq!(found("<!-- <p> -- > -->x"), Some(("x", Effect::Inline)));
         assert_eq!(found("<!-->x"), Some(("x", Effect::Inline)));
-        assert_eq!(
-            found("<!-- never ends"),
-            Some((" never ends", Effect::Inline))
-        );
+        assert_eq!(found("<!-- never ends"), Some((" never ends", Effect::Inline)));
         assert_eq!(found("<![CDATA[x"), Some(("x", Effect::Inline)));
     }
 
     #[test]
     fn a_quote_that_is_never_closed_does_not_eat_the_text() {
         assert_eq!(found("<p title=\"a>text"), Some(("text", Effect::Break)));
-        assert_eq!(
-            found("<p title=\"a>text<b class=\"c\">d"),
-            Some(("text<b class=\"c\">d", Effect::Break))
-        );
-        assert_eq!(
-            found("<p title=it's>text isn't"),
-            Some(("text isn't", Effect::Break))
-        );
+        assert_eq!(found("<p title=\"a>text<b class=\"c\">d"), Some(("text<b class=\"c\">d", Effect::Break)));
+        assert_eq!(found("<p title=it's>text isn't"), Some(("text isn't", Effect::Break)));
     }
 }

@@ -92,11 +92,7 @@ impl Scratch {
 
     /// The text that was read last; without a sentence if there was none.
     pub fn text(&self) -> Text<'_> {
-        Text {
-            cleaned: &self.cleaned,
-            sentences: &self.sentences,
-            raw: self.raw,
-        }
+        Text { cleaned: &self.cleaned, sentences: &self.sentences, raw: self.raw }
     }
 
     /// Bytes of memory held.
@@ -111,9 +107,7 @@ impl Scratch {
         let mut cleaner = clean::Cleaner::new(&mut self.cleaned, &mut self.sentences);
         self.raw = 0;
         for part in parts {
-            let part = part
-                .get(..part.floor_char_boundary(MOST_TEXT - self.raw))
-                .unwrap_or_default();
+            let part = part.get(..part.floor_char_boundary(MOST_TEXT - self.raw)).unwrap_or_default();
             self.raw += part.len();
             // HTML that was escaped as a whole shows by its closing tags.
             if work_counter::find(part.as_bytes(), b"&lt;/").is_some() {
@@ -145,22 +139,14 @@ impl Scratch {
 
 /// Undoes one escaping of HTML.
 fn unescape(part: &str, out: &mut String) {
-    const ESCAPES: [(&str, &str); 4] = [
-        ("&lt;", "<"),
-        ("&gt;", ">"),
-        ("&quot;", "\""),
-        ("&amp;", "&"),
-    ];
+    const ESCAPES: [(&str, &str); 4] = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&amp;", "&")];
     out.clear();
     let mut rest = part;
     while let Some((before, from)) =
         work_counter::memchr(b'&', rest.as_bytes()).and_then(|at| rest.split_at_checked(at))
     {
         out.push_str(before);
-        let (escape, plain) = ESCAPES
-            .into_iter()
-            .find(|(escape, _)| from.starts_with(escape))
-            .unwrap_or(("&", "&"));
+        let (escape, plain) = ESCAPES.into_iter().find(|(escape, _)| from.starts_with(escape)).unwrap_or(("&", "&"));
         out.push_str(plain);
         rest = from.get(escape.len()..).unwrap_or_default();
     }

@@ -59,11 +59,7 @@ impl NumberSample {
     /// the first counts, and only if the text has few other places.
     pub(crate) fn of(numbers: &mut [Number]) -> NumberSample {
         numbers.sort_by_key(|number| number.context);
-        let clear = |place: &[Number]| {
-            place
-                .windows(2)
-                .all(|two| matches!(two, [a, b] if a.value == b.value))
-        };
+        let clear = |place: &[Number]| place.windows(2).all(|two| matches!(two, [a, b] if a.value == b.value));
         let places = || numbers.chunk_by(|a, b| a.context == b.context);
         let few = places().filter(|place| clear(place)).take(FEW).count() < FEW;
         let mut sample = NumberSample::default();
@@ -98,9 +94,7 @@ impl NumberSample {
     }
 
     pub(crate) fn words(&self) -> &[u16] {
-        self.numbers
-            .get(..usize::from(self.len))
-            .unwrap_or_default()
+        self.numbers.get(..usize::from(self.len)).unwrap_or_default()
     }
 
     /// Returns false if the sample is full.
@@ -124,10 +118,7 @@ impl NumberSample {
             _ => u16::MAX,
         };
         let limit = last(self).min(last(other));
-        let (mut ours, mut theirs) = (
-            self.words().iter().peekable(),
-            other.words().iter().peekable(),
-        );
+        let (mut ours, mut theirs) = (self.words().iter().peekable(), other.words().iter().peekable());
         let mut comparison = Comparison::default();
         while let (Some(&a), Some(&b)) = (ours.peek(), theirs.peek()) {
             if context(a).min(context(b)) > limit {
@@ -161,11 +152,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn number(context: u32, value: u32) -> Number {
-        Number {
-            context: context << (16 + VALUE_BITS),
-            value: value << (32 - VALUE_BITS),
-            sentence: 0,
-        }
+        Number { context: context << (16 + VALUE_BITS), value: value << (32 - VALUE_BITS), sentence: 0 }
     }
 
     fn sample(numbers: &[(u32, u32)]) -> NumberSample {
@@ -177,13 +164,7 @@ mod tests {
     fn the_same_numbers_agree_whatever_was_added() {
         let a = sample(&[(1, 1), (2, 2), (3, 3)]);
         let b = sample(&[(9, 5), (3, 3), (1, 1), (2, 2), (7, 7)]);
-        assert_eq!(
-            a.compare(&b),
-            Comparison {
-                same: 3,
-                different: 0
-            }
-        );
+        assert_eq!(a.compare(&b), Comparison { same: 3, different: 0 });
         assert!(!a.compare(&b).refuses());
     }
 
@@ -191,13 +172,7 @@ mod tests {
     fn a_template_with_other_numbers_is_refused() {
         let a = sample(&[(1, 1), (2, 2), (3, 3), (4, 4)]);
         let b = sample(&[(1, 1), (2, 9), (3, 3), (4, 4)]);
-        assert_eq!(
-            a.compare(&b),
-            Comparison {
-                same: 3,
-                different: 1
-            }
-        );
+        assert_eq!(a.compare(&b), Comparison { same: 3, different: 1 });
         assert!(a.compare(&b).refuses());
     }
 
@@ -206,22 +181,13 @@ mod tests {
         let a: Vec<(u32, u32)> = (0..8).map(|n| (n, 1)).collect();
         let mut b = a.clone();
         b[3].1 = 2;
-        assert_eq!(
-            sample(&a).compare(&sample(&b)),
-            Comparison {
-                same: 7,
-                different: 1
-            }
-        );
+        assert_eq!(sample(&a).compare(&sample(&b)), Comparison { same: 7, different: 1 });
         assert!(!sample(&a).compare(&sample(&b)).refuses());
     }
 
     #[test]
     fn texts_without_common_places_are_not_refused() {
-        assert_eq!(
-            sample(&[]).compare(&sample(&[(1, 1)])),
-            Comparison::default()
-        );
+        assert_eq!(sample(&[]).compare(&sample(&[(1, 1)])), Comparison::default());
         assert!(!sample(&[(1, 1)]).compare(&sample(&[(2, 2)])).refuses());
     }
 
@@ -236,8 +202,7 @@ mod tests {
 
     #[test]
     fn a_bulletin_that_says_everything_twice_is_refused_for_its_numbers() {
-        let bulletin =
-            |hogs, cattle| sample(&[(1, hogs), (2, hogs + 1), (1, cattle), (2, cattle + 1)]);
+        let bulletin = |hogs, cattle| sample(&[(1, hogs), (2, hogs + 1), (1, cattle), (2, cattle + 1)]);
         let (monday, tuesday) = (bulletin(3, 7), bulletin(4, 9));
         assert!(!monday.compare(&monday).refuses());
         assert!(monday.compare(&tuesday).refuses());

@@ -73,15 +73,10 @@ fn around(field: &str, from: usize, sign: usize) -> Option<Range<usize>> {
     match field.as_bytes().get(sign)? {
         b'@' => {
             // An `@` inside an e-mail address is no mention.
-            let is_free = before
-                .chars()
-                .next_back()
-                .is_none_or(|c| !c.is_ascii_alphanumeric());
+            let is_free = before.chars().next_back().is_none_or(|c| !c.is_ascii_alphanumeric());
             let name = while_in(behind, NAME, is_of_name).filter(|_| is_free)?;
             let colon = behind.get(name..)?.chars().next();
-            let colon = colon
-                .filter(|c| matches!(c, ':' | '：'))
-                .map_or(0, char::len_utf8);
+            let colon = colon.filter(|c| matches!(c, ':' | '：')).map_or(0, char::len_utf8);
             Some(start_of_mention(before, from)..end + name + colon)
         }
         b'[' => {
@@ -192,10 +187,7 @@ mod tests {
         assert_eq!(bare("#happy #new #year"), None);
         // What is quoted is the text then, without the names.
         let quoted = "ha //@one: the old bridge is closed";
-        assert_eq!(
-            bare(quoted).as_deref(),
-            Some("ha // the old bridge is closed")
-        );
+        assert_eq!(bare(quoted).as_deref(), Some("ha // the old bridge is closed"));
     }
 
     #[test]

@@ -39,11 +39,7 @@ const LONGEST_RUN: usize = 4096;
 /// Calls `each` with every word of `text`, in order.
 pub(super) fn words<'t>(text: &'t str, mut each: impl FnMut(Token<'t>)) {
     let tables = Tables::get();
-    let mut runs = LetterRuns {
-        tables,
-        text,
-        at: 0,
-    };
+    let mut runs = LetterRuns { tables, text, at: 0 };
     // A number whose measure word may follow.
     let mut number: Option<&'t str> = None;
     while let Some((class, run)) = runs.next() {
@@ -55,11 +51,7 @@ pub(super) fn words<'t>(text: &'t str, mut each: impl FnMut(Token<'t>)) {
                     each(word(number));
                 }
                 match class {
-                    Class::Word
-                        if run
-                            .bytes()
-                            .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b',')) =>
-                    {
+                    Class::Word if run.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b',')) => {
                         number = Some(run);
                     }
                     Class::Word | Class::Hangul => each(word(run)),
@@ -78,19 +70,11 @@ pub(super) fn words<'t>(text: &'t str, mut each: impl FnMut(Token<'t>)) {
 
 /// The words of a run of Chinese characters. A number directly before the run and a single character at its head are
 /// one word: `51区`, `9架`, `30日`.
-fn chinese<'t>(
-    text: &'t str,
-    run: &'t str,
-    number: Option<&'t str>,
-    each: &mut impl FnMut(Token<'t>),
-) {
+fn chinese<'t>(text: &'t str, run: &'t str, number: Option<&'t str>, each: &mut impl FnMut(Token<'t>)) {
     let mut number = number;
     let mut rest = run;
     while !rest.is_empty() {
-        let cut = rest
-            .char_indices()
-            .nth(LONGEST_RUN)
-            .map_or(rest.len(), |(at, _)| at);
+        let cut = rest.char_indices().nth(LONGEST_RUN).map_or(rest.len(), |(at, _)| at);
         let (part, behind) = rest.split_at_checked(cut).unwrap_or((rest, ""));
         work_counter::add(part.len());
         for token in JIEBA.cut(part, false) {
@@ -115,20 +99,7 @@ fn chinese<'t>(
 fn is_particle(token: &str) -> bool {
     matches!(
         token,
-        "的" | "了"
-            | "和"
-            | "与"
-            | "及"
-            | "或"
-            | "是"
-            | "在"
-            | "至"
-            | "到"
-            | "比"
-            | "而"
-            | "为"
-            | "以"
-            | "由"
+        "的" | "了" | "和" | "与" | "及" | "或" | "是" | "在" | "至" | "到" | "比" | "而" | "为" | "以" | "由"
     )
 }
 
@@ -145,14 +116,11 @@ fn chinese_word(text: &str) -> Token<'_> {
 const CORPUS: f64 = 60_101_967.0;
 
 /// How rare a word is in general, 1..=18: the logarithm of its inverse frequency, in place of the inverse document
-/// frequency of tf-idf, which is only defined for a collection that does not change. For Chinese words the frequency is that of
-/// jieba's dictionary. No such list is at hand for other words, so they go by their level: 5, 7, 9, 11, 13.
+/// frequency of tf-idf, which is only defined for a collection that does not change. For Chinese words the frequency is
+/// that of jieba's dictionary. No such list is at hand for other words, so they go by their level: 5, 7, 9, 11, 13.
 pub fn rarity(word: &Token<'_>) -> u8 {
     let tables = Tables::get();
-    let chinese = word
-        .text
-        .chars()
-        .all(|c| matches!(tables.class(c), Class::Han | Class::Mark));
+    let chinese = word.text.chars().all(|c| matches!(tables.class(c), Class::Han | Class::Mark));
     if !chinese {
         return 3 + 2 * word.level;
     }
@@ -164,15 +132,8 @@ pub fn rarity(word: &Token<'_>) -> u8 {
 /// `number` and `measure` are adjacent in `text`.
 fn measured<'t>(text: &'t str, number: &'t str, measure: &str) -> Token<'t> {
     let start = number.as_ptr() as usize - text.as_ptr() as usize;
-    let both = text
-        .get(start..start + number.len() + measure.len())
-        .unwrap_or(number);
-    Token {
-        text: both,
-        hash: word_hash(both),
-        level: 3,
-        stop_word: false,
-    }
+    let both = text.get(start..start + number.len() + measure.len()).unwrap_or(number);
+    Token { text: both, hash: word_hash(both), level: 3, stop_word: false }
 }
 
 /// A word of a script with spaces.
@@ -189,29 +150,15 @@ fn word(text: &str) -> Token<'_> {
 
 fn with_level(text: &str, level: u8) -> Token<'_> {
     let hash = word_hash(text);
-    Token {
-        text,
-        hash,
-        level,
-        stop_word: is_stop_word(hash),
-    }
+    Token { text, hash, level, stop_word: is_stop_word(hash) }
 }
 
 /// Pairs of neighbouring characters; a single character is itself.
 fn pairs<'t>(run: &'t str, each: &mut impl FnMut(Token<'t>)) {
     let mut each = |text: &'t str| {
-        each(Token {
-            text,
-            hash: word_hash(text),
-            level: 1,
-            stop_word: false,
-        });
+        each(Token { text, hash: word_hash(text), level: 1, stop_word: false });
     };
-    let ends = run
-        .char_indices()
-        .skip(2)
-        .map(|(at, _)| at)
-        .chain([run.len()]);
+    let ends = run.char_indices().skip(2).map(|(at, _)| at).chain([run.len()]);
     for ((start, _), end) in run.char_indices().zip(ends) {
         each(run.get(start..end).unwrap_or_default());
     }
@@ -243,10 +190,7 @@ impl<'t> LetterRuns<'t> {
             end = self.word_end(start);
             self.at = end;
             let run = self.text.get(start..end)?;
-            if let Some(owner) = run
-                .strip_suffix("'s")
-                .filter(|owner| owner.ends_with(char::is_alphabetic))
-            {
+            if let Some(owner) = run.strip_suffix("'s").filter(|owner| owner.ends_with(char::is_alphabetic)) {
                 return Some((class, owner));
             }
             return Some((class, run));
@@ -291,10 +235,7 @@ impl<'t> LetterRuns<'t> {
     }
 
     fn touches_han(&self) -> bool {
-        let next = self
-            .text
-            .get(self.at..)
-            .and_then(|rest| rest.chars().next());
+        let next = self.text.get(self.at..).and_then(|rest| rest.chars().next());
         next.is_some_and(|c| self.tables.class(c) == Class::Han)
     }
 }
@@ -325,20 +266,7 @@ mod tests {
     fn the_sentence_of_the_seed() {
         assert_eq!(
             all("美国\"51区\"雇员称内部有9架飞碟,曾看见灰色外星人"),
-            [
-                "美国",
-                "51区",
-                "雇员",
-                "称",
-                "内部",
-                "有",
-                "9架",
-                "飞碟",
-                "曾",
-                "看见",
-                "灰色",
-                "外星人"
-            ]
+            ["美国", "51区", "雇员", "称", "内部", "有", "9架", "飞碟", "曾", "看见", "灰色", "外星人"]
         );
         assert_eq!(
             kept("美国\"51区\"雇员称内部有9架飞碟,曾看见灰色外星人"),
@@ -358,14 +286,8 @@ mod tests {
 
     #[test]
     fn spaced_scripts() {
-        assert_eq!(
-            all("the company's 1,226.5 shares, don't"),
-            ["the", "company", "1,226.5", "shares", "don't"]
-        );
-        assert_eq!(
-            kept("the company's shares"),
-            [("company", 4), ("shares", 3)]
-        );
+        assert_eq!(all("the company's 1,226.5 shares, don't"), ["the", "company", "1,226.5", "shares", "don't"]);
+        assert_eq!(kept("the company's shares"), [("company", 4), ("shares", 3)]);
         assert_eq!(all("мама мыла раму"), ["мама", "мыла", "раму"]);
         assert_eq!(all("نص عربي"), ["نص", "عربي"]);
         assert_eq!(all("서울에서 열린 회의"), ["서울에서", "열린", "회의"]);
@@ -381,10 +303,7 @@ mod tests {
 
     #[test]
     fn numbers_and_their_measures() {
-        assert_eq!(
-            all("10月30日,3.5万人,1,200,5的"),
-            ["10月", "30日", "3.5万", "人", "1,200,5", "的"]
-        );
+        assert_eq!(all("10月30日,3.5万人,1,200,5的"), ["10月", "30日", "3.5万", "人", "1,200,5", "的"]);
         assert_eq!(all("2018 年"), ["2018", "年"]);
         assert_eq!(all("共9"), ["共", "9"]);
         assert_eq!(all("the 1990's人"), ["the", "1990's", "人"]);
@@ -392,17 +311,10 @@ mod tests {
 
     #[test]
     fn levels_are_1_to_5() {
-        for (text, level) in [
-            ("a", 1),
-            ("abcd", 2),
-            ("abcdef", 3),
-            ("abcdefgh", 4),
-            ("abcdefghi", 5),
-        ] {
+        for (text, level) in [("a", 1), ("abcd", 2), ("abcdef", 3), ("abcdefgh", 4), ("abcdefghi", 5)] {
             assert_eq!(word(text).level, level);
         }
-        for (text, level) in [("人", 1), ("人民", 4), ("外星人", 5), ("中华人民共和国", 5)]
-        {
+        for (text, level) in [("人", 1), ("人民", 4), ("外星人", 5), ("中华人民共和国", 5)] {
             assert_eq!(chinese_word(text).level, level);
         }
     }

@@ -19,8 +19,8 @@ pub struct Sentence {
 
 /// Abbreviations before a capital letter or a number within a sentence.
 const ABBREVIATIONS: [&str; 24] = [
-    "mr", "mrs", "ms", "dr", "st", "no", "nos", "vs", "prof", "gen", "sen", "rep", "gov", "lt",
-    "col", "sgt", "capt", "jr", "messrs", "rev", "hon", "fig", "al", "mt",
+    "mr", "mrs", "ms", "dr", "st", "no", "nos", "vs", "prof", "gen", "sen", "rep", "gov", "lt", "col", "sgt", "capt",
+    "jr", "messrs", "rev", "hon", "fig", "al", "mt",
 ];
 
 /// How far behind a full stop the next word is looked for, in bytes.
@@ -44,10 +44,7 @@ pub(super) fn full_stop_ends(tables: &Tables, before: Class, written: &str, behi
         // `the end.The next`: the space was lost with a tag. `example.com` and `U.S.A.` are no ends.
         let second = behind.get(1).is_some_and(u8::is_ascii_lowercase);
         let words = last_word(written);
-        return next.is_ascii_uppercase()
-            && second
-            && words.len() > 1
-            && words.bytes().all(|b| b.is_ascii_lowercase());
+        return next.is_ascii_uppercase() && second && words.len() > 1 && words.bytes().all(|b| b.is_ascii_lowercase());
     }
     (next.is_uppercase() || next.is_numeric() || !next.is_lowercase()) && !is_abbreviated(written)
 }
@@ -76,8 +73,8 @@ fn next_char(behind: &[u8]) -> (Option<char>, bool) {
             },
         };
         match c {
-            '"' | '\'' | ')' | ']' | '(' | '[' | '\u{201C}' | '\u{201D}' | '\u{2018}'
-            | '\u{2019}' | '\u{300D}' | '\u{300F}' | '\u{FF09}' => {}
+            '"' | '\'' | ')' | ']' | '(' | '[' | '\u{201C}' | '\u{201D}' | '\u{2018}' | '\u{2019}' | '\u{300D}'
+            | '\u{300F}' | '\u{FF09}' => {}
             c if c.is_whitespace() => parted = true,
             c => return (Some(c), parted),
         }
@@ -98,23 +95,14 @@ fn first_char(bytes: &[u8]) -> Option<char> {
 }
 
 fn folded(tables: &Tables, c: char) -> char {
-    let folded = u16::try_from(u32::from(c))
-        .ok()
-        .and_then(|cp| tables.fold(cp));
-    folded
-        .and_then(|cp| char::from_u32(u32::from(cp)))
-        .unwrap_or(c)
+    let folded = u16::try_from(u32::from(c)).ok().and_then(|cp| tables.fold(cp));
+    folded.and_then(|cp| char::from_u32(u32::from(cp))).unwrap_or(c)
 }
 
 /// The ASCII letters before the full stop that `written` ends with.
 fn last_word(written: &str) -> &str {
     let before = written.strip_suffix('.').unwrap_or(written);
-    let len = before
-        .bytes()
-        .rev()
-        .take(12)
-        .take_while(u8::is_ascii_alphanumeric)
-        .count();
+    let len = before.bytes().rev().take(12).take_while(u8::is_ascii_alphanumeric).count();
     before.get(before.len() - len..).unwrap_or_default()
 }
 
@@ -132,23 +120,10 @@ mod tests {
     fn chinese() {
         assert_eq!(
             sentences("今天下雨。我们在家！你呢？好；再见……完"),
-            [
-                "今天下雨。",
-                "我们在家!",
-                "你呢?",
-                "好;",
-                "再见......",
-                "完"
-            ]
+            ["今天下雨。", "我们在家!", "你呢?", "好;", "再见......", "完"]
         );
-        assert_eq!(
-            sentences("他说：“我来了。”然后走了。"),
-            ["他说:\"我来了。", "\"然后走了。"]
-        );
-        assert_eq!(
-            sentences("一台电脑.科学家说,有3.5万个.“好.”"),
-            ["一台电脑.", "科学家说,有3.5万个.", "\"好."]
-        );
+        assert_eq!(sentences("他说：“我来了。”然后走了。"), ["他说:\"我来了。", "\"然后走了。"]);
+        assert_eq!(sentences("一台电脑.科学家说,有3.5万个.“好.”"), ["一台电脑.", "科学家说,有3.5万个.", "\"好."]);
         assert_eq!(sentences("系统LensNet.该项目"), ["系统lensnet.", "该项目"]);
     }
 
@@ -165,18 +140,12 @@ mod tests {
                 "\" no. 5 did."
             ]
         );
-        assert_eq!(
-            sentences("The end.The next. 1986 came"),
-            ["the end.", "the next.", "1986 came"]
-        );
+        assert_eq!(sentences("The end.The next. 1986 came"), ["the end.", "the next.", "1986 came"]);
         assert_eq!(
             sentences("See example.com or v1.2.3, etc. and so on... then"),
             ["see example.com or v1.2.3, etc. and so on...", "then"]
         );
-        assert_eq!(
-            sentences("He left.</b> She stayed.\n\n   It's over"),
-            ["he left.", "she stayed.", "it's over"]
-        );
+        assert_eq!(sentences("He left.</b> She stayed.\n\n   It's over"), ["he left.", "she stayed.", "it's over"]);
     }
 
     #[test]
@@ -187,7 +156,8 @@ mod tests {
         assert_eq!(plain.len(), 4);
         assert_eq!(
             sentences(
-                "The committee\nmet on <b>Mon</b>day and\r\n    decided to wait.\n\nNobody spoke.\n委员会周一\n开会，决定<i>等</i>待。 没有人&nbsp;说话。"
+                "The committee\nmet on <b>Mon</b>day and\r\n    decided to wait.\n\nNobody \
+                 spoke.\n委员会周一\n开会，决定<i>等</i>待。 没有人&nbsp;说话。"
             ),
             plain
         );
@@ -195,10 +165,7 @@ mod tests {
 
     #[test]
     fn block_tags_end_sentences() {
-        assert_eq!(
-            sentences("标题<p>正文第一句</p><div>第二"),
-            ["标题", "正文第一句", "第二"]
-        );
+        assert_eq!(sentences("标题<p>正文第一句</p><div>第二"), ["标题", "正文第一句", "第二"]);
         assert_eq!(sentences("one<br>two<td>three"), ["one two three"]);
     }
 }

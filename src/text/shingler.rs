@@ -2,8 +2,8 @@
 //!
 //! A token is a Chinese character, a kana or another character of a script without spaces; a run of letters; or a
 //! number. A shingle is a window over the tokens of one sentence, so that a sentence that is added, dropped or known to
-//! be boilerplate changes no shingle of another. Two hashes a token, nothing allocated but the buffers, which the caller
-//! keeps.
+//! be boilerplate changes no shingle of another. Two hashes a token, nothing allocated but the buffers, which the
+//! caller keeps.
 
 use super::Text;
 use super::byte_class::decode;
@@ -22,9 +22,9 @@ const WINDOW: u32 = 5;
 const CHARACTER: u32 = 1;
 const WORD: u32 = 3;
 
-/// A long window is a window and the token before it; the window alone where it has so many letters. Both are rare enough
-/// that few unrelated documents share one, and the shorter one is less often broken by an edit. The smallest hashes of
-/// long windows are the document's fingerprints.
+/// A long window is a window and the token before it; the window alone where it has so many letters. Both are rare
+/// enough that few unrelated documents share one, and the shorter one is less often broken by an edit. The smallest
+/// hashes of long windows are the document's fingerprints.
 const LONG_WINDOW_LETTERS: u32 = 12;
 
 /// The tokens that the pass looks back on. A window never has more than `WINDOW` tokens, a long one one more.
@@ -88,17 +88,11 @@ struct Size {
 }
 
 impl Size {
-    const CHARACTER: Size = Size {
-        weight: CHARACTER,
-        letters: 1,
-    };
+    const CHARACTER: Size = Size { weight: CHARACTER, letters: 1 };
 
     #[inline(always)]
     fn word(letters: usize) -> Size {
-        Size {
-            weight: WORD,
-            letters: letters.min(LONG_WINDOW_LETTERS as usize) as u32,
-        }
+        Size { weight: WORD, letters: letters.min(LONG_WINDOW_LETTERS as usize) as u32 }
     }
 }
 
@@ -166,11 +160,7 @@ impl<'s> Shingler<'s> {
                     Class::Han | Class::Kana | Class::Unspaced => {
                         self.out.row.pass_character(bytes, c, from, at);
                         self.end_run();
-                        self.token(
-                            u64::from(u32::from(c)).wrapping_mul(CHARACTER_FACTOR),
-                            Size::CHARACTER,
-                            false,
-                        );
+                        self.token(u64::from(u32::from(c)).wrapping_mul(CHARACTER_FACTOR), Size::CHARACTER, false);
                     }
                     Class::Word | Class::Hangul | Class::Mark => {
                         self.out.row.pass(bytes, from, at);
@@ -195,9 +185,7 @@ impl<'s> Shingler<'s> {
         self.out.words += self.words;
         self.out.characters += self.tokens - self.words;
         self.words = 0;
-        self.out.whole = (self.out.whole ^ self.sentence_hash)
-            .wrapping_mul(BASE)
-            .rotate_left(29);
+        self.out.whole = (self.out.whole ^ self.sentence_hash).wrapping_mul(BASE).rotate_left(29);
         self.rolled[0] = 0;
         self.tokens = 0;
         self.window = 0;
@@ -250,12 +238,7 @@ impl<'s> Shingler<'s> {
 
     /// The same of a run that begins with a digit.
     fn digit_run(&mut self, bytes: &[u8], at: usize) -> usize {
-        let mut run = Run {
-            hash: FNV_OFFSET,
-            letters: 0,
-            number: true,
-            separator: None,
-        };
+        let mut run = Run { hash: FNV_OFFSET, letters: 0, number: true, separator: None };
         let mut end = at;
         let next = loop {
             let Some(&b) = bytes.get(end) else { break b' ' };
@@ -287,12 +270,7 @@ impl<'s> Shingler<'s> {
             }
             _ => {
                 self.end_run();
-                self.run.insert(Run {
-                    hash: FNV_OFFSET,
-                    letters: 0,
-                    number: true,
-                    separator: None,
-                })
+                self.run.insert(Run { hash: FNV_OFFSET, letters: 0, number: true, separator: None })
             }
         };
         run.hash = (run.hash ^ u64::from(c)).wrapping_mul(FNV_PRIME);
@@ -321,29 +299,18 @@ impl<'s> Shingler<'s> {
     fn token(&mut self, token: u64, size: Size, number: bool) {
         work_counter::add(1);
         if let Some((context, value)) = self.pending.take() {
-            let behind = if number {
-                NUMBER_FOLLOWS
-            } else {
-                token.wrapping_mul(3)
-            };
+            let behind = if number { NUMBER_FOLLOWS } else { token.wrapping_mul(3) };
             self.number(context ^ behind, value);
         }
         if number {
             let [first, second] = self.before;
-            self.pending = Some((
-                mix64(first.wrapping_mul(BASE) ^ second.rotate_left(17)),
-                mix64(token),
-            ));
+            self.pending = Some((mix64(first.wrapping_mul(BASE) ^ second.rotate_left(17)), mix64(token)));
         } else {
             self.before = [self.before[1], token];
         }
-        self.sentence_hash = (self.sentence_hash ^ token)
-            .wrapping_mul(BASE)
-            .rotate_left(23);
+        self.sentence_hash = (self.sentence_hash ^ token).wrapping_mul(BASE).rotate_left(23);
 
-        let rolled = self.rolled[self.tokens % RING]
-            .wrapping_mul(BASE)
-            .wrapping_add(token);
+        let rolled = self.rolled[self.tokens % RING].wrapping_mul(BASE).wrapping_add(token);
         self.tokens += 1;
         self.words += usize::from(size.weight == WORD);
         self.rolled[self.tokens % RING] = rolled;

@@ -6,10 +6,7 @@ use proptest::prelude::*;
 pub(crate) fn read(text: &str) -> Shingles {
     let mut scratch = Scratch::new();
     let mut shingles = Shingles::new();
-    let fields = Fields {
-        title: None,
-        body: &[text],
-    };
+    let fields = Fields { title: None, body: &[text] };
     if let Some(text) = scratch.read(&fields) {
         shingles.read(&text);
     }
@@ -17,30 +14,18 @@ pub(crate) fn read(text: &str) -> Shingles {
 }
 
 fn values(text: &str) -> Vec<u32> {
-    read(text)
-        .numbers
-        .iter()
-        .map(|number| number.value)
-        .collect()
+    read(text).numbers.iter().map(|number| number.value).collect()
 }
 
 fn contexts(text: &str) -> Vec<u32> {
-    read(text)
-        .numbers
-        .iter()
-        .map(|number| number.context)
-        .collect()
+    read(text).numbers.iter().map(|number| number.context).collect()
 }
 
 #[test]
 fn windows_are_five_characters_or_two_words() {
     assert_eq!(read("今天天气很好").len(), 2);
     assert_eq!(read("the quick brown fox").len(), 3);
-    assert_eq!(
-        read("新款iphone发布").len(),
-        3,
-        "款iphone发, iphone发布 and the one before are wide enough"
-    );
+    assert_eq!(read("新款iphone发布").len(), 3, "款iphone发, iphone发布 and the one before are wide enough");
     assert_eq!(read("好").len(), 1, "a short sentence is its own shingle");
     assert_eq!(read("").len(), 0);
     assert!(read("...").is_empty());
@@ -52,10 +37,7 @@ fn windows_do_not_cross_sentences() {
     let one = read("今天天气很好，阳光灿烂。");
     assert_eq!(both.windows[..one.len()], one.windows[..]);
     assert_eq!(both.sentences[0], one.sentences[0]);
-    assert_eq!(
-        both.sentences[1].hash(),
-        read("我们一起出去玩,带上午饭!").sentences[0].hash()
-    );
+    assert_eq!(both.sentences[1].hash(), read("我们一起出去玩,带上午饭!").sentences[0].hash());
 }
 
 /// Sentences that are never boilerplate are kept as runs, and count all the same.
@@ -63,9 +45,7 @@ fn windows_do_not_cross_sentences() {
 fn short_sentences_are_one() {
     let shingles = read("Yes! No! Nobody knows for certain. Why? Well.");
     let sentences = shingles.sentences.iter();
-    let seen: Vec<_> = sentences
-        .map(|s| (s.count(), s.letters(), s.hash().is_some(), s.end))
-        .collect();
+    let seen: Vec<_> = sentences.map(|s| (s.count(), s.letters(), s.hash().is_some(), s.end)).collect();
     assert_eq!(seen, [(2, 5, false, 2), (1, 21, true, 5), (2, 7, false, 7)]);
     let mut mask = crate::text::boilerplate::BoilerplateMask::default();
     let mut boilerplate = crate::text::boilerplate::Boilerplate::new();
@@ -97,16 +77,10 @@ fn beyond_the_budget_nothing_is_lost_but_the_sentences() {
     assert!(!shingles.min_hashes.is_empty());
     // A text that was within it is read as ever by the same buffers.
     let (mut scratch, mut again) = (Scratch::new(), shingles);
-    let fields = Fields {
-        title: None,
-        body: &["A few words about the harbour, and then some more."],
-    };
+    let fields = Fields { title: None, body: &["A few words about the harbour, and then some more."] };
     again.read(&scratch.read(&fields).unwrap());
     let fresh = read(fields.body[0]);
-    assert_eq!(
-        (again.windows, again.min_hashes, again.sentences),
-        (fresh.windows, fresh.min_hashes, fresh.sentences)
-    );
+    assert_eq!((again.windows, again.min_hashes, again.sentences), (fresh.windows, fresh.min_hashes, fresh.sentences));
 }
 
 #[test]
@@ -114,11 +88,7 @@ fn of_many_numbers_those_of_the_smallest_contexts_stay() {
     use crate::text::numbers::NumberSample;
     let random = |n| crate::hash::splitmix64(n) >> 32;
     let mut all: Vec<Number> = (0..5_000)
-        .map(|n| Number {
-            context: random(n % 900) as u32,
-            value: random(n + 10_000) as u32 % 3,
-            sentence: 0,
-        })
+        .map(|n| Number { context: random(n % 900) as u32, value: random(n + 10_000) as u32 % 3, sentence: 0 })
         .collect();
     let mut shingles = read(&"a".repeat(16_000));
     shingles.numbers.clear();
@@ -127,10 +97,7 @@ fn of_many_numbers_those_of_the_smallest_contexts_stay() {
     }
     shingles.finish();
     assert!(shingles.numbers.len() <= 1_800, "two of each context");
-    let (kept, whole) = (
-        NumberSample::of(&mut shingles.numbers),
-        NumberSample::of(&mut all),
-    );
+    let (kept, whole) = (NumberSample::of(&mut shingles.numbers), NumberSample::of(&mut all));
     assert_eq!(kept, whole);
 }
 
@@ -139,10 +106,7 @@ fn punctuation_width_case_and_wrapping_change_nothing() {
     let a = read("Prices, he said, rose by 3.5% in May of 1,986 towns");
     let b = read("PRICES he  said\nrose by ３．５ in May (of) 1986 towns");
     assert_eq!((a.windows, a.whole), (b.windows, b.whole));
-    assert_eq!(
-        read("今天，天气很好").windows,
-        read("今天天氣「很好」").windows
-    );
+    assert_eq!(read("今天，天气很好").windows, read("今天天氣「很好」").windows);
 }
 
 #[test]
@@ -151,11 +115,7 @@ fn numbers_are_whole() {
     assert_eq!(values("1,234"), values("1234"));
     assert_ne!(values("3.5"), values("35"));
     assert_eq!(values("it grew 5. Then 6").len(), 2);
-    assert_eq!(
-        values("b2b 4g 2x").len(),
-        0,
-        "letters and digits are a word"
-    );
+    assert_eq!(values("b2b 4g 2x").len(), 0, "letters and digits are a word");
     assert_eq!(values("共12例,累计3.5万").len(), 2);
     assert_eq!(values("１２"), values("12"));
 }
@@ -172,23 +132,14 @@ fn the_context_is_what_stands_around() {
     assert_eq!(at("累计确诊12例"), at("全市累计确诊345例"));
     assert_ne!(at("累计确诊12例"), at("累计治愈12例"));
     assert_ne!(at("累计确诊12例"), at("累计确诊12人"));
-    assert_eq!(
-        at("prices fell to 3.5 dollars"),
-        at("yesterday fell to 7 dollars")
-    );
-    assert_eq!(
-        contexts("fell to 3"),
-        contexts("fell to 4."),
-        "nothing behind is a context too"
-    );
+    assert_eq!(at("prices fell to 3.5 dollars"), at("yesterday fell to 7 dollars"));
+    assert_eq!(contexts("fell to 3"), contexts("fell to 4."), "nothing behind is a context too");
 }
 
 #[test]
 fn min_hashes_are_the_smallest_and_distinct() {
-    let text: String = (0..300)
-        .map(|n| format!("word{n} "))
-        .chain(std::iter::once("word1 word2 word3 word4".into()))
-        .collect();
+    let text: String =
+        (0..300).map(|n| format!("word{n} ")).chain(std::iter::once("word1 word2 word3 word4".into())).collect();
     let min_hashes = read(&text).min_hashes;
     assert_eq!(min_hashes.len(), 32);
     assert!(min_hashes.is_sorted_by(|a, b| a.hash < b.hash));

@@ -65,11 +65,7 @@ struct Budget {
 impl Budget {
     /// For a text of so many bytes, markup included.
     fn of(raw: usize) -> Budget {
-        Budget {
-            windows: 256 + raw / 2,
-            sentences: 64 + raw / 8,
-            numbers: 64 + raw / 8,
-        }
+        Budget { windows: 256 + raw / 2, sentences: 64 + raw / 8, numbers: 64 + raw / 8 }
     }
 }
 
@@ -101,11 +97,7 @@ impl SentenceShingles {
     }
 
     fn short(letters: u32, end: u32) -> SentenceShingles {
-        SentenceShingles {
-            hash: 1,
-            letters: RUN | letters,
-            end,
-        }
+        SentenceShingles { hash: 1, letters: RUN | letters, end }
     }
 
     fn is_run(self) -> bool {
@@ -221,12 +213,7 @@ impl Shingles {
     /// From here on sentences join the part beyond the budget.
     #[cold]
     fn add_to_rest(&mut self, window: u32) {
-        let rest = self.rest.get_or_insert_with(|| {
-            Box::new(Rest {
-                minima: [u32::MAX; BINS],
-                windows: 0,
-            })
-        });
+        let rest = self.rest.get_or_insert_with(|| Box::new(Rest { minima: [u32::MAX; BINS], windows: 0 }));
         fill(&mut rest.minima, &[window]);
         rest.windows += 1;
     }
@@ -295,9 +282,7 @@ impl Shingles {
         });
         if let Some(beyond) = self.numbers.get(self.budget.numbers) {
             let beyond = beyond.context;
-            let kept = self
-                .numbers
-                .partition_point(|number| number.context < beyond);
+            let kept = self.numbers.partition_point(|number| number.context < beyond);
             self.numbers.truncate(kept);
         }
     }
@@ -319,9 +304,7 @@ impl Shingles {
         }
         for min_hash in &mut self.min_hashes {
             let window = min_hash.sentence;
-            let sentence = self
-                .sentences
-                .partition_point(|sentence| sentence.end <= window);
+            let sentence = self.sentences.partition_point(|sentence| sentence.end <= window);
             min_hash.sentence = u32::try_from(sentence).unwrap_or(u32::MAX);
         }
     }
@@ -348,11 +331,7 @@ impl Shingles {
     /// Adds the candidates that are not above `limit`, and keeps the smallest.
     fn pick(&mut self, limit: u64) {
         let first = self.len().saturating_sub(self.candidates.len());
-        let Shingles {
-            min_hashes,
-            candidates,
-            ..
-        } = self;
+        let Shingles { min_hashes, candidates, .. } = self;
         for (window, &hash) in (first..).zip(candidates.iter()) {
             if hash <= limit {
                 let sentence = u32::try_from(window).unwrap_or(u32::MAX);

@@ -71,27 +71,12 @@ mod tests {
 
     #[test]
     fn every_listed_word_is_a_stop_word_and_no_other() {
-        let listed: HashSet<&str> = CHINESE
-            .split_whitespace()
-            .chain(ENGLISH.split_whitespace())
-            .collect();
-        assert!(
-            listed.len() * 2 < SLOTS,
-            "the table would be too full: {}",
-            listed.len()
-        );
+        let listed: HashSet<&str> = CHINESE.split_whitespace().chain(ENGLISH.split_whitespace()).collect();
+        assert!(listed.len() * 2 < SLOTS, "the table would be too full: {}", listed.len());
         for word in &listed {
             assert!(is_stop_word(word_hash(word)), "{word}");
         }
-        for word in [
-            "妈妈",
-            "回家",
-            "美国",
-            "飞碟",
-            "market",
-            "company",
-            "不是的吗",
-        ] {
+        for word in ["妈妈", "回家", "美国", "飞碟", "market", "company", "不是的吗"] {
             assert!(!is_stop_word(word_hash(word)), "{word}");
         }
     }

@@ -84,7 +84,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn eight_bytes_at_a_time_are_what_one_at_a_time_are(bytes in prop::collection::vec(any::<u8>(), 0..12), at in 0usize..12) {
+        fn eight_bytes_at_a_time_are_what_one_at_a_time_are(
+            bytes in prop::collection::vec(any::<u8>(), 0..12),
+            at in 0usize..12,
+        ) {
             let rest = bytes.get(at..).unwrap_or_default();
             let eight = Lanes::load(&bytes, at);
             prop_assert_eq!(eight.uppercase(), mask(rest, |b| b.is_ascii_uppercase()));

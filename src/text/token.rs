@@ -17,8 +17,8 @@ pub(super) const FNV_PRIME: u64 = 0x0000_0100_0000_01B3;
 pub(super) const WORD_SEED: u64 = 0x9AE1_6A3B_2F90_404F;
 const WORD_FACTOR: u64 = 0xE703_7ED1_A0B4_28DB;
 
-/// One step of the hash of a word of ASCII letters: the folded product of wyhash (Wang Yi, 2019), which lets every bit in
-/// reach every bit out.
+/// One step of the hash of a word of ASCII letters: the folded product of wyhash (Wang Yi, 2019), which lets every bit
+/// in reach every bit out.
 #[inline(always)]
 pub(super) fn wyhash_step(hash: u64, eight: u64) -> u64 {
     let product = u128::from(hash ^ eight) * u128::from(WORD_FACTOR);
@@ -87,10 +87,7 @@ mod tests {
     fn every_numeral_has_its_slot_and_no_other_word_one() {
         assert!(NUMERALS.into_iter().all(is_numeral));
         for word in ["one", "tens", "to", "seventh", "twelves", "thirteen", "fou"] {
-            assert!(
-                !is_numeral(eight(word.as_bytes().get(..8).unwrap_or(word.as_bytes()))),
-                "{word}"
-            );
+            assert!(!is_numeral(eight(word.as_bytes().get(..8).unwrap_or(word.as_bytes()))), "{word}");
         }
     }
 

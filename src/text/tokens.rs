@@ -1,5 +1,5 @@
-//! A text as a short row of words, by which two texts can be laid side by side: sixteen bits a word, and whatever is only
-//! another way of writing the same is the same row.
+//! A text as a short row of words, by which two texts can be laid side by side: sixteen bits a word, and whatever is
+//! only another way of writing the same is the same row.
 //!
 //! ```text
 //! word       | 0 | 0 | sum of its letters, of 14 bits |
@@ -7,11 +7,11 @@
 //! number     | 1 | 0 |...| digits 2 | up to three digits, 10 bits |
 //! ```
 //!
-//! A number is cut into groups of three digits from its end, and at the signs inside it, so that `1,224,254`, `1 224 254`,
-//! `1.224.254` and `1224254` are the same three; a magnitude is written out (`$1.3 million`, `130万`), and so is a number in
-//! words or Chinese numerals (`second`, `九十八`) or a month beside a number. Of a word the letters are added up: words
-//! that were run together or torn apart have the sum of their parts, and one letter more, less or other is one of a few
-//! hundred differences. Letters that change places change nothing.
+//! A number is cut into groups of three digits from its end, and at the signs inside it, so that `1,224,254`, `1 224
+//! 254`, `1.224.254` and `1224254` are the same three; a magnitude is written out (`$1.3 million`, `130万`), and so is a
+//! number in words or Chinese numerals (`second`, `九十八`) or a month beside a number. Of a word the letters are added
+//! up: words that were run together or torn apart have the sum of their parts, and one letter more, less or other is
+//! one of a few hundred differences. Letters that change places change nothing.
 
 mod numerals;
 mod reader;
@@ -75,7 +75,8 @@ impl TokenRow {
         self.go_on(0);
     }
 
-    /// A character of the sentence, which is a letter or a digit, stands at `at`; or a run of such that are ASCII, up to `end`.
+    /// A character of the sentence, which is a letter or a digit, stands at `at`; or a run of such that are ASCII, up
+    /// to `end`.
     #[inline]
     pub(super) fn pass(&mut self, sentence: &[u8], at: usize, end: usize) {
         self.at = self.at.max(at);
@@ -94,8 +95,8 @@ impl TokenRow {
         self.go_on(end);
     }
 
-    /// A run of letters and digits of ASCII stands from `at` to `end`, of which the first is a letter; `sum` is that of all of
-    /// them ([`sum_of`]).
+    /// A run of letters and digits of ASCII stands from `at` to `end`, of which the first is a letter; `sum` is that of
+    /// all of them ([`sum_of`]).
     #[inline]
     pub(super) fn pass_run(&mut self, sentence: &[u8], at: usize, end: usize, sum: u16) {
         if at < self.at || sentence.get(end).is_some_and(|b| !b.is_ascii()) {
@@ -115,14 +116,11 @@ impl TokenRow {
 
     #[inline]
     fn go_on(&mut self, at: usize) {
-        self.at = if self.words.len() < MOST {
-            at
-        } else {
-            usize::MAX
-        };
+        self.at = if self.words.len() < MOST { at } else { usize::MAX };
     }
 
-    /// The sentence that stands in this place of the text has ended. One that joins the one before it ends where that does.
+    /// The sentence that stands in this place of the text has ended. One that joins the one before it ends where that
+    /// does.
     pub(super) fn end_sentence(&mut self, place: u32) {
         self.words.truncate(MOST);
         if self.is_open {
@@ -155,14 +153,10 @@ mod tests {
 
     fn words(text: &str) -> Vec<u16> {
         let mut scratch = Scratch::new();
-        let fields = Fields {
-            title: None,
-            body: &[text],
-        };
+        let fields = Fields { title: None, body: &[text] };
         let mut out = Vec::new();
         if let Some(text) = scratch.read(&fields) {
-            text.sentences()
-                .for_each(|sentence| read(sentence, &mut out));
+            text.sentences().for_each(|sentence| read(sentence, &mut out));
         }
         out
     }
@@ -170,22 +164,10 @@ mod tests {
     #[test]
     fn a_number_is_the_same_however_it_is_written() {
         for same in [
-            &[
-                "$1,224,254",
-                "$1 224 254",
-                "1.224.254",
-                "１，２２４，２５４",
-                "1224254",
-            ][..],
+            &["$1,224,254", "$1 224 254", "1.224.254", "１，２２４，２５４", "1224254"][..],
             &["26.71", "26 71"],
             &["05/23/2007", "5 23 2007", "May 23, 2007", "may 23 2007"],
-            &[
-                "$1.3 million",
-                "1,300,000",
-                "1 3 million",
-                "130万",
-                "1300000",
-            ],
+            &["$1.3 million", "1,300,000", "1 3 million", "130万", "1300000"],
             &["1.3亿", "130,000,000", "一亿三千万"],
             &["九十八", "98", "98th"],
             &["第二", "第2"],
@@ -215,22 +197,13 @@ mod tests {
     fn other_spellings_of_words_are_the_same_or_near() {
         assert_eq!(words("the nation's"), words("the nations"));
         assert_eq!(words("the nation s"), words("the nation"));
-        let sum = |text: &str| {
-            words(text)
-                .iter()
-                .fold(0u16, |sum, word| sum.wrapping_add(*word))
-                & HASH
-        };
+        let sum = |text: &str| words(text).iter().fold(0u16, |sum, word| sum.wrapping_add(*word)) & HASH;
         assert_eq!(sum("bi-partisan"), sum("bipartisan"));
         let is_near = |one: &str, other: &str| {
             let apart = usize::from(sum(one).wrapping_sub(sum(other)) & HASH);
             ONE_LETTER[apart / 64] >> (apart % 64) & 1 == 1
         };
-        for (one, other) in [
-            ("senator", "senatr"),
-            ("council", "countil"),
-            ("bridge", "bridgee"),
-        ] {
+        for (one, other) in [("senator", "senatr"), ("council", "countil"), ("bridge", "bridgee")] {
             assert!(is_near(one, other), "{one} {other}");
         }
         assert!(!is_near("madison", "mobile"));

@@ -1,4 +1,5 @@
-//! Searches that count the bytes they look at ([`crate::work_counter`]). Outside of the tests everything here is the plain search.
+//! Searches that count the bytes they look at ([`crate::work_counter`]). Outside of the tests everything here is the
+//! plain search.
 
 pub(super) use crate::work_counter::add;
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! One article: its text and what changed in it, how its story spread, who else published it, and what it only looked like.
+//! One article: its text and what changed in it, how its story spread, who else published it, and what it only looked
+//! like.
 
 use askama::Template;
 use hyper::{Method, Response, StatusCode};
@@ -113,11 +114,7 @@ struct IndexedDocument {
 }
 
 /// The page of a document.
-pub(super) async fn show(
-    page: &PageRequest<'_>,
-    raw_index: &str,
-    raw_id: &str,
-) -> Result<Response<Body>, ErrorPage> {
+pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str, raw_id: &str) -> Result<Response<Body>, ErrorPage> {
     let (shell, t) = (page.shell, page.shell.t());
     let id = decode_segment(raw_id);
     let found = find(page, raw_index, &id).await?;
@@ -149,10 +146,7 @@ pub(super) async fn show(
         shell,
         t,
         back: list::way_back(shell.parameters.get("back"), &decode_segment(raw_index)),
-        title: title.map_or_else(
-            || t.untitled.to_owned(),
-            |title| fields::beginning(title, TITLE),
-        ),
+        title: title.map_or_else(|| t.untitled.to_owned(), |title| fields::beginning(title, TITLE)),
         medium: fields::keyword(source, names.medium.as_deref()).map(str::to_owned),
         time: fields::time(source, &names.time).map(|time| shown_time(shell, time)),
         link: fields::link(source, names.url.as_deref()),
@@ -166,10 +160,7 @@ pub(super) async fn show(
         }),
         more: similar.and_then(|similar| {
             let next = shell.parameters.with("members", similar.next.as_deref());
-            similar
-                .next
-                .is_some()
-                .then(|| here(&found) + &next.suffix() + "#others")
+            similar.next.is_some().then(|| here(&found) + &next.suffix() + "#others")
         }),
         is_alone: similar.is_some_and(|similar| similar.total == 1),
         split: (!has_no_route && similar.is_some_and(|similar| similar.total > 1))
@@ -186,8 +177,8 @@ pub(super) async fn show(
     response::page(StatusCode::OK, &article)
 }
 
-/// The groups that were found to agree with that of a document, of which the reader sees a document. `index`: the name by which a route
-/// knows the document's.
+/// The groups that were found to agree with that of a document, of which the reader sees a document. `index`: the name
+/// by which a route knows the document's.
 async fn may_be_one(
     page: &PageRequest<'_>,
     index: &str,
@@ -220,29 +211,18 @@ async fn may_be_one(
 }
 
 /// The first article of a group.
-pub(super) async fn first_of(
-    page: &PageRequest<'_>,
-    raw_index: &str,
-    root: &str,
-) -> Result<Response<Body>, ErrorPage> {
+pub(super) async fn first_of(page: &PageRequest<'_>, raw_index: &str, root: &str) -> Result<Response<Body>, ErrorPage> {
     let names = page.fields(raw_index).await;
     let reader = page.reader(raw_index, &names);
-    let request = MembersRequest {
-        size: 1,
-        cursor: None,
-        source: Value::Bool(false),
-    };
+    let request = MembersRequest { size: 1, cursor: None, source: Value::Bool(false) };
     let similar = reader.root(root, &request).await?;
     let first = similar.hits.first().ok_or(ReadError::NotTheCluster)?;
     Ok(response::elsewhere(&url::article(&first.index, &first.id)))
 }
 
-/// A document by its id. By a search, since an alias or a pattern may stand in the path, and a document may have a routing.
-async fn find(
-    page: &PageRequest<'_>,
-    raw_index: &str,
-    id: &str,
-) -> Result<IndexedDocument, ErrorPage> {
+/// A document by its id. By a search, since an alias or a pattern may stand in the path, and a document may have a
+/// routing.
+async fn find(page: &PageRequest<'_>, raw_index: &str, id: &str) -> Result<IndexedDocument, ErrorPage> {
     let body = json!({"size": 1, "track_total_hits": false, "query": {"ids": {"values": [id]}}});
     let path = format!("/{raw_index}/_search");
     let cluster = &page.state.cluster;
@@ -259,26 +239,16 @@ async fn find(
     if !answer.status().is_success() {
         return Err(ErrorPage::of_cluster(&answer));
     }
-    let mut said: Value =
-        serde_json::from_slice(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
+    let mut said: Value = serde_json::from_slice(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
     let hit = said.pointer_mut("/hits/hits/0").map(Value::take);
     let mut hit = hit.ok_or_else(|| {
-        let reason = format!(
-            "there is no document [{id}] in [{}]",
-            decode_segment(raw_index)
-        );
+        let reason = format!("there is no document [{id}] in [{}]", decode_segment(raw_index));
         ErrorPage::from(ReadError::NotFound(reason))
     })?;
     let name = |of: &str| hit.get(of).and_then(Value::as_str).map(str::to_owned);
-    let (index, id) = name("_index")
-        .zip(name("_id"))
-        .ok_or(ReadError::NotTheCluster)?;
+    let (index, id) = name("_index").zip(name("_id")).ok_or(ReadError::NotTheCluster)?;
     let source = hit.get_mut("_source").map(Value::take);
-    Ok(IndexedDocument {
-        index,
-        id,
-        source: source.unwrap_or_default(),
-    })
+    Ok(IndexedDocument { index, id, source: source.unwrap_or_default() })
 }
 
 async fn members(
@@ -307,10 +277,7 @@ fn is_here(hit: &SimilarHit, found: &IndexedDocument) -> bool {
 
 /// What the text fields hold, a line a paragraph: where lines were broken is nobody's change.
 fn text_of(source: &Value, names: &ReaderFields) -> String {
-    let texts = names
-        .text
-        .iter()
-        .flat_map(|text| fields::texts(source, text));
+    let texts = names.text.iter().flat_map(|text| fields::texts(source, text));
     let lines = texts.flat_map(str::lines).map(str::trim);
     let paragraphs: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
     paragraphs.join("\n\n").chars().take(TEXT).collect()
@@ -350,20 +317,11 @@ async fn changes(
     let Ok(of_first) = of_first else {
         return Ok(None);
     };
-    let (old, new) = (
-        text_of(&of_first.source, names),
-        text_of(&found.source, names),
-    );
-    let diff = page
-        .state
-        .engine
-        .run_for_readers(move || diff::diff(&old, &new))
-        .await;
+    let (old, new) = (text_of(&of_first.source, names), text_of(&found.source, names));
+    let diff = page.state.engine.run_for_readers(move || diff::diff(&old, &new)).await;
     let diff = diff.map_err(ReadError::from)?;
     let medium = first.medium.as_deref().unwrap_or(t.unknown_medium);
-    let time = first
-        .time
-        .map_or(t.no_time.to_owned(), |time| format::time(time, shell.lang));
+    let time = first.time.map_or(t.no_time.to_owned(), |time| format::time(time, shell.lang));
     let number = |value: usize| format::number(value as u64);
     let view = |value: &str| {
         let query = shell.parameters.with("view", Some(value));
@@ -372,10 +330,7 @@ async fn changes(
     Ok(Some(TextChanges {
         lead: shell.text(t.changes_lead, &[medium, &time]),
         first: url::article(&first.index, &first.id) + &shell.query(),
-        count: shell.text(
-            t.changes_count,
-            &[&number(diff.added), &number(diff.removed)],
-        ),
+        count: shell.text(t.changes_count, &[&number(diff.added), &number(diff.removed)]),
         diff,
         shown: shell.parameters.get("view") != Some("text"),
         with: view("changes"),
@@ -423,35 +378,21 @@ fn spread(
         let (shown, all) = (number(events.len()), format::number(similar.total));
         shell.text(t.spread_part, &[&shown, &all])
     });
-    Some(SpreadSection {
-        lead,
-        part,
-        picture,
-    })
+    Some(SpreadSection { lead, part, picture })
 }
 
 fn title_of(shell: &Layout, hit: &SimilarHit, names: &ReaderFields) -> String {
     let title = fields::text(&hit.source, names.title.as_deref());
-    title.map_or_else(
-        || shell.t().untitled.to_owned(),
-        |title| fields::beginning(title, TITLE),
-    )
+    title.map_or_else(|| shell.t().untitled.to_owned(), |title| fields::beginning(title, TITLE))
 }
 
-fn member(
-    shell: &Layout,
-    hit: &SimilarHit,
-    found: &IndexedDocument,
-    names: &ReaderFields,
-) -> MemberRow {
+fn member(shell: &Layout, hit: &SimilarHit, found: &IndexedDocument, names: &ReaderFields) -> MemberRow {
     let back = url::QueryString::default().with("back", shell.parameters.get("back"));
     MemberRow {
         title: title_of(shell, hit, names),
         medium: hit.medium.clone(),
         time: hit.time.map(|time| shown_time(shell, time)),
-        similarity: hit
-            .similarity
-            .map(|ratio| format::percent(f64::from(ratio))),
+        similarity: hit.similarity.map(|ratio| format::percent(f64::from(ratio))),
         address: url::article(&hit.index, &hit.id) + &back.suffix(),
         is_here: is_here(hit, found),
         is_first: hit.is_representative,

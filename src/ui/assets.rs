@@ -1,5 +1,5 @@
-//! The files that pages name: in the program, and served under names that change with their content, so that a browser may
-//! keep them for ever.
+//! The files that pages name: in the program, and served under names that change with their content, so that a browser
+//! may keep them for ever.
 
 use std::sync::LazyLock;
 
@@ -24,24 +24,9 @@ pub(super) struct Assets {
 
 /// The files, named once.
 pub(super) static ASSETS: LazyLock<Assets> = LazyLock::new(|| Assets {
-    style: Asset::new(
-        "page",
-        "css",
-        "text/css; charset=utf-8",
-        include_bytes!("assets/page.css"),
-    ),
-    script: Asset::new(
-        "page",
-        "js",
-        "text/javascript; charset=utf-8",
-        include_bytes!("assets/page.js"),
-    ),
-    icon: Asset::new(
-        "icon",
-        "svg",
-        "image/svg+xml",
-        include_bytes!("assets/icon.svg"),
-    ),
+    style: Asset::new("page", "css", "text/css; charset=utf-8", include_bytes!("assets/page.css")),
+    script: Asset::new("page", "js", "text/javascript; charset=utf-8", include_bytes!("assets/page.js")),
+    icon: Asset::new("icon", "svg", "image/svg+xml", include_bytes!("assets/icon.svg")),
 });
 
 impl Asset {
@@ -77,10 +62,7 @@ mod tests {
 
     #[test]
     fn the_first_view_is_small() {
-        let bytes: usize = [&ASSETS.style, &ASSETS.script, &ASSETS.icon]
-            .map(|asset| asset.bytes.len())
-            .iter()
-            .sum();
+        let bytes: usize = [&ASSETS.style, &ASSETS.script, &ASSETS.icon].map(|asset| asset.bytes.len()).iter().sum();
         assert!(bytes < 60 << 10, "{bytes}");
     }
 

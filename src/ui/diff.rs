@@ -56,9 +56,7 @@ pub(super) struct TextDiff {
 impl TextDiff {
     /// Nothing changed, not even a comma.
     pub(super) fn is_same(&self) -> bool {
-        self.pieces
-            .iter()
-            .all(|piece| piece.change == PieceKind::None)
+        self.pieces.iter().all(|piece| piece.change == PieceKind::None)
     }
 
     /// Only what stands between words changed.
@@ -83,10 +81,7 @@ pub(super) fn diff(old: &str, new: &str) -> TextDiff {
             }
             _ => (op.old_range(), op.new_range()),
         };
-        woven.change(
-            old.get(removed).unwrap_or_default(),
-            new.get(added).unwrap_or_default(),
-        );
+        woven.change(old.get(removed).unwrap_or_default(), new.get(added).unwrap_or_default());
     }
     woven.finish(old_cut || new_cut)
 }
@@ -120,10 +115,7 @@ impl<'t> DiffBuilder<'t> {
 
     /// Ends a change. What both sides end with was only taken along.
     fn flush(&mut self) {
-        let (mut removed, mut added) = (
-            std::mem::take(&mut self.removed),
-            std::mem::take(&mut self.added),
-        );
+        let (mut removed, mut added) = (std::mem::take(&mut self.removed), std::mem::take(&mut self.added));
         let both = removed.iter().rev().zip(added.iter().rev());
         let common = both.take_while(|(a, b)| a == b).count();
         let kept = removed.split_off(removed.len() - common);
@@ -162,10 +154,7 @@ impl<'t> DiffBuilder<'t> {
         }
         match self.diff.pieces.last_mut() {
             Some(last) if last.change == change => last.text.extend(words.iter().copied()),
-            _ => self.diff.pieces.push(Piece {
-                change,
-                text: words.concat(),
-            }),
+            _ => self.diff.pieces.push(Piece { change, text: words.concat() }),
         }
     }
 
@@ -176,7 +165,8 @@ impl<'t> DiffBuilder<'t> {
     }
 }
 
-/// Splits a text into words, runs of blanks, line ends and single other characters; also says whether some are left over.
+/// Splits a text into words, runs of blanks, line ends and single other characters; also says whether some are left
+/// over.
 fn words(text: &str) -> (Vec<&str>, bool) {
     let mut words = Vec::new();
     let mut rest = text;
@@ -200,8 +190,7 @@ fn words(text: &str) -> (Vec<&str>, bool) {
 
 /// Whether a character is one of several that make a word: not so in Chinese and Japanese.
 fn is_in_words(c: char) -> bool {
-    c.is_alphanumeric()
-        && !matches!(c, '\u{2e80}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+    c.is_alphanumeric() && !matches!(c, '\u{2e80}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
 fn is_word(word: &str) -> bool {
@@ -230,10 +219,7 @@ mod tests {
             shown("The ferry left at 8.", "The last ferry left at 9."),
             "The {+last +}ferry left at [-8-]{+9+}."
         );
-        assert_eq!(
-            shown("台风今晨登陆", "台风昨晨登陆"),
-            "台风[-今-]{+昨+}晨登陆"
-        );
+        assert_eq!(shown("台风今晨登陆", "台风昨晨登陆"), "台风[-今-]{+昨+}晨登陆");
         // One change, not three.
         assert_eq!(shown("a, b c", "x, y c"), "[-a, b-]{+x, y+} c");
         assert_eq!(shown("", "new"), "{+new+}");
@@ -247,11 +233,7 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_and_unverified_end_in_time() {
-        let text = |word: &str| {
-            (0..2 * MAX_TOKENS)
-                .map(|at| format!("{word}{at} "))
-                .collect::<String>()
-        };
+        let text = |word: &str| (0..2 * MAX_TOKENS).map(|at| format!("{word}{at} ")).collect::<String>();
         let diff = diff(&text("a"), &text("b"));
         assert!(diff.is_cut);
         assert!(diff.added <= MAX_TOKENS && diff.removed <= MAX_TOKENS);

@@ -30,12 +30,7 @@ pub(super) struct ErrorPage {
 
 impl ErrorPage {
     pub(super) fn new(status: StatusCode, reason: Option<String>) -> ErrorPage {
-        ErrorPage {
-            status,
-            reason,
-            by_cluster: false,
-            challenges: Vec::new(),
-        }
+        ErrorPage { status, reason, by_cluster: false, challenges: Vec::new() }
     }
 
     /// What the cluster answered.
@@ -67,8 +62,7 @@ impl ErrorPage {
         });
         if !shell.by_script {
             for challenge in &self.challenges {
-                page.headers_mut()
-                    .append(WWW_AUTHENTICATE, challenge.clone());
+                page.headers_mut().append(WWW_AUTHENTICATE, challenge.clone());
             }
         }
         page
@@ -151,15 +145,11 @@ mod tests {
     #[test]
     fn the_clusters_words() {
         let said = |error: Value| reason(json!({ "error": error }).to_string().as_bytes());
-        let both =
-            json!({"reason": "all shards failed", "root_cause": [{"reason": "no field [x]"}]});
+        let both = json!({"reason": "all shards failed", "root_cause": [{"reason": "no field [x]"}]});
         assert_eq!(said(both).as_deref(), Some("no field [x]"));
         assert_eq!(said(json!({"reason": "r"})).as_deref(), Some("r"));
         assert_eq!(said(json!("plain")).as_deref(), Some("plain"));
-        assert_eq!(
-            said(json!("x".repeat(1000))).map(|r| r.chars().count()),
-            Some(601)
-        );
+        assert_eq!(said(json!("x".repeat(1000))).map(|r| r.chars().count()), Some(601));
         assert_eq!(reason(b"Unauthorized"), None);
     }
 }

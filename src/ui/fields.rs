@@ -34,19 +34,16 @@ pub(super) fn link(source: &Value, path: Option<&str>) -> Option<String> {
     let scheme = address.split(':').next()?.to_ascii_lowercase();
     let is_web = matches!(scheme.as_str(), "http" | "https");
     let rest = address.get(scheme.len()..)?;
-    (is_web && rest.starts_with("://") && !address.contains(char::is_control))
-        .then(|| address.to_owned())
+    (is_web && rest.starts_with("://") && !address.contains(char::is_control)).then(|| address.to_owned())
 }
 
 /// A time: a date as text, or a number of milliseconds.
 pub(super) fn time(source: &Value, path: &str) -> Option<Millis> {
-    let times = values(source, path)
-        .into_iter()
-        .filter_map(|value| match value {
-            Value::String(text) => parse_date(text),
-            Value::Number(number) => number.as_i64().map(Millis),
-            _ => None,
-        });
+    let times = values(source, path).into_iter().filter_map(|value| match value {
+        Value::String(text) => parse_date(text),
+        Value::Number(number) => number.as_i64().map(Millis),
+        _ => None,
+    });
     times.min()
 }
 
@@ -91,10 +88,7 @@ mod tests {
     #[test]
     fn only_addresses_of_the_web_are_links() {
         let of = |url: &str| link(&json!({ "url": url }), Some("url"));
-        assert_eq!(
-            of(" https://a.example/x?y "),
-            Some("https://a.example/x?y".into())
-        );
+        assert_eq!(of(" https://a.example/x?y "), Some("https://a.example/x?y".into()));
         assert_eq!(of("HTTP://a.example"), Some("HTTP://a.example".into()));
         for wrong in [
             "javascript:alert(1)",

@@ -6,9 +6,7 @@ use jiff::tz::TimeZone;
 use super::lang::Lang;
 use crate::time::Millis;
 
-const MONTHS: [&str; 12] = [
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-];
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// `1,234,567`, in both languages.
 pub(super) fn number(value: u64) -> String {
@@ -38,21 +36,13 @@ pub(super) fn bytes(value: u64) -> String {
         unit += 1;
     }
     let unit = units.get(unit).copied().unwrap_or_default();
-    if size < 9.95 && unit != "B" {
-        format!("{size:.1} {unit}")
-    } else {
-        format!("{size:.0} {unit}")
-    }
+    if size < 9.95 && unit != "B" { format!("{size:.1} {unit}") } else { format!("{size:.0} {unit}") }
 }
 
 /// `43%`; one digit more below 1%.
 pub(super) fn percent(ratio: f64) -> String {
     let percent = ratio * 100.0;
-    if percent > 0.0 && percent < 0.95 {
-        format!("{percent:.1}%")
-    } else {
-        format!("{percent:.0}%")
-    }
+    if percent > 0.0 && percent < 0.95 { format!("{percent:.1}%") } else { format!("{percent:.0}%") }
 }
 
 /// `21 Nov 2026, 08:50` or `2026年11月21日 08:50`, in UTC.
@@ -89,21 +79,14 @@ pub(super) fn day(at: Millis, lang: Lang) -> String {
     };
     let month = usize::from(civil.month().unsigned_abs()).wrapping_sub(1);
     match lang {
-        Lang::English => format!(
-            "{} {}",
-            civil.day(),
-            MONTHS.get(month).copied().unwrap_or_default()
-        ),
+        Lang::English => format!("{} {}", civil.day(), MONTHS.get(month).copied().unwrap_or_default()),
         Lang::Chinese => format!("{}月{}日", civil.month(), civil.day()),
     }
 }
 
 /// `08:50`: a mark on an axis of hours.
 pub(super) fn clock(at: Millis) -> String {
-    civil(at).map_or_else(
-        || at.0.to_string(),
-        |civil| format!("{:02}:{:02}", civil.hour(), civil.minute()),
-    )
+    civil(at).map_or_else(|| at.0.to_string(), |civil| format!("{:02}:{:02}", civil.hour(), civil.minute()))
 }
 
 /// `3 d 4 h`, `5 h 10 min`, `40 min` or `12 s`: how long something took.
@@ -154,10 +137,7 @@ mod tests {
         let shown = [0, 12, 999, 1_000, 65_536, 1_234_567].map(number);
         assert_eq!(shown, ["0", "12", "999", "1,000", "65,536", "1,234,567"]);
         let shown = [0, 999, 1_000, 12_345, 9_960_000, 1 << 30].map(bytes);
-        assert_eq!(
-            shown,
-            ["0 B", "999 B", "1.0 kB", "12 kB", "10 MB", "1.1 GB"]
-        );
+        assert_eq!(shown, ["0 B", "999 B", "1.0 kB", "12 kB", "10 MB", "1.1 GB"]);
         let shown = [0.0, 0.004, 0.431, 1.0].map(percent);
         assert_eq!(shown, ["0%", "0.4%", "43%", "100%"]);
     }

@@ -54,33 +54,20 @@ pub(super) async fn show(page: &PageRequest<'_>) -> Result<Response<Body>, Error
             let (indices, refused) = indices(page, &name).await?;
             asks_who |= refused;
             let is_several = name.contains('*') && indices.len() != 1;
-            choices.push(PatternChoice {
-                address: url::list(&name),
-                is_several,
-                indices,
-                name,
-            });
+            choices.push(PatternChoice { address: url::list(&name), is_several, indices, name });
         }
     }
     if asks_who {
         // What the patterns are is nobody's business who is not known.
         choices.clear();
     }
-    let home = HomePage {
-        shell,
-        t: shell.t(),
-        choices,
-        asks_who,
-    };
+    let home = HomePage { shell, t: shell.t(), choices, asks_who };
     response::page(StatusCode::OK, &home)
 }
 
 /// The indices of a pattern that the reader may search, and whether the cluster asks who that is. What is refused in
 /// another way is not listed: the page of the index says why.
-async fn indices(
-    page: &PageRequest<'_>,
-    pattern: &str,
-) -> Result<(Vec<IndexLink>, bool), ErrorPage> {
+async fn indices(page: &PageRequest<'_>, pattern: &str) -> Result<(Vec<IndexLink>, bool), ErrorPage> {
     let path = format!("/{}/_search", url::segment(pattern));
     let body = json!({
         "size": 0,
@@ -88,13 +75,7 @@ async fn indices(
         "aggs": {"indices": {"terms": {"field": "_index", "size": LISTED, "order": {"_key": "asc"}}}},
     });
     let cluster = &page.state.cluster;
-    let asked = cluster.ask_as(
-        &page.headers,
-        Method::POST,
-        &path,
-        Some(&body),
-        ANSWER_BYTES,
-    );
+    let asked = cluster.ask_as(&page.headers, Method::POST, &path, Some(&body), ANSWER_BYTES);
     let answer = asked.await?;
     if answer.status() == StatusCode::UNAUTHORIZED {
         return Ok((Vec::new(), true));

@@ -13,20 +13,15 @@ use crate::http::Body;
 const LANG_COOKIE: &str = "spinney_lang";
 const THEME_COOKIE: &str = "spinney_theme";
 
-/// The script says with this that it asks: a browser that was answered with a challenge would ask its user a second time.
+/// The script says with this that it asks: a browser that was answered with a challenge would ask its user a second
+/// time.
 const BY_SCRIPT: &str = "x-spinney-page";
 
 /// A year, in seconds.
 const REMEMBERED: u32 = 31_536_000;
 
 /// What browsers say that means nothing to a cluster, and differs between two requests of one reader.
-const OF_BROWSERS: [&str; 5] = [
-    "upgrade-insecure-requests",
-    "dnt",
-    "sec-gpc",
-    "x-requested-with",
-    BY_SCRIPT,
-];
+const OF_BROWSERS: [&str; 5] = ["upgrade-insecure-requests", "dnt", "sec-gpc", "x-requested-with", BY_SCRIPT];
 
 /// How the page looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,9 +74,7 @@ impl Layout {
         let lang = asked_lang.or_else(|| cookie(headers, LANG_COOKIE).and_then(Lang::of));
         let theme = asked_theme.or_else(|| cookie(headers, THEME_COOKIE).and_then(Theme::of));
         Layout {
-            lang: lang
-                .or_else(|| Lang::accepted(headers))
-                .unwrap_or(Lang::English),
+            lang: lang.or_else(|| Lang::accepted(headers)).unwrap_or(Lang::English),
             theme: theme.unwrap_or(Theme::Auto),
             by_script: headers.contains_key(BY_SCRIPT),
             parameters: query.without(&["lang", "theme"]),
@@ -117,16 +110,13 @@ impl Layout {
     /// This page with another look, and whether it has that look.
     pub(super) fn themes(&self) -> [(&'static str, &'static str, String, bool); 3] {
         let t = self.t();
-        [
-            (Theme::Auto, t.theme_auto),
-            (Theme::Light, t.theme_light),
-            (Theme::Dark, t.theme_dark),
-        ]
-        .map(|(theme, label)| {
-            let query = self.parameters.with("theme", Some(theme.name()));
-            let address = self.here() + &query.suffix();
-            (theme.name(), label, address, theme == self.theme)
-        })
+        [(Theme::Auto, t.theme_auto), (Theme::Light, t.theme_light), (Theme::Dark, t.theme_dark)].map(
+            |(theme, label)| {
+                let query = self.parameters.with("theme", Some(theme.name()));
+                let address = self.here() + &query.suffix();
+                (theme.name(), label, address, theme == self.theme)
+            },
+        )
     }
 
     fn here(&self) -> String {
@@ -156,9 +146,7 @@ impl Layout {
     /// An answer that has the browser remember what the URL asks for.
     pub(super) fn remembered(&self, mut answer: Response<Body>) -> Response<Body> {
         for (name, value) in self.asked.into_iter().flatten() {
-            let cookie = format!(
-                "{name}={value}; Path=/_spinney/ui; Max-Age={REMEMBERED}; SameSite=Strict; HttpOnly"
-            );
+            let cookie = format!("{name}={value}; Path=/_spinney/ui; Max-Age={REMEMBERED}; SameSite=Strict; HttpOnly");
             if let Ok(cookie) = HeaderValue::from_str(&cookie) {
                 answer.headers_mut().append(SET_COOKIE, cookie);
             }
@@ -169,22 +157,15 @@ impl Layout {
 
 /// The value of a cookie.
 fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    let pairs = headers
-        .get_all(COOKIE)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(';'));
+    let pairs =
+        headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(';'));
     let mut pairs = pairs.filter_map(|pair| pair.trim().split_once('='));
-    pairs
-        .find(|(key, _)| *key == name)
-        .map(|(_, value)| value.trim())
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| value.trim())
 }
 
 /// The headers that the cluster gets: without our own cookies, which are nothing that it could know a reader by.
 pub(super) fn for_cluster(headers: &HeaderMap) -> HeaderMap {
-    let is_of_browser = |name: &HeaderName| {
-        OF_BROWSERS.contains(&name.as_str()) || name.as_str().starts_with("sec-")
-    };
+    let is_of_browser = |name: &HeaderName| OF_BROWSERS.contains(&name.as_str()) || name.as_str().starts_with("sec-");
     let mut kept = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {
         if is_of_browser(name) {
@@ -239,10 +220,7 @@ mod tests {
 
     #[test]
     fn the_url_then_the_cookie_then_the_browser() {
-        let all = [
-            ("cookie", "a=b; spinney_lang=zh; spinney_theme=dark"),
-            ("accept-language", "en"),
-        ];
+        let all = [("cookie", "a=b; spinney_lang=zh; spinney_theme=dark"), ("accept-language", "en")];
         let of = |uri: &str, headers: &[(&str, &str)]| {
             let shell = shell(uri, headers);
             (shell.lang, shell.theme)
@@ -257,10 +235,7 @@ mod tests {
     #[test]
     fn links_keep_the_state() {
         let shell = shell("/x?q=a%26b&lang=en&cursor=c", &[]);
-        assert_eq!(
-            shell.in_other_language(),
-            "/_spinney/ui/news-1?q=a%26b&cursor=c&lang=zh"
-        );
+        assert_eq!(shell.in_other_language(), "/_spinney/ui/news-1?q=a%26b&cursor=c&lang=zh");
         assert_eq!(shell.query(), "?q=a%26b&cursor=c");
     }
 
@@ -269,22 +244,9 @@ mod tests {
         let answer = |uri: &str| {
             let answer = shell(uri, &[]).remembered(Response::new(crate::http::full("")));
             let cookies = answer.headers().get_all(SET_COOKIE).iter();
-            cookies
-                .map(|value| {
-                    value
-                        .to_str()
-                        .unwrap()
-                        .split(';')
-                        .next()
-                        .unwrap()
-                        .to_owned()
-                })
-                .collect::<Vec<_>>()
+            cookies.map(|value| value.to_str().unwrap().split(';').next().unwrap().to_owned()).collect::<Vec<_>>()
         };
-        assert_eq!(
-            answer("/?lang=zh&theme=dark"),
-            ["spinney_lang=zh", "spinney_theme=dark"]
-        );
+        assert_eq!(answer("/?lang=zh&theme=dark"), ["spinney_lang=zh", "spinney_theme=dark"]);
         assert!(answer("/?lang=evil%0d%0a").is_empty());
     }
 
@@ -299,12 +261,7 @@ mod tests {
             ("x-spinney-page", "1"),
         ]
         .into_iter()
-        .map(|(name, value)| {
-            (
-                HeaderName::from_static(name),
-                HeaderValue::from_static(value),
-            )
-        })
+        .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
         .collect();
         let kept = for_cluster(&headers);
         let mut names: Vec<&str> = kept.keys().map(HeaderName::as_str).collect();

@@ -63,10 +63,7 @@ struct GroupEntry {
     span: Option<String>,
 }
 
-pub(super) async fn show(
-    page: &PageRequest<'_>,
-    raw_index: &str,
-) -> Result<Response<Body>, ErrorPage> {
+pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<Body>, ErrorPage> {
     let shell = page.shell;
     let t = shell.t();
     let question = ListParams::read(&shell.parameters).map_err(|(name, value)| {
@@ -89,11 +86,7 @@ pub(super) async fn show(
     let (groups, media) = tokio::join!(reader.groups(&request), media);
     let groups = groups?;
     let index = decode_segment(raw_index).into_owned();
-    let entries = EntryBuilder {
-        shell,
-        names: &names,
-        back: back(&index, &question),
-    };
+    let entries = EntryBuilder { shell, names: &names, back: back(&index, &question) };
     let address = url::list(&index);
     let there = |query: url::QueryString| address.clone() + &query.suffix();
     let list = ListPage {
@@ -110,10 +103,7 @@ pub(super) async fn show(
             .then(|| shell.text(t.page_number, &[&format::number(question.page() as u64)])),
         first: (question.page() > 2).then(|| there(question.parameters())),
         previous: question.previous().map(there),
-        next: groups
-            .next
-            .as_deref()
-            .map(|next| there(question.next(next))),
+        next: groups.next.as_deref().map(|next| there(question.next(next))),
         index,
         address: address.clone(),
     };
@@ -149,13 +139,7 @@ async fn media(page: &PageRequest<'_>, raw_index: &str, names: &ReaderFields) ->
     });
     let path = format!("/{raw_index}/_search");
     let cluster = &page.state.cluster;
-    let asked = cluster.ask_as(
-        &page.headers,
-        Method::POST,
-        &path,
-        Some(&body),
-        ANSWER_BYTES,
-    );
+    let asked = cluster.ask_as(&page.headers, Method::POST, &path, Some(&body), ANSWER_BYTES);
     let Ok(answer) = asked.await else {
         return Vec::new();
     };
@@ -163,9 +147,7 @@ async fn media(page: &PageRequest<'_>, raw_index: &str, names: &ReaderFields) ->
     let buckets = said.pointer("/aggregations/media/buckets");
     let buckets = buckets.and_then(Value::as_array);
     let name = |bucket: &Value| Some(bucket.get("key")?.as_str()?.to_owned());
-    let mut media: Vec<String> = buckets
-        .map(|buckets| buckets.iter().filter_map(name).collect())
-        .unwrap_or_default();
+    let mut media: Vec<String> = buckets.map(|buckets| buckets.iter().filter_map(name).collect()).unwrap_or_default();
     media.sort_unstable();
     media
 }
@@ -183,10 +165,7 @@ impl EntryBuilder<'_> {
         let representative = &group.representative;
         let source = &representative.source;
         let title = fields::text(source, names.title.as_deref());
-        let texts = names
-            .text
-            .iter()
-            .flat_map(|text| fields::texts(source, text));
+        let texts = names.text.iter().flat_map(|text| fields::texts(source, text));
         let snippet = fields::beginning(&texts.collect::<Vec<_>>().join(" "), SNIPPET);
         let way_back = url::QueryString::default().with("back", Some(&self.back));
         let address = url::article(&representative.index, &representative.id) + &way_back.suffix();
@@ -199,19 +178,12 @@ impl EntryBuilder<'_> {
         let matching = (group.matching_count < group.similar_count)
             .then(|| shell.text(t.matching, &[&count(group.matching_count)]));
         let media = group.media.filter(|_| !is_alone).map(|media| {
-            let text = if media == 1 {
-                t.media_one
-            } else {
-                t.media_many
-            };
+            let text = if media == 1 { t.media_one } else { t.media_many };
             shell.text(text, &[&count(media)])
         });
         let span = group.first.zip(group.last).filter(|_| !is_alone);
         let span = span.map(|(first, last)| {
-            let (first, last) = (
-                format::date(first, shell.lang),
-                format::date(last, shell.lang),
-            );
+            let (first, last) = (format::date(first, shell.lang), format::date(last, shell.lang));
             match first == last {
                 true => first,
                 false => format!("{first} – {last}"),
@@ -268,23 +240,10 @@ mod tests {
     #[test]
     fn ways_back_lead_to_lists_only() {
         let of = |back: &str| way_back(Some(back), "news-1");
-        assert_eq!(
-            of("news-*?q=a%26b&sort=most&evil=1"),
-            "/_spinney/ui/news-*?q=a%26b&sort=most"
-        );
-        for wrong in [
-            "",
-            "//evil.example",
-            "https://evil.example/",
-            "_x",
-            "a/b",
-            "?q=1",
-        ] {
+        assert_eq!(of("news-*?q=a%26b&sort=most&evil=1"), "/_spinney/ui/news-*?q=a%26b&sort=most");
+        for wrong in ["", "//evil.example", "https://evil.example/", "_x", "a/b", "?q=1"] {
             assert_eq!(of(wrong), "/_spinney/ui/news-1", "{wrong}");
         }
-        assert_eq!(
-            of("javascript:alert(1)"),
-            "/_spinney/ui/javascript%3Aalert%281%29?sort=most"
-        );
+        assert_eq!(of("javascript:alert(1)"), "/_spinney/ui/javascript%3Aalert%281%29?sort=most");
     }
 }

@@ -28,12 +28,7 @@ pub(super) enum ListSort {
 }
 
 impl ListSort {
-    pub(super) const ALL: [ListSort; 4] = [
-        ListSort::Relevance,
-        ListSort::Newest,
-        ListSort::Most,
-        ListSort::Fewest,
-    ];
+    pub(super) const ALL: [ListSort; 4] = [ListSort::Relevance, ListSort::Newest, ListSort::Most, ListSort::Fewest];
 
     fn of(name: &str) -> Option<ListSort> {
         ListSort::ALL.into_iter().find(|sort| sort.name() == name)
@@ -85,20 +80,12 @@ impl ListParams {
             date => Ok(date.map(str::to_owned)),
         };
         let words = own("q");
-        let default = if words.is_some() {
-            ListSort::Relevance
-        } else {
-            ListSort::Most
-        };
+        let default = if words.is_some() { ListSort::Relevance } else { ListSort::Most };
         let sort = query.get("sort").and_then(ListSort::of);
         let cursor = own("cursor");
         let trail = query.get("trail").filter(|_| cursor.is_some());
-        let trail: Vec<String> = trail
-            .map(|trail| trail.split(STEP).map(str::to_owned).collect())
-            .unwrap_or_default();
-        let skipped = query
-            .get("skipped")
-            .and_then(|skipped| skipped.parse().ok());
+        let trail: Vec<String> = trail.map(|trail| trail.split(STEP).map(str::to_owned).collect()).unwrap_or_default();
+        let skipped = query.get("skipped").and_then(|skipped| skipped.parse().ok());
         Ok(ListParams {
             words,
             from: date("from")?,
@@ -287,13 +274,7 @@ mod tests {
 
     #[test]
     fn dates() {
-        for wrong in [
-            "2026-1-2",
-            "yesterday",
-            "2026-13-01",
-            "1795251000",
-            "2026-01-01||/y",
-        ] {
+        for wrong in ["2026-1-2", "yesterday", "2026-13-01", "1795251000", "2026-01-01||/y"] {
             let query = QueryString::default().with("to", Some(wrong));
             assert_eq!(ListParams::read(&query), Err(("to", wrong.to_owned())));
         }

@@ -89,11 +89,7 @@ pub(crate) async fn handle(
 }
 
 /// What a form has sent.
-async fn read_form(
-    state: &AppState,
-    parts: &request::Parts,
-    body: Incoming,
-) -> Result<Buffered, ProxyError> {
+async fn read_form(state: &AppState, parts: &request::Parts, body: Incoming) -> Result<Buffered, ProxyError> {
     if encoding(&parts.headers) != Encoding::Identity {
         body::discard(body, &parts.headers);
         return Err(ProxyError::UnsupportedBody);
@@ -121,9 +117,7 @@ impl PageRequest<'_> {
     ) -> Result<Response<Body>, ErrorPage> {
         let MatchedEndpoint { index, name, .. } = *found;
         match endpoint {
-            PageEndpoint::WithoutSlash => {
-                Ok(response::elsewhere(&(url::home() + &self.shell.query())))
-            }
+            PageEndpoint::WithoutSlash => Ok(response::elsewhere(&(url::home() + &self.shell.query()))),
             PageEndpoint::Home => home::show(self).await,
             PageEndpoint::Overview => overview::show(self).await,
             PageEndpoint::List => list::show(self, index).await,
@@ -133,9 +127,7 @@ impl PageRequest<'_> {
                 Some(form) => override_form::apply(self, index, form).await,
                 None => override_form::show(self, index),
             },
-            PageEndpoint::Asset | PageEndpoint::Nothing => {
-                Err(ErrorPage::new(StatusCode::NOT_FOUND, None))
-            }
+            PageEndpoint::Asset | PageEndpoint::Nothing => Err(ErrorPage::new(StatusCode::NOT_FOUND, None)),
         }
     }
 

@@ -57,9 +57,7 @@ pub(super) async fn neighbours(
     let words = engine.overrides_of_index(index).await;
     let words = words.map_or_else(|_| Arc::default(), |(_, words)| words);
     let own = source.get(&names.root).and_then(Value::as_str);
-    let own = own
-        .and_then(|own| Fingerprint::written(own, true))
-        .map(Root);
+    let own = own.and_then(|own| Fingerprint::written(own, true)).map(Root);
     let trees: Vec<(i64, Refusal)> = match checked.await {
         Ok(checked) => checked
             .trees
@@ -128,12 +126,7 @@ fn refused(tree: &CheckedTree, words: &Overrides) -> Option<(i64, Refusal)> {
     Some((key(words.group(tree.root)), tree.verdict.err()?))
 }
 
-fn neighbour(
-    t: &'static Texts,
-    group: &GroupSummary,
-    refusal: Refusal,
-    names: &ReaderFields,
-) -> Neighbour {
+fn neighbour(t: &'static Texts, group: &GroupSummary, refusal: Refusal, names: &ReaderFields) -> Neighbour {
     let representative = &group.representative;
     let source = &representative.source;
     let text = names.text.first().map(String::as_str);
@@ -143,10 +136,7 @@ fn neighbour(
         count => fill(t.refused_article, &[&format::others(count)]),
     };
     Neighbour {
-        title: title.map_or_else(
-            || t.untitled.to_owned(),
-            |title| fields::beginning(title, 120),
-        ),
+        title: title.map_or_else(|| t.untitled.to_owned(), |title| fields::beginning(title, 120)),
         medium: fields::keyword(source, names.medium.as_deref()).map(str::to_owned),
         address: url::article(&representative.index, &representative.id),
         why: why(t, refusal),
@@ -163,9 +153,7 @@ pub(super) fn why(t: &'static Texts, refusal: Refusal) -> String {
             let share = |ratio: f32| format::percent(f64::from(ratio));
             fill(t.why_proof, &[&share(similarity), &share(needed)])
         }
-        Refusal::Numbers { same, different } => {
-            fill(t.why_numbers, &[&number(same), &number(different)])
-        }
+        Refusal::Numbers { same, different } => fill(t.why_numbers, &[&number(same), &number(different)]),
         Refusal::OtherNumbers { .. } => t.reason_numbers.to_owned(),
         Refusal::Names { .. } => t.why_names.to_owned(),
         Refusal::Scattered { .. } => t.why_scattered.to_owned(),
@@ -174,8 +162,6 @@ pub(super) fn why(t: &'static Texts, refusal: Refusal) -> String {
         Refusal::Titles => t.why_titles.to_owned(),
         Refusal::PageChrome => t.why_page_chrome.to_owned(),
         Refusal::Full => t.why_full.to_owned(),
-        Refusal::Radius { letters, allowed } => {
-            fill(t.why_radius, &[&number(letters), &number(allowed)])
-        }
+        Refusal::Radius { letters, allowed } => fill(t.why_radius, &[&number(letters), &number(allowed)]),
     }
 }

@@ -1,7 +1,9 @@
-//! What readers say about groups: a page that asks whether it is meant, and a form that says it. Works without the script.
+//! What readers say about groups: a page that asks whether it is meant, and a form that says it. Works without the
+//! script.
 //!
-//! A page of another site could send such a form with the credentials that a browser keeps for this one. So each form carries a
-//! token that is made of a secret of the process, of who asks, and of what is said: nobody else's page can read it.
+//! A page of another site could send such a form with the credentials that a browser keeps for this one. So each form
+//! carries a token that is made of a secret of the process, of who asks, and of what is said: nobody else's page can
+//! read it.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -62,14 +64,8 @@ impl RequestedOverride {
         let root = |name| Fingerprint::written(said.get(name)?, true).map(Root);
         match said.get("what")? {
             "split" => Some(RequestedOverride::Split { id }),
-            "merge" => Some(RequestedOverride::Merge {
-                id,
-                roots: [root("root")?, root("other")?],
-            }),
-            "undo" => Some(RequestedOverride::TakeBack {
-                id,
-                number: said.get("override")?.parse().ok()?,
-            }),
+            "merge" => Some(RequestedOverride::Merge { id, roots: [root("root")?, root("other")?] }),
+            "undo" => Some(RequestedOverride::TakeBack { id, number: said.get("override")?.parse().ok()? }),
             _ => None,
         }
     }
@@ -85,21 +81,11 @@ impl RequestedOverride {
         let id = ("id", self.id().to_owned());
         match self {
             RequestedOverride::Split { .. } => vec![("what", "split".into()), id],
-            RequestedOverride::Merge {
-                roots: [root, other],
-                ..
-            } => vec![
-                ("what", "merge".into()),
-                id,
-                ("root", root.to_string()),
-                ("other", other.to_string()),
-            ],
+            RequestedOverride::Merge { roots: [root, other], .. } => {
+                vec![("what", "merge".into()), id, ("root", root.to_string()), ("other", other.to_string())]
+            }
             RequestedOverride::TakeBack { number, .. } => {
-                vec![
-                    ("what", "undo".into()),
-                    id,
-                    ("override", number.to_string()),
-                ]
+                vec![("what", "undo".into()), id, ("override", number.to_string())]
             }
         }
     }
@@ -133,27 +119,15 @@ pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<B
     let form = |wish: &RequestedOverride, yes, is_question| {
         let mut fields = wish.fields();
         fields.push(("token", token(page, &index, wish)));
-        OverrideForm {
-            action: url::say(&index),
-            fields,
-            yes,
-            is_question,
-        }
+        OverrideForm { action: url::say(&index), fields, yes, is_question }
     };
     let (id, title, text, form) = match said.get("done") {
         None => {
             let wish = RequestedOverride::read(said).ok_or_else(nothing)?;
             let shown: String = wish.id().chars().take(TITLE).collect();
             let (title, text, yes) = match &wish {
-                RequestedOverride::Split { .. } => (
-                    t.split_title,
-                    shell.text(t.split_text, &[&shown]),
-                    t.split_yes,
-                ),
-                RequestedOverride::Merge {
-                    roots: [root, other],
-                    ..
-                } => {
+                RequestedOverride::Split { .. } => (t.split_title, shell.text(t.split_text, &[&shown]), t.split_yes),
+                RequestedOverride::Merge { roots: [root, other], .. } => {
                     let roots = [root.to_string(), other.to_string()];
                     let text = shell.text(t.merge_text, &[&roots[0], &roots[1]]);
                     (t.merge_title, text, t.merge_yes)
@@ -165,15 +139,9 @@ pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<B
         }
         Some(done) => {
             let id = said.get("id").ok_or_else(nothing)?.to_owned();
-            match (
-                done,
-                said.get("override").and_then(|word| word.parse().ok()),
-            ) {
+            match (done, said.get("override").and_then(|word| word.parse().ok())) {
                 ("said", Some(number)) => {
-                    let wish = RequestedOverride::TakeBack {
-                        id: id.clone(),
-                        number,
-                    };
+                    let wish = RequestedOverride::TakeBack { id: id.clone(), number };
                     let form = form(&wish, t.take_back, false);
                     (id, t.said_title, t.said_text.to_owned(), Some(form))
                 }
@@ -182,27 +150,15 @@ pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<B
             }
         }
     };
-    let asked = OverridePage {
-        shell,
-        t,
-        back: url::article(&index, &id),
-        title,
-        text,
-        form,
-    };
+    let asked = OverridePage { shell, t, back: url::article(&index, &id), title, text, form };
     response::page(StatusCode::OK, &asked)
 }
 
 /// Says it, and leads to the page that tells so.
-pub(super) async fn apply(
-    page: &PageRequest<'_>,
-    raw_index: &str,
-    form: &[u8],
-) -> Result<Response<Body>, ErrorPage> {
+pub(super) async fn apply(page: &PageRequest<'_>, raw_index: &str, form: &[u8]) -> Result<Response<Body>, ErrorPage> {
     let index = decode_segment(raw_index).into_owned();
     let form = QueryString::parse(std::str::from_utf8(form).ok());
-    let wish = RequestedOverride::read(&form)
-        .ok_or_else(|| ErrorPage::new(StatusCode::BAD_REQUEST, None))?;
+    let wish = RequestedOverride::read(&form).ok_or_else(|| ErrorPage::new(StatusCode::BAD_REQUEST, None))?;
     if form.get("token") != Some(&token(page, &index, &wish)) {
         let reason = page.shell.t().not_from_here.to_owned();
         return Err(ErrorPage::new(StatusCode::FORBIDDEN, Some(reason)));
@@ -219,10 +175,8 @@ pub(super) async fn apply(
     };
     let done = if said.is_some() { "said" } else { "undone" };
     let number = said.and_then(|said| said.number).map(|n| n.to_string());
-    let told = QueryString::default()
-        .with("done", Some(done))
-        .with("id", Some(wish.id()))
-        .with("override", number.as_deref());
+    let told =
+        QueryString::default().with("done", Some(done)).with("id", Some(wish.id())).with("override", number.as_deref());
     Ok(response::elsewhere(&(url::say(&index) + &told.suffix())))
 }
 
@@ -249,35 +203,16 @@ mod tests {
         let roots = [Root(Fingerprint(0xab)), Root(Fingerprint(u64::MAX))];
         for wish in [
             RequestedOverride::Split { id: "a&b=?".into() },
-            RequestedOverride::Merge {
-                id: "新".into(),
-                roots,
-            },
-            RequestedOverride::TakeBack {
-                id: "x".into(),
-                number: 7,
-            },
+            RequestedOverride::Merge { id: "新".into(), roots },
+            RequestedOverride::TakeBack { id: "x".into(), number: 7 },
         ] {
             let address = address("news-1", &wish);
             let (path, query) = address.split_once('?').unwrap();
             assert_eq!(path, "/_spinney/ui/news-1/override");
-            assert_eq!(
-                RequestedOverride::read(&QueryString::parse(Some(query))),
-                Some(wish)
-            );
+            assert_eq!(RequestedOverride::read(&QueryString::parse(Some(query))), Some(wish));
         }
-        for none in [
-            "",
-            "what=split",
-            "what=merge&id=a&root=1",
-            "what=x&id=a",
-            "what=undo&id=a&override=-1",
-        ] {
-            assert_eq!(
-                RequestedOverride::read(&QueryString::parse(Some(none))),
-                None,
-                "{none}"
-            );
+        for none in ["", "what=split", "what=merge&id=a&root=1", "what=x&id=a", "what=undo&id=a&override=-1"] {
+            assert_eq!(RequestedOverride::read(&QueryString::parse(Some(none))), None, "{none}");
         }
     }
 }

@@ -90,10 +90,7 @@ pub(super) async fn show(page: &PageRequest<'_>) -> Result<Response<Body>, Error
     let uptime = i64::try_from(state.started.elapsed().as_millis()).unwrap_or(i64::MAX);
     let t = shell.t();
     let routes = state.engine.reader_routes();
-    let rows = RowBuilder {
-        shell,
-        routes: &routes,
-    };
+    let rows = RowBuilder { shell, routes: &routes };
     let overview = OverviewPage {
         shell,
         t,
@@ -110,16 +107,8 @@ pub(super) async fn show(page: &PageRequest<'_>) -> Result<Response<Body>, Error
         ),
         largest: largest(page, &routes).await,
         attention: attention(page, counts.as_ref()),
-        forests: forests
-            .iter()
-            .map(|(name, stats)| rows.forest(name, stats))
-            .collect(),
-        learned: shell.text(
-            t.learned,
-            &[&format::number(
-                state.metrics.counters.sentences_learned.get(),
-            )],
-        ),
+        forests: forests.iter().map(|(name, stats)| rows.forest(name, stats)).collect(),
+        learned: shell.text(t.learned, &[&format::number(state.metrics.counters.sentences_learned.get())]),
         page_chrome: forests
             .iter()
             .flat_map(|(name, stats)| stats.page_chrome.iter().map(|tree| rows.tree(name, tree)))
@@ -150,11 +139,7 @@ fn figures(
     beside: &CurrentFigures,
 ) -> Vec<Figure> {
     let t = shell.t();
-    let history = RecentSamples {
-        shell,
-        samples,
-        now,
-    };
+    let history = RecentSamples { shell, samples, now };
     let share = |sample: &HistorySample| match sample.stamped {
         0 => 0.0,
         stamped => sample.joined as f64 / stamped as f64,
@@ -193,9 +178,7 @@ fn figures(
             label: t.memory,
             value: format::bytes(now.memory),
             hint: shell.text(t.memory_hint, &[&format::number(nodes)]),
-            plot: history.plot(t.memory, |s| s.memory as f64, false, &|value| {
-                format::bytes(value as u64)
-            }),
+            plot: history.plot(t.memory, |s| s.memory as f64, false, &|value| format::bytes(value as u64)),
         },
     ];
     figures.into_iter().chain(counting).collect()
@@ -222,9 +205,7 @@ impl RecentSamples<'_> {
             let pairs = samples().zip(samples().skip(1));
             // Two looks at the same moment say nothing.
             let apart = pairs.filter(|(a, b)| b.at - a.at >= 1_000);
-            apart
-                .map(|(a, b)| (of(b) - of(a)).max(0.0) * 1_000.0 / (b.at - a.at) as f64)
-                .collect()
+            apart.map(|(a, b)| (of(b) - of(a)).max(0.0) * 1_000.0 / (b.at - a.at) as f64).collect()
         } else {
             samples().map(of).collect()
         };
@@ -272,11 +253,7 @@ async fn largest(page: &PageRequest<'_>, routes: &[ReaderRoute]) -> Vec<LargeGro
                 address: url::article(&representative.index, &representative.id),
                 similar: shell.text(t.similar_many, &[&format::others(group.similar_count)]),
                 media: group.media.map(|media| {
-                    let text = if media == 1 {
-                        t.media_one
-                    } else {
-                        t.media_many
-                    };
+                    let text = if media == 1 { t.media_one } else { t.media_many };
                     shell.text(text, &[&number(media)])
                 }),
                 count: group.similar_count,
@@ -290,10 +267,7 @@ async fn largest(page: &PageRequest<'_>, routes: &[ReaderRoute]) -> Vec<LargeGro
 
 fn attention(page: &PageRequest<'_>, progress: Option<&Progress>) -> Vec<String> {
     let (t, counters) = (page.shell.t(), &page.state.metrics.counters);
-    let counts = [
-        (counters.documents_unstamped.get(), t.unstamped),
-        (counters.items_failed.get(), t.failed),
-    ];
+    let counts = [(counters.documents_unstamped.get(), t.unstamped), (counters.items_failed.get(), t.failed)];
     let some = counts.into_iter().filter(|(count, _)| *count > 0);
     let some = some.map(|(count, text)| page.shell.text(text, &[&format::number(count)]));
     // The reason stands where counting does not go as it should.
@@ -334,10 +308,7 @@ impl RowBuilder<'_> {
         let number = |value: u32| format::number(value.into());
         let root = tree.root.to_string();
         TreeRow {
-            text: self.shell.text(
-                t.largest_text,
-                &[&number(tree.documents), &number(tree.titles)],
-            ),
+            text: self.shell.text(t.largest_text, &[&number(tree.documents), &number(tree.titles)]),
             address: self.index(forest).map(|index| url::group(&index, &root)),
             root,
         }

@@ -41,13 +41,7 @@ pub(super) fn plot(values: &[f64], description: String) -> Option<Plot> {
     }
     let right = WIDTH - MARGIN;
     let area = format!("{line}L{right:.1} {bottom:.1}L{MARGIN:.1} {bottom:.1}Z");
-    Some(Plot {
-        line,
-        area,
-        width: WIDTH,
-        height: HEIGHT,
-        description,
-    })
+    Some(Plot { line, area, width: WIDTH, height: HEIGHT, description })
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use askama::Template;
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
-    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY, VARY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 use tracing::error;
@@ -20,10 +20,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
 
 /// A page.
-pub(super) fn page(
-    status: StatusCode,
-    template: &impl Template,
-) -> Result<Response<Body>, ErrorPage> {
+pub(super) fn page(status: StatusCode, template: &impl Template) -> Result<Response<Body>, ErrorPage> {
     let text = template.render().map_err(|reason| {
         error!(%reason, "a page could not be made: please report this as a bug");
         ErrorPage::from(ProxyError::Internal)
@@ -72,9 +69,7 @@ fn protect(answer: &mut Response<Body>) {
 }
 
 fn set(answer: &mut Response<Body>, name: HeaderName, value: &'static str) {
-    answer
-        .headers_mut()
-        .insert(name, HeaderValue::from_static(value));
+    answer.headers_mut().insert(name, HeaderValue::from_static(value));
 }
 
 #[cfg(test)]
@@ -107,14 +102,7 @@ mod tests {
             include_str!("../../templates/problem.html"),
             include_str!("../../templates/override.html"),
         ] {
-            for inline in [
-                "style=",
-                "<style",
-                " onclick",
-                " onload",
-                "javascript:",
-                "|safe",
-            ] {
+            for inline in ["style=", "<style", " onclick", " onload", "javascript:", "|safe"] {
                 assert!(!template.contains(inline), "{inline}");
             }
             for script in template.split("<script").skip(1) {

@@ -81,11 +81,7 @@ pub(super) fn timeline(events: &[TimelineEvent], lang: Lang) -> Option<Timeline>
     }
     // A little room on both sides; of a story of one moment, an hour.
     let span = last.saturating_sub(first).max(0) as f64;
-    let room = if span == 0.0 {
-        1_800_000.0
-    } else {
-        span * 0.03
-    };
+    let room = if span == 0.0 { 1_800_000.0 } else { span * 0.03 };
     let (from, to) = (first as f64 - room, last as f64 + room);
 
     let mut media: Vec<&str> = Vec::new();
@@ -94,11 +90,7 @@ pub(super) fn timeline(events: &[TimelineEvent], lang: Lang) -> Option<Timeline>
             media.push(&event.medium);
         }
     }
-    let named = if media.len() > MOST_ROWS {
-        MOST_ROWS - 1
-    } else {
-        media.len()
-    };
+    let named = if media.len() > MOST_ROWS { MOST_ROWS - 1 } else { media.len() };
     let drawn = media.len().min(MOST_ROWS);
     let names: Vec<String> = (0..drawn)
         .map(|at| match media.get(at).filter(|_| at < named) {
@@ -147,10 +139,7 @@ pub(super) fn timeline(events: &[TimelineEvent], lang: Lang) -> Option<Timeline>
         right,
         axis,
         rows,
-        ticks: ticks(from, to, lang)
-            .into_iter()
-            .map(|(at, label)| AxisTick { x: x(at), label })
-            .collect(),
+        ticks: ticks(from, to, lang).into_iter().map(|(at, label)| AxisTick { x: x(at), label }).collect(),
     })
 }
 
@@ -221,12 +210,7 @@ mod tests {
     use super::*;
 
     fn event(time: i64, medium: &str) -> TimelineEvent {
-        TimelineEvent {
-            time: Millis(time),
-            medium: medium.into(),
-            title: "T".into(),
-            is_here: time == 0,
-        }
+        TimelineEvent { time: Millis(time), medium: medium.into(), title: "T".into(), is_here: time == 0 }
     }
 
     #[test]

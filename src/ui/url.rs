@@ -6,13 +6,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 const BASE: &str = "/_spinney/ui";
 
 /// What stands in a segment of a path as it is.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b'~')
-    .remove(b'*')
-    .remove(b',');
+const SEGMENT: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'*').remove(b',');
 
 /// A name as a segment of a path.
 pub(super) fn segment(name: &str) -> String {
@@ -106,11 +101,7 @@ impl QueryString {
     /// As it stands behind an address: with its `?`, or nothing.
     pub(super) fn suffix(&self) -> String {
         let text = self.text();
-        if text.is_empty() {
-            text
-        } else {
-            format!("?{text}")
-        }
+        if text.is_empty() { text } else { format!("?{text}") }
     }
 
     /// As it stands behind the `?`.
@@ -132,10 +123,7 @@ mod tests {
     #[test]
     fn addresses() {
         assert_eq!(list("news-*"), "/_spinney/ui/news-*");
-        assert_eq!(
-            article("新", "a/b?c"),
-            "/_spinney/ui/%E6%96%B0/article/a%2Fb%3Fc"
-        );
+        assert_eq!(article("新", "a/b?c"), "/_spinney/ui/%E6%96%B0/article/a%2Fb%3Fc");
         assert_eq!(segment(".."), "%2E%2E");
     }
 

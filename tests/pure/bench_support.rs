@@ -27,21 +27,14 @@ fn lines(seed: u64, language: Option<Language>, count: usize) -> Vec<u8> {
 }
 
 fn parsed(bytes: &[u8]) -> Vec<Value> {
-    let lines = bytes
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty());
-    lines
-        .map(|line| serde_json::from_slice(line).unwrap())
-        .collect()
+    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
 }
 
 /// Figures of two versions can be compared only while the documents stay the same: change this hash knowingly.
 #[test]
 fn the_documents_of_a_seed_never_change() {
-    assert_eq!(
-        format!("{:016x}", xxh3_64(&lines(1, None, 3_000))),
-        "de16dbba75c9c5b1"
-    );
+    assert_eq!(format!("{:016x}", xxh3_64(&lines(1, None, 3_000))), "de16dbba75c9c5b1");
     assert_ne!(lines(1, None, 10), lines(2, None, 10));
 }
 
@@ -51,36 +44,13 @@ fn documents_are_json_of_about_two_kilobytes_in_both_languages() {
     let documents = parsed(&bytes);
     assert_eq!(documents.len(), 5_000);
     let mean = bytes.len() / documents.len();
-    assert!(
-        (1_800..=2_300).contains(&mean),
-        "a document has {mean} bytes on average"
-    );
-    let chinese = documents
-        .iter()
-        .filter(|document| document["lang"] == "zh")
-        .count();
-    assert!(
-        (2_000..=3_000).contains(&chinese),
-        "{chinese} of 5,000 are Chinese"
-    );
+    assert!((1_800..=2_300).contains(&mean), "a document has {mean} bytes on average");
+    let chinese = documents.iter().filter(|document| document["lang"] == "zh").count();
+    assert!((2_000..=3_000).contains(&chinese), "{chinese} of 5,000 are Chinese");
     for document in &documents {
-        assert!(
-            document["title"]
-                .as_str()
-                .is_some_and(|title| title.len() >= 5)
-        );
-        assert!(
-            document["content"]
-                .as_str()
-                .is_some_and(|content| content.len() >= 200)
-        );
-        assert!(
-            document["published_at"]
-                .as_str()
-                .unwrap()
-                .parse::<jiff::Timestamp>()
-                .is_ok()
-        );
+        assert!(document["title"].as_str().is_some_and(|title| title.len() >= 5));
+        assert!(document["content"].as_str().is_some_and(|content| content.len() >= 200));
+        assert!(document["published_at"].as_str().unwrap().parse::<jiff::Timestamp>().is_ok());
     }
 }
 
@@ -89,11 +59,7 @@ fn a_language_asked_for_is_the_only_one() {
     for language in [Language::Chinese, Language::English] {
         let documents = parsed(&lines(7, Some(language), 300));
         assert_eq!(documents.len(), 300);
-        assert!(
-            documents
-                .iter()
-                .all(|document| document["lang"] == language.code())
-        );
+        assert!(documents.iter().all(|document| document["lang"] == language.code()));
     }
 }
 
@@ -103,26 +69,16 @@ fn the_promised_share_of_documents_is_reprinted() {
     let mut seen = std::collections::HashSet::new();
     let mut reprints = 0;
     for document in parsed(&lines(9, None, 5_000)) {
-        let content = document["content"]
-            .as_str()
-            .unwrap()
-            .replace("</p>", "\n")
-            .replace("<p>", "");
+        let content = document["content"].as_str().unwrap().replace("</p>", "\n").replace("<p>", "");
         // One paragraph may be the one that was dropped or changed; two of them never are all three.
         let mut paragraphs: Vec<_> = content.lines().map(str::to_owned).collect();
         paragraphs.sort_by_key(|paragraph| std::cmp::Reverse(paragraph.len()));
-        let known = paragraphs
-            .into_iter()
-            .take(3)
-            .filter(|paragraph| !seen.insert(paragraph.clone()));
+        let known = paragraphs.into_iter().take(3).filter(|paragraph| !seen.insert(paragraph.clone()));
         reprints += usize::from(known.count() > 0);
     }
     let percent = reprints as f64 / 50.0;
     let promised = REPRINTS_PERCENT as f64;
-    assert!(
-        (promised - 4.0..=promised + 4.0).contains(&percent),
-        "{percent} of 100 are reprints"
-    );
+    assert!((promised - 4.0..=promised + 4.0).contains(&percent), "{percent} of 100 are reprints");
 }
 
 proptest! {
@@ -135,7 +91,10 @@ proptest! {
     }
 
     #[test]
-    fn a_quantile_splits_the_values_at_its_share(values in prop::collection::vec(-1e6f64..1e6, 1..200), share in 0.0f64..=1.0) {
+    fn a_quantile_splits_the_values_at_its_share(
+        values in prop::collection::vec(-1e6f64..1e6, 1..200),
+        share in 0.0f64..=1.0,
+    ) {
         let quantile = stats::quantile(&values, share);
         let at_most = values.iter().filter(|value| **value <= quantile).count() as f64;
         let less = values.iter().filter(|value| **value < quantile).count() as f64;
@@ -157,26 +116,17 @@ fn known_quantiles() {
 
 #[test]
 fn a_failed_or_missing_item_is_noticed() {
-    let good =
-        r#"{"took":1,"errors":false,"items":[{"index":{"status":201}},{"index":{"status":201}}]}"#;
+    let good = r#"{"took":1,"errors":false,"items":[{"index":{"status":201}},{"index":{"status":201}}]}"#;
     let failed = r#"{"took":1,"errors":true,"items":[{"index":{"status":201}},{"index":{"status":429,"error":{"type":"rejected"}}}]}"#;
     let contradiction = good.replace("false", "true");
     let check = |answers: &[&str], items| {
-        let answers: Vec<_> = answers
-            .iter()
-            .map(|answer| Bytes::copy_from_slice(answer.as_bytes()))
-            .collect();
+        let answers: Vec<_> = answers.iter().map(|answer| Bytes::copy_from_slice(answer.as_bytes())).collect();
         answers::check(&answers, items)
     };
     assert!(check(&[good, good], 2).is_ok());
     let said = check(&[good, failed], 2).unwrap_err().to_string();
     assert!(said.contains("429") && said.contains("rejected"), "{said}");
-    assert!(
-        check(&[good], 3)
-            .unwrap_err()
-            .to_string()
-            .contains("2 items")
-    );
+    assert!(check(&[good], 3).unwrap_err().to_string().contains("2 items"));
     assert!(check(&[&contradiction], 2).is_err());
     assert!(check(&["<html>"], 2).is_err());
 }

@@ -102,8 +102,7 @@ impl Understood {
         scanner.push(data);
         let answer = scanner.finish();
         self.documents += usize::from(scan(data, selection).is_ok());
-        self.updates +=
-            usize::from(scan_update(data).is_ok_and(|update| update.parts().count() > 0));
+        self.updates += usize::from(scan_update(data).is_ok_and(|update| update.parts().count() > 0));
         self.bodies += usize::from(parse(data).is_ok_and(|items| !items.is_empty()));
         self.answers += usize::from(answer.well_formed && answer.items > 0);
     }

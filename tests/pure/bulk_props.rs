@@ -1,8 +1,8 @@
-//! The bulk room against naive models: documents written in every legal way, bodies made from known items, answers cut anywhere.
+//! The bulk room against naive models: documents written in every legal way, bodies made from known items, answers cut
+//! anywhere.
 
 use crate::bulk_check::{
-    Node, STAMP, STAMP_NAMES, check, check_answer, check_document, naive_splice, naive_values,
-    selection,
+    Node, STAMP, STAMP_NAMES, check, check_answer, check_document, naive_splice, naive_values, selection,
 };
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -24,10 +24,7 @@ const LINE_COMMENT: &str = "//§ \" }\r";
 
 impl Style {
     fn choose(&mut self, count: u8) -> u8 {
-        let choice = self
-            .choices
-            .get(self.next % self.choices.len().max(1))
-            .copied();
+        let choice = self.choices.get(self.next % self.choices.len().max(1)).copied();
         self.next += 1;
         choice.unwrap_or(0) % count
     }
@@ -116,22 +113,16 @@ impl Style {
 }
 
 fn style() -> impl Strategy<Value = Style> {
-    (prop::collection::vec(any::<u8>(), 1..40), any::<bool>()).prop_map(|(choices, comments)| {
-        Style {
-            choices,
-            next: 0,
-            comments,
-            plain: false,
-        }
+    (prop::collection::vec(any::<u8>(), 1..40), any::<bool>()).prop_map(|(choices, comments)| Style {
+        choices,
+        next: 0,
+        comments,
+        plain: false,
     })
 }
 
 fn text() -> impl Strategy<Value = String> {
-    prop_oneof![
-        "[a-c ]{0,6}",
-        "[中文，。é😀\\\\\"/\n\t\u{1}{}\\[\\],:*]{0,12}",
-        Just("x".repeat(300)),
-    ]
+    prop_oneof!["[a-c ]{0,6}", "[中文，。é😀\\\\\"/\n\t\u{1}{}\\[\\],:*]{0,12}", Just("x".repeat(300)),]
 }
 
 fn key() -> impl Strategy<Value = String> {
@@ -168,10 +159,7 @@ fn document() -> impl Strategy<Value = Node> {
     let members = prop::collection::vec((key(), node()), 0..6);
     let old = prop::sample::subsequence(STAMP_NAMES.to_vec(), 0..=STAMP_NAMES.len()).prop_shuffle();
     let values = prop::collection::vec(
-        prop_oneof![
-            leaf(),
-            prop::collection::vec(leaf(), 0..3).prop_map(Node::Array)
-        ],
+        prop_oneof![leaf(), prop::collection::vec(leaf(), 0..3).prop_map(Node::Array)],
         STAMP_NAMES.len(),
     );
     let places = prop::collection::vec(any::<prop::sample::Index>(), STAMP_NAMES.len());
@@ -185,21 +173,12 @@ fn document() -> impl Strategy<Value = Node> {
 }
 
 fn without_stamp(document: &Node) -> Vec<(String, Node)> {
-    let Node::Object(members) = document else {
-        panic!("{document:?}")
-    };
-    members
-        .iter()
-        .filter(|(key, _)| !STAMP_NAMES.contains(&&**key))
-        .cloned()
-        .collect()
+    let Node::Object(members) = document else { panic!("{document:?}") };
+    members.iter().filter(|(key, _)| !STAMP_NAMES.contains(&&**key)).cloned().collect()
 }
 
 fn without_comments(text: &[u8]) -> String {
-    String::from_utf8(text.to_vec())
-        .unwrap()
-        .replace(COMMENT, "")
-        .replace(LINE_COMMENT, "")
+    String::from_utf8(text.to_vec()).unwrap().replace(COMMENT, "").replace(LINE_COMMENT, "")
 }
 
 /// One item of a body as it was meant, and its lines.
@@ -216,88 +195,63 @@ fn item() -> impl Strategy<Value = Meant> {
     let op = prop::sample::select(vec![Op::Index, Op::Create, Op::Update, Op::Delete]);
     let name = || prop::option::of("[a-zé\"]{1,5}");
     let before = prop::sample::select(vec!["", "\n", " \r\n", "/**/\n//\n"]);
-    (
-        op,
-        name(),
-        name(),
-        document(),
-        document(),
-        style(),
-        any::<u8>(),
-        before,
+    (op, name(), name(), document(), document(), style(), any::<u8>(), before).prop_map(
+        |(op, index, id, first, second, mut style, choice, before)| {
+            let mut metadata = Vec::new();
+            for (key, value) in [("_index", &index), ("_id", &id)] {
+                if let Some(value) = value {
+                    metadata.push((key.to_owned(), Node::String(value.clone())));
+                }
+            }
+            let written = match (op, choice % 3) {
+                (Op::Create, 0) => {
+                    let create = ("op_type".to_owned(), Node::String("create".to_owned()));
+                    metadata.push(create);
+                    "index"
+                }
+                _ => op.name(),
+            };
+            let action = Node::Object(vec![(written.to_owned(), Node::Object(metadata))]);
+            let source = match op {
+                Op::Delete => None,
+                Op::Update => {
+                    let mut members = vec![("doc".to_owned(), first), ("upsert".to_owned(), second)];
+                    if choice & 1 == 1 {
+                        members.reverse();
+                    }
+                    members.truncate(usize::from(choice % 3));
+                    Some(style.document(&Node::Object(members)))
+                }
+                _ if choice == 0 => Some(String::new()),
+                _ => Some(style.document(&first)),
+            };
+            // A return before the newline belongs to the line break, so no source can end in one.
+            let source = source.map(|source| source.trim_end_matches('\r').to_owned());
+            let end = if choice & 2 == 2 { "\r\n" } else { "\n" };
+            let mut lines = format!("{before}{}{end}", style.document(&action));
+            if let Some(source) = &source {
+                lines.push_str(source);
+                lines.push_str(end);
+            }
+            Meant { op, index, id, source, lines }
+        },
     )
-        .prop_map(
-            |(op, index, id, first, second, mut style, choice, before)| {
-                let mut metadata = Vec::new();
-                for (key, value) in [("_index", &index), ("_id", &id)] {
-                    if let Some(value) = value {
-                        metadata.push((key.to_owned(), Node::String(value.clone())));
-                    }
-                }
-                let written = match (op, choice % 3) {
-                    (Op::Create, 0) => {
-                        let create = ("op_type".to_owned(), Node::String("create".to_owned()));
-                        metadata.push(create);
-                        "index"
-                    }
-                    _ => op.name(),
-                };
-                let action = Node::Object(vec![(written.to_owned(), Node::Object(metadata))]);
-                let source = match op {
-                    Op::Delete => None,
-                    Op::Update => {
-                        let mut members =
-                            vec![("doc".to_owned(), first), ("upsert".to_owned(), second)];
-                        if choice & 1 == 1 {
-                            members.reverse();
-                        }
-                        members.truncate(usize::from(choice % 3));
-                        Some(style.document(&Node::Object(members)))
-                    }
-                    _ if choice == 0 => Some(String::new()),
-                    _ => Some(style.document(&first)),
-                };
-                // A return before the newline belongs to the line break, so no source can end in one.
-                let source = source.map(|source| source.trim_end_matches('\r').to_owned());
-                let end = if choice & 2 == 2 { "\r\n" } else { "\n" };
-                let mut lines = format!("{before}{}{end}", style.document(&action));
-                if let Some(source) = &source {
-                    lines.push_str(source);
-                    lines.push_str(end);
-                }
-                Meant {
-                    op,
-                    index,
-                    id,
-                    source,
-                    lines,
-                }
-            },
-        )
 }
 
 fn answer() -> impl Strategy<Value = (Vec<(Op, Option<u16>, bool)>, String)> {
     let op = prop::sample::select(vec![Op::Index, Op::Create, Op::Update, Op::Delete]);
-    let status = prop::option::weighted(
-        0.9,
-        prop::sample::select(vec![200u16, 201, 299, 300, 400, 404, 409, 429, 503]),
-    );
+    let status =
+        prop::option::weighted(0.9, prop::sample::select(vec![200u16, 201, 299, 300, 400, 404, 409, 429, 503]));
     let item = (op, status, prop::option::of(node()), any::<bool>());
     let head = prop::option::of(node());
     (prop::collection::vec(item, 0..8), style(), head).prop_map(|(items, mut style, head)| {
         (style.comments, style.plain) = (false, true);
-        let meant = items
-            .iter()
-            .map(|(op, status, error, _)| (*op, *status, error.is_some()))
-            .collect();
+        let meant = items.iter().map(|(op, status, error, _)| (*op, *status, error.is_some())).collect();
         let items = items.into_iter().map(|(op, status, error, late)| {
             let mut fields = vec![("_id".to_owned(), Node::String("1".to_owned()))];
             fields.extend(status.map(|status| ("status".to_owned(), Node::Number(status.into()))));
             fields.extend(error.map(|error| {
-                let inner = vec![
-                    ("status".to_owned(), Node::Number(1.0)),
-                    ("cause".to_owned(), error),
-                ];
+                let inner = vec![("status".to_owned(), Node::Number(1.0)), ("cause".to_owned(), error)];
                 ("error".to_owned(), Node::Object(inner))
             }));
             if late {
@@ -316,10 +270,7 @@ fn cut_anywhere(bytes: &[u8], cuts: &[prop::sample::Index]) -> Vec<Vec<u8>> {
     let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
     places.extend([0, bytes.len()]);
     places.sort_unstable();
-    places
-        .windows(2)
-        .map(|pair| bytes[pair[0]..pair[1]].to_vec())
-        .collect()
+    places.windows(2).map(|pair| bytes[pair[0]..pair[1]].to_vec()).collect()
 }
 
 proptest! {

@@ -14,8 +14,7 @@ fn files(dir: &Path, ends: &[&str], found: &mut Vec<PathBuf>) {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         if path.is_dir() {
-            if !name.starts_with('.') && !["target", "node_modules", "originals"].contains(&&*name)
-            {
+            if !name.starts_with('.') && !["target", "node_modules", "originals"].contains(&&*name) {
                 files(&path, ends, found);
             }
         } else if ends.iter().any(|end| name.ends_with(end)) {
@@ -26,13 +25,8 @@ fn files(dir: &Path, ends: &[&str], found: &mut Vec<PathBuf>) {
 
 /// The name by which a heading can be linked to, as GitHub makes it.
 fn anchor(heading: &str) -> String {
-    let kept = heading
-        .chars()
-        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-    kept.collect::<String>()
-        .trim()
-        .to_lowercase()
-        .replace(' ', "-")
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.collect::<String>().trim().to_lowercase().replace(' ', "-")
 }
 
 fn anchors(markdown: &str) -> BTreeSet<String> {
@@ -70,23 +64,11 @@ fn every_link_leads_somewhere() {
                 continue;
             }
             let (path, part) = link.split_once('#').unwrap_or((link, ""));
-            let target = if path.is_empty() {
-                page.clone()
-            } else {
-                page.parent().unwrap().join(path)
-            };
-            assert!(
-                target.exists(),
-                "{} links to {link}, which is not there",
-                page.display()
-            );
+            let target = if path.is_empty() { page.clone() } else { page.parent().unwrap().join(path) };
+            assert!(target.exists(), "{} links to {link}, which is not there", page.display());
             if !part.is_empty() && target.extension().is_some_and(|end| end == "md") {
                 let there = anchors(&fs::read_to_string(&target).unwrap());
-                assert!(
-                    there.contains(part),
-                    "{} links to {link}: no such heading",
-                    page.display()
-                );
+                assert!(there.contains(part), "{} links to {link}: no such heading", page.display());
             }
             checked += 1;
         }
@@ -98,38 +80,20 @@ fn every_link_leads_somewhere() {
 #[test]
 fn every_page_that_is_named_exists() {
     let mut sources = Vec::new();
-    for dir in [
-        "src",
-        "tests",
-        "benches",
-        "scripts",
-        "mappings",
-        "docs",
-        "templates",
-    ] {
-        files(
-            &root().join(dir),
-            &[".rs", ".md", ".html", ".sh", ".py", ".js"],
-            &mut sources,
-        );
+    for dir in ["src", "tests", "benches", "scripts", "mappings", "docs", "templates"] {
+        files(&root().join(dir), &[".rs", ".md", ".html", ".sh", ".py", ".js"], &mut sources);
     }
     let mut checked = 0;
     for source in sources {
         let text = fs::read_to_string(&source).unwrap();
         for (at, _) in text.match_indices("docs/") {
-            let name: String = text[at..]
-                .chars()
-                .take_while(|c| c.is_ascii_alphanumeric() || "/-_.".contains(*c))
-                .collect();
+            let name: String =
+                text[at..].chars().take_while(|c| c.is_ascii_alphanumeric() || "/-_.".contains(*c)).collect();
             let Some(end) = name.find(".md") else {
                 continue;
             };
             let page = &name[..end + 3];
-            assert!(
-                root().join(page).exists(),
-                "{} names {page}, which is not there",
-                source.display()
-            );
+            assert!(root().join(page).exists(), "{} names {page}, which is not there", source.display());
             checked += 1;
         }
     }
@@ -139,33 +103,18 @@ fn every_page_that_is_named_exists() {
 /// The names in the first column of the table of options.
 fn documented(page: &str) -> BTreeSet<String> {
     let text = fs::read_to_string(root().join(page)).unwrap();
-    let table = text
-        .lines()
-        .skip_while(|line| !line.starts_with("| `listen`"))
-        .take_while(|line| line.starts_with('|'));
+    let table =
+        text.lines().skip_while(|line| !line.starts_with("| `listen`")).take_while(|line| line.starts_with('|'));
     let first = table.filter_map(|line| line.split('|').nth(1).map(str::to_owned));
-    first
-        .flat_map(|cell| {
-            cell.split('`')
-                .skip(1)
-                .step_by(2)
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        })
-        .collect()
+    first.flat_map(|cell| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
 /// Every option of `serve` is in both tables, and nothing else is.
 #[test]
 fn the_tables_of_options_are_those_of_the_program() {
-    let help = std::process::Command::new(env!("CARGO_BIN_EXE_spinney"))
-        .args(["serve", "--help"])
-        .output()
-        .unwrap();
+    let help = std::process::Command::new(env!("CARGO_BIN_EXE_spinney")).args(["serve", "--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
-    let flags = help
-        .lines()
-        .filter_map(|line| line.trim_start().strip_prefix("--"));
+    let flags = help.lines().filter_map(|line| line.trim_start().strip_prefix("--"));
     let flags = flags.filter_map(|line| line.split([' ', '=', ',']).next().map(str::to_owned));
     let mut flags: BTreeSet<String> = flags.collect();
     // The file itself, and what every program has.

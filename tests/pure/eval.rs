@@ -28,9 +28,7 @@ fn of_sample(documents: &str, more: &[&str]) -> Output {
 fn lines(output: &Output) -> Vec<Value> {
     let lines = output.stdout.split(|&byte| byte == b'\n');
     let lines = lines.filter(|line| !line.is_empty());
-    lines
-        .map(|line| serde_json::from_slice(line).unwrap())
-        .collect()
+    lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
 }
 
 fn temporary(name: &str) -> PathBuf {
@@ -48,10 +46,7 @@ fn the_recorded_groups_are_their_own_truth() {
     let file = temporary("recorded.tsv");
     std::fs::write(&file, &clusters).unwrap();
     let file = file.to_str().unwrap();
-    let output = of_sample(
-        "news.ndjson",
-        &["--clusters", file, "--method", "longest", "--json"],
-    );
+    let output = of_sample("news.ndjson", &["--clusters", file, "--method", "longest", "--json"]);
     let report = &lines(&output)[0];
     let figures = &report["on_clusters"];
     let documents = clusters.lines().count() as u64;
@@ -61,29 +56,17 @@ fn the_recorded_groups_are_their_own_truth() {
     }
     assert_eq!(figures["worst_together"], serde_json::json!([]));
     let largest = groups.lines().map(|group| group.split(' ').count()).max();
-    assert_eq!(
-        report["largest"][0]["documents"].as_u64(),
-        largest.map(|size| size as u64)
-    );
+    assert_eq!(report["largest"][0]["documents"].as_u64(), largest.map(|size| size as u64));
 }
 
 #[test]
 fn figures_mistakes_and_clusters_are_shown() {
     let (pairs, groups) = (sample("pairs.tsv"), sample("groups.tsv"));
-    let output = of_sample(
-        "pairs.ndjson",
-        &["--pairs", &pairs, "--method", "full", "--show", "2"],
-    );
+    let output = of_sample("pairs.ndjson", &["--pairs", &pairs, "--method", "full", "--show", "2"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        text.starts_with("method full, k 3: 703 documents in "),
-        "{text}"
-    );
+    assert!(text.starts_with("method full, k 3: 703 documents in "), "{text}");
     assert!(text.contains("(466 pairs)"), "{text}");
-    assert!(
-        text.contains("wrongly apart: ") && text.contains("largest clusters"),
-        "{text}"
-    );
+    assert!(text.contains("wrongly apart: ") && text.contains("largest clusters"), "{text}");
     let output = of_sample("news.ndjson", &["--clusters", &groups]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("adjusted Rand index 0.9"), "{text}");
@@ -92,21 +75,13 @@ fn figures_mistakes_and_clusters_are_shown() {
 /// Three pages with one disclaimer and nothing else; `full` sees no titles, so it puts them together.
 #[test]
 fn short_texts_together_under_titles_that_share_nothing_are_shown() {
-    const NOTHING: &str =
-        "The views expressed here are those of their authors and not of this site.";
-    let titles = [
-        "Pier rebuilt",
-        "Lido shut for repairs",
-        "The pier will be rebuilt",
-    ];
-    let pages = (1..).zip(titles).map(|(id, title)| {
-        serde_json::json!({"id": id, "title": title, "content": NOTHING}).to_string() + "\n"
-    });
+    const NOTHING: &str = "The views expressed here are those of their authors and not of this site.";
+    let titles = ["Pier rebuilt", "Lido shut for repairs", "The pier will be rebuilt"];
+    let pages = (1..)
+        .zip(titles)
+        .map(|(id, title)| serde_json::json!({"id": id, "title": title, "content": NOTHING}).to_string() + "\n");
     let (pages, clusters) = (pages.collect::<String>(), "1\ta\n2\tb\n3\ta\n");
-    let files = [
-        ("unrelated.ndjson", pages.as_str()),
-        ("unrelated.tsv", clusters),
-    ];
+    let files = [("unrelated.ndjson", pages.as_str()), ("unrelated.tsv", clusters)];
     let files = files.map(|(name, content)| {
         let path = temporary(name);
         std::fs::write(&path, content).unwrap();
@@ -115,17 +90,11 @@ fn short_texts_together_under_titles_that_share_nothing_are_shown() {
     let mut args = vec!["--documents", &files[0], "--clusters", &files[1]];
     args.extend(["--method", "full"]);
     let untitled = &lines(&eval(&[args.as_slice(), &["--json"]].concat()))[0];
-    assert!(
-        untitled.get("unrelated_titles").is_none()
-            && untitled["largest"][0].get("titles").is_none()
-    );
+    assert!(untitled.get("unrelated_titles").is_none() && untitled["largest"][0].get("titles").is_none());
     args.extend(["--title-field", "title"]);
     let report = &lines(&eval(&[args.as_slice(), &["--json"]].concat()))[0];
     let unrelated = &report["unrelated_titles"];
-    assert_eq!(
-        (&unrelated["letters"], &unrelated["pairs"]),
-        (&200.into(), &2.into())
-    );
+    assert_eq!((&unrelated["letters"], &unrelated["pairs"]), (&200.into(), &2.into()));
     assert_eq!(unrelated["worst"][0]["one"]["id"], "1");
     assert_eq!(unrelated["worst"][0]["other"]["id"], "2");
     assert_eq!(report["largest"][0]["titles"], 3);
@@ -142,29 +111,13 @@ fn short_texts_together_under_titles_that_share_nothing_are_shown() {
 fn a_sweep_tries_every_value_and_draws_it() {
     let pairs = sample("pairs.tsv");
     let plot = temporary("sweep.svg");
-    let args = [
-        "--pairs",
-        &pairs,
-        "--method",
-        "full",
-        "--sweep",
-        "k=0..4",
-        "--json",
-        "--plot",
-        plot.to_str().unwrap(),
-    ];
+    let args = ["--pairs", &pairs, "--method", "full", "--sweep", "k=0..4", "--json", "--plot", plot.to_str().unwrap()];
     let reports = lines(&of_sample("pairs.ndjson", &args));
     let tried: Vec<&Value> = reports.iter().map(|report| &report["sweep"]["k"]).collect();
     assert_eq!(tried, ["0", "1", "2", "3", "4"]);
-    let recall: Vec<f64> = reports
-        .iter()
-        .map(|report| report["on_pairs"]["recall"].as_f64().unwrap())
-        .collect();
+    let recall: Vec<f64> = reports.iter().map(|report| report["on_pairs"]["recall"].as_f64().unwrap()).collect();
     assert!(recall[0] < recall[4], "{recall:?}");
-    let alone = of_sample(
-        "pairs.ndjson",
-        &["--pairs", &pairs, "--method", "full", "--k", "2", "--json"],
-    );
+    let alone = of_sample("pairs.ndjson", &["--pairs", &pairs, "--method", "full", "--k", "2", "--json"]);
     assert_eq!(lines(&alone)[0]["on_pairs"]["recall"], recall[2]);
     let drawing = std::fs::read_to_string(plot).unwrap();
     assert_eq!(drawing.matches(" at k ").count(), 15);
@@ -181,22 +134,11 @@ fn a_sweep_over_the_similarity_trades_recall_for_precision() {
         args.extend(more);
         lines(&of_sample("pairs.ndjson", &args))
     };
-    let reports = sweep(&[
-        "--sweep",
-        "similarity=0.3..0.9/0.2",
-        "--plot",
-        plot.to_str().unwrap(),
-    ]);
+    let reports = sweep(&["--sweep", "similarity=0.3..0.9/0.2", "--plot", plot.to_str().unwrap()]);
     let figure = |figure: &'static str| reports.iter().map(move |report| &report[figure]);
-    assert_eq!(
-        figure("similarity").collect::<Vec<_>>(),
-        [0.3, 0.5, 0.7, 0.9]
-    );
+    assert_eq!(figure("similarity").collect::<Vec<_>>(), [0.3, 0.5, 0.7, 0.9]);
     let clusters: Vec<u64> = figure("clusters").filter_map(Value::as_u64).collect();
-    assert!(
-        clusters.is_sorted() && clusters[0] < clusters[3],
-        "{clusters:?}"
-    );
+    assert!(clusters.is_sorted() && clusters[0] < clusters[3], "{clusters:?}");
     let [first, last] = [0, 3].map(|at| {
         let of = |name: &str| reports[at]["on_pairs"][name].as_f64().unwrap();
         (of("precision"), of("recall"))
@@ -213,10 +155,7 @@ fn a_sweep_over_the_similarity_trades_recall_for_precision() {
     let default = sweep(&[]);
     assert_eq!(default[0]["similarity"], 0.43);
     assert_eq!(sweep(&["--similarity", "0.43"]), default);
-    assert_eq!(
-        without(&sweep(&["--sweep", "similarity=0.43"])[0]),
-        default[0]
-    );
+    assert_eq!(without(&sweep(&["--sweep", "similarity=0.43"])[0]), default[0]);
 }
 
 #[test]
@@ -237,18 +176,12 @@ fn a_missed_pair_says_why() {
     let verified = reasons(&["--similarity", "0.9"]);
     assert!(has(&verified, "refused: proof: "), "{verified:?}");
     let longest = reasons(&["--method", "longest"]);
-    assert!(
-        has(&longest, "never compared") && !has(&longest, "refused"),
-        "{longest:?}"
-    );
+    assert!(has(&longest, "never compared") && !has(&longest, "refused"), "{longest:?}");
     let short = reasons(&["--method", "short"]);
     assert!(has(&short, "refused: radius: more than"), "{short:?}");
     let output = of_sample("pairs.ndjson", &["--pairs", &pairs, "--similarity", "0.9"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        text.starts_with("method verified, k 0, similarity 0.9: "),
-        "{text}"
-    );
+    assert!(text.starts_with("method verified, k 0, similarity 0.9: "), "{text}");
     assert!(text.contains("; refused: proof: "), "{text}");
 }
 
@@ -259,56 +192,25 @@ fn wrong_input_is_named() {
         let mut args = vec!["--documents", &documents];
         args.extend(more);
         let output = eval(&args);
-        (
-            output.status.code(),
-            String::from_utf8(output.stderr).unwrap(),
-        )
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     let (code, _) = with(&[]);
     assert_eq!(code, Some(2));
     for (args, reason) in [
         (&["--pairs", "nowhere.tsv"][..], "cannot read nowhere.tsv"),
+        (&["--pairs", &documents], "line 1 has 1 column, separated by tabs"),
+        (&["--pairs", &pairs, "--id-field", "url"], "no line names documents"),
+        (&["--pairs", &pairs, "--id-field", "nothing"], "no field `nothing`"),
+        (&["--pairs", &pairs, "--sweep", "k=0..99"], "sweep: k=17: eval: k: 17 is out of range"),
+        (&["--pairs", &pairs, "--similarity", "43"], "eval: similarity: must be a ratio from 0 "),
         (
-            &["--pairs", &documents],
-            "line 1 has 1 column, separated by tabs",
-        ),
-        (
-            &["--pairs", &pairs, "--id-field", "url"],
-            "no line names documents",
-        ),
-        (
-            &["--pairs", &pairs, "--id-field", "nothing"],
-            "no field `nothing`",
-        ),
-        (
-            &["--pairs", &pairs, "--sweep", "k=0..99"],
-            "sweep: k=17: eval: k: 17 is out of range",
-        ),
-        (
-            &["--pairs", &pairs, "--similarity", "43"],
-            "eval: similarity: must be a ratio from 0 ",
-        ),
-        (
-            &[
-                "--pairs",
-                &pairs,
-                "--sweep",
-                "similarity",
-                "--method",
-                "full",
-            ],
+            &["--pairs", &pairs, "--sweep", "similarity", "--method", "full"],
             "sweep: similarity=0.30: eval: similarity: the method full does not compare whole texts",
         ),
-        (
-            &["--pairs", &pairs, "--sweep", "magic=1"],
-            "sweep: 'magic' is not one of k, method, similarity, window",
-        ),
+        (&["--pairs", &pairs, "--sweep", "magic=1"], "sweep: 'magic' is not one of k, method, similarity, window"),
     ] {
         let (code, error) = with(args);
         assert_eq!(code, Some(1), "{args:?}");
-        assert!(
-            error.starts_with("spinney: ") && error.contains(reason),
-            "{error}"
-        );
+        assert!(error.starts_with("spinney: ") && error.contains(reason), "{error}");
     }
 }

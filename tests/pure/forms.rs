@@ -1,6 +1,6 @@
-//! What an alignment check is for, on the project's own pairs (scripts/sample/forms.py): forms filled in for another town, firm or
-//! amount, annual notices, notices over one disclaimer; and the same texts in another notation, or with a sentence
-//! changed.
+//! What an alignment check is for, on the project's own pairs (scripts/sample/forms.py): forms filled in for another
+//! town, firm or amount, annual notices, notices over one disclaimer; and the same texts in another notation, or with a
+//! sentence changed.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,7 @@ fn found(options: &str) -> BTreeMap<(String, String), (usize, usize)> {
     let roots = stamping::roots(&options, &documents);
     let mut found = BTreeMap::new();
     for row in sample("forms.tsv").lines().skip(1) {
-        let [one, other, label, kind, _] = row.split('\t').collect::<Vec<_>>()[..] else {
-            panic!("{row}")
-        };
+        let [one, other, label, kind, _] = row.split('\t').collect::<Vec<_>>()[..] else { panic!("{row}") };
         let (all, together) = found.entry((label.into(), kind.into())).or_insert((0, 0));
         *all += 1;
         *together += usize::from(roots[one] == roots[other]);

@@ -24,8 +24,7 @@ fn text(bytes: usize, piece: impl Fn(usize, u64, &mut String)) -> String {
 }
 
 fn word(number: u64) -> String {
-    let letters =
-        (0..3 + number % 6).map(|at| char::from(b'a' + (number >> (8 + 5 * at)) as u8 % 26));
+    let letters = (0..3 + number % 6).map(|at| char::from(b'a' + (number >> (8 + 5 * at)) as u8 % 26));
     letters.collect()
 }
 
@@ -68,11 +67,7 @@ fn place_twice(text: &str, before: &str) {
     assert!(roots[0].is_string());
     assert_eq!(roots[0], roots[1]);
     let bound = 120 * MB + 8 * text.len();
-    assert!(
-        peak < bound,
-        "held {peak} bytes for a text of {}, bound {bound}",
-        text.len()
-    );
+    assert!(peak < bound, "held {peak} bytes for a text of {}, bound {bound}", text.len());
 }
 
 /// The largest resident set of the process so far, in bytes; 0 elsewhere than on Linux, where nobody says it.
@@ -119,9 +114,8 @@ fn ten_megabytes_without_punctuation() {
 
 #[test]
 fn a_million_tiny_sentences() {
-    let sentences: String = (0..1_000_000u64)
-        .map(|count| format!("{}. ", char::from(b'a' + (count % 26) as u8)))
-        .collect();
+    let sentences: String =
+        (0..1_000_000u64).map(|count| format!("{}. ", char::from(b'a' + (count % 26) as u8))).collect();
     place_twice(&sentences, BYLINE);
 }
 

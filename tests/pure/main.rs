@@ -1,5 +1,6 @@
-//! Everything that needs no search server: the modules from the outside, against naive models and the project's own sample,
-//! and the commands that read from standard input. One program, so that it is linked once and its tests run side by side.
+//! Everything that needs no search server: the modules from the outside, against naive models and the project's own
+//! sample, and the commands that read from standard input. One program, so that it is linked once and its tests run
+//! side by side.
 
 #![allow(
     unreachable_pub,

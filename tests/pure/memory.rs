@@ -1,5 +1,5 @@
-//! What is kept of one document between reading and placing, and by a thread between documents, whatever the document is:
-//! sums of capacities, so that no allocator has to be watched.
+//! What is kept of one document between reading and placing, and by a thread between documents, whatever the document
+//! is: sums of capacities, so that no allocator has to be watched.
 
 use proptest::prelude::*;
 use spinney::method::{Features, Method, Workspace};
@@ -11,14 +11,7 @@ const KEPT_AT_LEAST: usize = 4 * 1024;
 /// What a thread may hold between documents.
 const HELD: usize = 5 << 20;
 
-const METHODS: [&str; 6] = [
-    "verified",
-    "full",
-    "longest",
-    "sentences:3",
-    "short",
-    "staged",
-];
+const METHODS: [&str; 6] = ["verified", "full", "longest", "sentences:3", "short", "staged"];
 
 /// Units of texts that are many shingles, sentences, numbers or characters for their size.
 const UNITS: [&str; 26] = [
@@ -52,10 +45,7 @@ const UNITS: [&str; 26] = [
 
 fn read(method: &str, title: &str, text: &str, workspace: &mut Workspace) -> Option<Features> {
     let method: Method = method.parse().unwrap();
-    let fields = Fields {
-        title: Some(title).filter(|title| !title.is_empty()),
-        body: &[text],
-    };
+    let fields = Fields { title: Some(title).filter(|title| !title.is_empty()), body: &[text] };
     method.read(&fields, workspace)
 }
 
@@ -101,18 +91,12 @@ proptest! {
 #[test]
 fn what_comes_behind_the_first_mebibyte_is_not_read() {
     // Three bytes a character: the cut falls between two of them.
-    let first: String = (0u64..)
-        .map(|n| char::from_u32(0x4E00 + (n * n % 4_999) as u32).unwrap())
-        .take(MOST_TEXT / 3)
-        .collect();
+    let first: String =
+        (0u64..).map(|n| char::from_u32(0x4E00 + (n * n % 4_999) as u32).unwrap()).take(MOST_TEXT / 3).collect();
     let more = format!("{first}{}", "一切都变了。".repeat(1_000));
     assert!(first.len() < MOST_TEXT && more.len() > MOST_TEXT);
     for method in METHODS {
-        let hashes = |text: &str| {
-            read(method, "", text, &mut Workspace::default())
-                .unwrap()
-                .hashes()
-        };
+        let hashes = |text: &str| read(method, "", text, &mut Workspace::default()).unwrap().hashes();
         assert_eq!(hashes(&first), hashes(&more), "{method}");
         // Up to there every letter counts where the hash is exact.
         if matches!(method, "verified" | "sentences:3") {
@@ -131,9 +115,7 @@ fn what_comes_behind_the_first_mebibyte_is_not_read() {
 #[test]
 fn a_thread_gives_back_what_a_huge_document_took() {
     for method in METHODS {
-        let units = UNITS
-            .iter()
-            .filter(|&&unit| method == "verified" || unit == "1!");
+        let units = UNITS.iter().filter(|&&unit| method == "verified" || unit == "1!");
         for unit in units {
             let mut workspace = Workspace::default();
             let huge = unit.repeat(5 * MOST_TEXT / 4 / unit.len());

@@ -75,11 +75,7 @@ fn no_method_finds_less_or_mixes_more_than_recorded() {
             let _ = writeln!(table, "{line}{together}");
         }
     }
-    assert_eq!(
-        table.lines().count(),
-        RECORDED.lines().count(),
-        "every kind that is recorded was looked at:\n{table}"
-    );
+    assert_eq!(table.lines().count(), RECORDED.lines().count(), "every kind that is recorded was looked at:\n{table}");
     assert!(
         worse.is_empty(),
         "worse than recorded:\n{}\n\nall figures now, for tests/pure/quality.tsv if that is meant:\n{table}",
@@ -106,10 +102,7 @@ fn the_order_of_arrival_changes_little() {
         wrong.push(sum("different").1);
     }
     let mean = recalls.iter().sum::<f64>() / recalls.len() as f64;
-    assert!(
-        mean >= 0.98 && recalls.iter().all(|recall| (recall - mean).abs() <= 0.01),
-        "mean {mean}: {recalls:?}"
-    );
+    assert!(mean >= 0.98 && recalls.iter().all(|recall| (recall - mean).abs() <= 0.01), "mean {mean}: {recalls:?}");
     // Short notices that differ in one place name, and notices that are mostly a footer which few have shown so far.
     assert!(wrong.iter().all(|&wrong| wrong <= 18), "{wrong:?}");
 }

@@ -18,8 +18,8 @@ fn scanned<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> ItemStatuses {
     scanner.finish()
 }
 
-/// Checks that the answer reads the same however it is cut, and that a part of it never passes for all of it. Answers what
-/// was read.
+/// Checks that the answer reads the same however it is cut, and that a part of it never passes for all of it. Answers
+/// what was read.
 pub fn check(data: &[u8]) -> ItemStatuses {
     let (cuts, answer) = parts(data);
     let whole = scanned([answer]);
@@ -35,12 +35,7 @@ pub fn check(data: &[u8]) -> ItemStatuses {
 
     assert_eq!(whole.ops.len(), whole.items);
     assert!(whole.failed.is_sorted_by(|a, b| a.0 < b.0));
-    assert!(
-        whole
-            .failed
-            .iter()
-            .all(|&(place, status)| place < whole.items && status >= 300)
-    );
+    assert!(whole.failed.iter().all(|&(place, status)| place < whole.items && status >= 300));
     if whole.well_formed {
         // Behind an object or list nothing counts but white space.
         let text = answer.trim_ascii();

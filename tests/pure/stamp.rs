@@ -1,5 +1,5 @@
-//! `spinney stamp` as its users run it: the sample's recorded groups, determinism, bulk bodies cut anywhere, counts and exit
-//! codes, wrong input; and how the errors of every command read.
+//! `spinney stamp` as its users run it: the sample's recorded groups, determinism, bulk bodies cut anywhere, counts and
+//! exit codes, wrong input; and how the errors of every command read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -29,11 +29,7 @@ pub fn stamp(args: &[&str], input: &[u8]) -> Output {
 
 pub fn stamped(args: &[&str], input: &[u8]) -> Vec<u8> {
     let output = stamp(args, input);
-    assert!(
-        output.status.success(),
-        "{args:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     output.stdout
 }
 
@@ -43,11 +39,7 @@ pub fn said(output: &Output) -> String {
 }
 
 pub fn sample(file: &str) -> String {
-    std::fs::read_to_string(format!(
-        "{}/scripts/sample/{file}",
-        env!("CARGO_MANIFEST_DIR")
-    ))
-    .unwrap()
+    std::fs::read_to_string(format!("{}/scripts/sample/{file}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
 pub fn values(output: &[u8]) -> Vec<Value> {
@@ -61,33 +53,16 @@ pub fn values(output: &[u8]) -> Vec<Value> {
 #[test]
 fn each_method_finds_the_groups_recorded_for_it() {
     let news = sample("news.ndjson");
-    for (method, file) in [
-        ("verified", "verified"),
-        ("longest", "longest"),
-        ("full", "full"),
-        ("sentences:3", "sentences-3"),
-    ] {
-        let output = stamped(
-            &[
-                "--method",
-                method,
-                "--id-field",
-                "id",
-                "--title-field",
-                "title",
-            ],
-            news.as_bytes(),
-        );
+    for (method, file) in
+        [("verified", "verified"), ("longest", "longest"), ("full", "full"), ("sentences:3", "sentences-3")]
+    {
+        let output = stamped(&["--method", method, "--id-field", "id", "--title-field", "title"], news.as_bytes());
         let mut groups: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for document in values(&output) {
             let root = document["cluster_root"].as_str().unwrap().to_owned();
-            groups
-                .entry(root)
-                .or_default()
-                .insert(document["id"].as_str().unwrap().to_owned());
+            groups.entry(root).or_default().insert(document["id"].as_str().unwrap().to_owned());
         }
-        let found: BTreeSet<BTreeSet<String>> =
-            groups.into_values().filter(|set| set.len() > 1).collect();
+        let found: BTreeSet<BTreeSet<String>> = groups.into_values().filter(|set| set.len() > 1).collect();
         let recorded: BTreeSet<BTreeSet<String>> = sample(&format!("recorded/{file}.txt"))
             .lines()
             .map(|line| line.split(' ').map(str::to_owned).collect())
@@ -110,9 +85,7 @@ fn everything_but_the_stamp_stays_as_it_was() {
     let output = String::from_utf8(stamped(&[], news.as_bytes())).unwrap();
     for (before, after) in news.lines().zip(output.lines()) {
         let end = before.strip_prefix('{').unwrap();
-        let stamp = after
-            .strip_suffix(end)
-            .expect("the original bytes follow the stamp");
+        let stamp = after.strip_suffix(end).expect("the original bytes follow the stamp");
         assert!(stamp.starts_with("{\"cluster_root\":\"") && stamp.ends_with(','));
     }
     assert_eq!(news.lines().count(), output.lines().count());
@@ -124,18 +97,13 @@ fn bulk_bodies_longer_than_a_piece() {
     let mut body = String::new();
     let mut documents = 0;
     while body.len() < 20 << 20 {
-        let words: Vec<String> = (0..2000)
-            .map(|k| format!("w{}", (documents * 31 + k * 7) % 9973))
-            .collect();
+        let words: Vec<String> = (0..2000).map(|k| format!("w{}", (documents * 31 + k * 7) % 9973)).collect();
         body.push_str(&format!(
             "{}\n{}\n",
             json!({"index": {"_id": documents.to_string()}}),
             json!({"content": words.join(" "), "n": documents})
         ));
-        body.push_str(&format!(
-            "{}\n",
-            json!({"delete": {"_id": format!("old-{documents}")}})
-        ));
+        body.push_str(&format!("{}\n", json!({"delete": {"_id": format!("old-{documents}")}})));
         documents += 1;
     }
     let lines = values(&stamped(&["--bulk"], body.as_bytes()));
@@ -149,8 +117,7 @@ fn bulk_bodies_longer_than_a_piece() {
 
 #[test]
 fn an_old_stamp_is_replaced_and_the_prefix_can_be_chosen() {
-    let line =
-        json!({"cluster_root": "x", "content": "a few words that say something"}).to_string();
+    let line = json!({"cluster_root": "x", "content": "a few words that say something"}).to_string();
     let again = values(&stamped(&[], line.as_bytes())).remove(0);
     assert_ne!(again["cluster_root"], "x");
     let mine = values(&stamped(&["--prefix", "twin_"], line.as_bytes())).remove(0);
@@ -168,18 +135,13 @@ fn the_documents_own_dates_replay_an_archive() {
         )
     };
     let body: String = [1, 2, 9].into_iter().map(line).collect();
-    let args = [
-        "--method", "longest", "--clock", "field:at", "--window", "3d", "--stats",
-    ];
+    let args = ["--method", "longest", "--clock", "field:at", "--window", "3d", "--stats"];
     let output = stamp(&args, body.as_bytes());
     let stats = said(&output);
     let stats: Value = serde_json::from_str(stats.lines().last().unwrap()).unwrap();
     // After nine days nothing of the first two is left.
     assert_eq!(stats["documents"], 3);
-    assert_eq!(
-        values(&output.stdout)[2]["cluster_arrival"],
-        "2020-01-09T00:00:00.000Z"
-    );
+    assert_eq!(values(&output.stdout)[2]["cluster_arrival"], "2020-01-09T00:00:00.000Z");
     assert_eq!(stats["nodes"], 1);
 }
 
@@ -191,16 +153,8 @@ fn empty_and_wrong_input() {
     let wrong = stamp(&["--bulk"], b"{\"index\":[]}\n{}\n");
     assert_eq!(wrong.status.code(), Some(1));
     let error = String::from_utf8_lossy(&wrong.stderr).into_owned();
-    assert!(
-        error.starts_with("spinney: ") && error.contains("line"),
-        "{error}"
-    );
-    for args in [
-        &["--method", "magic"][..],
-        &["--k", "99"],
-        &["--window", "soon"],
-        &["--clock", "sundial"],
-    ] {
+    assert!(error.starts_with("spinney: ") && error.contains("line"), "{error}");
+    for args in [&["--method", "magic"][..], &["--k", "99"], &["--window", "soon"], &["--clock", "sundial"]] {
         let wrong = stamp(args, b"{}\n");
         assert_eq!(wrong.status.code(), Some(1), "{args:?}");
         let error = String::from_utf8_lossy(&wrong.stderr).into_owned();
@@ -221,10 +175,7 @@ fn the_counts_are_the_last_line() {
     let (first, stats) = said.trim_end().split_once('\n').unwrap();
     assert_eq!(first, counts);
     let stats: Value = serde_json::from_str(stats).unwrap();
-    assert_eq!(
-        [&stats["documents"], &stats["stamped"], &stats["unstamped"]],
-        [4, 3, 1]
-    );
+    assert_eq!([&stats["documents"], &stats["stamped"], &stats["unstamped"]], [4, 3, 1]);
     // An update of something other than the text gets no stamp; a delete is not a document.
     let bulk = [
         json!({"index": {}}),
@@ -235,38 +186,27 @@ fn the_counts_are_the_last_line() {
     ];
     let bulk: String = bulk.iter().map(|line| format!("{line}\n")).collect();
     let output = stamp(&["--bulk"], bulk.as_bytes());
-    assert!(
-        self::said(&output)
-            .ends_with("1 document stamped, 0 of them without text; 1 passed on as it came\n")
-    );
+    assert!(self::said(&output).ends_with("1 document stamped, 0 of them without text; 1 passed on as it came\n"));
 }
 
 #[test]
 fn a_text_field_that_no_document_has_is_named() {
     let body = b"{\"content\":\"a few words\"}\n{\"lead\":\"x\"}\n";
     let warning = |field: &str, option: &str| {
-        format!(
-            "spinney: warning: no document has the field '{field}': name the field that holds {option}\n"
-        )
+        format!("spinney: warning: no document has the field '{field}': name the field that holds {option}\n")
     };
     let text = "the text with --text-field";
     let phash = warning("phash", "the fingerprint with --method field:NAME");
     for (args, warnings) in [
         (&["--text-field", "content,lead"][..], String::new()),
         (&["--text-field", "contents"], warning("contents", text)),
-        (
-            &["--text-field", "lead,a.b,c"],
-            warning("a.b", text) + &warning("c", text),
-        ),
+        (&["--text-field", "lead,a.b,c"], warning("a.b", text) + &warning("c", text)),
         (&["--method", "field:phash"], phash),
     ] {
         let output = stamp(args, body);
         let said = said(&output);
         let counts = said.strip_prefix(&warnings).expect(&said);
-        assert!(
-            counts.starts_with("spinney: 2 documents stamped, "),
-            "{said}"
-        );
+        assert!(counts.starts_with("spinney: 2 documents stamped, "), "{said}");
         assert_eq!(output.status.code(), Some(0));
         let strict = stamp(&[args, &["--strict"]].concat(), body);
         let code = if warnings.is_empty() { 0 } else { 3 };
@@ -302,10 +242,7 @@ fn a_reader_that_stops_early_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     let said = said(&output);
-    assert!(
-        said.starts_with("spinney: ") && !said.contains("warning"),
-        "{said}"
-    );
+    assert!(said.starts_with("spinney: ") && !said.contains("warning"), "{said}");
 }
 
 fn assert_each_once(said: &str, causes: &[&str]) {
@@ -322,67 +259,26 @@ fn an_error_tells_each_cause_once() {
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let (broken, brackets) = (
-        file("broken.toml", "listen 1"),
-        file("brackets.ndjson", "[]\n"),
-    );
+    let (broken, brackets) = (file("broken.toml", "listen 1"), file("brackets.ndjson", "[]\n"));
     let missing = "No such file or directory (os error 2)";
     for (args, causes) in [
-        (
-            &["serve", "--config", "nowhere.toml"][..],
-            &["the configuration file nowhere.toml", missing][..],
-        ),
-        (
-            &["serve", "--config", &broken],
-            &[
-                "broken.toml is not valid",
-                "TOML parse error at line 1, column 8",
-            ],
-        ),
-        (
-            &[
-                "serve",
-                "--listen",
-                "127.0.0.1:0",
-                "--upstream-ca",
-                "nowhere.pem",
-            ],
-            &["nowhere.pem", missing],
-        ),
-        (
-            &["setup", "--upstream-ca", "nowhere.pem"],
-            &["nowhere.pem", missing],
-        ),
-        (
-            &["stamp", "--boilerplate", "nowhere.txt"],
-            &["the boilerplate file nowhere.txt", missing],
-        ),
-        (
-            &["eval", "--documents", "nowhere.ndjson", "--pairs", "x"],
-            &["cannot read nowhere.ndjson", missing],
-        ),
+        (&["serve", "--config", "nowhere.toml"][..], &["the configuration file nowhere.toml", missing][..]),
+        (&["serve", "--config", &broken], &["broken.toml is not valid", "TOML parse error at line 1, column 8"]),
+        (&["serve", "--listen", "127.0.0.1:0", "--upstream-ca", "nowhere.pem"], &["nowhere.pem", missing]),
+        (&["setup", "--upstream-ca", "nowhere.pem"], &["nowhere.pem", missing]),
+        (&["stamp", "--boilerplate", "nowhere.txt"], &["the boilerplate file nowhere.txt", missing]),
+        (&["eval", "--documents", "nowhere.ndjson", "--pairs", "x"], &["cannot read nowhere.ndjson", missing]),
         (
             &["eval", "--documents", &brackets, "--pairs", "x"],
-            &[
-                "brackets.ndjson",
-                "line 1 is not a document",
-                "expected an object",
-            ],
+            &["brackets.ndjson", "line 1 is not a document", "expected an object"],
         ),
     ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_spinney"))
-            .args(args)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_spinney")).args(args).stdin(Stdio::null()).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{args:?}");
         assert_each_once(&said(&output), causes);
     }
     let bulk = stamp(&["--bulk"], b"{\"index\":{}}\n{}\n{\"index\":[]}\n{}\n");
-    assert_each_once(
-        &said(&bulk),
-        &["line 3 of the bulk body", "expected the metadata object"],
-    );
+    assert_each_once(&said(&bulk), &["line 3 of the bulk body", "expected the metadata object"]);
 }
 
 #[test]
@@ -401,38 +297,29 @@ fn boilerplate_that_was_learned_can_be_looked_through_and_given_back() {
     let learned = report(&first, &[]);
     assert!(
         learned.iter().any(|line| line.starts_with("版权声明"))
-            && learned
-                .iter()
-                .any(|line| line.starts_with("a spokesperson said that the organisation")),
+            && learned.iter().any(|line| line.starts_with("a spokesperson said that the organisation")),
         "{learned:?}"
     );
     // What is known from the start is not learned again.
     let again = report(&second, &["--boilerplate", &first]);
     assert_eq!(again.intersection(&learned).count(), 0, "{again:?}");
 
-    // Two notices of two sentences under the same footer, the first of that footer: alike until somebody says what it is.
+    // Two notices of two sentences under the same footer, the first of that footer: alike until somebody says what it
+    // is.
     let footer = "All texts and pictures in this newspaper are protected by law and may be copied or sold only by those who have asked the publisher in writing";
-    let body: String = [
-        "A goat has been found in the lift of the town hall.",
-        "Choir practice begins at seven.",
-    ]
-    .map(|news| format!("{}\n", json!({"content": format!("{news} {footer}.")})))
-    .concat();
+    let body: String = ["A goat has been found in the lift of the town hall.", "Choir practice begins at seven."]
+        .map(|news| format!("{}\n", json!({"content": format!("{news} {footer}.")})))
+        .concat();
     let roots = |args: &[&str]| -> BTreeSet<String> {
         let documents = values(&stamped(args, body.as_bytes()));
-        let roots = documents
-            .iter()
-            .map(|document| document["cluster_root"].as_str());
+        let roots = documents.iter().map(|document| document["cluster_root"].as_str());
         roots.map(|root| root.unwrap().to_owned()).collect()
     };
     let list = file("footers.txt");
     std::fs::write(&list, format!("\n  {footer}.\n")).unwrap();
     let proof_alone = ["--founder-tokens-memory", "0"];
     assert_eq!(roots(&proof_alone).len(), 1);
-    assert_eq!(
-        roots(&[&proof_alone[..], &["--boilerplate", &list]].concat()).len(),
-        2
-    );
+    assert_eq!(roots(&[&proof_alone[..], &["--boilerplate", &list]].concat()).len(), 2);
     // An alignment check tells them apart by itself.
     assert_eq!(roots(&[]).len(), 2);
 

@@ -4,15 +4,7 @@ use serde_json::{Value, json};
 
 use super::stamp::{said, sample, stamp, stamped, values};
 
-const METHODS: [&str; 7] = [
-    "verified",
-    "longest",
-    "full",
-    "sentences:3",
-    "short",
-    "staged",
-    "field:print",
-];
+const METHODS: [&str; 7] = ["verified", "longest", "full", "sentences:3", "short", "staged", "field:print"];
 
 fn options<'a>(method: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let mut options = vec!["--method", method, "--id-field", "id"];
@@ -66,10 +58,7 @@ fn a_stored_document_gives_the_same_fingerprints_and_proof_with_either_stamp() {
         let of = |form: &str, input: &[u8]| stamped(&options(method, &["--stamp", form]), input);
         let full = of("full", news.as_bytes());
         for stored in [of("lean", news.as_bytes()), full.clone()] {
-            assert!(
-                of("full", &stored) == full,
-                "{method}: another stamp from the stored documents"
-            );
+            assert!(of("full", &stored) == full, "{method}: another stamp from the stored documents");
         }
     }
 }
@@ -101,8 +90,5 @@ fn another_form_is_refused() {
     let wrong = stamp(&["--stamp", "short"], b"{}\n");
     assert_eq!(wrong.status.code(), Some(1));
     let said = said(&wrong);
-    assert!(
-        said.contains("stamp: 'short' is not one of lean, full"),
-        "{said}"
-    );
+    assert!(said.contains("stamp: 'short' is not one of lean, full"), "{said}");
 }

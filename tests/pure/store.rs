@@ -72,11 +72,7 @@ fn live(store: &Store) {
 }
 
 fn expected() -> Vec<String> {
-    let blocks = [
-        "0 first block".to_owned(),
-        "7 ".to_owned(),
-        format!("7 {}", "x".repeat(300)),
-    ];
+    let blocks = ["0 first block".to_owned(), "7 ".to_owned(), format!("7 {}", "x".repeat(300))];
     let batches = (4..=6).map(|number| format!("{} batch {number}", Lsn(number)));
     blocks.into_iter().chain(batches).collect()
 }
@@ -121,7 +117,8 @@ fn what_is_written_is_read() {
     assert!(forest.join("identity").is_file());
 }
 
-/// `cargo test --test pure write_the_files -- --ignored` makes the files of a new format. Those that there are stay as they are.
+/// `cargo test --test pure write_the_files -- --ignored` makes the files of a new format. Those that there are stay as
+/// they are.
 #[test]
 #[ignore = "only for a new format"]
 fn write_the_files_of_this_format() {

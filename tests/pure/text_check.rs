@@ -6,8 +6,8 @@ use spinney::text::{Fields, MOST_TEXT, Scratch};
 /// A character folds to eighteen others at most, of two bytes each: `U+FDFA`.
 const UNFOLDED: usize = 12;
 
-/// Reads bytes as a document: what stands before the first line end is its title, each line behind it a part of its body.
-/// Answers whether there was any text in it.
+/// Reads bytes as a document: what stands before the first line end is its title, each line behind it a part of its
+/// body. Answers whether there was any text in it.
 pub fn check(data: &[u8]) -> bool {
     let text = String::from_utf8_lossy(data);
     let mut lines = text.split('\n');
@@ -25,11 +25,7 @@ fn check_clean(fields: &Fields<'_>) {
     };
     let (raw, cleaned) = (text.raw_len(), text.cleaned());
     assert!(raw <= MOST_TEXT);
-    assert!(
-        cleaned.len() <= UNFOLDED * raw,
-        "{} of {raw}",
-        cleaned.len()
-    );
+    assert!(cleaned.len() <= UNFOLDED * raw, "{} of {raw}", cleaned.len());
     assert!(!cleaned.contains(['<', '>', '&']), "{cleaned:?}");
     let mut end = 0;
     for range in text.ranges() {
@@ -54,10 +50,7 @@ fn check_features(fields: &Fields<'_>) -> bool {
     assert!(kept <= 6 * raw + 4096, "{kept} bytes are kept of {raw}");
     // Used buffers read what new ones read.
     let again = Method::Verified.read(fields, &mut workspace).unwrap();
-    assert_eq!(
-        (features.hashes(), features.proof()),
-        (again.hashes(), again.proof())
-    );
+    assert_eq!((features.hashes(), features.proof()), (again.hashes(), again.proof()));
     assert!(!features.hashes().is_empty());
     true
 }

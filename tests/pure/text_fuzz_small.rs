@@ -4,9 +4,11 @@ use crate::random::Random;
 use crate::{response_check, text_check};
 
 const TEXTS: [&str; 10] = [
-    "Ferry late again\nThe ferry to <b>Kestrel Point</b> is late. &amp;quot;Again&quot;, said 212 passengers &mdash; at 3.5 knots.",
+    "Ferry late again\nThe ferry to <b>Kestrel Point</b> is late. &amp;quot;Again&quot;, said 212 passengers &mdash; \
+     at 3.5 knots.",
     "台風登陸\n台风“海葵花”昨日在临汐登陆，十五万人提前转移。http://x.cn/a?b=1 风力12级，降雨达300毫米！",
-    "\n<p class=\"a\">one</p><script>if (a<b) {}</script><style>.a{b:c}</style><!-- x --><br/>two<a href='x>y'>three</a>",
+    "\n<p class=\"a\">one</p><script>if (a<b) {}</script><style>.a{b:c}</style><!-- x --><br/>two<a \
+     href='x>y'>three</a>",
     "\n&lt;p&gt;escaped&lt;/p&gt; <zz @ x=\"<zz @ \" y='a' > <!doctype html> <?xml version=\"1.0\"?> <![CDATA[x]]>",
     "x\n(function(){ var s = 1; })(); .quote{padding:20px} Page.load({a:{b:'c'}}); /* note */ {never closed",
     "\ne\u{301}e\u{323}\u{302} \u{1100}\u{1161}\u{11A8} के लिए สวัสดี サクラの ｶﾅ ㌖ \u{FDFA} \u{200B}𝐀😀½",
@@ -120,9 +122,7 @@ fn twenty_thousand_answers_hold() {
     let mut random = Random::new(20_260_202);
     let (mut whole, mut broken) = (0, 0);
     for round in 0..20_000 {
-        let cuts: Vec<u8> = (0..random.below(16))
-            .map(|_| random.below(60) as u8)
-            .collect();
+        let cuts: Vec<u8> = (0..random.below(16)).map(|_| random.below(60) as u8).collect();
         let mut answer = ANSWERS[round % ANSWERS.len()].as_bytes().to_vec();
         for _ in 0..random.below(4) {
             mutate(&mut random, &mut answer, &ANSWERS, &ANSWER_WORDS);

@@ -18,14 +18,10 @@ fn bulk_of(bytes: usize) -> (Bytes, usize) {
     let mut body = String::with_capacity(bytes + 32_768);
     let mut documents = 0;
     while body.len() < bytes {
-        let words: Vec<String> = (0..3000)
-            .map(|k| format!("word{}", (documents * 7919 + k * 31) % 100_000))
-            .collect();
+        let words: Vec<String> = (0..3000).map(|k| format!("word{}", (documents * 7919 + k * 31) % 100_000)).collect();
         let sentences: Vec<String> = words.chunks(15).map(|chunk| chunk.join(" ")).collect();
         let source = json!({"content": sentences.join(". ")});
-        body.push_str(&format!(
-            "{{\"index\":{{\"_id\":\"{documents}\"}}}}\n{source}\n"
-        ));
+        body.push_str(&format!("{{\"index\":{{\"_id\":\"{documents}\"}}}}\n{source}\n"));
         documents += 1;
     }
     (body.into(), documents)
@@ -35,16 +31,8 @@ fn bulk_of(bytes: usize) -> (Bytes, usize) {
 #[cfg(target_os = "linux")]
 pub fn peak_memory(pid: u32) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .unwrap();
-    line.trim()
-        .trim_end_matches(" kB")
-        .trim()
-        .parse::<usize>()
-        .unwrap()
-        * 1024
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").trim().parse::<usize>().unwrap() * 1024
 }
 
 /// A cluster that takes whatever it is sent.
@@ -88,10 +76,7 @@ async fn four_bulks_of_90_megabytes() {
             let client = common::http();
             let waiting = Waiting::until("the bulk is taken");
             loop {
-                let request = client
-                    .post(&url)
-                    .header("content-type", "application/x-ndjson")
-                    .body(body.clone());
+                let request = client.post(&url).header("content-type", "application/x-ndjson").body(body.clone());
                 match request.send().await {
                     Ok(response) if response.status() == StatusCode::OK => return,
                     Ok(response) => assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS),
@@ -107,18 +92,11 @@ async fn four_bulks_of_90_megabytes() {
         writer.await.unwrap();
     }
     let stats = twin::stats(&spinney.url);
-    assert!(
-        stats["counters"]["refused_over_budget"].as_u64() > Some(0),
-        "four of them do not fit: {stats}"
-    );
-    // Besides the budget: dictionaries, and what the allocator keeps for each thread, 100 to 180 MB by which threads worked at the
-    // same moment. All four at once would be above it by another 80 MB.
+    assert!(stats["counters"]["refused_over_budget"].as_u64() > Some(0), "four of them do not fit: {stats}");
+    // Besides the budget: dictionaries, and what the allocator keeps for each thread, 100 to 180 MB by which threads
+    // worked at the same moment. All four at once would be above it by another 80 MB.
     let peak = peak_memory(spinney.pid());
-    assert!(
-        peak < 256 * MIB + 200_000_000,
-        "the peak of memory was {} MiB",
-        peak / MIB
-    );
+    assert!(peak < 256 * MIB + 200_000_000, "the peak of memory was {} MiB", peak / MIB);
     // Each came through once, whole.
     let expected = (0..WRITERS).map(|writer| (format!("/news-{writer}/_bulk"), vec![documents]));
     assert_eq!(*stored.lock().unwrap(), expected.collect());
@@ -142,17 +120,8 @@ async fn a_refusal_has_the_clusters_shape() {
     assert_eq!(response.headers()["x-opaque-id"], "abc");
     let answer: Value = response.json().await.unwrap();
     assert_eq!(answer["status"], 413);
-    assert_eq!(
-        answer["error"]["root_cause"][0]["type"],
-        answer["error"]["type"]
-    );
-    assert!(
-        answer["error"]["reason"]
-            .as_str()
-            .unwrap()
-            .contains("1048576"),
-        "{answer}"
-    );
+    assert_eq!(answer["error"]["root_cause"][0]["type"], answer["error"]["type"]);
+    assert!(answer["error"]["reason"].as_str().unwrap().contains("1048576"), "{answer}");
 }
 
 /// Many short lines cost more than their bytes: they are counted too.

@@ -16,14 +16,7 @@ pub fn balance(n: u32) -> Value {
 }
 
 fn start(upstream: &str, more: &[&str]) -> Spinney {
-    let mut args = vec![
-        "--upstream",
-        upstream,
-        "--index",
-        "news-*",
-        "--log",
-        "spinney=debug",
-    ];
+    let mut args = vec!["--upstream", upstream, "--index", "news-*", "--log", "spinney=debug"];
     args.extend(more);
     Spinney::start(&args)
 }
@@ -46,10 +39,7 @@ fn error(answer: &Answer, status: u16) -> (String, String) {
     assert_eq!(answer.status, status, "{}", answer.text());
     let body = answer.json();
     assert_eq!(body["status"], status);
-    assert_eq!(
-        body["error"]["root_cause"][0]["reason"],
-        body["error"]["reason"]
-    );
+    assert_eq!(body["error"]["root_cause"][0]["reason"], body["error"]["reason"]);
     let text = |key: &str| body["error"][key].as_str().unwrap().to_owned();
     (text("type"), text("reason"))
 }
@@ -84,19 +74,10 @@ async fn foretold_and_stored(upstream: &str, form: &str) {
     let settings = json!({"settings": {"number_of_replicas": 0}});
     server.create_index(&index, settings).await;
     let first = check(&spinney, &index, &balance(4));
-    assert_eq!(
-        (&first["decision"], &first["index"]),
-        (&json!("new_root"), &json!(index))
-    );
-    assert_eq!(
-        (&first["method"], &first["k"], &first["trees"]),
-        (&json!("verified"), &json!(0), &json!([]))
-    );
+    assert_eq!((&first["decision"], &first["index"]), (&json!("new_root"), &json!(index)));
+    assert_eq!((&first["method"], &first["k"], &first["trees"]), (&json!("verified"), &json!(0), &json!([])));
     let before = stats(&spinney.url);
-    assert_eq!(
-        before["forests"]["news-*"]["nodes"], 0,
-        "nothing was placed"
-    );
+    assert_eq!(before["forests"]["news-*"]["nodes"], 0, "nothing was placed");
     let mut foretold = vec![first];
     write(&spinney, &index, "4", &balance(4));
 
@@ -108,39 +89,25 @@ async fn foretold_and_stored(upstream: &str, form: &str) {
     foretold.push(check(&spinney, &index, &balance(4)));
     write(&spinney, &index, "again", &balance(4));
 
-    for (told, (id, decision)) in foretold.iter().zip([
-        ("4", "new_root"),
-        ("17", "new_root"),
-        ("reprint", "joined"),
-        ("again", "refreshed"),
-    ]) {
+    for (told, (id, decision)) in
+        foretold.iter().zip([("4", "new_root"), ("17", "new_root"), ("reprint", "joined"), ("again", "refreshed")])
+    {
         assert_eq!(told["decision"], decision, "{told:#}");
         let stored = server.get(&index, id).await.unwrap();
         for field in ["cluster_hash", "cluster_proof"] {
             assert_eq!(stored.get(field).is_some(), form == "full", "{id} {field}");
         }
-        for field in [
-            "cluster_root",
-            "cluster_key",
-            "cluster_hash",
-            "cluster_proof",
-        ] {
+        for field in ["cluster_root", "cluster_key", "cluster_hash", "cluster_proof"] {
             assert_eq!(told["stamp"][field], stored[field], "{id} {field}");
         }
-        assert_eq!(
-            (&told["root"], &told["key"]),
-            (&stored["cluster_root"], &stored["cluster_key"])
-        );
+        assert_eq!((&told["root"], &told["key"]), (&stored["cluster_root"], &stored["cluster_key"]));
         assert!(told["stamp"]["cluster_arrival"].is_string());
     }
     let [near] = foretold[1]["trees"].as_array().unwrap().as_slice() else {
         panic!("{:#}", foretold[1]);
     };
     assert_eq!(near["root"], foretold[0]["root"]);
-    assert_eq!(
-        (&near["agrees"], &near["reason"]),
-        (&json!(false), &json!("numbers"))
-    );
+    assert_eq!((&near["agrees"], &near["reason"]), (&json!(false), &json!("numbers")));
     assert!(near["detail"].as_str().unwrap().starts_with("numbers: "));
     assert!(near["similarity"].as_f64() >= near["needed"].as_f64());
     assert_eq!(foretold[2]["trees"][0]["agrees"], true, "{:#}", foretold[2]);
@@ -153,20 +120,9 @@ async fn foretold_and_stored(upstream: &str, form: &str) {
         })
     );
     let metrics = Request::get("/_spinney/_metrics").to(&spinney.url).text();
-    assert!(
-        metrics.contains("spinney_refusals_total{reason=\"numbers\"} 1\n"),
-        "{metrics}"
-    );
-    let line = spinney.log_line("near trees refused", |line| {
-        line.contains("near trees refused")
-    });
-    for part in [
-        &*index,
-        "id=\"17\"",
-        "item=0",
-        "numbers: ",
-        foretold[1]["root"].as_str().unwrap(),
-    ] {
+    assert!(metrics.contains("spinney_refusals_total{reason=\"numbers\"} 1\n"), "{metrics}");
+    let line = spinney.log_line("near trees refused", |line| line.contains("near trees refused"));
+    for part in [&*index, "id=\"17\"", "item=0", "numbers: ", foretold[1]["root"].as_str().unwrap()] {
         assert!(line.contains(part), "{part}: {line}");
     }
     server.delete_index(&index).await;
@@ -177,26 +133,20 @@ fn names_that_are_coded_and_documents_that_are_packed() {
     let cluster = cluster();
     let spinney = start(&cluster.url, &["--method", "longest"]);
     let source = balance(4).to_string();
-    let plain =
-        Request::json("POST", "/_spinney/news-%E4%B8%AD/_check/?pretty", &source).to(&spinney.url);
+    let plain = Request::json("POST", "/_spinney/news-%E4%B8%AD/_check/?pretty", &source).to(&spinney.url);
     assert_eq!(plain.json()["index"], "news-中");
     assert!(plain.text().starts_with("{\n"));
     let asked = cluster.last_of(|it| it.target().contains("/_search"));
     let target = asked.target();
     assert!(target.starts_with("/news-%E4%B8%AD/_search?"), "{target}");
-    let packed = Request::json("POST", "/_spinney/news-x/_check", &source)
-        .gzipped()
-        .chunked(7);
+    let packed = Request::json("POST", "/_spinney/news-x/_check", &source).gzipped().chunked(7);
     assert_eq!(packed.to(&spinney.url).json()["root"], plain.json()["root"]);
     // A document without text gets a root by its id.
     let asked = |query: &str| {
         let path = format!("/_spinney/news-x/_check{query}");
         Request::json("POST", &path, "{}").to(&spinney.url).json()
     };
-    assert_eq!(
-        (&asked("")["decision"], &asked("")["root"]),
-        (&json!("own_root"), &Value::Null)
-    );
+    assert_eq!((&asked("")["decision"], &asked("")["root"]), (&json!("own_root"), &Value::Null));
     let named = asked("?id=a%2Fb");
     assert!(named["root"].is_string() && named["stamp"]["cluster_root"] == named["root"]);
     assert_eq!(
@@ -223,19 +173,8 @@ fn what_is_no_question() {
 
     let (kind, reason) = error(&post("/_spinney/logs-x/_check", &source), 404);
     assert_eq!(kind, "spinney_no_route_exception");
-    assert!(
-        reason.contains("logs-x") && reason.contains("--index"),
-        "{reason}"
-    );
-    for body in [
-        "",
-        " \n",
-        "{",
-        "[]",
-        "\"text\"",
-        "{\"content\":\"a\"}{}",
-        "{\"content\":tru}",
-    ] {
+    assert!(reason.contains("logs-x") && reason.contains("--index"), "{reason}");
+    for body in ["", " \n", "{", "[]", "\"text\"", "{\"content\":\"a\"}{}", "{\"content\":tru}"] {
         let (kind, _) = error(&post(path, body), 400);
         assert_eq!(kind, "spinney_body_exception", "{body}");
     }
@@ -246,37 +185,20 @@ fn what_is_no_question() {
         assert_eq!(answer.header("allow"), Some("POST"));
         assert!(error(&answer, 405).1.contains("POST"));
     }
-    let form = Request::new("POST", path)
-        .header("content-type", "text/plain")
-        .body(&source);
+    let form = Request::new("POST", path).header("content-type", "text/plain").body(&source);
     error(&asked(form), 406);
     let other = Request::json("POST", path, &source).header("content-encoding", "zstd");
     error(&asked(other), 406);
-    for several in [
-        "news-*",
-        "news-x,news-y",
-        "news-%2A",
-        "far:news-x",
-        "-news",
-        "%5Fall",
-        "%3C*%3E",
-    ] {
+    for several in ["news-*", "news-x,news-y", "news-%2A", "far:news-x", "-news", "%5Fall", "%3C*%3E"] {
         let (kind, _) = error(&post(&format!("/_spinney/{several}/_check"), &source), 400);
         assert_eq!(kind, "spinney_index_name_exception", "{several}");
     }
-    for none in [
-        "/_spinney/_check",
-        "/_spinney/_all/_check",
-        "/_spinney/a/b/_check",
-    ] {
+    for none in ["/_spinney/_check", "/_spinney/_all/_check", "/_spinney/a/b/_check"] {
         error(&post(none, &source), 404);
     }
     // More than the whole budget, packed or not; and the answer comes although the body has not all been read.
     let large = format!("{{\"content\":\"{}\"}}", "a ".repeat(2 << 20));
-    assert_eq!(
-        error(&post(path, &large), 413).0,
-        "spinney_too_large_exception"
-    );
+    assert_eq!(error(&post(path, &large), 413).0, "spinney_too_large_exception");
     let packed = asked(Request::json("POST", path, &large).gzipped());
     assert_eq!(error(&packed, 413).0, "spinney_too_large_exception");
     assert_eq!(packed.header("x-opaque-id"), Some("me"));
@@ -299,8 +221,7 @@ fn the_cluster_is_asked_first() {
         let cluster = Fake::start(move |_| Reply::Bytes(fake::json(status, "", body)));
         let spinney = start(&cluster.url, &[]);
         for path in ["/_spinney/news-x/_check", "/_spinney/logs-x/_check"] {
-            let ask = Request::json("POST", path, balance(4).to_string())
-                .header("authorization", "Basic bWU6bWU=");
+            let ask = Request::json("POST", path, balance(4).to_string()).header("authorization", "Basic bWU6bWU=");
             let answer = ask.to(&spinney.url);
             if body == "nothing" {
                 assert_eq!(error(&answer, 502).0, "spinney_upstream_answer_exception");
@@ -315,10 +236,7 @@ fn the_cluster_is_asked_first() {
     }
     let nowhere = start("http://127.0.0.1:1", &[]);
     let ask = Request::json("POST", "/_spinney/news-x/_check", balance(4).to_string());
-    assert_eq!(
-        error(&ask.to(&nowhere.url), 503).0,
-        "spinney_upstream_unreachable_exception"
-    );
+    assert_eq!(error(&ask.to(&nowhere.url), 503).0, "spinney_upstream_unreachable_exception");
 }
 
 /// Pages of something that stands between spinney and the cluster show nobody anything.
@@ -326,9 +244,7 @@ fn the_cluster_is_asked_first() {
 fn only_the_cluster_itself_consents() {
     let page = |status: u16, kind: &str, body: &str| {
         let length = body.len();
-        format!(
-            "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}"
-        )
+        format!("HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}")
     };
     let ask = |path: &str| match path {
         "check" => Request::json("POST", "/_spinney/news-x/_check", balance(4).to_string()),
@@ -341,11 +257,7 @@ fn only_the_cluster_itself_consents() {
         (200, "application/json", "{\"_shards\":{\"total\":1}}"),
         (204, "text/plain", ""),
         (404, "text/html", "<html>Not found</html>"),
-        (
-            404,
-            "application/json",
-            "{\"error\":\"no such site\",\"status\":404}",
-        ),
+        (404, "application/json", "{\"error\":\"no such site\",\"status\":404}"),
         (200, "application/json", missing),
         (503, "text/html", "<html>Later</html>"),
     ] {
@@ -358,11 +270,7 @@ fn only_the_cluster_itself_consents() {
                 let (kind, _) = error(&answer, 502);
                 assert_eq!(kind, "spinney_upstream_answer_exception", "{path} {body}");
             } else {
-                assert_eq!(
-                    (answer.status, answer.text().as_str()),
-                    (status, body),
-                    "{path}"
-                );
+                assert_eq!((answer.status, answer.text().as_str()), (status, body), "{path}");
             }
         }
     }
@@ -376,10 +284,7 @@ fn only_the_cluster_itself_consents() {
 fn run(seed: u64, count: u64) -> String {
     let word = |n: u64| {
         let mixed = (seed * 1009 + n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        format!(
-            "w{:x} ",
-            (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 36
-        )
+        format!("w{:x} ", (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 36)
     };
     (0..count).map(word).collect()
 }
@@ -406,19 +311,10 @@ fn every_refusal_has_a_reason() {
     let cluster = cluster();
     // One sentence each, a quarter of it the same: some of the smallest fingerprints of a few will be.
     let shared = |seed: u64| sentence(&(run(7, 20) + &run(seed, 60)));
-    let shuffled = [
-        "harbour bridge traffic closed morning",
-        "morning closed traffic bridge harbour",
-    ];
+    let shuffled = ["harbour bridge traffic closed morning", "morning closed traffic bridge harbour"];
     for (method, reason, texts) in [
         ("verified", "proof", (0..12).map(shared).collect()),
-        (
-            "verified",
-            "numbers",
-            [4, 17]
-                .map(|n| BALANCE.replace('N', &n.to_string()))
-                .to_vec(),
-        ),
+        ("verified", "numbers", [4, 17].map(|n| BALANCE.replace('N', &n.to_string())).to_vec()),
         ("verified", "boilerplate", with_one_footer().0),
         ("short", "radius", shuffled.map(str::to_owned).to_vec()),
     ] {
@@ -437,9 +333,7 @@ fn every_refusal_has_a_reason() {
         assert!(foretold > 0, "{reason}");
         let refusals = &stats(&spinney.url)["refusals"];
         assert_eq!(refusals[reason], foretold, "{refusals}");
-        spinney.log_line(reason, |line| {
-            line.contains("near trees refused") && line.contains(&format!("{reason}: "))
-        });
+        spinney.log_line(reason, |line| line.contains("near trees refused") && line.contains(&format!("{reason}: ")));
     }
 }
 
@@ -448,28 +342,13 @@ fn every_refusal_has_a_reason() {
 fn the_log_names_the_items_of_a_bulk() {
     let cluster = Fake::start(|_| Reply::Bytes(fake::json(200, "", "{\"items\":[]}")));
     let action = |index: &str, id: &str| json!({"index": {"_index": index, "_id": id}}).to_string();
-    let body = format!(
-        "{}\n{}\n{}\n{}\n",
-        action("logs-1", "a"),
-        balance(4),
-        action("news-1", "b"),
-        balance(4)
-    ) + &format!("{}\n{}\n", action("news-2", "c"), balance(17));
+    let body = format!("{}\n{}\n{}\n{}\n", action("logs-1", "a"), balance(4), action("news-1", "b"), balance(4))
+        + &format!("{}\n{}\n", action("news-2", "c"), balance(17));
     for (level, lines) in [("spinney=debug", 1), ("info", 0)] {
-        let spinney = Spinney::start(&[
-            "--upstream",
-            &cluster.url,
-            "--index",
-            "news-*",
-            "--log",
-            level,
-        ]);
+        let spinney = Spinney::start(&["--upstream", &cluster.url, "--index", "news-*", "--log", level]);
         assert_eq!(Request::bulk("/_bulk", &body).to(&spinney.url).status, 200);
         let log = spinney.end_and_log();
-        let told: Vec<_> = log
-            .lines()
-            .filter(|line| line.contains("near trees refused"))
-            .collect();
+        let told: Vec<_> = log.lines().filter(|line| line.contains("near trees refused")).collect();
         assert_eq!(told.len(), lines, "{log}");
         for line in told {
             for part in ["item=2", "index=\"news-2\"", "id=\"c\"", "numbers: "] {
@@ -486,22 +365,10 @@ fn the_log_shows_no_text() {
     let (texts, footer) = with_one_footer();
     let first = footer.split(' ').nth(1).unwrap();
     for level in ["info", "spinney=trace"] {
-        let args = [
-            "--upstream",
-            &cluster.url,
-            "--index",
-            "news-*",
-            "--log",
-            level,
-        ];
+        let args = ["--upstream", &cluster.url, "--index", "news-*", "--log", level];
         let spinney = Spinney::start(&args);
         for (n, text) in texts.iter().enumerate() {
-            write(
-                &spinney,
-                "news-x",
-                &n.to_string(),
-                &json!({"content": text}),
-            );
+            write(&spinney, "news-x", &n.to_string(), &json!({"content": text}));
         }
         let log = spinney.end_and_log();
         assert!(log.contains("sentences have become boilerplate"), "{log}");
@@ -512,7 +379,8 @@ fn the_log_shows_no_text() {
 /// A notice of some 200 letters, a row of some 60, and headlines that neither has anything of.
 const NOTICE: &str = "本网站转载此文仅为传递更多信息之目的,并不意味着赞同其观点或证实其描述。文章内容仅供参考,不构成任何投资建议,投资者据此操作,\
     风险自行承担。如涉及作品版权等问题,请在三十日内与本网站联系,我们将在第一时间删除。未经书面授权,任何媒体不得复制、转贴或以其他方式使用本网站所登载的全部作品。";
-const ROW: &str = "您需要登录之后才可以回帖,还没有账号的用户请先免费注册,忘记密码的用户可以通过绑定的手机或者邮箱找回。";
+const ROW: &str =
+    "您需要登录之后才可以回帖,还没有账号的用户请先免费注册,忘记密码的用户可以通过绑定的手机或者邮箱找回。";
 const HEADLINES: [&str; 5] = [
     "木雕店深夜起火 消防员两小时扑灭",
     "高考前如何缓解孩子的紧张情绪",
@@ -537,9 +405,7 @@ fn closed_trees_are_told_of() {
     };
     let under_headlines = |content: &str| -> Vec<Value> {
         let sources = HEADLINES.iter();
-        sources
-            .map(|title| json!({"title": title, "content": content}))
-            .collect()
+        sources.map(|title| json!({"title": title, "content": content})).collect()
     };
     let nobody: &[&str] = &[];
 
@@ -557,9 +423,7 @@ fn closed_trees_are_told_of() {
     let forest = stats(&spinney.url)["forests"]["news-*"].clone();
     assert_eq!(forest["page_chrome_trees"], 1, "{forest}");
     assert_eq!(forest["page_chrome"][0]["documents"], 3, "{forest}");
-    spinney.log_line("page_chrome", |line| {
-        line.contains("takes no other document") && line.contains("titles=3")
-    });
+    spinney.log_line("page_chrome", |line| line.contains("takes no other document") && line.contains("titles=3"));
     let metrics = Request::get("/_spinney/_metrics").to(&spinney.url);
     let line = "spinney_forest_page_chrome_trees{forest=\"news-*\"} 1";
     assert!(metrics.text().contains(line), "{}", metrics.text());

@@ -1,5 +1,5 @@
-//! The sizes of groups, counted in the background: when the counter says that nothing waits, the roots index is what a naive
-//! count of all documents gives, whatever was written, moved, deleted, refused or broken off.
+//! The sizes of groups, counted in the background: when the counter says that nothing waits, the roots index is what a
+//! naive count of all documents gives, whatever was written, moved, deleted, refused or broken off.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -43,12 +43,7 @@ impl Scene {
         server.create_index(&index, body).await;
         let data_dir = common::scratch(label);
         let spinney = start(upstream, &index, &data_dir);
-        Scene {
-            server,
-            index,
-            data_dir,
-            spinney,
-        }
+        Scene { server, index, data_dir, spinney }
     }
 
     fn roots_index(&self) -> String {
@@ -70,8 +65,7 @@ impl Scene {
                 let (id, story) = (random.below(IDS), random.below(STORIES));
                 // Few stories are in many documents.
                 let story = random.below(story + 1);
-                let source =
-                    json!({"content": text(story), "n": story, "medium": format!("m{}", id % 7)});
+                let source = json!({"content": text(story), "n": story, "medium": format!("m{}", id % 7)});
                 match random.below(10) {
                     0 => bulk += &format!("{}\n", json!({"delete": {"_id": format!("d{id}")}})),
                     1 => {
@@ -80,10 +74,7 @@ impl Scene {
                     }
                     2 | 3 => {
                         let action = json!({"update": {"_id": format!("d{id}")}});
-                        bulk += &format!(
-                            "{action}\n{}\n",
-                            json!({"doc": source, "doc_as_upsert": true})
-                        );
+                        bulk += &format!("{action}\n{}\n", json!({"doc": source, "doc_as_upsert": true}));
                     }
                     4 => bulk += &format!("{}\n{source}\n", json!({"create": {}})),
                     _ => {
@@ -149,10 +140,7 @@ impl Scene {
         } else {
             self.server.refresh(&roots).await;
         }
-        let (status, _) = self
-            .server
-            .request(Method::GET, &format!("/{roots}"), None)
-            .await;
+        let (status, _) = self.server.request(Method::GET, &format!("/{roots}"), None).await;
         if !status.is_success() {
             return Entries::new();
         }
@@ -161,13 +149,7 @@ impl Scene {
             let key = source["cluster_key"].as_i64().unwrap();
             assert_eq!(*id, key.to_string());
             root_of(source).unwrap();
-            (
-                key,
-                (
-                    source["n"].as_u64().unwrap(),
-                    source["last"].as_i64().unwrap(),
-                ),
-            )
+            (key, (source["n"].as_u64().unwrap(), source["last"].as_i64().unwrap()))
         };
         documents.iter().map(entry).collect()
     }
@@ -183,13 +165,7 @@ impl Scene {
     /// Runs `spinney reconcile` and gives its line.
     fn reconcile(&self, more: &[&str]) -> String {
         let output = Command::new(env!("CARGO_BIN_EXE_spinney"))
-            .args([
-                "reconcile",
-                "--upstream",
-                self.server.url(),
-                "--index",
-                &self.index,
-            ])
+            .args(["reconcile", "--upstream", self.server.url(), "--index", &self.index])
             .args(more)
             .output()
             .unwrap();
@@ -251,8 +227,7 @@ async fn as_a_naive_count(upstream: &str, label: &str, shards: u32) {
     scene.stream(&mut random, 30);
     scene.holds("after many writes").await;
     // From now on the moves are found by the points in time alone.
-    let reconciled =
-        |scene: &Scene| twin::stats(&scene.spinney.url)["counts"]["reconciled"].clone();
+    let reconciled = |scene: &Scene| twin::stats(&scene.spinney.url)["counts"]["reconciled"].clone();
     let before = reconciled(&scene);
     for round in 0..3 {
         moves(&scene, &mut random);
@@ -296,10 +271,7 @@ fn moves(scene: &Scene, random: &mut Random) {
                 0 => bulk += &format!("{}\n", json!({"delete": {"_id": format!("d{id}")}})),
                 _ => {
                     let action = json!({"index": {"_id": format!("d{id}")}});
-                    bulk += &format!(
-                        "{action}\n{}\n",
-                        json!({"content": text(story), "n": story})
-                    );
+                    bulk += &format!("{action}\n{}\n", json!({"content": text(story), "n": story}));
                 }
             }
         }
@@ -318,16 +290,11 @@ async fn dry_run(scene: &mut Scene) {
     let roots = scene.roots_index();
     let server = &scene.server;
     let path = |id: &str| format!("/{roots}/_doc/{id}");
-    server
-        .request(Method::DELETE, &path(&lost.to_string()), None)
-        .await;
+    server.request(Method::DELETE, &path(&lost.to_string()), None).await;
     let root = |key: &i64| format!("{:016x}", key.cast_unsigned());
-    let entry =
-        |key: &i64| json!({"cluster_key": key, "cluster_root": root(key), "n": 99, "last": 0});
+    let entry = |key: &i64| json!({"cluster_key": key, "cluster_root": root(key), "n": 99, "last": 0});
     for key in [wrong, &7] {
-        let (status, answer) = server
-            .request(Method::PUT, &path(&key.to_string()), Some(entry(key)))
-            .await;
+        let (status, answer) = server.request(Method::PUT, &path(&key.to_string()), Some(entry(key))).await;
         assert!(status.is_success(), "{answer}");
     }
     server.refresh(&roots).await;
@@ -350,26 +317,13 @@ async fn without_rights_the_state_says_so_and_writes_go_on() {
     let cluster = Fake::start(|request| {
         let is_write = request.target().starts_with("/news-1/_doc/");
         Reply::Bytes(match is_write {
-            true => fake::json(
-                201,
-                "",
-                r#"{"_index":"news-1","_id":"1","_seq_no":1,"result":"created"}"#,
-            ),
-            false => fake::json(
-                403,
-                "",
-                r#"{"error":{"type":"security_exception","reason":"no permissions"},"status":403}"#,
-            ),
+            true => fake::json(201, "", r#"{"_index":"news-1","_id":"1","_seq_no":1,"result":"created"}"#),
+            false => {
+                fake::json(403, "", r#"{"error":{"type":"security_exception","reason":"no permissions"},"status":403}"#)
+            }
         })
     });
-    let spinney = Spinney::start(&[
-        "--upstream",
-        &cluster.url,
-        "--index",
-        "news-*",
-        "--counts",
-        "on",
-    ]);
+    let spinney = Spinney::start(&["--upstream", &cluster.url, "--index", "news-*", "--counts", "on"]);
     for _ in 0..3 {
         let source = json!({"content": text(1)}).to_string();
         let answer = Request::json("PUT", "/news-1/_doc/1", source).to(&spinney.url);
@@ -380,10 +334,7 @@ async fn without_rights_the_state_says_so_and_writes_go_on() {
         let counts = twin::stats_now(&spinney.url)["counts"].clone();
         if counts["state"] == "refused" && counts["errors"].as_u64() >= Some(2) {
             let reason = counts["reason"].as_str().unwrap();
-            assert!(
-                reason.contains("403") && reason.contains("no permissions"),
-                "{reason}"
-            );
+            assert!(reason.contains("403") && reason.contains("no permissions"), "{reason}");
             // What was written waits.
             assert!(counts["touched_roots"].as_u64() >= Some(1), "{counts}");
             assert!(counts["lag_s"].as_f64() > Some(0.0), "{counts}");
@@ -392,8 +343,6 @@ async fn without_rights_the_state_says_so_and_writes_go_on() {
         waiting.pause().await;
     }
     let log = spinney.end_and_log();
-    let warnings = log
-        .lines()
-        .filter(|line| line.contains("groups are not counted"));
+    let warnings = log.lines().filter(|line| line.contains("groups are not counted"));
     assert_eq!(warnings.count(), 1, "{log}");
 }

@@ -1,5 +1,5 @@
-//! `GET /docId/getDocId`: similar articles get one docId, for those whom the cluster lets ask; without the option the path is the
-//! cluster's.
+//! `GET /docId/getDocId`: similar articles get one docId, for those whom the cluster lets ask; without the option the
+//! path is the cluster's.
 
 use serde_json::{Value, json};
 
@@ -31,9 +31,7 @@ fn start(upstream: &str, index: &str) -> Spinney {
 }
 
 fn form(article: &str) -> String {
-    form_urlencoded::Serializer::new(String::new())
-        .append_pair("json", article)
-        .finish()
+    form_urlencoded::Serializer::new(String::new()).append_pair("json", article).finish()
 }
 
 fn get(article: &Value) -> Request {
@@ -77,10 +75,7 @@ async fn similar_articles_get_one_docid() {
     for (request, stage) in [
         (get(&second), "title"),
         (post(&first), "url"),
-        (
-            post(&json!({"content": first["content"]})).gzipped(),
-            "content",
-        ),
+        (post(&json!({"content": first["content"]})).gzipped(), "content"),
     ] {
         let said = success(&request.to(&spinney.url));
         let reason = format!("docId_filter {stage} repeat");
@@ -93,9 +88,7 @@ async fn similar_articles_get_one_docid() {
     let said = success(&post(&long).to(&spinney.url));
     assert_eq!(said["filterStatus"], "good");
     // A document that is written to the index stands in the same forest.
-    server
-        .create_index(&index, json!({"settings": {"number_of_replicas": 0}}))
-        .await;
+    server.create_index(&index, json!({"settings": {"number_of_replicas": 0}})).await;
     let path = format!("/{index}/_doc/a");
     let written = Request::json("PUT", &path, second.to_string()).to(&spinney.url);
     assert_eq!(written.status, 201, "{}", written.text());
@@ -138,84 +131,33 @@ async fn the_hottest_article_is_kept() {
 async fn what_is_no_article_is_refused() {
     let spinney = start(&common::opensearch(), &unique_index("no-article"));
     let of = |query: &str| Request::get(&format!("{PATH}{query}"));
-    let form = |content_type: &str, body: &str| {
-        Request::new("POST", PATH)
-            .header("content-type", content_type)
-            .body(body)
-    };
+    let form =
+        |content_type: &str, body: &str| Request::new("POST", PATH).header("content-type", content_type).body(body);
     for (request, status, kind) in [
         (of(""), 400, "spinney_request_exception"),
         (of("?json="), 400, "spinney_request_exception"),
         (of("?json=[]"), 400, "spinney_request_exception"),
         (of("?json=%7B%7D"), 400, "spinney_request_exception"),
-        (
-            get(&json!({"url": " ", "content": "!"})),
-            400,
-            "spinney_request_exception",
-        ),
-        (
-            get(&json!({"url": "http://a", "heat": "hot"})),
-            400,
-            "spinney_request_exception",
-        ),
-        (
-            form("application/json", "{}"),
-            400,
-            "spinney_request_exception",
-        ),
-        (
-            get(&examples()[0]).header("sec-fetch-site", "cross-site"),
-            403,
-            "spinney_forbidden_exception",
-        ),
-        (
-            get(&examples()[0]).header("sec-fetch-site", "same-site"),
-            403,
-            "spinney_forbidden_exception",
-        ),
-        (
-            get(&examples()[0]).header("referer", "http://evil.example/page"),
-            403,
-            "spinney_forbidden_exception",
-        ),
-        (
-            post(&examples()[0]).header("origin", "http://evil.example"),
-            403,
-            "spinney_forbidden_exception",
-        ),
-        (
-            get(&examples()[0]).method("DELETE"),
-            405,
-            "spinney_no_endpoint_exception",
-        ),
+        (get(&json!({"url": " ", "content": "!"})), 400, "spinney_request_exception"),
+        (get(&json!({"url": "http://a", "heat": "hot"})), 400, "spinney_request_exception"),
+        (form("application/json", "{}"), 400, "spinney_request_exception"),
+        (get(&examples()[0]).header("sec-fetch-site", "cross-site"), 403, "spinney_forbidden_exception"),
+        (get(&examples()[0]).header("sec-fetch-site", "same-site"), 403, "spinney_forbidden_exception"),
+        (get(&examples()[0]).header("referer", "http://evil.example/page"), 403, "spinney_forbidden_exception"),
+        (post(&examples()[0]).header("origin", "http://evil.example"), 403, "spinney_forbidden_exception"),
+        (get(&examples()[0]).method("DELETE"), 405, "spinney_no_endpoint_exception"),
     ] {
         let answer = request.to(&spinney.url);
-        assert_eq!(
-            answer.status,
-            status,
-            "{}: {}",
-            request.describe(),
-            answer.text()
-        );
-        assert_eq!(
-            answer.json()["error"]["type"],
-            kind,
-            "{}",
-            request.describe()
-        );
+        assert_eq!(answer.status, status, "{}: {}", request.describe(), answer.text());
+        assert_eq!(answer.json()["error"]["type"], kind, "{}", request.describe());
     }
     let stats = twin::stats(&spinney.url);
     assert_eq!(stats["counters"]["docid_articles"], 0);
-    assert!(
-        stats["forests"]
-            .as_object()
-            .unwrap()
-            .values()
-            .all(|forest| forest["nodes"] == 0)
-    );
+    assert!(stats["forests"].as_object().unwrap().values().all(|forest| forest["nodes"] == 0));
 }
 
-/// Whoever may not see the cluster's health, or not search the index, is given the cluster's own answer and leaves nothing.
+/// Whoever may not see the cluster's health, or not search the index, is given the cluster's own answer and leaves
+/// nothing.
 #[tokio::test]
 async fn the_cluster_says_who_may_ask() {
     for refused in ["/_cluster/health", "/_count"] {
@@ -233,16 +175,10 @@ async fn the_cluster_says_who_may_ask() {
         let spinney = start(&cluster.url, "articles");
         for request in [get(&examples()[0]), post(&examples()[0])] {
             let answer = request.to(&spinney.url);
-            assert_eq!(
-                (answer.status, answer.text().as_str()),
-                (403, denial),
-                "{refused}"
-            );
+            assert_eq!((answer.status, answer.text().as_str()), (403, denial), "{refused}");
         }
         let monitor = |request: Request| request.header("authorization", "Basic bWU6aXQ=");
-        let stats = monitor(Request::get("/_spinney/_stats"))
-            .to(&spinney.url)
-            .json();
+        let stats = monitor(Request::get("/_spinney/_stats")).to(&spinney.url).json();
         assert_eq!(stats["forests"]["articles"]["nodes"], 0);
         let said = success(&monitor(get(&examples()[0])).to(&spinney.url));
         assert_eq!(said["filterStatus"], "good");
@@ -260,14 +196,7 @@ async fn without_the_option_the_path_is_relayed() {
     let asked = format!("{PATH}?json=%7B%22url%22:%22a%22%7D&x=%2f+");
     for (spinney, targets) in [
         (&without, vec![asked.clone(), PATH.to_owned()]),
-        (
-            &with,
-            vec![
-                format!("{PATH}/"),
-                "/docId".to_owned(),
-                "/docid/getDocId?json=1".to_owned(),
-            ],
-        ),
+        (&with, vec![format!("{PATH}/"), "/docId".to_owned(), "/docid/getDocId?json=1".to_owned()]),
     ] {
         for target in targets {
             let answer = Request::get(&target).to(&spinney.url);

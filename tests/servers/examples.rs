@@ -79,11 +79,7 @@ impl Scene {
             assert_eq!(written.status, 201, "{}", written.text());
         }
         server.refresh(&index).await;
-        Scene {
-            server,
-            spinney,
-            index,
-        }
+        Scene { server, spinney, index }
     }
 
     /// The example as a reader here would write it.
@@ -101,11 +97,7 @@ impl Scene {
             .output()
             .unwrap_or_else(|error| panic!("{}: {error}", program.as_ref().display()));
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "{}: {said}",
-            program.as_ref().display()
-        );
+        assert!(output.status.success(), "{}: {said}", program.as_ref().display());
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -144,8 +136,7 @@ async fn curl() {
     let found = of_reading("sh");
     assert_eq!(found.len(), 2);
     for example in found {
-        let answer: Value =
-            serde_json::from_str(&scene.run("sh", &["-c", &scene.adapted(&example)])).unwrap();
+        let answer: Value = serde_json::from_str(&scene.run("sh", &["-c", &scene.adapted(&example)])).unwrap();
         let listed = answer.get("groups").or_else(|| answer.get("hits"));
         let listed = listed.and_then(Value::as_array);
         assert_eq!(listed.map(Vec::len), Some(2), "{answer}");
@@ -196,9 +187,6 @@ async fn java() {
 fn rust() {
     let compiled = in_repository("examples/groups.rs");
     for example in of_reading("rust") {
-        assert!(
-            compiled.ends_with(&example.text),
-            "examples/groups.rs is another one"
-        );
+        assert!(compiled.ends_with(&example.text), "examples/groups.rs is another one");
     }
 }

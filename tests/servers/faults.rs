@@ -1,5 +1,5 @@
-//! Things that break in the middle: spinney, a node, a connection. A client that retries ends with every document stored
-//! once. (Refusals of the upstream, 429 and 503 among them, are met by the real clients in `clients.rs`.)
+//! Things that break in the middle: spinney, a node, a connection. A client that retries ends with every document
+//! stored once. (Refusals of the upstream, 429 and 503 among them, are met by the real clients in `clients.rs`.)
 
 use std::process::Command;
 use std::sync::Arc;
@@ -19,14 +19,7 @@ const DOCUMENTS: usize = 50;
 /// Different texts; every document has one of them.
 const GROUPS: usize = 100;
 
-const SPINNEY: [&str; 6] = [
-    "--index",
-    "news-*",
-    "--text-field",
-    "content",
-    "--method",
-    "longest",
-];
+const SPINNEY: [&str; 6] = ["--index", "news-*", "--text-field", "content", "--method", "longest"];
 
 fn args<'a>(upstream: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&["--upstream", upstream], &SPINNEY[..], more].concat()
@@ -34,12 +27,7 @@ fn args<'a>(upstream: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 
 /// A text of group `g` that shares its longest sentence with the others of the group and nothing else.
 fn text(group: usize, n: usize) -> String {
-    let word = |k: usize| {
-        format!(
-            "w{:x}",
-            (group * 31 + k).wrapping_mul(2_654_435_761) & 0xffff_ffff
-        )
-    };
+    let word = |k: usize| format!("w{:x}", (group * 31 + k).wrapping_mul(2_654_435_761) & 0xffff_ffff);
     let long: Vec<String> = (0..30).map(word).collect();
     format!("Note {n}. List {}. Seen by reader {n}.", long.join(" "))
 }
@@ -55,13 +43,7 @@ fn bulk(number: usize) -> String {
 }
 
 /// Sends one bulk until the cluster has taken all of it; whatever goes wrong is counted and tried again.
-async fn send_until_stored(
-    client: &Client,
-    url: &str,
-    index: &str,
-    body: &str,
-    failures: &AtomicUsize,
-) {
+async fn send_until_stored(client: &Client, url: &str, index: &str, body: &str, failures: &AtomicUsize) {
     let waiting = Waiting::until("a bulk is stored");
     loop {
         let sent = client
@@ -86,7 +68,8 @@ async fn send_until_stored(
     }
 }
 
-/// A client that writes all bulks, over and over until it has met a failure: whatever breaks, breaks in the middle of it.
+/// A client that writes all bulks, over and over until it has met a failure: whatever breaks, breaks in the middle of
+/// it.
 struct Load {
     /// How many bulks were stored so far, and how many attempts failed.
     stored: Arc<AtomicUsize>,
@@ -107,11 +90,7 @@ impl Load {
                 counted.fetch_add(1, SeqCst);
             }
         });
-        Load {
-            stored,
-            failures,
-            task,
-        }
+        Load { stored, failures, task }
     }
 
     async fn has_begun(&self) {
@@ -141,9 +120,7 @@ async fn stored_roots(server: &Server, index: &str) -> Vec<std::collections::BTr
     let mut roots = vec![std::collections::BTreeSet::new(); GROUPS];
     for document in documents.values() {
         let group = document["group"].as_u64().unwrap() as usize;
-        let root = document["cluster_root"]
-            .as_str()
-            .expect("every document has a root");
+        let root = document["cluster_root"].as_str().expect("every document has a root");
         roots[group].insert(root.to_owned());
     }
     roots
@@ -179,11 +156,7 @@ async fn node_killed_in_the_middle_of_a_load_and_started_again() {
     node.script("restart");
     load.end().await;
     // Nodes of unknown outcome stayed, so a retry found them: one root for each group.
-    for (group, roots) in stored_roots(&Server::new(&node.url), &index)
-        .await
-        .iter()
-        .enumerate()
-    {
+    for (group, roots) in stored_roots(&Server::new(&node.url), &index).await.iter().enumerate() {
         assert_eq!(roots.len(), 1, "group {group} has the roots {roots:?}");
     }
 }
@@ -197,23 +170,9 @@ struct Node {
 impl Node {
     fn start() -> Node {
         let name = format!("test-fault-{}", std::process::id());
-        let mut node = Node {
-            url: String::new(),
-            name,
-        };
-        let lines = run(&[
-            "start",
-            "opensearch",
-            "--instance",
-            &node.name,
-            "--heap",
-            "512m",
-            "--brief",
-        ]);
-        let url = lines
-            .lines()
-            .find_map(|line| line.strip_prefix("url="))
-            .expect("a url");
+        let mut node = Node { url: String::new(), name };
+        let lines = run(&["start", "opensearch", "--instance", &node.name, "--heap", "512m", "--brief"]);
+        let url = lines.lines().find_map(|line| line.strip_prefix("url=")).expect("a url");
         node.url = url.trim_matches('\'').to_owned();
         node
     }
@@ -233,10 +192,7 @@ fn run(args: &[&str]) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/search-server");
     let output = Command::new(script).args(args).output().unwrap();
     if !output.status.success() && !std::thread::panicking() {
-        panic!(
-            "search-server {args:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        panic!("search-server {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -250,7 +206,8 @@ async fn client_gone_in_the_middle_of_a_body() {
     for cut in [0, 1, body.len() / 2, body.len() - 1] {
         let mut stream = TcpStream::connect(spinney.address()).await.unwrap();
         let head = format!(
-            "POST /{index}/_bulk HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-ndjson\r\ncontent-length: {}\r\n\r\n",
+            "POST /{index}/_bulk HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-ndjson\r\ncontent-length: \
+             {}\r\n\r\n",
             body.len()
         );
         stream.write_all(head.as_bytes()).await.unwrap();
@@ -259,11 +216,7 @@ async fn client_gone_in_the_middle_of_a_body() {
         let mut answer = Vec::new();
         // Half a request gets no answer, or one that says so; never one of success.
         let _ = stream.read_to_end(&mut answer).await;
-        assert!(
-            !answer.starts_with(b"HTTP/1.1 2"),
-            "{}",
-            String::from_utf8_lossy(&answer)
-        );
+        assert!(!answer.starts_with(b"HTTP/1.1 2"), "{}", String::from_utf8_lossy(&answer));
     }
     // Waits until the budget has come back.
     let stats = twin::stats(&spinney.url);
@@ -298,19 +251,9 @@ async fn documents_without_ids_are_never_sent_twice() {
     assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
     let answer: Value = response.json().await.unwrap();
     assert_eq!(answer["status"], 502);
-    assert!(
-        answer["error"]["reason"]
-            .as_str()
-            .unwrap()
-            .contains("outcome is not known"),
-        "{answer}"
-    );
+    assert!(answer["error"]["reason"].as_str().unwrap().contains("outcome is not known"), "{answer}");
     server.refresh(&index).await;
-    assert_eq!(
-        server.count(&index).await,
-        1,
-        "stored once, and not sent again"
-    );
+    assert_eq!(server.count(&index).await, 1, "stored once, and not sent again");
     server.delete_index(&index).await;
 }
 
@@ -319,38 +262,20 @@ async fn nothing_listens_upstream() {
     let spinney = Spinney::start(&args("http://127.0.0.1:1", &[]));
     for path in ["/", "/news-1/_bulk", "/_spinney/_stats"] {
         let request = if path.ends_with("_bulk") {
-            common::http()
-                .post(format!("{}{path}", spinney.url))
-                .header("content-type", "application/x-ndjson")
+            common::http().post(format!("{}{path}", spinney.url)).header("content-type", "application/x-ndjson")
         } else {
             common::http().get(format!("{}{path}", spinney.url))
         };
-        let response = request
-            .header("x-opaque-id", "mine")
-            .body(bulk(0))
-            .send()
-            .await
-            .unwrap();
+        let response = request.header("x-opaque-id", "mine").body(bulk(0)).send().await.unwrap();
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE, "{path}");
         assert_eq!(response.headers()["retry-after"], "1");
         assert_eq!(response.headers()["x-opaque-id"], "mine");
         let answer: Value = response.json().await.unwrap();
-        assert_eq!(
-            answer["error"]["type"],
-            "spinney_upstream_unreachable_exception"
-        );
+        assert_eq!(answer["error"]["type"], "spinney_upstream_unreachable_exception");
     }
-    let alive = common::http()
-        .get(format!("{}/_spinney/_health", spinney.url))
-        .send()
-        .await
-        .unwrap();
+    let alive = common::http().get(format!("{}/_spinney/_health", spinney.url)).send().await.unwrap();
     assert_eq!(alive.status(), StatusCode::OK);
-    let ready = common::http()
-        .get(format!("{}/_spinney/_ready", spinney.url))
-        .send()
-        .await
-        .unwrap();
+    let ready = common::http().get(format!("{}/_spinney/_ready", spinney.url)).send().await.unwrap();
     assert_eq!(ready.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 
@@ -361,20 +286,12 @@ async fn a_node_that_is_down_is_passed_over() {
     let began = Instant::now();
     let mut refused = 0;
     for _ in 0..20 {
-        let status = common::http()
-            .get(&spinney.url)
-            .send()
-            .await
-            .unwrap()
-            .status();
+        let status = common::http().get(&spinney.url).send().await.unwrap().status();
         refused += usize::from(status == StatusCode::SERVICE_UNAVAILABLE);
     }
     // It is tried again every five seconds; on a machine as slow as that, it may be met more often.
     let met = 1 + began.elapsed().as_secs() / 5;
-    assert!(
-        refused as u64 <= met,
-        "{refused} of 20 requests went to the node that is down, {met} may"
-    );
+    assert!(refused as u64 <= met, "{refused} of 20 requests went to the node that is down, {met} may");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -389,13 +306,7 @@ async fn a_stop_finishes_what_is_in_flight() {
         let (client, url, index) = (client.clone(), url.clone(), index.clone());
         async move {
             let request = client.post(format!("{url}/{index}/_bulk"));
-            request
-                .header("content-type", "application/x-ndjson")
-                .body(bulk(0))
-                .send()
-                .await
-                .unwrap()
-                .status()
+            request.header("content-type", "application/x-ndjson").body(bulk(0)).send().await.unwrap().status()
         }
     });
     flaky.gate.wait_for(1);

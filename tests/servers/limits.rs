@@ -1,5 +1,6 @@
-//! How many connections there are, how long the cluster may take, and what probes see of either. (How slowly a body may come,
-//! and how much of the budget a client may hold, is tested where the clock can be stopped: `http/body.rs`, `http/budget.rs`.)
+//! How many connections there are, how long the cluster may take, and what probes see of either. (How slowly a body may
+//! come, and how much of the budget a client may hold, is tested where the clock can be stopped: `http/body.rs`,
+//! `http/budget.rs`.)
 
 use std::sync::Arc;
 use std::thread;
@@ -10,14 +11,11 @@ use crate::common::twin::{article, nodes, start, stats};
 use crate::common::wire::{Answer, Request, Wire};
 use serde_json::Value;
 
-const TAKEN: &str =
-    "{\"took\":1,\"errors\":false,\"items\":[{\"index\":{\"_id\":\"a\",\"status\":201}}]}";
+const TAKEN: &str = "{\"took\":1,\"errors\":false,\"items\":[{\"index\":{\"_id\":\"a\",\"status\":201}}]}";
 
 /// A cluster that takes everything; the answers to bulks wait at the gate.
 fn gated(gate: &Arc<Gate>) -> Fake {
-    Fake::slow(Arc::clone(gate), |_| {
-        Reply::Bytes(fake::json(200, "", TAKEN))
-    })
+    Fake::slow(Arc::clone(gate), |_| Reply::Bytes(fake::json(200, "", TAKEN)))
 }
 
 fn bulk() -> Request {
@@ -44,13 +42,11 @@ fn silent_connections_make_room() {
     assert_eq!(Request::get("/").to(&spinney.url).status, 200);
     let counters = &stats(&spinney.url)["counters"];
     assert_eq!(counters["connections_refused"], 0);
-    assert!(
-        counters["connections_evicted"].as_u64() >= Some(2),
-        "{counters}"
-    );
+    assert!(counters["connections_evicted"].as_u64() >= Some(2), "{counters}");
 }
 
-/// Where every connection is in use, a request more is refused, probes are answered, and nothing that was begun breaks off.
+/// Where every connection is in use, a request more is refused, probes are answered, and nothing that was begun breaks
+/// off.
 #[test]
 fn probes_are_answered_when_there_is_no_room() {
     const MOST: usize = 3;
@@ -66,10 +62,7 @@ fn probes_are_answered_when_there_is_no_room() {
     let mut wire = Wire::connect(&spinney.url);
     let refused = Request::get("/").header("X-Opaque-Id", "me").on(&mut wire);
     assert_eq!(refused.status, 503);
-    assert_eq!(
-        error_type(&refused),
-        "spinney_too_many_connections_exception"
-    );
+    assert_eq!(error_type(&refused), "spinney_too_many_connections_exception");
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert_eq!(refused.header("x-opaque-id"), Some("me"));
     wire.expect_close();
@@ -118,11 +111,7 @@ fn an_address_for_probes_alone() {
         assert_eq!(answer.status, 404, "{}", answer.text());
         assert_eq!(error_type(&answer), "spinney_no_endpoint_exception");
     }
-    assert_eq!(
-        fake.received().len(),
-        before,
-        "something reached the cluster"
-    );
+    assert_eq!(fake.received().len(), before, "something reached the cluster");
     gate.open();
     assert_eq!(busy.last_answer(false).status, 200);
     for path in ["_health", "_stats"] {
@@ -148,32 +137,20 @@ fn a_cluster_that_does_not_answer() {
     let url = spinney.url.clone();
     let merged = thread::spawn(move || Request::new("POST", "/news-x/_forcemerge").to(&url));
     merging.wait_for(1);
-    let document = Request::json(
-        "PUT",
-        "/news-x/_doc/b",
-        "{\"content\":\"a harbour full of boats\"}",
-    );
+    let document = Request::json("PUT", "/news-x/_doc/b", "{\"content\":\"a harbour full of boats\"}");
     let mut wire = Wire::connect(&spinney.url);
     for request in [bulk(), document] {
         let answer = request.on(&mut wire);
         assert_eq!(answer.status, 504, "{}", answer.text());
         assert_eq!(error_type(&answer), "spinney_upstream_timeout_exception");
         assert_eq!(answer.json()["status"], 504);
-        assert_eq!(
-            answer.header("retry-after"),
-            None,
-            "the documents may be stored"
-        );
+        assert_eq!(answer.header("retry-after"), None, "the documents may be stored");
     }
     // The merge was asked for before, and still goes on.
     merging.open();
     assert_eq!(merged.join().unwrap().text(), "{\"merged\":true}");
     let stats = stats(&spinney.url);
-    assert_eq!(
-        nodes(&stats),
-        0,
-        "nothing is kept of a stranger that may not be stored"
-    );
+    assert_eq!(nodes(&stats), 0, "nothing is kept of a stranger that may not be stored");
     assert_eq!(stats["counters"]["upstream_timed_out"], 2);
     gate.open();
 }

@@ -1,6 +1,6 @@
-//! Everything in front of real search servers, which `scripts/test` starts: what clients see, what is stored, what happens
-//! when something breaks. One program, so that it is linked once and its tests run side by side: each has index names and a
-//! spinney of its own, and all share the servers.
+//! Everything in front of real search servers, which `scripts/test` starts: what clients see, what is stored, what
+//! happens when something breaks. One program, so that it is linked once and its tests run side by side: each has index
+//! names and a spinney of its own, and all share the servers.
 
 #![allow(
     unreachable_pub,

@@ -1,6 +1,6 @@
-//! What `spinney setup` installs, on real servers: documents with either stamp get into an index that takes no unknown field, and
-//! everything that readers are promised works on them: `collapse` by either name, with the number of documents of each
-//! group, the look-up by root, the number of groups.
+//! What `spinney setup` installs, on real servers: documents with either stamp get into an index that takes no unknown
+//! field, and everything that readers are promised works on them: `collapse` by either name, with the number of
+//! documents of each group, the look-up by root, the number of groups.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -51,12 +51,8 @@ async fn a_template_that_would_be_refused_is_known_before_anything_is_installed(
     let upstream = common::opensearch();
     let server = Server::new(&upstream);
     let base = unique_index("streams");
-    let [theirs, stream] = [
-        format!("/_index_template/{base}-theirs"),
-        format!("/_data_stream/{base}-a"),
-    ];
-    let template =
-        json!({"index_patterns": [format!("{base}-*")], "data_stream": {}, "priority": 0});
+    let [theirs, stream] = [format!("/_index_template/{base}-theirs"), format!("/_data_stream/{base}-a")];
+    let template = json!({"index_patterns": [format!("{base}-*")], "data_stream": {}, "priority": 0});
     for (path, body) in [(&theirs, Some(template)), (&stream, None)] {
         let (status, answer) = server.request(Method::PUT, path, body).await;
         assert!(status.is_success(), "{answer}");
@@ -66,11 +62,7 @@ async fn a_template_that_would_be_refused_is_known_before_anything_is_installed(
     let refused = run_setup(&upstream, &base, &[]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     let said = String::from_utf8_lossy(&refused.stderr);
-    for word in [
-        "nothing was installed",
-        "--data-stream",
-        &*format!("{base}-a"),
-    ] {
+    for word in ["nothing was installed", "--data-stream", &*format!("{base}-a")] {
         assert!(said.contains(word), "{said}");
     }
     assert!(refused.stdout.is_empty(), "{refused:?}");
@@ -84,11 +76,7 @@ async fn a_template_that_would_be_refused_is_known_before_anything_is_installed(
     assert!(taken.status.success(), "{taken:?}");
     let (_, answer) = server.request(Method::GET, &ours, None).await;
     let template = &answer["index_templates"][0]["index_template"];
-    assert_eq!(
-        template["composed_of"],
-        json!(["spinney-stamp"]),
-        "{answer}"
-    );
+    assert_eq!(template["composed_of"], json!(["spinney-stamp"]), "{answer}");
     for path in [&stream, &ours, &theirs] {
         let (status, answer) = server.request(Method::DELETE, path, None).await;
         assert!(status.is_success(), "{path}: {answer}");
@@ -118,22 +106,10 @@ async fn filled(server: &Server, index: &str, form: &str) {
         "mappings": {"dynamic": "strict", "properties": {"content": {"type": "text"}}},
     });
     // The second form finds the index of the first.
-    let (status, answer) = server
-        .request(Method::PUT, &format!("/{index}"), Some(strict))
-        .await;
+    let (status, answer) = server.request(Method::PUT, &format!("/{index}"), Some(strict)).await;
     let reason = &answer["error"]["type"];
-    assert!(
-        status.is_success() || reason == "resource_already_exists_exception",
-        "{answer}"
-    );
-    let spinney = Spinney::start(&[
-        "--upstream",
-        server.url(),
-        "--index",
-        "news-*",
-        "--stamp",
-        form,
-    ]);
+    assert!(status.is_success() || reason == "resource_already_exists_exception", "{answer}");
+    let spinney = Spinney::start(&["--upstream", server.url(), "--index", "news-*", "--stamp", form]);
     let written = |method: &str, path: String, body: String| {
         let answer = Request::json(method, &path, body).to(&spinney.url);
         assert!(answer.status < 300, "{path}: {}", answer.text());
@@ -146,11 +122,10 @@ async fn filled(server: &Server, index: &str, form: &str) {
             bulk += &format!("{action}\n{}\n", json!({ "content": text }));
         }
     }
-    let answer = Request::bulk(&format!("/{index}/_bulk"), bulk)
-        .to(&spinney.url)
-        .json();
+    let answer = Request::bulk(&format!("/{index}/_bulk"), bulk).to(&spinney.url).json();
     assert_eq!(answer["errors"], false, "{answer}");
-    // The last copy of the first text by a single write, the first of the second by an update, with stamps of their own.
+    // The last copy of the first text by a single write, the first of the second by an update, with stamps of their
+    // own.
     let [first, second, _] = TEXTS;
     let old = json!({
         "cluster_root": "0123456789abcdef", "cluster_hash": ["0"], "content": first, "cluster_proof": "0",
@@ -175,9 +150,7 @@ async fn filled(server: &Server, index: &str, form: &str) {
 async fn promised(server: &Server, index: &str) {
     let search = |body: Value| async move {
         let path = format!("/{index}/_search");
-        let (status, answer) = server
-            .request(Method::POST, &path, Some(body.clone()))
-            .await;
+        let (status, answer) = server.request(Method::POST, &path, Some(body.clone())).await;
         assert!(status.is_success(), "{body}: {answer}");
         answer
     };
@@ -224,15 +197,8 @@ async fn promised(server: &Server, index: &str) {
         }
     }
     // The queries that are ready to use; a root has to be put into one of them.
-    for (file, hits) in [
-        ("grouped", 3),
-        ("group-count", 0),
-        ("largest-groups", 0),
-        ("similar", 4),
-        ("unstamped", 0),
-    ] {
-        let path =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("mappings/queries/{file}.json"));
+    for (file, hits) in [("grouped", 3), ("group-count", 0), ("largest-groups", 0), ("similar", 4), ("unstamped", 0)] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("mappings/queries/{file}.json"));
         let query = std::fs::read_to_string(path).unwrap();
         let query = query.replace("0123456789abcdef", &root_of_text(TEXTS[0]));
         let answer = search(serde_json::from_str(&query).unwrap()).await;

@@ -62,16 +62,7 @@ async fn the_dashboard_shows_every_metric() {
     // All that has metrics of its own. The name of a forest is a label, and may be anything.
     let forest = ["--forest", "new \"s\"\\ 新闻"];
     let mut args = vec!["--upstream", &upstream, "--index", &index];
-    args.extend([
-        "--text-field",
-        "content",
-        "--counts",
-        "on",
-        "--sweep",
-        "1h",
-        "--data-dir",
-        &data,
-    ]);
+    args.extend(["--text-field", "content", "--counts", "on", "--sweep", "1h", "--data-dir", &data]);
     args.extend(forest);
     let spinney = Spinney::start(&args);
     // A forest is kept in one place.
@@ -100,19 +91,10 @@ async fn the_dashboard_shows_every_metric() {
     families.extend(parsed(&metrics.text()));
     let samples: BTreeSet<&String> = families.values().flatten().collect();
     let shown = named_in_dashboard();
-    let missing: Vec<_> = shown
-        .iter()
-        .filter(|name| !samples.contains(name))
-        .collect();
-    assert!(
-        missing.is_empty(),
-        "in the dashboard, and no metric: {missing:?}"
-    );
-    let hidden: Vec<_> = families
-        .iter()
-        .filter(|(_, samples)| samples.is_disjoint(&shown))
-        .map(|(family, _)| family)
-        .collect();
+    let missing: Vec<_> = shown.iter().filter(|name| !samples.contains(name)).collect();
+    assert!(missing.is_empty(), "in the dashboard, and no metric: {missing:?}");
+    let hidden: Vec<_> =
+        families.iter().filter(|(_, samples)| samples.is_disjoint(&shown)).map(|(family, _)| family).collect();
     assert!(hidden.is_empty(), "not in the dashboard: {hidden:?}");
 
     drop((spinney, sharing));

@@ -1,5 +1,5 @@
-//! What people say about groups: stored documents follow, later ones obey, whatever happens in the middle; and taking it back makes
-//! it never said.
+//! What people say about groups: stored documents follow, later ones obey, whatever happens in the middle; and taking
+//! it back makes it never said.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -34,11 +34,7 @@ pub fn bulk<'d>(spinney: &str, index: &str, documents: impl IntoIterator<Item = 
 }
 
 pub fn ask(spinney: &str, method: &str, path: &str, body: &Value) -> Answer {
-    let body = if body.is_null() {
-        String::new()
-    } else {
-        body.to_string()
-    };
+    let body = if body.is_null() { String::new() } else { body.to_string() };
     Request::json(method, &format!("/_spinney/{path}"), body).to(spinney)
 }
 
@@ -47,18 +43,11 @@ pub fn say(spinney: &str, path: &str, body: &Value) -> u64 {
     let answer = ask(spinney, "POST", path, body);
     assert_eq!(answer.status, 200, "{}", answer.text());
     let said = answer.json();
-    said["override"]
-        .as_u64()
-        .unwrap_or_else(|| panic!("{said}"))
+    said["override"].as_u64().unwrap_or_else(|| panic!("{said}"))
 }
 
 pub fn take_back(spinney: &str, index: &str, word: u64) {
-    let answer = ask(
-        spinney,
-        "DELETE",
-        &format!("{index}/_overrides/{word}"),
-        &Value::Null,
-    );
+    let answer = ask(spinney, "DELETE", &format!("{index}/_overrides/{word}"), &Value::Null);
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(answer.json()["taken_back"]["override"], word);
 }
@@ -107,7 +96,8 @@ async fn merge_split_and_pin(upstream: &str) {
     scene.end().await;
 }
 
-/// Says everything that can be said to one spinney, writes by another one, and takes it all back. `holds`: what else has to be so.
+/// Says everything that can be said to one spinney, writes by another one, and takes it all back. `holds`: what else
+/// has to be so.
 pub async fn said_and_undone(
     server: &Server,
     index: &str,
@@ -120,10 +110,7 @@ pub async fn said_and_undone(
     bulk(writer, index, all.map(|id| (id, document(id))));
     let before = roots(server, index).await;
     let sources = server.documents(index).await;
-    assert_eq!(
-        groups(&before),
-        [vec!["a1", "a2", "a3"], vec!["b1", "b2"], vec!["c1"]]
-    );
+    assert_eq!(groups(&before), [vec!["a1", "a2", "a3"], vec!["b1", "b2"], vec!["c1"]]);
     let root = |id: &str| before[id].clone();
     let now = async || roots(server, index).await;
 
@@ -132,19 +119,13 @@ pub async fn said_and_undone(
     let merged = say(spinney, &format!("{index}/_merge"), &merge);
     followed(spinney, index).await;
     let together = now().await;
-    assert_eq!(
-        groups(&together),
-        [vec!["a1", "a2", "a3", "b1", "b2"], vec!["c1"]]
-    );
+    assert_eq!(groups(&together), [vec!["a1", "a2", "a3", "b1", "b2"], vec!["c1"]]);
     assert_eq!(together["b1"], root("a1"));
     holds("after a merge").await;
     // Nothing else of the documents has changed.
     common::assert_same_documents(&sources, &server.documents(index).await);
     let again = ask(spinney, "POST", &format!("{index}/_merge"), &merge).json();
-    assert_eq!(
-        (&again["result"], &again["override"]),
-        (&json!("noop"), &Value::Null)
-    );
+    assert_eq!((&again["result"], &again["override"]), (&json!("noop"), &Value::Null));
     // Later documents obey, the forest does not change by it.
     bulk(writer, index, [("b3", article(1, 3))]);
     assert_eq!(now().await["b3"], root("a1"));
@@ -154,24 +135,10 @@ pub async fn said_and_undone(
     let split = say(spinney, &format!("{index}/_split"), &json!({"ids": ["b2"]}));
     followed(spinney, index).await;
     let apart = now().await;
-    assert_eq!(
-        groups(&apart),
-        [
-            vec!["a1", "a2", "a3", "b1", "b3"],
-            vec!["b2", "b2-copy"],
-            vec!["c1"]
-        ]
-    );
-    bulk(
-        writer,
-        index,
-        [("b2", document("b2")), ("b4", article(1, 4))],
-    );
+    assert_eq!(groups(&apart), [vec!["a1", "a2", "a3", "b1", "b3"], vec!["b2", "b2-copy"], vec!["c1"]]);
+    bulk(writer, index, [("b2", document("b2")), ("b4", article(1, 4))]);
     let written = now().await;
-    assert_eq!(
-        (&written["b2"], &written["b4"]),
-        (&apart["b2"], &root("a1"))
-    );
+    assert_eq!((&written["b2"], &written["b4"]), (&apart["b2"], &root("a1")));
 
     // Another one belongs to them.
     let pin = json!({"ids": ["c1"], "root": root("b1")});
@@ -181,12 +148,7 @@ pub async fn said_and_undone(
     holds("after a split and a pin").await;
 
     let listed = words(spinney, index);
-    let kinds: Vec<&Value> = listed["overrides"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|w| &w["kind"])
-        .collect();
+    let kinds: Vec<&Value> = listed["overrides"].as_array().unwrap().iter().map(|w| &w["kind"]).collect();
     assert_eq!(kinds, ["merge", "pin", "pin"]);
     assert_eq!(listed["overrides"][0]["losers"], json!([root("b1")]));
 
@@ -197,11 +159,7 @@ pub async fn said_and_undone(
     for id in ["b1", "b3", "b4"] {
         assert_eq!(unmerged[id], root("b1"), "{id}");
     }
-    assert_eq!(
-        unmerged["c1"],
-        root("b1"),
-        "a pin goes with the root that it names"
-    );
+    assert_eq!(unmerged["c1"], root("b1"), "a pin goes with the root that it names");
     assert_eq!(unmerged["b2"], apart["b2"]);
     take_back(spinney, index, split);
     take_back(spinney, index, pinned);
@@ -227,12 +185,7 @@ fn refusals(spinney: &str, index: &str, root: &str) {
         ("POST", "_merge", json!({"roots": [root]}), 400),
         ("POST", "_merge", json!({"roots": [root, none]}), 404),
         ("POST", "_merge", json!({"roots": [root, "b"]}), 400),
-        (
-            "POST",
-            "_merge",
-            json!({"roots": [root, none], "more": 1}),
-            400,
-        ),
+        ("POST", "_merge", json!({"roots": [root, none], "more": 1}), 400),
         ("POST", "_merge", json!([]), 400),
         ("POST", "_split", json!({"ids": []}), 400),
         ("POST", "_split", json!({"ids": ["nobody"]}), 404),
@@ -240,12 +193,7 @@ fn refusals(spinney: &str, index: &str, root: &str) {
         ("POST", "_pin", json!({"ids": ["a1"], "root": none}), 404),
     ] {
         let answer = ask(spinney, method, &format!("{index}/{path}"), &body);
-        assert_eq!(
-            answer.status,
-            status,
-            "{method} {path} {body}: {}",
-            answer.text()
-        );
+        assert_eq!(answer.status, status, "{method} {path} {body}: {}", answer.text());
     }
     for (path, status) in [("news-*/_overrides", 400), ("other/_overrides", 404)] {
         let answer = ask(spinney, "GET", path, &Value::Null);
@@ -274,20 +222,12 @@ async fn a_word_survives_kill_9_and_is_followed_by_the_next_process() {
     // With a path, no other node stands in for it.
     let nobody = ["--service-url", "http://127.0.0.1:1/away"];
     let mut spinney = Spinney::start(&arguments(&upstream, &index, dir.path(), &nobody));
-    let documents = [
-        ("a", article(1, 1)),
-        ("b", article(2, 2)),
-        ("c", article(2, 3)),
-    ];
+    let documents = [("a", article(1, 1)), ("b", article(2, 2)), ("c", article(2, 3))];
     bulk(&spinney.url, &index, documents);
     let before = roots(&server, &index).await;
     let merge = json!({"roots": [before["a"], before["b"]]});
     say(&spinney.url, &format!("{index}/_merge"), &merge);
-    let split = say(
-        &spinney.url,
-        &format!("{index}/_split"),
-        &json!({"ids": ["c"]}),
-    );
+    let split = say(&spinney.url, &format!("{index}/_split"), &json!({"ids": ["c"]}));
     let waiting = Waiting::until("the refusal is told");
     while stats_now(&spinney.url)["restamping"]["state"] != "failing" {
         waiting.pause().await;
@@ -301,36 +241,17 @@ async fn a_word_survives_kill_9_and_is_followed_by_the_next_process() {
     followed(&spinney.url, &index).await;
     let after = roots(&server, &index).await;
     assert_eq!((&after["a"], &after["b"]), (&before["a"], &before["a"]));
-    assert!(
-        after["c"] != before["c"] && after["c"] != before["a"],
-        "{after:?}"
-    );
-    bulk(
-        &spinney.url,
-        &index,
-        [("d", article(2, 9)), ("c", article(2, 3))],
-    );
+    assert!(after["c"] != before["c"] && after["c"] != before["a"], "{after:?}");
+    bulk(&spinney.url, &index, [("d", article(2, 9)), ("c", article(2, 3))]);
     let written = roots(&server, &index).await;
     assert_eq!((&written["d"], &written["c"]), (&before["a"], &after["c"]));
-    assert_eq!(
-        words(&spinney.url, &index)["overrides"]
-            .as_array()
-            .unwrap()
-            .len(),
-        2
-    );
+    assert_eq!(words(&spinney.url, &index)["overrides"].as_array().unwrap().len(), 2);
     // Taking it back survives, too.
     take_back(&spinney.url, &index, split);
     followed(&spinney.url, &index).await;
     spinney.kill9();
     let spinney = Spinney::start(&arguments(&upstream, &index, dir.path(), &[]));
-    assert_eq!(
-        words(&spinney.url, &index)["overrides"]
-            .as_array()
-            .unwrap()
-            .len(),
-        1
-    );
+    assert_eq!(words(&spinney.url, &index)["overrides"].as_array().unwrap().len(), 1);
     assert_eq!(roots(&server, &index).await["c"], before["a"]);
     server.delete_index(&index).await;
 }
@@ -343,23 +264,11 @@ async fn a_forest_that_is_rebuilt_keeps_the_groups_and_not_the_words() {
     let (index, dir) = (unique_index("words-rebuilt"), DataDir::new("words-rebuilt"));
     super::backfill::create_mapped(&server, &index).await;
     let spinney = Spinney::start(&arguments(&upstream, &index, dir.path(), &[]));
-    let documents = [
-        ("a", article(1, 1)),
-        ("b", article(2, 2)),
-        ("c", article(2, 3)),
-    ];
+    let documents = [("a", article(1, 1)), ("b", article(2, 2)), ("c", article(2, 3))];
     bulk(&spinney.url, &index, documents);
     let before = roots(&server, &index).await;
-    say(
-        &spinney.url,
-        &format!("{index}/_merge"),
-        &json!({"roots": [before["a"], before["b"]]}),
-    );
-    say(
-        &spinney.url,
-        &format!("{index}/_split"),
-        &json!({"ids": ["c"]}),
-    );
+    say(&spinney.url, &format!("{index}/_merge"), &json!({"roots": [before["a"], before["b"]]}));
+    say(&spinney.url, &format!("{index}/_split"), &json!({"ids": ["c"]}));
     followed(&spinney.url, &index).await;
     let after = roots(&server, &index).await;
     drop(spinney);
@@ -367,11 +276,7 @@ async fn a_forest_that_is_rebuilt_keeps_the_groups_and_not_the_words() {
     let args = arguments(&upstream, &index, other.path(), &["--recover-at-start"]);
     let spinney = Spinney::start(&args);
     assert_eq!(words(&spinney.url, &index)["overrides"], json!([]));
-    let same = [
-        ("c", article(2, 3)),
-        ("b", article(2, 2)),
-        ("a", article(1, 1)),
-    ];
+    let same = [("c", article(2, 3)), ("b", article(2, 2)), ("a", article(1, 1))];
     bulk(&spinney.url, &index, same);
     assert_eq!(roots(&server, &index).await, after);
     server.delete_index(&index).await;
@@ -386,11 +291,7 @@ async fn laws_hold_among_eight_writers() {
     let (server, spinney, index) = (&scene.server, &scene.spinney.url, &scene.index);
     let founders: Vec<String> = (0..STORIES).map(|story| format!("f{story}")).collect();
     let founding = founders.iter().enumerate();
-    bulk(
-        spinney,
-        index,
-        founding.map(|(story, id)| (&**id, article(story, 0))),
-    );
+    bulk(spinney, index, founding.map(|(story, id)| (&**id, article(story, 0))));
     let first = roots(server, index).await;
     let is_over = AtomicBool::new(false);
     let mut random = Random::new(11);
@@ -404,17 +305,10 @@ async fn laws_hold_among_eight_writers() {
                     let documents: Vec<(String, Value)> = (0..5)
                         .map(|_| {
                             let (story, version) = (random.below(STORIES), random.below(20));
-                            (
-                                format!("w{writer}-{}", random.below(60)),
-                                article(story, version),
-                            )
+                            (format!("w{writer}-{}", random.below(60)), article(story, version))
                         })
                         .collect();
-                    bulk(
-                        spinney,
-                        index,
-                        documents.iter().map(|(id, d)| (&**id, d.clone())),
-                    );
+                    bulk(spinney, index, documents.iter().map(|(id, d)| (&**id, d.clone())));
                     rounds += 1;
                 }
             });
@@ -437,11 +331,7 @@ async fn laws_hold_among_eight_writers() {
             };
             let answer = ask(spinney, "POST", &format!("{index}/{path}"), &body);
             // A group whose last document has gone to another one is none.
-            assert!(
-                matches!(answer.status, 200 | 404),
-                "{path}: {}",
-                answer.text()
-            );
+            assert!(matches!(answer.status, 200 | 404), "{path}: {}", answer.text());
             said.extend(answer.json()["override"].as_u64());
         }
         is_over.store(true, SeqCst);
@@ -475,11 +365,7 @@ async fn an_index_that_takes_no_writes_takes_no_words() {
     let index = unique_index("words-blocked");
     super::backfill::create_mapped(&server, &index).await;
     let spinney = Spinney::start(&["--upstream", &upstream, "--index", &index]);
-    bulk(
-        &spinney.url,
-        &index,
-        [("a", article(1, 1)), ("b", article(2, 2))],
-    );
+    bulk(&spinney.url, &index, [("a", article(1, 1)), ("b", article(2, 2))]);
     let before = roots(&server, &index).await;
     let path = format!("/{index}/_settings");
     let block = json!({"index.blocks.write": true});
@@ -487,17 +373,13 @@ async fn an_index_that_takes_no_writes_takes_no_words() {
     let merge = json!({"roots": [before["a"], before["b"]]});
     let answer = ask(&spinney.url, "POST", &format!("{index}/_merge"), &merge);
     assert_eq!(answer.status, 403, "{}", answer.text());
-    assert!(
-        answer.text().contains("cluster_block_exception"),
-        "{}",
-        answer.text()
-    );
+    assert!(answer.text().contains("cluster_block_exception"), "{}", answer.text());
     assert_eq!(words(&spinney.url, &index)["overrides"], json!([]));
     server.delete_index(&index).await;
 }
 
-/// Two texts that did not find each other though they agree, and a third that agrees with both: its first or its last words are
-/// another story's in the two.
+/// Two texts that did not find each other though they agree, and a third that agrees with both: its first or its last
+/// words are another story's in the two.
 pub fn torn(variant: u64) -> Value {
     const STORY: u64 = 619;
     let word = |at: u64| {
@@ -542,12 +424,7 @@ async fn late_merges(upstream: &str) {
     expected.sort();
     assert_eq!(named, expected);
     assert_eq!(words(&spinney.url, &index)["overrides"], json!([]));
-    let page = ask(
-        &spinney.url,
-        "GET",
-        &format!("ui/{index}/article/one"),
-        &Value::Null,
-    );
+    let page = ask(&spinney.url, "GET", &format!("ui/{index}/article/one"), &Value::Null);
     let other = format!("/group/{}\"", before["other"]);
     assert!(page.text().contains(&other), "{}", page.text());
     spinney.kill9();
@@ -577,10 +454,7 @@ async fn late_merges(upstream: &str) {
     take_back(&spinney.url, &index, 0);
     followed(&spinney.url, &index).await;
     let apart = roots(&server, &index).await;
-    assert_eq!(
-        [&apart["one"], &apart["other"]],
-        [&before["one"], &before["other"]]
-    );
+    assert_eq!([&apart["one"], &apart["other"]], [&before["one"], &before["other"]]);
     spinney.kill9();
     let spinney = Spinney::start(&with("apply"));
     bulk(&spinney.url, &index, [("third", more(2))]);

@@ -1,6 +1,6 @@
-//! The shell blocks of both READMEs and of the pages that continue them, run as they are: only addresses and names of indices are the
-//! test's own, and `spinney serve` is a spinney that the test stops again. What begins with `scripts/` is not run again:
-//! `scripts/test` is what runs this, and with `--all` it runs every script.
+//! The shell blocks of both READMEs and of the pages that continue them, run as they are: only addresses and names of
+//! indices are the test's own, and `spinney serve` is a spinney that the test stops again. What begins with `scripts/`
+//! is not run again: `scripts/test` is what runs this, and with `--all` it runs every script.
 
 use std::fs;
 use std::path::Path;
@@ -44,18 +44,12 @@ async fn as_it_stands(pages: &[&str]) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = common::scratch("readme");
     fs::create_dir_all(&folder).unwrap();
-    fs::write(
-        folder.join("articles.ndjson"),
-        "{\"content\": \"closed\"}\n",
-    )
-    .unwrap();
+    fs::write(folder.join("articles.ndjson"), "{\"content\": \"closed\"}\n").unwrap();
     let binaries = Path::new(env!("CARGO_BIN_EXE_spinney")).parent().unwrap();
     let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap());
     let mut spinney: Option<Spinney> = None;
     let mut run = 0;
-    let texts = pages
-        .iter()
-        .map(|page| fs::read_to_string(root.join(page)).unwrap());
+    let texts = pages.iter().map(|page| fs::read_to_string(root.join(page)).unwrap());
     for command in texts.flat_map(|text| commands(&text)) {
         let mut adapted = command
             .replace("http://10.0.0.5:9200", server.url())
@@ -63,10 +57,7 @@ async fn as_it_stands(pages: &[&str]) {
             .replace("news-1", &index);
         if let Some(script) = command.strip_prefix("scripts/") {
             let name = script.split(' ').next().unwrap();
-            assert!(
-                root.join("scripts").join(name).is_file(),
-                "{page}: {command}"
-            );
+            assert!(root.join("scripts").join(name).is_file(), "{page}: {command}");
             continue;
         }
         if command.starts_with("cargo install") {
@@ -74,9 +65,7 @@ async fn as_it_stands(pages: &[&str]) {
         }
         run += 1;
         if let Some(arguments) = adapted.strip_prefix("spinney serve ") {
-            let arguments = arguments
-                .replace("--listen 0.0.0.0:9201", "")
-                .replace('\'', "");
+            let arguments = arguments.replace("--listen 0.0.0.0:9201", "").replace('\'', "");
             let arguments: Vec<&str> = arguments.split_whitespace().collect();
             let started = Spinney::start(&arguments);
             for id in ["a", "b"] {
@@ -101,12 +90,8 @@ async fn as_it_stands(pages: &[&str]) {
             .env("no_proxy", "*")
             .output()
             .unwrap();
-        let [printed, said] =
-            [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
-        assert!(
-            output.status.success(),
-            "{page}: {adapted}\n{printed}\n{said}"
-        );
+        let [printed, said] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+        assert!(output.status.success(), "{page}: {adapted}\n{printed}\n{said}");
         if adapted.contains("_groups") {
             assert!(printed.contains("\"similar_count\": 2"), "{printed}");
         }
@@ -116,9 +101,7 @@ async fn as_it_stands(pages: &[&str]) {
     assert!(stamped.contains("cluster_root"), "{stamped}");
     fs::remove_dir_all(folder).unwrap();
     server.delete_index(&index).await;
-    let (status, answer) = server
-        .request(Method::DELETE, "/_index_template/spinney", None)
-        .await;
+    let (status, answer) = server.request(Method::DELETE, "/_index_template/spinney", None).await;
     assert!(status.is_success(), "{answer}");
 }
 

@@ -75,18 +75,15 @@ async fn near(spinney: &Spinney, index: &str, numbers: impl Iterator<Item = usiz
     near
 }
 
-/// Every stored document is known with its root, and what is nearly the same gets the root that it would have got before.
+/// Every stored document is known with its root, and what is nearly the same gets the root that it would have got
+/// before.
 async fn assert_as_before(server: &Server, spinney: &Spinney, index: &str, before: &Near) {
     let client = common::http();
     let roots = stored_roots(server, index).await;
     assert_eq!(roots.len(), before.len());
     assert_eq!(&near(spinney, index, roots.keys().copied()).await, before);
     for (&n, root) in &roots {
-        assert_eq!(
-            &foretold(&client, &spinney.url, index, n).await,
-            root,
-            "{n}"
-        );
+        assert_eq!(&foretold(&client, &spinney.url, index, n).await, root, "{n}");
     }
 }
 
@@ -127,7 +124,12 @@ async fn recovers(upstream: &str, form: &str) {
 
     let (code, said) = recover(&args);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("121 documents read, 120 placed, 0 of them in another tree than their stamp says, 1 without text"), "{said}");
+    assert!(
+        said.contains(
+            "121 documents read, 120 placed, 0 of them in another tree than their stamp says, 1 without text"
+        ),
+        "{said}"
+    );
     let (code, said) = recover(&args);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("already, and nothing was changed"), "{said}");
@@ -166,10 +168,7 @@ async fn every_clock_and_method() {
         let args = arguments(&upstream, &index, dir.path(), more);
         let (code, said) = recover(&args);
         assert_eq!(code, Some(0), "{more:?}: {said}");
-        assert!(
-            said.contains("60 placed, 0 of them in another tree"),
-            "{more:?}: {said}"
-        );
+        assert!(said.contains("60 placed, 0 of them in another tree"), "{more:?}: {said}");
         let spinney = Spinney::start(&args);
         let client = common::http();
         for (n, root) in stored_roots(&server, &index).await {
@@ -188,10 +187,7 @@ async fn what_cannot_be_recovered_is_told_in_words() {
     let args = arguments(&upstream, &index, dir.path(), &[]);
     let (code, said) = recover(&args);
     assert_eq!(code, Some(1), "{said}");
-    assert!(
-        said.contains(&format!("there is no index {index} at http")),
-        "{said}"
-    );
+    assert!(said.contains(&format!("there is no index {index} at http")), "{said}");
     let nowhere = arguments("http://127.0.0.1:1", &index, dir.path(), &[]);
     let (code, said) = recover(&nowhere);
     assert_eq!(code, Some(1), "{said}");
@@ -212,13 +208,7 @@ async fn what_cannot_be_recovered_is_told_in_words() {
     let other = arguments(&upstream, &index, dir.path(), &["--method", "longest"]);
     assert_eq!(recover(&other).0, Some(0));
     let refused = Spinney::try_start("127.0.0.1:0", &args).err().unwrap();
-    assert!(
-        refused
-            .log
-            .contains("method: stored longest, configured verified"),
-        "{}",
-        refused.log
-    );
+    assert!(refused.log.contains("method: stored longest, configured verified"), "{}", refused.log);
     server.delete_index(&index).await;
 }
 
@@ -272,15 +262,10 @@ async fn a_start_without_a_stored_forest_says_so_or_recovers() {
     server.refresh(&index).await;
     let args = arguments(&upstream, &index, dir.path(), &[]);
     let mut spinney = Spinney::start(&args);
-    let warned = spinney.log_line("a warning", |line| {
-        line.contains("spinney recover --upstream")
-    });
+    let warned = spinney.log_line("a warning", |line| line.contains("spinney recover --upstream"));
     assert!(warned.contains("documents=60"), "{warned}");
     let shown = stats(&common::http(), &spinney.url).await["recovery"][&index].clone();
-    assert_eq!(
-        (&shown["state"], &shown["unknown_in_index"]),
-        (&json!("empty"), &json!(60))
-    );
+    assert_eq!((&shown["state"], &shown["unknown_in_index"]), (&json!("empty"), &json!(60)));
     assert_eq!(spinney.terminate(), Some(0));
 
     // Nothing was written into what the start has made.
@@ -325,11 +310,7 @@ async fn catches_up(upstream: &str) {
     // That is stored like all else.
     let spinney = Spinney::start(&args);
     let shown = stats(&client, &spinney.url).await["recovery"][&index].clone();
-    assert_eq!(
-        (&shown["caught_up"], &shown["known"]),
-        (&json!(0), &json!(90)),
-        "{shown}"
-    );
+    assert_eq!((&shown["caught_up"], &shown["known"]), (&json!(0), &json!(90)), "{shown}");
     server.delete_index(&index).await;
 }
 
@@ -343,35 +324,19 @@ async fn what_was_indexed_and_not_stored_is_caught_up(engine: Engine) {
 async fn looks_for_what_nobody_told_of(upstream: &str, more: &[&str]) {
     let (server, dir) = (Server::new(upstream), DataDir::new("unanswered"));
     let index = common::unique_index("unanswered");
-    let (client, flaky) = (
-        common::http(),
-        Flaky::in_front_of(upstream, 2, &[Fault::AnswerLost]),
-    );
+    let (client, flaky) = (common::http(), Flaky::in_front_of(upstream, 2, &[Fault::AnswerLost]));
     let spinney = Spinney::start(&arguments(&flaky.url, &index, dir.path(), more));
     // From then on the writer is known.
     let first: Vec<usize> = (0..10).collect();
-    assert_eq!(
-        send(&client, &spinney.url, &index, &first).await,
-        Some(first)
-    );
+    assert_eq!(send(&client, &spinney.url, &index, &first).await, Some(first));
     let second: Vec<usize> = (10..40).collect();
     assert_eq!(send(&client, &spinney.url, &index, &second).await, None);
-    let told = spinney.log_line("that documents are stored", |line| {
-        line.contains("of which the cluster had not told")
-    });
+    let told = spinney.log_line("that documents are stored", |line| line.contains("of which the cluster had not told"));
     assert!(told.contains("caught_up=30"), "{told}");
     let shown = stats(&client, &spinney.url).await["recovery"][&index]["indeterminate"].clone();
-    assert_eq!(
-        (&shown["caught_up"], &shown["elsewhere"]),
-        (&json!(30), &json!(0)),
-        "{shown}"
-    );
+    assert_eq!((&shown["caught_up"], &shown["elsewhere"]), (&json!(30), &json!(0)), "{shown}");
     for (n, root) in stored_roots(&server, &index).await {
-        assert_eq!(
-            foretold(&client, &spinney.url, &index, n).await,
-            root,
-            "{n}"
-        );
+        assert_eq!(foretold(&client, &spinney.url, &index, n).await, root, "{n}");
     }
     server.delete_index(&index).await;
 }
@@ -394,17 +359,11 @@ async fn a_start_does_not_wait_for_a_cluster_that_is_away() {
     let index = common::unique_index("away");
     let mut spinney = Spinney::start(&arguments(&upstream, &index, dir.path(), &[]));
     let numbers: Vec<usize> = (0..10).collect();
-    assert!(
-        send(&common::http(), &spinney.url, &index, &numbers)
-            .await
-            .is_some()
-    );
+    assert!(send(&common::http(), &spinney.url, &index, &numbers).await.is_some());
     assert_eq!(spinney.terminate(), Some(0));
     let away = arguments("http://127.0.0.1:1", &index, dir.path(), &[]);
     let spinney = Spinney::start(&away);
-    spinney.log_line("a warning", |line| {
-        line.contains("as soon as the cluster lets it be read")
-    });
+    spinney.log_line("a warning", |line| line.contains("as soon as the cluster lets it be read"));
     server.delete_index(&index).await;
 }
 
@@ -434,19 +393,12 @@ async fn a_part_that_does_not_read_costs_no_other() {
     std::fs::write(&journal, bytes).unwrap();
     copy(dir.path(), other.path());
     let refused = Spinney::try_start("127.0.0.1:0", &args).err().unwrap().log;
-    for part in [
-        "journal-0000000000000001",
-        "at byte",
-        "--on-unreadable recover",
-    ] {
+    for part in ["journal-0000000000000001", "at byte", "--on-unreadable recover"] {
         assert!(refused.contains(part), "{part}: {refused}");
     }
     let (code, said) = recover(&args);
     assert_eq!(code, Some(0), "{said}");
-    assert!(
-        said.contains("a part did not read; 100 documents read"),
-        "{said}"
-    );
+    assert!(said.contains("a part did not read; 100 documents read"), "{said}");
     let mut spinney = Spinney::start(&args);
     assert_as_before(&server, &spinney, &index, &before).await;
     assert_eq!(spinney.terminate(), Some(0));
@@ -454,9 +406,8 @@ async fn a_part_that_does_not_read_costs_no_other() {
     let may = ["--on-unreadable", "recover"];
     let at_start = arguments(&upstream, &index, other.path(), &may);
     let mut spinney = Spinney::start(&at_start);
-    let known = spinney.log_line("what the index has", |line| {
-        line.contains("of which a part did not read, is known now")
-    });
+    let known =
+        spinney.log_line("what the index has", |line| line.contains("of which a part did not read, is known now"));
     assert!(known.contains("read=100"), "{known}");
     assert_as_before(&server, &spinney, &index, &before).await;
     assert_eq!(spinney.terminate(), Some(0));

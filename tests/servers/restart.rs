@@ -1,5 +1,5 @@
-//! The forests survive: a stop, kill -9 in the middle of bulks, and a restart with other settings or a damaged directory is
-//! told in words.
+//! The forests survive: a stop, kill -9 in the middle of bulks, and a restart with other settings or a damaged
+//! directory is told in words.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,12 +31,7 @@ impl Drop for DataDir {
 }
 
 /// The arguments of a route whose indices no other test writes to: what is indexed there is caught up at a start.
-pub fn arguments<'a>(
-    upstream: &'a str,
-    indices: &'a str,
-    dir: &'a Path,
-    more: &[&'a str],
-) -> Vec<&'a str> {
+pub fn arguments<'a>(upstream: &'a str, indices: &'a str, dir: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
     let base = [
         "--upstream",
         upstream,
@@ -55,12 +50,7 @@ pub fn arguments<'a>(
 /// Document `n`: every third is a reprint of the one before with another end.
 pub fn document(n: usize) -> Value {
     let story = if n % 3 == 2 { n - 1 } else { n };
-    let word = |k: usize| {
-        format!(
-            "w{:x}",
-            (story * 131 + k + 1).wrapping_mul(2_654_435_761) & 0xff_ffff
-        )
-    };
+    let word = |k: usize| format!("w{:x}", (story * 131 + k + 1).wrapping_mul(2_654_435_761) & 0xff_ffff);
     let words: Vec<String> = (0..60).map(word).collect();
     let sentences: Vec<String> = words.chunks(12).map(|words| words.join(" ")).collect();
     let title = format!("Report {} {}", word(70), word(71));
@@ -70,12 +60,7 @@ pub fn document(n: usize) -> Value {
 }
 
 /// Sends documents `from..to` as one bulk; the numbers of those that the cluster has stored, if an answer came.
-pub async fn send(
-    client: &Client,
-    url: &str,
-    index: &str,
-    numbers: &[usize],
-) -> Option<Vec<usize>> {
+pub async fn send(client: &Client, url: &str, index: &str, numbers: &[usize]) -> Option<Vec<usize>> {
     send_as(client, url, index, numbers, document).await
 }
 
@@ -119,12 +104,7 @@ pub async fn foretold_of(client: &Client, url: &str, index: &str, document: &Val
 
 /// What spinney would do with a document.
 pub async fn check(client: &Client, url: &str, index: &str, document: &Value) -> Value {
-    let answer = client
-        .post(format!("{url}/_spinney/{index}/_check"))
-        .json(document)
-        .send()
-        .await
-        .unwrap();
+    let answer = client.post(format!("{url}/_spinney/{index}/_check")).json(document).send().await.unwrap();
     answer.json().await.unwrap()
 }
 
@@ -152,14 +132,7 @@ async fn after_a_stop_everything_is_as_it_was() {
         // What the others have indexed would be caught up.
         let index = common::unique_index("stop");
         let dir = dir.path().join(durability);
-        let start = || {
-            Spinney::start(&arguments(
-                &upstream,
-                &index,
-                &dir,
-                &["--durability", durability],
-            ))
-        };
+        let start = || Spinney::start(&arguments(&upstream, &index, &dir, &["--durability", durability]));
         let mut spinney = start();
         let numbers: Vec<usize> = (0..60).collect();
         let stored = send(&client, &spinney.url, &index, &numbers).await;
@@ -171,10 +144,7 @@ async fn after_a_stop_everything_is_as_it_was() {
         let spinney = start();
         let after = stats(&client, &spinney.url).await["forests"][&index].clone();
         for figure in ["nodes", "roots"] {
-            assert_eq!(
-                before[figure], after[figure],
-                "{durability}: {before} {after}"
-            );
+            assert_eq!(before[figure], after[figure], "{durability}: {before} {after}");
         }
         for (n, root) in stored_roots(&server, &index).await {
             assert_eq!(foretold(&client, &spinney.url, &index, n).await, root);
@@ -248,8 +218,7 @@ async fn what_was_acknowledged_survives_kill_9() {
         let url = spinney.url.clone();
         // From the first bulk, which nobody is known by, to one in full flight.
         let kill_after = round * 7 % 23;
-        let acknowledged =
-            write_until_killed(&url, &index, &next, kill_after, || spinney.kill9()).await;
+        let acknowledged = write_until_killed(&url, &index, &next, kill_after, || spinney.kill9()).await;
 
         let spinney = Spinney::start(&arguments(&upstream, &indices, dir.path(), &[]));
         let roots = stored_roots(&server, &index).await;
@@ -258,9 +227,7 @@ async fn what_was_acknowledged_survives_kill_9() {
             checked += 1;
             let now = foretold(&client, &spinney.url, &index, n).await;
             if now != *stored {
-                eprintln!(
-                    "document {n} of round {round} was stored with {stored} and is {now} now"
-                );
+                eprintln!("document {n} of round {round} was stored with {stored} and is {now} now");
                 lost += 1;
             }
             known.insert(n, stored.clone());
@@ -273,10 +240,7 @@ async fn what_was_acknowledged_survives_kill_9() {
         }
         server.delete_index(&index).await;
         if rounds > 3 {
-            eprintln!(
-                "round {} of {rounds}: {checked} documents checked, {lost} lost",
-                round + 1
-            );
+            eprintln!("round {} of {rounds}: {checked} documents checked, {lost} lost", round + 1);
         }
     }
     assert_eq!(lost, 0, "of {checked} documents");
@@ -288,62 +252,37 @@ async fn what_does_not_fit_is_told_in_words() {
     let (upstream, dir) = (common::opensearch(), DataDir::new("words"));
     let mut first = Spinney::start(&arguments(&upstream, "news-words-*", dir.path(), &[]));
     // One process a directory.
-    let second = Spinney::try_start(
-        "127.0.0.1:0",
-        &arguments(&upstream, "news-words-*", dir.path(), &[]),
-    );
+    let second = Spinney::try_start("127.0.0.1:0", &arguments(&upstream, "news-words-*", dir.path(), &[]));
     let log = second.err().unwrap().log;
     assert!(log.contains("is in use by another process"), "{log}");
     assert_eq!(first.terminate(), Some(0));
 
-    let other = arguments(
-        &upstream,
-        "news-words-*",
-        dir.path(),
-        &["--method", "longest"],
-    );
+    let other = arguments(&upstream, "news-words-*", dir.path(), &["--method", "longest"]);
     let log = Spinney::try_start("127.0.0.1:0", &other).err().unwrap().log;
-    assert!(
-        log.contains("method: stored verified, configured longest"),
-        "{log}"
-    );
+    assert!(log.contains("method: stored verified, configured longest"), "{log}");
 
     let forest = dir.path().join("news-words-%2a");
     let forest = if forest.exists() {
         forest
     } else {
-        let mut folders = std::fs::read_dir(dir.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().path());
+        let mut folders = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
         folders.find(|path| path.is_dir()).unwrap()
     };
     let journal = std::fs::read_dir(&forest)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .find(|path| {
-            path.file_name()
-                .unwrap()
-                .to_string_lossy()
-                .starts_with("journal-")
-        })
+        .find(|path| path.file_name().unwrap().to_string_lossy().starts_with("journal-"))
         .unwrap();
     std::fs::remove_file(journal).unwrap();
-    let missing = Spinney::try_start(
-        "127.0.0.1:0",
-        &arguments(&upstream, "news-words-*", dir.path(), &[]),
-    );
+    let missing = Spinney::try_start("127.0.0.1:0", &arguments(&upstream, "news-words-*", dir.path(), &[]));
     let log = missing.err().unwrap().log;
     assert!(log.contains("missing"), "{log}");
 }
 
 /// What `spinney inspect` says and how it ends.
 fn inspect(dir: &Path, more: &[&str]) -> (bool, String, String) {
-    let inspected = std::process::Command::new(env!("CARGO_BIN_EXE_spinney"))
-        .arg("inspect")
-        .arg(dir)
-        .args(more)
-        .output()
-        .unwrap();
+    let inspected =
+        std::process::Command::new(env!("CARGO_BIN_EXE_spinney")).arg("inspect").arg(dir).args(more).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     let (said, complained) = (text(inspected.stdout), text(inspected.stderr));
     (inspected.status.success(), said, complained)
@@ -355,19 +294,11 @@ async fn inspect_shows_what_was_stored() {
     let (index, client) = (common::unique_index("inspect"), common::http());
     let mut spinney = Spinney::start(&arguments(&upstream, &index, dir.path(), &[]));
     let numbers: Vec<usize> = (0..60).collect();
-    assert!(
-        send(&client, &spinney.url, &index, &numbers)
-            .await
-            .is_some()
-    );
+    assert!(send(&client, &spinney.url, &index, &numbers).await.is_some());
     let told = stats(&client, &spinney.url).await["forests"][&index].clone();
     let stored = &told["stored"];
     assert!(stored["journal_bytes"].as_u64() > Some(1_000), "{told}");
-    assert_eq!(
-        (&stored["waiting_batches"], &stored["failed"]),
-        (&json!(0), &json!(false)),
-        "{told}"
-    );
+    assert_eq!((&stored["waiting_batches"], &stored["failed"]), (&json!(0), &json!(false)), "{told}");
 
     let (done, _, complained) = inspect(dir.path(), &[]);
     assert!(!done && complained.contains("in use"), "{complained}");
@@ -379,24 +310,15 @@ async fn inspect_shows_what_was_stored() {
     for figure in ["nodes", "roots"] {
         assert_eq!(forest[figure], told[figure], "{figure}: {forest} {told}");
     }
-    assert_eq!(
-        (&forest["forest"], &forest["settings"]["method"]),
-        (&json!(index), &json!("verified"))
-    );
+    assert_eq!((&forest["forest"], &forest["settings"]["method"]), (&json!(index), &json!("verified")));
     let sizes = forest["tree_sizes"].as_array().unwrap().iter();
     let trees: u64 = sizes.filter_map(|size| size["trees"].as_u64()).sum();
     assert_eq!(Some(trees), forest["roots"].as_u64());
     let largest: Vec<_> = forest["largest"].as_array().unwrap().iter().collect();
     assert_eq!(largest.len(), 3);
-    assert!(
-        largest.iter().all(|tree| tree["documents"] == 2),
-        "{forest}"
-    );
+    assert!(largest.iter().all(|tree| tree["documents"] == 2), "{forest}");
     let (done, said, _) = inspect(dir.path(), &[]);
-    assert!(
-        done && said.starts_with(&format!("forest {index} (")) && said.contains("roots"),
-        "{said}"
-    );
+    assert!(done && said.starts_with(&format!("forest {index} (")) && said.contains("roots"), "{said}");
 
     let (done, _, complained) = inspect(&dir.path().join("none"), &[]);
     assert!(!done && complained.contains("no directory"), "{complained}");
@@ -429,33 +351,15 @@ async fn caught_up(client: &Client, url: &str) -> Value {
 async fn an_index_of_another_method_changes_no_root() {
     let upstream = common::opensearch();
     let (server, client) = (Server::new(&upstream), common::http());
-    let by_dates = [
-        "--method",
-        "verified",
-        "--clock",
-        "field:published",
-        "--window",
-        "60d",
-    ];
-    let methods: [(&[&str], &[&str]); 2] = [
-        (&["--method", "longest"], &by_dates),
-        (&["--method", "verified"], &["--method", "full"]),
-    ];
+    let by_dates = ["--method", "verified", "--clock", "field:published", "--window", "60d"];
+    let methods: [(&[&str], &[&str]); 2] =
+        [(&["--method", "longest"], &by_dates), (&["--method", "verified"], &["--method", "full"])];
     for (number, (older, newer)) in methods.into_iter().enumerate() {
         let dir = DataDir::new(&format!("methods-{number}"));
         let base = common::unique_index(&format!("methods-{number}"));
-        let (indices, old, new) = (
-            format!("{base}-*"),
-            format!("{base}-old"),
-            format!("{base}-new"),
-        );
+        let (indices, old, new) = (format!("{base}-*"), format!("{base}-old"), format!("{base}-new"));
         let numbers: Vec<usize> = (0..200).collect();
-        let mut first = Spinney::start(&arguments(
-            &upstream,
-            &indices,
-            &dir.path().join("old"),
-            older,
-        ));
+        let mut first = Spinney::start(&arguments(&upstream, &indices, &dir.path().join("old"), older));
         // Some of them come again, and some near them.
         let past: Vec<usize> = (100..300).collect();
         let stored = send_as(&client, &first.url, &old, &past, dated).await;
@@ -466,9 +370,7 @@ async fn an_index_of_another_method_changes_no_root() {
         let at = dir.path().join("new");
         let start = || Spinney::start(&arguments(&upstream, &indices, &at, newer));
         let mut spinney = start();
-        spinney.log_line("a warning", |line| {
-            line.contains("stamped documents that the forest does not know")
-        });
+        spinney.log_line("a warning", |line| line.contains("stamped documents that the forest does not know"));
         for numbers in numbers.chunks(50) {
             let stored = send_as(&client, &spinney.url, &new, numbers, dated).await;
             assert_eq!(stored.as_deref(), Some(numbers));
@@ -486,13 +388,9 @@ async fn an_index_of_another_method_changes_no_root() {
             // By arrival only what came in the last minute is read. A text that came again is known, and so may be one
             // near it.
             if newer == by_dates {
-                assert!(
-                    matches!(found["foreign"].as_u64(), Some(99..=100)),
-                    "{found}"
-                );
+                assert!(matches!(found["foreign"].as_u64(), Some(99..=100)), "{found}");
                 spinney.log_line("what is left out", |line| {
-                    line.contains("documents of the index are left out")
-                        && line.contains("spinney recover")
+                    line.contains("documents of the index are left out") && line.contains("spinney recover")
                 });
             }
             for n in numbers.iter().step_by(5) {
@@ -529,11 +427,7 @@ async fn an_index_that_cannot_be_read_keeps_no_other_from_being_caught_up_with()
     let (upstream, dir) = (common::opensearch(), DataDir::new("unread"));
     let (server, client) = (Server::new(&upstream), common::http());
     let base = common::unique_index("unread");
-    let (indices, sound, unread) = (
-        format!("{base}-*"),
-        format!("{base}-sound"),
-        format!("{base}-blocked"),
-    );
+    let (indices, sound, unread) = (format!("{base}-*"), format!("{base}-sound"), format!("{base}-blocked"));
     let (at, older) = (dir.path().join("forest"), dir.path().join("older"));
     let start = || Spinney::start(&arguments(&upstream, &indices, &at, &[]));
     let write = async |url: &str, index: &str, numbers: std::ops::Range<usize>| {

@@ -32,7 +32,8 @@ fn no_proxy_of_the_environment_gets_what_is_meant_for_the_cluster() {
     assert_eq!(got.headers("authorization"), ["Basic c3ZjOlBhNTV3b3Jk"]);
 }
 
-/// Passwords with signs that a URL cannot have, or in an option that takes none: what is said of it repeats no part of them.
+/// Passwords with signs that a URL cannot have, or in an option that takes none: what is said of it repeats no part of
+/// them.
 #[test]
 fn no_message_repeats_credentials() {
     let serve = ["serve", "--listen", "127.0.0.1:0", "--index", "news-*"];
@@ -41,11 +42,7 @@ fn no_message_repeats_credentials() {
         ("--upstream", "SPINNEY_UPSTREAM"),
         ("--forest-store", "SPINNEY_FOREST_STORE"),
     ] {
-        let scheme = if option == "--forest-store" {
-            "redis"
-        } else {
-            "http"
-        };
+        let scheme = if option == "--forest-store" { "redis" } else { "http" };
         // Each is refused, or spinney would go on to serve.
         for (secret, end) in [
             ("Pa55#wArd", ""),
@@ -61,19 +58,12 @@ fn no_message_repeats_credentials() {
                 String::from_utf8_lossy(&both).into_owned()
             };
             let output = run(&[&serve[..], &[option, &url]].concat(), &[]);
-            assert_eq!(
-                output.status.code().map(|code| code > 0),
-                Some(true),
-                "{option}"
-            );
+            assert_eq!(output.status.code().map(|code| code > 0), Some(true), "{option}");
             let by_option = said(output);
             assert!(!by_option.is_empty());
             let by_variable = said(run(&["serve", "--help"], &[(variable, &url)]));
             for text in [by_option, by_variable] {
-                assert!(
-                    !text.contains("Pa55") && !text.contains("wArd"),
-                    "{option}: {text}"
-                );
+                assert!(!text.contains("Pa55") && !text.contains("wArd"), "{option}: {text}");
             }
         }
     }
@@ -118,10 +108,7 @@ fn no_fault_of_a_file_repeats_credentials() {
             let output = run(&[command, "--config", file.to_str().unwrap()], &[]);
             assert!(!output.status.success());
             let said = String::from_utf8_lossy(&output.stderr);
-            assert!(
-                !said.contains("Pa55") && !said.contains("wArd"),
-                "{command}: {said}"
-            );
+            assert!(!said.contains("Pa55") && !said.contains("wArd"), "{command}: {said}");
         }
     }
     std::fs::remove_dir_all(&dir).unwrap();

@@ -70,13 +70,8 @@ fn nested(bytes: usize) -> String {
     format!("{begin}{inner}{space}{end}")
 }
 
-const ENDPOINTS: [(&str, usize); 5] = [
-    ("_groups", MIB),
-    ("_check", MIB),
-    ("_merge", 256 << 10),
-    ("_split", 256 << 10),
-    ("_pin", 256 << 10),
-];
+const ENDPOINTS: [(&str, usize); 5] =
+    [("_groups", MIB), ("_check", MIB), ("_merge", 256 << 10), ("_split", 256 << 10), ("_pin", 256 << 10)];
 
 /// Whom the cluster does not know gets its answer, whatever the body is.
 #[test]
@@ -88,9 +83,7 @@ fn bodies_of_own_endpoints_are_not_read_before_the_cluster_is_asked() {
         for (endpoint, _) in ENDPOINTS {
             let path = format!("/_spinney/news-1/{endpoint}");
             for body in [&bomb[..], "no JSON"] {
-                let answer = Request::json("POST", &path, body)
-                    .gzipped()
-                    .to(&spinney.url);
+                let answer = Request::json("POST", &path, body).gzipped().to(&spinney.url);
                 assert_eq!(answer.status, 401, "{endpoint}: {}", answer.text());
                 assert_eq!(error_type(&answer), "made_up_exception");
             }
@@ -104,9 +97,7 @@ fn bodies_of_own_endpoints_are_not_read_before_the_cluster_is_asked() {
 /// How many requests of this kind the cluster has seen.
 fn stats_of(fake: &Fake, api: &str) -> usize {
     let received = fake.received().into_iter();
-    received
-        .filter(|request| request.target().contains(api))
-        .count()
+    received.filter(|request| request.target().contains(api)).count()
 }
 
 /// Who may ask has no more room than a question takes.
@@ -130,18 +121,9 @@ fn bodies_of_own_endpoints_have_a_limit() {
         let path = format!("/_spinney/news-1/{endpoint}");
         for (bytes, is_refused) in [(most, false), (most + 1, true), (8 * MIB, true)] {
             let request = Request::json("POST", &path, nested(bytes));
-            for request in [
-                request.clone(),
-                request.clone().chunked(60_000),
-                request.gzipped(),
-            ] {
+            for request in [request.clone(), request.clone().chunked(60_000), request.gzipped()] {
                 let answer = request.to(&spinney.url);
-                assert_eq!(
-                    answer.status == 413,
-                    is_refused,
-                    "{endpoint} {bytes}: {}",
-                    answer.text()
-                );
+                assert_eq!(answer.status == 413, is_refused, "{endpoint} {bytes}: {}", answer.text());
                 if is_refused {
                     assert_eq!(error_type(&answer), "spinney_too_large_exception");
                 }
@@ -216,13 +198,9 @@ fn bulk_of_names(names: usize) -> String {
 #[test]
 fn names_are_asked_about_until_the_cluster_denies_it() {
     const NAMES: usize = 64;
-    for (code, is_known, expected) in [
-        (401, false, 1),
-        (403, false, 1),
-        (404, false, NAMES),
-        (401, true, 1),
-        (403, true, NAMES),
-    ] {
+    for (code, is_known, expected) in
+        [(401, false, 1), (403, false, 1), (404, false, NAMES), (401, true, 1), (403, true, NAMES)]
+    {
         let asked = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&asked);
         let fake = Fake::start(move |request| {
@@ -247,15 +225,12 @@ fn names_are_asked_about_until_the_cluster_denies_it() {
         assert_eq!(adopting.to(&spinney.url).status, 200);
         // And one about the next name, where the first has been denied to an unverified writer, or to nobody.
         let about_names = usize::from(expected == 1);
-        assert_eq!(
-            asked.load(SeqCst),
-            expected + about_names,
-            "{code} {is_known}"
-        );
+        assert_eq!(asked.load(SeqCst), expected + about_names, "{code} {is_known}");
     }
 }
 
-/// What an unverified writer may ask besides, whatever it is: with the method, and the path behind that of spinney's own endpoints.
+/// What an unverified writer may ask besides, whatever it is: with the method, and the path behind that of spinney's
+/// own endpoints.
 const OTHERS: [(&str, &str); 12] = [
     ("GET", "news-1/_similar/a"),
     ("GET", "news-1/_roots/00000000000000ab"),
@@ -312,19 +287,11 @@ fn a_request_asks_the_cluster_few_questions() {
     let relayed = relayed.map(|path| Request::json("POST", path, "{}"));
     let bulk = Request::bulk("/news-1/_bulk", article("a", 1));
     let without_body = Request::get("/_spinney/news-1/_groups");
-    let all = others
-        .chain(endpoints)
-        .chain(relayed)
-        .chain([bulk, without_body]);
+    let all = others.chain(endpoints).chain(relayed).chain([bulk, without_body]);
     for request in all {
         asked.store(0, SeqCst);
         let answer = request.to(&spinney.url);
         let asked = asked.load(SeqCst);
-        assert!(
-            (1..=MOST).contains(&asked),
-            "{} {asked} {}",
-            request.describe(),
-            answer.status
-        );
+        assert!((1..=MOST).contains(&asked), "{} {asked} {}", request.describe(), answer.status);
     }
 }

@@ -1,5 +1,5 @@
-//! What unverified writers leave behind: nothing, in whatever way the cluster refuses them. Honest documents find their clusters as if
-//! nobody else had been there.
+//! What unverified writers leave behind: nothing, in whatever way the cluster refuses them. Honest documents find their
+//! clusters as if nobody else had been there.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -36,21 +36,17 @@ fn document(id: &str, day: &str, content: &str) -> String {
 
 /// What the honest writer sends before the unverified writers come.
 pub fn before() -> String {
-    document("first", "2024-01-01", &text(0..SENTENCES))
-        + &document("other", "2024-01-02", &text(100..105))
+    document("first", "2024-01-01", &text(0..SENTENCES)) + &document("other", "2024-01-02", &text(100..105))
 }
 
 /// What it sends after they have come: a reprint of its first document, and a text of its own.
 pub fn after() -> String {
-    document(
-        "reprint",
-        "2024-01-03",
-        &text((0..SENTENCES - 1).chain([200])),
-    ) + &document("own", "2024-01-04", &text(300..310))
+    document("reprint", "2024-01-03", &text((0..SENTENCES - 1).chain([200])))
+        + &document("own", "2024-01-04", &text(300..310))
 }
 
-/// What unverified writers send: a near copy of the writer's own text before it comes, dates that would expire everything, and lessons
-/// that the sentences of the first document are boilerplate, in one bulk and in many.
+/// What unverified writers send: a near copy of the writer's own text before it comes, dates that would expire
+/// everything, and lessons that the sentences of the first document are boilerplate, in one bulk and in many.
 pub fn strange() -> Vec<String> {
     let copy = document("copy", "2024-01-02", &text((300..309).chain([400])));
     let late = document("late", "2099-01-01", &text(500..503));
@@ -109,26 +105,12 @@ struct Way {
     leaves: bool,
 }
 
-const PLAIN: Way = Way {
-    name: "",
-    query: "",
-    headers: &[],
-    reply: |_| Reply::Last(Vec::new()),
-    leaves: false,
-};
+const PLAIN: Way = Way { name: "", query: "", headers: &[], reply: |_| Reply::Last(Vec::new()), leaves: false };
 
 fn ways() -> Vec<Way> {
     vec![
-        Way {
-            name: "401",
-            reply: |_| status(401),
-            ..PLAIN
-        },
-        Way {
-            name: "items with 403",
-            reply: |bulk| items(bulk, 403),
-            ..PLAIN
-        },
+        Way { name: "401", reply: |_| status(401), ..PLAIN },
+        Way { name: "items with 403", reply: |bulk| items(bulk, 403), ..PLAIN },
         Way {
             name: "items with 403 that the sender does not want to see",
             query: "?filter_path=took",
@@ -138,12 +120,7 @@ fn ways() -> Vec<Way> {
             },
             ..PLAIN
         },
-        Way {
-            name: "a pipeline that drops every document",
-            query: "?pipeline=drop",
-            reply: dropped,
-            ..PLAIN
-        },
+        Way { name: "a pipeline that drops every document", query: "?pipeline=drop", reply: dropped, ..PLAIN },
         Way {
             name: "a pipeline that drops, which the sender does not want to see",
             query: "?pipeline=drop&filter_path=errors,items.*.error,items.*.status",
@@ -153,21 +130,9 @@ fn ways() -> Vec<Way> {
             },
             ..PLAIN
         },
-        Way {
-            name: "302",
-            reply: |_| Reply::Bytes(fake::json(302, "location: /elsewhere\r\n", "")),
-            ..PLAIN
-        },
-        Way {
-            name: "408",
-            reply: |_| status(408),
-            ..PLAIN
-        },
-        Way {
-            name: "503",
-            reply: |_| status(503),
-            ..PLAIN
-        },
+        Way { name: "302", reply: |_| Reply::Bytes(fake::json(302, "location: /elsewhere\r\n", "")), ..PLAIN },
+        Way { name: "408", reply: |_| status(408), ..PLAIN },
+        Way { name: "503", reply: |_| status(503), ..PLAIN },
         Way {
             name: "items with 403, deflated if that is asked for",
             headers: &[("Accept-Encoding", "deflate")],
@@ -177,31 +142,16 @@ fn ways() -> Vec<Way> {
             },
             ..PLAIN
         },
-        Way {
-            name: "a closed connection",
-            ..PLAIN
-        },
+        Way { name: "a closed connection", ..PLAIN },
         Way {
             name: "a page that says 200",
             reply: |_| {
-                Reply::Bytes(
-                    b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 4\r\n\r\nBusy"
-                        .to_vec(),
-                )
+                Reply::Bytes(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 4\r\n\r\nBusy".to_vec())
             },
             ..PLAIN
         },
-        Way {
-            name: "items with 403 after the client has left",
-            reply: |bulk| items(bulk, 403),
-            leaves: true,
-            ..PLAIN
-        },
-        Way {
-            name: "a closed connection after the client has left",
-            leaves: true,
-            ..PLAIN
-        },
+        Way { name: "items with 403 after the client has left", reply: |bulk| items(bulk, 403), leaves: true, ..PLAIN },
+        Way { name: "a closed connection after the client has left", leaves: true, ..PLAIN },
     ]
 }
 
@@ -232,7 +182,8 @@ fn deflated(body: &str) -> Vec<u8> {
     encoder.write_all(body.as_bytes()).unwrap();
     let body = encoder.finish().unwrap();
     let head = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json; charset=UTF-8\r\ncontent-encoding: deflate\r\ncontent-length: {}\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json; charset=UTF-8\r\ncontent-encoding: \
+         deflate\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     [head.into_bytes(), body].concat()
@@ -241,14 +192,10 @@ fn deflated(body: &str) -> Vec<u8> {
 /// Sends the unverified writers' bulks, if there is a way to refuse them, between the writer's two.
 async fn found(way: Option<&Way>) -> Found {
     let gate = Gate::closed();
-    let (reply, held) = (
-        way.map(|way| way.reply),
-        way.filter(|way| way.leaves).map(|_| Arc::clone(&gate)),
-    );
+    let (reply, held) = (way.map(|way| way.reply), way.filter(|way| way.leaves).map(|_| Arc::clone(&gate)));
     let fake = Fake::start(move |request| {
         if !request.target().contains("_bulk") {
-            let health =
-                json!({"cluster_name": "made up", "status": "green", "number_of_nodes": 1});
+            let health = json!({"cluster_name": "made up", "status": "green", "number_of_nodes": 1});
             return Reply::Bytes(fake::json(200, "", &health.to_string()));
         }
         if request.headers("authorization") == [WRITER] {
@@ -298,9 +245,7 @@ async fn found(way: Option<&Way>) -> Found {
 
 /// The roots of the documents of bulks, in their order.
 fn roots(bodies: &[u8]) -> Vec<String> {
-    let lines = bodies
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty());
+    let lines = bodies.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let sources = lines.skip(1).step_by(2).map(|line| {
         let source: Value = serde_json::from_slice(line).unwrap();
         root_of(&source).expect("a stamp").to_owned()

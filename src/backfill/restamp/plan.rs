@@ -125,22 +125,14 @@ impl Plan {
                     has_ended = true;
                 }
             }
-            if has_ended {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
+            if has_ended { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
 }
 
 /// Whether this is still to be done; then it is taken off what is to be begun.
-pub(super) fn take(
-    to_do: &mut BTreeMap<u64, Arc<Restamp>>,
-    number: u64,
-    restamp: &Arc<Restamp>,
-) -> bool {
+pub(super) fn take(to_do: &mut BTreeMap<u64, Arc<Restamp>>, number: u64, restamp: &Arc<Restamp>) -> bool {
     let is_it = to_do.get(&number).is_some_and(|of| of == restamp);
     if is_it {
         to_do.remove(&number);
@@ -153,13 +145,8 @@ pub(super) fn take(
 pub(super) fn together(to_do: Unfinished) -> Vec<Job> {
     let mut jobs: Vec<Job> = Vec::new();
     for (forest, words) in to_do {
-        let job = |words| Job {
-            forest: forest.clone(),
-            words,
-        };
-        let (by_texts, by_root): (Vec<_>, Vec<_>) = words
-            .into_iter()
-            .partition(|(_, restamp)| restamp.needs_texts());
+        let job = |words| Job { forest: forest.clone(), words };
+        let (by_texts, by_root): (Vec<_>, Vec<_>) = words.into_iter().partition(|(_, restamp)| restamp.needs_texts());
         let (mut some, mut roots) = (Vec::new(), 0);
         for (number, restamp) in by_root {
             let more = restamp.roots.len();

@@ -74,11 +74,7 @@ impl Restamping {
     pub(crate) fn metrics(&self) -> [(&'static str, &'static str, u64); 3] {
         let status = self.status.lock();
         [
-            (
-                "overrides_waiting",
-                "Words about groups that stored documents may not follow yet",
-                status.waiting,
-            ),
+            ("overrides_waiting", "Words about groups that stored documents may not follow yet", status.waiting),
             (
                 "restamped",
                 "Stored documents that got another root since the start, because somebody has said so",

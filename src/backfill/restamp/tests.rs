@@ -1,10 +1,7 @@
 //! Against a cluster that is made up: with any subset of routes, indices and documents failing in any way, all other
 //! documents follow, and what was said about them is done; when nothing fails any more, all do.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "who may say something is not what is tested here"
-)]
+#![expect(clippy::disallowed_methods, reason = "who may say something is not what is tested here")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration as RealDuration;
@@ -53,10 +50,7 @@ struct World {
 type Answer = Option<(u16, Value)>;
 
 fn error(status: u16) -> Answer {
-    Some((
-        status,
-        json!({"error": {"type": "made_up", "reason": "made up"}}),
-    ))
+    Some((status, json!({"error": {"type": "made_up", "reason": "made up"}})))
 }
 
 impl World {
@@ -67,9 +61,7 @@ impl World {
         match (method, &*segments) {
             ("GET", ["_resolve", "index", pattern]) => match self.faults.get(*pattern) {
                 Some(Fault::Silent) => None,
-                Some(Fault::Writes(status) | Fault::Bulks(status) | Fault::Reads(status)) => {
-                    error(*status)
-                }
+                Some(Fault::Writes(status) | Fault::Bulks(status) | Fault::Reads(status)) => error(*status),
                 None => {
                     let found = self.indices.keys().filter(|index| fits(pattern, index));
                     let found = found.map(|index| json!({"name": index, "attributes": ["open"]}));
@@ -91,8 +83,7 @@ impl World {
             }
             ("DELETE", ["_pit"]) => {
                 let body: Value = serde_json::from_slice(body).unwrap();
-                self.points
-                    .remove(&body["id"].as_str().unwrap().parse().unwrap());
+                self.points.remove(&body["id"].as_str().unwrap().parse().unwrap());
                 Some((200, json!({})))
             }
             ("POST", ["_search"]) => self.search(&serde_json::from_slice(body).unwrap()),
@@ -103,10 +94,7 @@ impl World {
 
     fn search(&self, body: &Value) -> Answer {
         let filters = &body["query"]["bool"]["filter"];
-        let (indices, roots) = (
-            &filters[0]["terms"]["_index"],
-            &filters[1]["terms"]["cluster_root"],
-        );
+        let (indices, roots) = (&filters[0]["terms"]["_index"], &filters[1]["terms"]["cluster_root"]);
         let is_in = |list: &Value, text: &str| list.as_array().unwrap().contains(&json!(text));
         let mut hits = Vec::new();
         for (index, documents) in &self.indices {
@@ -125,9 +113,7 @@ impl World {
     }
 
     fn bulk(&mut self, lines: &str) -> Answer {
-        let mut lines = lines
-            .lines()
-            .map(|l| serde_json::from_str::<Value>(l).unwrap());
+        let mut lines = lines.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
         let (mut items, mut written) = (Vec::new(), Vec::new());
         while let Some(action) = lines.next() {
             let (meta, doc) = (action["update"].clone(), lines.next().unwrap());
@@ -147,13 +133,11 @@ impl World {
                 status = 409;
             }
             if status == 200 {
-                written.push((
-                    index,
-                    id,
-                    doc["doc"]["cluster_root"].as_str().unwrap().to_owned(),
-                ));
+                written.push((index, id, doc["doc"]["cluster_root"].as_str().unwrap().to_owned()));
             }
-            items.push(json!({"update": {"status": status, "result": "updated", "error": {"type": "x", "reason": "made up"}}}));
+            items.push(
+                json!({"update": {"status": status, "result": "updated", "error": {"type": "x", "reason": "made up"}}}),
+            );
         }
         for (index, id, root) in written {
             let stored = self.indices.get_mut(&index).unwrap().get_mut(&id).unwrap();
@@ -175,11 +159,7 @@ fn engine() -> Arc<Engine> {
         let raw: RawRoute = serde_json::from_value(raw).unwrap();
         raw.validate("route").unwrap()
     };
-    let routes = [
-        route("news-*", "a"),
-        route("wire", "a"),
-        route("blog-*", "b"),
-    ];
+    let routes = [route("news-*", "a"), route("wire", "a"), route("blog-*", "b")];
     Arc::new(Engine::new(&routes, "cluster_", 2, HashKey::FIXED).unwrap())
 }
 
@@ -198,30 +178,19 @@ struct Scene {
 impl Scene {
     /// Every index has a document of each of six roots.
     fn new(faults: BTreeMap<String, Fault>) -> Scene {
-        let mut world = World {
-            faults,
-            ..World::default()
-        };
+        let mut world = World { faults, ..World::default() };
         for index in INDICES {
             let documents = (0..6).map(|number| {
-                let stored = Stored {
-                    root: root(number),
-                    seq_no: u64::from(number),
-                };
+                let stored = Stored { root: root(number), seq_no: u64::from(number) };
                 (format!("{index}-{number}"), stored)
             });
             world.indices.insert(index.to_owned(), documents.collect());
         }
         let world = Arc::new(Mutex::new(world));
         let of = world.clone();
-        let operator = Operator::of_model(move |method, target, body| {
-            of.lock().answer(method.as_str(), target, body)
-        });
+        let operator = Operator::of_model(move |method, target, body| of.lock().answer(method.as_str(), target, body));
         let engine = engine();
-        let routes = RouteTable {
-            prefix: "cluster_".into(),
-            routes: engine.backfill_routes(),
-        };
+        let routes = RouteTable { prefix: "cluster_".into(), routes: engine.backfill_routes() };
         Scene {
             world,
             operator,
@@ -234,15 +203,8 @@ impl Scene {
     }
 
     async fn merge(&self, index: &str, winner: u8, loser: u8) {
-        let word = Override::Merge {
-            winner: root(winner),
-            losers: vec![root(loser)],
-        };
-        self.engine
-            .add_override(index, word, Vec::new())
-            .await
-            .unwrap()
-            .unwrap();
+        let word = Override::Merge { winner: root(winner), losers: vec![root(loser)] };
+        self.engine.add_override(index, word, Vec::new()).await.unwrap().unwrap();
         self.shared.wake();
     }
 
@@ -256,12 +218,7 @@ impl Scene {
             counts: &self.counts,
             routes: &self.routes,
             shared_forests: Vec::new(),
-            context: &|| RequestContext {
-                now: Millis(0),
-                latest: Millis(i64::MAX),
-                unique: 1,
-                caller: None,
-            },
+            context: &|| RequestContext { now: Millis(0), latest: Millis(i64::MAX), unique: 1, caller: None },
         };
         let begun = std::time::Instant::now();
         let watch = async {
@@ -283,10 +240,7 @@ impl Scene {
     /// Words that wait, with the roots that they are about.
     async fn unfinished(&self, forest: &str) -> Vec<Arc<Restamp>> {
         let words = self.engine.overrides_of(forest).await.unwrap();
-        words
-            .unfinished()
-            .map(|(_, restamp)| restamp.clone())
-            .collect()
+        words.unfinished().map(|(_, restamp)| restamp.clone()).collect()
     }
 
     /// Whether every document of an index shows what is answered for it, but for those that are refused.
@@ -295,9 +249,7 @@ impl Scene {
         let words = self.engine.overrides_of(forest).await.unwrap();
         let world = self.world.lock();
         let mut documents = world.indices[index].iter();
-        documents.all(|(id, stored)| {
-            world.refused.contains(id) || stored.root == words.group(stored.root)
-        })
+        documents.all(|(id, stored)| world.refused.contains(id) || stored.root == words.group(stored.root))
     }
 
     async fn is_done(&self) -> bool {
@@ -322,13 +274,7 @@ impl Scene {
 async fn an_index_that_takes_no_writes_holds_nobody_up() {
     let scene = Scene::new(BTreeMap::from([("news-1".to_owned(), Fault::Writes(403))]));
     // Of the first root the blocked index has none.
-    scene
-        .world
-        .lock()
-        .indices
-        .get_mut("news-1")
-        .unwrap()
-        .remove("news-1-1");
+    scene.world.lock().indices.get_mut("news-1").unwrap().remove("news-1-1");
     scene.merge("news-1", 0, 1).await;
     scene.merge("news-1", 2, 3).await;
     scene.merge("blog-1", 2, 3).await;
@@ -340,29 +286,20 @@ async fn an_index_that_takes_no_writes_holds_nobody_up() {
                 all &= scene.follows(index).await;
             }
             let waiting = scene.unfinished("a").await;
-            all && waiting.len() == 1
-                && waiting[0].roots.contains(&root(3))
-                && scene.unfinished("b").await.is_empty()
+            all && waiting.len() == 1 && waiting[0].roots.contains(&root(3)) && scene.unfinished("b").await.is_empty()
         })
         .await;
     let shown = scene.shared.shown();
     assert_eq!(shown["state"], "failing", "{shown}");
-    assert!(
-        shown["reason"].as_str().unwrap().contains("news-1"),
-        "{shown}"
-    );
+    assert!(shown["reason"].as_str().unwrap().contains("news-1"), "{shown}");
     assert!(!scene.follows("news-1").await);
     scene.world.lock().faults.clear();
-    scene
-        .until("the rest follows", async || scene.is_done().await)
-        .await;
+    scene.until("the rest follows", async || scene.is_done().await).await;
     scene.end().await;
 }
 
 fn faults() -> impl Strategy<Value = BTreeMap<String, Fault>> {
-    let name = prop::sample::select(vec![
-        "news-1", "news-2", "wire", "blog-1", "blog-2", "news-*",
-    ]);
+    let name = prop::sample::select(vec!["news-1", "news-2", "wire", "blog-1", "blog-2", "news-*"]);
     let status = prop::sample::select(vec![400_u16, 403, 404, 429, 503]);
     let fault = prop_oneof![
         status.clone().prop_map(Fault::Writes),

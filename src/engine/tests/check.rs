@@ -17,16 +17,13 @@ fn mixed(one: usize, other: usize, kept: usize) -> String {
     let (a, b) = (article(one), article(other));
     let sentences = |text: &str| text.split_inclusive(". ").map(str::to_owned).collect();
     let (a, b): (Vec<String>, Vec<String>) = (sentences(&a), sentences(&b));
-    a.iter()
-        .take(kept)
-        .chain(b.iter().skip(kept))
-        .cloned()
-        .collect()
+    a.iter().take(kept).chain(b.iter().skip(kept)).cloned().collect()
 }
 
 fn footer(n: usize) -> String {
     format!(
-        "Everything on page {n} of this paper belongs to its publisher and to the partners that are named there and may not be printed again. "
+        "Everything on page {n} of this paper belongs to its publisher and to the partners that are named there and \
+         may not be printed again. "
     )
 }
 
@@ -54,8 +51,7 @@ fn document(seed: usize) -> Value {
         "phash": format!("{:016x}", (topic as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1 << (of % 9)),
     });
     if !of.is_multiple_of(3) {
-        document["published_at"] =
-            json!(1_600_000_000_000_i64 + 3_600_000 * (seed as i64 - other as i64));
+        document["published_at"] = json!(1_600_000_000_000_i64 + 3_600_000 * (seed as i64 - other as i64));
     }
     document
 }
@@ -72,17 +68,11 @@ fn check(engine: &Arc<Engine>, source: &Value, id: Option<&str>, now: i64) -> Ch
 
 fn refusals(checked: &Checked) -> Vec<(Root, Refusal)> {
     let trees = checked.trees.iter();
-    trees
-        .filter_map(|tree| Some((tree.root, tree.verdict.err()?)))
-        .collect()
+    trees.filter_map(|tree| Some((tree.root, tree.verdict.err()?))).collect()
 }
 
 fn refused(stamped: &Stamped) -> Vec<(Root, Refusal)> {
-    let mut refused: Vec<_> = stamped
-        .refused()
-        .iter()
-        .map(|r| (r.tree, r.refusal))
-        .collect();
+    let mut refused: Vec<_> = stamped.refused().iter().map(|r| (r.tree, r.refusal)).collect();
     refused.sort_by_key(|&(tree, _)| tree);
     refused
 }
@@ -105,10 +95,7 @@ fn follow(options: Value) -> (Vec<(RootOrigin, usize)>, [u64; 7]) {
                 let mut foretold = refusals(&checked);
                 foretold.sort_by_key(|&(root, _)| root);
                 let told = refused(&stamped);
-                assert!(
-                    told.iter().all(|one| foretold.contains(one)),
-                    "{seed}: {told:?} {foretold:?}"
-                );
+                assert!(told.iter().all(|one| foretold.contains(one)), "{seed}: {told:?} {foretold:?}");
                 assert_eq!(told.len(), foretold.len().min(8), "{seed}");
                 for (sum, (_, count)) in reasons.iter_mut().zip(stamped.reasons().all()) {
                     *sum += count;
@@ -117,21 +104,14 @@ fn follow(options: Value) -> (Vec<(RootOrigin, usize)>, [u64; 7]) {
             }
             RootOrigin::Placed(_) => (0, 1),
         };
-        assert_eq!(
-            (tally.without_text, tally.joined),
-            expected,
-            "{seed}: {checked:?}"
-        );
+        assert_eq!((tally.without_text, tally.joined), expected, "{seed}: {checked:?}");
         if checked.fate == RootOrigin::Placed(Decision::Refreshed) {
             assert!(nodes(&engine) <= before, "{seed} brought a node");
         }
         let stamp: Value = serde_json::from_slice(&checked.stamp.unwrap()).unwrap();
         let (lines, _) = written(&body, stamped);
         let mut foretold = source;
-        foretold
-            .as_object_mut()
-            .unwrap()
-            .extend(stamp.as_object().unwrap().clone());
+        foretold.as_object_mut().unwrap().extend(stamp.as_object().unwrap().clone());
         assert_eq!(lines[1], foretold, "{seed}");
         assert_eq!(stamp["cluster_root"], checked.root.unwrap().to_string());
         match fates.iter_mut().find(|(fate, _)| *fate == checked.fate) {
@@ -143,11 +123,7 @@ fn follow(options: Value) -> (Vec<(RootOrigin, usize)>, [u64; 7]) {
 }
 
 fn count(fates: &[(RootOrigin, usize)], wanted: impl Fn(RootOrigin) -> bool) -> usize {
-    fates
-        .iter()
-        .filter(|(fate, _)| wanted(*fate))
-        .map(|(_, count)| count)
-        .sum()
+    fates.iter().filter(|(fate, _)| wanted(*fate)).map(|(_, count)| count).sum()
 }
 
 #[test]
@@ -166,18 +142,10 @@ fn what_is_foretold_happens() {
         let new = count(&fates, |fate| fate == RootOrigin::Placed(Decision::NewRoot));
         let joined = |fate| matches!(fate, RootOrigin::Placed(Decision::Joined { .. }));
         assert!(new > 3 && count(&fates, joined) > 3, "{options} {fates:?}");
-        assert!(
-            count(&fates, |fate| fate
-                == RootOrigin::Placed(Decision::Refreshed))
-                > 5,
-            "{options} {fates:?}"
-        );
+        assert!(count(&fates, |fate| fate == RootOrigin::Placed(Decision::Refreshed)) > 5, "{options} {fates:?}");
         let [proof, numbers, boilerplate, _, _, _, radius] = reasons;
         match options["method"].as_str() {
-            Some("verified") => assert!(
-                proof > 0 && numbers > 0 && boilerplate > 0,
-                "{options} {reasons:?}"
-            ),
+            Some("verified") => assert!(proof > 0 && numbers > 0 && boilerplate > 0, "{options} {reasons:?}"),
             Some("short:longest") => assert!(radius > 0, "{reasons:?}"),
             _ => assert_eq!(reasons, [0; 7], "{options}"),
         }
@@ -188,9 +156,7 @@ fn what_is_foretold_happens() {
 fn asking_changes_nothing() {
     for method in ["verified", "longest", "short", "staged", "field:phash"] {
         let engine = engine(&[route(json!({"method": method, "url_field": "url"}))]);
-        let half: String = (0..150)
-            .map(|n| index(&n.to_string(), &document(n)))
-            .collect();
+        let half: String = (0..150).map(|n| index(&n.to_string(), &document(n))).collect();
         let (_, placed) = bulk_of_writer(&engine, &half, 1_000);
         let before = state(&engine);
         for n in 0..300 {
@@ -225,10 +191,7 @@ fn what_cannot_be_checked() {
     };
     assert!(asked("logs-1", "{}").starts_with("no route stamps the index logs-1"));
     for body in ["", "[]", "{", "{}{}", "{\"content\":\"a\"}\n{}", "nothing"] {
-        assert!(
-            asked("news-1", body).starts_with("the document is not understood"),
-            "{body}"
-        );
+        assert!(asked("news-1", body).starts_with("the document is not understood"), "{body}");
     }
 }
 
@@ -241,11 +204,7 @@ fn last_refused(options: Value, texts: &[String]) -> Vec<(Root, Refusal)> {
     }
     let last = json!({"content": last});
     let checked = check(&engine, &last, None, 0);
-    assert_eq!(
-        checked.fate,
-        RootOrigin::Placed(Decision::NewRoot),
-        "{checked:?}"
-    );
+    assert_eq!(checked.fate, RootOrigin::Placed(Decision::NewRoot), "{checked:?}");
     let body = index("x", &last);
     let stamped = stamp(&engine, &body, Some("news-1"), call(0));
     assert_eq!(refused(&stamped), {
@@ -263,9 +222,7 @@ fn last_refused(options: Value, texts: &[String]) -> Vec<(Root, Refusal)> {
 fn a_text_that_is_too_different_is_refused_by_the_proof() {
     let verified = || json!({"method": "verified"});
     // Which sentences have the smallest hashes is chance: some of these share one.
-    let found: Vec<_> = (0..20)
-        .flat_map(|n| last_refused(verified(), &[article(n), mixed(n, n + 100, 2)]))
-        .collect();
+    let found: Vec<_> = (0..20).flat_map(|n| last_refused(verified(), &[article(n), mixed(n, n + 100, 2)])).collect();
     assert!(!found.is_empty());
     for (_, refusal) in found {
         let Refusal::Proof { similarity, needed } = refusal else {
@@ -292,34 +249,19 @@ fn a_template_is_refused_for_its_numbers() {
 #[test]
 fn a_shared_footer_is_refused_as_boilerplate() {
     let long_footer: String = (0..12).map(footer).collect();
-    let texts: Vec<String> = (0..12)
-        .map(|n| format!("{}{long_footer}", article(n)))
-        .collect();
+    let texts: Vec<String> = (0..12).map(|n| format!("{}{long_footer}", article(n))).collect();
     // The first documents rest on sentences of the footer; by now those lead nobody to them.
     let refused = last_refused(json!({"method": "verified"}), &texts);
-    let hidden = refused
-        .iter()
-        .filter(|(_, refusal)| *refusal == Refusal::Boilerplate)
-        .count();
+    let hidden = refused.iter().filter(|(_, refusal)| *refusal == Refusal::Boilerplate).count();
     assert!(hidden > 0 && hidden == refused.len(), "{refused:?}");
     let engine = engine(&[route(json!({"method": "verified"}))]);
     for text in &texts {
         bulk(&engine, &index("x", &json!({"content": text})), 0);
     }
-    let checked = check(
-        &engine,
-        &json!({"content": format!("{}{long_footer}", article(99))}),
-        None,
-        0,
-    );
+    let checked = check(&engine, &json!({"content": format!("{}{long_footer}", article(99))}), None, 0);
     assert_eq!(checked.boilerplate.len(), 12, "{:?}", checked.boilerplate);
     assert!(checked.boilerplate[3].starts_with("everything on page 3 of this paper"));
-    assert!(
-        checked
-            .fingerprints
-            .iter()
-            .any(|found| found.left_out && !found.near.is_empty())
-    );
+    assert!(checked.fingerprints.iter().any(|found| found.left_out && !found.near.is_empty()));
     for tree in checked.trees.iter().filter(|tree| tree.verdict.is_err()) {
         assert_eq!((tree.shared, tree.measure), (0, Measure::None));
     }
@@ -336,10 +278,7 @@ fn a_short_text_of_the_same_words_is_out_of_the_radius() {
         panic!("{refused:?}");
     };
     assert_eq!(refusal.reason(), Reason::Radius);
-    assert_eq!(
-        refusal.to_string(),
-        "radius: more than 11 of 58 letters differ"
-    );
+    assert_eq!(refusal.to_string(), "radius: more than 11 of 58 letters differ");
 }
 
 #[test]
@@ -350,14 +289,7 @@ fn staged_says_which_stage_found_the_tree() {
     let second = json!({"url": "http://b/1", "title": "Harbour bridge closed", "content": OTHER});
     let checked = check(&engine, &second, None, 0);
     assert_eq!(checked.stage, Some(crate::method::Stage::Title));
-    let stages: Vec<_> = checked
-        .fingerprints
-        .iter()
-        .map(|found| found.stage.unwrap().to_string())
-        .collect();
+    let stages: Vec<_> = checked.fingerprints.iter().map(|found| found.stage.unwrap().to_string()).collect();
     assert_eq!(stages, ["url", "title", "content"]);
-    assert_eq!(
-        (checked.trees.len(), checked.k),
-        (1, crate::fingerprint::Distance(3))
-    );
+    assert_eq!((checked.trees.len(), checked.k), (1, crate::fingerprint::Distance(3)));
 }

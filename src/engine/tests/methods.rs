@@ -12,10 +12,7 @@ fn roots(engine: &Arc<Engine>, documents: &[Value]) -> (Vec<String>, Vec<Option<
     let by = |at| stages.iter().find(|(item, _)| *item == at).map(|s| s.1);
     let (lines, _) = written(&body, stamped);
     let root = |line: &Value| line["cluster_root"].as_str().unwrap().to_owned();
-    (
-        lines.iter().skip(1).step_by(2).map(root).collect(),
-        (0..documents.len()).map(by).collect(),
-    )
+    (lines.iter().skip(1).step_by(2).map(root).collect(), (0..documents.len()).map(by).collect())
 }
 
 /// The two requests of seeds/004, in either order.
@@ -52,15 +49,9 @@ fn the_first_stage_that_finds_a_tree_decides() {
     let (found, by) = roots(&engine, &documents);
     let (bridge, orchestra) = (&found[0], &found[1]);
     assert_ne!(bridge, orchestra);
-    assert_eq!(
-        [&found[2], &found[3], &found[4]],
-        [bridge, orchestra, orchestra]
-    );
+    assert_eq!([&found[2], &found[3], &found[4]], [bridge, orchestra, orchestra]);
     assert_eq!(found[6], found[5]);
-    assert_eq!(
-        &found[7], bridge,
-        "a document that comes again has its root"
-    );
+    assert_eq!(&found[7], bridge, "a document that comes again has its root");
     let stage = Some;
     assert_eq!(
         by,
@@ -97,27 +88,16 @@ fn documents_bring_their_own_fingerprints() {
     assert_eq!(found[1], found[0]);
     assert_eq!(found[2], "ff00ff00ff00ffff");
     assert_eq!(nodes(&engine), 3, "what brings none stands outside");
-    let body = format!(
-        "{}\n{}\n",
-        json!({"update": {"_id": "1"}}),
-        json!({"doc": {"content": LONG}})
-    );
+    let body = format!("{}\n{}\n", json!({"update": {"_id": "1"}}), json!({"doc": {"content": LONG}}));
     let (lines, ..) = bulk(&engine, &body, 0);
-    assert_eq!(
-        lines[1],
-        json!({"doc": {"content": LONG}}),
-        "the text does not matter"
-    );
+    assert_eq!(lines[1], json!({"doc": {"content": LONG}}), "the text does not matter");
 }
 
 /// Short texts in their own forest: near texts of other content keep apart, and their reprints still find them.
 #[test]
 fn short_texts_by_edit_distance() {
     let engine = engine(&[route(json!({"method": "short:longest"}))]);
-    let (call, again) = (
-        "你妈妈喊你回家吃饭哦，回家罗回家罗",
-        "你妈妈叫你回家吃饭啦，回家罗回家罗",
-    );
+    let (call, again) = ("你妈妈喊你回家吃饭哦，回家罗回家罗", "你妈妈叫你回家吃饭啦，回家罗回家罗");
     let long = format!("{LONG}. {OTHER}.");
     let shuffled = "piers cracks found engineers morning closed traffic bridge harbour";
     let in_order = "harbour bridge traffic closed morning engineers found cracks piers";

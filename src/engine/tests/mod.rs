@@ -16,19 +16,16 @@ mod recover;
 mod salvage;
 mod standing;
 
-const LONG: &str = "the harbour bridge was closed to traffic this morning after engineers found cracks in two of its piers";
-const OTHER: &str = "the national orchestra will open its autumn season with a concert of works that nobody has heard before";
+const LONG: &str =
+    "the harbour bridge was closed to traffic this morning after engineers found cracks in two of its piers";
+const OTHER: &str =
+    "the national orchestra will open its autumn season with a concert of works that nobody has heard before";
 
 #[expect(clippy::needless_pass_by_value, reason = "reads better with json!")]
 fn route(options: Value) -> Route {
     let mut all = json!({"index": ["news-*"], "text_field": ["content"], "title_field": "title", "method": "longest"});
-    all.as_object_mut()
-        .unwrap()
-        .extend(options.as_object().unwrap().clone());
-    serde_json::from_value::<RawRoute>(all)
-        .unwrap()
-        .validate("route")
-        .unwrap()
+    all.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
+    serde_json::from_value::<RawRoute>(all).unwrap().validate("route").unwrap()
 }
 
 fn engine(routes: &[Route]) -> Arc<Engine> {
@@ -46,39 +43,20 @@ fn wait<T>(answer: impl Future<Output = T>) -> T {
     futures_executor::block_on(answer)
 }
 
-fn stamp(
-    engine: &Arc<Engine>,
-    body: &str,
-    index: Option<&str>,
-    context: RequestContext,
-) -> Stamped {
-    let write = Write::Bulk {
-        index: index.map(Into::into),
-    };
+fn stamp(engine: &Arc<Engine>, body: &str, index: Option<&str>, context: RequestContext) -> Stamped {
+    let write = Write::Bulk { index: index.map(Into::into) };
     wait(engine.parse_and_stamp(body.to_owned().into(), write, context)).unwrap()
 }
 
 fn call(now: i64) -> RequestContext {
-    RequestContext {
-        now: Millis(now),
-        latest: Millis(i64::MAX),
-        unique: 7,
-        caller: None,
-    }
+    RequestContext { now: Millis(now), latest: Millis(i64::MAX), unique: 7, caller: None }
 }
 
 fn written(body: &str, stamped: Stamped) -> (Vec<Value>, PlacedDocuments) {
     let (splice, placed) = stamped.into_parts();
-    let chunks: Vec<Bytes> = splice
-        .chunks(Bytes::copy_from_slice(body.as_bytes()), 64)
-        .collect();
+    let chunks: Vec<Bytes> = splice.chunks(Bytes::copy_from_slice(body.as_bytes()), 64).collect();
     let text = String::from_utf8(chunks.concat()).unwrap();
-    (
-        text.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect(),
-        placed,
-    )
+    (text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), placed)
 }
 
 fn bulk(engine: &Arc<Engine>, body: &str, now: i64) -> (Vec<Value>, PlacedDocuments, StampTally) {
@@ -99,10 +77,7 @@ impl Engine {
 fn bulk_of_writer(engine: &Arc<Engine>, body: &str, now: i64) -> (Vec<Value>, PlacedDocuments) {
     const WRITER: u64 = 3;
     engine.know_writer(WRITER, Millis(now));
-    let context = RequestContext {
-        caller: Some(WRITER),
-        ..call(now)
-    };
+    let context = RequestContext { caller: Some(WRITER), ..call(now) };
     written(body, stamp(engine, body, Some("news-1"), context))
 }
 
@@ -113,20 +88,12 @@ fn index(id: &str, source: &Value) -> String {
 #[expect(clippy::needless_pass_by_value, reason = "reads better with json!")]
 fn answered(items: Value) -> Resolution {
     let mut scanner = ResponseScanner::default();
-    scanner.push(
-        json!({"took": 1, "errors": true, "items": items})
-            .to_string()
-            .as_bytes(),
-    );
+    scanner.push(json!({"took": 1, "errors": true, "items": items}).to_string().as_bytes());
     Resolution::Items(scanner.finish())
 }
 
 fn nodes(engine: &Arc<Engine>) -> usize {
-    wait(engine.stats())
-        .unwrap()
-        .into_iter()
-        .map(|(_, stats)| stats.nodes)
-        .sum()
+    wait(engine.stats()).unwrap().into_iter().map(|(_, stats)| stats.nodes).sum()
 }
 
 #[test]
@@ -134,10 +101,7 @@ fn reprints_in_one_bulk_share_the_root_of_the_first() {
     let engine = full_engine(&[route(json!({}))]);
     let body = index("1", &json!({"content": format!("By A. Reporter. {LONG}.")}))
         + &index("2", &json!({"content": OTHER}))
-        + &index(
-            "3",
-            &json!({"content": format!("{LONG}. All rights reserved.")}),
-        );
+        + &index("3", &json!({"content": format!("{LONG}. All rights reserved.")}));
     let (lines, _, tally) = bulk(&engine, &body, 1_000);
     assert_eq!(lines[1]["cluster_root"], lines[5]["cluster_root"]);
     assert_ne!(lines[1]["cluster_root"], lines[3]["cluster_root"]);
@@ -145,16 +109,7 @@ fn reprints_in_one_bulk_share_the_root_of_the_first() {
     assert_eq!(lines[1]["cluster_arrival"], "1970-01-01T00:00:01.000Z");
     let root = u64::from_str_radix(lines[1]["cluster_root"].as_str().unwrap(), 16).unwrap();
     assert_eq!(lines[1]["cluster_key"], root as i64);
-    assert_eq!(
-        tally,
-        StampTally {
-            stamped: 3,
-            without_text: 0,
-            unstamped: 0,
-            joined: 1,
-            alone: 0,
-        }
-    );
+    assert_eq!(tally, StampTally { stamped: 3, without_text: 0, unstamped: 0, joined: 1, alone: 0 });
 }
 
 #[test]
@@ -176,14 +131,11 @@ fn only_routed_indices_are_touched() {
 #[test]
 fn a_document_without_text_has_a_root_of_its_own_that_stays() {
     let engine = full_engine(&[route(json!({}))]);
-    let body = index("1", &json!({"content": ""}))
-        + &index("2", &json!({"content": " <br> "}))
-        + "{\"index\":{}}\n{}\n";
+    let body =
+        index("1", &json!({"content": ""})) + &index("2", &json!({"content": " <br> "})) + "{\"index\":{}}\n{}\n";
     let (lines, _, tally) = bulk(&engine, &body, 0);
-    let roots: std::collections::BTreeSet<_> = [1, 3, 5]
-        .iter()
-        .map(|&at| lines[at]["cluster_root"].as_str().unwrap().to_owned())
-        .collect();
+    let roots: std::collections::BTreeSet<_> =
+        [1, 3, 5].iter().map(|&at| lines[at]["cluster_root"].as_str().unwrap().to_owned()).collect();
     assert_eq!(roots.len(), 3);
     assert_eq!(tally.without_text, 3);
     assert!(lines[1].get("cluster_hash").is_none());
@@ -195,8 +147,7 @@ fn a_document_without_text_has_a_root_of_its_own_that_stays() {
 #[test]
 fn the_title_stands_in_for_a_missing_text() {
     let engine = engine(&[route(json!({}))]);
-    let body =
-        index("1", &json!({"title": LONG})) + &index("2", &json!({"title": "x", "content": LONG}));
+    let body = index("1", &json!({"title": LONG})) + &index("2", &json!({"title": "x", "content": LONG}));
     let (lines, ..) = bulk(&engine, &body, 0);
     assert_eq!(lines[1]["cluster_root"], lines[3]["cluster_root"]);
 }
@@ -209,11 +160,7 @@ fn the_same_update_gives_the_same_stamp_later() {
 }
 
 fn updated_twice(engine: &Arc<Engine>) {
-    let update = format!(
-        "{}\n{}\n",
-        json!({"update": {"_id": "1"}}),
-        json!({"doc": {"content": LONG}})
-    );
+    let update = format!("{}\n{}\n", json!({"update": {"_id": "1"}}), json!({"doc": {"content": LONG}}));
     let (first, ..) = bulk(engine, &update, 1_000);
     let (second, ..) = bulk(engine, &update, 9_000);
     // What changed would defeat detect_noop; what is not there stays as it is in the stored document.
@@ -238,44 +185,25 @@ fn updates_without_text_and_scripts_are_left_alone() {
         assert_eq!(tally.unstamped, 1);
     }
     let source = json!({"script": "ctx._source.views++", "upsert": {"content": LONG}});
-    let (lines, ..) = bulk(
-        &engine,
-        &format!("{}\n{source}\n", json!({"update": {"_id": "1"}})),
-        0,
-    );
+    let (lines, ..) = bulk(&engine, &format!("{}\n{source}\n", json!({"update": {"_id": "1"}})), 0);
     assert!(lines[1]["upsert"]["cluster_root"].is_string());
 }
 
 #[test]
 fn updates_of_adopted_documents_are_stamped_as_the_documents_would_be() {
-    let sources = [
-        json!({"content": LONG, "title": "a"}),
-        json!({"title": "without a text"}),
-        json!({}),
-    ];
+    let sources = [json!({"content": LONG, "title": "a"}), json!({"title": "without a text"}), json!({})];
     let lines = |adopted: bool| {
         let engine = engine(&[route(json!({}))]);
         let body: String = (0..)
             .zip(&sources)
             .map(|(n, source)| match adopted {
-                true => format!(
-                    "{}\n{}\n",
-                    json!({"update": {"_id": n.to_string()}}),
-                    json!({ "doc": source })
-                ),
+                true => format!("{}\n{}\n", json!({"update": {"_id": n.to_string()}}), json!({ "doc": source })),
                 false => index(&n.to_string(), source),
             })
             .collect();
-        let (bytes, write) = (
-            Bytes::from(body.clone()),
-            Write::Bulk {
-                index: Some("news-1".into()),
-            },
-        );
+        let (bytes, write) = (Bytes::from(body.clone()), Write::Bulk { index: Some("news-1".into()) });
         let stamping = async {
-            let mut parsed = engine
-                .parse(bytes.clone(), write, call(5), Turn::default())
-                .await?;
+            let mut parsed = engine.parse(bytes.clone(), write, call(5), Turn::default()).await?;
             if adopted {
                 parsed.updates_are_whole();
             }
@@ -298,16 +226,10 @@ fn a_refused_item_takes_its_node_along_and_a_stored_one_does_not() {
     let body = index("1", &json!({"content": LONG})) + &index("2", &json!({"content": OTHER}));
     let (_, placed) = bulk_of_writer(&engine, &body, 0);
     assert_eq!(nodes(&engine), 2);
-    let verdict =
-        answered(json!([{"index": {"status": 201}}, {"index": {"status": 400, "error": {}}}]));
+    let verdict = answered(json!([{"index": {"status": 201}}, {"index": {"status": 400, "error": {}}}]));
     assert_eq!(
         wait(engine.settle(placed, verdict, Millis(0))).unwrap(),
-        SettledRequest {
-            failed: 1,
-            withdrawn: 1,
-            learned: 0,
-            ..SettledRequest::default()
-        }
+        SettledRequest { failed: 1, withdrawn: 1, learned: 0, ..SettledRequest::default() }
     );
     assert_eq!(nodes(&engine), 1);
 }
@@ -316,8 +238,7 @@ fn a_refused_item_takes_its_node_along_and_a_stored_one_does_not() {
 fn what_a_pipeline_drops_takes_its_node_along_and_an_update_without_a_change_does_not() {
     let engine = engine(&[route(json!({}))]);
     let update = json!({"doc": {"content": OTHER}, "doc_as_upsert": true});
-    let body = index("1", &json!({"content": LONG}))
-        + &format!("{}\n{update}\n", json!({"update": {"_id": "2"}}));
+    let body = index("1", &json!({"content": LONG})) + &format!("{}\n{update}\n", json!({"update": {"_id": "2"}}));
     let (_, placed) = bulk_of_writer(&engine, &body, 0);
     assert_eq!(nodes(&engine), 2);
     let dropped = answered(json!([
@@ -357,88 +278,48 @@ fn a_refused_request_leaves_nothing_behind() {
     let engine = engine(&[route(json!({}))]);
     let body = index("1", &json!({"content": LONG})) + &index("2", &json!({"content": LONG}));
     let (_, placed) = bulk_of_writer(&engine, &body, 0);
-    assert_eq!(
-        wait(engine.settle(placed, Resolution::NotSent, Millis(0)))
-            .unwrap()
-            .withdrawn,
-        1
-    );
+    assert_eq!(wait(engine.settle(placed, Resolution::NotSent, Millis(0))).unwrap().withdrawn, 1);
     assert_eq!(nodes(&engine), 0);
 }
 
 #[test]
 fn a_conflict_of_a_retry_keeps_the_node_of_the_first_try() {
     let engine = engine(&[route(json!({}))]);
-    let body = format!(
-        "{}\n{}\n",
-        json!({"create": {"_id": "1"}}),
-        json!({"content": LONG})
-    );
+    let body = format!("{}\n{}\n", json!({"create": {"_id": "1"}}), json!({"content": LONG}));
     let (first, lost, _) = bulk(&engine, &body, 0);
     wait(engine.settle(lost, Resolution::Unknown, Millis(0))).unwrap();
     let (second, placed, _) = bulk(&engine, &body, 1);
     assert_eq!(first[1]["cluster_root"], second[1]["cluster_root"]);
-    wait(engine.settle(
-        placed,
-        answered(json!([{"create": {"status": 409}}])),
-        Millis(0),
-    ))
-    .unwrap();
+    wait(engine.settle(placed, answered(json!([{"create": {"status": 409}}])), Millis(0))).unwrap();
     assert_eq!(nodes(&engine), 1);
 }
 
 #[test]
 fn the_documents_own_dates_make_the_time() {
-    let engine = engine(&[route(
-        json!({"clock": "field:published_at", "window": "1d"}),
-    )]);
-    let at =
-        |day: u32| json!({"content": LONG, "published_at": format!("2020-01-{day:02}T00:00:00Z")});
+    let engine = engine(&[route(json!({"clock": "field:published_at", "window": "1d"}))]);
+    let at = |day: u32| json!({"content": LONG, "published_at": format!("2020-01-{day:02}T00:00:00Z")});
     let body = index("1", &at(1)) + &index("2", &json!({"content": OTHER})) + &index("3", &at(5));
     let (lines, ..) = bulk(&engine, &body, 1_795_251_000_000);
     assert_eq!(lines[1]["cluster_arrival"], "2020-01-01T00:00:00.000Z");
-    assert_eq!(
-        lines[3]["cluster_arrival"], "2020-01-01T00:00:00.000Z",
-        "no date: when the one before it came"
-    );
+    assert_eq!(lines[3]["cluster_arrival"], "2020-01-01T00:00:00.000Z", "no date: when the one before it came");
     assert_eq!(lines[5]["cluster_arrival"], "2020-01-05T00:00:00.000Z");
     let one_from_2099 = json!({"content": "x y z", "published_at": "2099-01-01"});
-    let capped = RequestContext {
-        latest: Millis(1_578_182_400_000),
-        ..call(0)
-    };
+    let capped = RequestContext { latest: Millis(1_578_182_400_000), ..call(0) };
     let body = index("4", &one_from_2099);
     stamp(&engine, &body, Some("news-1"), capped);
     let (lines, ..) = bulk(&engine, &index("5", &at(5)), 0);
-    assert_eq!(
-        lines[1]["cluster_arrival"], "2020-01-05T00:00:00.000Z",
-        "the clock was not carried away"
-    );
+    assert_eq!(lines[1]["cluster_arrival"], "2020-01-05T00:00:00.000Z", "the clock was not carried away");
 }
 
 #[test]
 fn routes_may_share_a_forest() {
     let shared = |index: &str| route(json!({"index": [index], "forest": "all"}));
-    let engine = engine(&[
-        shared("a-*"),
-        shared("b-*"),
-        route(json!({"index": ["c-*"]})),
-    ]);
-    let line = |index: &str| {
-        format!(
-            "{}\n{}\n",
-            json!({"index": {"_index": index}}),
-            json!({"content": LONG})
-        )
-    };
+    let engine = engine(&[shared("a-*"), shared("b-*"), route(json!({"index": ["c-*"]}))]);
+    let line = |index: &str| format!("{}\n{}\n", json!({"index": {"_index": index}}), json!({"content": LONG}));
     let body = line("a-1") + &line("b-1") + &line("c-1");
     let (lines, ..) = bulk(&engine, &body, 0);
     assert_eq!(lines[1]["cluster_root"], lines[3]["cluster_root"]);
-    let sizes: Vec<usize> = wait(engine.stats())
-        .unwrap()
-        .into_iter()
-        .map(|(_, stats)| stats.nodes)
-        .collect();
+    let sizes: Vec<usize> = wait(engine.stats()).unwrap().into_iter().map(|(_, stats)| stats.nodes).collect();
     assert_eq!(sizes, [1, 1]);
 }
 
@@ -447,23 +328,10 @@ fn one_object_a_line() {
     let mut only = route(json!({"index": ["*"], "clock": "none"}));
     only.id_field = Some("id".into());
     let engine = engine(&[only]);
-    let body = format!(
-        "{}\n\n{}\nnot json\n{}",
-        json!({"content": LONG}),
-        json!({"id": "7"}),
-        json!({"content": LONG})
-    );
+    let body =
+        format!("{}\n\n{}\nnot json\n{}", json!({"content": LONG}), json!({"id": "7"}), json!({"content": LONG}));
     let stamped = wait(engine.stamp_lines(body.clone().into(), call(0))).unwrap();
-    assert_eq!(
-        stamped.tally(),
-        StampTally {
-            stamped: 3,
-            without_text: 1,
-            unstamped: 1,
-            joined: 1,
-            alone: 0,
-        }
-    );
+    assert_eq!(stamped.tally(), StampTally { stamped: 3, without_text: 1, unstamped: 1, joined: 1, alone: 0 });
     let (splice, _) = stamped.into_parts();
     let mut out = Vec::new();
     splice.write_to(body.as_bytes(), &mut out);
@@ -475,14 +343,8 @@ fn one_object_a_line() {
 
 #[test]
 fn the_number_of_threads_changes_nothing() {
-    let body: String = (0..500)
-        .map(|n| {
-            index(
-                &n.to_string(),
-                &json!({"content": format!("{} {LONG}. Note {n}.", n % 50)}),
-            )
-        })
-        .collect();
+    let body: String =
+        (0..500).map(|n| index(&n.to_string(), &json!({"content": format!("{} {LONG}. Note {n}.", n % 50)}))).collect();
     let lines = |threads| {
         let engine = Engine::new(&[route(json!({}))], "cluster_", threads, HashKey::FIXED).unwrap();
         bulk(&Arc::new(engine), &body, 0).0
@@ -494,29 +356,16 @@ fn the_number_of_threads_changes_nothing() {
 fn bodies_that_are_no_bulks_are_not_understood() {
     let engine = engine(&[route(json!({}))]);
     for body in ["{\"index\":", "{\"index\":[]}\n{}\n", "[]\n"] {
-        let write = Write::Bulk {
-            index: Some("news-1".into()),
-        };
+        let write = Write::Bulk { index: Some("news-1".into()) };
         let error = wait(engine.parse_and_stamp(body.into(), write, call(0))).unwrap_err();
         let told = error.to_string();
         assert!(told.starts_with("line "), "{body}: {told}");
     }
-    for (op, body) in [
-        (Op::Index, "[1]"),
-        (Op::Create, ""),
-        (Op::Update, "{\"doc\":1}"),
-    ] {
-        let write = Write::Document {
-            op,
-            index: "news-1".into(),
-            id: None,
-        };
+    for (op, body) in [(Op::Index, "[1]"), (Op::Create, ""), (Op::Update, "{\"doc\":1}")] {
+        let write = Write::Document { op, index: "news-1".into(), id: None };
         let error = wait(engine.parse_and_stamp(body.into(), write, call(0))).unwrap_err();
         let told = error.to_string();
-        assert!(
-            told.starts_with("the document is not understood: "),
-            "{body}: {told}"
-        );
+        assert!(told.starts_with("the document is not understood: "), "{body}: {told}");
     }
     assert_eq!(nodes(&engine), 0);
 }
@@ -566,9 +415,7 @@ fn verified_gives_the_same_text_the_same_stamp_whatever_was_learned_in_between()
 #[test]
 fn verified_takes_back_what_a_refused_request_placed() {
     let engine = engine(&[route(json!({"method": "verified"}))]);
-    let body: String = (0..10)
-        .map(|n| index(&n.to_string(), &json!({"content": article(n % 7)})))
-        .collect();
+    let body: String = (0..10).map(|n| index(&n.to_string(), &json!({"content": article(n % 7)}))).collect();
     let (_, placed) = bulk_of_writer(&engine, &body, 0);
     assert!(nodes(&engine) >= 7);
     wait(engine.settle(placed, Resolution::NotSent, Millis(0))).unwrap();

@@ -7,8 +7,7 @@ use crate::engine::{Engine, Unavailable};
 use crate::forest::local::RecoveryPass;
 use crate::forest::overrides::{Override, Overrides, RestampPass};
 use crate::forest::port::{
-    Batch, CheckReply, DryPlacement, ForestPort, PlacementDocument, Placements, PortFuture,
-    SettleReport, Settlement,
+    Batch, CheckReply, DryPlacement, ForestPort, PlacementDocument, Placements, PortFuture, SettleReport, Settlement,
 };
 use crate::forest::{ForestStats, LateMergeLog, Root, TreeView};
 use crate::time::Millis;
@@ -21,10 +20,7 @@ struct OutOfService {
 
 impl OutOfService {
     fn reason(&self) -> Unavailable {
-        Unavailable::Poisoned {
-            forest: self.name.clone(),
-            reason: "somebody's secret document".into(),
-        }
+        Unavailable::Poisoned { forest: self.name.clone(), reason: "somebody's secret document".into() }
     }
 
     fn refuse<T: Send + 'static>(&self) -> PortFuture<T> {
@@ -38,21 +34,14 @@ impl ForestPort for OutOfService {
     }
 
     fn dry_placement(&self) -> Box<dyn DryPlacement> {
-        Box::new(OutOfService {
-            name: self.name.clone(),
-        })
+        Box::new(OutOfService { name: self.name.clone() })
     }
 
     fn settle(&self, _: Vec<Settlement>, _: Millis) -> PortFuture<SettleReport> {
         self.refuse()
     }
 
-    fn recover(
-        &self,
-        _: Vec<PlacementDocument>,
-        _: RecoveryPass,
-        _: bool,
-    ) -> PortFuture<RecoveryPass> {
+    fn recover(&self, _: Vec<PlacementDocument>, _: RecoveryPass, _: bool) -> PortFuture<RecoveryPass> {
         self.refuse()
     }
 
@@ -115,9 +104,7 @@ impl Engine {
     /// The same engine after every forest has failed.
     pub(crate) fn out_of_service(mut self) -> Engine {
         for entry in &mut self.forests {
-            entry.port = Arc::new(OutOfService {
-                name: entry.name.clone(),
-            });
+            entry.port = Arc::new(OutOfService { name: entry.name.clone() });
         }
         self
     }

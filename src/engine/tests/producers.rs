@@ -13,8 +13,8 @@ const PRODUCERS: u64 = 8;
 const BULKS: u64 = 6;
 const BULK: u64 = 100;
 
-/// A document that brings its own fingerprint: few others have it, and many are within 3 bits of it, of other producers too,
-/// while some of the same story are farther away.
+/// A document that brings its own fingerprint: few others have it, and many are within 3 bits of it, of other producers
+/// too, while some of the same story are farther away.
 fn document(producer: u64, n: u64) -> (u64, String) {
     let number = n * PRODUCERS + producer;
     let story = crate::hash::splitmix64(number % 150);
@@ -41,9 +41,7 @@ fn order(dir: &Path) -> Vec<u64> {
             continue;
         };
         while let Some(change) = StateChange::<()>::read(&mut payload) {
-            if let StateChange::Tree(
-                Change::AddRoot { fingerprint, .. } | Change::AddLeaf { fingerprint, .. },
-            ) = change
+            if let StateChange::Tree(Change::AddRoot { fingerprint, .. } | Change::AddLeaf { fingerprint, .. }) = change
             {
                 order.push(fingerprint.0);
             }
@@ -93,9 +91,7 @@ fn eight_producers_get_what_some_order_would_have_given() {
                 given
             }
         };
-        let producers: Vec<_> = (0..PRODUCERS)
-            .map(|producer| scope.spawn(produce(producer)))
-            .collect();
+        let producers: Vec<_> = (0..PRODUCERS).map(|producer| scope.spawn(produce(producer))).collect();
         let given = producers.into_iter().map(|given| given.join().unwrap());
         given.flatten().collect()
     });
@@ -115,16 +111,8 @@ fn eight_producers_get_what_some_order_would_have_given() {
         wait(alone.settle(placed, accepted, Millis(1_000))).unwrap();
     }
     let trees: std::collections::BTreeSet<_> = expected.values().collect();
-    assert!(
-        trees.len() < expected.len() / 4,
-        "few join: {}",
-        trees.len()
-    );
+    assert!(trees.len() < expected.len() / 4, "few join: {}", trees.len());
     for (fingerprint, root) in given {
-        assert_eq!(
-            expected.get(&fingerprint),
-            Some(&root),
-            "{fingerprint:016x}"
-        );
+        assert_eq!(expected.get(&fingerprint), Some(&root), "{fingerprint:016x}");
     }
 }

@@ -25,9 +25,7 @@ fn no_arrival_is_later_than_now_and_no_root_another_methods() {
             let mut recovering = engine.recover(source, Intake::Missed, Millis(NOW));
             let stored = StoredDocument {
                 index: "news-1".into(),
-                source: json!({"content": LONG, "cluster_root": root})
-                    .to_string()
-                    .into(),
+                source: json!({"content": LONG, "cluster_root": root}).to_string().into(),
                 arrival: Some(Millis(arrival)),
             };
             wait(recovering.add(vec![stored])).unwrap();

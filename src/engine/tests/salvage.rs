@@ -16,18 +16,11 @@ const STORIES: u64 = 6;
 const VERSIONS: u64 = 3;
 
 fn storage(dir: &Path, on_unreadable: OnUnreadable) -> Storage {
-    Storage {
-        data_dir: dir.to_owned(),
-        durability: Durability::None,
-        on_failure: OnFailure::Refuse,
-        on_unreadable,
-    }
+    Storage { data_dir: dir.to_owned(), durability: Durability::None, on_failure: OnFailure::Refuse, on_unreadable }
 }
 
 fn open(dir: &Path, on_unreadable: OnUnreadable) -> Result<Arc<Engine>, EngineError> {
-    let routes = [route(
-        json!({"method": "verified", "k": 0, "window": "none"}),
-    )];
+    let routes = [route(json!({"method": "verified", "k": 0, "window": "none"}))];
     let storage = storage(dir, on_unreadable);
     let engine = Engine::stored(&routes, "cluster_", 2, HashKey::FIXED, Some(&storage))?;
     Ok(Arc::new(engine))
@@ -122,24 +115,13 @@ fn begins(batch: &[u8]) -> Vec<usize> {
 /// then.
 fn salvaged(dir: &Path, kind: &str) -> Vec<String> {
     let error = open(dir, OnUnreadable::Refuse).err().unwrap().to_string();
-    for part in [
-        "news",
-        "at byte",
-        kind,
-        "--on-unreadable recover",
-        "spinney inspect",
-    ] {
+    for part in ["news", "at byte", kind, "--on-unreadable recover", "spinney inspect"] {
         assert!(error.contains(part), "{part}: {error}");
     }
     let seen = inspect(dir, 3, &|_, _| ()).unwrap();
     let [forest] = &*seen else { panic!("{seen:?}") };
-    let [gap] = &*forest.unreadable else {
-        panic!("{kind}: {:?}", forest.unreadable)
-    };
-    assert!(
-        gap.contains(kind) && gap.contains("at byte"),
-        "{kind}: {gap}"
-    );
+    let [gap] = &*forest.unreadable else { panic!("{kind}: {:?}", forest.unreadable) };
+    assert!(gap.contains(kind) && gap.contains("at byte"), "{kind}: {gap}");
 
     let engine = open(dir, OnUnreadable::Recover).unwrap();
     let sources = wait(engine.sources()).unwrap();
@@ -159,9 +141,7 @@ fn salvaged(dir: &Path, kind: &str) -> Vec<String> {
     drop(engine);
     let kept = dir.join("UNREADABLE-1-news-*");
     let names = std::fs::read_dir(dir).unwrap();
-    let names: Vec<String> = names
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let names: Vec<String> = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     let is_kept = names.iter().any(|name| name.starts_with("UNREADABLE-1-"));
     assert!(is_kept, "{kept:?}: {names:?}");
     assert_eq!(inspect(dir, 3, &|_, _| ()).unwrap().len(), 1);
@@ -180,14 +160,7 @@ fn one_change_of_each_kind_that_does_not_read_costs_its_batch_alone() {
     let roots = place_all(&engine);
     engine.close();
     drop(engine);
-    let kinds = [
-        (1u8, "begin"),
-        (2, "root"),
-        (3, "leaf"),
-        (6, "count"),
-        (9, "lesson"),
-        (10, "evidence"),
-    ];
+    let kinds = [(1u8, "begin"), (2, "root"), (3, "leaf"), (6, "count"), (9, "lesson"), (10, "evidence")];
     for (kind, name) in kinds {
         let copy = Dir::new(&format!("journal-{kind}"));
         let (mut seen, mut damaged) = (0, false);
@@ -215,21 +188,11 @@ fn rare_changes() -> Vec<(&'static str, Vec<u8>)> {
     let root = |number| Root(Fingerprint(number));
     let [merge, taken_back] = [1, 2].map(|number| OverrideChange::Say {
         number,
-        word: (number == 1).then(|| Override::Merge {
-            winner: root(1),
-            losers: vec![root(2)],
-        }),
+        word: (number == 1).then(|| Override::Merge { winner: root(1), losers: vec![root(2)] }),
     });
-    let restamp = OverrideChange::Restamp {
-        number: 1,
-        restamp: Some(Restamp {
-            roots: vec![root(1)],
-            by: ResolvedBy::Root,
-        }),
-    };
-    let forget = OverrideChange::Forget {
-        numbers: vec![7, 8],
-    };
+    let restamp =
+        OverrideChange::Restamp { number: 1, restamp: Some(Restamp { roots: vec![root(1)], by: ResolvedBy::Root }) };
+    let forget = OverrideChange::Forget { numbers: vec![7, 8] };
     let fingerprint = Fingerprint(77);
     let trees = [
         ("use", Change::Use { fingerprint }),
@@ -238,18 +201,11 @@ fn rare_changes() -> Vec<(&'static str, Vec<u8>)> {
         ("eviction", Change::Evict { floor: Tick(0) }),
     ];
     let trees = trees.map(|(name, change)| (name, StateChange::<Founder>::Tree(change)));
-    let words = [
-        ("override", merge),
-        ("override", taken_back),
-        ("restamp", restamp),
-        ("forgotten overrides", forget),
-    ];
+    let words = [("override", merge), ("override", taken_back), ("restamp", restamp), ("forgotten overrides", forget)];
     let words = words.map(|(name, change)| (name, StateChange::Words(change)));
     let changes = trees.into_iter().chain(words);
     let bytes = |change| StateChange::batch(&[change]).unwrap();
-    changes
-        .map(|(name, change)| (name, bytes(change)))
-        .collect()
+    changes.map(|(name, change)| (name, bytes(change))).collect()
 }
 
 #[test]
@@ -278,19 +234,11 @@ fn a_change_of_any_other_kind_that_ends_too_early_costs_nothing_else() {
 #[test]
 fn a_section_of_a_snapshot_that_ends_too_early_costs_its_end_alone() {
     let whole = Dir::new("snapshot");
-    let routes = [route(
-        json!({"method": "verified", "k": 0, "window": "none"}),
-    )];
+    let routes = [route(json!({"method": "verified", "k": 0, "window": "none"}))];
     let engine = engine(&routes);
     let roots = place_all(&engine);
     engine.save(&whole.0).unwrap();
-    for (section, name) in [
-        (2u8, "trees"),
-        (3, "nodes"),
-        (4, "learned"),
-        (5, "times"),
-        (6, "evidence"),
-    ] {
+    for (section, name) in [(2u8, "trees"), (3, "nodes"), (4, "learned"), (5, "times"), (6, "evidence")] {
         let copy = Dir::new(&format!("snapshot-{section}"));
         rewrite(&whole.0, &copy.0, |of, bytes| {
             if of == Some(section) {
@@ -311,17 +259,10 @@ fn bytes_in_the_middle_of_a_journal_cost_their_batch_alone() {
     engine.close();
     drop(engine);
     let names = std::fs::read_dir(&dir.0).unwrap();
-    let forest = names
-        .map(|entry| entry.unwrap().path())
-        .find(|path| path.is_dir())
-        .unwrap();
+    let forest = names.map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
     // One batch is synced behind another, which vouches for it.
     let engine = open(&dir.0, OnUnreadable::Refuse).unwrap();
-    let (_, placed) = bulk_of_writer(
-        &engine,
-        &index("z", &json!({"title": OTHER, "content": LONG})),
-        2_000,
-    );
+    let (_, placed) = bulk_of_writer(&engine, &index("z", &json!({"title": OTHER, "content": LONG})), 2_000);
     let accepted = answered(json!([{"index": {"status": 201}}]));
     wait(engine.settle(placed, accepted, Millis(2_000))).unwrap();
     engine.close();

@@ -8,23 +8,14 @@ use crate::engine::Resolution;
 const CALLER: u64 = 5;
 
 fn from(caller: u64, now: i64) -> RequestContext {
-    RequestContext {
-        caller: Some(caller),
-        ..call(now)
-    }
+    RequestContext { caller: Some(caller), ..call(now) }
 }
 
 /// The roots that the documents of a bulk got, and what is to be settled.
-fn send(
-    engine: &Arc<Engine>,
-    body: &str,
-    context: RequestContext,
-) -> (Vec<String>, PlacedDocuments) {
+fn send(engine: &Arc<Engine>, body: &str, context: RequestContext) -> (Vec<String>, PlacedDocuments) {
     let stamped = stamp(engine, body, Some("news-1"), context);
     let (lines, placed) = written(body, stamped);
-    let roots = lines
-        .iter()
-        .filter_map(|line| line["cluster_root"].as_str());
+    let roots = lines.iter().filter_map(|line| line["cluster_root"].as_str());
     (roots.map(str::to_owned).collect(), placed)
 }
 
@@ -48,10 +39,7 @@ fn a_stranger_leaves_nothing_before_the_cluster_has_accepted_it() {
         (Resolution::Status(401), 0),
         (Resolution::Status(503), 0),
         (answered(json!([])), 0),
-        (
-            answered(vec![json!({"index": {"status": 403, "error": {}}}); 3].into()),
-            0,
-        ),
+        (answered(vec![json!({"index": {"status": 403, "error": {}}}); 3].into()), 0),
         (
             answered(json!([
                 {"index": {"status": 201}},
@@ -81,10 +69,7 @@ fn a_stranger_leaves_nothing_before_the_cluster_has_accepted_it() {
 #[test]
 fn unverified_with_one_text_at_the_same_moment_are_a_group() {
     let engine = engine(&[route(json!({}))]);
-    let (first, second) = (
-        index("1", &json!({"content": LONG})),
-        index("2", &json!({"content": LONG})),
-    );
+    let (first, second) = (index("1", &json!({"content": LONG})), index("2", &json!({"content": LONG})));
     let (roots, one) = send(&engine, &first, from(CALLER, 0));
     let (same, other) = send(&engine, &second, from(CALLER + 1, 0));
     assert_eq!(roots, same);
@@ -96,10 +81,7 @@ fn unverified_with_one_text_at_the_same_moment_are_a_group() {
 #[test]
 fn who_was_accepted_is_known_for_that_route_until_it_is_denied() {
     let engine = engine(&[route(json!({}))]);
-    let (first, second) = (
-        index("1", &json!({"content": LONG})),
-        index("2", &json!({"content": OTHER})),
-    );
+    let (first, second) = (index("1", &json!({"content": LONG})), index("2", &json!({"content": OTHER})));
     let (_, placed) = send(&engine, &first, from(CALLER, 0));
     settle(&engine, placed, accepted(1));
     assert_eq!(nodes(&engine), 1);
@@ -113,10 +95,7 @@ fn who_was_accepted_is_known_for_that_route_until_it_is_denied() {
     settle(&engine, placed, accepted(1));
     assert_eq!(nodes(&engine), 2);
 
-    let third = index(
-        "3",
-        &json!({"content": "Eleven tram drivers sang in the empty depot."}),
-    );
+    let third = index("3", &json!({"content": "Eleven tram drivers sang in the empty depot."}));
     let (_, placed) = send(&engine, &third, from(CALLER + 1, 3));
     assert_eq!(nodes(&engine), 2, "another caller");
     settle(&engine, placed, Resolution::Unknown);
@@ -129,9 +108,7 @@ fn who_was_accepted_is_known_for_that_route_until_it_is_denied() {
 
 #[test]
 fn an_unverified_date_moves_no_clock() {
-    let engine = engine(&[route(
-        json!({"clock": "field:published_at", "window": "1d"}),
-    )]);
+    let engine = engine(&[route(json!({"clock": "field:published_at", "window": "1d"}))]);
     let on = |day: u32, text: &str| {
         let date = format!("2020-01-{day:02}T00:00:00Z");
         index("1", &json!({"content": text, "published_at": date}))

@@ -23,13 +23,7 @@ pub(super) fn draw(title: &str, points: &[Point]) -> String {
         drawing.line([x(ratio), TOP - 4.0, x(ratio), base], class);
         drawing.text(x(ratio), base + 18.0, "", "middle", &format!("{ratio:.1}"));
     }
-    drawing.text(
-        (left + x(1.0)) / 2.0,
-        base + BOTTOM - 12.0,
-        "",
-        "middle",
-        "ratio",
-    );
+    drawing.text((left + x(1.0)) / 2.0, base + BOTTOM - 12.0, "", "middle", "ratio");
     for (at, (point, name)) in points.iter().zip(&names).enumerate() {
         let top = TOP + GROUP * at as f64 + 5.0;
         drawing.text(left - 10.0, top + 1.5 * BAR + 4.0, "", "end", name);
@@ -45,20 +39,12 @@ pub(super) fn draw(title: &str, points: &[Point]) -> String {
                 BAR - 3.0,
                 Escaped(&point.value)
             ));
-            drawing.text(
-                x(figure) + 6.0,
-                y + 10.5,
-                "small",
-                "start",
-                &format!("{figure:.4}"),
-            );
+            drawing.text(x(figure) + 6.0, y + 10.5, "small", "start", &format!("{figure:.4}"));
         }
     }
     for (at, (name, class)) in FIGURES.into_iter().zip(CLASSES).enumerate() {
         let at = 20.0 + 110.0 * at as f64;
-        drawing.add(format_args!(
-            "<rect x=\"{at}\" y=\"52\" width=\"14\" height=\"12\" class=\"fill {class}\"/>"
-        ));
+        drawing.add(format_args!("<rect x=\"{at}\" y=\"52\" width=\"14\" height=\"12\" class=\"fill {class}\"/>"));
         drawing.text(at + 21.0, 62.0, "", "start", name);
     }
     drawing.finish()
@@ -79,26 +65,15 @@ mod tests {
 
     #[test]
     fn a_bar_is_as_long_as_its_figure() {
-        let points = [
-            point("full", Some(1.0), None),
-            point(&"x".repeat(60), Some(0.0), Some(0.5)),
-        ];
+        let points = [point("full", Some(1.0), None), point(&"x".repeat(60), Some(0.0), Some(0.5))];
         let drawing = draw("t", &points);
         let left = 36.0 + CHARACTER * 41.0;
         let whole = WIDTH - RIGHT - FIGURE - left;
-        for (y, width) in [
-            (91.0, whole),
-            (107.0, whole / 2.0),
-            (157.0, 0.0),
-            (189.0, whole / 2.0),
-        ] {
+        for (y, width) in [(91.0, whole), (107.0, whole / 2.0), (157.0, 0.0), (189.0, whole / 2.0)] {
             let bar = format!("x=\"{left:.1}\" y=\"{y:.1}\" width=\"{width:.1}\"");
             assert!(drawing.contains(&bar), "{bar}\n{drawing}");
         }
-        assert!(
-            !drawing.contains(">precision 0.0000 of xxx…<"),
-            "the tip has the whole name"
-        );
+        assert!(!drawing.contains(">precision 0.0000 of xxx…<"), "the tip has the whole name");
         assert!(drawing.contains(&format!(">{}…<", "x".repeat(40))));
         assert_eq!(drawing.matches("class=\"fill").count(), 5 + 3);
     }

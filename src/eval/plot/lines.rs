@@ -37,13 +37,9 @@ impl Scale {
 
 /// Where the values stand: numbers in ascending order by their size, other values at equal distances.
 fn places(points: &[Point]) -> Vec<f64> {
-    let numbers: Option<Vec<f64>> = points
-        .iter()
-        .map(|point| point.value.parse().ok())
-        .collect();
-    let numbers = numbers.filter(|numbers| {
-        numbers.iter().all(|number| number.is_finite()) && numbers.is_sorted_by(|a, b| a < b)
-    });
+    let numbers: Option<Vec<f64>> = points.iter().map(|point| point.value.parse().ok()).collect();
+    let numbers =
+        numbers.filter(|numbers| numbers.iter().all(|number| number.is_finite()) && numbers.is_sorted_by(|a, b| a < b));
     let numbers = numbers.unwrap_or_else(|| (0..points.len()).map(|at| at as f64).collect());
     let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else {
         return Vec::new();
@@ -73,11 +69,7 @@ pub(super) fn draw(title: &str, option: &str, points: &[Point]) -> String {
     for hundredths in (scale.low..=100).step_by(scale.step) {
         let ratio = f64::from(hundredths) / 100.0;
         let y = scale.y(ratio);
-        let class = if hundredths == scale.low {
-            "axis"
-        } else {
-            "grid"
-        };
+        let class = if hundredths == scale.low { "axis" } else { "grid" };
         drawing.line([LEFT, y, right, y], class);
         drawing.text(LEFT - 8.0, y + 4.0, "", "end", &format!("{ratio:.2}"));
     }
@@ -103,14 +95,9 @@ pub(super) fn draw(title: &str, option: &str, points: &[Point]) -> String {
             Some((x, scale.y(figure), figure, &point.value))
         });
         let drawn: Vec<_> = drawn.collect();
-        let path: Vec<String> = drawn
-            .iter()
-            .map(|(x, y, ..)| format!("{x:.1},{y:.1}"))
-            .collect();
+        let path: Vec<String> = drawn.iter().map(|(x, y, ..)| format!("{x:.1},{y:.1}")).collect();
         let path = path.join(" ");
-        drawing.add(format_args!(
-            "<polyline points=\"{path}\" class=\"line {class}\"/>"
-        ));
+        drawing.add(format_args!("<polyline points=\"{path}\" class=\"line {class}\"/>"));
         for (x, y, figure, value) in drawn {
             let tip = format!("{name} {figure:.4} at {option} {value}");
             mark(&mut drawing, at, x, y, &tip);
@@ -131,10 +118,7 @@ fn mark(drawing: &mut Drawing, at: usize, x: f64, y: f64, tip: &str) {
         _ => format!("M{x:.1},{:.1}l5,5l-5,5l-5,-5z", y - 5.0),
     };
     let class = CLASSES.get(at).unwrap_or(&"");
-    drawing.add(format_args!(
-        "<path d=\"{path}\" class=\"fill {class}\"><title>{}</title></path>",
-        Escaped(tip)
-    ));
+    drawing.add(format_args!("<path d=\"{path}\" class=\"fill {class}\"><title>{}</title></path>", Escaped(tip)));
 }
 
 #[cfg(test)]
@@ -144,16 +128,9 @@ mod tests {
 
     #[test]
     fn the_best_figure_is_at_the_top_and_the_unknown_is_not_drawn() {
-        let points = [
-            point("0", Some(1.0), None),
-            point("1", None, None),
-            point("2", Some(0.0), None),
-        ];
+        let points = [point("0", Some(1.0), None), point("1", None, None), point("2", Some(0.0), None)];
         let drawing = draw("t", "k", &points);
-        assert!(
-            drawing.contains("points=\"88.0,86.0 714.0,404.0\""),
-            "{drawing}"
-        );
+        assert!(drawing.contains("points=\"88.0,86.0 714.0,404.0\""), "{drawing}");
         assert!(drawing.contains("points=\"88.0,245.0 401.0,245.0 714.0,245.0\""));
         assert!(drawing.contains("points=\"\""));
         // Five figures, and the legend.
@@ -179,16 +156,8 @@ mod tests {
     #[test]
     fn numbers_stand_by_their_size_and_labels_never_touch() {
         let of = |values: &[&str]| {
-            let points: Vec<Point> = values
-                .iter()
-                .map(|value| point(value, None, None))
-                .collect();
-            (
-                places(&points),
-                draw("t", "k", &points)
-                    .matches("text-anchor=\"middle\"")
-                    .count(),
-            )
+            let points: Vec<Point> = values.iter().map(|value| point(value, None, None)).collect();
+            (places(&points), draw("t", "k", &points).matches("text-anchor=\"middle\"").count())
         };
         assert_eq!(of(&["0", "1", "4"]), (vec![88.0, 244.5, 714.0], 3 + 2));
         assert_eq!(of(&["1d", "7d", "none"]).0, [88.0, 401.0, 714.0]);

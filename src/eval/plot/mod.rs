@@ -59,11 +59,7 @@ const CLASSES: [&str; 3] = ["a", "b", "c"];
 
 /// Draws the points of a sweep over `option`, one of k, method, similarity, window.
 pub fn svg(title: &str, option: &str, points: &[Point]) -> String {
-    if option == "method" {
-        bars::draw(title, points)
-    } else {
-        lines::draw(title, option, points)
-    }
+    if option == "method" { bars::draw(title, points) } else { lines::draw(title, option, points) }
 }
 
 /// A drawing in progress. Everything written as text is escaped.
@@ -77,9 +73,7 @@ impl Drawing {
              height=\"{height}\" role=\"img\">\n<title>{}</title>\n{STYLE}",
             Escaped(title)
         ));
-        drawing.add(format_args!(
-            "<rect width=\"100%\" height=\"100%\" class=\"back\"/>"
-        ));
+        drawing.add(format_args!("<rect width=\"100%\" height=\"100%\" class=\"back\"/>"));
         drawing.text(20.0, 32.0, "title", "start", title);
         let best = points.iter().filter_map(|point| Some((point.f1?, point)));
         // The first of equals.
@@ -97,9 +91,7 @@ impl Drawing {
     }
 
     fn line(&mut self, [x1, y1, x2, y2]: [f64; 4], class: &str) {
-        self.add(format_args!(
-            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" class=\"{class}\"/>"
-        ));
+        self.add(format_args!("<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" class=\"{class}\"/>"));
     }
 
     /// `anchor`: which end of the text stands at `x`, start, middle or end. `y` is its base line.
@@ -136,21 +128,12 @@ mod tests {
     use super::*;
 
     pub(super) fn point(value: &str, precision: Option<f64>, f1: Option<f64>) -> Point {
-        Point {
-            value: value.into(),
-            precision,
-            recall: Some(0.5),
-            f1,
-        }
+        Point { value: value.into(), precision, recall: Some(0.5), f1 }
     }
 
     #[test]
     fn the_best_f1_is_shown_and_names_are_escaped() {
-        let points = [
-            point("a<b>", None, Some(0.25)),
-            point("\"c\"&", None, Some(0.75)),
-            point("d", None, Some(0.75)),
-        ];
+        let points = [point("a<b>", None, Some(0.25)), point("\"c\"&", None, Some(0.75)), point("d", None, Some(0.75))];
         for (option, at) in [("method", "with"), ("window", "at")] {
             let drawing = svg("a <b> & c", option, &points);
             assert!(drawing.contains(">a &lt;b&gt; &amp; c<"), "{drawing}");

@@ -8,8 +8,7 @@ use parking_lot::Mutex;
 use super::{CHUNK, Executor, ForestState, LocalInner, run};
 use crate::forest::placement;
 use crate::forest::port::{
-    DryPlacement, EarlierDocuments, Placed, PlacementDocument, PlacementReply, Placements,
-    PortFuture,
+    DryPlacement, EarlierDocuments, Placed, PlacementDocument, PlacementReply, Placements, PortFuture,
 };
 use crate::forest::{Decision, Forest, Rollback, Root};
 use crate::method::{MethodKind, PlacementQuery, Proof, TallyEntry};
@@ -36,8 +35,9 @@ struct OwnTrees<P: Proof> {
 }
 
 impl<P: Proof> OwnTrees<P> {
-    /// Turns what the forest foresees for a document into what will come of it behind those of its request that came before.
-    /// Answers how much of a sign the document is of page chrome. What it joins there counts before what it joins here; but here, too, it stands for those that come after it.
+    /// Turns what the forest foresees for a document into what will come of it behind those of its request that came
+    /// before. Answers how much of a sign the document is of page chrome. What it joins there counts before what it
+    /// joins here; but here, too, it stands for those that come after it.
     fn amend(
         &mut self,
         foreseen: &mut placement::PlacementPlan,
@@ -55,15 +55,9 @@ impl<P: Proof> OwnTrees<P> {
             Decision::Joined { .. } => others.sign(query, foreseen.root),
             _ => 0,
         };
-        let own = &PlacementQuery {
-            earlier: None,
-            ..*query
-        };
+        let own = &PlacementQuery { earlier: None, ..*query };
         let placement = self.forest.place(own, at);
-        let count = TallyEntry {
-            title,
-            sign: placement.sign,
-        };
+        let count = TallyEntry { title, sign: placement.sign };
         self.forest.count(placement.root, count);
         let refused = placement.refused.iter();
         let refused = refused.filter_map(|(root, why)| Some((*self.roots.get(root)?, *why)));
@@ -80,13 +74,7 @@ impl<P: Proof> OwnTrees<P> {
     }
 
     /// A place for a root that is free here and among the others, as the placement rules look for one.
-    fn free_root(
-        &self,
-        query: &PlacementQuery<'_, P>,
-        others: &Forest<P>,
-        at: Millis,
-        alone: bool,
-    ) -> Root {
+    fn free_root(&self, query: &PlacementQuery<'_, P>, others: &Forest<P>, at: Millis, alone: bool) -> Root {
         let here = self.forest.isolated(query, at);
         let there = others.isolated(query, at).into_iter();
         let mut free = there.filter(|fingerprint| here.contains(fingerprint));
@@ -106,21 +94,15 @@ impl<P: Proof> OwnTrees<P> {
 }
 
 impl<F: MethodKind> LocalDryPlacement<F> {
-    pub(super) fn new(
-        shared: Arc<LocalInner<F>>,
-        executor: Arc<dyn Executor>,
-    ) -> LocalDryPlacement<F> {
-        LocalDryPlacement {
-            shared,
-            executor,
-            own: Arc::default(),
-        }
+    pub(super) fn new(shared: Arc<LocalInner<F>>, executor: Arc<dyn Executor>) -> LocalDryPlacement<F> {
+        LocalDryPlacement { shared, executor, own: Arc::default() }
     }
 }
 
 impl<F: MethodKind> ForestState<F> {
-    /// What [`place_by`](ForestState::place_by) would answer; only `own` and `earlier` change. Now and then a tree of the request's
-    /// own gets another root than it would, because fewer of the document's fingerprints stand in its way here.
+    /// What [`place_by`](ForestState::place_by) would answer; only `own` and `earlier` change. Now and then a tree of
+    /// the request's own gets another root than it would, because fewer of the document's fingerprints stand in its way
+    /// here.
     fn rehearse(
         &mut self,
         document: PlacementDocument,
@@ -132,15 +114,10 @@ impl<F: MethodKind> ForestState<F> {
         let mut features = document.features;
         let features = features.as_mut().and_then(F::features);
         let placed = features.map(|features| {
-            let Self {
-                forest, learned, ..
-            } = self;
+            let Self { forest, learned, .. } = self;
             let clock = forest.clock().max(at);
             let (foreseen, sign, text) = F::ask(features, learned, &earlier.taught, |query| {
-                let query = &PlacementQuery {
-                    earlier: Some(&earlier.tallies),
-                    ..*query
-                };
+                let query = &PlacementQuery { earlier: Some(&earlier.tallies), ..*query };
                 let mut foreseen = forest.foresee(query, at);
                 let sign = own.amend(&mut foreseen, query, document.title, forest, at);
                 (foreseen, sign, query.whole)
@@ -160,10 +137,7 @@ impl<F: MethodKind> ForestState<F> {
                 learned: Vec::new(),
                 claimed: None,
                 lesson: None,
-                count: TallyEntry {
-                    title: document.title,
-                    sign,
-                },
+                count: TallyEntry { title: document.title, sign },
                 is_alone: false,
                 rollback: Rollback::default(),
             };
@@ -192,10 +166,7 @@ impl<F: MethodKind> DryPlacement for LocalDryPlacement<F> {
                 shared.with(|state, waited| {
                     placements.waited += waited;
                     let own = own.get_or_insert_with(|| Own {
-                        trees: OwnTrees {
-                            forest: state.forest.empty(),
-                            roots: HashMap::new(),
-                        },
+                        trees: OwnTrees { forest: state.forest.empty(), roots: HashMap::new() },
                         earlier: EarlierDocuments::default(),
                     });
                     for document in documents.by_ref().take(CHUNK) {

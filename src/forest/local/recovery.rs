@@ -1,17 +1,18 @@
-//! A forest from what is stored in an index: documents with the roots that they were given, in the order in which they came.
+//! A forest from what is stored in an index: documents with the roots that they were given, in the order in which they
+//! came.
 //!
-//! What is stored stands. A document goes into the tree of its root, and founds it where it is not there. The proof of a
-//! tree is its founder's, and a founder has the root among its own fingerprints; so where the first document of a tree has
-//! not, others of the same moment get their turn before it, and the first one that has puts its proof in the place of
-//! that document's.
+//! What is stored stands. A document goes into the tree of its root, and founds it where it is not there. The proof of
+//! a tree is its founder's, and a founder has the root among its own fingerprints; so where the first document of a
+//! tree has not, others of the same moment get their turn before it, and the first one that has puts its proof in the
+//! place of that document's.
 //!
-//! Where a forest stands already ([`RecoveryPass::of_the_rest`]), nothing of it changes: a document that it knows keeps its
-//! root, whatever is stored with it, and no node changes its tree. What a start has missed
-//! ([`RecoveryPass::of_the_missed`]) is of this forest besides: a document whose root has no tree here, and which cannot
-//! have founded it by the method of this forest, was stamped by another one and is left out.
+//! Where a forest stands already ([`RecoveryPass::of_the_rest`]), nothing of it changes: a document that it knows keeps
+//! its root, whatever is stored with it, and no node changes its tree. What a start has missed
+//! ([`RecoveryPass::of_the_missed`]) is of this forest besides: a document whose root has no tree here, and which
+//! cannot have founded it by the method of this forest, was stamped by another one and is left out.
 //!
-//! Documents of one moment are taken for those of one request, as they mostly are: what they teach counts once for all of
-//! them, and a fingerprint that is the root of one of them is no leaf for the others.
+//! Documents of one moment are taken for those of one request, as they mostly are: what they teach counts once for all
+//! of them, and a fingerprint that is the root of one of them is no leaf for the others.
 
 use std::collections::HashSet;
 use std::vec::IntoIter;
@@ -20,9 +21,7 @@ use super::ForestState;
 use crate::fingerprint::Fingerprint;
 use crate::forest::candidates::{PriorClaim, StoredRoot};
 use crate::forest::placement::may_found;
-use crate::forest::port::{
-    DocumentTime, EarlierDocuments, ItemOutcome, PlacementDocument, Settlement,
-};
+use crate::forest::port::{DocumentTime, EarlierDocuments, ItemOutcome, PlacementDocument, Settlement};
 use crate::forest::{Decision, Placement, Root};
 use crate::method::{Features, MethodKind, PlacementQuery, TallyEntry};
 use crate::time::Millis;
@@ -38,8 +37,8 @@ pub struct Recovered {
     pub documents: u64,
     /// Of them, those that have their place.
     pub placed: u64,
-    /// Documents, placed or known, that stand in another tree than the one they are stored with: their text has its place there,
-    /// or another tree has the place of their root.
+    /// Documents, placed or known, that stand in another tree than the one they are stored with: their text has its
+    /// place there, or another tree has the place of their root.
     pub elsewhere: u64,
     /// Those that the forest knew already.
     pub known: u64,
@@ -89,29 +88,19 @@ impl RecoveryPass {
 
     /// Into a forest that may know the documents already: those that it knows change nothing.
     pub fn of_the_rest() -> RecoveryPass {
-        RecoveryPass {
-            passes_known: true,
-            ..RecoveryPass::default()
-        }
+        RecoveryPass { passes_known: true, ..RecoveryPass::default() }
     }
 
     /// The same of documents that nobody has called this forest's: those whose roots it cannot have given are left out.
     /// `is_dated`: their time is their own word, which must not let anything expire that the forest has; otherwise it
     /// is the machine's.
     pub fn of_the_missed(is_dated: bool) -> RecoveryPass {
-        RecoveryPass {
-            leaves_out_foreign: true,
-            keeps_living: is_dated,
-            ..RecoveryPass::of_the_rest()
-        }
+        RecoveryPass { leaves_out_foreign: true, keeps_living: is_dated, ..RecoveryPass::of_the_rest() }
     }
 
     /// What became of the documents so far.
     pub fn recovered(&self) -> Recovered {
-        Recovered {
-            foreign: self.recovered.foreign + self.orphans.len() as u64,
-            ..self.recovered
-        }
+        Recovered { foreign: self.recovered.foreign + self.orphans.len() as u64, ..self.recovered }
     }
 
     /// Keeps a document whose founder may come with the rest of its moment.
@@ -189,11 +178,7 @@ struct RecoveredMoment<'a> {
 
 impl<F: MethodKind> ForestState<F> {
     /// Takes in the documents of one moment.
-    pub(in crate::forest) fn recover(
-        &mut self,
-        group: Vec<PlacementDocument>,
-        recovery: &mut RecoveryPass,
-    ) {
+    pub(in crate::forest) fn recover(&mut self, group: Vec<PlacementDocument>, recovery: &mut RecoveryPass) {
         let roots = group.iter().filter_map(|document| document.given);
         let roots: HashSet<Fingerprint> = match group.len() {
             0 | 1 => HashSet::new(),
@@ -239,21 +224,14 @@ impl<F: MethodKind> ForestState<F> {
             RecoveredAs::Known => recovery.recovered.known += 1,
             RecoveredAs::Later => return Some(document),
             RecoveredAs::Foreign => recovery.add_orphan(document),
-            RecoveredAs::Placed {
-                placement,
-                founds,
-                is_elsewhere,
-            } => {
+            RecoveredAs::Placed { placement, founds, is_elsewhere } => {
                 recovery.recovered.placed += 1;
                 recovery.recovered.elsewhere += u64::from(is_elsewhere);
                 let lesson = founds.then(|| F::lesson(features).hashes);
                 if let Some(hashes) = &lesson {
                     moment.earlier.taught.add(hashes);
                 }
-                let count = TallyEntry {
-                    title: document.title,
-                    sign: placement.sign,
-                };
+                let count = TallyEntry { title: document.title, sign: placement.sign };
                 moment.earlier.tallies.add(placement.root.0, count);
                 moment.settlements.push(Settlement {
                     others: Vec::new(),
@@ -278,24 +256,17 @@ impl<F: MethodKind> ForestState<F> {
         recovery: &mut RecoveryPass,
         last: bool,
     ) -> RecoveredAs {
-        let Self {
-            forest,
-            learned,
-            words,
-            ..
-        } = self;
+        let Self { forest, learned, words, .. } = self;
         let now = at.unwrap_or(Millis(0));
         let earlier = &moment.earlier;
         let may_have_named = F::may_have_named(features, root.0);
         F::ask(features, learned, &earlier.taught, |query| {
-            let query = &PlacementQuery {
-                earlier: Some(&earlier.tallies),
-                ..*query
-            };
+            let query = &PlacementQuery { earlier: Some(&earlier.tallies), ..*query };
             let known = forest.known(query).filter(|_| recovery.passes_known);
             if let Some(tree) = known {
-                // What is stored may be of another method, or of a time before this forest: what the forest has answered stands.
-                // Where somebody has spoken of its group, it is stored with another root than that of its tree.
+                // What is stored may be of another method, or of a time before this forest: what the forest has
+                // answered stands. Where somebody has spoken of its group, it is stored with another root than that of
+                // its tree.
                 let is_elsewhere = words.shown_root(query.whole, tree) != root;
                 if is_elsewhere || !forest.is_in_flight(query) {
                     recovery.recovered.elsewhere += u64::from(is_elsewhere);
@@ -318,10 +289,8 @@ impl<F: MethodKind> ForestState<F> {
             let known = known.filter(|&tree| forest.has_tree(tree));
             let has_tree = forest.has_tree(root);
             // Nobody has told what became of it: it is stored, so it counts, and its nodes stay.
-            let has_founded = known.is_some()
-                && may_found
-                && forest.is_root_in_flight(root)
-                && recovery.founded.insert(root.0);
+            let has_founded =
+                known.is_some() && may_found && forest.is_root_in_flight(root) && recovery.founded.insert(root.0);
             if !has_tree && !may_found && !last {
                 return RecoveredAs::Later;
             }
@@ -347,9 +316,7 @@ impl<F: MethodKind> ForestState<F> {
             }
             RecoveredAs::Placed {
                 // Of one that cannot be the founder it is not known what it taught.
-                founds: founds_again
-                    || has_founded
-                    || (is_new && (may_found || placement.root != root)),
+                founds: founds_again || has_founded || (is_new && (may_found || placement.root != root)),
                 is_elsewhere: placement.root != root,
                 placement,
             }

@@ -6,16 +6,11 @@ use std::sync::Arc;
 use crate::forest::late_merges::{LateMergeLog, LateMerges, MergeCandidates, are_one, may_be_one};
 use crate::forest::overrides::{Override, OverrideChange, Overrides, RestampPass};
 use crate::forest::port::{
-    CheckReply, CheckedDocument, CheckedFingerprint, CheckedTree, Commit, DocumentTime,
-    EarlierDocuments, ItemOutcome, Placed, PlacementDocument, PlacementReply, SettleReport,
-    Settlement,
+    CheckReply, CheckedDocument, CheckedFingerprint, CheckedTree, Commit, DocumentTime, EarlierDocuments, ItemOutcome,
+    Placed, PlacementDocument, PlacementReply, SettleReport, Settlement,
 };
-use crate::forest::{
-    Change, Decision, Forest, ForestError, LateMergeStats, NearNode, Rollback, Root, Settings,
-};
-use crate::method::{
-    BoilerplateLesson, Measure, MethodKind, PlacementQuery, Proof, Refusal, TallyEntry,
-};
+use crate::forest::{Change, Decision, Forest, ForestError, LateMergeStats, NearNode, Rollback, Root, Settings};
+use crate::method::{BoilerplateLesson, Measure, MethodKind, PlacementQuery, Proof, Refusal, TallyEntry};
 use crate::text::boilerplate::PendingSentences;
 use crate::time::Millis;
 /// Trees and what was learned: pure, documents in and places out.
@@ -33,8 +28,8 @@ pub struct ForestState<F: MethodKind> {
     recorded: Option<Vec<StateChange<F::Proof>>>,
 }
 
-/// How long the nodes of a document whose outcome nobody knows stay for a retry to find: longer than clients wait between
-/// retries, and too short to collect others' documents.
+/// How long the nodes of a document whose outcome nobody knows stay for a retry to find: longer than clients wait
+/// between retries, and too short to collect others' documents.
 pub const RETRY_WINDOW: Millis = Millis(60_000);
 
 /// Documents of one request that teach: one request must not make the table forget what all others have taught.
@@ -93,14 +88,11 @@ impl<F: MethodKind> ForestState<F> {
         self.recorded.get_or_insert_default();
     }
 
-    /// The changes since they were last taken, in their order; none where nobody asked to [`record`](ForestState::record)
-    /// them.
+    /// The changes since they were last taken, in their order; none where nobody asked to
+    /// [`record`](ForestState::record) them.
     pub fn take_changes(&mut self) -> Vec<StateChange<F::Proof>> {
         self.collect_changes();
-        self.recorded
-            .as_mut()
-            .map(std::mem::take)
-            .unwrap_or_default()
+        self.recorded.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     fn collect_changes(&mut self) {
@@ -123,8 +115,8 @@ impl<F: MethodKind> ForestState<F> {
         }
     }
 
-    /// Somebody says this about groups. `shown`: the roots that documents of a pin show. Answers the number of the word; `None`:
-    /// there are as many as a forest remembers.
+    /// Somebody says this about groups. `shown`: the roots that documents of a pin show. Answers the number of the
+    /// word; `None`: there are as many as a forest remembers.
     pub fn add_override(&mut self, word: Override, shown: &[Root]) -> Option<u64> {
         let (number, changes) = Arc::make_mut(&mut self.words).add(word, shown)?;
         self.late.overrides_changed();
@@ -301,14 +293,9 @@ impl<F: MethodKind> ForestState<F> {
         claimed: Option<Millis>,
         earlier: &EarlierDocuments,
     ) -> Placed {
-        let Self {
-            forest, learned, ..
-        } = self;
+        let Self { forest, learned, .. } = self;
         let (mut placement, text) = F::ask(features, learned, &earlier.taught, |query| {
-            let query = &PlacementQuery {
-                earlier: Some(&earlier.tallies),
-                ..*query
-            };
+            let query = &PlacementQuery { earlier: Some(&earlier.tallies), ..*query };
             let placement = match claimed {
                 Some(_) => forest.place_provisionally(query, given),
                 None => forest.place_given(query, at, given),
@@ -337,10 +324,7 @@ impl<F: MethodKind> ForestState<F> {
             learned: Vec::new(),
             claimed,
             lesson: None,
-            count: TallyEntry {
-                title,
-                sign: placement.sign,
-            },
+            count: TallyEntry { title, sign: placement.sign },
             rollback: placement.rollback,
             is_alone: false,
         }
@@ -373,15 +357,13 @@ impl<F: MethodKind> ForestState<F> {
         let became = F::learn(&mut self.learned, &hashes, founders);
         if self.recorded.is_some() {
             self.collect_changes();
-            self.recorded
-                .get_or_insert_default()
-                .push(StateChange::Learn { hashes, founders });
+            self.recorded.get_or_insert_default().push(StateChange::Learn { hashes, founders });
         }
         became
     }
 
-    /// Lets count what was accepted, takes back what was refused, and keeps for a while what may come again. All of it is
-    /// of one request, and `now` is when its answer came.
+    /// Lets count what was accepted, takes back what was refused, and keeps for a while what may come again. All of it
+    /// is of one request, and `now` is when its answer came.
     pub fn settle(&mut self, batch: Vec<Settlement>, now: Millis) -> SettleReport {
         let (mut refused, mut lessons, mut met) = (Vec::new(), Vec::new(), Vec::new());
         let merged_before = self.late.applied;
@@ -419,8 +401,8 @@ impl<F: MethodKind> ForestState<F> {
         settled
     }
 
-    /// One request counts each sentence once, however often it brings it, and no more than so many documents: one writer
-    /// alone must not make boilerplate of what others write, nor make the others' forgotten.
+    /// One request counts each sentence once, however often it brings it, and no more than so many documents: one
+    /// writer alone must not make boilerplate of what others write, nor make the others' forgotten.
     fn learn_from_request(&mut self, lessons: Vec<Vec<u64>>) -> u64 {
         let founders = lessons.len().min(TEACHERS);
         if founders == 0 {
@@ -441,10 +423,7 @@ impl<F: MethodKind> ForestState<F> {
 
     pub(super) fn withdraw(&mut self, rollbacks: impl Iterator<Item = Rollback>) -> SettleReport {
         let withdrawn = rollbacks.map(|rollback| self.forest.withdraw(&rollback) as u64);
-        SettleReport {
-            withdrawn: withdrawn.sum(),
-            ..SettleReport::default()
-        }
+        SettleReport { withdrawn: withdrawn.sum(), ..SettleReport::default() }
     }
 
     /// What [`place`](ForestState::place) would do.
@@ -462,17 +441,13 @@ impl<F: MethodKind> ForestState<F> {
     }
 
     fn check_features(&mut self, features: &mut F::Features, at: Millis) -> CheckedDocument {
-        let Self {
-            forest, learned, ..
-        } = self;
+        let Self { forest, learned, .. } = self;
         let (check, measures) = F::ask(features, learned, &PendingSentences::default(), |query| {
             let check = forest.check(query, at);
             let measures = check.trees.iter().map(|tree| {
                 let proof = forest.proof(tree.root);
                 let thresholds = forest.thresholds();
-                proof.map_or(Measure::None, |root| {
-                    query.proof.measure(root, tree.shared, thresholds)
-                })
+                proof.map_or(Measure::None, |root| query.proof.measure(root, tree.shared, thresholds))
             });
             let measures: Vec<Measure> = measures.collect();
             // All of them, where the first ones led nowhere.
@@ -508,12 +483,7 @@ impl<F: MethodKind> ForestState<F> {
         for &fingerprint in &left_out.fingerprints {
             let near = forest.near_at(fingerprint, at);
             add_hidden(forest, &near, check.root, at, &mut trees);
-            fingerprints.push(CheckedFingerprint {
-                fingerprint,
-                stage: None,
-                left_out: true,
-                near,
-            });
+            fingerprints.push(CheckedFingerprint { fingerprint, stage: None, left_out: true, near });
         }
         trees.sort_by_key(|tree| (tree.root != check.root, tree.verdict.is_err(), tree.root));
         let is_known = check.decision.finds_a_tree();
@@ -543,13 +513,7 @@ impl<F: MethodKind> ForestState<F> {
 }
 
 /// Adds the trees that only boilerplate leads to.
-fn add_hidden<P: Proof>(
-    forest: &Forest<P>,
-    near: &[NearNode],
-    own: Root,
-    at: Millis,
-    trees: &mut Vec<CheckedTree>,
-) {
+fn add_hidden<P: Proof>(forest: &Forest<P>, near: &[NearNode], own: Root, at: Millis, trees: &mut Vec<CheckedTree>) {
     for root in near.iter().map(|near| near.root) {
         if root == own || trees.iter().any(|tree| tree.root == root) {
             continue;

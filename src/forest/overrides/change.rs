@@ -1,5 +1,5 @@
-//! How words change: what is said, taken back and followed, as changes that say the same when they are applied twice. Whoever keeps
-//! words, alone or with others, changes them by these functions.
+//! How words change: what is said, taken back and followed, as changes that say the same when they are applied twice.
+//! Whoever keeps words, alone or with others, changes them by these functions.
 
 use std::sync::Arc;
 
@@ -43,8 +43,8 @@ impl Overrides {
         }
     }
 
-    /// Somebody says this about groups. `shown`: the roots that documents of a pin show. Answers the number of the word and what has
-    /// changed; `None`: there are as many as a forest remembers, or as many bytes of them.
+    /// Somebody says this about groups. `shown`: the roots that documents of a pin show. Answers the number of the word
+    /// and what has changed; `None`: there are as many as a forest remembers, or as many bytes of them.
     pub fn add(&mut self, word: Override, shown: &[Root]) -> Option<(u64, Vec<OverrideChange>)> {
         let number = self.next_number()?;
         let restamp = self.restamp_of(&word, shown);
@@ -56,15 +56,13 @@ impl Overrides {
         Some((number, self.change(number, Some(word), restamp)))
     }
 
-    /// Takes a word back. Answers what it was, if there was one of this number, and what has changed. A late merge that is taken back
-    /// would be said again: that it is not to be remains in its place.
+    /// Takes a word back. Answers what it was, if there was one of this number, and what has changed. A late merge that
+    /// is taken back would be said again: that it is not to be remains in its place.
     pub fn undo(&mut self, number: u64) -> Option<(Override, Vec<OverrideChange>)> {
         let word = self.get(number)?.clone();
         let restamp = self.restamp_without(number, &word);
         let remains = match word {
-            Override::Late { winner, loser } => Some(Override::Apart {
-                roots: [loser, winner],
-            }),
+            Override::Late { winner, loser } => Some(Override::Apart { roots: [loser, winner] }),
             _ => None,
         };
         Some((word, self.change(number, remains, restamp)))
@@ -76,42 +74,25 @@ impl Overrides {
         if self.is_outdated(done) {
             return Vec::new();
         }
-        let is_this = |(number, restamp): &&(u64, Arc<Restamp>)| {
-            self.unfinished.get(number).is_some_and(|of| of == restamp)
-        };
+        let is_this =
+            |(number, restamp): &&(u64, Arc<Restamp>)| self.unfinished.get(number).is_some_and(|of| of == restamp);
         let done = done.override_numbers().iter().filter(is_this);
-        let changes = done.map(|&(number, _)| OverrideChange::Restamp {
-            number,
-            restamp: None,
-        });
+        let changes = done.map(|&(number, _)| OverrideChange::Restamp { number, restamp: None });
         let changes: Vec<OverrideChange> = changes.collect();
         changes.iter().for_each(|change| self.apply(change));
         changes
     }
 
-    /// What a stored document with this text is to show, that the forest puts into this tree. `is_known`: it has seen the text, or what
-    /// agrees with it.
+    /// What a stored document with this text is to show, that the forest puts into this tree. `is_known`: it has seen
+    /// the text, or what agrees with it.
     pub fn resolve(&self, text: Fingerprint, tree: Root, is_known: bool) -> ResolvedDocument {
         let is_known = is_known || self.is_pinned(text);
-        ResolvedDocument {
-            text,
-            answer: is_known.then(|| self.shown_root(text, tree)),
-        }
+        ResolvedDocument { text, answer: is_known.then(|| self.shown_root(text, tree)) }
     }
 
-    fn change(
-        &mut self,
-        number: u64,
-        word: Option<Override>,
-        restamp: Restamp,
-    ) -> Vec<OverrideChange> {
-        let changes = vec![
-            OverrideChange::Say { number, word },
-            OverrideChange::Restamp {
-                number,
-                restamp: Some(restamp),
-            },
-        ];
+    fn change(&mut self, number: u64, word: Option<Override>, restamp: Restamp) -> Vec<OverrideChange> {
+        let changes =
+            vec![OverrideChange::Say { number, word }, OverrideChange::Restamp { number, restamp: Some(restamp) }];
         changes.iter().for_each(|change| self.apply(change));
         changes
     }
@@ -143,10 +124,7 @@ mod tests {
     /// A pin of a thousand texts, and the roots that they show.
     fn pin(number: u64) -> (Override, Vec<Root>) {
         let texts = (0..1_000).map(|n| Fingerprint(1_000_000 * number + n));
-        let word = Override::Pin {
-            texts: texts.collect(),
-            root: root(1 << 40 | number),
-        };
+        let word = Override::Pin { texts: texts.collect(), root: root(1 << 40 | number) };
         let shown = (0..1_000).map(|n| root(1_000_000 * number + n));
         (word, shown.collect())
     }
@@ -160,10 +138,7 @@ mod tests {
             let bytes = written(&changes);
             assert!(bytes < 40_000, "{number}: {bytes} bytes");
         }
-        let merge = Override::Merge {
-            winner: root(1),
-            losers: vec![root(2)],
-        };
+        let merge = Override::Merge { winner: root(1), losers: vec![root(2)] };
         for _ in 0..2 {
             let (_, changes) = words.add(merge.clone(), &[]).unwrap();
             assert!(written(&changes) < 100);
@@ -177,10 +152,7 @@ mod tests {
 
     #[test]
     fn a_word_looks_at_its_group_and_at_no_other_one() {
-        let merge = |winner, loser| Override::Merge {
-            winner: root(winner),
-            losers: vec![root(loser)],
-        };
+        let merge = |winner, loser| Override::Merge { winner: root(winner), losers: vec![root(loser)] };
         let mut words = Overrides::default();
         const MOST: u64 = super::super::MAX_OVERRIDES as u64;
         let said = crate::work_counter::count(|| {
@@ -213,20 +185,14 @@ mod tests {
         }
         let mut out = Vec::new();
         words.write(&mut out);
-        assert!(
-            out.len().abs_diff(words.bytes()) < 64,
-            "{} bytes",
-            out.len()
-        );
+        assert!(out.len().abs_diff(words.bytes()) < 64, "{} bytes", out.len());
         let (word, shown) = pin(number);
         let more = word.bytes() + words.restamp_of(&word, &shown).bytes();
         assert!(words.bytes() + more > MOST_BYTES);
         // At the limit, and one beyond it.
         let rest = MOST_BYTES - words.bytes();
         let fits = |texts: usize| Override::Pin {
-            texts: (0..texts as u64)
-                .map(|n| Fingerprint(1 << 50 | n))
-                .collect(),
+            texts: (0..texts as u64).map(|n| Fingerprint(1 << 50 | n)).collect(),
             root: root(1),
         };
         let empty = fits(0).bytes() + words.restamp_of(&fits(0), &[]).bytes();

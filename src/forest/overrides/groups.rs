@@ -52,12 +52,7 @@ impl MergedRoots {
 
     /// A merge that comes after all others of these roots. Each root changes its set as often as the logarithm of how
     /// many there are.
-    pub(super) fn merge(
-        &mut self,
-        number: u64,
-        winner: Root,
-        losers: impl IntoIterator<Item = Root>,
-    ) {
+    pub(super) fn merge(&mut self, number: u64, winner: Root, losers: impl IntoIterator<Item = Root>) {
         let mut set = self.set_with(winner);
         for loser in losers {
             let other = self.set_with(loser);
@@ -79,11 +74,7 @@ impl MergedRoots {
         let number = self.next;
         self.next += 1;
         self.set_of.insert(root, number);
-        let set = Set {
-            shown: root,
-            roots: vec![root],
-            merges: Vec::new(),
-        };
+        let set = Set { shown: root, roots: vec![root], merges: Vec::new() };
         self.sets.insert(number, set);
         number
     }

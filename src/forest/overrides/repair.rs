@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use super::{Override, Overrides, Restamp};
 
 impl Overrides {
-    /// These words, with what somebody had heard besides before they were lost here. Words whose number nobody has been given here keep
-    /// theirs. A number that another word has got meanwhile: the lost one gets the next. What was taken back here stays taken back; what
-    /// was taken back there and is here again, too. Stored documents may have followed what was lost: all words are to be followed anew.
+    /// These words, with what somebody had heard besides before they were lost here. Words whose number nobody has been
+    /// given here keep theirs. A number that another word has got meanwhile: the lost one gets the next. What was taken
+    /// back here stays taken back; what was taken back there and is here again, too. Stored documents may have followed
+    /// what was lost: all words are to be followed anew.
     #[must_use]
     pub fn mended(&self, heard: &Overrides) -> Overrides {
         let mut words = self.clone();
@@ -66,10 +67,7 @@ mod tests {
     }
 
     fn merge(winner: u64, loser: u64) -> Override {
-        Override::Merge {
-            winner: root(winner),
-            losers: vec![root(loser)],
-        }
+        Override::Merge { winner: root(winner), losers: vec![root(loser)] }
     }
 
     #[test]
@@ -97,10 +95,7 @@ mod tests {
 
     #[test]
     fn a_person_stays_stronger() {
-        let late = Override::Late {
-            winner: root(1),
-            loser: root(2),
-        };
+        let late = Override::Late { winner: root(1), loser: root(2) };
         let (mut said, mut taken) = (Overrides::default(), Overrides::default());
         for words in [&mut said, &mut taken] {
             words.add(late.clone(), &[]).unwrap();

@@ -1,5 +1,5 @@
-//! Stored documents that may show another root than is answered for them, since somebody has said something: which they are, and
-//! what each is to show. What finds and writes them is `backfill/restamp.rs`.
+//! Stored documents that may show another root than is answered for them, since somebody has said something: which they
+//! are, and what each is to show. What finds and writes them is `backfill/restamp.rs`.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -130,9 +130,7 @@ impl Overrides {
     /// show.
     pub fn restamp_of(&self, word: &Override, shown: &[Root]) -> Restamp {
         match word {
-            Override::Merge { .. } | Override::Late { .. } => {
-                self.restamp(word.roots(), ResolvedBy::Root)
-            }
+            Override::Merge { .. } | Override::Late { .. } => self.restamp(word.roots(), ResolvedBy::Root),
             Override::Apart { .. } => self.restamp(Vec::new(), ResolvedBy::Root),
             Override::Pin { texts, .. } => {
                 let pinned = texts.iter().filter_map(|&text| self.pins.root(text));
@@ -170,8 +168,7 @@ impl Overrides {
     /// These documents may not obey the word of this number, or do.
     pub fn set_restamp(&mut self, number: u64, restamp: Option<Restamp>) {
         if number == CARRIED {
-            self.carried
-                .extend(restamp.into_iter().flat_map(|of| of.roots));
+            self.carried.extend(restamp.into_iter().flat_map(|of| of.roots));
             return;
         }
         let before = match restamp {
@@ -234,18 +231,14 @@ impl Overrides {
 
     /// A way through the documents for all that was ever merged.
     pub fn pass_for_all(&self) -> RestampPass {
-        RestampPass {
-            sought: self.losers().collect(),
-            ..RestampPass::default()
-        }
+        RestampPass { sought: self.losers().collect(), ..RestampPass::default() }
     }
 
     /// Whether groups have changed since a pass was begun such that documents that it was to look at may have been
     /// given a root that it has not looked for.
     pub(super) fn is_outdated(&self, pass: &RestampPass) -> bool {
         let mut replaced = self.groups.replaced();
-        pass.needs_texts()
-            && replaced.any(|(root, by)| pass.sought.contains(&root) && !pass.sought.contains(&by))
+        pass.needs_texts() && replaced.any(|(root, by)| pass.sought.contains(&root) && !pass.sought.contains(&by))
     }
 }
 
@@ -355,16 +348,8 @@ mod tests {
 
     impl World {
         fn new() -> World {
-            let documents = (0..2 * TEXTS).map(|n| Stored {
-                text: n % TEXTS,
-                shown: tree_of(n % TEXTS),
-            });
-            World {
-                words: Overrides::default(),
-                documents: documents.collect(),
-                flying: Vec::new(),
-                new: 1000,
-            }
+            let documents = (0..2 * TEXTS).map(|n| Stored { text: n % TEXTS, shown: tree_of(n % TEXTS) });
+            World { words: Overrides::default(), documents: documents.collect(), flying: Vec::new(), new: 1000 }
         }
 
         fn answer(&self, text: usize) -> Root {
@@ -393,10 +378,9 @@ mod tests {
             for at in 0..self.documents.len() {
                 let Stored { text, shown } = self.documents[at];
                 if chosen(at) && sought.contains(&shown) {
-                    let looked = pass.needs_texts().then(|| ResolvedDocument {
-                        text: Fingerprint(text as u64),
-                        answer: Some(self.answer(text)),
-                    });
+                    let looked = pass
+                        .needs_texts()
+                        .then(|| ResolvedDocument { text: Fingerprint(text as u64), answer: Some(self.answer(text)) });
                     self.documents[at].shown = pass.shows(&self.words, shown, looked);
                 }
             }
@@ -420,10 +404,7 @@ mod tests {
         fn step(&mut self, step: Step) {
             match step {
                 Step::Merge(winner, losers) => {
-                    let word = Override::Merge {
-                        winner: root(winner),
-                        losers: losers.into_iter().map(root).collect(),
-                    };
+                    let word = Override::Merge { winner: root(winner), losers: losers.into_iter().map(root).collect() };
                     self.say(word, &[]);
                 }
                 Step::Pin(texts, to) => {
@@ -463,8 +444,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was said and taken back, in whatever state the jobs were: at the end of all of them every stored document
-        /// shows what it would show if it were written now.
+        /// Whatever was said and taken back, in whatever state the jobs were: at the end of all of them every stored
+        /// document shows what it would show if it were written now.
         #[test]
         fn stored_documents_obey_in_the_end(steps in steps()) {
             let mut world = World::new();
@@ -490,21 +471,13 @@ mod tests {
     #[test]
     fn a_forgotten_text_stays_where_it_is() {
         let mut words = Overrides::default();
-        let merge = Override::Merge {
-            winner: root(1),
-            losers: vec![root(2)],
-        };
+        let merge = Override::Merge { winner: root(1), losers: vec![root(2)] };
         words.set(0, Some(merge));
         words.undo(0).unwrap();
         let unfinished: Vec<_> = words.unfinished().map(|(n, of)| (n, of.clone())).collect();
         assert_eq!(unfinished[0].1.roots, [root(1), root(2)]);
         let restamp = words.pass_for(unfinished);
-        let looked = |answer| {
-            Some(ResolvedDocument {
-                text: Fingerprint(9),
-                answer,
-            })
-        };
+        let looked = |answer| Some(ResolvedDocument { text: Fingerprint(9), answer });
         assert_eq!(restamp.shows(&words, root(1), looked(None)), root(1));
         let known = looked(Some(root(2)));
         assert_eq!(restamp.shows(&words, root(1), known), root(2));

@@ -1,9 +1,10 @@
-//! Requests of one process take turns, a few at once. When there are as many, those that come gather, and small ones are placed together when
-//! a turn ends: as if they had come one after the other, for the round trips of one. So the more writers of single documents there are, the
-//! more documents are in a round trip; and how much an engine is asked for at once is bounded.
+//! Requests of one process take turns, a few at once. When there are as many, those that come gather, and small ones
+//! are placed together when a turn ends: as if they had come one after the other, for the round trips of one. So the
+//! more writers of single documents there are, the more documents are in a round trip; and how much an engine is asked
+//! for at once is bounded.
 //!
-//! A request that has documents left, because another process was faster or is not done, is out of its turn while it pauses; then it is
-//! the first to come.
+//! A request that has documents left, because another process was faster or is not done, is out of its turn while it
+//! pauses; then it is the first to come.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,15 +16,16 @@ use parking_lot::Mutex;
 use super::SharedInner;
 use super::place::DocumentInProgress;
 use crate::forest::port::{
-    Batch, Commit, EarlierDocuments, PlacementDocument, PlacementReply, Placements,
-    PlacementsOrBatch, PortFuture, Unavailable,
+    Batch, Commit, EarlierDocuments, PlacementDocument, PlacementReply, Placements, PlacementsOrBatch, PortFuture,
+    Unavailable,
 };
 use crate::forest::promise::Promise;
 use crate::forest::undo_guard::UndoGuard;
 use crate::hash::splitmix64;
 use crate::method::MethodKind;
 
-/// Documents that are placed together, if they are not of one request. More in a round trip cost no less for each, and keep others waiting.
+/// Documents that are placed together, if they are not of one request. More in a round trip cost no less for each, and
+/// keep others waiting.
 const TOGETHER: usize = 1_000;
 /// Turns at once: while one waits for the engine, the work of another goes on.
 const AT_ONCE: usize = 8;
@@ -46,11 +48,7 @@ pub(super) struct WaitingBatch {
 
 impl Default for WaitingBatch {
     fn default() -> WaitingBatch {
-        WaitingBatch {
-            requests: VecDeque::new(),
-            busy: 0,
-            most: AT_ONCE,
-        }
+        WaitingBatch { requests: VecDeque::new(), busy: 0, most: AT_ONCE }
     }
 }
 
@@ -80,14 +78,8 @@ impl PendingBatch {
     }
 
     /// All of its documents, as they came.
-    fn into_batch(
-        self,
-    ) -> (
-        Batch,
-        Promise<PlacementsOrBatch<Batch, UndoGuard<Placements>>>,
-    ) {
-        let mut work: Vec<DocumentInProgress> =
-            self.done.into_iter().flatten().chain(self.work).collect();
+    fn into_batch(self) -> (Batch, Promise<PlacementsOrBatch<Batch, UndoGuard<Placements>>>) {
+        let mut work: Vec<DocumentInProgress> = self.done.into_iter().flatten().chain(self.work).collect();
         work.sort_by_key(|work| work.place);
         let documents = work.into_iter().map(|work| work.document);
         let batch = Batch {
@@ -100,7 +92,8 @@ impl PendingBatch {
 }
 
 impl WaitingBatch {
-    /// Those whose turn it is: at least one, and as many as may be placed together. `None`: nobody waits, and nobody is at it any more.
+    /// Those whose turn it is: at least one, and as many as may be placed together. `None`: nobody waits, and nobody is
+    /// at it any more.
     pub(super) fn next(&mut self) -> Option<Vec<PendingBatch>> {
         if self.requests.is_empty() {
             self.busy -= 1;
@@ -125,7 +118,8 @@ fn give_back(work: Vec<DocumentInProgress>, requests: &mut [PendingBatch]) {
     }
 }
 
-/// Somebody is at it. A panic ends the requests that it is about, and the others go on; the end of the runtime ends all.
+/// Somebody is at it. A panic ends the requests that it is about, and the others go on; the end of the runtime ends
+/// all.
 struct BatchGuard<F: MethodKind>(Option<Arc<SharedInner<F>>>);
 
 impl<F: MethodKind> Drop for BatchGuard<F> {
@@ -149,16 +143,8 @@ impl<F: MethodKind> Drop for BatchGuard<F> {
 impl<F: MethodKind> SharedInner<F> {
     /// Has the documents placed when it is their turn. `to_return`: they are given back if the engine cannot take
     /// anything.
-    pub(super) fn queue(
-        self: &Arc<Self>,
-        batch: Batch,
-        to_return: bool,
-    ) -> PortFuture<PlacementsOrBatch<Batch>> {
-        let Batch {
-            documents,
-            commit,
-            earlier,
-        } = batch;
+    pub(super) fn queue(self: &Arc<Self>, batch: Batch, to_return: bool) -> PortFuture<PlacementsOrBatch<Batch>> {
+        let Batch { documents, commit, earlier } = batch;
         let (answer, answered) = self.promise();
         let request = PendingBatch {
             work: Vec::new(),
@@ -220,9 +206,7 @@ impl<F: MethodKind> SharedInner<F> {
         let mut work = Vec::with_capacity(requests.iter().map(PendingBatch::len).sum());
         for (at, request) in requests.iter_mut().enumerate() {
             let documents = std::mem::take(&mut request.documents);
-            request
-                .work
-                .extend(self.arrivals(documents, &request.earlier));
+            request.work.extend(self.arrivals(documents, &request.earlier));
             let own = request.work.drain(..);
             work.extend(own.map(|own| DocumentInProgress { request: at, ..own }));
         }

@@ -1,5 +1,6 @@
-//! What processes learn of boilerplate, from each other: the founders of a settled request teach their sentences through one log in the
-//! engine, which everybody reads in its order and counts in a table of its own. So all tables have the same counts, a moment later.
+//! What processes learn of boilerplate, from each other: the founders of a settled request teach their sentences
+//! through one log in the engine, which everybody reads in its order and counts in a table of its own. So all tables
+//! have the same counts, a moment later.
 //!
 //! ```text
 //! | founders 8 | hashes of their sentences, 8 each |, or what a forest that moved here had learned: | all ones 8 | portion of its table |
@@ -18,8 +19,8 @@ const TABLE: u64 = u64::MAX;
 const TEACHERS: usize = 1_000;
 
 impl<F: MethodKind> SharedInner<F> {
-    /// Teaches what the founders of one request have brought, and hears of it with the others. Answers how many sentences became
-    /// boilerplate. One request counts each sentence once, and no more than so many documents.
+    /// Teaches what the founders of one request have brought, and hears of it with the others. Answers how many
+    /// sentences became boilerplate. One request counts each sentence once, and no more than so many documents.
     pub(super) async fn teach(&self, lessons: Vec<Vec<u64>>) -> Result<u64, Unavailable> {
         let founders = lessons.len().min(TEACHERS);
         if founders == 0 || !F::LEARNS {
@@ -62,7 +63,8 @@ impl<F: MethodKind> SharedInner<F> {
         }
     }
 
-    /// Begins to hear what others have taught; it comes while something else is done. `None`: there is nothing to wait for.
+    /// Begins to hear what others have taught; it comes while something else is done. `None`: there is nothing to wait
+    /// for.
     pub(super) async fn hears(&self) -> Result<Option<StoreFuture<SyncEntries>>, Unavailable> {
         if !F::LEARNS {
             return Ok(None);
@@ -74,10 +76,7 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// Takes down what was heard. Answers whether that was anything.
-    pub(super) async fn has_heard(
-        &self,
-        heard: StoreFuture<SyncEntries>,
-    ) -> Result<bool, Unavailable> {
+    pub(super) async fn has_heard(&self, heard: StoreFuture<SyncEntries>) -> Result<bool, Unavailable> {
         let (lessons, is_all) = heard.await.map_err(|away| self.away(away))?;
         self.count_lessons(&lessons);
         if !is_all {
@@ -127,10 +126,7 @@ impl<F: MethodKind> SharedInner<F> {
                 continue;
             }
             let (hashes, _) = bytes.as_chunks::<8>();
-            let hashes: Vec<u64> = hashes
-                .iter()
-                .map(|hash| u64::from_le_bytes(*hash))
-                .collect();
+            let hashes: Vec<u64> = hashes.iter().map(|hash| u64::from_le_bytes(*hash)).collect();
             became += F::learn(&mut learned, &hashes, founders).len() as u64;
         }
         became

@@ -10,8 +10,7 @@ use crate::fingerprint::Fingerprint;
 use crate::forest::overrides::ResolvedDocument;
 use crate::forest::placement;
 use crate::forest::port::{
-    CheckReply, CheckedDocument, CheckedFingerprint, CheckedTree, EarlierDocuments,
-    PlacementDocument, Unavailable,
+    CheckReply, CheckedDocument, CheckedFingerprint, CheckedTree, EarlierDocuments, PlacementDocument, Unavailable,
 };
 use crate::forest::{Decision, Root};
 use crate::method::{Measure, MethodKind, PlacementQuery, Proof, Refusal};
@@ -19,25 +18,16 @@ use crate::text::boilerplate::PendingSentences;
 use crate::time::Millis;
 
 impl<F: MethodKind> SharedInner<F> {
-    pub(super) async fn check(
-        self: Arc<Self>,
-        document: PlacementDocument,
-    ) -> Result<CheckReply, Unavailable> {
+    pub(super) async fn check(self: Arc<Self>, document: PlacementDocument) -> Result<CheckReply, Unavailable> {
         let mut work = self.arrivals(vec![document], &EarlierDocuments::default());
         let Some(work) = work.pop() else {
-            return Ok(CheckReply {
-                now: None,
-                check: None,
-            });
+            return Ok(CheckReply { now: None, check: None });
         };
         let (said, mut at) = (work.now, work.at);
         let mut now = said;
         let mut document = work.document;
         if document.features.as_mut().and_then(F::features).is_none() {
-            return Ok(CheckReply {
-                now: None,
-                check: None,
-            });
+            return Ok(CheckReply { now: None, check: None });
         }
         self.refresh_boilerplate().await?;
         self.overrides().await?;
@@ -74,46 +64,30 @@ impl<F: MethodKind> SharedInner<F> {
         };
         let thresholds = self.thresholds;
         let found_by = (self.settings.max_tree, &self.blocks);
-        let mut picture: ReadSet<'_, F::Proof> = ReadSet::new(
-            read,
-            BatchPlan::default(),
-            thresholds,
-            self.calendar(),
-            found_by,
-        );
+        let mut picture: ReadSet<'_, F::Proof> =
+            ReadSet::new(read, BatchPlan::default(), thresholds, self.calendar(), found_by);
         picture.joins_all = true;
         let mut learned = self.learned.lock();
-        let (mut check, asked) = F::ask(
-            features,
-            &mut learned,
-            &PendingSentences::default(),
-            |query| {
-                let mut glance = ReadSetView::of(&picture, query, at);
-                let outcome = glance.decide();
-                match placement::widened(query, &outcome) {
-                    Some(wide) => {
-                        let mut glance = ReadSetView::of(&picture, &wide, at);
-                        let outcome = glance.decide();
-                        (
-                            self.checked(&picture, &wide, &glance, &outcome, at),
-                            wide.fingerprints.to_vec(),
-                        )
-                    }
-                    None => {
-                        let asked = query.fingerprints.to_vec();
-                        (self.checked(&picture, query, &glance, &outcome, at), asked)
-                    }
+        let (mut check, asked) = F::ask(features, &mut learned, &PendingSentences::default(), |query| {
+            let mut glance = ReadSetView::of(&picture, query, at);
+            let outcome = glance.decide();
+            match placement::widened(query, &outcome) {
+                Some(wide) => {
+                    let mut glance = ReadSetView::of(&picture, &wide, at);
+                    let outcome = glance.decide();
+                    (self.checked(&picture, &wide, &glance, &outcome, at), wide.fingerprints.to_vec())
                 }
-            },
-        );
+                None => {
+                    let asked = query.fingerprints.to_vec();
+                    (self.checked(&picture, query, &glance, &outcome, at), asked)
+                }
+            }
+        });
         let (by, left_out) = (check.1, F::left_out(features, &learned));
         let check = &mut check.0;
         check.stage = by.and_then(|by| F::stage(features, by));
         let all = asked.iter().map(|&fingerprint| (fingerprint, false));
-        let hidden = left_out
-            .fingerprints
-            .iter()
-            .map(|&fingerprint| (fingerprint, true));
+        let hidden = left_out.fingerprints.iter().map(|&fingerprint| (fingerprint, true));
         for (fingerprint, is_hidden) in all.chain(hidden) {
             let near = picture.near(fingerprint);
             let known: BTreeSet<Root> = check.trees.iter().map(|tree| tree.root).collect();
@@ -135,9 +109,7 @@ impl<F: MethodKind> SharedInner<F> {
             });
         }
         let own = check.root;
-        check
-            .trees
-            .sort_by_key(|tree| (tree.root != own, tree.verdict.is_err(), tree.root));
+        check.trees.sort_by_key(|tree| (tree.root != own, tree.verdict.is_err(), tree.root));
         check.boilerplate = left_out.sentences;
         let check = std::mem::replace(check, empty(own));
         (Some(check), picture.into_missing().0)
@@ -180,10 +152,7 @@ fn empty(root: Root) -> CheckedDocument {
     CheckedDocument {
         root,
         answer: root,
-        looked: ResolvedDocument {
-            text: root.0,
-            answer: None,
-        },
+        looked: ResolvedDocument { text: root.0, answer: None },
         decision: Decision::NewRoot,
         stage: None,
         fingerprints: Vec::new(),

@@ -1,7 +1,8 @@
 //! Claiming what was planned: the steps after reading, each one round trip for all documents of a request.
 //!
-//! Founders write first and read then, so of two that found the same tree at least one sees the other. A tree is confirmed and killed
-//! at one key, so one of the two happens. Who joins a tree has pinned it before it hangs a leaf in it.
+//! Founders write first and read then, so of two that found the same tree at least one sees the other. A tree is
+//! confirmed and killed at one key, so one of the two happens. Who joins a tree has pinned it before it hangs a leaf in
+//! it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -84,8 +85,8 @@ impl<P> ClaimedTree<P> {
         self.founding.is_some() && self.documents.first() == Some(&document)
     }
 
-    /// Whether a leaf is claimed when its document has looked again. Were the hash of a text claimed with the other leaves, a copy
-    /// could know itself by it that has to begin again for one of those.
+    /// Whether a leaf is claimed when its document has looked again. Were the hash of a text claimed with the other
+    /// leaves, a copy could know itself by it that has to begin again for one of those.
     pub(super) fn is_late(&self, leaf: &NewLeaf) -> bool {
         leaf.is_text && !self.is_founder(leaf.document)
     }
@@ -123,10 +124,7 @@ impl<P> ClaimedTree<P> {
 
 impl<F: MethodKind> SharedInner<F> {
     /// Claims what a round has decided. One answer for each of its documents.
-    pub(super) async fn claim(
-        self: &Arc<Self>,
-        round: &PlacementRound<F>,
-    ) -> Result<Vec<ClaimOutcome>, Unavailable> {
+    pub(super) async fn claim(self: &Arc<Self>, round: &PlacementRound<F>) -> Result<Vec<ClaimOutcome>, Unavailable> {
         let now = round.work.iter().map(|work| work.at).max();
         let now = now.max(self.dated_clock()).unwrap_or(Millis(0));
         let mut trees = self.trees(round, now);
@@ -139,10 +137,7 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// Claims, and does no more.
     #[cfg(test)]
-    pub(super) async fn claim_and_crash(
-        self: &Arc<Self>,
-        round: &PlacementRound<F>,
-    ) -> Result<(), Unavailable> {
+    pub(super) async fn claim_and_crash(self: &Arc<Self>, round: &PlacementRound<F>) -> Result<(), Unavailable> {
         let now = Millis(0);
         let mut trees = self.trees(round, now);
         self.claim_roots(&mut trees, now).await?;
@@ -151,12 +146,7 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// What comes to each tree.
     fn trees(&self, round: &PlacementRound<F>, now: Millis) -> Vec<ClaimedTree<F::Proof>> {
-        let PlacementRound {
-            answers,
-            read,
-            plans,
-            ..
-        } = round;
+        let PlacementRound { answers, read, plans, .. } = round;
         let mut trees: Vec<ClaimedTree<F::Proof>> = Vec::new();
         let mut places: HashMap<Root, usize> = HashMap::new();
         let fates = answers.iter().enumerate();
@@ -223,9 +213,8 @@ impl<F: MethodKind> SharedInner<F> {
             }));
             for &fingerprint in decided.used.iter().filter(|&&used| used != root.0) {
                 let step = self.calendar.leaf_step(now);
-                let old = read
-                    .leaf(fingerprint)
-                    .filter(|leaf| leaf.step != step && !plans.nodes.contains_key(&fingerprint));
+                let old =
+                    read.leaf(fingerprint).filter(|leaf| leaf.step != step && !plans.nodes.contains_key(&fingerprint));
                 if self.calendar.is_dated {
                     let is_due = old.is_some();
                     let leaf = fingerprint;
@@ -248,11 +237,7 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// Puts the roots of new trees where nothing lives, for a while, and pins those that are there.
-    async fn claim_roots(
-        &self,
-        trees: &mut [ClaimedTree<F::Proof>],
-        now: Millis,
-    ) -> Result<(), Unavailable> {
+    async fn claim_roots(&self, trees: &mut [ClaimedTree<F::Proof>], now: Millis) -> Result<(), Unavailable> {
         let commands = trees.iter().map(|tree| {
             let what = match &tree.founding {
                 Some(founding) => {
@@ -296,13 +281,9 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(())
     }
 
-    /// Hangs the new leaves into trees whose roots stand. Where another tree is faster its leaf stays, and whoever only joins
-    /// begins again: it might have joined that one.
-    async fn claim_leaves(
-        &self,
-        trees: &mut [ClaimedTree<F::Proof>],
-        now: Millis,
-    ) -> Result<(), Unavailable> {
+    /// Hangs the new leaves into trees whose roots stand. Where another tree is faster its leaf stays, and whoever only
+    /// joins begins again: it might have joined that one.
+    async fn claim_leaves(&self, trees: &mut [ClaimedTree<F::Proof>], now: Millis) -> Result<(), Unavailable> {
         let (mut commands, mut more) = (Vec::new(), Vec::new());
         let life = self.life(now, false);
         for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Open) {
@@ -330,10 +311,7 @@ impl<F: MethodKind> SharedInner<F> {
         }
         commands.extend(more);
         let mut replies = self.run_all(commands).await?;
-        for tree in trees
-            .iter_mut()
-            .filter(|tree| tree.state == TreeClaim::Open)
-        {
+        for tree in trees.iter_mut().filter(|tree| tree.state == TreeClaim::Open) {
             let value = self.leaf(tree, now);
             for at in 0..tree.leaves.len() {
                 if tree.leaves.get(at).is_none_or(|leaf| tree.is_late(leaf)) {
@@ -346,8 +324,7 @@ impl<F: MethodKind> SharedInner<F> {
                 let reply = replies.next().unwrap_or(StoreReply::Number(0));
                 let document = tree.refreshed.get(at).map(|&(_, _, document)| document);
                 let is_lost = !has_put(&reply, &value);
-                tree.lost
-                    .extend(document.filter(|&at| is_lost && !tree.is_founder(at)));
+                tree.lost.extend(document.filter(|&at| is_lost && !tree.is_founder(at)));
             }
         }
         Ok(())
@@ -366,19 +343,11 @@ impl<F: MethodKind> SharedInner<F> {
             children: small(own.count()),
             ..founding.value.clone()
         };
-        Some(KeyOp::Confirm {
-            token: tree.token,
-            value: confirmed.bytes(),
-            life: self.life(now, true),
-        })
+        Some(KeyOp::Confirm { token: tree.token, value: confirmed.bytes(), life: self.life(now, true) })
     }
 
     /// Takes back what was put for trees that are not to be, and for documents that begin again.
-    async fn give_way(
-        &self,
-        trees: &[ClaimedTree<F::Proof>],
-        now: Millis,
-    ) -> Result<(), Unavailable> {
+    async fn give_way(&self, trees: &[ClaimedTree<F::Proof>], now: Millis) -> Result<(), Unavailable> {
         let mut commands = Vec::new();
         for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Done) {
             let (token, uses) = (tree.token, small(tree.counted - tree.standing()));
@@ -400,19 +369,12 @@ impl<F: MethodKind> SharedInner<F> {
         self.run(commands).await.map(drop)
     }
 
-    fn claimed(
-        &self,
-        round: &PlacementRound<F>,
-        trees: &[ClaimedTree<F::Proof>],
-        now: Millis,
-    ) -> Vec<ClaimOutcome> {
+    fn claimed(&self, round: &PlacementRound<F>, trees: &[ClaimedTree<F::Proof>], now: Millis) -> Vec<ClaimOutcome> {
         let fates = round.answers.iter();
         // One without a node has nothing to lose.
         let mut claimed: Vec<ClaimOutcome> = fates
             .map(|answer| match answer {
-                Answer::Fate(fate)
-                    if fate.decided.new.is_empty() && fate.decided.used.is_empty() =>
-                {
+                Answer::Fate(fate) if fate.decided.new.is_empty() && fate.decided.used.is_empty() => {
                     ClaimOutcome::Holds(Rollback::default())
                 }
                 _ => ClaimOutcome::Again,
@@ -432,12 +394,7 @@ impl<F: MethodKind> SharedInner<F> {
                     placed,
                     is_due: tree.is_due,
                     leaves: own.map(|leaf| leaf.fingerprint).collect(),
-                    used: tree
-                        .used
-                        .iter()
-                        .filter(|&&(_, of)| of == document)
-                        .map(|&(used, _)| used)
-                        .collect(),
+                    used: tree.used.iter().filter(|&&(_, of)| of == document).map(|&(used, _)| used).collect(),
                 };
                 if let Some(claimed) = claimed.get_mut(document) {
                     *claimed = ClaimOutcome::Holds(handle.into_rollback());
@@ -452,12 +409,7 @@ impl<F: MethodKind> SharedInner<F> {
 pub(super) fn put(before: Option<Vec<u8>>, value: Vec<u8>, life: Lifetime) -> KeyOp {
     match before {
         None => KeyOp::Claim { value, life },
-        Some(before) => KeyOp::Swap {
-            before,
-            or_nothing: true,
-            value,
-            life,
-        },
+        Some(before) => KeyOp::Swap { before, or_nothing: true, value, life },
     }
 }
 

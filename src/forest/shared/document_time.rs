@@ -1,8 +1,9 @@
-//! Forests whose documents have dates of their own. Their clock is one key: the latest date of a document that the cluster has accepted. It
-//! is read with the first nodes of a request, and only goes forward.
+//! Forests whose documents have dates of their own. Their clock is one key: the latest date of a document that the
+//! cluster has accepted. It is read with the first nodes of a request, and only goes forward.
 //!
-//! A node arrives at the clock when it is placed, and at the date of its document when that is accepted ([`SharedInner::arrive`]). The engine
-//! does not know that clock: what is over is told by the step of a node, and removed when the clock has gone on by a part of the window.
+//! A node arrives at the clock when it is placed, and at the date of its document when that is accepted
+//! ([`SharedInner::arrive`]). The engine does not know that clock: what is over is told by the step of a node, and
+//! removed when the clock has gone on by a part of the window.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ use crate::time::Millis;
 
 /// What is over is removed when the clock has gone on by so many steps.
 const SWEEP: u32 = STEPS as u32 / 8;
-/// Names of what is over are removed when it has gone on by so many steps: there are many names for each node, and they lead to nothing.
+/// Names of what is over are removed when it has gone on by so many steps: there are many names for each node, and they
+/// lead to nothing.
 const NAMES: u32 = STEPS as u32 / 2;
 /// Between two parts of a sweep.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -30,7 +32,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 type Arrivals<Of> = BTreeMap<Of, Millis>;
 
 impl<F: MethodKind> SharedInner<F> {
-    /// What the clock of a dated forest shows, as far as it was heard; none before it has begun, and where documents have no dates.
+    /// What the clock of a dated forest shows, as far as it was heard; none before it has begun, and where documents
+    /// have no dates.
     pub(super) fn dated_clock(&self) -> Option<Millis> {
         let clock = Millis(self.clock.load(Relaxed));
         Some(clock).filter(|clock| self.calendar.is_dated && clock.0 > i64::MIN)
@@ -56,9 +59,7 @@ impl<F: MethodKind> SharedInner<F> {
     /// Takes down what the clock has shown.
     pub(super) fn refresh_clock(&self, reply: Option<StoreReply>) {
         let shown = match reply {
-            Some(StoreReply::Bytes(text)) => {
-                std::str::from_utf8(&text).ok().and_then(|t| t.parse().ok())
-            }
+            Some(StoreReply::Bytes(text)) => std::str::from_utf8(&text).ok().and_then(|t| t.parse().ok()),
             Some(StoreReply::Number(shown)) => Some(shown),
             _ => None,
         };
@@ -94,21 +95,14 @@ impl<F: MethodKind> SharedInner<F> {
         let step = self.calendar.whole_step(now) as u8;
         let buckets = self.blocks.buckets(node);
         commands.extend(buckets.map(|bucket| {
-            let what = KeyOp::Enter {
-                fingerprint: node,
-                step,
-                life: self.life(now, true),
-            };
+            let what = KeyOp::Enter { fingerprint: node, step, life: self.life(now, true) };
             (KeyKind::Bucket, bucket, what)
         }));
     }
 
-    /// These placements were accepted, in this order, with these dates: the clock goes forward, and what they rest on arrives there. Roots
-    /// first, so that none is over before its leaves.
-    pub(super) async fn arrive(
-        self: &Arc<Self>,
-        accepted: Vec<(Rollback, Millis)>,
-    ) -> Result<(), Unavailable> {
+    /// These placements were accepted, in this order, with these dates: the clock goes forward, and what they rest on
+    /// arrives there. Roots first, so that none is over before its leaves.
+    pub(super) async fn arrive(self: &Arc<Self>, accepted: Vec<(Rollback, Millis)>) -> Result<(), Unavailable> {
         let Some(last) = accepted.iter().map(|&(_, at)| at).max() else {
             return Ok(());
         };
@@ -134,11 +128,7 @@ impl<F: MethodKind> SharedInner<F> {
         }
         let mut commands = vec![(KeyKind::Clock, Fingerprint(0), KeyOp::Advance { to })];
         commands.extend(roots.iter().map(|(&(root, token), &at)| {
-            let what = KeyOp::Arrive {
-                token,
-                step: self.calendar.step(at),
-                life: self.life(at, true),
-            };
+            let what = KeyOp::Arrive { token, step: self.calendar.step(at), life: self.life(at, true) };
             (KeyKind::Node, root.0, what)
         }));
         for (&(root, _), &at) in &roots {
@@ -167,10 +157,7 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// Has what is over removed, if the clock has gone on by enough since anybody has last begun with that.
     async fn sweep_if_due(self: &Arc<Self>) -> Result<(), Unavailable> {
-        let Some(clock) = self
-            .dated_clock()
-            .filter(|_| self.settings.window.is_some())
-        else {
+        let Some(clock) = self.dated_clock().filter(|_| self.settings.window.is_some()) else {
             return Ok(());
         };
         let step = self.calendar.step(clock);
@@ -182,9 +169,7 @@ impl<F: MethodKind> SharedInner<F> {
             Some(StoreReply::Bytes(before)) => before,
             _ => Vec::new(),
         };
-        let begun = before
-            .first_chunk::<4>()
-            .map(|step| u32::from_be_bytes(*step));
+        let begun = before.first_chunk::<4>().map(|step| u32::from_be_bytes(*step));
         // A forest that begins has nothing that is over.
         let is_due = begun.is_some_and(|begun| {
             let ago = step.wrapping_sub(begun);
@@ -278,12 +263,7 @@ impl<F: MethodKind> SharedInner<F> {
         let value = living_names(&before, self.calendar.whole_step(clock) as u8)?;
         Some(match value.is_empty() {
             true => KeyOp::Remove { value: before },
-            false => KeyOp::Swap {
-                before,
-                or_nothing: false,
-                value,
-                life: self.life(clock, true),
-            },
+            false => KeyOp::Swap { before, or_nothing: false, value, life: self.life(clock, true) },
         })
     }
 }

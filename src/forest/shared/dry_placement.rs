@@ -9,8 +9,7 @@ use super::place::Answer;
 use super::read_set::BatchPlan;
 use crate::forest::Rollback;
 use crate::forest::port::{
-    self, Commit, DryPlacement, EarlierDocuments, PlacementDocument, PlacementReply, Placements,
-    PlacementsOrBatch,
+    self, Commit, DryPlacement, EarlierDocuments, PlacementDocument, PlacementReply, Placements, PlacementsOrBatch,
 };
 use crate::method::MethodKind;
 
@@ -31,10 +30,7 @@ impl<F: MethodKind> SharedDryPlacement<F> {
     pub(super) fn new(forest: SharedForest<F>) -> SharedDryPlacement<F> {
         SharedDryPlacement {
             forest,
-            own: Arc::new(Mutex::new(Own {
-                plans: BatchPlan::default(),
-                earlier: EarlierDocuments::default(),
-            })),
+            own: Arc::new(Mutex::new(Own { plans: BatchPlan::default(), earlier: EarlierDocuments::default() })),
         }
     }
 }
@@ -79,19 +75,10 @@ impl<F: MethodKind> DryPlacement for SharedDryPlacement<F> {
                     }
                     Answer::None | Answer::Unread | Answer::Waits(_) => None,
                 };
-                replies.push(PlacementReply {
-                    now: work.now,
-                    placed,
-                });
+                replies.push(PlacementReply { now: work.now, placed });
             }
-            *own.lock() = Own {
-                plans: round.plans,
-                earlier,
-            };
-            Ok(Ok(Placements {
-                replies,
-                ..Placements::default()
-            }))
+            *own.lock() = Own { plans: round.plans, earlier };
+            Ok(Ok(Placements { replies, ..Placements::default() }))
         })
     }
 }

@@ -18,9 +18,9 @@ impl<F: MethodKind> SharedInner<F> {
         F::EVIDENCE && self.settings.evidence_bytes > 0
     }
 
-    /// Reads what is missing, and every root that a leaf names: after the leaf, also if it was read before. Such a root may be a
-    /// leaf by now, since its founder gave way and another tree took its place; then its root is read too, until a read
-    /// gives what was there before. Without that, a living leaf would be taken for a dead one.
+    /// Reads what is missing, and every root that a leaf names: after the leaf, also if it was read before. Such a root
+    /// may be a leaf by now, since its founder gave way and another tree took its place; then its root is read too,
+    /// until a read gives what was there before. Without that, a living leaf would be taken for a dead one.
     pub(super) async fn fetch(
         self: &Arc<Self>,
         read: &mut ReadValues<F::Proof>,

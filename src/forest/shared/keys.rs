@@ -1,5 +1,5 @@
-//! What a shared forest asks of the engine that keeps it: a few commands, each on one key. The forest knows no network; whoever
-//! implements [`KeyStore`] does.
+//! What a shared forest asks of the engine that keeps it: a few commands, each on one key. The forest knows no network;
+//! whoever implements [`KeyStore`] does.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,49 +25,35 @@ pub struct StoreUnavailable {
 impl StoreUnavailable {
     /// It cannot be asked.
     pub fn of(reason: impl Into<String>) -> StoreUnavailable {
-        StoreUnavailable {
-            reason: reason.into(),
-            is_full: false,
-        }
+        StoreUnavailable { reason: reason.into(), is_full: false }
     }
 
     /// It has no room.
     pub fn full(reason: impl Into<String>) -> StoreUnavailable {
-        StoreUnavailable {
-            reason: reason.into(),
-            is_full: true,
-        }
+        StoreUnavailable { reason: reason.into(), is_full: true }
     }
 }
 
 /// An engine of keys and values that expires them by itself.
 pub trait KeyStore: std::fmt::Debug + Send + Sync {
-    /// Runs the commands and gives as many replies, in their order. In which order they are run is not known; that of one
-    /// key is theirs.
+    /// Runs the commands and gives as many replies, in their order. In which order they are run is not known; that of
+    /// one key is theirs.
     fn run(&self, commands: Vec<Command>) -> StoreFuture<Vec<StoreReply>>;
 
-    /// The number of the forest of this name, which it gets when it is asked for the first time. `identity`: what its nodes are
-    /// of; the outer error is that of the engine, the inner one says that a forest of that name is of something else.
+    /// The number of the forest of this name, which it gets when it is asked for the first time. `identity`: what its
+    /// nodes are of; the outer error is that of the engine, the inner one says that a forest of that name is of
+    /// something else.
     fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>>;
 
     /// The name, the number and the identity of every forest that was ever [enrolled](KeyStore::enroll).
     fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>>;
 
     /// Some keys of a forest, and where the next are; a key that is there all the while comes at least once.
-    fn keys(
-        &self,
-        forest: u8,
-        place: ScanPosition,
-    ) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)>;
+    fn keys(&self, forest: u8, place: ScanPosition) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)>;
 
-    /// Puts a lesson at the end of those of a forest, if there is one, and gives those after one that was heard, in their order; and
-    /// whether that was all.
-    fn sync_entries(
-        &self,
-        forest: u8,
-        lesson: Option<SyncEntry>,
-        after: SyncPosition,
-    ) -> StoreFuture<SyncEntries>;
+    /// Puts a lesson at the end of those of a forest, if there is one, and gives those after one that was heard, in
+    /// their order; and whether that was all.
+    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, after: SyncPosition) -> StoreFuture<SyncEntries>;
 
     /// Removes all lessons of a forest.
     fn remove_sync_entries(&self, forest: u8) -> StoreFuture<()>;
@@ -191,8 +177,8 @@ pub struct SyncEntry {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SyncPosition(pub u64, pub u64);
 
-/// The last entry that was read of a log of names. Its number is how many names there were with it, 0 if none was read; no other entry has
-/// that number and its mark.
+/// The last entry that was read of a log of names. Its number is how many names there were with it, 0 if none was read;
+/// no other entry has that number and its mark.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Followed {
     /// The number.
@@ -282,8 +268,8 @@ pub enum KeyOp {
         /// How long it is kept.
         life: Lifetime,
     },
-    /// Makes a provisional root of a token a confirmed one. `Number(1)` if it did or if a confirmed root of that token is there, whatever
-    /// has come to it since; else `Number(0)`.
+    /// Makes a provisional root of a token a confirmed one. `Number(1)` if it did or if a confirmed root of that token
+    /// is there, whatever has come to it since; else `Number(0)`.
     Confirm {
         /// Of the root.
         token: FoundingToken,
@@ -297,8 +283,8 @@ pub enum KeyOp {
         /// What has to be there.
         value: Vec<u8>,
     },
-    /// Has a root stand for more documents. The `Number` of pins so far, below 65,536; [`StoreReply::Nothing`] if no confirmed root of
-    /// that token is there.
+    /// Has a root stand for more documents. The `Number` of pins so far, below 65,536; [`StoreReply::Nothing`] if no
+    /// confirmed root of that token is there.
     Pin {
         /// Of the root.
         token: FoundingToken,
@@ -320,8 +306,8 @@ pub enum KeyOp {
         /// Leaves that they bring.
         children: u16,
     },
-    /// Sets the time of a dated root forward. `Number(1)` if a confirmed root of that token is there, whatever its time is, else
-    /// `Number(0)`.
+    /// Sets the time of a dated root forward. `Number(1)` if a confirmed root of that token is there, whatever its time
+    /// is, else `Number(0)`.
     Arrive {
         /// Of the root.
         token: FoundingToken,
@@ -330,8 +316,8 @@ pub enum KeyOp {
         /// Until when it is kept, if its own step is an earlier one.
         life: Lifetime,
     },
-    /// Sets the time of a dated leaf forward, or puts it back where nothing is. `Number(1)` if a leaf of that tree is there then, else
-    /// `Number(0)`.
+    /// Sets the time of a dated leaf forward, or puts it back where nothing is. `Number(1)` if a leaf of that tree is
+    /// there then, else `Number(0)`.
     Touch {
         /// The leaf.
         value: Vec<u8>,
@@ -383,30 +369,30 @@ pub enum KeyOp {
         /// What it shows at least.
         to: Millis,
     },
-    /// Has a root stand for fewer documents, and removes it where it stands for none. [`StoreReply::Nothing`] if no confirmed root of
-    /// that token is there, `Number(-1)` if it went, else the number of pins.
+    /// Has a root stand for fewer documents, and removes it where it stands for none. [`StoreReply::Nothing`] if no
+    /// confirmed root of that token is there, `Number(-1)` if it went, else the number of pins.
     Release {
         /// Of the root.
         token: FoundingToken,
         /// Documents.
         uses: u16,
     },
-    /// Reads a value that begins otherwise. [`StoreReply::Nothing`] if it begins so, else its [`StoreReply::Bytes`]; none at all where there is no
-    /// value.
+    /// Reads a value that begins otherwise. [`StoreReply::Nothing`] if it begins so, else its [`StoreReply::Bytes`];
+    /// none at all where there is no value.
     Since {
         /// What it may begin with.
         head: [u8; 16],
     },
-    /// Puts a value in the place of one that begins so, or of none. `Number(1)` if it did or if one that begins like the new one is there
-    /// already, else `Number(0)`.
+    /// Puts a value in the place of one that begins so, or of none. `Number(1)` if it did or if one that begins like
+    /// the new one is there already, else `Number(0)`.
     Turn {
         /// What has to be there begins with this; `None`: nothing may be there.
         before: Option<[u8; 16]>,
         /// The value.
         value: Vec<u8>,
     },
-    /// Says that a process is there, and up to which change of words all that it has on its way obeys. [`StoreReply::Bytes`]: `1` if of those
-    /// that are there it came first, else `0`; a space; what all of them obey.
+    /// Says that a process is there, and up to which change of words all that it has on its way obeys.
+    /// [`StoreReply::Bytes`]: `1` if of those that are there it came first, else `0`; a space; what all of them obey.
     Tell {
         /// The process.
         process: u64,

@@ -1,5 +1,5 @@
-//! Late merges in a forest that several processes share: accepted documents that agree with two living trees tell that these may be one.
-//! What is kept of their founders is read from the engine; docs/merges.md specifies it.
+//! Late merges in a forest that several processes share: accepted documents that agree with two living trees tell that
+//! these may be one. What is kept of their founders is read from the engine; docs/merges.md specifies it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,7 +14,8 @@ use crate::forest::port::Unavailable;
 use crate::forest::{LateMergeLog, LateMergeStats, Root};
 use crate::method::{FounderTokens, MethodKind, Proof};
 
-/// Pairs that are judged for the documents of one request, whose client waits for it. Others are met again by later documents.
+/// Pairs that are judged for the documents of one request, whose client waits for it. Others are met again by later
+/// documents.
 const MOST_JUDGED: u32 = 64;
 /// How often two groups are judged while others change the words.
 const TRIES: u32 = 3;
@@ -96,12 +97,7 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// Whether all living trees of their groups agree; `None` if one of the two is gone.
-    async fn judge(
-        &self,
-        known: &OverrideTable,
-        tree: Root,
-        other: Root,
-    ) -> Result<Option<bool>, Unavailable> {
+    async fn judge(&self, known: &OverrideTable, tree: Root, other: Root) -> Result<Option<bool>, Unavailable> {
         let Some(trees) = trees_of(known.words(), tree, other) else {
             return Ok(Some(false));
         };
@@ -113,10 +109,7 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// What is kept of those of these trees that live.
     async fn founders(&self, roots: Vec<Root>) -> Result<FounderCache<F::Proof>, Unavailable> {
-        let mut commands: Vec<_> = roots
-            .iter()
-            .map(|root| (KeyKind::Node, root.0, KeyOp::Get))
-            .collect();
+        let mut commands: Vec<_> = roots.iter().map(|root| (KeyKind::Node, root.0, KeyOp::Get)).collect();
         let has_evidence = self.has_evidence();
         if has_evidence {
             let evidence = roots.iter();
@@ -151,8 +144,8 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(FounderCache(living.collect()))
     }
 
-    /// The forest itself says that these two are one, if nobody has said anything since that was judged. Answers the number of the word,
-    /// if there is room for it.
+    /// The forest itself says that these two are one, if nobody has said anything since that was judged. Answers the
+    /// number of the word, if there is room for it.
     async fn merge_late(
         &self,
         judged: &OverrideTable,
@@ -184,10 +177,7 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// Late merges of which nothing is left.
     async fn outlived(&self, words: &Overrides) -> Result<Vec<u64>, Unavailable> {
-        let roots: BTreeSet<Root> = words
-            .iter()
-            .filter_map(|(_, word)| word.late_loser())
-            .collect();
+        let roots: BTreeSet<Root> = words.iter().filter_map(|(_, word)| word.late_loser()).collect();
         let living = self.founders(roots.into_iter().collect()).await?;
         Ok(words.outlived(|root| living.0.contains_key(&root)))
     }

@@ -11,8 +11,9 @@
 //! root     | … proof | upper half of the step 2 |
 //! ```
 //!
-//! A leaf is told from a root by its length. Twelve bytes and a key of nine are the smallest allocations there are. The *step* is
-//! when the node last arrived, in parts of the window; *before* are the children of the window before this one.
+//! A leaf is told from a root by its length. Twelve bytes and a key of nine are the smallest allocations there are. The
+//! *step* is when the node last arrived, in parts of the window; *before* are the children of the window before this
+//! one.
 
 use std::time::Duration;
 
@@ -30,8 +31,8 @@ pub(super) const LEASE: Duration = Duration::from_secs(5);
 const LEAF: usize = 12;
 const DATED_LEAF: usize = 15;
 
-/// How much longer than by its window the engine keeps a node where documents have dates of their own, in windows and in
-/// milliseconds: it only goes by that if nobody has removed it.
+/// How much longer than by its window the engine keeps a node where documents have dates of their own, in windows and
+/// in milliseconds: it only goes by that if nobody has removed it.
 const DATED_WINDOWS: i64 = 1;
 const DATED_MORE: i64 = 24 * 3_600_000;
 
@@ -47,11 +48,7 @@ pub(super) struct Calendar {
 
 impl Calendar {
     pub(super) fn new(window: Option<Millis>) -> Calendar {
-        Calendar {
-            window,
-            is_dated: false,
-            clock: Millis(i64::MIN),
-        }
+        Calendar { window, is_dated: false, clock: Millis(i64::MIN) }
     }
 
     /// The same when the clock of a dated forest shows this.
@@ -69,8 +66,7 @@ impl Calendar {
 
     /// All bits of the step at a time. 0 where nothing expires.
     pub(super) fn whole_step(self, now: Millis) -> u32 {
-        self.length()
-            .map_or(0, |length| now.0.div_euclid(length) as u32)
+        self.length().map_or(0, |length| now.0.div_euclid(length) as u32)
     }
 
     /// The step at a time, as a root has it.
@@ -88,11 +84,7 @@ impl Calendar {
     /// How many steps before a time a root has arrived.
     fn ago(self, step: u32, now: Millis) -> i64 {
         let ago = self.whole_step(now).wrapping_sub(step);
-        if self.is_dated {
-            i64::from(ago.cast_signed())
-        } else {
-            i64::from(ago as u16)
-        }
+        if self.is_dated { i64::from(ago.cast_signed()) } else { i64::from(ago as u16) }
     }
 
     /// When a step of a root that is not long ago began.
@@ -125,14 +117,11 @@ impl Calendar {
     /// How many milliseconds longer than from one moment the engine keeps what arrives in a dated forest then.
     fn dated_life(window: i64, length: i64, is_root: bool) -> i64 {
         let more = if is_root { 2 * length + 60_000 } else { 0 };
-        window
-            .saturating_mul(1 + DATED_WINDOWS)
-            .saturating_add(DATED_MORE)
-            .saturating_add(more)
+        window.saturating_mul(1 + DATED_WINDOWS).saturating_add(DATED_MORE).saturating_add(more)
     }
 
-    /// Until when what arrives now is kept: roots longer than leaves, by more than the clocks of the engine's nodes differ. For a
-    /// dated forest `now` is what the engine's clock shows.
+    /// Until when what arrives now is kept: roots longer than leaves, by more than the clocks of the engine's nodes
+    /// differ. For a dated forest `now` is what the engine's clock shows.
     pub(super) fn life(self, now: Millis, is_root: bool) -> Lifetime {
         let (Some(window), Some(length)) = (self.window, self.length()) else {
             return Lifetime::Endless;
@@ -143,12 +132,11 @@ impl Calendar {
         }
         let begun = now.0.div_euclid(length) * length;
         let more = if is_root { 3 } else { 1 };
-        Lifetime::Until(Millis(
-            begun.saturating_add(window.0).saturating_add(more * length),
-        ))
+        Lifetime::Until(Millis(begun.saturating_add(window.0).saturating_add(more * length)))
     }
 
-    /// Until when a log of names is kept that somebody writes to now, by the engine's clock: longer than all that it names.
+    /// Until when a log of names is kept that somebody writes to now, by the engine's clock: longer than all that it
+    /// names.
     pub(super) fn log_life(self, now: Millis) -> Lifetime {
         let window = self.window.map_or(0, |window| window.0);
         self.life(Millis(now.0.saturating_add(window)), true)
@@ -181,12 +169,7 @@ impl Calendar {
 
     /// A leaf that arrives at a time.
     pub(super) fn leaf(self, root: Root, token: FoundingToken, now: Millis) -> LeafValue {
-        LeafValue {
-            root,
-            token,
-            step: self.leaf_step(now),
-            is_dated: self.is_dated,
-        }
+        LeafValue { root, token, step: self.leaf_step(now), is_dated: self.is_dated }
     }
 }
 
@@ -254,13 +237,7 @@ impl<P: Durable> RootValue<P> {
         bytes.extend(self.token.bytes());
         let added = self.added.0.clamp(-(1 << 47), (1 << 47) - 1);
         bytes.extend(added.to_be_bytes().iter().skip(2));
-        for number in [
-            self.step as u16,
-            self.uses,
-            self.pins,
-            self.children,
-            self.before,
-        ] {
+        for number in [self.step as u16, self.uses, self.pins, self.children, self.before] {
             bytes.extend(number.to_be_bytes());
         }
         if let Some(tally) = self.tally.filter(|_| self.is_confirmed) {
@@ -359,8 +336,8 @@ pub(super) fn read_bucket(bytes: &[u8]) -> Option<Vec<Fingerprint>> {
     Some(names.collect())
 }
 
-/// The names of a bucket that are not over in this step, as whoever writes one sees it: by the last 8 bits of its number, a window and three
-/// steps after their own. `None`: all of them.
+/// The names of a bucket that are not over in this step, as whoever writes one sees it: by the last 8 bits of its
+/// number, a window and three steps after their own. `None`: all of them.
 pub(super) fn living_names(bytes: &[u8], step: u8) -> Option<Vec<u8>> {
     let (entries, _) = bytes.as_chunks::<9>();
     let lives = |entry: &&[u8; 9]| {

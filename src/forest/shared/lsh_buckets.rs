@@ -1,7 +1,7 @@
-//! How nodes within a distance are found by names of buckets. A fingerprint is cut into blocks; two that differ in at most k bits have some
-//! of their blocks in common, and for each choice of so many blocks there is a table whose buckets are named by them. A look reads one
-//! bucket of each table; it flips no bits, which would take ten times as many reads (Manku, Jain and Das Sarma, "Detecting Near-Duplicates
-//! for Web Crawling", WWW 2007, section 3).
+//! How nodes within a distance are found by names of buckets. A fingerprint is cut into blocks; two that differ in at
+//! most k bits have some of their blocks in common, and for each choice of so many blocks there is a table whose
+//! buckets are named by them. A look reads one bucket of each table; it flips no bits, which would take ten times as
+//! many reads (Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling", WWW 2007, section 3).
 //!
 //! ```text
 //! k   blocks  in common  tables
@@ -13,17 +13,20 @@
 
 use crate::fingerprint::{Distance, Fingerprint};
 
-/// The largest distance: above it, tables are many and their buckets full, and names stand in a log ([`mirror`](super::mirror)).
+/// The largest distance: above it, tables are many and their buckets full, and names stand in a log
+/// ([`mirror`](super::mirror)).
 const MOST: Distance = Distance(4);
 
-/// Bits in the name of a bucket besides its table: with more there is a key for nearly every name, with fewer many names in a bucket.
+/// Bits in the name of a bucket besides its table: with more there is a key for nearly every name, with fewer many
+/// names in a bucket.
 const NAME_BITS: u32 = 20;
 
 /// The tables of one distance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LshBuckets {
     k: Distance,
-    /// The bits that name the buckets of each table. None where only equal fingerprints are near, and where names stand in a log.
+    /// The bits that name the buckets of each table. None where only equal fingerprints are near, and where names stand
+    /// in a log.
     masks: Vec<u64>,
 }
 
@@ -45,9 +48,7 @@ impl LshBuckets {
             1 => (0..blocks).map(block).collect(),
             _ => {
                 let pairs = (0..blocks).flat_map(|one| (0..one).map(move |other| (one, other)));
-                pairs
-                    .map(|(one, other)| block(one) | block(other))
-                    .collect()
+                pairs.map(|(one, other)| block(one) | block(other)).collect()
             }
         };
         LshBuckets { k, masks }
@@ -62,12 +63,11 @@ impl LshBuckets {
         self.k > MOST
     }
 
-    /// The names of the buckets of a fingerprint, one of each table. Where names stand in a log, its one bucket is what the mirror has near
-    /// it, and has its own name.
+    /// The names of the buckets of a fingerprint, one of each table. Where names stand in a log, its one bucket is what
+    /// the mirror has near it, and has its own name.
     pub(super) fn buckets(&self, of: Fingerprint) -> impl Iterator<Item = Fingerprint> + '_ {
         let masks = self.masks.iter().zip(0_u64..);
-        let tables =
-            masks.map(move |(&mask, table)| Fingerprint(table << 32 | gathered(of.0, mask)));
+        let tables = masks.map(move |(&mask, table)| Fingerprint(table << 32 | gathered(of.0, mask)));
         tables.chain(self.is_log().then_some(of))
     }
 }
@@ -95,11 +95,7 @@ mod tests {
         assert_eq!(tables, [0, 2, 3, 10, 15]);
         for k in 1..=4 {
             let masks = LshBuckets::new(Distance(k)).masks;
-            assert!(
-                masks
-                    .iter()
-                    .all(|mask| (20..=22).contains(&mask.count_ones()))
-            );
+            assert!(masks.iter().all(|mask| (20..=22).contains(&mask.count_ones())));
         }
     }
 

@@ -1,4 +1,5 @@
-//! An engine of this process, for tests: what `functions.lua` does, in Rust. Its clock is the latest arrival that it was told of.
+//! An engine of this process, for tests: what `functions.lua` does, in Rust. Its clock is the latest arrival that it
+//! was told of.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -10,8 +11,8 @@ use futures_executor::block_on;
 use parking_lot::Mutex;
 
 use super::keys::{
-    Command, Key, KeyKind, KeyOp, KeySample, KeyStore, Lifetime, ScanPosition, StoreFuture,
-    StoreReply, StoreUnavailable, SyncEntries, SyncEntry, SyncPosition,
+    Command, Key, KeyKind, KeyOp, KeySample, KeyStore, Lifetime, ScanPosition, StoreFuture, StoreReply,
+    StoreUnavailable, SyncEntries, SyncEntry, SyncPosition,
 };
 use crate::fingerprint::Fingerprint;
 use crate::method::{Durable, TreeTally};
@@ -75,12 +76,10 @@ impl InMemoryStore {
     pub(crate) fn nodes(&self) -> Vec<(Key, Vec<u8>, Option<i64>)> {
         let values = self.0.values.lock();
         let now = self.0.clock.load(Relaxed);
-        let living = values.iter().filter(|(key, value)| {
-            key.kind == KeyKind::Node && value.until.is_none_or(|until| until > now)
-        });
-        let mut nodes: Vec<_> = living
-            .map(|(key, value)| (*key, value.bytes.clone(), value.until))
-            .collect();
+        let living = values
+            .iter()
+            .filter(|(key, value)| key.kind == KeyKind::Node && value.until.is_none_or(|until| until > now));
+        let mut nodes: Vec<_> = living.map(|(key, value)| (*key, value.bytes.clone(), value.until)).collect();
         nodes.sort_unstable_by_key(|(key, ..)| *key);
         nodes
     }
@@ -109,12 +108,9 @@ impl InMemoryStore {
     pub(crate) fn of_kind(&self, kind: KeyKind) -> Vec<(Key, Vec<u8>)> {
         let values = self.0.values.lock();
         let now = self.0.clock.load(Relaxed);
-        let living = values
-            .iter()
-            .filter(|(key, value)| key.kind == kind && value.until.is_none_or(|until| until > now));
-        living
-            .map(|(key, value)| (*key, value.bytes.clone()))
-            .collect()
+        let living =
+            values.iter().filter(|(key, value)| key.kind == kind && value.until.is_none_or(|until| until > now));
+        living.map(|(key, value)| (*key, value.bytes.clone())).collect()
     }
 
     fn run_one(&self, command: &Command) -> StoreReply {
@@ -122,10 +118,7 @@ impl InMemoryStore {
         // One lock a command: what others do comes in between.
         let mut values = self.0.values.lock();
         let key = command.key;
-        if values
-            .get(&key)
-            .is_some_and(|value| value.until.is_some_and(|until| until <= now))
-        {
+        if values.get(&key).is_some_and(|value| value.until.is_some_and(|until| until <= now)) {
             values.remove(&key);
         }
         let until = |life: Lifetime| match life {
@@ -149,12 +142,7 @@ impl InMemoryStore {
                 values.insert(key, Value { bytes, until });
                 StoreReply::Nothing
             }
-            KeyOp::Swap {
-                before,
-                or_nothing,
-                value,
-                life,
-            } => {
+            KeyOp::Swap { before, or_nothing, value, life } => {
                 let fits = match &there {
                     None => *or_nothing,
                     Some(there) => there == before || there == value,
@@ -166,9 +154,8 @@ impl InMemoryStore {
                 StoreReply::Number(i64::from(fits))
             }
             KeyOp::Confirm { token, value, life } => {
-                let of_token = there
-                    .as_ref()
-                    .filter(|there| there.len() >= 20 && there.get(1..4) == Some(&token.bytes()));
+                let of_token =
+                    there.as_ref().filter(|there| there.len() >= 20 && there.get(1..4) == Some(&token.bytes()));
                 let state = of_token.and_then(|there| there.first());
                 if state == Some(&0) {
                     let (bytes, until) = (value.clone(), until(*life));
@@ -183,13 +170,7 @@ impl InMemoryStore {
                 }
                 StoreReply::Number(i64::from(is_it))
             }
-            KeyOp::Pin {
-                token,
-                uses,
-                children,
-                step,
-                life,
-            } => {
+            KeyOp::Pin { token, uses, children, step, life } => {
                 let Some(mut bytes) = root(there, token.bytes()) else {
                     return StoreReply::Nothing;
                 };
@@ -209,10 +190,7 @@ impl InMemoryStore {
                 let step = if is_due { *step } else { before };
                 let own = own.saturating_add(*children);
                 let numbers = [step, uses, pins, own, earlier];
-                let numbers: Vec<u8> = numbers
-                    .iter()
-                    .flat_map(|number| number.to_be_bytes())
-                    .collect();
+                let numbers: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
                 bytes[10..20].copy_from_slice(&numbers);
                 if let Some(value) = values.get_mut(&key) {
                     value.bytes = bytes;
@@ -222,11 +200,7 @@ impl InMemoryStore {
                 }
                 StoreReply::Number(i64::from(pins))
             }
-            KeyOp::Hold {
-                token,
-                uses,
-                children,
-            } => {
+            KeyOp::Hold { token, uses, children } => {
                 let Some(mut bytes) = root(there, token.bytes()) else {
                     return StoreReply::Nothing;
                 };
@@ -287,11 +261,7 @@ impl InMemoryStore {
                 }
                 StoreReply::Number(i64::from(is_it))
             }
-            KeyOp::Enter {
-                fingerprint,
-                step,
-                life,
-            } => {
+            KeyOp::Enter { fingerprint, step, life } => {
                 let name = fingerprint.0.to_be_bytes();
                 let there = there.unwrap_or_default();
                 let entries = there.chunks_exact(9).filter(|entry| {
@@ -307,24 +277,12 @@ impl InMemoryStore {
                 values.insert(key, Value { bytes, until });
                 StoreReply::Number(names as i64)
             }
-            KeyOp::Name {
-                names,
-                step,
-                mark,
-                kept,
-                ..
-            } => {
+            KeyOp::Name { names, step, mark, kept, .. } => {
                 let mut logs = self.0.logs.lock();
                 let log = logs.entry(key).or_default();
                 let last = log.last().map_or(0, |last| last.number);
-                log.push(Names {
-                    number: last + names.len() as u64,
-                    mark: *mark,
-                    step: *step,
-                    names: names.clone(),
-                });
-                let is_over =
-                    |entry: &Names| kept.is_some_and(|kept| step.wrapping_sub(entry.step) > kept);
+                log.push(Names { number: last + names.len() as u64, mark: *mark, step: *step, names: names.clone() });
+                let is_over = |entry: &Names| kept.is_some_and(|kept| step.wrapping_sub(entry.step) > kept);
                 let over = log.iter().take(4).take_while(|entry| is_over(entry));
                 let over = over.count();
                 log.drain(..over);
@@ -333,8 +291,7 @@ impl InMemoryStore {
             KeyOp::Follow { after, .. } => {
                 let logs = self.0.logs.lock();
                 let log = logs.get(&key).map(Vec::as_slice).unwrap_or_default();
-                let is_there =
-                    |entry: &&Names| (entry.number, entry.mark) == (after.number, after.mark);
+                let is_there = |entry: &&Names| (entry.number, entry.mark) == (after.number, after.mark);
                 let is_new = !log.iter().any(|entry| is_there(&entry));
                 let from = if is_new { 0 } else { after.number };
                 let mut rest = log.iter().filter(|entry| entry.number > from);
@@ -361,9 +318,7 @@ impl InMemoryStore {
                 StoreReply::Number(i64::from(was || values.remove(&key).is_some()))
             }
             KeyOp::Advance { to } => {
-                let shown = there.map_or(i64::MIN, |there| {
-                    std::str::from_utf8(&there).unwrap().parse().unwrap()
-                });
+                let shown = there.map_or(i64::MIN, |there| std::str::from_utf8(&there).unwrap().parse().unwrap());
                 let shown = shown.max(to.0);
                 let bytes = shown.to_string().into_bytes();
                 values.insert(key, Value { bytes, until: None });
@@ -383,15 +338,9 @@ impl InMemoryStore {
                 }
                 StoreReply::Number(i64::from(fits || is_done))
             }
-            KeyOp::Tell {
-                process,
-                obeys,
-                life,
-            } => {
+            KeyOp::Tell { process, obeys, life } => {
                 let text = String::from_utf8(there.unwrap_or_default()).unwrap();
-                let numbers = |line: &str| -> Vec<u64> {
-                    line.split(' ').map(|n| n.parse().unwrap()).collect()
-                };
+                let numbers = |line: &str| -> Vec<u64> { line.split(' ').map(|n| n.parse().unwrap()).collect() };
                 let mut told: Vec<Vec<u64>> = text.lines().map(numbers).collect();
                 let own = vec![*process, *obeys, now as u64 + life];
                 told.retain(|of| of[0] == *process || of[2] > now as u64);
@@ -401,9 +350,7 @@ impl InMemoryStore {
                 }
                 let least = told.iter().map(|of| of[1]).min().unwrap();
                 let is_first = told[0][0] == *process;
-                let lines = told
-                    .iter()
-                    .map(|of| format!("{} {} {}\n", of[0], of[1], of[2]));
+                let lines = told.iter().map(|of| format!("{} {} {}\n", of[0], of[1], of[2]));
                 let bytes = lines.collect::<String>().into_bytes();
                 values.insert(key, Value { bytes, until: None });
                 StoreReply::Bytes(format!("{} {least}", u8::from(is_first)).into_bytes())
@@ -454,12 +401,7 @@ fn counted(bytes: &[u8], more: &TreeTally) -> Vec<u8> {
     if more_signs > 0 && (signs == 0 || last != more_last) {
         (signs, last) = ((signs + more_signs).min(TreeTally::PAGE_CHROME), more_last);
     }
-    let tally = TreeTally::of_parts(
-        documents.saturating_add(more),
-        titles | more_titles,
-        signs,
-        last,
-    );
+    let tally = TreeTally::of_parts(documents.saturating_add(more), titles | more_titles, signs, last);
     let mut counted = vec![2];
     counted.extend_from_slice(&bytes[1..20]);
     tally.write(&mut counted);
@@ -505,33 +447,19 @@ impl KeyStore for InMemoryStore {
         Box::pin(std::future::ready(Ok(forests.collect())))
     }
 
-    fn keys(
-        &self,
-        forest: u8,
-        place: ScanPosition,
-    ) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)> {
+    fn keys(&self, forest: u8, place: ScanPosition) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)> {
         let values = self.0.values.lock();
         let mut keys: Vec<Key> = values.keys().copied().collect();
         keys.retain(|key| key.forest == forest && key.fingerprint.0 >= place.cursor);
         keys.sort_unstable();
         // In small parts, and some keys twice, as an engine may do it.
-        let next = keys
-            .get(6)
-            .filter(|_| keys.len() > 7)
-            .map(|key| ScanPosition {
-                node: 0,
-                cursor: key.fingerprint.0,
-            });
+        let next =
+            keys.get(6).filter(|_| keys.len() > 7).map(|key| ScanPosition { node: 0, cursor: key.fingerprint.0 });
         keys.truncate(7);
         Box::pin(std::future::ready(Ok((keys, next))))
     }
 
-    fn sync_entries(
-        &self,
-        forest: u8,
-        lesson: Option<SyncEntry>,
-        after: SyncPosition,
-    ) -> StoreFuture<SyncEntries> {
+    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, after: SyncPosition) -> StoreFuture<SyncEntries> {
         if let Some(away) = self.away() {
             return Box::pin(std::future::ready(Err(away)));
         }
@@ -540,9 +468,7 @@ impl KeyStore for InMemoryStore {
             let at = SyncPosition(1, all.last().map_or(1, |(_, last, _)| last.1 + 1));
             all.push((forest, at, lesson.bytes));
         }
-        let heard = all
-            .iter()
-            .filter(|(of, at, _)| *of == forest && *at > after);
+        let heard = all.iter().filter(|(of, at, _)| *of == forest && *at > after);
         let mut heard: Vec<_> = heard.map(|(_, at, bytes)| (*at, bytes.clone())).collect();
         // A few at a time.
         let is_all = heard.len() <= 2;
@@ -567,17 +493,10 @@ impl KeyStore for InMemoryStore {
         }
         let values = self.0.values.lock();
         let now = self.0.clock.load(Relaxed);
-        let living = values.iter().filter(|(key, value)| {
-            key.forest == forest && value.until.is_none_or(|until| until > now)
-        });
-        let drawn: Vec<(Key, usize)> = living
-            .map(|(key, value)| (*key, value.bytes.len()))
-            .collect();
-        Box::pin(std::future::ready(Ok(KeySample {
-            of: drawn.len(),
-            keys: drawn.len(),
-            drawn,
-        })))
+        let living =
+            values.iter().filter(|(key, value)| key.forest == forest && value.until.is_none_or(|until| until > now));
+        let drawn: Vec<(Key, usize)> = living.map(|(key, value)| (*key, value.bytes.len())).collect();
+        Box::pin(std::future::ready(Ok(KeySample { of: drawn.len(), keys: drawn.len(), drawn })))
     }
 
     fn spawn(&self, job: Pin<Box<dyn Future<Output = ()> + Send>>) {

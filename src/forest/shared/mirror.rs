@@ -1,6 +1,6 @@
-//! The names of all nodes of a forest, where the distance is too wide for [`blocks`](super::lsh_buckets): one log in the engine, to whose end
-//! whoever claims a node writes its name, and a mirror of it in each process, which finds what is near a fingerprint. A name says nothing of
-//! a tree: whoever finds one reads the node.
+//! The names of all nodes of a forest, where the distance is too wide for [`blocks`](super::lsh_buckets): one log in
+//! the engine, to whose end whoever claims a node writes its name, and a mirror of it in each process, which finds what
+//! is near a fingerprint. A name says nothing of a tree: whoever finds one reads the node.
 //!
 //! ```text
 //! page  | flags 1 | number of the last entry 8 | its mark 4 | entries |
@@ -35,10 +35,11 @@ const PAGE: u32 = 1 << 20;
 const MOST_NAMES: u64 = 1 << 26;
 /// A node that lives on is named anew when so many steps are over.
 const PERIOD: u32 = STEPS as u32 / 8;
-/// Steps that a name is kept after its own: a node may have arrived as late as in the last step of the period in which it was named, and a
-/// root is kept three steps longer than a window.
+/// Steps that a name is kept after its own: a node may have arrived as late as in the last step of the period in which
+/// it was named, and a root is kept three steps longer than a window.
 const KEPT: u32 = STEPS as u32 + 2 * PERIOD;
-/// Places of the mirror that are looked at for names that are over, whenever the log is read, and twice as many as there were new names.
+/// Places of the mirror that are looked at for names that are over, whenever the log is read, and twice as many as
+/// there were new names.
 const SWEPT: usize = 256;
 
 /// The names that this process has read.
@@ -63,14 +64,11 @@ struct Page {
 
 impl Mirror {
     pub(super) fn new(k: Distance, secret: HashKey) -> Result<Mirror, HammingError> {
-        Ok(Mirror {
-            index: NodeIndex::new(k, secret)?,
-            place: Followed::default(),
-            log: 0,
-        })
+        Ok(Mirror { index: NodeIndex::new(k, secret)?, place: Followed::default(), log: 0 })
     }
 
-    /// Takes down a part of the log. Two may read the same at once; whatever place was read to, all that stands before it is here.
+    /// Takes down a part of the log. Two may read the same at once; whatever place was read to, all that stands before
+    /// it is here.
     fn take(&mut self, page: &Page) {
         if page.is_from_beginning && self.place != Followed::default() {
             // What was read of another log may not be in this one.
@@ -79,10 +77,7 @@ impl Mirror {
         for &(name, step) in &page.names {
             let before = self.index.get(name).map(|entry| entry.tick);
             let tick = before.filter(|&before| is_later(before, step));
-            let entry = Entry {
-                root: self.log,
-                tick: tick.unwrap_or(step),
-            };
+            let entry = Entry { root: self.log, tick: tick.unwrap_or(step) };
             // An index that is full has four thousand million names.
             let _ = self.index.insert(name, entry);
         }
@@ -100,8 +95,7 @@ impl Mirror {
     /// Names within the distance, nearest first, then by fingerprint.
     pub(super) fn near(&self, of: Fingerprint) -> Vec<Fingerprint> {
         let mut near = Vec::new();
-        self.index
-            .near(of, |name, distance, _| near.push((distance, name)));
+        self.index.near(of, |name, distance, _| near.push((distance, name)));
         near.sort_unstable();
         near.truncate(MOST_NEAR);
         near.into_iter().map(|(_, name)| name).collect()
@@ -109,9 +103,7 @@ impl Mirror {
 
     /// Lets go of names that are over, in some of its places.
     fn sweep(&mut self, places: usize, now: u32) {
-        self.index.sweep(places, |_, entry| {
-            !is_later(now, entry.tick.wrapping_add(KEPT))
-        });
+        self.index.sweep(places, |_, entry| !is_later(now, entry.tick.wrapping_add(KEPT)));
     }
 
     /// Names, and bytes of memory.
@@ -129,10 +121,7 @@ impl Page {
     fn read(bytes: &[u8]) -> Option<Page> {
         let mut rest = bytes;
         let [flags] = take(&mut rest)?;
-        let end = Followed {
-            number: u64::from_be_bytes(take(&mut rest)?),
-            mark: u32::from_be_bytes(take(&mut rest)?),
-        };
+        let end = Followed { number: u64::from_be_bytes(take(&mut rest)?), mark: u32::from_be_bytes(take(&mut rest)?) };
         let mut names = Vec::with_capacity(rest.len() / 8);
         while !rest.is_empty() {
             let count = u16::from_be_bytes(take(&mut rest)?);
@@ -142,17 +131,13 @@ impl Page {
                 names.push((Fingerprint(name), step));
             }
         }
-        Some(Page {
-            is_from_beginning: flags & 1 != 0,
-            is_all: flags & 2 != 0,
-            end,
-            names,
-        })
+        Some(Page { is_from_beginning: flags & 1 != 0, is_all: flags & 2 != 0, end, names })
     }
 }
 
 impl<F: MethodKind> SharedInner<F> {
-    /// Reads the log to where it ends now, where there is one. Every name that was written before is then in the mirror.
+    /// Reads the log to where it ends now, where there is one. Every name that was written before is then in the
+    /// mirror.
     pub(super) async fn follow(self: &Arc<Self>) -> Result<(), Unavailable> {
         let Some(mirror) = &self.mirror else {
             return Ok(());
@@ -216,7 +201,8 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(found)
     }
 
-    /// Adds a name to what is written to the end of the log. That of a node that is there already only if it was not named lately.
+    /// Adds a name to what is written to the end of the log. That of a node that is there already only if it was not
+    /// named lately.
     pub(super) fn write_name(
         &self,
         node: Fingerprint,
@@ -229,13 +215,7 @@ impl<F: MethodKind> SharedInner<F> {
         if !is_new && mirror.read().has_named(node, step) {
             return;
         }
-        if let Some((
-            _,
-            _,
-            KeyOp::Name {
-                names, step: of, ..
-            },
-        )) = commands.last_mut()
+        if let Some((_, _, KeyOp::Name { names, step: of, .. })) = commands.last_mut()
             && *of == step
             && names.len() < AT_ONCE
         {

@@ -1,5 +1,5 @@
-//! A forest that several processes share: its nodes are the keys of an engine that all of them ask ([`KeyStore`]), and expire there.
-//! A process keeps nothing that another one needs.
+//! A forest that several processes share: its nodes are the keys of an engine that all of them ask ([`KeyStore`]), and
+//! expire there. A process keeps nothing that another one needs.
 //!
 //! ```text
 //! documents --ask--> keys --fetch.rs--> Read + Plans = picture.rs --law--> what each is to be given
@@ -48,8 +48,7 @@ use tracing::warn;
 
 use self::batcher::Batcher;
 use self::keys::{
-    Command, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, StoreReply, StoreUnavailable,
-    SyncPosition,
+    Command, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, StoreReply, StoreUnavailable, SyncPosition,
 };
 use self::layout::{Calendar, NodeValue};
 use self::lsh_buckets::LshBuckets;
@@ -61,8 +60,8 @@ use super::late_merges::MergeCandidates;
 use super::local::{Executor, RecoveryPass};
 use super::overrides::{Override, Overrides, RestampPass};
 use super::port::{
-    Acknowledged, Batch, CheckReply, DryPlacement, ForestPort, PlacementDocument, Placements,
-    PlacementsOrBatch, PortFuture, SettleReport, Settlement, Unavailable,
+    Acknowledged, Batch, CheckReply, DryPlacement, ForestPort, PlacementDocument, Placements, PlacementsOrBatch,
+    PortFuture, SettleReport, Settlement, Unavailable,
 };
 use super::promise::Promise;
 use super::{ForestStats, FounderTokenStats, LateMergeLog, LateMerges, Rollback, Root, TreeView};
@@ -102,8 +101,8 @@ struct SharedInner<F: MethodKind> {
     mirror: Option<RwLock<Mirror>>,
     /// Its number in the engine, once that has said it.
     number: OnceLock<u8>,
-    /// What all processes have learned, as far as this one has heard. One document after the other is asked about, and each leaves its
-    /// mask here. Locked after `heard`.
+    /// What all processes have learned, as far as this one has heard. One document after the other is asked about, and
+    /// each leaves its mask here. Locked after `heard`.
     learned: Mutex<F::Learned>,
     /// The last lesson that it has heard.
     heard: Mutex<SyncPosition>,
@@ -175,8 +174,8 @@ pub struct SharedStats {
 }
 
 impl<F: MethodKind> SharedForest<F> {
-    /// A forest in this engine, which need not be there yet. `identity`: what its nodes are of, for the engine to refuse others
-    /// under the same name. `seed`: any number, another one for each process.
+    /// A forest in this engine, which need not be there yet. `identity`: what its nodes are of, for the engine to
+    /// refuse others under the same name. `seed`: any number, another one for each process.
     pub fn new(
         (name, identity): (&str, &str),
         settings: SharedSettings,
@@ -222,10 +221,7 @@ impl<F: MethodKind> SharedForest<F> {
     pub fn with_distance(mut self, k: Distance) -> Result<SharedForest<F>, HammingError> {
         let blocks = LshBuckets::new(k);
         let secret = HashKey::FIXED.derived(self.inner.tokens.load(Relaxed));
-        let mirror = blocks
-            .is_log()
-            .then(|| Mirror::new(k, secret))
-            .transpose()?;
+        let mirror = blocks.is_log().then(|| Mirror::new(k, secret)).transpose()?;
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.blocks = blocks;
             inner.mirror = mirror.map(RwLock::new);
@@ -273,17 +269,11 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// Other processes were faster again and again.
     fn overtaken(&self, reason: &str) -> Unavailable {
-        Unavailable::Overtaken {
-            forest: self.name.clone(),
-            reason: reason.into(),
-        }
+        Unavailable::Overtaken { forest: self.name.clone(), reason: reason.into() }
     }
 
     fn unsupported(&self, reason: &str) -> Unavailable {
-        Unavailable::Unsupported {
-            forest: self.name.clone(),
-            reason: reason.into(),
-        }
+        Unavailable::Unsupported { forest: self.name.clone(), reason: reason.into() }
     }
 
     /// What a job of this forest owes, and where its answer comes.
@@ -297,20 +287,14 @@ impl<F: MethodKind> SharedInner<F> {
             return Ok(number);
         }
         let enrolled = self.keys.enroll(&self.name, &self.identity).await;
-        let number = enrolled
-            .map_err(|away| self.away(away))?
-            .map_err(|reason| self.unsupported(&reason))?;
+        let number = enrolled.map_err(|away| self.away(away))?.map_err(|reason| self.unsupported(&reason))?;
         Ok(*self.number.get_or_init(|| number))
     }
 
     /// Runs commands on nodes.
-    async fn run(
-        &self,
-        commands: Vec<(Fingerprint, KeyOp)>,
-    ) -> Result<std::vec::IntoIter<StoreReply>, Unavailable> {
+    async fn run(&self, commands: Vec<(Fingerprint, KeyOp)>) -> Result<std::vec::IntoIter<StoreReply>, Unavailable> {
         let of_node = |(fingerprint, what)| (KeyKind::Node, fingerprint, what);
-        self.run_all(commands.into_iter().map(of_node).collect())
-            .await
+        self.run_all(commands.into_iter().map(of_node).collect()).await
     }
 
     /// Runs commands on keys of any kind.
@@ -322,23 +306,12 @@ impl<F: MethodKind> SharedInner<F> {
             return Ok(Vec::new().into_iter());
         }
         let forest = self.number().await?;
-        let command = |(kind, fingerprint, what)| Command {
-            key: Key {
-                forest,
-                fingerprint,
-                kind,
-            },
-            what,
-        };
+        let command = |(kind, fingerprint, what)| Command { key: Key { forest, fingerprint, kind }, what };
         let commands: Vec<Command> = commands.into_iter().map(command).collect();
         let count = commands.len();
         self.counters.commands.fetch_add(count as u64, Relaxed);
         self.counters.rounds.fetch_add(1, Relaxed);
-        let replies = self
-            .keys
-            .run(commands)
-            .await
-            .map_err(|away| self.away(away))?;
+        let replies = self.keys.run(commands).await.map_err(|away| self.away(away))?;
         if replies.len() != count {
             let reason = "the engine gave fewer replies than it was asked for";
             return Err(self.away(StoreUnavailable::of(reason)));
@@ -368,23 +341,16 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     async fn computed<T>(&self, answer: oneshot::Receiver<T>) -> Result<T, Unavailable> {
-        answer.await.map_err(|_| {
-            Unavailable::Panicked(format!("placing documents in the forest '{}'", self.name))
-        })
+        answer.await.map_err(|_| Unavailable::Panicked(format!("placing documents in the forest '{}'", self.name)))
     }
 
     /// How long so many bytes of evidence are kept that are written now.
     fn evidence_life(&self, bytes: usize, now: Millis) -> Lifetime {
-        let life = self
-            .pace
-            .lock()
-            .write((bytes + EVIDENCE_OVERHEAD) as u64, now);
+        let life = self.pace.lock().write((bytes + EVIDENCE_OVERHEAD) as u64, now);
         let now = self.engine_time(now);
         match (self.life(now, true), life) {
             (life, None) => life,
-            (Lifetime::Until(at), Some(life)) => {
-                Lifetime::Until(at.min(Millis(now.0.saturating_add(life))))
-            }
+            (Lifetime::Until(at), Some(life)) => Lifetime::Until(at.min(Millis(now.0.saturating_add(life)))),
             (_, Some(life)) => Lifetime::For(Duration::from_millis(life.unsigned_abs())),
         }
     }
@@ -509,9 +475,7 @@ impl<F: MethodKind> ForestPort for SharedForest<F> {
     }
 
     fn dry_placement(&self) -> Box<dyn DryPlacement> {
-        Box::new(dry_placement::SharedDryPlacement::new(SharedForest {
-            inner: self.inner.clone(),
-        }))
+        Box::new(dry_placement::SharedDryPlacement::new(SharedForest { inner: self.inner.clone() }))
     }
 
     fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortFuture<SettleReport> {
@@ -519,12 +483,7 @@ impl<F: MethodKind> ForestPort for SharedForest<F> {
         self.plain(async move { inner.settle(batch, now).await })
     }
 
-    fn recover(
-        &self,
-        _: Vec<PlacementDocument>,
-        _: RecoveryPass,
-        _: bool,
-    ) -> PortFuture<RecoveryPass> {
+    fn recover(&self, _: Vec<PlacementDocument>, _: RecoveryPass, _: bool) -> PortFuture<RecoveryPass> {
         let reason = "stored documents cannot be taken into a shared forest";
         Box::pin(std::future::ready(Err(self.inner.unsupported(reason))))
     }
@@ -603,8 +562,6 @@ impl<F: MethodKind> std::fmt::Debug for SharedForest<F> {
         let inner = &self.inner;
         let mut shown = f.debug_struct("Shared");
         shown.field("name", &inner.name).field("keys", &inner.keys);
-        shown
-            .field("counters", &inner.counters)
-            .finish_non_exhaustive()
+        shown.field("counters", &inner.counters).finish_non_exhaustive()
     }
 }

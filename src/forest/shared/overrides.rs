@@ -1,13 +1,14 @@
-//! What people say about groups, for all who share a forest: one value of the engine, all of it, which is changed by whoever knows what
-//! is there and replaces it in one command. Every process has a copy, and asks with the first nodes of each request whether there is a
-//! newer one.
+//! What people say about groups, for all who share a forest: one value of the engine, all of it, which is changed by
+//! whoever knows what is there and replaces it in one command. Every process has a copy, and asks with the first nodes
+//! of each request whether there is a newer one.
 //!
 //! ```text
 //! | version 8 | tag 8 | versions before: how many 4, of each: version 8, tag 8 | words |
 //! ```
 //!
-//! The tag is drawn anew for each change, so two values with the same head are the same, and the last ones before tell a process
-//! whether what it has heard is a part of what is there. What an engine has lost is said again by whoever had heard it.
+//! The tag is drawn anew for each change, so two values with the same head are the same, and the last ones before tell
+//! a process whether what it has heard is a part of what is there. What an engine has lost is said again by whoever had
+//! heard it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -92,12 +93,7 @@ impl OverrideTable {
             before.push((u64::read(bytes)?, u64::read(bytes)?));
         }
         let words = Overrides::read(bytes)?;
-        bytes.is_empty().then_some(OverrideTable {
-            version,
-            tag,
-            before,
-            words: Arc::new(words),
-        })
+        bytes.is_empty().then_some(OverrideTable { version, tag, before, words: Arc::new(words) })
     }
 
     /// Whether that one is this, or has become this. Of one that was long before, it is believed.
@@ -119,12 +115,7 @@ impl OverrideTable {
         before.extend(&self.before);
         before.truncate(MOST_BEFORE);
         before.retain(|(version, _)| *version > 0);
-        OverrideTable {
-            version,
-            tag,
-            before,
-            words: Arc::new(words),
-        }
+        OverrideTable { version, tag, before, words: Arc::new(words) }
     }
 }
 
@@ -198,11 +189,7 @@ impl<F: MethodKind> SharedInner<F> {
     /// Other values that do not read count as absent. These do not: without them documents would get roots that
     /// somebody has corrected, and nobody would see it.
     fn unreadable_overrides(&self, forest: u8) -> Unavailable {
-        let key = Key {
-            forest,
-            fingerprint: Fingerprint(0),
-            kind: KeyKind::Words,
-        };
+        let key = Key { forest, fingerprint: Fingerprint(0), kind: KeyKind::Words };
         let (key, len) = key.bytes();
         let key = key.get(..len).unwrap_or_default().escape_ascii();
         self.unsupported(&format!(
@@ -213,11 +200,7 @@ impl<F: MethodKind> SharedInner<F> {
         ))
     }
 
-    async fn mend(
-        &self,
-        known: &Arc<OverrideTable>,
-        there: OverrideTable,
-    ) -> Result<(), Unavailable> {
+    async fn mend(&self, known: &Arc<OverrideTable>, there: OverrideTable) -> Result<(), Unavailable> {
         let (before, mended) = match there.version {
             0 => (None, OverrideTable::clone(known)),
             version => {
@@ -232,11 +215,7 @@ impl<F: MethodKind> SharedInner<F> {
         };
         if mended != there {
             let value = mended.bytes();
-            let turn = (
-                KeyKind::Words,
-                Fingerprint(0),
-                KeyOp::Turn { before, value },
-            );
+            let turn = (KeyKind::Words, Fingerprint(0), KeyOp::Turn { before, value });
             if self.run_all(vec![turn]).await?.next() != Some(StoreReply::Number(1)) {
                 return Ok(());
             }
@@ -286,11 +265,7 @@ impl<F: MethodKind> SharedInner<F> {
             let changed = known.changed(known.version + 1, self.new_tag(), words);
             let value = changed.bytes();
             let before = (known.version > 0).then(|| known.head());
-            let turn = (
-                KeyKind::Words,
-                Fingerprint(0),
-                KeyOp::Turn { before, value },
-            );
+            let turn = (KeyKind::Words, Fingerprint(0), KeyOp::Turn { before, value });
             if self.run_all(vec![turn]).await?.next() == Some(StoreReply::Number(1)) {
                 self.said.advance(changed);
                 return Ok(ChangeOutcome::Done(answer));
@@ -313,11 +288,7 @@ impl<F: MethodKind> SharedInner<F> {
         splitmix64(self.tokens.fetch_add(1, Relaxed)).max(1)
     }
 
-    pub(super) async fn add_override(
-        &self,
-        word: Override,
-        shown: &[Root],
-    ) -> Result<Option<u64>, Unavailable> {
+    pub(super) async fn add_override(&self, word: Override, shown: &[Root]) -> Result<Option<u64>, Unavailable> {
         let say = |words: &mut Overrides| Some(words.add(word.clone(), shown)?.0);
         self.change_overrides(say).await
     }
@@ -343,15 +314,10 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// The same words as the changes that make them.
     pub(super) fn changes_of(&self, words: &Overrides) -> Vec<u8> {
-        let said = words.iter().map(|(number, word)| OverrideChange::Say {
-            number,
-            word: Some(word.clone()),
-        });
+        let said = words.iter().map(|(number, word)| OverrideChange::Say { number, word: Some(word.clone()) });
         let restamps = words.restamps();
-        let restamps = restamps.map(|(number, restamp)| OverrideChange::Restamp {
-            number,
-            restamp: Some(Restamp::clone(&restamp)),
-        });
+        let restamps = restamps
+            .map(|(number, restamp)| OverrideChange::Restamp { number, restamp: Some(Restamp::clone(&restamp)) });
         let mut bytes = Vec::new();
         for change in said.chain(restamps) {
             StateChange::<F::Proof>::Words(change).write(&mut bytes);
@@ -368,7 +334,8 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(())
     }
 
-    /// All that this process has on its way obeys what was said up to this change. Answers how that is for all processes.
+    /// All that this process has on its way obeys what was said up to this change. Answers how that is for all
+    /// processes.
     pub(super) async fn acknowledge(&self, heard: u64) -> Result<Acknowledged, Unavailable> {
         self.said.obeys.fetch_max(heard, Relaxed);
         self.tell().await
@@ -386,20 +353,13 @@ impl<F: MethodKind> SharedInner<F> {
         *self.said.due.lock() = Some(began + LEASE / 3);
         let read = |bytes: &[u8]| {
             let (is_first, by_all) = std::str::from_utf8(bytes).ok()?.split_once(' ')?;
-            Some(Acknowledged {
-                is_first: is_first == "1",
-                by_all: by_all.parse().ok()?,
-            })
+            Some(Acknowledged { is_first: is_first == "1", by_all: by_all.parse().ok()? })
         };
         match reply {
             Some(StoreReply::Bytes(bytes)) => read(&bytes),
             _ => None,
         }
-        .ok_or_else(|| {
-            self.away(StoreUnavailable::of(
-                "the engine does not say which processes are there",
-            ))
-        })
+        .ok_or_else(|| self.away(StoreUnavailable::of("the engine does not say which processes are there")))
     }
 }
 

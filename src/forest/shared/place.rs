@@ -1,5 +1,6 @@
-//! Placing the documents of a request, or of some that came at the same moment: what they are to be given is decided by what was read, and then claimed. Those whose claims are
-//! lost to another process, and those that it would take but is not done with, begin again.
+//! Placing the documents of a request, or of some that came at the same moment: what they are to be given is decided by
+//! what was read, and then claimed. Those whose claims are lost to another process, and those that it would take but is
+//! not done with, begin again.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -125,18 +126,8 @@ impl<F: MethodKind> SharedInner<F> {
                 true => said,
                 false => said.map(|_| at),
             };
-            last = now
-                .max(self.dated_clock())
-                .filter(|_| now.is_some())
-                .or(last);
-            DocumentInProgress {
-                request: 0,
-                place,
-                document,
-                now,
-                at,
-                waited: Duration::ZERO,
-            }
+            last = now.max(self.dated_clock()).filter(|_| now.is_some()).or(last);
+            DocumentInProgress { request: 0, place, document, now, at, waited: Duration::ZERO }
         })
         .collect()
     }
@@ -158,8 +149,8 @@ impl<F: MethodKind> SharedInner<F> {
         self.end(round, claimed, requests).await
     }
 
-    /// Asks for the documents until all that they hang on was read. `earlier`: of each request. In a dry placement nobody waits for trees that
-    /// others are founding.
+    /// Asks for the documents until all that they hang on was read. `earlier`: of each request. In a dry placement
+    /// nobody waits for trees that others are founding.
     pub(super) async fn decide(
         self: &Arc<Self>,
         work: Vec<DocumentInProgress>,
@@ -193,13 +184,8 @@ impl<F: MethodKind> SharedInner<F> {
         self.follow().await?;
         loop {
             let (earlier, base) = (earlier.clone(), base.clone());
-            let (work, read) = (
-                std::mem::take(&mut round.work),
-                std::mem::take(&mut round.read),
-            );
-            *round = self
-                .compute(move |inner| inner.ask(work, read, earlier, base, is_rehearsal))
-                .await?;
+            let (work, read) = (std::mem::take(&mut round.work), std::mem::take(&mut round.read));
+            *round = self.compute(move |inner| inner.ask(work, read, earlier, base, is_rehearsal)).await?;
             if let Some(heard) = hearing.take()
                 && self.has_heard(heard).await?
             {
@@ -244,10 +230,7 @@ impl<F: MethodKind> SharedInner<F> {
                 let answer = self.ask_one(work, &mut picture, &mut learned, earlier);
                 if let Answer::Fate(fate) = &answer {
                     let outcome = &fate.decided.outcome;
-                    let count = TallyEntry {
-                        title: work.document.title,
-                        sign: fate.decided.sign,
-                    };
+                    let count = TallyEntry { title: work.document.title, sign: fate.decided.sign };
                     earlier.tallies.add(outcome.root.0, count);
                     if let Some(lesson) = &fate.lesson {
                         earlier.taught.add(&lesson.hashes);
@@ -257,13 +240,7 @@ impl<F: MethodKind> SharedInner<F> {
             }
             picture.into_missing()
         };
-        PlacementRound {
-            work,
-            answers,
-            read,
-            missing,
-            plans,
-        }
+        PlacementRound { work, answers, read, missing, plans }
     }
 
     fn ask_one(
@@ -274,25 +251,16 @@ impl<F: MethodKind> SharedInner<F> {
         earlier: &EarlierDocuments,
     ) -> Answer<F> {
         let at = work.at;
-        let claim = work.document.given.map(|root| PriorClaim {
-            root,
-            stored: None,
-            reserved: None,
-        });
+        let claim = work.document.given.map(|root| PriorClaim { root, stored: None, reserved: None });
         let features = work.document.features.as_mut().and_then(F::features);
         let Some(features) = features else {
             return Answer::None;
         };
         let answered = F::ask(features, learned, &earlier.taught, |query| {
-            let query = &PlacementQuery {
-                earlier: Some(&earlier.tallies),
-                ..*query
-            };
+            let query = &PlacementQuery { earlier: Some(&earlier.tallies), ..*query };
             let answered = picture.place(query, at, claim);
             let question = match &answered {
-                QueryOutcome::Decided(decided) => {
-                    Some(RecheckQuery::of(query, decided, claim.is_some()))
-                }
+                QueryOutcome::Decided(decided) => Some(RecheckQuery::of(query, decided, claim.is_some())),
                 QueryOutcome::Unread | QueryOutcome::Waits(_) => None,
             };
             (answered, question)
@@ -392,20 +360,10 @@ impl<F: MethodKind> SharedInner<F> {
         }
     }
 
-    fn reply(
-        &self,
-        work: &DocumentInProgress,
-        placed: Option<Placed>,
-        replies: &mut [Option<PlacementReply>],
-    ) {
-        self.counters
-            .documents
-            .fetch_add(u64::from(placed.is_some()), Relaxed);
+    fn reply(&self, work: &DocumentInProgress, placed: Option<Placed>, replies: &mut [Option<PlacementReply>]) {
+        self.counters.documents.fetch_add(u64::from(placed.is_some()), Relaxed);
         if let Some(reply) = replies.get_mut(work.place) {
-            *reply = Some(PlacementReply {
-                now: work.now,
-                placed,
-            });
+            *reply = Some(PlacementReply { now: work.now, placed });
         }
     }
 
@@ -418,16 +376,9 @@ impl<F: MethodKind> SharedInner<F> {
         commit: Commit,
         earlier: &mut EarlierDocuments,
     ) -> Placed {
-        let DocumentFate {
-            decided,
-            lesson,
-            stage,
-            question,
-        } = fate;
+        let DocumentFate { decided, lesson, stage, question } = fate;
         let without_evidence = decided.without_evidence as u64;
-        self.counters
-            .without_evidence
-            .fetch_add(without_evidence, Relaxed);
+        self.counters.without_evidence.fetch_add(without_evidence, Relaxed);
         let (outcome, at) = (decided.outcome, work.at);
         let claimed = work.now.filter(|_| self.calendar.is_dated);
         let known = self.said.known();
@@ -450,10 +401,7 @@ impl<F: MethodKind> SharedInner<F> {
             learned: Vec::new(),
             claimed,
             lesson: None,
-            count: TallyEntry {
-                title: work.document.title,
-                sign: decided.sign,
-            },
+            count: TallyEntry { title: work.document.title, sign: decided.sign },
             rollback,
             is_alone: false,
         };
@@ -468,11 +416,7 @@ impl<F: MethodKind> SharedInner<F> {
 }
 
 impl<P: Clone> RecheckQuery<P> {
-    fn of(
-        query: &PlacementQuery<'_, P>,
-        decided: &DecidedDocument,
-        is_given: bool,
-    ) -> RecheckQuery<P> {
+    fn of(query: &PlacementQuery<'_, P>, decided: &DecidedDocument, is_given: bool) -> RecheckQuery<P> {
         let fingerprints = match decided.is_wide {
             true => query.more,
             false => query.fingerprints,
@@ -489,12 +433,7 @@ impl<P: Clone> RecheckQuery<P> {
             },
             take: query.take,
             known_by_whole: query.known_by_whole,
-            refused: decided
-                .outcome
-                .refused
-                .iter()
-                .map(|&(root, _)| root)
-                .collect(),
+            refused: decided.outcome.refused.iter().map(|&(root, _)| root).collect(),
             is_given,
         }
     }

@@ -1,5 +1,6 @@
-//! What was read of a shared forest, and what the documents of a request plan on top of it: what the placement rules are shown. Pure: where
-//! something is asked that was not read, that is noted, and whoever asks reads it and asks again.
+//! What was read of a shared forest, and what the documents of a request plan on top of it: what the placement rules
+//! are shown. Pure: where something is asked that was not read, that is noted, and whoever asks reads it and asks
+//! again.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -83,8 +84,7 @@ impl<P: Durable> ReadValues<P> {
     /// What a key holds, whether it is a node or not.
     pub(super) fn value(&self, fingerprint: Fingerprint) -> Option<&[u8]> {
         let kept = self.kept(fingerprint).map(|kept| &kept.bytes);
-        kept.or_else(|| self.unreadable.get(&fingerprint))
-            .map(Vec::as_slice)
+        kept.or_else(|| self.unreadable.get(&fingerprint)).map(Vec::as_slice)
     }
 
     /// Whether a key holds something that is no node.
@@ -126,8 +126,8 @@ impl<P: Durable> ReadValues<P> {
         }
     }
 
-    /// The root of the tree in which a fingerprint has a node. A leaf whose root has gone, or has another token, is none; nor is a node
-    /// that is over. A tree that is not confirmed never is: its founder would not notice.
+    /// The root of the tree in which a fingerprint has a node. A leaf whose root has gone, or has another token, is
+    /// none; nor is a node that is over. A tree that is not confirmed never is: its founder would not notice.
     pub(super) fn tree_of(&self, fingerprint: Fingerprint, calendar: Calendar) -> Option<Root> {
         let is_over = |root: &RootValue<P>, step| root.is_confirmed && calendar.is_over(step);
         match &self.kept(fingerprint)?.node {
@@ -169,11 +169,7 @@ pub(super) struct BatchPlan<P> {
 
 impl<P> Default for BatchPlan<P> {
     fn default() -> Self {
-        BatchPlan {
-            trees: HashMap::new(),
-            nodes: HashMap::new(),
-            children: HashMap::new(),
-        }
+        BatchPlan { trees: HashMap::new(), nodes: HashMap::new(), children: HashMap::new() }
     }
 }
 
@@ -265,13 +261,7 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
         claim: Option<PriorClaim<'_>>,
     ) -> QueryOutcome {
         let concluded = self.foresee(query, now, claim);
-        let PlannedDecision {
-            outcome,
-            changes,
-            sign,
-            without_evidence,
-            is_wide,
-        } = match concluded {
+        let PlannedDecision { outcome, changes, sign, without_evidence, is_wide } = match concluded {
             Some(Ok(concluded)) => concluded,
             Some(Err(waits)) => return QueryOutcome::Waits(waits),
             None => return QueryOutcome::Unread,
@@ -279,16 +269,8 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
         let (mut new, mut used) = (Vec::new(), Vec::new());
         for change in changes {
             match change {
-                Change::AddRoot {
-                    fingerprint,
-                    added,
-                    proof,
-                } => {
-                    let tree = OwnTree {
-                        added,
-                        proof,
-                        evidence: None,
-                    };
+                Change::AddRoot { fingerprint, added, proof } => {
+                    let tree = OwnTree { added, proof, evidence: None };
                     self.plans.trees.insert(Root(fingerprint), tree);
                     self.plans.nodes.insert(fingerprint, Root(fingerprint));
                     new.push(fingerprint);
@@ -311,14 +293,7 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
                 | Change::Evict { .. } => {}
             }
         }
-        QueryOutcome::Decided(DecidedDocument {
-            outcome,
-            new,
-            used,
-            sign,
-            without_evidence,
-            is_wide,
-        })
+        QueryOutcome::Decided(DecidedDocument { outcome, new, used, sign, without_evidence, is_wide })
     }
 
     /// What comes of a document, or the trees for which it has to wait; `None`: something has to be read first.
@@ -389,8 +364,8 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
         self
     }
 
-    /// The trees that take a document, or that have its text: what its founder sees when it looks again. `None`: something has to
-    /// be read first.
+    /// The trees that take a document, or that have its text: what its founder sees when it looks again. `None`:
+    /// something has to be read first.
     pub(super) fn agreeing(
         &self,
         query: &PlacementQuery<'_, P>,
@@ -401,9 +376,7 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
         if self.is_missing() {
             return None;
         }
-        let mut agreeing: Vec<Root> = placement::known(query, &glance.seen, self.thresholds)
-            .into_iter()
-            .collect();
+        let mut agreeing: Vec<Root> = placement::known(query, &glance.seen, self.thresholds).into_iter().collect();
         for (tree, _, verdict) in placement::verdicts(query, &glance.seen, self.thresholds) {
             let Some(root) = glance.seen.trees.get(tree).map(|tree| tree.root) else {
                 continue;
@@ -471,9 +444,9 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
         let (mut found, mut trees): (Vec<NearNode>, HashSet<Root>) = Default::default();
         let (mut known, mut unread) = (0, 0);
         for (distance, fingerprint) in near {
-            let is_known =
-                self.plans.nodes.contains_key(&fingerprint) || self.read.has_node(fingerprint);
-            // Each of those that were not read may be of another tree; and where they are not, twice as many are read the next time.
+            let is_known = self.plans.nodes.contains_key(&fingerprint) || self.read.has_node(fingerprint);
+            // Each of those that were not read may be of another tree; and where they are not, twice as many are read
+            // the next time.
             let room = most.saturating_sub(trees.len());
             if !is_known && (room == 0 || unread >= room.max(known)) {
                 break;
@@ -486,11 +459,7 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
             if trees.insert(root) && trees.len() > most {
                 break;
             }
-            found.push(NearNode {
-                fingerprint,
-                distance,
-                root,
-            });
+            found.push(NearNode { fingerprint, distance, root });
         }
         found
     }
@@ -499,10 +468,7 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
     pub(super) fn is_provisional(&self, root: Root) -> bool {
         !self.joins_all
             && !self.plans.trees.contains_key(&root)
-            && self
-                .read
-                .root(root.0)
-                .is_some_and(|root| !root.is_confirmed)
+            && self.read.root(root.0).is_some_and(|root| !root.is_confirmed)
     }
 
     pub(super) fn proof(&self, root: Root) -> Option<&P> {
@@ -531,9 +497,7 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
     }
 
     fn sign(&self, query: &PlacementQuery<'_, P>, root: Root) -> u8 {
-        let foreign = self
-            .proof(root)
-            .map_or(0, |kept| query.proof.foreign_titles(kept));
+        let foreign = self.proof(root).map_or(0, |kept| query.proof.foreign_titles(kept));
         TreeTally::sign(foreign, query.known_by_whole)
     }
 
@@ -543,11 +507,7 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
             // Nobody joins it before it is confirmed; `waits` tells it from one that is full.
             return Some(Refusal::Full);
         }
-        let mut tally = self
-            .read
-            .root(root.0)
-            .map(RootValue::tally)
-            .unwrap_or_default();
+        let mut tally = self.read.root(root.0).map(RootValue::tally).unwrap_or_default();
         if let Some(more) = earlier.and_then(|earlier| earlier.of(root.0)) {
             tally.add_all(more);
         }
@@ -555,10 +515,7 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
     }
 
     pub(super) fn children(&self, root: Root, now: Millis) -> u32 {
-        let kept = self
-            .read
-            .root(root.0)
-            .filter(|_| !self.plans.trees.contains_key(&root));
+        let kept = self.read.root(root.0).filter(|_| !self.plans.trees.contains_key(&root));
         let kept = kept.map_or(0, |kept| kept.living_children(self.calendar, now));
         kept + self.plans.children.get(&root).copied().unwrap_or_default()
     }

@@ -5,8 +5,7 @@ use std::cell::Cell;
 use super::read_set::ReadSet;
 use crate::fingerprint::Fingerprint;
 use crate::forest::candidates::{
-    CandidateTree, Candidates, FingerprintMatches, InlineVec, PriorAssignment, PriorClaim,
-    RootSlot, TreeIndex,
+    CandidateTree, Candidates, FingerprintMatches, InlineVec, PriorAssignment, PriorClaim, RootSlot, TreeIndex,
 };
 use crate::forest::placement::{self, PlacementPlan, PlacementQuestion, RuleStep};
 use crate::forest::{Decision, Root};
@@ -27,12 +26,7 @@ impl<'p, 'r, 'q, P: Proof + Durable> ReadSetView<'p, 'r, 'q, P> {
         query: &'q PlacementQuery<'q, P>,
         now: Millis,
     ) -> ReadSetView<'p, 'r, 'q, P> {
-        let mut glance = ReadSetView {
-            picture,
-            query,
-            now,
-            seen: Candidates::new(),
-        };
+        let mut glance = ReadSetView { picture, query, now, seen: Candidates::new() };
         glance.seen.whole = glance.own_node(query.whole);
         for &fingerprint in query.fingerprints {
             let own = glance.own_node(fingerprint);
@@ -49,10 +43,7 @@ impl<'p, 'r, 'q, P: Proof + Durable> ReadSetView<'p, 'r, 'q, P> {
                 glance.seen.near.push(tree);
             }
             let near = Some(from..glance.seen.near.len());
-            glance
-                .seen
-                .fingerprints
-                .push(FingerprintMatches { own, near });
+            glance.seen.fingerprints.push(FingerprintMatches { own, near });
         }
         for &fingerprint in query.known_by {
             let tree = glance.tree_founded_by(fingerprint);
@@ -63,12 +54,7 @@ impl<'p, 'r, 'q, P: Proof + Durable> ReadSetView<'p, 'r, 'q, P> {
 
     /// Looks at the root that the document was given.
     pub(super) fn give(&mut self, claim: Option<PriorClaim<'_>>) {
-        let Some(PriorClaim {
-            root,
-            stored,
-            reserved,
-        }) = claim
-        else {
+        let Some(PriorClaim { root, stored, reserved }) = claim else {
             return;
         };
         self.seen.given = Some(PriorAssignment {
@@ -79,10 +65,7 @@ impl<'p, 'r, 'q, P: Proof + Durable> ReadSetView<'p, 'r, 'q, P> {
         });
         if let Some(reserved) = reserved {
             let others = self.query.fingerprints.iter().filter(|&&own| own != root.0);
-            let reserved: InlineVec<Fingerprint> = others
-                .filter(|own| reserved.contains(own))
-                .copied()
-                .collect();
+            let reserved: InlineVec<Fingerprint> = others.filter(|own| reserved.contains(own)).copied().collect();
             self.seen.reserved = reserved.into_vec();
         }
     }
@@ -93,10 +76,7 @@ impl<'p, 'r, 'q, P: Proof + Durable> ReadSetView<'p, 'r, 'q, P> {
                 RuleStep::Ask(PlacementQuestion::Hash(hash)) => {
                     let own = self.own_node(hash);
                     let has_root_within_k = self.has_root_within_k(hash);
-                    self.seen.hashes.push(RootSlot {
-                        own,
-                        has_root_within_k,
-                    });
+                    self.seen.hashes.push(RootSlot { own, has_root_within_k });
                 }
                 // All of this was shown from the start.
                 RuleStep::Ask(PlacementQuestion::Near(_) | PlacementQuestion::Children(_)) => {
@@ -126,8 +106,7 @@ impl<'p, 'r, 'q, P: Proof + Durable> ReadSetView<'p, 'r, 'q, P> {
             return Vec::new();
         }
         let refused = outcome.refused.iter();
-        let agree = refused
-            .filter(|&&(root, why)| why == Refusal::Full && self.picture.is_provisional(root));
+        let agree = refused.filter(|&&(root, why)| why == Refusal::Full && self.picture.is_provisional(root));
         agree.map(|&(root, _)| root).collect()
     }
 
@@ -154,9 +133,7 @@ impl<'p, 'r, 'q, P: Proof + Durable> ReadSetView<'p, 'r, 'q, P> {
         let picture = self.picture;
         let kept = picture.read.root(root.0);
         let own = picture.plans.trees.get(&root);
-        let added = own
-            .map(|own| own.added)
-            .or_else(|| kept.map(|kept| kept.added));
+        let added = own.map(|own| own.added).or_else(|| kept.map(|kept| kept.added));
         self.seen.trees.push(CandidateTree {
             root,
             added: added.unwrap_or(Millis(0)),

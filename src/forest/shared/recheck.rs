@@ -19,10 +19,7 @@ use crate::time::Millis;
 enum Next {
     Yield,
     Confirm,
-    Go {
-        kill: Vec<(Fingerprint, Vec<u8>)>,
-        claim: Vec<(Fingerprint, Option<Vec<u8>>)>,
-    },
+    Go { kill: Vec<(Fingerprint, Vec<u8>)>, claim: Vec<(Fingerprint, Option<Vec<u8>>)> },
 }
 
 /// What a command of a pass was for.
@@ -35,26 +32,20 @@ enum Done {
 }
 
 impl<F: MethodKind> SharedInner<F> {
-    /// Has each founder look for other trees that its document belongs to, until it gives way to one or nothing is left that it
-    /// wants; then its tree is confirmed. Who joins a tree looks for one that its own text has founded.
+    /// Has each founder look for other trees that its document belongs to, until it gives way to one or nothing is left
+    /// that it wants; then its tree is confirmed. Who joins a tree looks for one that its own text has founded.
     pub(super) async fn look_again(
         self: &Arc<Self>,
         trees: &mut [ClaimedTree<F::Proof>],
         round: &PlacementRound<F>,
         now: Millis,
     ) -> Result<(), Unavailable> {
-        let tokens: HashSet<FoundingToken> = trees
-            .iter()
-            .filter(|tree| tree.founding.is_some())
-            .map(|tree| tree.token)
-            .collect();
+        let tokens: HashSet<FoundingToken> =
+            trees.iter().filter(|tree| tree.founding.is_some()).map(|tree| tree.token).collect();
         let mut members = members(trees, round);
         loop {
             let founders = |at: &usize| trees.get(*at).is_some_and(|tree| tree.founding.is_some());
-            let open: Vec<usize> = places(trees, TreeClaim::Open)
-                .into_iter()
-                .filter(founders)
-                .collect();
+            let open: Vec<usize> = places(trees, TreeClaim::Open).into_iter().filter(founders).collect();
             if open.is_empty() && members.is_empty() {
                 break;
             }
@@ -177,9 +168,7 @@ impl<F: MethodKind> SharedInner<F> {
             let mut own: HashSet<Fingerprint> = own.map(|leaf| leaf.fingerprint).collect();
             own.insert(tree.root.0);
             let asked = founding.question.asked();
-            missing
-                .nodes
-                .extend(asked.filter(|asked| !own.contains(asked)));
+            missing.nodes.extend(asked.filter(|asked| !own.contains(asked)));
             let near = founding.question.fingerprints.iter();
             let buckets = near.flat_map(|&near| self.blocks.buckets(near));
             missing.buckets.extend(buckets);
@@ -231,14 +220,8 @@ impl<F: MethodKind> SharedInner<F> {
         }
         let thresholds = self.thresholds;
         let found_by = (self.settings.max_tree, &self.blocks);
-        let picture: ReadSet<'_, F::Proof> = ReadSet::new(
-            read,
-            BatchPlan::default(),
-            thresholds,
-            self.calendar(),
-            found_by,
-        )
-        .without(tokens.clone());
+        let picture: ReadSet<'_, F::Proof> =
+            ReadSet::new(read, BatchPlan::default(), thresholds, self.calendar(), found_by).without(tokens.clone());
         let next = looks.iter().map(|look| look.next(&picture, now)).collect();
         let (missing, _) = picture.into_missing();
         (next, missing)
@@ -273,21 +256,14 @@ impl JoiningDocument {
 }
 
 /// The documents that join trees.
-fn members<F: MethodKind>(
-    trees: &[ClaimedTree<F::Proof>],
-    round: &PlacementRound<F>,
-) -> Vec<JoiningDocument> {
+fn members<F: MethodKind>(trees: &[ClaimedTree<F::Proof>], round: &PlacementRound<F>) -> Vec<JoiningDocument> {
     let mut members = Vec::new();
     for (at, tree) in trees.iter().enumerate() {
         if tree.state != TreeClaim::Open {
             continue;
         }
-        let held: HashSet<Fingerprint> = tree
-            .leaves
-            .iter()
-            .filter(|leaf| leaf.is_own)
-            .map(|leaf| leaf.fingerprint)
-            .collect();
+        let held: HashSet<Fingerprint> =
+            tree.leaves.iter().filter(|leaf| leaf.is_own).map(|leaf| leaf.fingerprint).collect();
         for &document in &tree.documents {
             let Some(Answer::Fate(fate)) = round.answers.get(document) else {
                 continue;
@@ -297,15 +273,9 @@ fn members<F: MethodKind>(
                 continue;
             }
             let asked = fate.question.asked();
-            let asked = asked.filter(|asked| {
-                !held.contains(asked) && !fate.decided.used.contains(asked) && *asked != tree.root.0
-            });
-            members.push(JoiningDocument {
-                tree: at,
-                document,
-                asked: asked.collect(),
-                whole: fate.question.whole,
-            });
+            let asked = asked
+                .filter(|asked| !held.contains(asked) && !fate.decided.used.contains(asked) && *asked != tree.root.0);
+            members.push(JoiningDocument { tree: at, document, asked: asked.collect(), whole: fate.question.whole });
         }
     }
     members
@@ -345,9 +315,7 @@ impl<P: Proof + Durable> Recheck<P> {
         }
         let free = self.wanted.iter();
         let free = free.filter(|&&wanted| picture.tree_of(wanted).is_none());
-        let claim: Vec<_> = free
-            .map(|&wanted| (wanted, picture.read.value(wanted).map(<[u8]>::to_vec)))
-            .collect();
+        let claim: Vec<_> = free.map(|&wanted| (wanted, picture.read.value(wanted).map(<[u8]>::to_vec))).collect();
         match kill.is_empty() && claim.is_empty() {
             true => Next::Confirm,
             false => Next::Go { kill, claim },

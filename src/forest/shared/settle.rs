@@ -13,7 +13,8 @@ use crate::forest::{Generation, NodeRef, Rollback, Root};
 use crate::method::{MethodKind, TallyEntry, TreeTally};
 use crate::time::Millis;
 
-/// What a placement rests on, as its rollback names it: the root with its token and whether the document founded it, and its leaves.
+/// What a placement rests on, as its rollback names it: the root with its token and whether the document founded it,
+/// and its leaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PlacementHandle {
     pub(super) root: Root,
@@ -51,14 +52,9 @@ fn flag(is_set: bool, flag: u32) -> u32 {
 
 impl PlacementHandle {
     pub(super) fn into_rollback(self) -> Rollback {
-        let node = |fingerprint, generation| NodeRef {
-            fingerprint,
-            generation: Generation(generation),
-        };
+        let node = |fingerprint, generation| NodeRef { fingerprint, generation: Generation(generation) };
         let token = self.token.0;
-        let flags = flag(self.has_founded, FOUNDED)
-            | flag(self.is_due, DUE)
-            | flag(self.placed.is_some(), DATED);
+        let flags = flag(self.has_founded, FOUNDED) | flag(self.is_due, DUE) | flag(self.placed.is_some(), DATED);
         let mut nodes = Vec::with_capacity(2 + self.leaves.len() + self.used.len());
         nodes.push(node(self.root.0, token | flags));
         let step = |step: u32| node(Fingerprint(u64::from(step)), 0);
@@ -78,13 +74,10 @@ impl PlacementHandle {
             let (step, rest) = leaves.split_first()?;
             (placed, leaves) = (Some(step.fingerprint.0 as u32), rest);
         }
-        let (used, leaves): (Vec<&NodeRef>, Vec<&NodeRef>) = leaves
-            .iter()
-            .partition(|leaf| leaf.generation.0 & USED != 0);
-        let used = used.into_iter().map(|used| UsedLeaf {
-            leaf: used.fingerprint,
-            is_due: used.generation.0 & DUE != 0,
-        });
+        let (used, leaves): (Vec<&NodeRef>, Vec<&NodeRef>) =
+            leaves.iter().partition(|leaf| leaf.generation.0 & USED != 0);
+        let used =
+            used.into_iter().map(|used| UsedLeaf { leaf: used.fingerprint, is_due: used.generation.0 & DUE != 0 });
         Some(PlacementHandle {
             root: Root(root.fingerprint),
             token: FoundingToken(root.generation.0 & (FOUNDED - 1)),
@@ -143,24 +136,17 @@ impl<F: MethodKind> SharedInner<F> {
     ) -> Result<(), Unavailable> {
         let mut counted: BTreeMap<(Root, FoundingToken), TreeTally> = BTreeMap::new();
         for (rollback, count) in accepted {
-            if let Some(handle) =
-                PlacementHandle::of(&rollback).filter(|handle| !handle.has_founded)
-            {
+            if let Some(handle) = PlacementHandle::of(&rollback).filter(|handle| !handle.has_founded) {
                 let tally = counted.entry((handle.root, handle.token)).or_default();
                 tally.add(count);
             }
         }
         let counted = counted.into_iter();
-        let commands =
-            counted.map(|((root, token), tally)| (root.0, KeyOp::Count { token, tally }));
+        let commands = counted.map(|((root, token), tally)| (root.0, KeyOp::Count { token, tally }));
         self.run(commands.collect()).await.map(drop)
     }
 
-    pub(super) async fn forget_unknown(
-        &self,
-        now: Millis,
-        budget: usize,
-    ) -> Result<SettleReport, Unavailable> {
+    pub(super) async fn forget_unknown(&self, now: Millis, budget: usize) -> Result<SettleReport, Unavailable> {
         let due: Vec<Rollback> = {
             let mut unknown = self.unknown.lock();
             let due = unknown.partition_point(|&(due, _)| due <= now);
@@ -170,15 +156,12 @@ impl<F: MethodKind> SharedInner<F> {
         self.withdraw(due).await
     }
 
-    /// Takes placements back: a root goes with the last one that rests on it, and with it what these documents brought. In a tree
-    /// that stays their leaves stay too: somebody may have seen one and be about to join by it.
+    /// Takes placements back: a root goes with the last one that rests on it, and with it what these documents brought.
+    /// In a tree that stays their leaves stay too: somebody may have seen one and be about to join by it.
     ///
     /// While the engine cannot be asked they are kept for [`forget_unknown`](Self::forget_unknown). What was sent is
     /// not sent again: done twice, it would take a root from documents that rest on it.
-    pub(super) async fn withdraw(
-        &self,
-        rollbacks: Vec<Rollback>,
-    ) -> Result<SettleReport, Unavailable> {
+    pub(super) async fn withdraw(&self, rollbacks: Vec<Rollback>) -> Result<SettleReport, Unavailable> {
         let mut settled = SettleReport::default();
         if rollbacks.is_empty() {
             return Ok(settled);
@@ -220,9 +203,7 @@ impl<F: MethodKind> SharedInner<F> {
         for reply in self.run(commands).await? {
             settled.withdrawn += u64::from(reply == StoreReply::Number(1));
         }
-        self.counters
-            .withdrawn
-            .fetch_add(settled.withdrawn, Relaxed);
+        self.counters.withdrawn.fetch_add(settled.withdrawn, Relaxed);
         Ok(settled)
     }
 }

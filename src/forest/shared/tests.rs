@@ -17,8 +17,8 @@ use super::*;
 use crate::forest::Decision;
 use crate::forest::port::{DocumentTime, ItemOutcome, Placed};
 use crate::method::{
-    Attributes, Durable, Features, Founder, LearnedText, Method, Similarity, Strict, TallyEntry,
-    TreeTally, Verified, VerifiedFeatures, Workspace,
+    Attributes, Durable, Features, Founder, LearnedText, Method, Similarity, Strict, TallyEntry, TreeTally, Verified,
+    VerifiedFeatures, Workspace,
 };
 use crate::text::{Fields, Scratch};
 
@@ -34,11 +34,7 @@ const WINDOW: i64 = 64_000;
 
 /// One of several processes that share an engine.
 fn process(memory: &InMemoryStore, seed: u64) -> SharedForest<Verified> {
-    let settings = SharedSettings {
-        window: Some(Millis(WINDOW)),
-        max_tree: None,
-        evidence_bytes: 1 << 20,
-    };
+    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, evidence_bytes: 1 << 20 };
     SharedForest::new(
         ("test", "k=0"),
         settings,
@@ -60,34 +56,20 @@ fn story(number: u64, version: u64) -> Features {
     let own = (0..6).map(|n| sentence(number * 100 + n + 1));
     let last = (version > 0).then(|| sentence(!(number * 100 + version)));
     let text: Vec<String> = own.chain(last).collect();
-    let fields = Fields {
-        title: None,
-        body: &[&text.join(". ")],
-    };
+    let fields = Fields { title: None, body: &[&text.join(". ")] };
     let method = Method::Verified;
     let features = method.read_with(&fields, Attributes::default(), &mut Workspace::default());
     features.unwrap()
 }
 
 fn at(features: Features, now: i64) -> PlacementDocument {
-    PlacementDocument {
-        features: Some(features),
-        when: DocumentTime::At(Millis(now)),
-        title: None,
-        given: None,
-    }
+    PlacementDocument { features: Some(features), when: DocumentTime::At(Millis(now)), title: None, given: None }
 }
 
 fn place(forest: &dyn ForestPort, documents: Vec<PlacementDocument>) -> Vec<Placed> {
-    let batch = Batch {
-        documents,
-        ..Batch::default()
-    };
+    let batch = Batch { documents, ..Batch::default() };
     let replies = block_on(forest.place(batch)).unwrap().replies;
-    replies
-        .into_iter()
-        .map(|reply| reply.placed.unwrap())
-        .collect()
+    replies.into_iter().map(|reply| reply.placed.unwrap()).collect()
 }
 
 fn settle(forest: &dyn ForestPort, placed: Vec<Placed>, outcome: ItemOutcome) -> SettleReport {
@@ -112,14 +94,10 @@ fn check_laws(memory: &InMemoryStore) {
 
 fn check_laws_of<P: Durable>(memory: &InMemoryStore) {
     let nodes = memory.nodes();
-    let read: BTreeMap<Fingerprint, NodeValue<P>> = nodes
-        .iter()
-        .map(|(key, bytes, _)| (key.fingerprint, NodeValue::read(bytes).unwrap()))
-        .collect();
-    let until: BTreeMap<Fingerprint, Option<i64>> = nodes
-        .iter()
-        .map(|(key, _, until)| (key.fingerprint, *until))
-        .collect();
+    let read: BTreeMap<Fingerprint, NodeValue<P>> =
+        nodes.iter().map(|(key, bytes, _)| (key.fingerprint, NodeValue::read(bytes).unwrap())).collect();
+    let until: BTreeMap<Fingerprint, Option<i64>> =
+        nodes.iter().map(|(key, _, until)| (key.fingerprint, *until)).collect();
     for (fingerprint, node) in &read {
         match node {
             NodeValue::Root(root) => {
@@ -130,10 +108,7 @@ fn check_laws_of<P: Durable>(memory: &InMemoryStore) {
                     panic!("{fingerprint} leads to nothing");
                 };
                 assert_eq!(root.token, leaf.token, "{fingerprint} is dead");
-                assert!(
-                    until[&leaf.root.0] > until[fingerprint],
-                    "a root goes before a leaf"
-                );
+                assert!(until[&leaf.root.0] > until[fingerprint], "a root goes before a leaf");
             }
         }
     }
@@ -142,8 +117,8 @@ fn check_laws_of<P: Durable>(memory: &InMemoryStore) {
 /// Stories of a round of [`race`].
 const STORIES: u64 = 24;
 
-/// Sends the same stories to all processes at once, in another order to each, and gives the roots of each story. `document` is what a
-/// process gets of a story.
+/// Sends the same stories to all processes at once, in another order to each, and gives the roots of each story.
+/// `document` is what a process gets of a story.
 fn race<P: ForestPort>(
     processes: u64,
     rounds: u64,
@@ -160,8 +135,7 @@ fn race<P: ForestPort>(
                     let forest = process(number + 1);
                     let mut found = Vec::new();
                     for round in 0..rounds {
-                        let mut stories: Vec<u64> =
-                            (round * STORIES..(round + 1) * STORIES).collect();
+                        let mut stories: Vec<u64> = (round * STORIES..(round + 1) * STORIES).collect();
                         stories.sort_by_key(|story| splitmix64(story ^ number << 32));
                         let documents = stories.iter().map(|&story| document(story, number));
                         let documents = documents.collect();
@@ -175,10 +149,7 @@ fn race<P: ForestPort>(
                 })
             })
             .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     for (story, root) in found.into_iter().flatten() {
         roots[story as usize].insert(root);
@@ -187,29 +158,15 @@ fn race<P: ForestPort>(
 }
 
 /// The same of texts, each process with a version of its own.
-fn race_of_texts(
-    memory: &InMemoryStore,
-    processes: u64,
-    version: impl Fn(u64) -> u64 + Sync,
-) -> Vec<HashSet<Root>> {
-    race(
-        processes,
-        6,
-        |seed| process(memory, seed),
-        |number, process| at(story(number, version(process)), 1),
-    )
+fn race_of_texts(memory: &InMemoryStore, processes: u64, version: impl Fn(u64) -> u64 + Sync) -> Vec<HashSet<Root>> {
+    race(processes, 6, |seed| process(memory, seed), |number, process| at(story(number, version(process)), 1))
 }
 
 /// A forest of this process alone, to be compared with.
 fn local() -> crate::forest::local::LocalForest<Verified> {
-    let settings = crate::forest::Settings {
-        k: Distance(0),
-        window: Some(Millis(WINDOW)),
-        key: HashKey::FIXED,
-    };
+    let settings = crate::forest::Settings { k: Distance(0), window: Some(Millis(WINDOW)), key: HashKey::FIXED };
     let (similarity, learned) = (Similarity::default(), LearnedText::default());
-    crate::forest::local::LocalForest::new("test", settings, similarity, learned, Arc::new(Threads))
-        .unwrap()
+    crate::forest::local::LocalForest::new("test", settings, similarity, learned, Arc::new(Threads)).unwrap()
 }
 
 #[test]
@@ -217,10 +174,7 @@ fn copies_that_come_at_once_get_one_root() {
     for processes in [2, 3] {
         let memory = InMemoryStore::default();
         let roots = race_of_texts(&memory, processes, |_| 0);
-        assert!(
-            roots.iter().all(|roots| roots.len() == 1),
-            "{processes}: {roots:?}"
-        );
+        assert!(roots.iter().all(|roots| roots.len() == 1), "{processes}: {roots:?}");
         let all: BTreeSet<Root> = roots.into_iter().flatten().collect();
         assert_eq!(all.len(), 6 * 24);
         check_laws(&memory);
@@ -244,14 +198,11 @@ fn a_shared_forest_decides_as_a_local_one() {
     let processes = [1, 2, 3].map(|seed| process(&memory, seed));
     let (mut local_roots, mut shared_roots) = (Vec::new(), Vec::new());
     for bulk in 0..40_u64 {
-        let numbers: Vec<(u64, u64)> = (0..12)
-            .map(|n| splitmix64(bulk * 100 + n))
-            .map(|random| (random % 90, random >> 32 & 3))
-            .collect();
+        let numbers: Vec<(u64, u64)> =
+            (0..12).map(|n| splitmix64(bulk * 100 + n)).map(|random| (random % 90, random >> 32 & 3)).collect();
         let documents = || -> Vec<PlacementDocument> {
             let each = numbers.iter();
-            each.map(|&(number, version)| at(story(number, version), bulk as i64))
-                .collect()
+            each.map(|&(number, version)| at(story(number, version), bulk as i64)).collect()
         };
         let placed = place(&local, documents());
         local_roots.extend(placed.iter().map(|placed| placed.root));
@@ -280,11 +231,7 @@ fn a_tree_lives_a_window_from_its_last_document() {
         (3 * WINDOW + WINDOW / 8, Decision::NewRoot),
     ] {
         let again = place(&forest, vec![at(story(1, 0), now)]);
-        assert_eq!(
-            (again[0].root, again[0].decision),
-            (root, decision),
-            "{now}"
-        );
+        assert_eq!((again[0].root, again[0].decision), (root, decision), "{now}");
         settle(&forest, again, ItemOutcome::Accepted);
         check_laws(&memory);
     }
@@ -321,14 +268,8 @@ fn an_engine_that_is_away_is_said_to_be() {
     let memory = InMemoryStore::default();
     let forest = process(&memory, 1);
     memory.set_away(Some("the cable is out"));
-    let batch = || Batch {
-        documents: vec![at(story(1, 0), 0)],
-        ..Batch::default()
-    };
-    let away = Unavailable::Away {
-        forest: "test".into(),
-        reason: "the cable is out".into(),
-    };
+    let batch = || Batch { documents: vec![at(story(1, 0), 0)], ..Batch::default() };
+    let away = Unavailable::Away { forest: "test".into(), reason: "the cable is out".into() };
     assert_eq!(block_on(forest.place(batch())).unwrap_err(), away);
     assert_eq!(forest.unavailable(), Some(away.clone()));
     assert_eq!(block_on(forest.stats()).unwrap_err(), away);
@@ -337,11 +278,7 @@ fn an_engine_that_is_away_is_said_to_be() {
     assert_eq!(block_on(forest.place(batch())).unwrap().replies.len(), 1);
     let other = SharedForest::<Strict>::new(
         ("test", "k=0 method=sentences:1"),
-        SharedSettings {
-            window: None,
-            max_tree: None,
-            evidence_bytes: 0,
-        },
+        SharedSettings { window: None, max_tree: None, evidence_bytes: 0 },
         (),
         (),
         Arc::new(Threads),
@@ -374,13 +311,7 @@ fn accepted_documents_are_counted() {
 
 fn founder(text: &str, whole: u64) -> Founder {
     let mut features = VerifiedFeatures::new();
-    features.read(
-        &mut Scratch::new(),
-        &Fields {
-            title: None,
-            body: &[text],
-        },
-    );
+    features.read(&mut Scratch::new(), &Fields { title: None, body: &[text] });
     let mut bytes = Vec::new();
     whole.write(&mut bytes);
     let proof = features.proof().to_bytes();
@@ -470,10 +401,7 @@ fn with_footer(number: u64) -> Features {
     let words: Vec<String> = (0..70).map(word).collect();
     let mut text: Vec<String> = words.chunks(14).map(|words| words.join(" ")).collect();
     text.push("All rights reserved by the house that has sent this to you".into());
-    let fields = Fields {
-        title: None,
-        body: &[&text.join(".\n\n")],
-    };
+    let fields = Fields { title: None, body: &[&text.join(".\n\n")] };
     let method = Method::Verified;
     let features = method.read_with(&fields, Attributes::default(), &mut Workspace::default());
     features.unwrap()
@@ -505,8 +433,7 @@ fn what_one_process_learns_the_others_hear() {
     for forest in [&one, &other, &beginner] {
         assert_eq!(excluded(forest, 9).len(), 1);
     }
-    let tables =
-        [&one, &other, &beginner].map(|forest| format!("{:?}", forest.inner.learned.lock()));
+    let tables = [&one, &other, &beginner].map(|forest| format!("{:?}", forest.inner.learned.lock()));
     assert!(tables[0] == tables[1] && tables[1] == tables[2]);
     let late = process(&memory, 4);
     let placed = place(&late, vec![at(with_footer(6), 1)]);

@@ -1,25 +1,22 @@
-//! A whole forest carried into the engine from the memory of a process, and back: before anybody places documents in it.
+//! A whole forest carried into the engine from the memory of a process, and back: before anybody places documents in
+//! it.
 //!
-//! Into the engine go roots first, then leaves, so that no leaf is dead; each with the time that is left of its window. Back they are sorted
-//! by the step of time in which they arrived, and become the changes that make them. What was learned of boilerplate goes along as lessons
-//! (`boilerplate_sync.rs`), and what people have said.
+//! Into the engine go roots first, then leaves, so that no leaf is dead; each with the time that is left of its window.
+//! Back they are sorted by the step of time in which they arrived, and become the changes that make them. What was
+//! learned of boilerplate goes along as lessons (`boilerplate_sync.rs`), and what people have said.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::keys::{
-    Command, FoundingToken, Key, KeyKind, KeyOp, Lifetime, ScanPosition, StoreReply,
-};
+use super::keys::{Command, FoundingToken, Key, KeyKind, KeyOp, Lifetime, ScanPosition, StoreReply};
 use super::layout::{Calendar, LeafValue, NodeValue, RootValue, read_evidence, write_evidence};
 use super::{SharedForest, SharedInner};
 use crate::fingerprint::Fingerprint;
 use crate::forest::local::{Copied, ForestState, StateChange};
 use crate::forest::overrides::Overrides;
 use crate::forest::port::{PortFuture, Unavailable};
-use crate::forest::{
-    Change, Forest, Portions, Restoring, Root, Settings, Summary, Tick, TickStart, TreeSize,
-};
+use crate::forest::{Change, Forest, Portions, Restoring, Root, Settings, Summary, Tick, TickStart, TreeSize};
 use crate::hash::HashKey;
 use crate::method::{Durable, FounderTokens, MethodKind, Proof};
 use crate::time::Millis;
@@ -56,11 +53,7 @@ pub trait Transfer: Send + Sync {
     /// Puts there what a process has. What stands there already stays.
     fn fill(&self, from: Arc<dyn Copied>, told: Arc<ReportTransfer>) -> PortFuture<TransferReport>;
     /// Gives a process what is there; it has nothing of its own.
-    fn import(
-        &self,
-        into: Arc<dyn Copied>,
-        told: Arc<ReportTransfer>,
-    ) -> PortFuture<TransferReport>;
+    fn import(&self, into: Arc<dyn Copied>, told: Arc<ReportTransfer>) -> PortFuture<TransferReport>;
     /// How many sentences it knows as boilerplate.
     fn known(&self) -> PortFuture<u64>;
     /// How it looks. `top`: how many of the largest trees are listed.
@@ -136,18 +129,11 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
             let carried = inner.fill(own.nodes, &*told).await?;
             inner.import_overrides(&own.words).await?;
             let boilerplate = own.known;
-            Ok(TransferReport {
-                boilerplate,
-                ..carried
-            })
+            Ok(TransferReport { boilerplate, ..carried })
         })
     }
 
-    fn import(
-        &self,
-        into: Arc<dyn Copied>,
-        told: Arc<ReportTransfer>,
-    ) -> PortFuture<TransferReport> {
+    fn import(&self, into: Arc<dyn Copied>, told: Arc<ReportTransfer>) -> PortFuture<TransferReport> {
         let inner = self.inner.clone();
         self.plain(async move {
             let found = inner.find(&*told).await?;
@@ -185,20 +171,14 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
 }
 
 impl<F: MethodKind> SharedInner<F> {
-    pub(super) async fn keys_from(
-        &self,
-        at: ScanPosition,
-    ) -> Result<(Vec<Key>, Option<ScanPosition>), Unavailable> {
+    pub(super) async fn keys_from(&self, at: ScanPosition) -> Result<(Vec<Key>, Option<ScanPosition>), Unavailable> {
         let forest = self.number().await?;
         let keys = self.keys.keys(forest, at).await;
         keys.map_err(|away| self.away(away))
     }
 
     pub(super) async fn get(&self, keys: &[Key]) -> Result<Vec<StoreReply>, Unavailable> {
-        let get = |&key: &Key| Command {
-            key,
-            what: KeyOp::Get,
-        };
+        let get = |&key: &Key| Command { key, what: KeyOp::Get };
         let commands = keys.iter().map(get).collect();
         let replies = self.keys.run(commands).await;
         replies.map_err(|away| self.away(away))
@@ -207,8 +187,7 @@ impl<F: MethodKind> SharedInner<F> {
     async fn clear(&self) -> Result<u64, Unavailable> {
         let (mut place, mut gone) = (Some(ScanPosition::default()), 0);
         if self.mirror.is_some() {
-            self.run_all(vec![(KeyKind::Log, Fingerprint(0), KeyOp::Clear)])
-                .await?;
+            self.run_all(vec![(KeyKind::Log, Fingerprint(0), KeyOp::Clear)]).await?;
         }
         while let Some(at) = place {
             let (keys, next) = self.keys_from(at).await?;
@@ -222,10 +201,7 @@ impl<F: MethodKind> SharedInner<F> {
             });
             let removed = self.keys.run(remove.collect()).await;
             let removed = removed.map_err(|away| self.away(away))?;
-            gone += removed
-                .iter()
-                .filter(|r| **r == StoreReply::Number(1))
-                .count() as u64;
+            gone += removed.iter().filter(|r| **r == StoreReply::Number(1)).count() as u64;
             place = next;
         }
         self.forget_lessons().await?;
@@ -236,19 +212,11 @@ impl<F: MethodKind> SharedInner<F> {
     fn own(&self, from: &dyn Copied) -> Result<ExportedForest<F::Proof>, Unavailable> {
         let unreadable = || {
             let reason = "the forest cannot be copied: it is of another kind".to_owned();
-            Unavailable::Away {
-                forest: self.name.clone(),
-                reason,
-            }
+            Unavailable::Away { forest: self.name.clone(), reason }
         };
-        let settings = Settings {
-            k: self.blocks.k(),
-            window: self.settings.window,
-            key: HashKey::FIXED,
-        };
+        let settings = Settings { k: self.blocks.k(), window: self.settings.window, key: HashKey::FIXED };
         let learned = F::Learned::default();
-        let empty =
-            ForestState::<F>::new(settings, self.thresholds, learned).map_err(|_| unreadable())?;
+        let empty = ForestState::<F>::new(settings, self.thresholds, learned).map_err(|_| unreadable())?;
         let mut restoring = Restoring::new(empty.with_evidence(usize::MAX));
         let (section, bytes) = from.begin()?;
         let mut read = restoring.part(section, &bytes);
@@ -304,11 +272,7 @@ impl<F: MethodKind> SharedInner<F> {
                             let value = write_evidence(token, &words);
                             evidence.push((node.fingerprint, value));
                         }
-                        RootValue {
-                            token,
-                            ..tree.value
-                        }
-                        .bytes()
+                        RootValue { token, ..tree.value }.bytes()
                     }
                     None => {
                         let leaf = self.calendar.leaf(node.root, token, node.arrival);
@@ -349,12 +313,7 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// Reads all that is there.
     async fn find(&self, told: &ReportTransfer) -> Result<Found<F::Proof>, Unavailable> {
-        let mut found = Found {
-            roots: HashMap::new(),
-            leaves: Vec::new(),
-            evidence: HashMap::new(),
-            keys: 0,
-        };
+        let mut found = Found { roots: HashMap::new(), leaves: Vec::new(), evidence: HashMap::new(), keys: 0 };
         self.number().await?;
         let size = self.keys.size().await;
         let (total, _) = size.map_err(|away| self.away(away))?;
@@ -376,9 +335,7 @@ impl<F: MethodKind> SharedInner<F> {
                 }
                 if key.kind == KeyKind::Evidence {
                     let evidence = read_evidence(&bytes);
-                    found
-                        .evidence
-                        .extend(evidence.map(|e| (key.fingerprint, e)));
+                    found.evidence.extend(evidence.map(|e| (key.fingerprint, e)));
                     continue;
                 }
                 match NodeValue::read(&bytes) {
@@ -394,19 +351,13 @@ impl<F: MethodKind> SharedInner<F> {
             place = next;
         }
         // A key may come twice.
-        found
-            .leaves
-            .sort_unstable_by_key(|(fingerprint, _)| *fingerprint);
+        found.leaves.sort_unstable_by_key(|(fingerprint, _)| *fingerprint);
         found.leaves.dedup_by_key(|(fingerprint, _)| *fingerprint);
         Ok(found)
     }
 
     /// Hands over what was read as changes.
-    fn pour(
-        &self,
-        found: &Found<F::Proof>,
-        into: &dyn Copied,
-    ) -> Result<TransferReport, Unavailable> {
+    fn pour(&self, found: &Found<F::Proof>, into: &dyn Copied) -> Result<TransferReport, Unavailable> {
         let now = self.arrives(None);
         let mut carried = TransferReport::default();
         let mut changes = Vec::new();
@@ -427,11 +378,7 @@ impl<F: MethodKind> SharedInner<F> {
             match (kind, found.roots.get(&fingerprint)) {
                 (Kind::Root, Some(value)) => {
                     write(
-                        Change::AddRoot {
-                            fingerprint,
-                            added: value.added,
-                            proof: value.proof.clone(),
-                        },
+                        Change::AddRoot { fingerprint, added: value.added, proof: value.proof.clone() },
                         &mut changes,
                     );
                     let tally = value.tally();
@@ -511,20 +458,14 @@ impl<P: Proof + Durable> Found<P> {
     }
 
     fn summary(&self, calendar: Calendar, now: Millis, memory_bytes: usize, top: usize) -> Summary {
-        let mut summary = Summary {
-            memory_bytes,
-            roots: self.roots.len(),
-            nodes: self.roots.len(),
-            ..Summary::default()
-        };
+        let mut summary =
+            Summary { memory_bytes, roots: self.roots.len(), nodes: self.roots.len(), ..Summary::default() };
         let leaves = self.leaves.iter();
         let leaves = leaves.filter_map(|(_, leaf)| self.arrival_of(leaf, calendar, now));
         let leaves: Vec<Millis> = leaves.collect();
         summary.nodes += leaves.len();
         let roots = self.roots.values();
-        let arrivals = roots
-            .map(|root| calendar.begun(root.step, now))
-            .chain(leaves);
+        let arrivals = roots.map(|root| calendar.begun(root.step, now)).chain(leaves);
         summary.arrivals = arrivals.fold(None, |all: Option<(Millis, Millis)>, at| {
             let (first, last) = all.unwrap_or((at, at));
             Some((first.min(at), last.max(at)))
@@ -562,18 +503,10 @@ fn own_nodes<P: Proof>(forest: &Forest<P>, calendar: Calendar) -> Vec<ExportedNo
                     tally: tally.filter(|tally| tally.documents > 1),
                     proof: proof.clone(),
                 },
-                evidence: forest
-                    .evidence
-                    .get(node.fingerprint)
-                    .map(FounderTokens::from),
+                evidence: forest.evidence.get(node.fingerprint).map(FounderTokens::from),
             }
         });
-        ExportedNode {
-            fingerprint: node.fingerprint,
-            root: node.root,
-            arrival: node.arrival,
-            tree,
-        }
+        ExportedNode { fingerprint: node.fingerprint, root: node.root, arrival: node.arrival, tree }
     });
     nodes.collect()
 }

@@ -1,5 +1,6 @@
-//! How long evidence is kept, so that what one process has written takes no more than its budget: as long as it took to write
-//! the last so many bytes. A local forest lets the oldest go when there is no room; here nobody knows which that is.
+//! How long evidence is kept, so that what one process has written takes no more than its budget: as long as it took to
+//! write the last so many bytes. A local forest lets the oldest go when there is no room; here nobody knows which that
+//! is.
 
 use std::collections::VecDeque;
 
@@ -19,15 +20,11 @@ pub(super) struct TtlRefresh {
 
 impl TtlRefresh {
     pub(super) fn new(budget: usize) -> TtlRefresh {
-        TtlRefresh {
-            budget: budget as u64,
-            written: 0,
-            marks: VecDeque::new(),
-        }
+        TtlRefresh { budget: budget as u64, written: 0, marks: VecDeque::new() }
     }
 
-    /// So many bytes are written now. Answers for how many milliseconds they are to be kept; `None`: for as long as they are of
-    /// use, since the budget was never used up.
+    /// So many bytes are written now. Answers for how many milliseconds they are to be kept; `None`: for as long as
+    /// they are of use, since the budget was never used up.
     pub(super) fn write(&mut self, bytes: u64, now: Millis) -> Option<i64> {
         let is_due = |&(_, mark): &(Millis, u64)| self.written - mark >= self.budget / MARKS;
         if self.marks.back().is_none_or(is_due) {

@@ -69,10 +69,7 @@ fn longest(k: u32, percent: i64, is_dated: bool) -> usize {
     }
     let stats = forest.stats();
     let expired = NODES * percent / 100;
-    assert!(
-        stats.expired_total.abs_diff(expired as u64) <= 400,
-        "{stats:?}"
-    );
+    assert!(stats.expired_total.abs_diff(expired as u64) <= 400, "{stats:?}");
     // As time goes on some more die with each of them.
     assert!(stats.dead_nodes < 100, "{k}, {percent}: {stats:?}");
     longest
@@ -98,11 +95,7 @@ fn one_dead_node_costs_no_round_through_the_table() {
     for k in [0, 3] {
         let mut forest: Forest = forest_of(k, Some(Millis(100)));
         for number in 0..30_000 {
-            place(
-                &mut forest,
-                splitmix64(number),
-                if number == 0 { 0 } else { 50 },
-            );
+            place(&mut forest, splitmix64(number), if number == 0 { 0 } else { 50 });
         }
         let mut gone = forest.expire(Millis(101), 0);
         assert_eq!((gone, forest.stats().dead_nodes), (0, 1));

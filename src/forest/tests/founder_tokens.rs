@@ -13,10 +13,7 @@ const WINDOW: i64 = 1_000;
 fn document(number: u64, at: i64) -> PlacementDocument {
     let word = |n: u64| format!("{:x}", crate::hash::mix64(number * 131 + n) >> 20);
     let words: Vec<String> = (0..60).map(word).collect();
-    let fields = Fields {
-        title: None,
-        body: &[&words.join(" ")],
-    };
+    let fields = Fields { title: None, body: &[&words.join(" ")] };
     let method = Method::Verified;
     PlacementDocument {
         features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
@@ -77,11 +74,7 @@ fn it_goes_when_its_root_founds_again() {
         let proof = *forest.proof(Root(root)).unwrap();
         forest.expire(Millis(2 * WINDOW), if sweeps { usize::MAX } else { 0 });
         let (fingerprint, added) = (root, Millis(2 * WINDOW));
-        forest.commit(Change::AddRoot {
-            fingerprint,
-            added,
-            proof,
-        });
+        forest.commit(Change::AddRoot { fingerprint, added, proof });
         assert_eq!(kept(&state), []);
     }
 }

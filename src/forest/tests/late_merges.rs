@@ -9,11 +9,7 @@ use crate::method::{Features, LearnedText, Similarity, Verified, VerifiedFeature
 use crate::text::{Fields, Scratch};
 
 fn state(mode: LateMerges) -> ForestState<Verified> {
-    let settings = Settings {
-        k: Distance(0),
-        window: Some(Millis(1_000)),
-        key: HashKey::FIXED,
-    };
+    let settings = Settings { k: Distance(0), window: Some(Millis(1_000)), key: HashKey::FIXED };
     let learned = LearnedText::default();
     let mut state = ForestState::new(settings, Similarity::default(), learned).unwrap();
     state.set_late_merges(mode);
@@ -28,11 +24,7 @@ fn text(story: u64, variant: u64, other: u64) -> String {
             2 => at >= 160 - other,
             _ => false,
         };
-        let of = if is_other {
-            variant << 20 | story
-        } else {
-            story
-        };
+        let of = if is_other { variant << 20 | story } else { story };
         format!("w{:x}", mix64(of << 16 | at) >> 40)
     };
     (0..160).map(word).collect::<Vec<_>>().join(" ")
@@ -40,10 +32,7 @@ fn text(story: u64, variant: u64, other: u64) -> String {
 
 fn document(text: &str, at: i64) -> PlacementDocument {
     let mut features = VerifiedFeatures::new();
-    let fields = Fields {
-        title: None,
-        body: &[text],
-    };
+    let fields = Fields { title: None, body: &[text] };
     assert!(features.read(&mut Scratch::new(), &fields));
     PlacementDocument {
         features: Some(Features::Verified(Box::new(features))),
@@ -61,21 +50,13 @@ fn place(state: &mut ForestState<Verified>, text: &str, at: i64) -> (Root, Root)
     of
 }
 
-fn place_unsettled(
-    state: &mut ForestState<Verified>,
-    text: &str,
-    at: i64,
-) -> crate::forest::port::Placed {
-    let reply = state.place_by(
-        document(text, at),
-        Commit::Provisional,
-        &mut EarlierDocuments::default(),
-    );
+fn place_unsettled(state: &mut ForestState<Verified>, text: &str, at: i64) -> crate::forest::port::Placed {
+    let reply = state.place_by(document(text, at), Commit::Provisional, &mut EarlierDocuments::default());
     reply.placed.unwrap()
 }
 
-/// Two variants of a story that did not find each other though their roots agree, and a third that agrees with both; each with the
-/// root that it founds.
+/// Two variants of a story that did not find each other though their roots agree, and a third that agrees with both;
+/// each with the root that it founds.
 struct Scene {
     texts: [String; 3],
     roots: [Root; 2],
@@ -89,10 +70,7 @@ fn scenes() -> impl Iterator<Item = Scene> {
         let [first, second, _] = [0, 1, 2].map(|at| place(&mut state, &texts[at], 0).0);
         let late = state.late();
         let is_met = first != second && late.suggestions.len() == 1;
-        is_met.then_some(Scene {
-            texts,
-            roots: [first, second],
-        })
+        is_met.then_some(Scene { texts, roots: [first, second] })
     })
 }
 
@@ -117,9 +95,7 @@ fn trees_that_a_document_agrees_with_are_suggested_or_merged() {
             assert_eq!(tree, shown, "what comes later is as it is placed");
         }
         assert_eq!(off.late(), LateMergeLog::default());
-        let [suggestion] = suggesting.late().suggestions[..] else {
-            panic!("{:?}", suggesting.late())
-        };
+        let [suggestion] = suggesting.late().suggestions[..] else { panic!("{:?}", suggesting.late()) };
         let mut pair = [suggestion.winner, suggestion.loser];
         pair.sort_unstable();
         let mut roots = scene.roots;
@@ -127,21 +103,12 @@ fn trees_that_a_document_agrees_with_are_suggested_or_merged() {
         assert_eq!(pair, roots);
         assert_eq!(suggesting.overrides().iter().count(), 0);
         // A person says it: nothing is left to suggest.
-        suggesting.add_override(
-            Override::Merge {
-                winner: suggestion.winner,
-                losers: vec![suggestion.loser],
-            },
-            &[],
-        );
+        suggesting.add_override(Override::Merge { winner: suggestion.winner, losers: vec![suggestion.loser] }, &[]);
         assert_eq!(suggesting.late().suggestions, []);
 
         let winner = suggestion.winner;
         let loser = suggestion.loser;
-        assert_eq!(
-            applying.overrides().get(0),
-            Some(&Override::Late { winner, loser })
-        );
+        assert_eq!(applying.overrides().get(0), Some(&Override::Late { winner, loser }));
         assert_eq!(applying.late().applied, 1);
         for text in &scene.texts {
             assert_eq!(place(&mut applying, text, 1).1, winner);
@@ -157,10 +124,7 @@ fn trees_that_a_document_agrees_with_are_suggested_or_merged() {
         let [first, second, _] = [a, b, between].map(|text| place(&mut applying, text, 2).1);
         assert_eq!([first, second], scene.roots);
         let apart = (first.min(second), first.max(second));
-        assert_eq!(
-            applying.overrides().kept_apart().collect::<Vec<_>>(),
-            [apart]
-        );
+        assert_eq!(applying.overrides().kept_apart().collect::<Vec<_>>(), [apart]);
         assert_eq!(applying.late().suggestions, []);
         // That was a word, too.
         applying.take_back(0).unwrap();
@@ -191,10 +155,7 @@ fn who_was_pinned_brings_nobody_together() {
     place(&mut state, a, 0);
     place(&mut state, b, 0);
     let looked = state.check(document(between, 0)).check.unwrap().looked;
-    let word = Override::Pin {
-        texts: vec![looked.text],
-        root: root(7),
-    };
+    let word = Override::Pin { texts: vec![looked.text], root: root(7) };
     state.add_override(word, &[]);
     assert_eq!(place(&mut state, between, 0).1, root(7));
     assert_eq!(state.overrides().iter().count(), 1);
@@ -209,10 +170,7 @@ fn every_tree_of_both_groups_must_agree() {
     place(&mut state, a, 0);
     place(&mut state, b, 0);
     // A person has put something quite different to one of the two.
-    let word = Override::Merge {
-        winner: scene.roots[1],
-        losers: vec![stranger],
-    };
+    let word = Override::Merge { winner: scene.roots[1], losers: vec![stranger] };
     state.add_override(word, &[]);
     place(&mut state, between, 0);
     assert_eq!(state.overrides().iter().count(), 1);
@@ -236,11 +194,7 @@ fn late_merges_of_trees_that_are_gone_make_room() {
     };
     assert_eq!(is_alive(&state), Vec::<u64>::new(), "its trees live");
     place(&mut state, &text(1 << 19, 0, 0), 5_000);
-    assert_eq!(
-        is_alive(&state),
-        Vec::<u64>::new(),
-        "stored documents do not obey yet"
-    );
+    assert_eq!(is_alive(&state), Vec::<u64>::new(), "stored documents do not obey yet");
     state.restamped(&done);
     assert_eq!(is_alive(&state), [0]);
 }

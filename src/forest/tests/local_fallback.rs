@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use futures_executor::block_on;
 
-use super::super::port::{
-    Batch, DocumentTime, ForestPort, ItemOutcome, Placed, PlacementDocument, Placements,
-};
+use super::super::port::{Batch, DocumentTime, ForestPort, ItemOutcome, Placed, PlacementDocument, Placements};
 use super::super::shared::memory::InMemoryStore;
 use super::super::shared::{SharedForest, SharedSettings};
 use super::super::{Decision, LocalFallback};
@@ -24,11 +22,7 @@ impl Executor for Threads {
 }
 
 fn or_alone(engine: &InMemoryStore) -> LocalFallback {
-    let settings = SharedSettings {
-        window: None,
-        max_tree: None,
-        evidence_bytes: 1 << 20,
-    };
+    let settings = SharedSettings { window: None, max_tree: None, evidence_bytes: 1 << 20 };
     let shared = SharedForest::<Verified>::new(
         ("test", "a test"),
         settings,
@@ -38,31 +32,17 @@ fn or_alone(engine: &InMemoryStore) -> LocalFallback {
         Arc::new(engine.clone()),
         1,
     );
-    let settings = Settings {
-        k: Distance(0),
-        window: None,
-        key: HashKey::FIXED,
-    };
+    let settings = Settings { k: Distance(0), window: None, key: HashKey::FIXED };
     let (similarity, learned) = (Similarity::default(), LearnedText::default());
-    let alone =
-        LocalForest::<Verified>::new("test", settings, similarity, learned, Arc::new(Threads))
-            .unwrap();
+    let alone = LocalForest::<Verified>::new("test", settings, similarity, learned, Arc::new(Threads)).unwrap();
     LocalFallback::new(Arc::new(shared), Arc::new(alone))
 }
 
 fn story(number: usize) -> PlacementDocument {
-    let word = |n: usize| {
-        format!(
-            "{:x}",
-            (number * 101 + n + 1).wrapping_mul(0x9e37_79b9_7f4a)
-        )
-    };
+    let word = |n: usize| format!("{:x}", (number * 101 + n + 1).wrapping_mul(0x9e37_79b9_7f4a));
     let words: Vec<String> = (0..60).map(word).collect();
     let text: Vec<String> = words.chunks(12).map(|words| words.join(" ")).collect();
-    let fields = Fields {
-        title: None,
-        body: &[&text.join(". ")],
-    };
+    let fields = Fields { title: None, body: &[&text.join(". ")] };
     let method = Method::Verified;
     PlacementDocument {
         features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
@@ -82,10 +62,7 @@ fn placed(placements: Placements) -> Vec<Placed> {
 }
 
 fn place(forest: &LocalFallback, numbers: &[usize]) -> Vec<Placed> {
-    let batch = Batch {
-        documents: stories(numbers),
-        ..Batch::default()
-    };
+    let batch = Batch { documents: stories(numbers), ..Batch::default() };
     placed(block_on(forest.place(batch)).unwrap())
 }
 
@@ -113,10 +90,7 @@ fn what_comes_while_the_engine_is_away_is_placed_alone_and_marked() {
     assert!(alone.iter().all(|placed| placed.is_alone));
     let decisions: Vec<Decision> = alone.iter().map(|placed| placed.decision).collect();
     // What came before is not known, and what comes now is.
-    assert_eq!(
-        decisions,
-        [Decision::NewRoot, Decision::NewRoot, Decision::Refreshed]
-    );
+    assert_eq!(decisions, [Decision::NewRoot, Decision::NewRoot, Decision::Refreshed]);
     let third = alone[1].root;
     assert_eq!(alone[2].root, third);
     settle(&forest, alone, ItemOutcome::Accepted);
@@ -142,16 +116,10 @@ fn what_comes_while_the_engine_is_away_is_placed_alone_and_marked() {
 
     engine.set_away(None);
     let nodes = engine.nodes();
-    assert!(
-        settle(&forest, unsettled, ItemOutcome::Refused) > 0,
-        "it stood alone"
-    );
+    assert!(settle(&forest, unsettled, ItemOutcome::Refused) > 0, "it stood alone");
     assert_eq!(engine.nodes(), nodes, "and not there");
     let again = place(&forest, &[1, 3]);
     assert_eq!((again[0].root, again[0].is_alone), (first, false));
     // It is stamped for the first time as far as all others know.
-    assert_eq!(
-        (again[1].decision, again[1].is_alone),
-        (Decision::NewRoot, false)
-    );
+    assert_eq!((again[1].decision, again[1].is_alone), (Decision::NewRoot, false));
 }

@@ -23,37 +23,20 @@ fn place(forest: &mut Forest<ShortText>, print: u64, text: &str) -> Placement {
 
 #[test]
 fn a_text_near_another_text_is_found_by_its_own_reprints() {
-    let mut forest = Forest::new(Settings {
-        k: WIDE,
-        window: None,
-        key: HashKey::FIXED,
-    })
-    .unwrap();
+    let mut forest = Forest::new(Settings { k: WIDE, window: None, key: HashKey::FIXED }).unwrap();
     let ferry = place(&mut forest, 0b0, "ferrycancelledbecauseofstorm").root;
     let other = place(&mut forest, 0b1, "choirwinsthesingingcontest");
     assert_eq!(other.decision, Decision::NewRoot);
-    let refusal = Refusal::Radius {
-        letters: 28,
-        allowed: 5,
-    };
+    let refusal = Refusal::Radius { letters: 28, allowed: 5 };
     assert_eq!(other.refused, [(ferry, refusal)]);
     let reprint = place(&mut forest, 0b11, "choirwinsthesongcontest");
     assert_eq!(reprint.root, other.root);
-    assert_eq!(
-        place(&mut forest, 0b101, "ferrycanceledbecauseofastorm").root,
-        ferry
-    );
+    assert_eq!(place(&mut forest, 0b101, "ferrycanceledbecauseofastorm").root, ferry);
     // What comes again has its root, and brings no node.
     let nodes = forest.stats().nodes;
-    assert_eq!(
-        place(&mut forest, 0b1, "choirwinsthesingingcontest").root,
-        other.root
-    );
+    assert_eq!(place(&mut forest, 0b1, "choirwinsthesingingcontest").root, other.root);
     assert_eq!(forest.stats().nodes, nodes);
-    assert!(
-        ferry.0.distance(other.root.0) > WIDE,
-        "roots stay further apart than k"
-    );
+    assert!(ferry.0.distance(other.root.0) > WIDE, "roots stay further apart than k");
     // Withdrawn, it leaves nothing behind but what others rest on.
     let alone = place(&mut forest, 0b111, "nothingofthiswaseverheard");
     assert_eq!(forest.withdraw(&alone.rollback), 2);
@@ -64,12 +47,7 @@ fn a_text_near_another_text_is_found_by_its_own_reprints() {
 #[test]
 fn a_crowd_costs_each_text_a_bounded_number_of_comparisons() {
     let crowd = |key: HashKey| {
-        let mut forest = Forest::new(Settings {
-            k: WIDE,
-            window: None,
-            key,
-        })
-        .unwrap();
+        let mut forest = Forest::new(Settings { k: WIDE, window: None, key }).unwrap();
         let mut random = SplitMix64(7);
         let mut answers = Vec::new();
         for _ in 0..600 {
@@ -100,34 +78,20 @@ fn a_crowd_costs_each_text_a_bounded_number_of_comparisons() {
 #[test]
 fn no_answer_depends_on_the_secret() {
     let answers = |key: HashKey| {
-        let mut forest = Forest::new(Settings {
-            k: Distance(3),
-            window: None,
-            key,
-        })
-        .unwrap();
+        let mut forest = Forest::new(Settings { k: Distance(3), window: None, key }).unwrap();
         let mut random = SplitMix64(9);
         let mut answers = Vec::new();
         for _ in 0..1_200 {
             let print = (0xfeed << 32) | (random.next_u64() % 2_048);
             let letters = (0..10).map(|_| char::from(b'a' + (random.next_u64() % 3) as u8));
             let placed = place(&mut forest, print, &letters.collect::<String>());
-            answers.push((
-                placed.root,
-                placed.decision,
-                placed.refused,
-                placed.rollback,
-            ));
+            answers.push((placed.root, placed.decision, placed.refused, placed.rollback));
         }
         assert!(forest.stats().nodes > 1_000);
         answers
     };
     let fixed = answers(HashKey::FIXED);
-    assert!(
-        fixed
-            .iter()
-            .any(|(.., refused, _)| refused.len() == CANDIDATES)
-    );
+    assert!(fixed.iter().any(|(.., refused, _)| refused.len() == CANDIDATES));
     for secret in 0..4 {
         assert!(answers(HashKey::FIXED.derived(secret)) == fixed, "{secret}");
     }

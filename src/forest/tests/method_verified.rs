@@ -17,11 +17,7 @@ struct Harness {
 
 impl Harness {
     fn new() -> Harness {
-        let settings = Settings {
-            k: Distance(3),
-            window: None,
-            key: HashKey::FIXED,
-        };
+        let settings = Settings { k: Distance(3), window: None, key: HashKey::FIXED };
         let thresholds = Default::default();
         Harness {
             state: ForestState::new(settings, thresholds, LearnedText::default()).unwrap(),
@@ -30,10 +26,7 @@ impl Harness {
     }
 
     fn document(&mut self, title: &str, body: &str) -> PlacementDocument {
-        let fields = Fields {
-            title: Some(title),
-            body: &[body],
-        };
+        let fields = Fields { title: Some(title), body: &[body] };
         let mut features = VerifiedFeatures::new();
         assert!(features.read(&mut self.scratch, &fields));
         PlacementDocument {
@@ -95,9 +88,7 @@ fn a_shared_footer_is_learned() {
         write to the desk if a text of yours was used without your leave and it will be taken down within thirty days of that.";
     let mut forest = Harness::new();
     let stub = |n: u64| {
-        let words: Vec<String> = (0..30)
-            .map(|w| format!("u{:x}", crate::hash::mix64(n << 8 | w) >> 44))
-            .collect();
+        let words: Vec<String> = (0..30).map(|w| format!("u{:x}", crate::hash::mix64(n << 8 | w) >> 44)).collect();
         format!("{}. {footer}", words.join(" "))
     };
     let roots: Vec<Root> = (0..8).map(|n| forest.place("", &stub(n))).collect();
@@ -117,15 +108,6 @@ fn a_short_body_is_read_with_its_title() {
     let mut forest = Harness::new();
     let dividend = "Quarterly dividend 11 cents against 11 cents before. Payable May 15.";
     let root = forest.place("Filter Works Inc sets its quarterly payout", dividend);
-    assert_ne!(
-        forest.place(
-            "Milton Roads Company declares regular dividend again",
-            dividend
-        ),
-        root
-    );
-    assert_eq!(
-        forest.place("Filter Works Inc sets its quarterly payout", dividend),
-        root
-    );
+    assert_ne!(forest.place("Milton Roads Company declares regular dividend again", dividend), root);
+    assert_eq!(forest.place("Filter Works Inc sets its quarterly payout", dividend), root);
 }

@@ -26,20 +26,12 @@ fn forest(window: Option<Millis>) -> Forest {
 }
 
 fn forest_of<P: Proof>(k: u32, window: Option<Millis>) -> Forest<P> {
-    Forest::new(Settings {
-        k: Distance(k),
-        window,
-        key: HashKey::FIXED,
-    })
-    .unwrap()
+    Forest::new(Settings { k: Distance(k), window, key: HashKey::FIXED }).unwrap()
 }
 
 /// Places a document of the strict rules.
 fn place(forest: &mut Forest, fingerprint: u64, now: i64) -> Placement {
-    forest.place(
-        &PlacementQuery::strict(&Fingerprint(fingerprint)),
-        Millis(now),
-    )
+    forest.place(&PlacementQuery::strict(&Fingerprint(fingerprint)), Millis(now))
 }
 
 fn root(fingerprint: u64) -> Root {

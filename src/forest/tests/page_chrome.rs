@@ -7,22 +7,15 @@ use futures_executor::block_on;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::forest::local::{Executor, ForestState, LocalForest};
 use crate::forest::port::{
-    Batch, Commit, DocumentTime, EarlierDocuments, ForestPort, ItemOutcome, Placed,
-    PlacementDocument,
+    Batch, Commit, DocumentTime, EarlierDocuments, ForestPort, ItemOutcome, Placed, PlacementDocument,
 };
 use crate::forest::{Decision, Root, Settings, TreeNotice};
 use crate::hash::HashKey;
-use crate::method::{
-    Attributes, Features, LearnedText, Method, Refusal, Strict, StrictFeatures, Verified, Workspace,
-};
+use crate::method::{Attributes, Features, LearnedText, Method, Refusal, Strict, StrictFeatures, Verified, Workspace};
 use crate::text::Fields;
 use crate::time::Millis;
 
-const SETTINGS: Settings = Settings {
-    k: Distance(0),
-    window: None,
-    key: HashKey::FIXED,
-};
+const SETTINGS: Settings = Settings { k: Distance(0), window: None, key: HashKey::FIXED };
 
 /// Some 200 letters under which no headline belongs.
 const NOTICE: &str = "本网站转载此文仅为传递更多信息之目的,并不意味着赞同其观点或证实其描述。文章内容仅供参考,不构成任何投资建议,投资者据此操作,\
@@ -47,19 +40,13 @@ const TITLES: [&str; 8] = [
 ];
 
 fn document(title: &str, body: &str) -> PlacementDocument {
-    let fields = Fields {
-        title: Some(title).filter(|title| !title.is_empty()),
-        body: &[body],
-    };
-    let features =
-        Method::Verified.read_with(&fields, Attributes::default(), &mut Workspace::default());
+    let fields = Fields { title: Some(title).filter(|title| !title.is_empty()), body: &[body] };
+    let features = Method::Verified.read_with(&fields, Attributes::default(), &mut Workspace::default());
     assert!(features.is_some());
     PlacementDocument {
         features,
         when: DocumentTime::At(Millis(0)),
-        title: fields
-            .title
-            .map(|title| title.len() as u32 * 7919 + u32::from(title.as_bytes()[2])),
+        title: fields.title.map(|title| title.len() as u32 * 7919 + u32::from(title.as_bytes()[2])),
         given: None,
     }
 }
@@ -104,10 +91,7 @@ fn a_tree_of_three_titles_that_its_text_has_nothing_of_takes_nobody_any_more() {
     let [page_chrome] = stats.page_chrome[..] else {
         panic!("{stats:?}");
     };
-    assert_eq!(
-        (page_chrome.root, page_chrome.documents, page_chrome.titles),
-        (first[0], 3, 3)
-    );
+    assert_eq!((page_chrome.root, page_chrome.documents, page_chrome.titles), (first[0], 3, 3));
     // A document that comes again lands where it was, in the tree and beside it.
     assert_eq!(roots(&mut state, NOTICE), first);
 }
@@ -122,10 +106,7 @@ fn news_under_many_headlines_is_one_tree() {
         "水务局:为老人安排送水车",
         "管网切换 工人新村周六停水",
     ];
-    let roots: Vec<Root> = titles
-        .iter()
-        .map(|title| place(&mut state, title, NEWS).root)
-        .collect();
+    let roots: Vec<Root> = titles.iter().map(|title| place(&mut state, title, NEWS).root).collect();
     assert!(roots.iter().all(|root| *root == roots[0]), "{roots:?}");
     assert_eq!(state.forest().stats().page_chrome_trees, 0);
 }
@@ -137,19 +118,12 @@ fn where_all_is_boilerplate_the_title_is_the_text() {
     roots(&mut state, NOTICE);
     let title = "博物馆夜场开放 市民排队两小时入场参观";
     let one = place(&mut state, title, NOTICE);
-    let alike = place(
-        &mut state,
-        "【快讯】博物馆夜场开放 市民排队两小时入场参观",
-        NOTICE,
-    );
+    let alike = place(&mut state, "【快讯】博物馆夜场开放 市民排队两小时入场参观", NOTICE);
     let other = place(&mut state, "候鸟提前南飞 湿地公园增设观鸟点位", NOTICE);
     assert_eq!(one.root, alike.root);
     assert_ne!(one.root, other.root);
     // It knows its title's tree whatever else is read of it.
-    assert_eq!(
-        place(&mut state, title, NOTICE).decision,
-        Decision::Refreshed
-    );
+    assert_eq!(place(&mut state, title, NOTICE).decision, Decision::Refreshed);
 }
 
 #[test]
@@ -172,13 +146,7 @@ impl Executor for Inline {
 
 fn port() -> Arc<dyn ForestPort> {
     let learned = LearnedText::default();
-    let port = LocalForest::<Verified>::new(
-        "test",
-        SETTINGS,
-        Default::default(),
-        learned,
-        Arc::new(Inline),
-    );
+    let port = LocalForest::<Verified>::new("test", SETTINGS, Default::default(), learned, Arc::new(Inline));
     Arc::new(port.unwrap())
 }
 
@@ -189,17 +157,12 @@ fn place_all(port: &dyn ForestPort) -> Vec<Placed> {
         earlier: EarlierDocuments::default(),
     };
     let replies = block_on(port.place(batch)).unwrap().replies;
-    replies
-        .into_iter()
-        .map(|reply| reply.placed.unwrap())
-        .collect()
+    replies.into_iter().map(|reply| reply.placed.unwrap()).collect()
 }
 
 fn settle(port: &dyn ForestPort, placed: Vec<Placed>, outcome: ItemOutcome) -> Vec<TreeNotice> {
     let batch = placed.into_iter().map(|placed| placed.settled(outcome));
-    block_on(port.settle(batch.collect(), Millis(1)))
-        .unwrap()
-        .notices
+    block_on(port.settle(batch.collect(), Millis(1))).unwrap().notices
 }
 
 #[test]
@@ -207,10 +170,7 @@ fn one_request_sees_its_own_signs_and_others_when_it_is_accepted() {
     let port = port();
     let placed = place_all(&*port);
     let root = placed[0].root;
-    assert_eq!(
-        placed.iter().filter(|placed| placed.root == root).count(),
-        3
-    );
+    assert_eq!(placed.iter().filter(|placed| placed.root == root).count(), 3);
     assert_eq!(block_on(port.stats()).unwrap().page_chrome_trees, 0);
     // Nothing of what was refused counts.
     assert_eq!(settle(&*port, placed, ItemOutcome::Refused), []);
@@ -232,23 +192,13 @@ fn a_rehearsal_sees_its_own_signs() {
     let rehearsal = port.dry_placement();
     let documents = TITLES.iter().map(|title| document(title, NOTICE)).collect();
     let replies = block_on(rehearsal.place(documents)).unwrap().replies;
-    let roots: Vec<Root> = replies
-        .into_iter()
-        .map(|reply| reply.placed.unwrap().root)
-        .collect();
-    assert_eq!(
-        roots.iter().filter(|root| **root == roots[0]).count(),
-        3,
-        "{roots:?}"
-    );
+    let roots: Vec<Root> = replies.into_iter().map(|reply| reply.placed.unwrap().root).collect();
+    assert_eq!(roots.iter().filter(|root| **root == roots[0]).count(), 3, "{roots:?}");
 }
 
 #[test]
 fn a_full_tree_takes_only_what_it_knows() {
-    let settings = Settings {
-        k: Distance(3),
-        ..SETTINGS
-    };
+    let settings = Settings { k: Distance(3), ..SETTINGS };
     let port = LocalForest::<Strict>::new("test", settings, (), (), Arc::new(Inline)).unwrap();
     let port = port.with_max_tree(Some(3));
     let place = |print: u64| {

@@ -10,16 +10,16 @@ use crate::fingerprint::{Distance, Fingerprint};
 use crate::forest::local::{Executor, ForestState, LocalForest, RETRY_WINDOW, StateChange};
 use crate::forest::overrides::Override;
 use crate::forest::port::{
-    Batch, Commit, DocumentTime, EarlierDocuments, ForestPort, ItemOutcome, Placed,
-    PlacementDocument, PlacementReply, Unavailable,
+    Batch, Commit, DocumentTime, EarlierDocuments, ForestPort, ItemOutcome, Placed, PlacementDocument, PlacementReply,
+    Unavailable,
 };
 use crate::forest::shared::memory::InMemoryStore;
 use crate::forest::shared::{SharedForest, SharedSettings};
 use crate::forest::{Decision, ForestStats, Root, Settings};
 use crate::hash::HashKey;
 use crate::method::{
-    Attributes, Durable, Features, LearnedText, Method, MethodKind, PlacementQuery, Proof, Refusal,
-    Short, Similarity, Staged, Strict, StrictFeatures, Verified, WIDE, Workspace,
+    Attributes, Durable, Features, LearnedText, Method, MethodKind, PlacementQuery, Proof, Refusal, Short, Similarity,
+    Staged, Strict, StrictFeatures, Verified, WIDE, Workspace,
 };
 use crate::text::Fields;
 use crate::text::boilerplate::PendingSentences;
@@ -61,11 +61,7 @@ fn local<F: MethodKind>(
     thresholds: <F::Proof as Proof>::Thresholds,
     executor: Arc<dyn Executor>,
 ) -> Arc<dyn ForestPort> {
-    let settings = Settings {
-        k,
-        window,
-        key: HashKey::FIXED,
-    };
+    let settings = Settings { k, window, key: HashKey::FIXED };
     let learned = F::Learned::default();
     Arc::new(LocalForest::<F>::new("test", settings, thresholds, learned, executor).unwrap())
 }
@@ -77,11 +73,7 @@ fn shared<F: MethodKind>(
     thresholds: <F::Proof as Proof>::Thresholds,
     is_dated: bool,
 ) -> Arc<dyn ForestPort> {
-    let settings = SharedSettings {
-        window,
-        max_tree: None,
-        evidence_bytes: 1 << 20,
-    };
+    let settings = SharedSettings { window, max_tree: None, evidence_bytes: 1 << 20 };
     let learned = F::Learned::default();
     let shared = SharedForest::<F>::new(
         ("test", "a test"),
@@ -117,19 +109,12 @@ fn shared_forests(window: Option<Millis>, is_dated: bool) -> Vec<Subject> {
     let all: [(&'static str, Arc<dyn ForestPort>); 6] = [
         ("longest", shared::<Strict>(near, window, (), is_dated)),
         ("sentences:2", shared::<Strict>(equal, window, (), is_dated)),
-        (
-            "verified",
-            shared::<Verified>(equal, window, similarity, is_dated),
-        ),
+        ("verified", shared::<Verified>(equal, window, similarity, is_dated)),
         ("staged", shared::<Staged>(equal, window, (), is_dated)),
         ("staged", shared::<Staged>(near, window, (), is_dated)),
         ("short", shared::<Short>(WIDE, window, (), is_dated)),
     ];
-    let all = all.into_iter().map(|(method, port)| Subject {
-        name: SHARED,
-        method,
-        port,
-    });
+    let all = all.into_iter().map(|(method, port)| Subject { name: SHARED, method, port });
     all.collect()
 }
 
@@ -145,30 +130,19 @@ const SHARED: &str = "shared";
 /// Those of this process. Only they let nodes go when they are told to, and remember what people say.
 fn local_forests(window: Option<Millis>) -> Vec<Subject> {
     let mut all = Vec::new();
-    let executors: [(&str, Arc<dyn Executor>); 2] =
-        [("inline", Arc::new(Inline)), ("threads", Arc::new(Threads))];
+    let executors: [(&str, Arc<dyn Executor>); 2] = [("inline", Arc::new(Inline)), ("threads", Arc::new(Threads))];
     for (name, executor) in executors {
         let run = || executor.clone();
         let similarity = Similarity::default();
         let kinds: [(&'static str, Arc<dyn ForestPort>); 5] = [
             ("longest", local::<Strict>(Distance(3), window, (), run())),
-            (
-                "sentences:2",
-                local::<Strict>(Distance(0), window, (), run()),
-            ),
-            (
-                "verified",
-                local::<Verified>(Distance(0), window, similarity, run()),
-            ),
+            ("sentences:2", local::<Strict>(Distance(0), window, (), run())),
+            ("verified", local::<Verified>(Distance(0), window, similarity, run())),
             ("staged", local::<Staged>(Distance(3), window, (), run())),
             ("short", local::<Short>(WIDE, window, (), run())),
         ];
         all.extend(kinds.map(|(method, port)| Subject {
-            name: if name == "inline" {
-                "local, inline"
-            } else {
-                "local, threads"
-            },
+            name: if name == "inline" { "local, inline" } else { "local, threads" },
             method,
             port,
         }));
@@ -179,12 +153,7 @@ fn local_forests(window: Option<Millis>) -> Vec<Subject> {
 /// The document with this number: no two are alike.
 fn document(method: &str, number: usize, when: DocumentTime) -> PlacementDocument {
     let method: Method = method.parse().unwrap();
-    let word = |n: usize| {
-        format!(
-            "{:x}",
-            (number * 101 + n + 1).wrapping_mul(0x9e37_79b9_7f4a)
-        )
-    };
+    let word = |n: usize| format!("{:x}", (number * 101 + n + 1).wrapping_mul(0x9e37_79b9_7f4a));
     let words: Vec<String> = (0..match method {
         Method::Short(_) => 6,
         _ => 60,
@@ -192,45 +161,26 @@ fn document(method: &str, number: usize, when: DocumentTime) -> PlacementDocumen
         .map(word)
         .collect();
     let text: Vec<String> = words.chunks(12).map(|words| words.join(" ")).collect();
-    let fields = Fields {
-        title: None,
-        body: &[&text.join(". ")],
-    };
+    let fields = Fields { title: None, body: &[&text.join(". ")] };
     let features = method.read_with(&fields, Attributes::default(), &mut Workspace::default());
     assert!(features.is_some());
-    PlacementDocument {
-        features,
-        when,
-        title: None,
-        given: None,
-    }
+    PlacementDocument { features, when, title: None, given: None }
 }
 
-fn documents(
-    subject: &Subject,
-    numbers: impl IntoIterator<Item = usize>,
-    at: i64,
-) -> Vec<PlacementDocument> {
+fn documents(subject: &Subject, numbers: impl IntoIterator<Item = usize>, at: i64) -> Vec<PlacementDocument> {
     let when = DocumentTime::At(Millis(at));
     let numbers = numbers.into_iter();
-    numbers
-        .map(|number| document(subject.method, number, when))
-        .collect()
+    numbers.map(|number| document(subject.method, number, when)).collect()
 }
 
 fn place(subject: &Subject, batch: Vec<PlacementDocument>) -> Vec<Placed> {
-    let replies = block_on(subject.port.place(provisional(batch)))
-        .unwrap()
-        .replies;
+    let replies = block_on(subject.port.place(provisional(batch))).unwrap().replies;
     let placed = replies.into_iter().map(|reply| reply.placed);
     placed.map(|placed| placed.expect(subject.name)).collect()
 }
 
 fn provisional(documents: Vec<PlacementDocument>) -> Batch {
-    Batch {
-        documents,
-        ..Batch::default()
-    }
+    Batch { documents, ..Batch::default() }
 }
 
 fn settle(subject: &Subject, placed: Vec<Placed>, outcome: ItemOutcome) -> u64 {
@@ -263,11 +213,7 @@ fn a_batch_is_placed_in_its_order() {
         assert_ne!(placed[0].root, placed[1].root);
         let again = place(&subject, documents(&subject, [2, 1], 9));
         assert_eq!(roots(&again), [placed[1].root, placed[0].root]);
-        assert!(
-            again
-                .iter()
-                .all(|again| again.arrived.is_none_or(|at| at == Millis(5)))
-        );
+        assert!(again.iter().all(|again| again.arrived.is_none_or(|at| at == Millis(5))));
         assert!(again.iter().all(|again| again.clock == Millis(9)));
     }
 }
@@ -341,22 +287,15 @@ fn an_unknown_outcome_is_a_refusal_when_no_retry_came() {
 #[test]
 fn a_claimed_time_counts_for_others_when_it_is_accepted() {
     for subject in dated_forests(Some(Millis(100))) {
-        let claimed =
-            |number, at| document(subject.method, number, DocumentTime::Claimed(Millis(at)));
+        let claimed = |number, at| document(subject.method, number, DocumentTime::Claimed(Millis(at)));
         let old = place(&subject, vec![claimed(1, 0)]);
         let root = old[0].root;
         settle(&subject, old, ItemOutcome::Accepted);
-        for (outcome, alive) in [
-            (ItemOutcome::Refused, true),
-            (ItemOutcome::Unknown, true),
-            (ItemOutcome::Accepted, false),
-        ] {
+        for (outcome, alive) in
+            [(ItemOutcome::Refused, true), (ItemOutcome::Unknown, true), (ItemOutcome::Accepted, false)]
+        {
             let far = place(&subject, vec![claimed(2, 1_000)]);
-            assert_eq!(
-                far[0].clock,
-                Millis(1_000),
-                "its own stamp says when it came"
-            );
+            assert_eq!(far[0].clock, Millis(1_000), "its own stamp says when it came");
             // The same document sees the time that it claims itself.
             assert_eq!(place(&subject, vec![claimed(1, 50)])[0].root, root);
             settle(&subject, far, outcome);
@@ -384,11 +323,7 @@ fn the_time_of_an_undated_document_counts_for_others_when_it_is_accepted() {
             let asked = subject.port.check(of(4, DocumentTime::AsBefore));
             block_on(asked).unwrap().now
         };
-        settle(
-            &subject,
-            place(&subject, vec![at(1, 0)]),
-            ItemOutcome::Accepted,
-        );
+        settle(&subject, place(&subject, vec![at(1, 0)]), ItemOutcome::Accepted);
         for (outcome, expected) in [(ItemOutcome::Refused, 0), (ItemOutcome::Accepted, 1_000)] {
             let request = vec![at(2, 1_000), of(3, DocumentTime::AsBefore)];
             let mut placed = place(&subject, request);
@@ -406,8 +341,7 @@ fn the_time_of_an_undated_document_counts_for_others_when_it_is_accepted() {
 #[test]
 fn documents_outlive_the_dates_that_come_with_them() {
     for subject in dated_forests(Some(Millis(100))) {
-        let claimed =
-            |number, at| document(subject.method, number, DocumentTime::Claimed(Millis(at)));
+        let claimed = |number, at| document(subject.method, number, DocumentTime::Claimed(Millis(at)));
         let known = |number, at| {
             let again = place(&subject, vec![claimed(number, at)]);
             let decision = again[0].decision;
@@ -421,8 +355,7 @@ fn documents_outlive_the_dates_that_come_with_them() {
         // One that spans more than the window: whoever comes last is within it.
         let dates = [6_000, 6_090, 6_150, 6_170];
         let numbered = (3..).zip(dates);
-        let wide: Vec<PlacementDocument> =
-            numbered.map(|(number, at)| claimed(number, at)).collect();
+        let wide: Vec<PlacementDocument> = numbered.map(|(number, at)| claimed(number, at)).collect();
         settle(&subject, place(&subject, wide), ItemOutcome::Accepted);
         let alive: Vec<bool> = (1..7).map(|number| known(number, 6_170)).collect();
         let expected = [false, false, false, true, true, true];
@@ -437,10 +370,7 @@ fn what_people_say_is_obeyed_until_it_is_taken_back() {
         let [one, two] = [placed[0].root, placed[1].root];
         assert_eq!(placed[1].answer, two, "{}", say(&subject));
         settle(&subject, placed, ItemOutcome::Accepted);
-        let merge = Override::Merge {
-            winner: one,
-            losers: vec![two],
-        };
+        let merge = Override::Merge { winner: one, losers: vec![two] };
         let number = block_on(subject.port.add_override(merge.clone(), Vec::new()));
         let number = number.unwrap().unwrap();
         // Of whoever writes it: the tree stays what it is.
@@ -479,11 +409,7 @@ fn what_people_say_is_obeyed_until_it_is_taken_back() {
 #[test]
 fn a_rehearsal_sees_all_and_leaves_nothing() {
     for subject in forests(Some(Millis(1_000))) {
-        settle(
-            &subject,
-            place(&subject, documents(&subject, 0..3, 1)),
-            ItemOutcome::Accepted,
-        );
+        settle(&subject, place(&subject, documents(&subject, 0..3, 1)), ItemOutcome::Accepted);
         let known = roots(&place(&subject, documents(&subject, 0..3, 1)));
         // Of a shared one, what was asked is counted.
         let state = || match subject.name {
@@ -494,10 +420,7 @@ fn a_rehearsal_sees_all_and_leaves_nothing() {
         let rehearsal = subject.port.dry_placement();
         let ask = |batch| -> Vec<Placed> {
             let replies = block_on(rehearsal.place(batch)).unwrap().replies;
-            replies
-                .into_iter()
-                .filter_map(|reply| reply.placed)
-                .collect()
+            replies.into_iter().filter_map(|reply| reply.placed).collect()
         };
         let first = ask(documents(&subject, [2, 7, 8], 5));
         assert_eq!(first[0].root, known[2], "{}", say(&subject));
@@ -507,11 +430,7 @@ fn a_rehearsal_sees_all_and_leaves_nothing() {
         assert_eq!(second[0].root, first[2].root, "{}", say(&subject));
         assert_eq!(second[0].decision, Decision::Refreshed);
         assert_eq!(second[1].root, known[1]);
-        assert!(
-            first
-                .iter()
-                .all(|placed| placed.rollback.nodes().is_empty())
-        );
+        assert!(first.iter().all(|placed| placed.rollback.nodes().is_empty()));
         assert_eq!(state(), before, "{}", say(&subject));
         // Nobody else meets it.
         let other = subject.port.dry_placement();
@@ -525,26 +444,13 @@ fn a_rehearsal_sees_all_and_leaves_nothing() {
 fn balance(method: &str, number: usize, amount: usize) -> PlacementDocument {
     let sentences: Vec<String> = (0..6)
         .map(|n| {
-            let word = |k: usize| {
-                format!(
-                    "{:x}",
-                    (number * 6007 + n * 101 + k + 1).wrapping_mul(0x9e37_79b9)
-                )
-            };
+            let word = |k: usize| format!("{:x}", (number * 6007 + n * 101 + k + 1).wrapping_mul(0x9e37_79b9));
             let words: Vec<String> = (0..12).map(word).collect();
-            format!(
-                "{} came to {} of {} crowns",
-                words.join(" "),
-                amount * 31 + n,
-                amount * 57 + n * 3
-            )
+            format!("{} came to {} of {} crowns", words.join(" "), amount * 31 + n, amount * 57 + n * 3)
         })
         .collect();
     let method: Method = method.parse().unwrap();
-    let fields = Fields {
-        title: None,
-        body: &[&sentences.join(". ")],
-    };
+    let fields = Fields { title: None, body: &[&sentences.join(". ")] };
     PlacementDocument {
         features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
         when: DocumentTime::At(Millis(1)),
@@ -570,9 +476,7 @@ fn a_rehearsal_foretells_what_placing_will_say() {
             let mut numbers = numbers(seed);
             let mut batch = |count: usize| -> Vec<PlacementDocument> {
                 let numbers = numbers.by_ref().take(count);
-                numbers
-                    .map(|(number, amount)| balance(subject.method, number, amount))
-                    .collect()
+                numbers.map(|(number, amount)| balance(subject.method, number, amount)).collect()
             };
             let known = batch(3);
             let request = batch(6);
@@ -586,10 +490,7 @@ fn a_rehearsal_foretells_what_placing_will_say() {
                 foretold.extend(replies.into_iter().map(|reply| reply.placed.unwrap()));
             }
             let placed = place(&subject, request);
-            refused += foretold
-                .iter()
-                .filter(|placed| !placed.refused.is_empty())
-                .count();
+            refused += foretold.iter().filter(|placed| !placed.refused.is_empty()).count();
             for (foretold, placed) in foretold.iter().zip(&placed) {
                 let same_root = foretold.root == placed.root;
                 // None founds a tree under the root of one that was there and did not take it.
@@ -604,22 +505,18 @@ fn a_rehearsal_foretells_what_placing_will_say() {
         }
     }
     assert!(refused > 0, "no tree refused anything");
-    // Which fingerprints become leaves can differ, and with them the free places that are left for later roots; and who wins
-    // a contest.
+    // Which fingerprints become leaves can differ, and with them the free places that are left for later roots; and who
+    // wins a contest.
     assert!(same * 100 >= all * 95, "{same} of {all} as foretold");
 }
 
 /// A text of `verified` whose first sentence is its own; the second is one that many share.
 fn with_footer(number: u64) -> PlacementDocument {
-    let words: Vec<String> = (0..40)
-        .map(|n| format!("{:x}", (number * 977 + n + 1).wrapping_mul(0x9e37_79b9)))
-        .collect();
+    let words: Vec<String> =
+        (0..40).map(|n| format!("{:x}", (number * 977 + n + 1).wrapping_mul(0x9e37_79b9))).collect();
     let footer = "All rights are reserved by the publisher of this page and by its many partners.";
     let text = format!("{}. {footer}", words.join(" "));
-    let fields = Fields {
-        title: None,
-        body: &[&text],
-    };
+    let fields = Fields { title: None, body: &[&text] };
     PlacementDocument {
         features: Method::Verified.read(&fields, &mut Workspace::default()),
         when: DocumentTime::Still,
@@ -637,9 +534,7 @@ fn learning_waits_for_acceptance_and_one_request_counts_once() {
     };
     let request = |port: &Arc<dyn ForestPort>, from: u64, outcome| {
         let documents = (from..from + 6).map(with_footer).collect();
-        let replies = block_on(port.place(provisional(documents)))
-            .unwrap()
-            .replies;
+        let replies = block_on(port.place(provisional(documents))).unwrap().replies;
         let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
         let batch = placed.map(|placed| placed.settled(outcome)).collect();
         block_on(port.settle(batch, NOW)).unwrap().learned
@@ -652,9 +547,7 @@ fn learning_waits_for_acceptance_and_one_request_counts_once() {
         assert!(boilerplate(&port).is_empty(), "{outcome:?}");
     }
     let port = port();
-    let learned: Vec<u64> = (0..4)
-        .map(|number| request(&port, number * 10, ItemOutcome::Accepted))
-        .collect();
+    let learned: Vec<u64> = (0..4).map(|number| request(&port, number * 10, ItemOutcome::Accepted)).collect();
     assert_eq!(learned, [0, 0, 0, 1]);
     assert_eq!(boilerplate(&port), [1]);
 }
@@ -667,17 +560,9 @@ fn a_late_handle_does_not_touch_a_later_node() {
         assert_eq!(nodes(&subject), 0);
         let root = place(&subject, documents(&subject, [1], 1_000))[0].root;
         assert_eq!(root, late[0].root);
-        assert_eq!(
-            settle(&subject, late, ItemOutcome::Refused),
-            0,
-            "{}",
-            say(&subject)
-        );
+        assert_eq!(settle(&subject, late, ItemOutcome::Refused), 0, "{}", say(&subject));
         let again = place(&subject, documents(&subject, [1], 1_001));
-        assert_eq!(
-            (again[0].root, again[0].decision),
-            (root, Decision::Refreshed)
-        );
+        assert_eq!((again[0].root, again[0].decision), (root, Decision::Refreshed));
     }
 }
 
@@ -685,9 +570,7 @@ fn a_late_handle_does_not_touch_a_later_node() {
 fn trees_can_be_seen_by_their_roots() {
     for subject in forests(None) {
         let placed = place(&subject, documents(&subject, [1], 7));
-        let tree = block_on(subject.port.tree(placed[0].root))
-            .unwrap()
-            .unwrap();
+        let tree = block_on(subject.port.tree(placed[0].root)).unwrap().unwrap();
         assert_eq!((tree.added, tree.arrival), (Millis(7), Millis(7)));
         let none = Root(Fingerprint(!placed[0].root.0.0));
         assert_eq!(block_on(subject.port.tree(none)).unwrap(), None);
@@ -700,12 +583,7 @@ fn trees_can_be_seen_by_their_roots() {
 #[test]
 fn a_document_has_its_time_whether_or_not_it_has_a_place() {
     for subject in forests(None) {
-        let bare = |when| PlacementDocument {
-            features: None,
-            when,
-            title: None,
-            given: None,
-        };
+        let bare = |when| PlacementDocument { features: None, when, title: None, given: None };
         let asked = vec![
             bare(DocumentTime::AsBefore),
             bare(DocumentTime::Still),
@@ -714,9 +592,7 @@ fn a_document_has_its_time_whether_or_not_it_has_a_place() {
             bare(DocumentTime::AsBefore),
             document(subject.method, 2, DocumentTime::Still),
         ];
-        let replies = block_on(subject.port.place(provisional(asked)))
-            .unwrap()
-            .replies;
+        let replies = block_on(subject.port.place(provisional(asked))).unwrap().replies;
         let times: Vec<Option<i64>> = replies.iter().map(|r| r.now.map(|now| now.0)).collect();
         // A document without a place does not move the clock.
         assert_eq!(times, [None, None, Some(3), Some(5), Some(5), None]);
@@ -733,9 +609,7 @@ fn features_of_another_method_have_no_place() {
             _ => "verified",
         };
         let stranger = document(other, 1, DocumentTime::Still);
-        let mut replies = block_on(subject.port.place(provisional(vec![stranger])))
-            .unwrap()
-            .replies;
+        let mut replies = block_on(subject.port.place(provisional(vec![stranger]))).unwrap().replies;
         let Some(PlacementReply { placed: None, .. }) = replies.pop() else {
             panic!("{}", say(&subject));
         };
@@ -746,21 +620,10 @@ fn features_of_another_method_have_no_place() {
 #[test]
 fn placements_that_nobody_waits_for_are_withdrawn() {
     let (jobs, waiting) = mpsc::channel();
-    let port = local::<Verified>(
-        Distance(0),
-        None,
-        Similarity::default(),
-        Arc::new(Gate(jobs)),
-    );
-    let subject = Subject {
-        name: "local, gate",
-        method: "verified",
-        port,
-    };
+    let port = local::<Verified>(Distance(0), None, Similarity::default(), Arc::new(Gate(jobs)));
+    let subject = Subject { name: "local, gate", method: "verified", port };
     let run_one = || waiting.recv().unwrap()();
-    let answer = subject
-        .port
-        .place(provisional(documents(&subject, 0..3, 1)));
+    let answer = subject.port.place(provisional(documents(&subject, 0..3, 1)));
     drop(answer);
     run_one();
     // It has placed what nobody took; the withdrawal is a job of its own.
@@ -855,14 +718,10 @@ fn a_panic_takes_the_forest_out_of_service() {
         assert!(reason.contains("glass breaks"), "{reason}");
         assert_eq!(port.unavailable().as_ref(), Some(&broken));
         // Nobody sees what is left.
-        assert_eq!(
-            block_on(port.place(provisional(batch(&[0])))).unwrap_err(),
-            broken
-        );
+        assert_eq!(block_on(port.place(provisional(batch(&[0])))).unwrap_err(), broken);
         assert_eq!(block_on(port.stats()).unwrap_err(), broken);
         assert_eq!(block_on(port.expire(Millis(0), 1)).unwrap_err(), broken);
-        let settlement =
-            |reply: PlacementReply| reply.placed.unwrap().settled(ItemOutcome::Refused);
+        let settlement = |reply: PlacementReply| reply.placed.unwrap().settled(ItemOutcome::Refused);
         let settlements = placed.replies.into_iter().map(settlement).collect();
         assert_eq!(block_on(port.settle(settlements, NOW)).unwrap_err(), broken);
     }
@@ -871,15 +730,8 @@ fn a_panic_takes_the_forest_out_of_service() {
 /// Trees and learned boilerplate: what applies the changes has both.
 #[test]
 fn the_changes_of_a_forest_make_the_same_forest() {
-    let settings = Settings {
-        k: Distance(0),
-        window: Some(Millis(400)),
-        key: HashKey::FIXED,
-    };
-    let state = || {
-        ForestState::<Verified>::new(settings, Similarity::default(), LearnedText::default())
-            .unwrap()
-    };
+    let settings = Settings { k: Distance(0), window: Some(Millis(400)), key: HashKey::FIXED };
+    let state = || ForestState::<Verified>::new(settings, Similarity::default(), LearnedText::default()).unwrap();
     let (mut first, mut replica) = (state(), state());
     first.record();
     let footer = "All rights are reserved by the publisher of this page and by its many partners. ";
@@ -887,19 +739,10 @@ fn the_changes_of_a_forest_make_the_same_forest() {
     let (mut learned, mut placements) = (0, Vec::new());
     let mut earlier = EarlierDocuments::default();
     for number in 0..60_usize {
-        let words: Vec<String> = (0..40)
-            .map(|n| {
-                format!(
-                    "{:x}",
-                    (number % 45 * 977 + n + 1).wrapping_mul(0x9e37_79b9)
-                )
-            })
-            .collect();
+        let words: Vec<String> =
+            (0..40).map(|n| format!("{:x}", (number % 45 * 977 + n + 1).wrapping_mul(0x9e37_79b9))).collect();
         let text = format!("{}. {footer}", words.join(" "));
-        let fields = Fields {
-            title: None,
-            body: &[&text],
-        };
+        let fields = Fields { title: None, body: &[&text] };
         let features = Method::Verified.read(&fields, &mut workspace);
         let when = match number % 2 {
             0 => DocumentTime::Claimed(Millis(number as i64 * 10)),
@@ -909,16 +752,8 @@ fn the_changes_of_a_forest_make_the_same_forest() {
             true => Commit::AtOnce,
             false => Commit::Provisional,
         };
-        let document = PlacementDocument {
-            features,
-            when,
-            title: None,
-            given: None,
-        };
-        let placed = first
-            .place_by(document, commit, &mut earlier)
-            .placed
-            .unwrap();
+        let document = PlacementDocument { features, when, title: None, given: None };
+        let placed = first.place_by(document, commit, &mut earlier).placed.unwrap();
         learned += placed.learned.len() as u64;
         let outcome = match number % 7 {
             0 => ItemOutcome::Refused,
@@ -936,17 +771,10 @@ fn the_changes_of_a_forest_make_the_same_forest() {
         }
     }
     let stats = first.forest().stats();
-    assert!(
-        learned > 0 && stats.expired_total > 0 && stats.withdrawn_total > 0,
-        "{stats:?}"
-    );
+    assert!(learned > 0 && stats.expired_total > 0 && stats.withdrawn_total > 0, "{stats:?}");
     assert_eq!(first.forest().nodes(), replica.forest().nodes());
     // What was swept up already does not show.
-    let seen = |state: &ForestState<Verified>| ForestStats {
-        dead_nodes: 0,
-        memory_bytes: 0,
-        ..state.forest().stats()
-    };
+    let seen = |state: &ForestState<Verified>| ForestStats { dead_nodes: 0, memory_bytes: 0, ..state.forest().stats() };
     assert_eq!(seen(&first), seen(&replica));
     let boilerplate = |state: &ForestState<Verified>| format!("{:?}", state.learned());
     assert_eq!(boilerplate(&first), boilerplate(&replica));

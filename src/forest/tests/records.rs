@@ -10,8 +10,8 @@ use crate::forest::overrides::Override;
 use crate::forest::port::{Commit, DocumentTime, EarlierDocuments, ItemOutcome, PlacementDocument};
 use crate::forest::{LateMerges, Portions, Restoring};
 use crate::method::{
-    Attributes, Durable, FounderTokens, LearnedText, Method, MethodKind, Short, Similarity, Staged,
-    Strict, Verified, WIDE, Workspace,
+    Attributes, Durable, FounderTokens, LearnedText, Method, MethodKind, Short, Similarity, Staged, Strict, Verified,
+    WIDE, Workspace,
 };
 use crate::text::Fields;
 
@@ -19,17 +19,8 @@ use crate::text::Fields;
 const TITLES: [usize; 10] = [0, 1, 23, 24, 25, 63, 64, 65, 200, 2_000];
 const BODIES: [usize; 12] = [0, 1, 6, 20, 79, 140, 998, 999, 1_000, 1_001, 1_100, 5_000];
 /// Times, at their ends.
-const TIMES: [i64; 9] = [
-    i64::MIN,
-    -(1 << 47) - 1,
-    -(1 << 47),
-    -1,
-    0,
-    1_700_000_000_000,
-    (1 << 47) - 1,
-    1 << 47,
-    i64::MAX,
-];
+const TIMES: [i64; 9] =
+    [i64::MIN, -(1 << 47) - 1, -(1 << 47), -1, 0, 1_700_000_000_000, (1 << 47) - 1, 1 << 47, i64::MAX];
 
 /// How the words of a text look.
 #[derive(Debug, Clone, Copy)]
@@ -49,9 +40,7 @@ fn text(script: Script, words: usize, salt: u64) -> String {
         Script::Words | Script::Row => format!("{:x}", number(n) >> 30),
         Script::Numbers => format!("{}", number(n) >> 40),
         Script::Marks => format!("{}\u{301}\u{302}", (b'a' + (number(n) % 26) as u8) as char),
-        Script::Characters => {
-            char::from_u32(0x4E00 + (number(n) % 20_000) as u32).map_or(String::new(), String::from)
-        }
+        Script::Characters => char::from_u32(0x4E00 + (number(n) % 20_000) as u32).map_or(String::new(), String::from),
     };
     let mut text = String::new();
     for n in 0..words {
@@ -89,36 +78,15 @@ pub(in crate::forest) fn written() -> impl Strategy<Value = Written> {
         Just(Script::Row),
     ];
     let at = prop_oneof![1 => prop::sample::select(&TIMES[..]), 2 => Just(1_700_000_000_000)];
-    (
-        prop::sample::select(&TITLES[..]),
-        prop::sample::select(&BODIES[..]),
-        script,
-        0u64..6,
-        at,
-        any::<bool>(),
-    )
-        .prop_map(|(title, body, script, salt, at, claims)| Written {
-            title,
-            body,
-            script,
-            salt,
-            at,
-            claims,
-        })
+    (prop::sample::select(&TITLES[..]), prop::sample::select(&BODIES[..]), script, 0u64..6, at, any::<bool>())
+        .prop_map(|(title, body, script, salt, at, claims)| Written { title, body, script, salt, at, claims })
 }
 
 impl Written {
-    pub(in crate::forest) fn document(
-        &self,
-        method: &Method,
-        workspace: &mut Workspace,
-    ) -> PlacementDocument {
+    pub(in crate::forest) fn document(&self, method: &Method, workspace: &mut Workspace) -> PlacementDocument {
         let title = text(self.script, self.title, self.salt + 1_000);
         let body = text(self.script, self.body, self.salt);
-        let fields = Fields {
-            title: Some(title.as_str()).filter(|title| !title.is_empty()),
-            body: &[&body],
-        };
+        let fields = Fields { title: Some(title.as_str()).filter(|title| !title.is_empty()), body: &[&body] };
         PlacementDocument {
             features: method.read_with(&fields, Attributes::default(), workspace),
             when: match self.claims {
@@ -147,16 +115,8 @@ fn law<F: MethodKind>(method: &str, make: impl Fn() -> ForestState<F>, documents
         let root = placed.root;
         state.settle(vec![placed.settled(ItemOutcome::Accepted)], Millis(0));
         if at % 3 == 2 {
-            let losers = state
-                .forest()
-                .nodes()
-                .iter()
-                .map(|node| node.root)
-                .collect();
-            let word = Override::Merge {
-                winner: root,
-                losers,
-            };
+            let losers = state.forest().nodes().iter().map(|node| node.root).collect();
+            let word = Override::Merge { winner: root, losers };
             state.add_override(word, &[]).unwrap();
         }
         let changes = state.take_changes();
@@ -186,13 +146,7 @@ fn law<F: MethodKind>(method: &str, make: impl Fn() -> ForestState<F>, documents
 
 fn assert_evidence<F: MethodKind>(one: &ForestState<F>, other: &ForestState<F>) {
     for node in one.forest().nodes() {
-        let of = |state: &ForestState<F>| {
-            state
-                .forest()
-                .evidence
-                .get(node.root.0)
-                .map(<[u16]>::to_vec)
-        };
+        let of = |state: &ForestState<F>| state.forest().evidence.get(node.root.0).map(<[u16]>::to_vec);
         assert_eq!(of(one), of(other));
     }
 }
@@ -231,11 +185,7 @@ fn articles_of_every_length_are_read_again() {
         let documents = BODIES.map(|body| Written {
             title,
             body,
-            script: if salt % 2 == 0 {
-                Script::Words
-            } else {
-                Script::Row
-            },
+            script: if salt % 2 == 0 { Script::Words } else { Script::Row },
             salt: (1_000 * salt + body) as u64,
             at: 1_700_000_000_000,
             claims: false,
@@ -260,15 +210,9 @@ fn the_largest_overrides_are_read_again() {
     let roots = |from: u64| (from..from + 1_000).map(|n| root(crate::hash::mix64(n)));
     let mut state = verified();
     state.record();
-    let merge = Override::Merge {
-        winner: root(1),
-        losers: roots(2).collect(),
-    };
+    let merge = Override::Merge { winner: root(1), losers: roots(2).collect() };
     let number = state.add_override(merge, &[]).unwrap();
-    let pin = Override::Pin {
-        texts: roots(5_000).map(|root| root.0).collect(),
-        root: root(1),
-    };
+    let pin = Override::Pin { texts: roots(5_000).map(|root| root.0).collect(), root: root(1) };
     let shown: Vec<Root> = roots(9_000).collect();
     state.add_override(pin, &shown).unwrap();
     state.take_back(number);
@@ -288,14 +232,7 @@ fn what_an_earlier_version_has_written_is_read() {
         Fingerprint(7).write(&mut evidence);
         len.write(&mut evidence);
         words.for_each(|word| evidence.extend_from_slice(&word.to_le_bytes()));
-        let document = Written {
-            title: 3,
-            body: 50,
-            script: Script::Words,
-            salt: 1,
-            at: 5,
-            claims: false,
-        };
+        let document = Written { title: 3, body: 50, script: Script::Words, salt: 1, at: 5, claims: false };
         let mut before = verified();
         before.record();
         let placed = before.place(document.document(&Method::Verified, &mut Workspace::default()));

@@ -6,9 +6,7 @@ use super::*;
 use crate::forest::local::{ForestState, Recovered, RecoveryPass};
 use crate::forest::overrides::Override;
 use crate::forest::port::{Commit, DocumentTime, EarlierDocuments, ItemOutcome, PlacementDocument};
-use crate::method::{
-    Attributes, Method, MethodKind, Short, Similarity, Staged, Strict, Verified, WIDE, Workspace,
-};
+use crate::method::{Attributes, Method, MethodKind, Short, Similarity, Staged, Strict, Verified, WIDE, Workspace};
 use crate::text::Fields;
 
 /// What an index holds of a document.
@@ -41,11 +39,7 @@ struct Request {
 fn requests(fate: impl Strategy<Value = Fate>) -> impl Strategy<Value = Vec<Request>> {
     let numbers = prop::collection::vec(0u64..150, 1..12);
     let pause = prop_oneof![6 => 0i64..4, 1 => 0i64..60];
-    let request = (numbers, pause, fate).prop_map(|(numbers, pause, fate)| Request {
-        numbers,
-        pause,
-        fate,
-    });
+    let request = (numbers, pause, fate).prop_map(|(numbers, pause, fate)| Request { numbers, pause, fate });
     prop::collection::vec(request, 1..30)
 }
 
@@ -60,12 +54,7 @@ fn mostly_answered() -> impl Strategy<Value = Fate> {
 
 /// A document of a small world: of three with neighbouring numbers one is the original, and two have other ends; one of
 /// five has a sentence that is everywhere.
-pub(super) fn document(
-    method: &Method,
-    number: u64,
-    when: DocumentTime,
-    given: Option<Root>,
-) -> PlacementDocument {
+pub(super) fn document(method: &Method, number: u64, when: DocumentTime, given: Option<Root>) -> PlacementDocument {
     let word = |n: u64| format!("{:x}", crate::hash::mix64(number / 3 * 131 + n) >> 20);
     let len = match method {
         Method::Short(_) => 6,
@@ -73,24 +62,15 @@ pub(super) fn document(
     };
     let mut words: Vec<String> = (0..len).map(word).collect();
     words.truncate(words.len() - (number % 3) as usize);
-    let mut text = words
-        .chunks(12)
-        .map(|words| words.join(" "))
-        .collect::<Vec<_>>()
-        .join(". ");
+    let mut text = words.chunks(12).map(|words| words.join(" ")).collect::<Vec<_>>().join(". ");
     if number.is_multiple_of(5) && len > 6 {
         text += ". All rights are reserved by the publisher of this page and by its many partners.";
     }
     let title = format!("headline {}", number / 6);
-    let fields = Fields {
-        title: Some(&title).filter(|_| len > 6).map(String::as_str),
-        body: &[&text],
-    };
+    let fields = Fields { title: Some(&title).filter(|_| len > 6).map(String::as_str), body: &[&text] };
     let url = format!("https://news.example/{}", number / 2);
-    let attributes = Attributes {
-        url: Some(&url),
-        own: Some(Fingerprint(crate::hash::mix64(number / 3) ^ (number % 3))),
-    };
+    let attributes =
+        Attributes { url: Some(&url), own: Some(Fingerprint(crate::hash::mix64(number / 3) ^ (number % 3))) };
     PlacementDocument {
         features: method.read_with(&fields, attributes, &mut Workspace::default()),
         when,
@@ -109,11 +89,7 @@ pub(super) struct Kind<F: MethodKind> {
 
 impl<F: MethodKind> Kind<F> {
     pub(super) fn empty(&self) -> ForestState<F> {
-        let settings = Settings {
-            k: self.k,
-            window: self.window,
-            key: HashKey::FIXED,
-        };
+        let settings = Settings { k: self.k, window: self.window, key: HashKey::FIXED };
         ForestState::new(settings, self.thresholds, F::Learned::default()).unwrap()
     }
 
@@ -128,16 +104,9 @@ impl<F: MethodKind> Kind<F> {
                 let reply = state.place_by(document, Commit::Provisional, &mut earlier);
                 let placed = reply.placed.unwrap();
                 let (root, arrival) = (placed.root, placed.clock);
-                let is_stored = matches!(
-                    request.fate,
-                    Fate::Accepted | Fate::Unanswered { is_stored: true }
-                );
+                let is_stored = matches!(request.fate, Fate::Accepted | Fate::Unanswered { is_stored: true });
                 if is_stored {
-                    kept.push(Kept {
-                        number,
-                        root,
-                        arrival,
-                    });
+                    kept.push(Kept { number, root, arrival });
                 }
                 settlements.push(placed.settled(match request.fate {
                     Fate::Accepted => ItemOutcome::Accepted,
@@ -151,12 +120,7 @@ impl<F: MethodKind> Kind<F> {
     }
 
     fn stored(&self, kept: &Kept) -> PlacementDocument {
-        document(
-            &self.method,
-            kept.number,
-            DocumentTime::At(kept.arrival),
-            Some(kept.root),
-        )
+        document(&self.method, kept.number, DocumentTime::At(kept.arrival), Some(kept.root))
     }
 
     pub(super) fn recover(
@@ -168,8 +132,7 @@ impl<F: MethodKind> Kind<F> {
     ) -> Recovered {
         let mut pages = kept.chunks(page).peekable();
         while let Some(page) = pages.next() {
-            let documents: Vec<PlacementDocument> =
-                page.iter().map(|kept| self.stored(kept)).collect();
+            let documents: Vec<PlacementDocument> = page.iter().map(|kept| self.stored(kept)).collect();
             let mut documents = documents.into_iter();
             while let Some(group) = recovery.next_group(&mut documents, pages.peek().is_none()) {
                 state.recover(group, &mut recovery);
@@ -193,10 +156,7 @@ impl<F: MethodKind> Kind<F> {
     /// In the order in which they came the documents make the same forest, node by node, and the same for documents to
     /// come, where no two requests came in one moment.
     fn check_in_order(&self, requests: &[Request], page: usize) {
-        let apart = requests.iter().cloned().map(|request| Request {
-            pause: request.pause + 1,
-            ..request
-        });
+        let apart = requests.iter().cloned().map(|request| Request { pause: request.pause + 1, ..request });
         let (mut first, kept) = self.write(&apart.collect::<Vec<_>>());
         let mut again = self.empty();
         let recovered = self.recover(&mut again, &kept, RecoveryPass::default(), page);
@@ -204,16 +164,9 @@ impl<F: MethodKind> Kind<F> {
         assert_eq!(recovered.placed, kept.len() as u64);
         assert!(rows(first.forest()) == rows(again.forest()));
         let (before, after) = (first.forest().stats(), again.forest().stats());
-        assert_eq!(
-            (before.nodes, before.roots, before.largest),
-            (after.nodes, after.roots, after.largest)
-        );
+        assert_eq!((before.nodes, before.roots, before.largest), (after.nodes, after.roots, after.largest));
         for number in 0..160 {
-            assert_eq!(
-                self.root(&mut first, number),
-                self.root(&mut again, number),
-                "{number}"
-            );
+            assert_eq!(self.root(&mut first, number), self.root(&mut again, number), "{number}");
         }
         // All of it once more changes nothing.
         let known = self.recover(&mut again, &kept, RecoveryPass::of_the_rest(), page);
@@ -232,7 +185,8 @@ impl<F: MethodKind> Kind<F> {
         assert_eq!(self.others(&mut again, &kept), 0);
     }
 
-    /// Documents of which the cluster has told nothing: what is stored of them is found and stays, whenever it is looked for.
+    /// Documents of which the cluster has told nothing: what is stored of them is found and stays, whenever it is
+    /// looked for.
     fn check_unanswered(&self, requests: &[Request], page: usize, is_late: bool) {
         let (mut state, kept) = self.write(requests);
         let over = Millis(i64::MAX);
@@ -241,10 +195,7 @@ impl<F: MethodKind> Kind<F> {
         }
         let found = self.recover(&mut state, &kept, RecoveryPass::of_the_rest(), page);
         state.forget_unknown(over, usize::MAX);
-        assert!(
-            self.others(&mut state, &kept) <= found.elsewhere,
-            "{found:?}"
-        );
+        assert!(self.others(&mut state, &kept) <= found.elsewhere, "{found:?}");
         if !is_late {
             assert_eq!(found.elsewhere, 0);
         }
@@ -256,10 +207,7 @@ impl<F: MethodKind> Kind<F> {
         let clock = first.forest().clock();
         let mut gone = gone.iter().cycle();
         kept.retain(|kept| {
-            !gone.next().unwrap()
-                && self
-                    .window
-                    .is_none_or(|window| kept.arrival.0 >= clock.0 - window.0)
+            !gone.next().unwrap() && self.window.is_none_or(|window| kept.arrival.0 >= clock.0 - window.0)
         });
         let mut again = self.empty();
         let recovered = self.recover(&mut again, &kept, RecoveryPass::default(), page);
@@ -281,49 +229,24 @@ macro_rules! for_all {
             $check;
         }
         {
-            let $kind = Kind::<Staged> {
-                method: Method::Staged,
-                k: Distance(3),
-                window,
-                thresholds: (),
-            };
+            let $kind = Kind::<Staged> { method: Method::Staged, k: Distance(3), window, thresholds: () };
             $check;
         }
         {
             let method: Method = "short".parse().unwrap();
-            let $kind = Kind::<Short> {
-                method,
-                k: WIDE,
-                window,
-                thresholds: (),
-            };
+            let $kind = Kind::<Short> { method, k: WIDE, window, thresholds: () };
             $check;
         }
         {
-            let $kind = Kind::<Strict> {
-                method: Method::Longest,
-                k: Distance(3),
-                window,
-                thresholds: (),
-            };
+            let $kind = Kind::<Strict> { method: Method::Longest, k: Distance(3), window, thresholds: () };
             $check;
         }
         {
-            let $kind = Kind::<Strict> {
-                method: Method::Sentences(2),
-                k: Distance(0),
-                window,
-                thresholds: (),
-            };
+            let $kind = Kind::<Strict> { method: Method::Sentences(2), k: Distance(0), window, thresholds: () };
             $check;
         }
         for method in ["full", "field:phash"] {
-            let $kind = Kind::<Strict> {
-                method: method.parse().unwrap(),
-                k: Distance(3),
-                window,
-                thresholds: (),
-            };
+            let $kind = Kind::<Strict> { method: method.parse().unwrap(), k: Distance(3), window, thresholds: () };
             $check;
         }
     }};
@@ -340,68 +263,58 @@ proptest! {
     }
 
     #[test]
-    fn in_any_order_of_a_moment_the_roots_stand(requests in requests(mostly_accepted()), keys in prop::collection::vec(any::<u64>(), 7), page in 1usize..40) {
+    fn in_any_order_of_a_moment_the_roots_stand(
+        requests in requests(mostly_accepted()),
+        keys in prop::collection::vec(any::<u64>(), 7),
+        page in 1usize..40,
+    ) {
         for_all!(NEVER, |kind| kind.check_in_any_order(&requests, &keys, page));
     }
 
     #[test]
-    fn what_is_stored_is_found_and_stays(requests in requests(mostly_answered()), page in 1usize..40, is_late in any::<bool>()) {
+    fn what_is_stored_is_found_and_stays(
+        requests in requests(mostly_answered()),
+        page in 1usize..40,
+        is_late in any::<bool>(),
+    ) {
         for_all!(NEVER, |kind| kind.check_unanswered(&requests, page, is_late));
     }
 
     #[test]
-    fn without_their_founders_the_roots_stand(requests in requests(mostly_accepted()), gone in prop::collection::vec(prop::bool::weighted(0.3), 11), window in prop::option::of(30i64..300), page in 1usize..40) {
+    fn without_their_founders_the_roots_stand(
+        requests in requests(mostly_accepted()),
+        gone in prop::collection::vec(prop::bool::weighted(0.3), 11),
+        window in prop::option::of(30i64..300),
+        page in 1usize..40,
+    ) {
         for_all!(window.map(Millis), |kind| kind.check_the_rest(&requests, &gone, page));
     }
 }
 
-/// Documents of one moment are read in another order than they came, and the first one read brings a sentence that the next moment's
-/// document has for its root.
+/// Documents of one moment are read in another order than they came, and the first one read brings a sentence that the
+/// next moment's document has for its root.
 #[test]
 fn a_stored_root_goes_before_a_leaf() {
-    let kind = Kind::<Verified> {
-        method: Method::Verified,
-        k: Distance(0),
-        window: NEVER,
-        thresholds: Similarity::default(),
-    };
-    let request = |numbers: &[u64], pause| Request {
-        numbers: numbers.to_vec(),
-        pause,
-        fate: Fate::Accepted,
-    };
+    let kind =
+        Kind::<Verified> { method: Method::Verified, k: Distance(0), window: NEVER, thresholds: Similarity::default() };
+    let request = |numbers: &[u64], pause| Request { numbers: numbers.to_vec(), pause, fate: Fate::Accepted };
     let requests = [request(&[1, 0, 0, 0], 0), request(&[0, 55], 1)];
     kind.check_in_any_order(&requests, &[1, 0, 0, 0, 0, 0], 1);
 }
 
-/// What was written since somebody made two groups one shows the winner's root, and stands in its own tree all the same: when the word
-/// is taken back it goes with that.
+/// What was written since somebody made two groups one shows the winner's root, and stands in its own tree all the
+/// same: when the word is taken back it goes with that.
 #[test]
 fn a_word_is_no_other_tree() {
-    let kind = Kind::<Verified> {
-        method: Method::Verified,
-        k: Distance(0),
-        window: NEVER,
-        thresholds: Similarity::default(),
-    };
-    let request = |number: u64, fate| Request {
-        numbers: vec![number],
-        pause: 1,
-        fate,
-    };
+    let kind =
+        Kind::<Verified> { method: Method::Verified, k: Distance(0), window: NEVER, thresholds: Similarity::default() };
+    let request = |number: u64, fate| Request { numbers: vec![number], pause: 1, fate };
     let unanswered = Fate::Unanswered { is_stored: true };
-    let requests = [
-        request(1, Fate::Accepted),
-        request(31, Fate::Accepted),
-        request(32, unanswered),
-    ];
+    let requests = [request(1, Fate::Accepted), request(31, Fate::Accepted), request(32, unanswered)];
     let (mut state, mut kept) = kind.write(&requests);
     let (winner, loser) = (kept[0].root, kept[1].root);
     assert!(winner != loser && kept[2].root == loser);
-    let word = Override::Merge {
-        winner,
-        losers: vec![loser],
-    };
+    let word = Override::Merge { winner, losers: vec![loser] };
     let word = state.add_override(word, &[]).unwrap();
     kept.iter_mut().for_each(|kept| kept.root = winner);
     let found = kind.recover(&mut state, &kept, RecoveryPass::of_the_rest(), 1);

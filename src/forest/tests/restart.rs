@@ -57,38 +57,27 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
     let pause = prop_oneof![6 => 0i64..4, 1 => 0i64..60];
     let fate = prop_oneof![4 => Just(Fate::Accepted), 1 => Just(Fate::Refused)];
     let request = (numbers, pause, 0i64..50, fate);
-    let request = request.prop_map(|(numbers, pause, late, fate)| Request {
-        numbers,
-        pause,
-        late,
-        fate,
-    });
+    let request = request.prop_map(|(numbers, pause, late, fate)| Request { numbers, pause, late, fate });
     prop::collection::vec(request, 1..20)
 }
 
 fn older() -> impl Strategy<Value = Vec<Older>> {
     let later = prop_oneof![3 => -60i64..0, 2 => 0i64..60, 1 => 0i64..2_000];
     let older = (0u64..150, any::<u8>(), later);
-    let older = older.prop_map(|(number, root, later)| Older {
-        number,
-        root,
-        later,
-    });
+    let older = older.prop_map(|(number, root, later)| Older { number, root, later });
     prop::collection::vec(older, 0..60)
 }
 
 fn end() -> impl Strategy<Value = End> {
     let last = prop_oneof![Just(Fate::Stored), Just(Fate::Lost), Just(Fate::Accepted)];
     let order = prop::collection::vec(any::<u64>(), 7);
-    (any::<bool>(), 0usize..25, last, 1usize..40, order).prop_map(
-        |(is_dated, snapshot, last, page, order)| End {
-            is_dated,
-            snapshot,
-            last,
-            page,
-            order,
-        },
-    )
+    (any::<bool>(), 0usize..25, last, 1usize..40, order).prop_map(|(is_dated, snapshot, last, page, order)| End {
+        is_dated,
+        snapshot,
+        last,
+        page,
+        order,
+    })
 }
 
 /// What is left of a process.
@@ -106,20 +95,14 @@ impl<F: MethodKind> Kind<F> {
     fn live(&self, requests: &[Request], end: &End) -> (ForestState<F>, Left) {
         let mut state = self.empty();
         state.record();
-        let mut left = Left {
-            parts: Vec::new(),
-            journal: Vec::new(),
-            kept: Vec::new(),
-            told: Vec::new(),
-        };
+        let mut left = Left { parts: Vec::new(), journal: Vec::new(), kept: Vec::new(), told: Vec::new() };
         let mut now = 1_000_000;
         for (at, request) in requests.iter().enumerate() {
             if at == end.snapshot {
                 left.parts.push(state.begin_copy());
                 let mut portions = Portions::default();
                 left.journal.clear();
-                left.parts
-                    .extend(std::iter::from_fn(|| state.next_portion(&mut portions, 0)));
+                left.parts.extend(std::iter::from_fn(|| state.next_portion(&mut portions, 0)));
             }
             now += request.pause;
             let is_last = at + 1 == requests.len();
@@ -134,11 +117,7 @@ impl<F: MethodKind> Kind<F> {
                 let reply = state.place_by(document, Commit::Provisional, &mut earlier);
                 let placed = reply.placed.unwrap();
                 if fate != Fate::Refused {
-                    left.kept.push(Kept {
-                        number,
-                        root: placed.root,
-                        arrival: placed.clock,
-                    });
+                    left.kept.push(Kept { number, root: placed.root, arrival: placed.clock });
                 }
                 match fate {
                     Fate::Accepted => left.told.push(number),
@@ -220,17 +199,11 @@ impl<F: MethodKind> Kind<F> {
             false => Millis(clock.0 + 30),
         };
         let latest = if end.is_dated { Millis(i64::MAX) } else { now };
-        let before: HashMap<u64, Root> = (0..150)
-            .filter_map(|number| Some((number, self.known(&mut first, number, now)?)))
-            .collect();
-        let mut index: Vec<Kept> = older
-            .iter()
-            .map(|older| self.older(older, &before, clock))
-            .chain(left.kept.iter().copied())
-            .collect();
-        index
-            .iter_mut()
-            .for_each(|kept| kept.arrival = kept.arrival.min(latest));
+        let before: HashMap<u64, Root> =
+            (0..150).filter_map(|number| Some((number, self.known(&mut first, number, now)?))).collect();
+        let mut index: Vec<Kept> =
+            older.iter().map(|older| self.older(older, &before, clock)).chain(left.kept.iter().copied()).collect();
+        index.iter_mut().for_each(|kept| kept.arrival = kept.arrival.min(latest));
         let mut order = end.order.iter().cycle();
         index.sort_by_cached_key(|kept| (kept.arrival, order.next().copied()));
 
@@ -241,17 +214,9 @@ impl<F: MethodKind> Kind<F> {
             .filter(|&(_, _, arrival)| self.window.is_none_or(|window| arrival >= now.0 - window.0))
             .map(|(node, root, _)| (node, root))
             .collect();
-        self.recover(
-            &mut again,
-            &index,
-            RecoveryPass::of_the_missed(end.is_dated),
-            end.page,
-        );
+        self.recover(&mut again, &index, RecoveryPass::of_the_missed(end.is_dated), end.page);
         let caught_up = StateChange::batch(&again.take_changes()).unwrap();
-        let after: HashMap<u64, u64> = rows(again.forest())
-            .into_iter()
-            .map(|(node, root, _)| (node, root))
-            .collect();
+        let after: HashMap<u64, u64> = rows(again.forest()).into_iter().map(|(node, root, _)| (node, root)).collect();
         for (node, root) in nodes {
             assert_eq!(after.get(&node), Some(&root), "a node of {:?}", self.method);
         }
@@ -281,37 +246,26 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn a_restart_changes_no_root(requests in requests(), older in older(), end in end(), window in prop::option::of(30i64..300)) {
+    fn a_restart_changes_no_root(
+        requests in requests(),
+        older in older(),
+        end in end(),
+        window in prop::option::of(30i64..300),
+    ) {
         for_all!(window.map(Millis), |kind| kind.check_a_restart(&requests, &older, &end));
     }
 }
 
 fn verified(window: Option<Millis>) -> Kind<Verified> {
-    Kind {
-        method: Method::Verified,
-        k: Distance(0),
-        window,
-        thresholds: Similarity::default(),
-    }
+    Kind { method: Method::Verified, k: Distance(0), window, thresholds: Similarity::default() }
 }
 
 fn accepted(numbers: &[u64]) -> Request {
-    Request {
-        numbers: numbers.to_vec(),
-        pause: 10,
-        late: 0,
-        fate: Fate::Accepted,
-    }
+    Request { numbers: numbers.to_vec(), pause: 10, late: 0, fate: Fate::Accepted }
 }
 
 /// By TERM, and nothing is lost.
-const BY_TERM: End = End {
-    is_dated: true,
-    snapshot: 0,
-    last: Fate::Accepted,
-    page: 1,
-    order: Vec::new(),
-};
+const BY_TERM: End = End { is_dated: true, snapshot: 0, last: Fate::Accepted, page: 1, order: Vec::new() };
 
 /// A document that is stored moves the clock as far as nothing dies that the directory has, and not a millisecond
 /// further.
@@ -320,18 +274,9 @@ fn a_late_arrival_expires_nothing() {
     let kind = verified(Some(Millis(1_000)));
     let (_, left) = kind.live(&[accepted(&[0]), accepted(&[6]), accepted(&[12])], &BY_TERM);
     let oldest = left.kept[0].arrival;
-    for (arrival, clock) in [
-        (1_000, 1_000),
-        (1_001, 1_000),
-        (90_000_000, 1_000),
-        (500, 500),
-    ] {
+    for (arrival, clock) in [(1_000, 1_000), (1_001, 1_000), (90_000_000, 1_000), (500, 500)] {
         let mut state = kind.start(&left);
-        let stored = Kept {
-            number: 30,
-            root: kind.print_of(30, 0),
-            arrival: Millis(oldest.0 + arrival),
-        };
+        let stored = Kept { number: 30, root: kind.print_of(30, 0), arrival: Millis(oldest.0 + arrival) };
         let found = kind.recover(&mut state, &[stored], RecoveryPass::of_the_missed(true), 1);
         assert_eq!(found.placed, 1);
         assert_eq!(state.forest().clock(), Millis(oldest.0 + clock));
@@ -355,11 +300,7 @@ fn a_stored_root_displaces_no_leaf_of_the_directory() {
     for leaf in leaves {
         let mut state = kind.start(&left);
         let own = Root(Fingerprint(leaf));
-        let stored = Kept {
-            number: 1,
-            root: own,
-            arrival: left.kept[0].arrival,
-        };
+        let stored = Kept { number: 1, root: own, arrival: left.kept[0].arrival };
         kind.recover(&mut state, &[stored], RecoveryPass::of_the_missed(false), 1);
         let nodes = rows(state.forest());
         let is = nodes.iter().find(|&&(node, _, _)| node == leaf);
@@ -371,26 +312,15 @@ fn a_stored_root_displaces_no_leaf_of_the_directory() {
 /// once. It is waited for until the moment is over, by as many as are taken at once.
 #[test]
 fn a_founder_is_waited_for_through_its_moment() {
-    let kind = Kind::<Strict> {
-        method: "field:phash".parse().unwrap(),
-        k: Distance(3),
-        window: NEVER,
-        thresholds: (),
-    };
+    let kind = Kind::<Strict> { method: "field:phash".parse().unwrap(), k: Distance(3), window: NEVER, thresholds: () };
     let root = kind.print_of(0, 0);
     let (moment, next) = (DocumentTime::At(Millis(5)), DocumentTime::At(Millis(6)));
     let of = |number, when| document(&kind.method, number, when, Some(root));
-    let without_text = |when| PlacementDocument {
-        features: None,
-        ..of(1, when)
-    };
+    let without_text = |when| PlacementDocument { features: None, ..of(1, when) };
     let group = RecoveryPass::GROUP;
-    for (followers, others, founder, foreign) in [
-        (1, 2 * group, moment, 0),
-        (1, 2 * group, next, 1),
-        (group, group, moment, 0),
-        (group + 1, group, moment, 1),
-    ] {
+    for (followers, others, founder, foreign) in
+        [(1, 2 * group, moment, 0), (1, 2 * group, next, 1), (group, group, moment, 0), (group + 1, group, moment, 1)]
+    {
         let mut documents = vec![of(1, moment); followers];
         documents.extend(vec![without_text(moment); others]);
         documents.push(of(0, founder));
@@ -402,10 +332,7 @@ fn a_founder_is_waited_for_through_its_moment() {
         let found = recovery.recovered();
         assert_eq!(found.foreign, foreign, "{found:?}");
         assert_eq!(found.without_text, others as u64);
-        assert_eq!(
-            found.documents,
-            found.placed + found.known + others as u64 + foreign
-        );
+        assert_eq!(found.documents, found.placed + found.known + others as u64 + foreign);
         assert!(state.forest().has_tree(root));
     }
 }

@@ -5,22 +5,15 @@ use proptest::prelude::*;
 use super::*;
 use crate::forest::local::{ForestState, StateChange};
 use crate::forest::overrides::Override;
-use crate::forest::port::{
-    Commit, DocumentTime, EarlierDocuments, ItemOutcome, PlacementDocument, Settlement,
-};
+use crate::forest::port::{Commit, DocumentTime, EarlierDocuments, ItemOutcome, PlacementDocument, Settlement};
 use crate::forest::{LateMerges, Portions, Restoring};
 use crate::method::{
-    Attributes, LearnedText, Method, MethodKind, Short, Similarity, Staged, Strict, Verified, WIDE,
-    Workspace,
+    Attributes, LearnedText, Method, MethodKind, Short, Similarity, Staged, Strict, Verified, WIDE, Workspace,
 };
 use crate::text::Fields;
 
 pub(super) fn settings(k: Distance, window: Option<Millis>) -> Settings {
-    Settings {
-        k,
-        window,
-        key: HashKey::FIXED,
-    }
+    Settings { k, window, key: HashKey::FIXED }
 }
 
 /// A document of a small world: some are reprints of others.
@@ -41,10 +34,7 @@ fn document(method: &Method, number: u64, at: i64, workspace: &mut Workspace) ->
         Method::Short(_) => words.join(" "),
         _ => text,
     };
-    let fields = Fields {
-        title: None,
-        body: &[&text],
-    };
+    let fields = Fields { title: None, body: &[&text] };
     PlacementDocument {
         features: method.read_with(&fields, Attributes::default(), workspace),
         when: match number % 4 {
@@ -237,31 +227,17 @@ pub(super) fn seen<F: MethodKind>(state: &ForestState<F>) -> (Vec<String>, Fores
     // Debug, since not every proof can be compared.
     let rows = nodes.iter().map(|node| {
         let tree = forest.tree(node.root);
-        format!(
-            "{} {} {:?} {} {tree:?}",
-            node.fingerprint, node.root, node.added, node.arrival.0
-        )
+        format!("{} {} {:?} {} {tree:?}", node.fingerprint, node.root, node.added, node.arrival.0)
     });
     let mut stats = forest.stats();
     stats.evidence.evicted_total = 0;
     stats.evidence.missing_total = 0;
-    let stats = ForestStats {
-        dead_nodes: 0,
-        memory_bytes: 0,
-        expired_total: 0,
-        withdrawn_total: 0,
-        evicted_total: 0,
-        ..stats
-    };
+    let stats =
+        ForestStats { dead_nodes: 0, memory_bytes: 0, expired_total: 0, withdrawn_total: 0, evicted_total: 0, ..stats };
     (rows.collect(), stats, format!("{:?}", state.learned()))
 }
 
-fn run<F: MethodKind>(
-    method: &str,
-    make: impl Fn() -> ForestState<F>,
-    before: &[Step],
-    during: &[Step],
-) {
+fn run<F: MethodKind>(method: &str, make: impl Fn() -> ForestState<F>, before: &[Step], during: &[Step]) {
     let mut run = Run::new(method, make());
     for step in before {
         run.step(step);
@@ -310,11 +286,7 @@ fn run<F: MethodKind>(
     let swept = |state: &mut ForestState<F>| {
         let forest = state.forest_mut();
         forest.expire(Millis(run.at), usize::MAX);
-        (
-            forest.stats().nodes,
-            forest.index.len(),
-            forest.stats().roots,
-        )
+        (forest.stats().nodes, forest.index.len(), forest.stats().roots)
     };
     assert_eq!(swept(&mut run.state), swept(&mut restored), "{method}");
 }

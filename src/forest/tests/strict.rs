@@ -7,16 +7,10 @@ fn joins_by_a_sibling_and_not_only_by_the_root() {
     let mut forest = forest(NEVER);
     assert_eq!(place(&mut forest, 0, 1).decision, Decision::NewRoot);
     let leaf = place(&mut forest, 0b111, 2);
-    assert_eq!(
-        (leaf.root, leaf.decision),
-        (root(0), Decision::Joined { candidates: 1 })
-    );
+    assert_eq!((leaf.root, leaf.decision), (root(0), Decision::Joined { candidates: 1 }));
     // Six bits from the root, three from the leaf.
     assert_eq!(place(&mut forest, 0b11_1111, 3).root, root(0));
-    assert_eq!(
-        place(&mut forest, 0b11_1111 | 0b1111 << 10, 4).root,
-        root(0b11_1111 | 0b1111 << 10)
-    );
+    assert_eq!(place(&mut forest, 0b11_1111 | 0b1111 << 10, 4).root, root(0b11_1111 | 0b1111 << 10));
     assert_eq!(forest.tree(root(0)).unwrap().children, 2);
     assert_eq!(forest.tree(root(0b111)), None);
 }
@@ -48,10 +42,7 @@ fn most_children_win() {
     place(&mut forest, RIGHT, 2);
     place(&mut forest, RIGHT | 1 << 20, 3);
     let between = place(&mut forest, BETWEEN, 4);
-    assert_eq!(
-        (between.root, between.decision),
-        (root(RIGHT), Decision::Joined { candidates: 2 })
-    );
+    assert_eq!((between.root, between.decision), (root(RIGHT), Decision::Joined { candidates: 2 }));
     // The losing tree stays as it was.
     assert_eq!(forest.tree(root(LEFT)).unwrap().arrival, Millis(1));
     assert_eq!(forest.root_of(Fingerprint(LEFT)), Some(root(LEFT)));
@@ -154,10 +145,7 @@ fn an_expired_root_gives_way_before_its_leaves_are_gone() {
         place(&mut forest, 1 << bit, 0);
     }
     let again = place(&mut forest, 0, 1_000);
-    assert_eq!(
-        (again.decision, again.arrived),
-        (Decision::NewRoot, Some(Millis(1_000)))
-    );
+    assert_eq!((again.decision, again.arrived), (Decision::NewRoot, Some(Millis(1_000))));
     assert_eq!(forest.tree(root(0)).unwrap().children, 0);
     assert_eq!(place(&mut forest, 1, 1_000).root, root(0));
     assert_eq!(rows(&forest), [(1, 0, 1_000), (0, 0, 1_000)]);
@@ -186,16 +174,8 @@ fn does_not_withdraw_what_somebody_else_uses() {
     let user = place(&mut forest, 0, 2);
     assert_eq!(forest.withdraw(&maker.rollback), 0);
     let leaf = place(&mut forest, 1, 3);
-    assert_eq!(
-        forest.withdraw(&user.rollback),
-        0,
-        "a root with a leaf is in use"
-    );
-    assert_eq!(
-        forest.withdraw(&leaf.rollback),
-        2,
-        "its last user takes it along"
-    );
+    assert_eq!(forest.withdraw(&user.rollback), 0, "a root with a leaf is in use");
+    assert_eq!(forest.withdraw(&leaf.rollback), 2, "its last user takes it along");
     assert_eq!(rows(&forest), []);
 }
 
@@ -272,37 +252,22 @@ fn a_full_forest_answers_without_making_nodes() {
     let near = place(&mut forest, 2, 50);
     assert_eq!((near.root, near.decision), (root(0), Decision::Outside));
     let far = place(&mut forest, u64::MAX, 50);
-    assert_eq!(
-        (far.root, far.decision),
-        (root(u64::MAX), Decision::Outside)
-    );
+    assert_eq!((far.root, far.decision), (root(u64::MAX), Decision::Outside));
     assert_eq!(forest.withdraw(&far.rollback), 0);
     assert_eq!(place(&mut forest, 1, 60).decision, Decision::Refreshed);
     // Room again once something expired.
-    assert_eq!(
-        place(&mut forest, u64::MAX, 200).decision,
-        Decision::NewRoot
-    );
+    assert_eq!(place(&mut forest, u64::MAX, 200).decision, Decision::NewRoot);
     assert_eq!(rows(&forest), [(u64::MAX, u64::MAX, 200)]);
 }
 
 #[test]
 fn refuses_settings_that_cannot_be() {
     let settings = |k, window| {
-        let settings = Settings {
-            k: Distance(k),
-            window,
-            key: HashKey::FIXED,
-        };
-        Forest::<()>::new(settings)
-            .map(|_| ())
-            .map_err(|error| error.to_string())
+        let settings = Settings { k: Distance(k), window, key: HashKey::FIXED };
+        Forest::<()>::new(settings).map(|_| ()).map_err(|error| error.to_string())
     };
     assert_eq!(settings(16, Some(Millis(1))), Ok(()));
-    assert_eq!(
-        settings(17, None),
-        Err("distance k = 17 is out of range: choose one from 0 to 16".into())
-    );
+    assert_eq!(settings(17, None), Err("distance k = 17 is out of range: choose one from 0 to 16".into()));
     let error = "a window of 0 ms leaves no node alive: choose a positive one, or none";
     assert_eq!(settings(3, Some(Millis(0))), Err(error.into()));
 }

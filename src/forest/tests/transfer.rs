@@ -7,17 +7,14 @@ use futures_executor::block_on;
 
 use super::super::port::{Batch, DocumentTime, ForestPort, ItemOutcome, Placed, PlacementDocument};
 use super::super::shared::memory::InMemoryStore;
-use super::super::shared::{
-    ReportTransfer, SharedForest, SharedSettings, Transfer, TransferReport,
-};
+use super::super::shared::{ReportTransfer, SharedForest, SharedSettings, Transfer, TransferReport};
 use super::super::{Decision, Portions, Restoring};
 use super::*;
 use crate::forest::local::{Copied, Executor, ForestState, LocalForest};
 use crate::forest::overrides::Override;
 use crate::hash::splitmix64;
 use crate::method::{
-    Attributes, Features, LearnedText, Method, MethodKind, Similarity, Strict, StrictFeatures,
-    Verified, Workspace,
+    Attributes, Features, LearnedText, Method, MethodKind, Similarity, Strict, StrictFeatures, Verified, Workspace,
 };
 use crate::text::Fields;
 
@@ -32,11 +29,7 @@ impl Executor for Inline {
 }
 
 fn shared(engine: &InMemoryStore) -> SharedForest<Verified> {
-    let settings = SharedSettings {
-        window: Some(WINDOW),
-        max_tree: None,
-        evidence_bytes: 1 << 20,
-    };
+    let settings = SharedSettings { window: Some(WINDOW), max_tree: None, evidence_bytes: 1 << 20 };
     SharedForest::new(
         ("test", "a test"),
         settings,
@@ -49,11 +42,7 @@ fn shared(engine: &InMemoryStore) -> SharedForest<Verified> {
 }
 
 fn settings() -> Settings {
-    Settings {
-        k: Distance(0),
-        window: Some(WINDOW),
-        key: HashKey::FIXED,
-    }
+    Settings { k: Distance(0), window: Some(WINDOW), key: HashKey::FIXED }
 }
 
 fn local() -> LocalForest<Verified> {
@@ -67,14 +56,8 @@ fn story(number: usize, at: Millis) -> PlacementDocument {
     let word = |n: usize| format!("{:x}", (of * 101 + n + 1).wrapping_mul(0x9e37_79b9_7f4a));
     let words: Vec<String> = (0..60).map(word).collect();
     let mut text: Vec<String> = words.chunks(12).map(|words| words.join(" ")).collect();
-    text.push(format!(
-        "printed by the paper of place {}",
-        ["ash", "elm", "oak"][number % 3]
-    ));
-    let fields = Fields {
-        title: None,
-        body: &[&text.join(". ")],
-    };
+    text.push(format!("printed by the paper of place {}", ["ash", "elm", "oak"][number % 3]));
+    let fields = Fields { title: None, body: &[&text.join(". ")] };
     let method = Method::Verified;
     PlacementDocument {
         features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
@@ -85,27 +68,16 @@ fn story(number: usize, at: Millis) -> PlacementDocument {
 }
 
 /// One arrives a minute.
-fn place(
-    forest: &dyn ForestPort,
-    numbers: std::ops::Range<usize>,
-    at: Option<Millis>,
-) -> Vec<Placed> {
+fn place(forest: &dyn ForestPort, numbers: std::ops::Range<usize>, at: Option<Millis>) -> Vec<Placed> {
     let arrival = |number: usize| at.unwrap_or(Millis(60_000 * (number as i64 + 1)));
-    let batch = Batch {
-        documents: numbers
-            .map(|number| story(number, arrival(number)))
-            .collect(),
-        ..Batch::default()
-    };
+    let batch = Batch { documents: numbers.map(|number| story(number, arrival(number))).collect(), ..Batch::default() };
     let replies = block_on(forest.place(batch)).unwrap().replies;
     let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
     placed.collect()
 }
 
 fn settle(forest: &dyn ForestPort, placed: Vec<Placed>) {
-    let settlements = placed
-        .into_iter()
-        .map(|placed| placed.settled(ItemOutcome::Accepted));
+    let settlements = placed.into_iter().map(|placed| placed.settled(ItemOutcome::Accepted));
     block_on(forest.settle(settlements.collect(), Millis(0))).unwrap();
 }
 
@@ -146,13 +118,8 @@ fn a_forest_goes_into_an_engine_and_comes_back() {
     let roots: Vec<Root> = placed.iter().map(|placed| placed.root).collect();
     assert!((2..60).step_by(3).all(|n| roots[n] == roots[n - 1]));
     settle(&own, placed);
-    let merge = Override::Merge {
-        winner: roots[0],
-        losers: vec![roots[3]],
-    };
-    block_on(own.add_override(merge, Vec::new()))
-        .unwrap()
-        .unwrap();
+    let merge = Override::Merge { winner: roots[0], losers: vec![roots[3]] };
+    block_on(own.add_override(merge, Vec::new())).unwrap().unwrap();
     engine.advance(60_000 * 60);
     let sharing = shared(&engine);
     assert!(block_on(Transfer::is_empty(&sharing)).unwrap());
@@ -164,12 +131,7 @@ fn a_forest_goes_into_an_engine_and_comes_back() {
     });
     let rows = rows_of(&*own.copied());
     let carried = block_on(sharing.fill(own.copied(), told)).unwrap();
-    let all = TransferReport {
-        nodes: rows.len() as u64,
-        roots: 40,
-        behind: 0,
-        boilerplate: 0,
-    };
+    let all = TransferReport { nodes: rows.len() as u64, roots: 40, behind: 0, boilerplate: 0 };
     assert_eq!((carried, most.load(Relaxed)), (all, all.nodes));
     assert!(!block_on(Transfer::is_empty(&sharing)).unwrap());
     // Again: what stands there stays.
@@ -195,11 +157,7 @@ fn a_forest_goes_into_an_engine_and_comes_back() {
         let placed = place(forest, 0..61, now);
         let found: Vec<Root> = placed[..60].iter().map(|placed| placed.root).collect();
         assert_eq!(found, roots);
-        assert!(
-            placed[..60]
-                .iter()
-                .all(|p| p.decision == Decision::Refreshed)
-        );
+        assert!(placed[..60].iter().all(|p| p.decision == Decision::Refreshed));
         assert_eq!(placed[60].decision, Decision::NewRoot);
     }
     assert!(block_on(sharing.clear()).unwrap() > all.nodes);
@@ -214,33 +172,18 @@ fn a_forest_with_a_distance_goes_there_and_back() {
     let local = || LocalForest::<Strict>::new("test", settings, (), (), Arc::new(Inline)).unwrap();
     let (own, back, engine) = (local(), local(), InMemoryStore::default());
     let sharing = |seed: u32| {
-        let settings = SharedSettings {
-            window: Some(WINDOW),
-            max_tree: None,
-            evidence_bytes: 0,
-        };
+        let settings = SharedSettings { window: Some(WINDOW), max_tree: None, evidence_bytes: 0 };
         let of = ("test", "k=3");
         let keys = Arc::new(engine.clone());
-        SharedForest::<Strict>::new(
-            of,
-            settings,
-            (),
-            (),
-            Arc::new(Inline),
-            keys,
-            u64::from(seed) << 32,
-        )
-        .with_distance(K)
-        .unwrap()
+        SharedForest::<Strict>::new(of, settings, (), (), Arc::new(Inline), keys, u64::from(seed) << 32)
+            .with_distance(K)
+            .unwrap()
     };
     // With so many bits turned over.
     let document = |story: u64, bits: u64| {
         let bit = |n: u64| 1 << (splitmix64(story << 8 | n) % 64);
         let whole = (0..bits).fold(splitmix64(story), |flipped, n| flipped ^ bit(n));
-        let features = StrictFeatures {
-            fingerprints: vec![Fingerprint(whole)],
-            whole: Fingerprint(whole),
-        };
+        let features = StrictFeatures { fingerprints: vec![Fingerprint(whole)], whole: Fingerprint(whole) };
         PlacementDocument {
             features: Some(Features::Strict(features)),
             when: DocumentTime::At(Millis(60_000)),
@@ -249,27 +192,16 @@ fn a_forest_with_a_distance_goes_there_and_back() {
         }
     };
     let placed_by = |forest: &dyn ForestPort, bits: u64| {
-        let batch = Batch {
-            documents: (0..50).map(|story| document(story, bits)).collect(),
-            ..Batch::default()
-        };
+        let batch = Batch { documents: (0..50).map(|story| document(story, bits)).collect(), ..Batch::default() };
         let replies = block_on(forest.place(batch)).unwrap().replies;
         let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
         placed.collect::<Vec<Placed>>()
     };
-    let roots: Vec<Root> = placed_by(&own, 0)
-        .iter()
-        .map(|placed| placed.root)
-        .collect();
+    let roots: Vec<Root> = placed_by(&own, 0).iter().map(|placed| placed.root).collect();
     placed_by(&own, 1);
     engine.advance(60_000);
     let carried = block_on(sharing(1).fill(own.copied(), silent())).unwrap();
-    let all = TransferReport {
-        nodes: 100,
-        roots: 50,
-        behind: 0,
-        boilerplate: 0,
-    };
+    let all = TransferReport { nodes: 100, roots: 50, behind: 0, boilerplate: 0 };
     assert_eq!(carried, all);
     let summary = block_on(sharing(2).summary(1, silent())).unwrap();
     assert_eq!((summary.nodes, summary.roots), (100, 50));

@@ -6,31 +6,18 @@ use super::*;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Kind(u8);
 
-const NUMBERS: Refusal = Refusal::Numbers {
-    same: 0,
-    different: 1,
-};
+const NUMBERS: Refusal = Refusal::Numbers { same: 0, different: 1 };
 
 impl Proof for Kind {
     /// Kinds this far apart agree.
     type Thresholds = u8;
 
     fn agrees(&self, root: &Self, _: usize, apart: u8) -> Result<(), Refusal> {
-        if self.0.abs_diff(root.0) <= apart {
-            Ok(())
-        } else {
-            Err(NUMBERS)
-        }
+        if self.0.abs_diff(root.0) <= apart { Ok(()) } else { Err(NUMBERS) }
     }
 }
 
-fn place_kind(
-    forest: &mut Forest<Kind>,
-    kind: u8,
-    fingerprints: &[u64],
-    whole: u64,
-    now: i64,
-) -> Placement {
+fn place_kind(forest: &mut Forest<Kind>, kind: u8, fingerprints: &[u64], whole: u64, now: i64) -> Placement {
     place_given(forest, kind, fingerprints, (whole, now), None)
 }
 
@@ -92,20 +79,11 @@ fn the_hash_of_the_text_founds_a_tree_where_no_fingerprint_can() {
     let mut forest = forest_of(3, NEVER);
     place_kind(&mut forest, 1, &[A], WHOLE, 1);
     let other = place_kind(&mut forest, 2, &[A ^ 1], !WHOLE, 2);
-    assert_eq!(
-        (other.root, other.decision),
-        (root(!WHOLE), Decision::NewRoot)
-    );
+    assert_eq!((other.root, other.decision), (root(!WHOLE), Decision::NewRoot));
     let again = place_kind(&mut forest, 2, &[A ^ 1], !WHOLE, 3);
-    assert_eq!(
-        (again.root, again.decision),
-        (root(!WHOLE), Decision::Refreshed)
-    );
+    assert_eq!((again.root, again.decision), (root(!WHOLE), Decision::Refreshed));
     assert_eq!(again.arrived, Some(Millis(2)));
-    assert_eq!(
-        forest.withdraw(&again.rollback) + forest.withdraw(&other.rollback),
-        1
-    );
+    assert_eq!(forest.withdraw(&again.rollback) + forest.withdraw(&other.rollback), 1);
     assert_eq!(forest.root_of(Fingerprint(!WHOLE)), None);
 }
 
@@ -117,10 +95,7 @@ fn a_hash_that_is_too_near_to_a_root_is_hashed_again() {
     assert_eq!(other.decision, Decision::NewRoot);
     assert!(other.root.0.distance(Fingerprint(A)) > Distance(3));
     let again = place_kind(&mut forest, 2, &[A ^ 2], A ^ 1, 3);
-    assert_eq!(
-        (again.root, again.decision),
-        (other.root, Decision::Refreshed)
-    );
+    assert_eq!((again.root, again.decision), (other.root, Decision::Refreshed));
     forest.withdraw(&again.rollback);
     forest.withdraw(&other.rollback);
     assert_eq!(forest.stats().nodes, 1);
@@ -134,10 +109,7 @@ fn a_text_that_was_placed_is_known_even_when_its_proof_has_changed() {
     // One of its fingerprints stands elsewhere, so the hash of the text stands for the document.
     place_kind(&mut forest, 1, &[A ^ 1, B], !WHOLE, 1);
     let again = place_kind(&mut forest, 2, &[C], !WHOLE, 2);
-    assert_eq!(
-        (again.root, again.decision),
-        (first.root, Decision::Refreshed)
-    );
+    assert_eq!((again.root, again.decision), (first.root, Decision::Refreshed));
 }
 
 #[test]
@@ -152,10 +124,7 @@ fn a_document_stays_outside_where_every_place_for_its_root_is_taken() {
         place_kind(&mut forest, 1, &[hash.0], hash.0, 1);
     }
     let outside = place_kind(&mut forest, 2, &[WHOLE ^ 1], whole, 2);
-    assert_eq!(
-        (outside.root, outside.decision),
-        (root(whole), Decision::Outside)
-    );
+    assert_eq!((outside.root, outside.decision), (root(whole), Decision::Outside));
     assert_eq!(forest.stats().nodes, placement::ROOT_TRIES);
     assert_eq!(forest.withdraw(&outside.rollback), 0);
 }
@@ -176,15 +145,8 @@ fn a_document_comes_back_to_its_tree_whatever_grew_meanwhile() {
     place_kind(&mut forest, 1, &[A ^ 1], 1 << 11, 1);
     place_kind(&mut forest, 1, &[B], 1 << 12, 1);
     let first = place_kind(&mut forest, 1, &[B, A ^ 2, C], WHOLE, 2);
-    assert_eq!(
-        (first.root, first.decision),
-        (root(A), Decision::Joined { candidates: 2 })
-    );
-    assert_eq!(
-        forest.root_of(Fingerprint(B)),
-        Some(root(B)),
-        "who has a node keeps it"
-    );
+    assert_eq!((first.root, first.decision), (root(A), Decision::Joined { candidates: 2 }));
+    assert_eq!(forest.root_of(Fingerprint(B)), Some(root(B)), "who has a node keeps it");
     for bit in 0..10 {
         place_kind(&mut forest, 1, &[B ^ 1 << bit], 1 << (40 + bit), 3);
     }
@@ -212,10 +174,7 @@ fn check_says_what_place_would_do_and_changes_nothing() {
         earlier: None,
     };
     let check = forest.check(&query, Millis(3));
-    assert_eq!(
-        (check.root, check.decision),
-        (root(B), Decision::Joined { candidates: 1 })
-    );
+    assert_eq!((check.root, check.decision), (root(B), Decision::Joined { candidates: 1 }));
     let verdicts: Vec<_> = check.trees.iter().map(|t| (t.root, t.verdict)).collect();
     assert_eq!(verdicts, [(root(A), Err(NUMBERS)), (root(B), Ok(()))]);
     let near = |fingerprint, distance, of| NearNode {
@@ -226,10 +185,7 @@ fn check_says_what_place_would_do_and_changes_nothing() {
     assert_eq!(check.near, [vec![near(A, 2, A)], vec![near(B, 0, B)]]);
     assert_eq!(check.near[0], forest.near(Fingerprint(A ^ 3)));
     // Later than the clock: all would have expired.
-    assert_eq!(
-        forest.check(&query, Millis(1_000)).decision,
-        Decision::NewRoot
-    );
+    assert_eq!(forest.check(&query, Millis(1_000)).decision, Decision::NewRoot);
     assert_eq!((rows(&forest), forest.stats(), forest.clock()), before);
 }
 
@@ -250,10 +206,7 @@ fn a_document_gets_the_root_again_that_it_was_given() {
     place_kind(&mut forest, 1, &[A], WHOLE, 1);
     // No proof would let it in; what it was given was decided when the forest knew less.
     let given = place_given(&mut forest, 2, &[B], (!WHOLE, 2), Some(root(A)));
-    assert_eq!(
-        (given.root, given.decision),
-        (root(A), Decision::Joined { candidates: 1 })
-    );
+    assert_eq!((given.root, given.decision), (root(A), Decision::Joined { candidates: 1 }));
     // Another fingerprint of its own than the first.
     let given = place_given(&mut forest, 3, &[!C, C], (C ^ 0xff, 3), Some(root(C)));
     assert_eq!((given.root, given.decision), (root(C), Decision::NewRoot));
@@ -261,8 +214,5 @@ fn a_document_gets_the_root_again_that_it_was_given() {
     let again = place_given(&mut forest, 3, &[!C, C], (C ^ 0xff, 4), Some(root(A)));
     assert_eq!((again.root, again.decision), (root(C), Decision::Refreshed));
     // It holds for one document.
-    assert_eq!(
-        place_kind(&mut forest, 4, &[A ^ 0xff00], 7, 5).root,
-        root(A ^ 0xff00)
-    );
+    assert_eq!(place_kind(&mut forest, 4, &[A ^ 0xff00], 7, 5).root, root(A ^ 0xff00));
 }

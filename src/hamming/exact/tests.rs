@@ -25,10 +25,7 @@ fn assert_ordered(table: &ExactTable) {
             assert_eq!(order.shard(slot.mixed), shard);
             assert!(last < Some(slot.mixed), "not in order");
             let home = order.home(slot.mixed, slots.len());
-            assert!(
-                gap <= home && home <= at,
-                "a gap between home {home} and {at}"
-            );
+            assert!(gap <= home && home <= at, "a gap between home {home} and {at}");
             last = Some(slot.mixed);
             len += 1;
         }
@@ -79,15 +76,9 @@ fn crafted_fingerprints_cost_what_others_cost() {
             }
         })
     };
-    for key in [
-        HashKey::new(3, 9),
-        HashKey::new(1 << 40 | 3, 9),
-        HashKey::FIXED.derived(8),
-    ] {
+    for key in [HashKey::new(3, 9), HashKey::new(1 << 40 | 3, 9), HashKey::FIXED.derived(8)] {
         let usual = cost(&splitmix64, key);
-        let heaps: [&dyn Fn(u64) -> u64; 4] = [&|i| known.unmix(i), &|i| i, &|i| i << 40, &|i| {
-            i.reverse_bits() >> 1
-        }];
+        let heaps: [&dyn Fn(u64) -> u64; 4] = [&|i| known.unmix(i), &|i| i, &|i| i << 40, &|i| i.reverse_bits() >> 1];
         for heap in heaps {
             let crafted = cost(heap, key);
             assert!(crafted < 2 * usual, "{crafted} steps, for others {usual}");
@@ -106,19 +97,11 @@ fn keeps_its_memory(most: u64, bytes: f64) {
     for i in 0..most / 5 {
         assert!(table.remove(Fingerprint(splitmix64(i))).is_some());
     }
-    assert!(
-        table.memory_bytes() > full * 9 / 10,
-        "{} of {full}",
-        table.memory_bytes()
-    );
+    assert!(table.memory_bytes() > full * 9 / 10, "{} of {full}", table.memory_bytes());
     for i in most / 5..most * 7 / 10 {
         assert!(table.remove(Fingerprint(splitmix64(i))).is_some());
     }
-    assert!(
-        table.memory_bytes() < full * 6 / 10,
-        "{} of {full}",
-        table.memory_bytes()
-    );
+    assert!(table.memory_bytes() < full * 6 / 10, "{} of {full}", table.memory_bytes());
 }
 
 #[test]
@@ -195,10 +178,7 @@ fn what_finds_no_room_is_spilled_and_found() {
     for (tick, print) in prints().enumerate() {
         assert!(table.get(print).is_some());
         table.get_mut(print).unwrap().tick = tick as u32;
-        let entry = Entry {
-            root: 2,
-            tick: tick as u32,
-        };
+        let entry = Entry { root: 2, tick: tick as u32 };
         let before = table.insert(print, entry, true).unwrap().unwrap();
         assert_eq!((before.root, before.tick), (1, tick as u32));
     }
@@ -242,13 +222,7 @@ struct Trial {
 
 impl Trial {
     fn new(secret: u64, most: u64) -> Trial {
-        Trial {
-            table: ExactTable::new(HashKey::new(secret, most)),
-            next: 0,
-            done: 0,
-            cost: 0,
-            longest: 0,
-        }
+        Trial { table: ExactTable::new(HashKey::new(secret, most)), next: 0, done: 0, cost: 0, longest: 0 }
     }
 
     fn change<T>(&mut self, change: impl FnOnce(&mut ExactTable) -> T) -> T {
@@ -281,7 +255,8 @@ impl Trial {
     }
 }
 
-/// A shrunken table that has no room for one entry more than chance allows must not be tried again with the next removal.
+/// A shrunken table that has no room for one entry more than chance allows must not be tried again with the next
+/// removal.
 fn grows_and_shrinks(most: u64, secrets: u64) {
     for secret in 0..secrets {
         let mut trial = Trial::new(secret, most);
@@ -304,16 +279,8 @@ fn grows_and_shrinks(most: u64, secrets: u64) {
             }
             len -= len.div_ceil(8);
         }
-        let Trial {
-            done,
-            cost,
-            longest,
-            ..
-        } = trial;
-        assert!(
-            cost < 128 * done,
-            "{cost} steps of {done} changes with {most}"
-        );
+        let Trial { done, cost, longest, .. } = trial;
+        assert!(cost < 128 * done, "{cost} steps of {done} changes with {most}");
         assert!(longest < 3 * ONE_SHARD, "{longest} steps with {most}");
     }
 }
@@ -353,8 +320,7 @@ fn any_sequence(most: usize, secrets: u64, phases: usize) {
                     trial.change(|table| table.sweep(1, |code, _| !dead(code)));
                 }
             } else {
-                let mut victims: Vec<Fingerprint> =
-                    trial.table.iter().map(|(code, _)| code).collect();
+                let mut victims: Vec<Fingerprint> = trial.table.iter().map(|(code, _)| code).collect();
                 victims.sort_unstable_by_key(|code| splitmix64(code.0));
                 while trial.len() > len {
                     trial.remove(victims.pop().unwrap());
@@ -362,10 +328,7 @@ fn any_sequence(most: usize, secrets: u64, phases: usize) {
                 trial.fill(len);
             }
             let Trial { done, cost, .. } = trial;
-            assert!(
-                cost < EACH * (done + SMALL),
-                "{cost} steps for {done} changes, {phase}: to {len} of {most}"
-            );
+            assert!(cost < EACH * (done + SMALL), "{cost} steps for {done} changes, {phase}: to {len} of {most}");
         }
         let longest = trial.longest;
         assert!(longest < 3 * ONE_SHARD, "{longest} steps at once of {most}");
@@ -375,13 +338,8 @@ fn any_sequence(most: usize, secrets: u64, phases: usize) {
 
 #[test]
 fn no_sequence_of_changes_costs_more_than_a_constant_each() {
-    for (most, secrets, phases) in [
-        (10, 16, 60),
-        (100, 16, 60),
-        (1_000, 4, 60),
-        (10_000, 1, 40),
-        (MANY as usize, 1, 6),
-    ] {
+    for (most, secrets, phases) in [(10, 16, 60), (100, 16, 60), (1_000, 4, 60), (10_000, 1, 40), (MANY as usize, 1, 6)]
+    {
         any_sequence(most, secrets, phases);
     }
 }
@@ -393,9 +351,7 @@ fn a_smaller_size_without_room_is_not_tried_with_every_change() {
     let last = trial.table.permutation;
     trial.fill(2_000);
     // Less than an eighth of any size is behind its last home.
-    let crowd: Vec<_> = (0..7)
-        .map(|i| Fingerprint(last.unmix(u64::MAX - i)))
-        .collect();
+    let crowd: Vec<_> = (0..7).map(|i| Fingerprint(last.unmix(u64::MAX - i))).collect();
     for &code in &crowd {
         trial.change(|table| insert(table, code.0));
     }
@@ -448,14 +404,8 @@ fn a_table_becomes_smaller_though_a_sweep_has_stopped_anywhere() {
         }
         let left = trial.table.memory_bytes();
         let len = trial.len();
-        assert!(
-            left < full / 3,
-            "{left} of {full} bytes with {len}, from {begins}"
-        );
-        assert!(
-            most_spilled as u64 <= most / 1_000,
-            "{most_spilled} spilled, from {begins}"
-        );
+        assert!(left < full / 3, "{left} of {full} bytes with {len}, from {begins}");
+        assert!(most_spilled as u64 <= most / 1_000, "{most_spilled} spilled, from {begins}");
         assert!(trial.longest < 3 * ONE_SHARD, "{} steps", trial.longest);
         assert_ordered(&trial.table);
     }
@@ -471,17 +421,7 @@ fn a_table_of_many_shards_with_few_entries_comes_to_rest() {
     }
     let shards = trial.table.shards.len() as u64;
     assert!(shards > 1);
-    for len in [
-        0,
-        1,
-        10,
-        1_000,
-        shards,
-        shards + 1,
-        2 * shards + 1,
-        5 * shards,
-        10 * shards,
-    ] {
+    for len in [0, 1, 10, 1_000, shards, shards + 1, 2 * shards + 1, 5 * shards, 10 * shards] {
         trial.fill(len);
         let rests = |trial: &Trial| !trial.table.shards.is_moving();
         for _ in 0..6 * shards {
@@ -490,10 +430,7 @@ fn a_table_of_many_shards_with_few_entries_comes_to_rest() {
         let places = trial.table.shards.usual_places();
         for _ in 0..3 * shards {
             trial.insert_and_remove();
-            assert!(
-                rests(&trial),
-                "moves with {len} entries in {shards} times {places}"
-            );
+            assert!(rests(&trial), "moves with {len} entries in {shards} times {places}");
         }
         assert_eq!(trial.table.shards.usual_places(), places, "{len}");
     }
@@ -521,18 +458,9 @@ fn sweeping(most: u64, secrets: u64, percents: &[u64]) {
                 most_spilled = most_spilled.max(table.spilled.len());
             }
             let told = format!("{most}, of which {percent} in 100 go");
-            assert!(
-                cost < 64 * (swept + 100),
-                "{cost} steps for {swept} places with {told}"
-            );
-            assert!(
-                longest < 3 * ONE_SHARD,
-                "{longest} steps at once with {told}"
-            );
-            assert!(
-                most_spilled <= most as usize / 1000,
-                "{most_spilled} spilled with {told}"
-            );
+            assert!(cost < 64 * (swept + 100), "{cost} steps for {swept} places with {told}");
+            assert!(longest < 3 * ONE_SHARD, "{longest} steps at once with {told}");
+            assert!(most_spilled <= most as usize / 1000, "{most_spilled} spilled with {told}");
             assert_ordered(&table);
         }
     }

@@ -16,8 +16,8 @@ fn flipped(code: u64, flips: u32, seed: u64) -> u64 {
     code
 }
 
-/// Distributions that hurt. Most depend on the secret that the index is made with, which no client could: mixed values that are
-/// neighbours in the exact table.
+/// Distributions that hurt. Most depend on the secret that the index is made with, which no client could: mixed values
+/// that are neighbours in the exact table.
 fn code() -> impl Strategy<Value = Code> {
     let centre = (0..5_u64).prop_map(splitmix64);
     prop_oneof![
@@ -114,10 +114,7 @@ impl Twin {
     }
 
     fn remove(&mut self, code: u64) {
-        assert_eq!(
-            self.index.remove(Fingerprint(code)),
-            self.naive.remove(&code)
-        );
+        assert_eq!(self.index.remove(Fingerprint(code)), self.naive.remove(&code));
         self.read.steady.remove(&code);
         self.swept.steady.remove(&code);
     }
@@ -125,10 +122,9 @@ impl Twin {
     fn assert_near(&self, query: u64) {
         let k = self.index.distance().0;
         let mut found = Vec::new();
-        self.index
-            .near(Fingerprint(query), |fingerprint, distance, entry| {
-                found.push((fingerprint.0, distance.0, entry.root, entry.tick));
-            });
+        self.index.near(Fingerprint(query), |fingerprint, distance, entry| {
+            found.push((fingerprint.0, distance.0, entry.root, entry.tick));
+        });
         // Not deduplicated: what is visited twice must be seen by the comparison.
         found.sort_unstable();
         let all = self.naive.iter();
@@ -136,9 +132,7 @@ impl Twin {
             let distance = (code ^ query).count_ones();
             (code, distance, entry.root, entry.tick)
         });
-        let expected: Vec<_> = expected
-            .filter(|&(_, distance, ..)| distance <= k)
-            .collect();
+        let expected: Vec<_> = expected.filter(|&(_, distance, ..)| distance <= k).collect();
         assert_eq!(found, expected, "near {query:016x}, k = {k}");
         let held = self.index.get(Fingerprint(query));
         assert_eq!(held, self.naive.get(&query).copied());
@@ -227,17 +221,9 @@ impl Twin {
             self.assert_near(code);
             self.assert_near(flipped(code, 2, code));
         }
-        let mut all: Vec<_> = self
-            .index
-            .iter()
-            .map(|(code, entry)| (code.0, entry))
-            .collect();
+        let mut all: Vec<_> = self.index.iter().map(|(code, entry)| (code.0, entry)).collect();
         all.sort_unstable_by_key(|&(code, _)| code);
-        let naive: Vec<_> = self
-            .naive
-            .iter()
-            .map(|(&code, &entry)| (code, entry))
-            .collect();
+        let naive: Vec<_> = self.naive.iter().map(|(&code, &entry)| (code, entry)).collect();
         assert_eq!(all, naive);
         while self.read.gone > 0 {
             self.read(1_000);
@@ -268,10 +254,7 @@ proptest! {
 }
 
 fn entry(root: u32) -> Entry {
-    Entry {
-        root,
-        tick: root / 2,
-    }
+    Entry { root, tick: root / 2 }
 }
 
 #[test]
@@ -387,10 +370,7 @@ fn refuses_what_it_cannot_hold() {
     for k in [0, 3] {
         let mut index = NodeIndex::new(Distance(k), HashKey::FIXED).unwrap();
         index.set_max_len(2);
-        let none = Entry {
-            root: u32::MAX,
-            tick: 1,
-        };
+        let none = Entry { root: u32::MAX, tick: 1 };
         assert_eq!(index.insert(Fingerprint(1), none), Err(Full));
         assert_eq!(index.insert(Fingerprint(1), entry(1)), Ok(None));
         assert_eq!(index.insert(Fingerprint(2), entry(2)), Ok(None));

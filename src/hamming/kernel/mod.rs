@@ -7,10 +7,7 @@ use std::mem::MaybeUninit;
 #[inline(always)]
 pub(crate) fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
-    #[expect(
-        unsafe_code,
-        reason = "an intrinsic that takes a pointer, here always that of a value"
-    )]
+    #[expect(unsafe_code, reason = "an intrinsic that takes a pointer, here always that of a value")]
     // SAFETY: every x86-64 has the instruction, and it changes nothing and faults at nothing, whatever the pointer.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -20,9 +17,9 @@ pub(crate) fn prefetch<T>(value: &T) {
     let _ = value;
 }
 
-/// Asks for large pages where these places will be, if they fill some: a table is read all over, and with small pages the
-/// processor looks up where each is before it can read it. Linux gives them where it is set to (`madvise` or `always` in
-/// `/sys/kernel/mm/transparent_hugepage/enabled`).
+/// Asks for large pages where these places will be, if they fill some: a table is read all over, and with small pages
+/// the processor looks up where each is before it can read it. Linux gives them where it is set to (`madvise` or
+/// `always` in `/sys/kernel/mm/transparent_hugepage/enabled`).
 pub(super) fn ask_for_large_pages<T>(places: &mut [MaybeUninit<T>]) {
     const LARGE: usize = 2 << 20;
     let bytes = size_of_val(places);
@@ -35,8 +32,8 @@ pub(super) fn ask_for_large_pages<T>(places: &mut [MaybeUninit<T>]) {
         let start = places.as_mut_ptr().cast::<u8>();
         let before = start.align_offset(LARGE);
         let len = bytes.saturating_sub(before) / LARGE * LARGE;
-        // SAFETY: from the first large page's boundary on, `len` bytes are within the places, so the pointer and the range are.
-        // The advice changes no byte, and what it answers is of no use: without it the pages are small.
+        // SAFETY: from the first large page's boundary on, `len` bytes are within the places, so the pointer and the
+        // range are. The advice changes no byte, and what it answers is of no use: without it the pages are small.
         unsafe {
             libc::madvise(start.wrapping_add(before).cast(), len, libc::MADV_HUGEPAGE);
         }

@@ -22,9 +22,7 @@ fn near(index: &NearIndex, query: u64) -> Vec<u64> {
 }
 
 fn flipped(code: u64, flips: u32, seed: u64) -> u64 {
-    (0..u64::from(flips)).fold(code, |code, i| {
-        code ^ 1 << (splitmix64(seed ^ i << 40) % 64)
-    })
+    (0..u64::from(flips)).fold(code, |code, i| code ^ 1 << (splitmix64(seed ^ i << 40) % 64))
 }
 
 /// All of these share a half with thousands; the other halves are what `other` makes of a counter.
@@ -46,21 +44,14 @@ fn shared_half(k: u32, nodes: u64, other: impl Fn(u64) -> u64) {
             for flips in 0..=k + 1 {
                 for query in [code, code.rotate_left(32)] {
                     let query = flipped(query, flips, i);
-                    let expected = codes
-                        .iter()
-                        .filter(|&code| (code ^ query).count_ones() <= k);
-                    assert!(
-                        near(index, query).iter().eq(expected),
-                        "k = {k}, {query:016x}"
-                    );
+                    let expected = codes.iter().filter(|&code| (code ^ query).count_ones() <= k);
+                    assert!(near(index, query).iter().eq(expected), "k = {k}, {query:016x}");
                 }
             }
         }
     };
     check(&index, &codes);
-    let (stay, go): (Vec<u64>, Vec<u64>) = codes
-        .iter()
-        .partition(|&&code| splitmix64(code).is_multiple_of(16));
+    let (stay, go): (Vec<u64>, Vec<u64>) = codes.iter().partition(|&&code| splitmix64(code).is_multiple_of(16));
     for &code in &go {
         assert!(index.remove(Fingerprint(code)).is_some());
     }
@@ -69,10 +60,7 @@ fn shared_half(k: u32, nodes: u64, other: impl Fn(u64) -> u64) {
     // Some come back, so that a list becomes a crowd again.
     for &code in go.iter().take(1_000) {
         insert(&mut index, code);
-        assert_eq!(
-            index.get(Fingerprint(code)),
-            Some(Entry { root: 1, tick: 1 })
-        );
+        assert_eq!(index.get(Fingerprint(code)), Some(Entry { root: 1, tick: 1 }));
     }
     for &code in stay.iter().chain(go.iter().take(1_000)) {
         assert!(index.remove(Fingerprint(code)).is_some());
@@ -123,11 +111,7 @@ fn crafted_fingerprints_cost_what_others_cost() {
         &|i| u64::from(i).reverse_bits() | low(i),
         &|i| u64::from(i * 0x1001) << 39 | low(i),
     ];
-    for key in [
-        HashKey::FIXED,
-        HashKey::new(1 << 40 | 3, 9),
-        HashKey::FIXED.derived(8),
-    ] {
+    for key in [HashKey::FIXED, HashKey::new(1 << 40 | 3, 9), HashKey::FIXED.derived(8)] {
         let usual = cost(&random, key);
         for heap in heaps {
             for crafted in [cost(heap, key), cost(&|i| heap(i).rotate_left(32), key)] {
@@ -147,10 +131,7 @@ fn a_shared_half_costs_no_more_than_all_codes_within_the_distance() {
     for mask in (0..=1).flat_map(ball::masks) {
         let crowd = 4 * ball::size(3 - mask.count_ones()) + 200;
         for _ in 0..crowd {
-            insert(
-                &mut index,
-                u64::from(mask) << 32 | splitmix64(nodes) & 0xffff_ffff,
-            );
+            insert(&mut index, u64::from(mask) << 32 | splitmix64(nodes) & 0xffff_ffff);
             nodes += 1;
         }
     }
@@ -159,16 +140,14 @@ fn a_shared_half_costs_no_more_than_all_codes_within_the_distance() {
     assert!(cost > most / 2, "{cost} steps: the test misses the case");
 }
 
-/// One word with all its shown bits, and as many nodes of each half as are not a crowd: what is dearest beside the crowds.
+/// One word with all its shown bits, and as many nodes of each half as are not a crowd: what is dearest beside the
+/// crowds.
 #[test]
 fn a_shared_word_costs_no_more_than_its_bucket_and_the_lists_of_nine_halves() {
     let mut index = index(3, HashKey::FIXED);
     for half in 0..128 {
         for other in 0..15 {
-            insert(
-                &mut index,
-                (0xabc_d000 | half) << 32 | splitmix64(half << 8 | other) >> 32,
-            );
+            insert(&mut index, (0xabc_d000 | half) << 32 | splitmix64(half << 8 | other) >> 32);
         }
     }
     let query = Fingerprint(0xabc_d005 << 32 | 99);
@@ -180,9 +159,7 @@ fn a_shared_word_costs_no_more_than_its_bucket_and_the_lists_of_nine_halves() {
 #[test]
 fn removing_does_not_go_through_the_nodes_of_a_half() {
     let mut index = index(3, HashKey::FIXED);
-    let codes: Vec<u64> = (0..20_000)
-        .map(|i| 0xfeed << 32 | splitmix64(i) >> 32)
-        .collect();
+    let codes: Vec<u64> = (0..20_000).map(|i| 0xfeed << 32 | splitmix64(i) >> 32).collect();
     for &code in &codes {
         insert(&mut index, code);
     }
@@ -290,15 +267,9 @@ fn any_sequence(name: &str, code: fn(u64) -> u64, most: usize, phases: usize) {
                 change(work_counter::count(|| insert(&mut index, code(next))));
             }
         }
-        assert!(
-            cost < EACH * (done + 16),
-            "{cost} steps for {done} changes, {phase}: to {len} of {most}, {name}"
-        );
+        assert!(cost < EACH * (done + 16), "{cost} steps for {done} changes, {phase}: to {len} of {most}, {name}");
     }
-    assert!(
-        longest < 400_000,
-        "{longest} steps at once of {most}, {name}"
-    );
+    assert!(longest < 400_000, "{longest} steps at once of {most}, {name}");
 }
 
 #[test]

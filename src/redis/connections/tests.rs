@@ -78,11 +78,7 @@ async fn a_cluster_that_moves_keys_gets_one_connection_to_each_node() {
     let address = Address::parse(&format!("redis://127.0.0.1:{}", source.port)).unwrap();
     let link = Connections::new(address, None);
     let get = |fingerprint| Command {
-        key: Key {
-            forest: 0,
-            fingerprint: Fingerprint(fingerprint),
-            kind: KeyKind::Node,
-        },
+        key: Key { forest: 0, fingerprint: Fingerprint(fingerprint), kind: KeyKind::Node },
         what: KeyOp::Get,
     };
     let commands: Vec<Command> = (0..100).map(get).collect();

@@ -6,11 +6,7 @@ use std::time::Duration;
 use super::disk::{Disk, Fault};
 use super::*;
 
-const MODES: [Durability; 3] = [
-    Durability::Batch,
-    Durability::Interval(Duration::from_secs(7)),
-    Durability::None,
-];
+const MODES: [Durability; 3] = [Durability::Batch, Durability::Interval(Duration::from_secs(7)), Durability::None];
 
 /// How a run ended.
 #[derive(Debug)]
@@ -30,12 +26,7 @@ fn live(
     (history, at_least): (&mut History, Lsn),
     context: &str,
 ) -> Run {
-    let mut run = Run {
-        told: Lsn(0),
-        snapshots: 0,
-        failed: false,
-        opened: false,
-    };
+    let mut run = Run { told: Lsn(0), snapshots: 0, failed: false, opened: false };
     let started = Process::start(disk, durability);
     let (mut process, read) = match started {
         Ok(started) => started,
@@ -60,10 +51,7 @@ fn live(
             break;
         }
         if let Some(failure) = process.store.failure() {
-            assert!(
-                matches!(failure, StoreFailure::Io { .. }),
-                "{context}: {failure}"
-            );
+            assert!(matches!(failure, StoreFailure::Io { .. }), "{context}: {failure}");
             assert!(matches!(process.is_durable(last.next()), Some(Err(_))));
             run.failed = true;
             break;
@@ -85,13 +73,7 @@ fn lives(seed: u64, durability: Durability) -> (Vec<Step>, Vec<Step>, Disk) {
     let first = script(seed, 40);
     let second = script(seed ^ 0xabcd, 15);
     let whole = Disk::new(seed);
-    live(
-        &whole,
-        durability,
-        &first,
-        (&mut History::default(), Lsn(0)),
-        "whole",
-    );
+    live(&whole, durability, &first, (&mut History::default(), Lsn(0)), "whole");
     (first, second, whole)
 }
 
@@ -121,11 +103,7 @@ fn crash_everywhere(seed: u64, durability: Durability, power: bool) -> (usize, u
         disk.set(Fault::EndsAt(1 + end % 11));
         let again = live(&disk, durability, &second, (&mut history, needed), &context);
         lost += usize::from(again.opened && again.told.0 < appended as u64);
-        let needed = if again.opened {
-            at_least(durability, power, again.told)
-        } else {
-            needed
-        };
+        let needed = if again.opened { at_least(durability, power, again.told) } else { needed };
         // Whatever the crashes before were, now the power is lost.
         disk.lose_power();
         let needed = match durability {
@@ -155,7 +133,8 @@ fn a_crash_at_any_operation_leaves_a_prefix_with_all_that_was_durable() {
     }
 }
 
-/// A disk that says no once, or from then on that it is full: the store says so, stays as it is, and can be opened again.
+/// A disk that says no once, or from then on that it is full: the store says so, stays as it is, and can be opened
+/// again.
 #[test]
 fn an_error_at_any_operation_is_told_and_heals() {
     let (mut failed, mut went_on) = (0, 0);

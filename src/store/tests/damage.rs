@@ -46,9 +46,7 @@ fn a_flipped_bit_is_told_or_cut_off() {
             };
             match read(&mut replay) {
                 Ok(read) => {
-                    let torn = replay
-                        .torn_end()
-                        .unwrap_or_else(|| panic!("{context}: unseen"));
+                    let torn = replay.torn_end().unwrap_or_else(|| panic!("{context}: unseen"));
                     assert_eq!(torn.file, path, "{context}");
                     let reached = read.batches.last().unwrap().0;
                     // Nothing vouches for the last batch alone.
@@ -89,11 +87,7 @@ fn a_file_that_ends_early_is_told_or_cut_off() {
                 Ok(read) => {
                     let reached = read.batches.last().map_or(Lsn(4), |(lsn, _)| *lsn);
                     assert_eq!(read.map, history.after(reached));
-                    assert!(
-                        path.to_string_lossy().contains("journal"),
-                        "{}",
-                        path.display()
-                    );
+                    assert!(path.to_string_lossy().contains("journal"), "{}", path.display());
                 }
                 Err(StoreError::EmptyFile { file }) => assert!(len == 0 && file == path),
                 Err(_) => assert!(len > 0),
@@ -132,10 +126,7 @@ fn only_what_was_synced_can_be_damaged() {
                 assert!(number > 2, "{number}");
                 assert_eq!(read.batches.len(), number - 1);
                 let torn = replay.torn_end().unwrap();
-                assert_eq!(
-                    (torn.offset, torn.bytes),
-                    (offset as u64, ((6 - number) * batch) as u64)
-                );
+                assert_eq!((torn.offset, torn.bytes), (offset as u64, ((6 - number) * batch) as u64));
             }
             Err(StoreError::Damaged { offset: found, .. }) => {
                 assert!(number <= 2, "{number}");
@@ -166,10 +157,7 @@ fn blocks_stay_in_their_places() {
     bytes[44..44 + 2 * block].rotate_left(block);
     disk.put(&path, &bytes);
     let mut replay = open(&disk, Durability::Batch).unwrap();
-    assert!(matches!(
-        replay.next(),
-        Err(StoreError::Damaged { offset: 44, .. })
-    ));
+    assert!(matches!(replay.next(), Err(StoreError::Damaged { offset: 44, .. })));
 }
 
 /// A document may hold what looks like a batch: without the salt of the file it is none.
@@ -194,10 +182,7 @@ fn a_batch_in_a_payload_is_none() {
     bytes[44 + 28 + 6] ^= 1;
     disk.put(&path, &bytes);
     let mut replay = open(&disk, Durability::Batch).unwrap();
-    assert!(matches!(
-        replay.next(),
-        Ok(Some(StoredRecord::Batch { lsn: Lsn(1), .. }))
-    ));
+    assert!(matches!(replay.next(), Ok(Some(StoredRecord::Batch { lsn: Lsn(1), .. }))));
     assert!(matches!(replay.next(), Ok(None)));
     assert!(replay.torn_end().is_some());
 }
@@ -212,9 +197,7 @@ fn salvage(disk: &Disk) -> Result<Salvaged, StoreError> {
     let mut records = Vec::new();
     while let Some(record) = replay.next()? {
         records.push(match record {
-            StoredRecord::Block { section, bytes } => {
-                ((u64::from(section) + 1) << 32, bytes.to_vec())
-            }
+            StoredRecord::Block { section, bytes } => ((u64::from(section) + 1) << 32, bytes.to_vec()),
             StoredRecord::Batch { lsn, payload } => (lsn.0, payload.to_vec()),
         });
     }
@@ -271,11 +254,7 @@ fn one_record_that_does_not_read_costs_no_other() {
 /// A batch in the place of which nothing can be written that is read again.
 #[test]
 fn what_is_refused_is_never_durable_and_all_before_it_is() {
-    for durability in [
-        Durability::Batch,
-        Durability::Interval(Duration::from_secs(1)),
-        Durability::None,
-    ] {
+    for durability in [Durability::Batch, Durability::Interval(Duration::from_secs(1)), Durability::None] {
         let disk = Disk::new(0);
         let (mut process, _) = Process::start(&disk, durability).unwrap();
         let changes = Changes(vec![(1, Some(2))]);

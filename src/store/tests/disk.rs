@@ -1,5 +1,5 @@
-//! A disk in memory that is as bad as the store may have to expect: what is not synced may be lost in pieces and in any order,
-//! operations fail, and the power does.
+//! A disk in memory that is as bad as the store may have to expect: what is not synced may be lost in pieces and in any
+//! order, operations fail, and the power does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -65,9 +65,9 @@ enum NameChange {
 impl NameChange {
     fn is_in(&self, dir: &Path) -> bool {
         match self {
-            NameChange::Add(path, _)
-            | NameChange::Rename(_, path, _)
-            | NameChange::Remove(path) => path.parent() == Some(dir),
+            NameChange::Add(path, _) | NameChange::Rename(_, path, _) | NameChange::Remove(path) => {
+                path.parent() == Some(dir)
+            }
         }
     }
 
@@ -109,10 +109,7 @@ impl Inode {
     /// What a power loss leaves.
     fn tear(&mut self, random: &mut SplitMix64) {
         if self.now != self.synced {
-            let (shorter, longer) = (
-                self.now.len().min(self.synced.len()),
-                self.now.len().max(self.synced.len()),
-            );
+            let (shorter, longer) = (self.now.len().min(self.synced.len()), self.now.len().max(self.synced.len()));
             let manner = random.next_u64() % 4;
             let len = match manner {
                 0 => self.synced.len(),
@@ -127,10 +124,7 @@ impl Inode {
                 let from = sector * SECTOR;
                 let to = (from + SECTOR).min(len).min(self.now.len());
                 let is_kept = manner == 1 || random.next_u64().is_multiple_of(2);
-                let is_lost = self
-                    .lost
-                    .iter()
-                    .any(|lost| lost.start < to && from < lost.end);
+                let is_lost = self.lost.iter().any(|lost| lost.start < to && from < lost.end);
                 if from < to && is_kept && !is_lost {
                     torn[from..to].copy_from_slice(&self.now[from..to]);
                 }
@@ -160,9 +154,7 @@ impl State {
         let now = self.operations;
         match self.fault {
             Fault::FailsAt(at, kind) if at == now => Verdict::Partly(kind),
-            Fault::FullFrom(at) if at <= now && needs_room => {
-                Verdict::Partly(ErrorKind::StorageFull)
-            }
+            Fault::FullFrom(at) if at <= now && needs_room => Verdict::Partly(ErrorKind::StorageFull),
             Fault::EndsAt(at) if at == now => {
                 self.ended = true;
                 match self.random.next_u64() % 3 {
@@ -278,11 +270,7 @@ impl Disk {
     pub(super) fn put(&self, path: &Path, bytes: &[u8]) {
         let mut state = self.0.lock();
         let inode = state.inodes.len();
-        state.inodes.push(Inode {
-            now: bytes.to_vec(),
-            synced: bytes.to_vec(),
-            lost: Vec::new(),
-        });
+        state.inodes.push(Inode { now: bytes.to_vec(), synced: bytes.to_vec(), lost: Vec::new() });
         state.names.insert(path.into(), Entry::File(inode));
         state.synced_names.insert(path.into(), Entry::File(inode));
     }
@@ -373,9 +361,7 @@ impl Files for Disk {
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         let mut state = self.0.lock();
         state.whole(false)?;
-        let (synced, pending) = std::mem::take(&mut state.pending)
-            .into_iter()
-            .partition(|change| change.is_in(dir));
+        let (synced, pending) = std::mem::take(&mut state.pending).into_iter().partition(|change| change.is_in(dir));
         state.pending = pending;
         let synced: Vec<NameChange> = synced;
         for change in synced {

@@ -38,24 +38,15 @@ fn an_interval_writes_at_once_and_syncs_when_it_is_over() {
     let mut process = start(&disk, Durability::Interval(Duration::from_secs(60)));
     let now = process.now;
     process.store.append(vec![1; 6]);
-    assert_eq!(
-        operations(&disk, || assert!(process.writer.step_at(now))),
-        1
-    );
+    assert_eq!(operations(&disk, || assert!(process.writer.step_at(now))), 1);
     assert!(matches!(process.is_durable(Lsn(1)), Some(Ok(()))));
     let later = now + Duration::from_secs(59);
     assert!(!process.writer.step_at(later));
     process.store.append(vec![1; 6]);
-    assert_eq!(
-        operations(&disk, || assert!(process.writer.step_at(later))),
-        1
-    );
+    assert_eq!(operations(&disk, || assert!(process.writer.step_at(later))), 1);
     // From the first byte that is not synced, not from the last.
     let due = now + Duration::from_secs(60);
-    assert_eq!(
-        operations(&disk, || assert!(process.writer.step_at(due))),
-        1
-    );
+    assert_eq!(operations(&disk, || assert!(process.writer.step_at(due))), 1);
     assert!(!process.writer.step_at(due + Duration::from_secs(600)));
 }
 
@@ -91,15 +82,9 @@ fn there_is_room_when_it_is_written() {
         process.store.append(vec![0; 1 << 20]);
     }
     process.write();
-    assert!(matches!(
-        process.store.wait_for_room(),
-        Err(StoreFailure::Io { .. })
-    ));
+    assert!(matches!(process.store.wait_for_room(), Err(StoreFailure::Io { .. })));
     let failure = process.store.failure().unwrap().to_string();
-    assert!(
-        failure.contains("write /data/news/journal-0000000000000001"),
-        "{failure}"
-    );
+    assert!(failure.contains("write /data/news/journal-0000000000000001"), "{failure}");
 }
 
 #[test]
@@ -120,11 +105,7 @@ fn a_snapshot_takes_the_place_of_the_journal() {
     assert!(status.snapshot > 0 && status.journal < 100, "{status:?}");
     let map = process.map.clone();
     drop(process);
-    let names = [
-        "identity",
-        "journal-0000000000000006",
-        "snapshot-0000000000000006",
-    ];
+    let names = ["identity", "journal-0000000000000006", "snapshot-0000000000000006"];
     assert_eq!(disk.paths(), names.map(at));
     let (_, read) = Process::start(&disk, Durability::Batch).unwrap();
     assert_eq!(read.map, map);
@@ -138,10 +119,7 @@ fn a_snapshot_may_follow_one_at_once() {
     let mut process = start(&disk, Durability::Batch);
     for _ in 0..3 {
         process.begin_snapshot();
-        assert!(matches!(
-            process.store.begin_snapshot(),
-            Err(SnapshotError::Running)
-        ));
+        assert!(matches!(process.store.begin_snapshot(), Err(SnapshotError::Running)));
         assert!(process.finish_snapshot());
     }
     process.append(&Changes(vec![(1, Some(1))]));
@@ -154,10 +132,7 @@ fn a_snapshot_may_follow_one_at_once() {
 /// A snapshot must not know of a batch that a power loss takes from the journal.
 #[test]
 fn a_snapshot_waits_for_the_journal() {
-    for durability in [
-        Durability::Interval(Duration::from_secs(900)),
-        Durability::None,
-    ] {
+    for durability in [Durability::Interval(Duration::from_secs(900)), Durability::None] {
         let disk = Disk::new(0);
         let mut process = start(&disk, durability);
         process.begin_snapshot();
@@ -217,11 +192,7 @@ fn a_snapshot_is_worth_while_when_the_journal_has_grown() {
     assert!(snapshots.is_due(after + 1));
     snapshots.running = true;
     assert!(!snapshots.is_due(after + 1), "one is being written");
-    snapshots = Snapshots {
-        begins: after,
-        len: 10 * after,
-        ..Snapshots::default()
-    };
+    snapshots = Snapshots { begins: after, len: 10 * after, ..Snapshots::default() };
     assert!(!snapshots.is_due(6 * after), "not more than half of it");
     assert!(snapshots.is_due(6 * after + 1));
 }
@@ -232,9 +203,7 @@ fn the_journal_is_as_long_as_it_was_before_a_restart() {
     let disk = Disk::new(0);
     let mut process = start(&disk, Durability::Batch);
     let lengths = |process: &Process| {
-        let Status {
-            journal, snapshot, ..
-        } = process.store.status();
+        let Status { journal, snapshot, .. } = process.store.status();
         (journal, snapshot)
     };
     process.append(&Changes(vec![(0, Some(1))]));
@@ -269,10 +238,7 @@ fn blocks_have_limits() {
     let disk = Disk::new(0);
     let process = start(&disk, Durability::Batch);
     let mut snapshot = process.store.begin_snapshot().unwrap();
-    assert!(matches!(
-        snapshot.write(255, b""),
-        Err(SnapshotError::Block { section: 255, .. })
-    ));
+    assert!(matches!(snapshot.write(255, b""), Err(SnapshotError::Block { section: 255, .. })));
     snapshot.write(254, b"").unwrap();
 }
 
@@ -289,8 +255,5 @@ fn a_store_that_is_closed_says_so() {
     store.close().unwrap();
     assert!(matches!(poll(written), Some(Ok(()))));
     assert!(matches!(poll(never), Some(Err(StoreFailure::Closed))));
-    assert!(matches!(
-        snapshot.finish(),
-        Err(SnapshotError::Failed(StoreFailure::Closed))
-    ));
+    assert!(matches!(snapshot.finish(), Err(SnapshotError::Failed(StoreFailure::Closed))));
 }

@@ -15,9 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::snapshot::SnapshotWriter;
 use super::writer::JournalWriter;
-use super::{
-    DataDir, Durability, ForestIdentity, Lsn, Replay, Store, StoreError, StoreFailure, StoredRecord,
-};
+use super::{DataDir, Durability, ForestIdentity, Lsn, Replay, Store, StoreError, StoreFailure, StoredRecord};
 use crate::hash::SplitMix64;
 use disk::Disk;
 
@@ -25,9 +23,7 @@ const DIR: &str = "/data";
 const FOREST: &str = "/data/news";
 
 fn identity() -> ForestIdentity {
-    ForestIdentity::new("news")
-        .with("method", "verified")
-        .with("k", 3)
+    ForestIdentity::new("news").with("method", "verified").with("k", 3)
 }
 
 fn open(disk: &Disk, durability: Durability) -> Result<Replay, StoreError> {
@@ -104,11 +100,7 @@ struct Read {
 }
 
 fn read(replay: &mut Replay) -> Result<Read, StoreError> {
-    let mut read = Read {
-        map: Map::new(),
-        last: Lsn(0),
-        batches: Vec::new(),
-    };
+    let mut read = Read { map: Map::new(), last: Lsn(0), batches: Vec::new() };
     while let Some(record) = replay.next()? {
         match record {
             StoredRecord::Block { section, bytes } => {
@@ -145,13 +137,7 @@ impl Process {
         let mut replay = open(disk, durability)?;
         let read = read(&mut replay)?;
         let (store, writer) = replay.into_parts()?;
-        let process = Process {
-            store,
-            writer,
-            map: read.map.clone(),
-            snapshot: None,
-            now: Instant::now(),
-        };
+        let process = Process { store, writer, map: read.map.clone(), snapshot: None, now: Instant::now() };
         // The next batch comes behind the last one.
         let last = process.store.status().appended;
         assert_eq!(read.batches.last().map_or(last, |(lsn, _)| *lsn), last);
@@ -271,30 +257,15 @@ impl History {
         map
     }
 
-    /// What was read is the state after a prefix of the history, which has at least this length. What is behind it is lost.
+    /// What was read is the state after a prefix of the history, which has at least this length. What is behind it is
+    /// lost.
     fn check(&mut self, read: &Read, at_least: Lsn, context: &str) {
-        assert!(
-            read.last >= at_least,
-            "{context}: {at_least} was durable, read up to {}",
-            read.last
-        );
-        assert!(
-            read.last.0 as usize <= self.0.len(),
-            "{context}: more than was appended"
-        );
+        assert!(read.last >= at_least, "{context}: {at_least} was durable, read up to {}", read.last);
+        assert!(read.last.0 as usize <= self.0.len(), "{context}: more than was appended");
         for (lsn, changes) in &read.batches {
-            assert_eq!(
-                &self.0[lsn.0 as usize - 1],
-                changes,
-                "{context}: batch {lsn}"
-            );
+            assert_eq!(&self.0[lsn.0 as usize - 1], changes, "{context}: batch {lsn}");
         }
-        assert_eq!(
-            read.map,
-            self.after(read.last),
-            "{context}: the state at {}",
-            read.last
-        );
+        assert_eq!(read.map, self.after(read.last), "{context}: the state at {}", read.last);
         self.0.truncate(read.last.0 as usize);
     }
 }

@@ -61,36 +61,21 @@ fn missing_files_are_told() {
     let disk = segments();
     disk.take(&journal(3));
     let error = refusal(&disk);
-    assert!(
-        matches!(error, StoreError::MissingSegment { first: Lsn(3), .. }),
-        "{error}"
-    );
+    assert!(matches!(error, StoreError::MissingSegment { first: Lsn(3), .. }), "{error}");
     let disk = segments();
     disk.take(&journal(1));
     let error = refusal(&disk);
-    assert!(
-        matches!(error, StoreError::MissingSnapshot { first: Lsn(3), .. }),
-        "{error}"
-    );
+    assert!(matches!(error, StoreError::MissingSnapshot { first: Lsn(3), .. }), "{error}");
     for lsn in [3, 5, 7] {
         disk.take(&journal(lsn));
     }
     let error = refusal(&disk);
-    assert!(
-        matches!(error, StoreError::MissingSegment { first: Lsn(1), .. }),
-        "{error}"
-    );
+    assert!(matches!(error, StoreError::MissingSegment { first: Lsn(1), .. }), "{error}");
     let disk = segments();
     disk.take(&at("identity"));
     let error = refusal(&disk);
-    assert!(
-        matches!(error, StoreError::MissingIdentity { .. }),
-        "{error}"
-    );
-    assert!(
-        error.to_string().contains("to begin without a cluster"),
-        "{error}"
-    );
+    assert!(matches!(error, StoreError::MissingIdentity { .. }), "{error}");
+    assert!(error.to_string().contains("to begin without a cluster"), "{error}");
     assert!(error.to_string().contains("remove /data/news "), "{error}");
 }
 
@@ -107,26 +92,14 @@ fn a_journal_that_is_too_short_is_told() {
     let bytes = disk.bytes(&path);
     disk.put(&path, &bytes[..bytes.len() - 1]);
     let error = refusal(&disk);
-    assert!(
-        matches!(
-            error,
-            StoreError::ShortJournal {
-                reached: Lsn(0),
-                needed: Lsn(1),
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, StoreError::ShortJournal { reached: Lsn(0), needed: Lsn(1), .. }), "{error}");
 }
 
 #[test]
 fn other_settings_are_told_with_both_sides() {
     let disk = segments();
     let data_dir = DataDir::lock_in(disk.files(), Path::new(DIR)).unwrap();
-    let wanted = ForestIdentity::new("news")
-        .with("method", "full")
-        .with("window", "30d");
+    let wanted = ForestIdentity::new("news").with("method", "full").with("window", "30d");
     let error = Store::open(&data_dir, &wanted, Durability::Batch).unwrap_err();
     let text = error.to_string();
     for part in [
@@ -154,47 +127,30 @@ fn newer_and_foreign_files_are_told() {
         }
         disk.put(&name, &bytes);
         let error = refusal(&disk);
-        assert!(
-            matches!(error, StoreError::NewerFormat { found: 2, .. }),
-            "{error}"
-        );
+        assert!(matches!(error, StoreError::NewerFormat { found: 2, .. }), "{error}");
     }
     // From another directory, under a right name.
     let disk = segments();
-    let header = Header {
-        kind: FileKind::Segment,
-        lsn: Lsn(3),
-        identity: 1,
-        salt: 2,
-    };
+    let header = Header { kind: FileKind::Segment, lsn: Lsn(3), identity: 1, salt: 2 };
     disk.put(&journal(3), &header.encode());
     assert!(matches!(refusal(&disk), StoreError::ForeignFile { .. }));
     // From this directory, under a wrong one.
     let disk = segments();
     disk.put(&journal(5), &disk.bytes(&journal(3)));
-    assert!(matches!(
-        refusal(&disk),
-        StoreError::Damaged { offset: 0, .. }
-    ));
+    assert!(matches!(refusal(&disk), StoreError::Damaged { offset: 0, .. }));
     // Empty, and something else altogether.
     let disk = segments();
     disk.put(&journal(7), b"");
     assert!(matches!(refusal(&disk), StoreError::EmptyFile { .. }));
     disk.put(&journal(7), &[b'x'; 100]);
-    assert!(matches!(
-        refusal(&disk),
-        StoreError::Damaged { offset: 0, .. }
-    ));
+    assert!(matches!(refusal(&disk), StoreError::Damaged { offset: 0, .. }));
     // A torn end in the middle: every segment was synced before the next was begun.
     let disk = segments();
     let bytes = disk.bytes(&journal(3));
     disk.put(&journal(3), &bytes[..bytes.len() - 1]);
     assert!(matches!(refusal(&disk), StoreError::Damaged { .. }));
     disk.put(&journal(3), &bytes[..Header::LEN]);
-    assert!(matches!(
-        refusal(&disk),
-        StoreError::MissingSegment { first: Lsn(3), .. }
-    ));
+    assert!(matches!(refusal(&disk), StoreError::MissingSegment { first: Lsn(3), .. }));
 }
 
 #[test]
@@ -210,12 +166,7 @@ fn an_identity_is_read_as_it_was_written() {
     assert_eq!((&read, found), (&identity, checksum));
     assert_eq!(read.differences(&identity), vec![]);
     assert_eq!(read.settings().nth(1), Some(("two_words", " spaces ")));
-    let broken = [
-        "",
-        "spinney store\n",
-        "spinney store\nformat = x\n",
-        &text[..text.len() - 1],
-    ];
+    let broken = ["", "spinney store\n", "spinney store\nformat = x\n", &text[..text.len() - 1]];
     for text in broken {
         ForestIdentity::decode(path, text.as_bytes()).unwrap_err();
     }

@@ -26,7 +26,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Four threads change and append under one lock and wait for the disk, while a fifth writes snapshots portion by portion.
+/// Four threads change and append under one lock and wait for the disk, while a fifth writes snapshots portion by
+/// portion.
 #[test]
 fn threads_append_while_snapshots_are_written() {
     for (number, durability) in [
@@ -115,28 +116,13 @@ fn all_who_wait_are_told_of_a_failure() {
     block_on(store.durable(lsn)).unwrap();
     disk.set(disk::Fault::FailsAt(1, std::io::ErrorKind::Other));
     let waiting: Vec<_> = (0..10).map(|_| store.append(vec![0; 6])).collect();
-    let told: Vec<_> = waiting
-        .iter()
-        .map(|&lsn| block_on(store.durable(lsn)))
-        .collect();
+    let told: Vec<_> = waiting.iter().map(|&lsn| block_on(store.durable(lsn))).collect();
     // What was written before the fault may have gone with one that came later; the last has not.
     assert!(told.last().unwrap().is_err());
-    assert!(matches!(
-        block_on(store.durable(Lsn(99))),
-        Err(StoreFailure::Io { .. })
-    ));
-    assert!(matches!(
-        store.wait_for_room(),
-        Err(StoreFailure::Io { .. })
-    ));
-    assert!(matches!(
-        snapshot.write(0, b""),
-        Err(SnapshotError::Failed(_))
-    ));
-    assert!(matches!(
-        store.begin_snapshot(),
-        Err(SnapshotError::Failed(_))
-    ));
+    assert!(matches!(block_on(store.durable(Lsn(99))), Err(StoreFailure::Io { .. })));
+    assert!(matches!(store.wait_for_room(), Err(StoreFailure::Io { .. })));
+    assert!(matches!(snapshot.write(0, b""), Err(SnapshotError::Failed(_))));
+    assert!(matches!(store.begin_snapshot(), Err(SnapshotError::Failed(_))));
     let store = Arc::into_inner(store).unwrap();
     assert!(matches!(store.close(), Err(StoreFailure::Io { .. })));
 }

@@ -8,10 +8,7 @@ use super::sums::LETTERS;
 
 /// The lowest bytes of the numerals among [`HAN`]: one bit for each.
 static MAY_BE_NUMERALS: [u64; 4] = {
-    let numerals = [
-        '零', '一', '二', '两', '三', '四', '五', '六', '七', '八', '九', '十', '百', '千', '万',
-        '亿',
-    ];
+    let numerals = ['零', '一', '二', '两', '三', '四', '五', '六', '七', '八', '九', '十', '百', '千', '万', '亿'];
     let mut bits = [0; 4];
     let mut at = 0;
     while at < numerals.len() {
@@ -163,11 +160,7 @@ pub(super) fn value_of(numerals: &[(Numeral, u16)]) -> Option<u64> {
             }
             Numeral::Magnitude(value) => {
                 section += digit.take().unwrap_or_default();
-                let before = if value > 10_000 {
-                    std::mem::take(&mut total)
-                } else {
-                    0
-                };
+                let before = if value > 10_000 { std::mem::take(&mut total) } else { 0 };
                 if section + before == 0 {
                     return None;
                 }
@@ -181,9 +174,7 @@ pub(super) fn value_of(numerals: &[(Numeral, u16)]) -> Option<u64> {
 
 /// Up to three digits.
 pub(super) fn group(digits: &[u8]) -> u16 {
-    let value = digits
-        .iter()
-        .fold(0, |value, b| value * 10 + u16::from(b - b'0'));
+    let value = digits.iter().fold(0, |value, b| value * 10 + u16::from(b - b'0'));
     NUMBER | (digits.len() as u16) << 10 | value
 }
 

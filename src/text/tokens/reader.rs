@@ -23,12 +23,7 @@ pub(super) struct TokenReader<'a> {
 impl<'a> TokenReader<'a> {
     #[inline]
     pub(super) fn new(bytes: &'a [u8], at: usize, out: &'a mut Vec<u16>) -> TokenReader<'a> {
-        TokenReader {
-            bytes,
-            at,
-            tables: Tables::get(),
-            out,
-        }
+        TokenReader { bytes, at, tables: Tables::get(), out }
     }
 
     /// Reads what begins here: a word, a number, a character, or a sign that is nothing of it.
@@ -123,8 +118,7 @@ impl<'a> TokenReader<'a> {
             self.runs(runs);
             let ending = self.rest(self.at);
             let ordinal = [b"th", b"st", b"nd", b"rd"];
-            if ordinal.iter().any(|&end| ending.starts_with(end))
-                && !ending.get(2).is_some_and(u8::is_ascii_alphabetic)
+            if ordinal.iter().any(|&end| ending.starts_with(end)) && !ending.get(2).is_some_and(u8::is_ascii_alphabetic)
             {
                 self.at += 2;
             }
@@ -173,8 +167,7 @@ impl<'a> TokenReader<'a> {
             && !b.is_ascii()
         {
             let (c, len) = decode(self.bytes, self.at);
-            let Some(Numeral::Magnitude(value)) = numeral(c).filter(|_| c != '十' && c != '百')
-            else {
+            let Some(Numeral::Magnitude(value)) = numeral(c).filter(|_| c != '十' && c != '百') else {
                 break;
             };
             magnitude = Some(u64::saturating_mul(magnitude.unwrap_or(1), value));
@@ -186,9 +179,7 @@ impl<'a> TokenReader<'a> {
     /// The number at the end of the runs times a magnitude, and how many of the runs it is.
     fn written_out(&self, runs: &[(u8, usize, usize)], magnitude: u64) -> (u64, usize) {
         let digits = |at: usize| {
-            let run = runs
-                .get(at)
-                .and_then(|&(_, from, to)| self.bytes.get(from..to));
+            let run = runs.get(at).and_then(|&(_, from, to)| self.bytes.get(from..to));
             run.unwrap_or_default()
         };
         let value = |digits: &[u8]| {
@@ -207,11 +198,8 @@ impl<'a> TokenReader<'a> {
         while first > 0 && digits(first).len() == 3 && digits(first - 1).len() <= 3 {
             first -= 1;
         }
-        let number = (first..=whole).fold(0u64, |number, at| {
-            number
-                .saturating_mul(1000)
-                .saturating_add(value(digits(at)))
-        });
+        let number =
+            (first..=whole).fold(0u64, |number, at| number.saturating_mul(1000).saturating_add(value(digits(at))));
         let mut total = number.saturating_mul(magnitude);
         let mut unit = magnitude;
         for b in digits(last).iter().filter(|_| is_decimal) {
@@ -239,9 +227,7 @@ impl<'a> TokenReader<'a> {
         let numerals = numerals.get(..count).unwrap_or_default();
         match value_of(numerals) {
             Some(value) => groups(value, self.out),
-            None => self
-                .out
-                .extend(numerals.iter().map(|&(_, hash)| CHARACTER | hash)),
+            None => self.out.extend(numerals.iter().map(|&(_, hash)| CHARACTER | hash)),
         }
     }
 }

@@ -15,9 +15,7 @@ pub(super) const LETTERS: [u16; 128] = {
 
 /// What a letter adds to its word.
 pub(super) const fn letter(c: u32) -> u16 {
-    let mut x = (c as u64)
-        .wrapping_add(0x0123_4567)
-        .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mut x = (c as u64).wrapping_add(0x0123_4567).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     x ^= x >> 29;
     x = x.wrapping_mul(0xBF58_476D_1CE4_E5B9);
     (x >> 40) as u16 & HASH
@@ -35,9 +33,7 @@ pub(in crate::text) fn sum_of(eight: u64) -> u16 {
         return first.wrapping_add(last);
     }
     let letters = eight.to_le_bytes().map(|b| BYTES[usize::from(b)]);
-    letters
-        .iter()
-        .fold(0, |sum, &letter| sum.wrapping_add(letter))
+    letters.iter().fold(0, |sum, &letter| sum.wrapping_add(letter))
 }
 
 /// [`LETTERS`] for every byte but zero, which is no letter.

@@ -1,5 +1,5 @@
-//! What must hold for any bytes, checked against serde_json and naive code. Shared by the property tests, the small mutation
-//! run and the fuzz target.
+//! What must hold for any bytes, checked against serde_json and naive code. Shared by the property tests, the small
+//! mutation run and the fuzz target.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,8 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use spinney::bulk::{
-    Cut, FieldNames, JsonError, Op, ResponseScanner, Selected, Selection, Splice, Stamp, parse,
-    scan, scan_update,
+    Cut, FieldNames, JsonError, Op, ResponseScanner, Selected, Selection, Splice, Stamp, parse, scan, scan_update,
 };
 
 /// JSON that keeps doubled keys and the order of members, unlike `serde_json::Value`.
@@ -101,13 +100,7 @@ const PATHS: [(&str, Selected); 8] = [
     ("a.b", Selected::Own),
 ];
 
-pub const STAMP_NAMES: [&str; 5] = [
-    "cluster_root",
-    "cluster_key",
-    "cluster_hash",
-    "cluster_arrival",
-    "cluster_proof",
-];
+pub const STAMP_NAMES: [&str; 5] = ["cluster_root", "cluster_key", "cluster_hash", "cluster_arrival", "cluster_proof"];
 
 pub const STAMP: Stamp<'static> = Stamp {
     root: 0xfedc_ba98_7654_3210,
@@ -119,16 +112,15 @@ pub const STAMP: Stamp<'static> = Stamp {
 
 const STAMP_JSON: &str = r#"{"cluster_root":"fedcba9876543210","cluster_key":-81985529216486896,"cluster_hash":["fedcba9876543210","0000000000000007"],"cluster_arrival":"2026-01-02T03:04:05.678Z"}"#;
 
-/// The selected values of a document, found by joining keys with dots: texts, and numbers as numbers; and whether a text
-/// field has a member.
+/// The selected values of a document, found by joining keys with dots: texts, and numbers as numbers; and whether a
+/// text field has a member.
 pub fn naive_values(document: &Node) -> (Vec<(Selected, Node)>, bool) {
     fn walk(path: &str, node: &Node, out: &mut (Vec<(Selected, Node)>, bool)) {
         match node {
             Node::Other => {}
             Node::Number(_) | Node::String(_) => {
                 let here = PATHS.iter().filter(|(name, _)| *name == path);
-                out.0
-                    .extend(here.map(|(_, selected)| (*selected, node.clone())));
+                out.0.extend(here.map(|(_, selected)| (*selected, node.clone())));
             }
             Node::Array(nodes) => nodes.iter().for_each(|node| walk(path, node, out)),
             Node::Object(members) => {
@@ -140,11 +132,7 @@ pub fn naive_values(document: &Node) -> (Vec<(Selected, Node)>, bool) {
                     if key.split('.').any(str::is_empty) {
                         continue;
                     }
-                    let path = if path.is_empty() {
-                        key.clone()
-                    } else {
-                        format!("{path}.{key}")
-                    };
+                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                     out.1 |= TEXT_FIELDS.contains(&&*path);
                     walk(&path, node, out);
                 }
@@ -177,17 +165,9 @@ pub fn check_document(source: &[u8], selection: &Selection) -> Option<Cut> {
         Err(error) => {
             // Valid JSON is understood, unless it carries a stamp that is none.
             if let Ok(Node::Object(members)) = &oracle {
-                let stamps = members
-                    .iter()
-                    .filter(|(key, _)| STAMP_NAMES.contains(&&**key));
+                let stamps = members.iter().filter(|(key, _)| STAMP_NAMES.contains(&&**key));
                 assert!(stamps.count() > 0, "{error}");
-                assert!(
-                    matches!(
-                        error,
-                        JsonError::ForeignStamp { .. } | JsonError::Duplicate { .. }
-                    ),
-                    "{error}"
-                );
+                assert!(matches!(error, JsonError::ForeignStamp { .. } | JsonError::Duplicate { .. }), "{error}");
             }
             return None;
         }
@@ -213,10 +193,7 @@ pub fn check_document(source: &[u8], selection: &Selection) -> Option<Cut> {
     assert_eq!(stamped[cut.insert_at + inserted..], kept[cut.insert_at..]);
 
     // Valid before if and only if valid after (and what was removed was valid).
-    let removed_valid = cut
-        .removals
-        .iter()
-        .all(|removal| removed_is_valid(&source[removal.clone()]));
+    let removed_valid = cut.removals.iter().all(|removal| removed_is_valid(&source[removal.clone()]));
     let after = serde_json::from_slice::<Node>(&stamped);
     assert_eq!(
         oracle.is_ok(),
@@ -227,24 +204,15 @@ pub fn check_document(source: &[u8], selection: &Selection) -> Option<Cut> {
     );
 
     if let (Ok(Node::Object(before)), Ok(Node::Object(after))) = (&oracle, &after) {
-        let Ok(Node::Object(mut expected)) = serde_json::from_str(STAMP_JSON) else {
-            panic!()
-        };
+        let Ok(Node::Object(mut expected)) = serde_json::from_str(STAMP_JSON) else { panic!() };
         let stays = |(key, _): &&(String, Node)| !STAMP_NAMES.contains(&&**key);
         expected.extend(before.iter().filter(stays).cloned());
         assert_eq!(&expected, after);
-        assert_eq!(
-            cut.keeps_members,
-            before.iter().any(|member| stays(&member))
-        );
+        assert_eq!(cut.keeps_members, before.iter().any(|member| stays(&member)));
     }
     if let Ok(node) = &oracle {
         let (expected, present) = naive_values(node);
-        let values: Vec<_> = document
-            .values
-            .iter()
-            .map(|v| (v.selected, &*v.text))
-            .collect();
+        let values: Vec<_> = document.values.iter().map(|v| (v.selected, &*v.text)).collect();
         assert_eq!(values.len(), expected.len(), "{values:?} {expected:?}");
         for ((selected, text), (expected_selected, expected)) in values.iter().zip(&expected) {
             assert_eq!(selected, expected_selected);
@@ -253,10 +221,7 @@ pub fn check_document(source: &[u8], selection: &Selection) -> Option<Cut> {
                 // serde_json reads some long numbers one step beside the nearest float.
                 Node::Number(expected) => {
                     let number: f64 = text.parse().unwrap();
-                    assert!(
-                        (number - expected).abs() <= expected.abs() * 1e-12,
-                        "{text} {expected}"
-                    );
+                    assert!((number - expected).abs() <= expected.abs() * 1e-12, "{text} {expected}");
                 }
                 other => panic!("{other:?}"),
             }
@@ -267,10 +232,7 @@ pub fn check_document(source: &[u8], selection: &Selection) -> Option<Cut> {
 }
 
 fn removal_edits(cut: &Cut, base: usize) -> Vec<(usize, usize, Vec<u8>)> {
-    cut.removals
-        .iter()
-        .map(|range| (base + range.start, range.len(), Vec::new()))
-        .collect()
+    cut.removals.iter().map(|range| (base + range.start, range.len(), Vec::new())).collect()
 }
 
 /// Whether removed bytes, members with commas before or behind, are valid as members.
@@ -330,15 +292,8 @@ pub fn check_body(body: &[u8], selection: &Selection) {
     splice.write_to(body, &mut stamped);
     assert_eq!(stamped, expected);
     let target = 1 + body.len() % 97;
-    let chunks: Vec<Bytes> = splice
-        .clone()
-        .chunks(Bytes::copy_from_slice(body), target)
-        .collect();
-    assert!(
-        chunks
-            .iter()
-            .all(|chunk| !chunk.is_empty() && chunk.len() <= target)
-    );
+    let chunks: Vec<Bytes> = splice.clone().chunks(Bytes::copy_from_slice(body), target).collect();
+    assert!(chunks.iter().all(|chunk| !chunk.is_empty() && chunk.len() <= target));
     assert_eq!(chunks.concat(), expected);
 
     // The server sees the same items in the stamped body.
@@ -374,10 +329,7 @@ pub fn check_answer(answer: &[u8]) {
     if !outcome.well_formed {
         return;
     }
-    let items = members
-        .iter()
-        .find(|(key, _)| key == "items")
-        .map(|(_, items)| items);
+    let items = members.iter().find(|(key, _)| key == "items").map(|(_, items)| items);
     // A key written with escapes is none that a server writes; it may be missed but never be mistaken.
     if answer.contains(&b'\\') && outcome.items == 0 {
         return;
@@ -392,17 +344,11 @@ pub fn check_answer(answer: &[u8]) {
     }
     let mut failed = Vec::new();
     for (place, item) in items.iter().enumerate() {
-        let Node::Object(ops) = item else {
-            panic!("{item:?}")
-        };
-        let [(op, Node::Object(fields))] = &ops[..] else {
-            panic!("{ops:?}")
-        };
+        let Node::Object(ops) = item else { panic!("{item:?}") };
+        let [(op, Node::Object(fields))] = &ops[..] else { panic!("{ops:?}") };
         assert_eq!(Op::from_name(op.as_bytes()), outcome.ops[place]);
         let mut statuses = fields.iter().filter(|(key, _)| key == "status");
-        let Some((_, Node::Number(status))) = statuses.next() else {
-            panic!("{fields:?}")
-        };
+        let Some((_, Node::Number(status))) = statuses.next() else { panic!("{fields:?}") };
         let missing = op == "delete" && *status == 404.0;
         let error = fields.iter().any(|(key, _)| key == "error");
         if *status >= 300.0 && (error || !missing) {

@@ -43,14 +43,8 @@ impl Proof for Topic {
 fn agree(one: i32, other: i32) -> Result<(), Refusal> {
     match (one - other).abs() {
         0 | 1 => Ok(()),
-        2 => Err(Refusal::Numbers {
-            same: 0,
-            different: 2,
-        }),
-        _ => Err(Refusal::Proof {
-            similarity: 0.0,
-            needed: 1.0,
-        }),
+        2 => Err(Refusal::Numbers { same: 0, different: 2 }),
+        _ => Err(Refusal::Proof { similarity: 0.0, needed: 1.0 }),
     }
 }
 
@@ -115,13 +109,7 @@ pub fn fingerprint(number: u64) -> Fingerprint {
 /// The document of the strict rules with this number.
 pub fn strict(number: u64) -> Document<()> {
     let fingerprint = fingerprint(number);
-    Document {
-        fingerprints: vec![fingerprint],
-        whole: fingerprint,
-        known_by: Vec::new(),
-        proof: (),
-        take: 1,
-    }
+    Document { fingerprints: vec![fingerprint], whole: fingerprint, known_by: Vec::new(), proof: (), take: 1 }
 }
 
 /// One to four fingerprints, now and then the same one twice, with a topic.
@@ -139,20 +127,8 @@ pub fn verified(number: u64) -> Document<Topic> {
 
 /// The document of the verified rules with this number, under another proof.
 pub fn with<P>(number: u64, proof: impl FnOnce(i32) -> P) -> Document<P> {
-    let Document {
-        fingerprints,
-        whole,
-        known_by,
-        proof: Topic(topic),
-        take,
-    } = verified(number);
-    Document {
-        fingerprints,
-        whole,
-        known_by,
-        proof: proof(topic),
-        take,
-    }
+    let Document { fingerprints, whole, known_by, proof: Topic(topic), take } = verified(number);
+    Document { fingerprints, whole, known_by, proof: proof(topic), take }
 }
 
 /// The same where the root keeps the text that founded it. It is known by some of its fingerprints, and by one that it
@@ -163,10 +139,7 @@ pub fn founding(number: u64) -> Document<Founder> {
     let known = document.fingerprints.iter().copied();
     let known = known.enumerate().filter(|(at, _)| seed >> at & 3 != 0);
     Document {
-        known_by: known
-            .map(|(_, fingerprint)| fingerprint)
-            .chain([fingerprint(seed % 3000)])
-            .collect(),
+        known_by: known.map(|(_, fingerprint)| fingerprint).chain([fingerprint(seed % 3000)]).collect(),
         proof: Founder(document.proof, document.whole),
         fingerprints: document.fingerprints,
         whole: document.whole,

@@ -60,11 +60,7 @@ fn settings() -> impl Strategy<Value = Settings> {
         3 => Just(Some(Millis(3_000))),
         2 => Just(Some(Millis(20_000))),
     ];
-    (k, window).prop_map(|(k, window)| Settings {
-        k: Distance(k),
-        window,
-        key: HashKey::FIXED,
-    })
+    (k, window).prop_map(|(k, window)| Settings { k: Distance(k), window, key: HashKey::FIXED })
 }
 
 /// One forest beside its model, and what is known of each document that was placed.
@@ -104,11 +100,7 @@ impl<P: Proof + Debug + PartialEq> Trial<P> {
             settings,
             forest,
             replica: Forest::new(settings).unwrap(),
-            twin: Forest::new(Settings {
-                key: settings.key.derived(1),
-                ..settings
-            })
-            .unwrap(),
+            twin: Forest::new(Settings { key: settings.key.derived(1), ..settings }).unwrap(),
             model: Model::new(settings.k.0, settings.window),
             now: 1_500_000_000_000,
             placements: 0,
@@ -156,11 +148,7 @@ impl<P: Proof + Debug + PartialEq> Trial<P> {
             assert!(self.forest.expire(Millis(self.now), 100) <= 100);
         }
         assert_eq!(self.forest.stats().nodes, self.model.nodes.len());
-        let roots = self
-            .model
-            .nodes
-            .iter()
-            .filter(|node| node.fingerprint == node.root);
+        let roots = self.model.nodes.iter().filter(|node| node.fingerprint == node.root);
         assert_eq!(self.forest.stats().roots, roots.count());
         self.seen.expired = self.forest.stats().expired_total;
         self.seen.withdrawn = self.forest.stats().withdrawn_total;
@@ -176,33 +164,17 @@ impl<P: Proof + Debug + PartialEq> Trial<P> {
         // No answer depends on the secret of the tables.
         assert_eq!(
             (twin.root, twin.decision, twin.arrived, twin.by),
-            (
-                placement.root,
-                placement.decision,
-                placement.arrived,
-                placement.by
-            )
+            (placement.root, placement.decision, placement.arrived, placement.by)
         );
-        assert_eq!(
-            (twin.refused, twin.rollback),
-            (placement.refused.clone(), placement.rollback.clone())
-        );
+        assert_eq!((twin.refused, twin.rollback), (placement.refused.clone(), placement.rollback.clone()));
         let expected = if strict {
-            self.model
-                .place_strict(document.fingerprints[0], &document.proof, date, who)
+            self.model.place_strict(document.fingerprints[0], &document.proof, date, who)
         } else {
             self.model.place_verified(&query, date, who)
         };
-        let got = (
-            placement.root,
-            placement.decision,
-            placement.arrived.map(|arrived| arrived.0),
-        );
+        let got = (placement.root, placement.decision, placement.arrived.map(|arrived| arrived.0));
         assert_eq!(got, expected, "placement {who} of document {number}");
-        assert_eq!(
-            (check.root, check.decision),
-            (placement.root, placement.decision)
-        );
+        assert_eq!((check.root, check.decision), (placement.root, placement.decision));
 
         // The fourth law: near when it was placed, or brought by the founder of the tree.
         let agreed = check.trees.iter().filter(|tree| tree.verdict.is_ok());
@@ -220,10 +192,7 @@ impl<P: Proof + Debug + PartialEq> Trial<P> {
             Decision::Refreshed => self.seen.refreshed += 1,
             Decision::Outside => panic!("there is room"),
         }
-        let refused = check
-            .trees
-            .iter()
-            .filter_map(|tree| Some((tree.root, tree.verdict.err()?)));
+        let refused = check.trees.iter().filter_map(|tree| Some((tree.root, tree.verdict.err()?)));
         if placement.decision != Decision::Refreshed {
             let mut reasons = placement.refused.clone();
             reasons.sort_unstable_by_key(|&(root, _)| root);
@@ -244,11 +213,7 @@ impl<P: Proof + Debug + PartialEq> Trial<P> {
     /// The same document within the window: the same root.
     fn assert_stable(&mut self, number: u64, placement: &Placement) {
         let clock = self.forest.clock().0;
-        let alive = |then: i64| {
-            self.settings
-                .window
-                .is_none_or(|window| clock - then <= window.0)
-        };
+        let alive = |then: i64| self.settings.window.is_none_or(|window| clock - then <= window.0);
         let kept = self.kept.entry(number).or_default();
         kept.retain(|&(_, then, ..)| alive(then));
         for &(_, _, root) in kept.iter() {
@@ -293,11 +258,7 @@ impl<P: Proof + Debug + PartialEq> Trial<P> {
 
 /// What shows whatever was swept up already.
 fn seen(stats: ForestStats) -> ForestStats {
-    ForestStats {
-        dead_nodes: 0,
-        memory_bytes: 0,
-        ..stats
-    }
+    ForestStats { dead_nodes: 0, memory_bytes: 0, ..stats }
 }
 
 /// The first three laws and what the window promises, from the nodes alone.
@@ -317,20 +278,13 @@ pub fn assert_laws<P: Proof>(forest: &Forest<P>, settings: Settings) {
         let &(_, above, _, root_arrival) = nodes.get(&root).expect("a root outlives its leaves");
         assert_eq!(above, root, "law 1: a parent is a root");
         assert!(arrival <= root_arrival, "a leaf refreshes its root");
-        assert!(
-            settings
-                .window
-                .is_none_or(|window| forest.clock().0 - arrival <= window.0)
-        );
+        assert!(settings.window.is_none_or(|window| forest.clock().0 - arrival <= window.0));
         *children.entry(root).or_default() += u32::from(fingerprint != root);
     }
     for (i, (&root, &count)) in children.iter().enumerate() {
         assert_eq!(forest.tree(Root(root)).unwrap().children, count);
         for &other in children.keys().skip(i + 1) {
-            assert!(
-                root.distance(other) > settings.k,
-                "law 3: roots are more than k apart"
-            );
+            assert!(root.distance(other) > settings.k, "law 3: roots are more than k apart");
         }
     }
 }
@@ -388,30 +342,16 @@ fn the_worlds_are_lively() {
             _ => Step::Place(documents::splitmix(i) % 600, (i % 9) as i64 - 2),
         })
         .collect();
-    let settings = Settings {
-        k: Distance(3),
-        window: Some(Millis(400)),
-        key: HashKey::FIXED,
-    };
+    let settings = Settings { k: Distance(3), window: Some(Millis(400)), key: HashKey::FIXED };
     let mut plain = Trial::new(settings);
     plain.run(&steps, strict, true);
     let mut proved = Trial::new(settings);
     proved.run(&steps, verified, false);
     let mut told = Trial::new(settings);
     told.run(&steps, founding, false);
-    assert!(
-        told.model.created < proved.model.created,
-        "founders need fewer nodes"
-    );
+    assert!(told.model.created < proved.model.created, "founders need fewer nodes");
     for seen in [&plain.seen, &proved.seen, &told.seen] {
-        let least = [
-            seen.joined,
-            seen.contests,
-            seen.refreshed,
-            seen.returns,
-            seen.expired,
-            seen.withdrawn,
-        ];
+        let least = [seen.joined, seen.contests, seen.refreshed, seen.returns, seen.expired, seen.withdrawn];
         assert!(least.iter().all(|&times| times > 100), "{seen:?}");
     }
     assert_eq!(plain.seen.refused, 0);

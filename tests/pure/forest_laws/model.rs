@@ -29,23 +29,12 @@ pub struct Model<P> {
 pub type Row = (Fingerprint, Fingerprint, Option<i64>, i64);
 
 pub fn row<P>(node: &NodeView<'_, P>) -> Row {
-    (
-        node.fingerprint,
-        node.root.0,
-        node.added.map(|added| added.0),
-        node.arrival.0,
-    )
+    (node.fingerprint, node.root.0, node.added.map(|added| added.0), node.arrival.0)
 }
 
 impl<P: Proof> Model<P> {
     pub fn new(k: u32, window: Option<Millis>) -> Self {
-        Model {
-            k,
-            window: window.map(|window| window.0),
-            clock: i64::MIN,
-            nodes: Vec::new(),
-            created: 0,
-        }
+        Model { k, window: window.map(|window| window.0), clock: i64::MIN, nodes: Vec::new(), created: 0 }
     }
 
     pub fn rows(&self) -> Vec<Row> {
@@ -61,15 +50,12 @@ impl<P: Proof> Model<P> {
     pub fn advance(&mut self, now: i64) {
         self.clock = self.clock.max(now);
         if let Some(window) = self.window {
-            self.nodes
-                .retain(|node| self.clock - node.arrival <= window);
+            self.nodes.retain(|node| self.clock - node.arrival <= window);
         }
     }
 
     fn get(&self, fingerprint: Fingerprint) -> Option<&Node<P>> {
-        self.nodes
-            .iter()
-            .find(|node| node.fingerprint == fingerprint)
+        self.nodes.iter().find(|node| node.fingerprint == fingerprint)
     }
 
     pub fn root_of(&self, fingerprint: Fingerprint) -> Option<Fingerprint> {
@@ -78,12 +64,7 @@ impl<P: Proof> Model<P> {
 
     fn roots_near(&self, fingerprint: Fingerprint) -> Vec<Fingerprint> {
         let near = |node: &&Node<P>| node.fingerprint.distance(fingerprint).0 <= self.k;
-        let mut roots: Vec<_> = self
-            .nodes
-            .iter()
-            .filter(near)
-            .map(|node| node.root)
-            .collect();
+        let mut roots: Vec<_> = self.nodes.iter().filter(near).map(|node| node.root).collect();
         roots.sort_unstable();
         roots.dedup();
         roots
@@ -114,10 +95,7 @@ impl<P: Proof> Model<P> {
     /// Refreshes a node, or makes it, for a placement.
     fn hold(&mut self, fingerprint: Fingerprint, root: Fingerprint, proof: Option<&P>, who: usize) {
         let clock = self.clock;
-        let found = self
-            .nodes
-            .iter_mut()
-            .find(|node| node.fingerprint == fingerprint);
+        let found = self.nodes.iter_mut().find(|node| node.fingerprint == fingerprint);
         if let Some(node) = found {
             assert_eq!(node.root, root);
             node.arrival = clock;
@@ -137,23 +115,13 @@ impl<P: Proof> Model<P> {
 
     fn refresh_root(&mut self, root: Fingerprint) {
         let clock = self.clock;
-        for node in self
-            .nodes
-            .iter_mut()
-            .filter(|node| node.fingerprint == root)
-        {
+        for node in self.nodes.iter_mut().filter(|node| node.fingerprint == root) {
             node.arrival = clock;
         }
     }
 
     /// The strict rules, line by line.
-    pub fn place_strict(
-        &mut self,
-        f: Fingerprint,
-        proof: &P,
-        now: i64,
-        who: usize,
-    ) -> (Root, Decision, Option<i64>) {
+    pub fn place_strict(&mut self, f: Fingerprint, proof: &P, now: i64, who: usize) -> (Root, Decision, Option<i64>) {
         self.advance(now);
         let (root, decision) = if let Some(root) = self.root_of(f) {
             (root, Decision::Refreshed)
@@ -184,23 +152,15 @@ impl<P: Proof> Model<P> {
         who: usize,
     ) -> (Root, Decision, Option<i64>) {
         self.advance(now);
-        let own: Vec<_> = query
-            .fingerprints
-            .iter()
-            .map(|&f| self.root_of(f))
-            .collect();
+        let own: Vec<_> = query.fingerprints.iter().map(|&f| self.root_of(f)).collect();
         let agrees = |model: &Self, root: Fingerprint| {
             let proof = model.get(root).and_then(|node| node.proof.as_ref());
-            query
-                .proof
-                .agrees(proof.unwrap(), 1, P::Thresholds::default())
-                .is_ok()
+            query.proof.agrees(proof.unwrap(), 1, P::Thresholds::default()).is_ok()
         };
 
         // The document was placed before.
         let by_whole = self.root_of(query.whole);
-        let by_all = own[0]
-            .filter(|&root| own.iter().all(|&other| other == Some(root)) && agrees(self, root));
+        let by_all = own[0].filter(|&root| own.iter().all(|&other| other == Some(root)) && agrees(self, root));
         let by_root = query.known_by.iter().copied().find(|&f| {
             let root = self.get(f).filter(|node| node.root == f);
             let proof = root.and_then(|node| node.proof.as_ref());
@@ -221,18 +181,11 @@ impl<P: Proof> Model<P> {
         let mut roots: Vec<_> = asked.iter().flat_map(|&f| self.roots_near(f)).collect();
         roots.sort_unstable();
         roots.dedup();
-        let candidates: Vec<_> = roots
-            .into_iter()
-            .filter(|&root| agrees(self, root))
-            .collect();
+        let candidates: Vec<_> = roots.into_iter().filter(|&root| agrees(self, root)).collect();
         if let Some(winner) = self.winner(&candidates) {
             let candidates = candidates.len();
             self.extend(query, winner, query.fingerprints, who);
-            return (
-                Root(winner),
-                Decision::Joined { candidates },
-                Some(self.clock),
-            );
+            return (Root(winner), Decision::Joined { candidates }, Some(self.clock));
         }
 
         let alone = |&f: &Fingerprint| self.roots_near(f).is_empty();
@@ -240,9 +193,8 @@ impl<P: Proof> Model<P> {
         let root = match lonely.first() {
             Some(&first) => first,
             None => {
-                let near_root = |node: &Node<P>| {
-                    node.fingerprint == node.root && node.root.distance(query.whole).0 <= self.k
-                };
+                let near_root =
+                    |node: &Node<P>| node.fingerprint == node.root && node.root.distance(query.whole).0 <= self.k;
                 if self.get(query.whole).is_some() || self.nodes.iter().any(near_root) {
                     // Where a hash of the text has no place: the harness sees to it that this is not reached.
                     panic!("the model does not hash again");
@@ -251,11 +203,7 @@ impl<P: Proof> Model<P> {
             }
         };
         self.hold(root, root, Some(query.proof), who);
-        let leaves = if P::CROWDED {
-            query.fingerprints
-        } else {
-            &lonely
-        };
+        let leaves = if P::CROWDED { query.fingerprints } else { &lonely };
         self.extend(query, root, leaves, who);
         (Root(root), Decision::NewRoot, Some(self.clock))
     }
@@ -269,15 +217,9 @@ impl<P: Proof> Model<P> {
         self.refresh_root(root);
     }
 
-    /// Gives the tree those of these fingerprints that have no node, as many as the document takes, and the hash of the text if the document's
-    /// fingerprints do not all stand in it.
-    fn extend(
-        &mut self,
-        query: &PlacementQuery<'_, P>,
-        root: Fingerprint,
-        these: &[Fingerprint],
-        who: usize,
-    ) {
+    /// Gives the tree those of these fingerprints that have no node, as many as the document takes, and the hash of the
+    /// text if the document's fingerprints do not all stand in it.
+    fn extend(&mut self, query: &PlacementQuery<'_, P>, root: Fingerprint, these: &[Fingerprint], who: usize) {
         for &f in these {
             let mut standing = query.fingerprints.to_vec();
             standing.retain(|&f| self.root_of(f) == Some(root));
@@ -289,15 +231,9 @@ impl<P: Proof> Model<P> {
                 self.hold(f, root, None, who);
             }
         }
-        let all_here = |model: &Self| {
-            query
-                .fingerprints
-                .iter()
-                .all(|&f| model.root_of(f) == Some(root))
-        };
+        let all_here = |model: &Self| query.fingerprints.iter().all(|&f| model.root_of(f) == Some(root));
         let founded = self.get(root).and_then(|node| node.proof.as_ref());
-        let told = query.known_by.contains(&root)
-            && founded.is_some_and(|proof| proof.is_of_text(query.whole));
+        let told = query.known_by.contains(&root) && founded.is_some_and(|proof| proof.is_of_text(query.whole));
         if !told && !all_here(self) && self.root_of(query.whole).is_none() {
             self.hold(query.whole, root, None, who);
         }

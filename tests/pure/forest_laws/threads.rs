@@ -12,11 +12,7 @@ use std::thread;
 
 /// Each thread places bulks of documents that the others place too, withdraws some of its placements later, and
 /// answers the rest: the number of the document and its root.
-fn work<P: Proof>(
-    forest: &Mutex<Forest<P>>,
-    document: fn(u64) -> Document<P>,
-    thread: u64,
-) -> Vec<(u64, Root)> {
+fn work<P: Proof>(forest: &Mutex<Forest<P>>, document: fn(u64) -> Document<P>, thread: u64) -> Vec<(u64, Root)> {
     let mut kept = Vec::new();
     let mut failed = Vec::new();
     for bulk in 0..250_u64 {
@@ -27,9 +23,7 @@ fn work<P: Proof>(
         let bulk_of = documents.iter().enumerate();
         // One lock for a whole bulk: nothing of another one comes in between.
         let mut locked = forest.lock();
-        let placements: Vec<Placement> = bulk_of
-            .map(|(i, document)| locked.place(&document.query(), now(i)))
-            .collect();
+        let placements: Vec<Placement> = bulk_of.map(|(i, document)| locked.place(&document.query(), now(i))).collect();
         drop(locked);
         for (number, placement) in numbers.into_iter().zip(placements) {
             assert_ne!(placement.decision, Decision::Outside);
@@ -58,21 +52,14 @@ fn withdraw<P: Proof>(forest: &Mutex<Forest<P>>, failed: impl IntoIterator<Item 
 }
 
 fn eight_threads<P: Proof + Send>(document: fn(u64) -> Document<P>, window: Option<Millis>) {
-    let settings = Settings {
-        k: Distance(3),
-        window,
-        key: HashKey::FIXED,
-    };
+    let settings = Settings { k: Distance(3), window, key: HashKey::FIXED };
     let forest = Mutex::new(Forest::new(settings).unwrap());
     let kept: Vec<(u64, Root)> = thread::scope(|scope| {
         let threads = [0, 1, 2, 3, 4, 5, 6, 7].map(|thread| {
             let forest = &forest;
             scope.spawn(move || work(forest, document, thread))
         });
-        threads
-            .into_iter()
-            .flat_map(|thread| thread.join().unwrap())
-            .collect()
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
     let mut forest = forest.into_inner();
     assert_laws(&forest, settings);

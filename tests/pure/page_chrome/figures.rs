@@ -25,10 +25,7 @@ impl Figures {
         let mut trees: BTreeMap<&str, Vec<&Document>> = BTreeMap::new();
         let mut groups: BTreeMap<Truth, Vec<&Document>> = BTreeMap::new();
         for document in documents {
-            trees
-                .entry(&roots[&document.id])
-                .or_default()
-                .push(document);
+            trees.entry(&roots[&document.id]).or_default().push(document);
             if !document.is_page_chrome() {
                 groups.entry(document.truth).or_default().push(document);
             }
@@ -36,10 +33,7 @@ impl Figures {
         let mut figures = Figures::default();
         for tree in trees.values() {
             let page_chrome = tree.iter().filter(|document| document.is_page_chrome());
-            let titles: BTreeSet<&str> = page_chrome
-                .clone()
-                .map(|page| page.title.as_str())
-                .collect();
+            let titles: BTreeSet<&str> = page_chrome.clone().map(|page| page.title.as_str()).collect();
             let alone = tree.iter().all(|document| document.title == tree[0].title);
             figures.page_chrome += page_chrome.clone().count();
             figures.beside_other_title += if alone { 0 } else { page_chrome.count() };
@@ -88,10 +82,7 @@ fn figures_of_a_small_case() {
         content: String::new(),
         truth,
     };
-    let (row, other_row) = (
-        Truth::PageChrome("en row"),
-        Truth::PageChrome("en other row"),
-    );
+    let (row, other_row) = (Truth::PageChrome("en row"), Truth::PageChrome("en other row"));
     let pages = [
         page("a", "One", row),
         page("b", "Two", row),
@@ -110,21 +101,9 @@ fn figures_of_a_small_case() {
     let roots = ids.zip(roots.map(str::to_owned)).collect();
     let pages: Vec<&Document> = pages.iter().collect();
     let figures = Figures::of(&pages, &roots);
-    let expected = Figures {
-        page_chrome: 6,
-        beside_other_title: 4,
-        largest_tree: 2,
-        reprints: 2,
-        together: 1,
-    };
+    let expected = Figures { page_chrome: 6, beside_other_title: 4, largest_tree: 2, reprints: 2, together: 1 };
     assert_eq!(figures, expected);
     assert_eq!((figures.other_title(), figures.recall()), (4.0 / 6.0, 0.5));
-    let both = figures.and(Figures {
-        largest_tree: 1,
-        ..figures
-    });
-    assert_eq!(
-        (both.largest_tree, both.page_chrome, both.recall()),
-        (2, 12, 0.5)
-    );
+    let both = figures.and(Figures { largest_tree: 1, ..figures });
+    assert_eq!((both.largest_tree, both.page_chrome, both.recall()), (2, 12, 0.5));
 }

@@ -1,5 +1,6 @@
-//! Forests whose documents have dates of their own: a clock that accepted documents set forward, nodes that are over, and somebody who
-//! removes them. The same search in small: one document a sidecar, all of one story but for those that only move the clock.
+//! Forests whose documents have dates of their own: a clock that accepted documents set forward, nodes that are over,
+//! and somebody who removes them. The same search in small: one document a sidecar, all of one story but for those that
+//! only move the clock.
 //!
 //! What two founders do about each other is in `sidecar`; here time goes on between any two of their commands.
 
@@ -235,13 +236,7 @@ fn tree_at(nodes: &[Node; KEYS], key: usize, clock: u8) -> Option<(usize, bool, 
         Node::Leaf { root, token, step } => (root, Some(token), Some(step)),
         Node::Root { .. } => (key, None, None),
     };
-    let Node::Root {
-        is_confirmed,
-        token,
-        step,
-        ..
-    } = nodes[root]
-    else {
+    let Node::Root { is_confirmed, token, step, .. } = nodes[root] else {
         return None;
     };
     let is_of = of.is_none_or(|of| of == token);
@@ -270,17 +265,8 @@ impl Search<'_> {
         };
         if self.case.is_known {
             let (token, step) = (OLD, self.case.clock);
-            start.nodes[0] = Node::Root {
-                is_confirmed: true,
-                token,
-                step,
-                uses: 1,
-            };
-            start.nodes[1] = Node::Leaf {
-                root: 0,
-                token,
-                step,
-            };
+            start.nodes[0] = Node::Root { is_confirmed: true, token, step, uses: 1 };
+            start.nodes[1] = Node::Leaf { root: 0, token, step };
         }
         let ended = |world: &World| {
             let mut phases = world.sidecars.iter().map(|sidecar| sidecar.phase);
@@ -294,10 +280,7 @@ impl Search<'_> {
             self.check_end(world)?;
             Ok(Ended::AtRest)
         };
-        let (steps, check) = (
-            |world: &World| self.steps(world),
-            |world: &World| self.check(world),
-        );
+        let (steps, check) = (|world: &World| self.steps(world), |world: &World| self.check(world));
         explore(start, self.most, ended, steps, check)
     }
 
@@ -353,12 +336,7 @@ impl Search<'_> {
         let mut all = Vec::new();
         for key in 0..KEYS {
             let step = match world.nodes[key] {
-                Node::Root {
-                    is_confirmed: true,
-                    step,
-                    ..
-                }
-                | Node::Leaf { step, .. } => step,
+                Node::Root { is_confirmed: true, step, .. } | Node::Leaf { step, .. } => step,
                 Node::Root { .. } if self.crashes => {
                     // Its lease runs out.
                     let mut after = world.clone();
@@ -394,10 +372,7 @@ impl Search<'_> {
             let is_first = others.all(|other| other.phase != Phase::Gone);
             if self.crashes && is_first && phase != Phase::Done {
                 let mut after = world.clone();
-                after.sidecars[at] = Sidecar {
-                    phase: Phase::Gone,
-                    ..Sidecar::default()
-                };
+                after.sidecars[at] = Sidecar { phase: Phase::Gone, ..Sidecar::default() };
                 all.push(after);
             }
             // Of three sidecars, each does the commands of a round trip in one order.
@@ -418,12 +393,7 @@ impl Search<'_> {
     }
 
     fn apply(&self, world: &mut World, at: usize, op: Op) {
-        let World {
-            nodes,
-            sidecars,
-            clock,
-            ..
-        } = world;
+        let World { nodes, sidecars, clock, .. } = world;
         let sidecar = &mut sidecars[at];
         let mut fail = |key: usize| sidecar.failed |= 1 << key;
         match op {
@@ -442,21 +412,11 @@ impl Search<'_> {
                 }
             }
             Op::Hold(key, of) => match &mut nodes[key] {
-                Node::Root {
-                    is_confirmed: true,
-                    token,
-                    uses,
-                    ..
-                } if *token == of => *uses += 1,
+                Node::Root { is_confirmed: true, token, uses, .. } if *token == of => *uses += 1,
                 _ => fail(key),
             },
             Op::Confirm(key, of) => match &mut nodes[key] {
-                Node::Root {
-                    is_confirmed,
-                    token,
-                    uses,
-                    ..
-                } if *token == of => (*is_confirmed, *uses) = (true, 1),
+                Node::Root { is_confirmed, token, uses, .. } if *token == of => (*is_confirmed, *uses) = (true, 1),
                 _ => fail(key),
             },
             Op::Release(key, of) => {
@@ -483,12 +443,7 @@ impl Search<'_> {
                 sidecar.clock = sidecar.clock.max(*clock);
             }
             Op::Arrive(key, of, to) => match &mut nodes[key] {
-                Node::Root {
-                    is_confirmed: true,
-                    token,
-                    step,
-                    ..
-                } if *token == of => {
+                Node::Root { is_confirmed: true, token, step, .. } if *token == of => {
                     *step = match self.variant {
                         Variant::GoesBack => to,
                         _ => (*step).max(to),
@@ -498,14 +453,11 @@ impl Search<'_> {
             },
             Op::Touch(key, leaf) => match (&mut nodes[key], leaf) {
                 (there @ Node::Free, leaf) if self.variant != Variant::NoPutBack => *there = leaf,
-                (
-                    Node::Leaf { root, token, step },
-                    Node::Leaf {
-                        root: of,
-                        token: named,
-                        step: to,
-                    },
-                ) if (*root, *token) == (of, named) => *step = (*step).max(to),
+                (Node::Leaf { root, token, step }, Node::Leaf { root: of, token: named, step: to })
+                    if (*root, *token) == (of, named) =>
+                {
+                    *step = (*step).max(to)
+                }
                 _ => {}
             },
         }
@@ -514,16 +466,8 @@ impl Search<'_> {
 
 fn hold(crashes: bool, most: usize) {
     for case in CASES {
-        let search = Search {
-            case,
-            variant: Variant::Whole,
-            crashes,
-            strict: false,
-            most: states(most),
-        };
-        let (states, ends) = search
-            .run()
-            .unwrap_or_else(|wrong| panic!("{}: {wrong}", case.name));
+        let search = Search { case, variant: Variant::Whole, crashes, strict: false, most: states(most) };
+        let (states, ends) = search.run().unwrap_or_else(|wrong| panic!("{}: {wrong}", case.name));
         eprintln!("dated, {}: {states} states, {ends} ends", case.name);
         assert!(ends > 0);
     }
@@ -541,17 +485,8 @@ fn dates_when_a_sidecar_crashes() {
 
 /// What of these cases is wrong if it is done that way.
 fn refuted(variant: Variant, strict: bool) -> Vec<&'static str> {
-    let wrong = CASES.iter().filter(|case| {
-        Search {
-            case,
-            variant,
-            crashes: false,
-            strict,
-            most: 60_000,
-        }
-        .run()
-        .is_err()
-    });
+    let wrong =
+        CASES.iter().filter(|case| Search { case, variant, crashes: false, strict, most: 60_000 }.run().is_err());
     wrong.map(|case| case.name).collect()
 }
 

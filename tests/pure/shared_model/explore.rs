@@ -12,7 +12,8 @@ pub enum Ended {
     AtRest,
 }
 
-/// The states and ends seen, `most` states at most, or what was wrong: with a state, or that from one of them no end can be reached.
+/// The states and ends seen, `most` states at most, or what was wrong: with a state, or that from one of them no end
+/// can be reached.
 pub fn explore<W: Clone + Eq + Hash>(
     start: W,
     most: usize,

@@ -1,5 +1,5 @@
-//! What a document decides from what it has read: the placement rules for `verified`, in small. And the answers that one
-//! forest gives when documents come one after the other.
+//! What a document decides from what it has read: the placement rules for `verified`, in small. And the answers that
+//! one forest gives when documents come one after the other.
 
 use std::collections::BTreeSet;
 
@@ -36,8 +36,8 @@ pub fn tree_of(view: &View, key: Key) -> Option<Tree> {
     }
 }
 
-/// Decides for a document. `is_own`: the token is of a tree that its own bulk is founding. `confirmed_first`: the variant in which
-/// a confirmed tree is taken although a provisional one is of the very text.
+/// Decides for a document. `is_own`: the token is of a tree that its own bulk is founding. `confirmed_first`: the
+/// variant in which a confirmed tree is taken although a provisional one is of the very text.
 pub fn decide(
     scenario: &Scenario,
     doc: usize,
@@ -77,8 +77,8 @@ pub fn decide(
     free.map_or(Decision::Outside, |&key| Decision::Found(key))
 }
 
-/// The tree in which the document was placed before: that of its whole text, the one that its text founded, or the one that has
-/// all of its fingerprints.
+/// The tree in which the document was placed before: that of its whole text, the one that its text founded, or the one
+/// that has all of its fingerprints.
 fn known(scenario: &Scenario, doc: usize, view: &View) -> Option<Tree> {
     let text = &scenario.docs[doc];
     if let Some(tree) = tree_of(view, text.whole) {
@@ -97,8 +97,8 @@ fn known(scenario: &Scenario, doc: usize, view: &View) -> Option<Tree> {
     (in_one && scenario.agrees(doc, usize::from(first.1.founder))).then_some(first)
 }
 
-/// The keys that a document of this tree wants as new leaves; and the hash of the whole text, of one that joins, if its fingerprints
-/// alone would not lead back.
+/// The keys that a document of this tree wants as new leaves; and the hash of the whole text, of one that joins, if its
+/// fingerprints alone would not lead back.
 pub fn wanted(scenario: &Scenario, doc: usize, view: &View, root: Key, founds: bool) -> (u8, bool) {
     let text = &scenario.docs[doc];
     let mut nodes = u8::from(founds);
@@ -122,10 +122,7 @@ pub fn wanted(scenario: &Scenario, doc: usize, view: &View, root: Key, founds: b
             scattered = true;
         }
     }
-    (
-        wanted,
-        scattered && !founds && tree_of(view, text.whole).is_none(),
-    )
+    (wanted, scattered && !founds && tree_of(view, text.whole).is_none())
 }
 
 /// For each document the first one that has the same root; 255 for none.
@@ -138,8 +135,8 @@ pub fn groups(roots: &[Option<Key>]) -> Answers {
     roots.iter().map(of).collect()
 }
 
-/// All answers of a forest to which the documents of the bulks come one by one, in any order that keeps a sidecar's bulks in
-/// turn, and in which those that are refused are withdrawn at any time after.
+/// All answers of a forest to which the documents of the bulks come one by one, in any order that keeps a sidecar's
+/// bulks in turn, and in which those that are refused are withdrawn at any time after.
 pub fn sequential(scenario: &Scenario) -> BTreeSet<Answers> {
     let mut all = BTreeSet::new();
     let docs = scenario.docs.len();
@@ -182,11 +179,7 @@ impl Local {
             for (at, bulk) in bulks.iter().enumerate() {
                 let earlier = bulks[..at].iter().flat_map(|bulk| bulk.iter());
                 let is_turn = earlier.clone().all(|&doc| {
-                    let is_over = if scenario.docs[doc].refused {
-                        State::Withdrawn
-                    } else {
-                        State::Placed
-                    };
+                    let is_over = if scenario.docs[doc].refused { State::Withdrawn } else { State::Placed };
                     self.state[doc] == is_over
                 });
                 for &doc in *bulk {
@@ -222,10 +215,7 @@ impl Local {
         let is_known = matches!(decision, Decision::Known(_));
         let trees = match decision {
             Decision::Known(tree) => vec![(tree.0, Some(tree.1))],
-            Decision::Join(trees) => trees
-                .into_iter()
-                .map(|(key, root)| (key, Some(root)))
-                .collect(),
+            Decision::Join(trees) => trees.into_iter().map(|(key, root)| (key, Some(root))).collect(),
             Decision::Found(key) => vec![(key, None)],
             Decision::Wait(_) | Decision::Outside => {
                 panic!("one after the other nobody waits, and there is a place")
@@ -244,21 +234,11 @@ impl Local {
             };
             let uses = is_there.map_or(0, |root| root.uses) + 1;
             let founder = is_there.map_or(doc as u8, |root| root.founder);
-            after.view[usize::from(root)] = Value::Root(Root {
-                is_confirmed: true,
-                token,
-                founder,
-                uses,
-                stamp: 0,
-            });
+            after.view[usize::from(root)] = Value::Root(Root { is_confirmed: true, token, founder, uses, stamp: 0 });
             after.next_token += 1;
             for key in 0..KEYS as Key {
                 if (wanted.0 | whole) & 1 << key != 0 {
-                    after.view[usize::from(key)] = Value::Leaf(Leaf {
-                        root,
-                        token,
-                        stamp: 0,
-                    });
+                    after.view[usize::from(key)] = Value::Leaf(Leaf { root, token, stamp: 0 });
                 }
             }
             after.roots[doc] = Some(root);
@@ -267,13 +247,7 @@ impl Local {
         }
     }
 
-    fn withdraw(
-        &self,
-        scenario: &Scenario,
-        doc: usize,
-        seen: &mut Seen,
-        all: &mut BTreeSet<Answers>,
-    ) {
+    fn withdraw(&self, scenario: &Scenario, doc: usize, seen: &mut Seen, all: &mut BTreeSet<Answers>) {
         let mut after = self.clone();
         after.state[doc] = State::Withdrawn;
         let Some(root) = self.roots[doc].map(usize::from) else {

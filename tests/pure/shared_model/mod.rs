@@ -1,10 +1,13 @@
-//! The protocol of `docs/shared-forest.md`, searched: every order of every command of two and three sidecars, breadth first, with
-//! crashes, expiry, lost replies and lost writes at any moment. And simpler protocols, each of which the search refutes.
+//! The protocol of `docs/shared-forest.md`, searched: every order of every command of two and three sidecars, breadth
+//! first, with crashes, expiry, lost replies and lost writes at any moment. And simpler protocols, each of which the
+//! search refutes.
 //!
-//! `store` has the keys and what a command does to one; `law` decides; `sidecar` is the protocol; `world` is all of it at one moment; `search` goes through the states. Scenarios are in `scenarios`; `near` is for methods with a distance, `dated` for documents with dates.
+//! `store` has the keys and what a command does to one; `law` decides; `sidecar` is the protocol; `world` is all of it
+//! at one moment; `search` goes through the states. Scenarios are in `scenarios`; `near` is for methods with a
+//! distance, `dated` for documents with dates.
 //!
-//! The states of a scenario are bounded, so that all of it takes less than a minute; with `SPINNEY_MODEL_STATES=30000000` nearly
-//! all scenarios are searched to their ends.
+//! The states of a scenario are bounded, so that all of it takes less than a minute; with
+//! `SPINNEY_MODEL_STATES=30000000` nearly all scenarios are searched to their ends.
 
 mod dated;
 mod explore;
@@ -19,14 +22,7 @@ mod world;
 use scenarios::{AGEING, Faults, Scenario, THREE, TWO, Variant};
 use search::{Found, Search};
 
-const NONE: Faults = Faults {
-    crashes: 0,
-    expiries: 0,
-    ticks: 0,
-    losses: 0,
-    vanishes: 0,
-    reverts: 0,
-};
+const NONE: Faults = Faults { crashes: 0, expiries: 0, ticks: 0, losses: 0, vanishes: 0, reverts: 0 };
 
 fn states(usual: usize) -> usize {
     let set = std::env::var("SPINNEY_MODEL_STATES");
@@ -38,18 +34,8 @@ fn hold(name: &str, scenarios: &[Scenario], faults: Faults, most: usize) -> Foun
     let mut all = Found::default();
     for scenario in scenarios {
         let variant = Variant::Whole;
-        let found = Search {
-            scenario,
-            variant,
-            faults,
-            most: states(most),
-        }
-        .run();
-        let short = if found.is_cut_short {
-            ", cut short"
-        } else {
-            ""
-        };
+        let found = Search { scenario, variant, faults, most: states(most) }.run();
+        let short = if found.is_cut_short { ", cut short" } else { "" };
         eprintln!(
             "{name}, {}: {} states, {} ends, {} of them apart, dead {}, provisional {}{short}",
             scenario.name, found.states, found.ends, found.splits, found.dead, found.provisional
@@ -70,20 +56,14 @@ fn hold(name: &str, scenarios: &[Scenario], faults: Faults, most: usize) -> Foun
 #[test]
 fn two_sidecars_in_any_order() {
     let all = hold("two", TWO, NONE, 100_000);
-    assert_eq!(
-        all.provisional, 0,
-        "without a crash no provisional root stays"
-    );
+    assert_eq!(all.provisional, 0, "without a crash no provisional root stays");
     assert!(all.dead <= 1);
 }
 
 #[test]
 fn three_sidecars() {
     let all = hold("three", THREE, NONE, 80_000);
-    assert_eq!(
-        all.provisional, 0,
-        "without a crash no provisional root stays"
-    );
+    assert_eq!(all.provisional, 0, "without a crash no provisional root stays");
 }
 
 #[test]
@@ -95,44 +75,17 @@ fn a_crash_at_any_moment() {
 
 #[test]
 fn a_lease_that_runs_out_at_any_moment() {
-    hold(
-        "lease",
-        TWO,
-        Faults {
-            expiries: 1,
-            ..NONE
-        },
-        60_000,
-    );
+    hold("lease", TWO, Faults { expiries: 1, ..NONE }, 60_000);
 }
 
 #[test]
 fn a_window_that_moves() {
-    hold(
-        "ageing",
-        AGEING,
-        Faults {
-            expiries: 2,
-            ticks: 1,
-            ..NONE
-        },
-        120_000,
-    );
+    hold("ageing", AGEING, Faults { expiries: 2, ticks: 1, ..NONE }, 120_000);
 }
 
 #[test]
 fn a_crash_while_the_window_moves() {
-    hold(
-        "ageing, crash",
-        AGEING,
-        Faults {
-            crashes: 1,
-            expiries: 1,
-            ticks: 1,
-            ..NONE
-        },
-        80_000,
-    );
+    hold("ageing, crash", AGEING, Faults { crashes: 1, expiries: 1, ticks: 1, ..NONE }, 80_000);
 }
 
 #[test]
@@ -140,32 +93,20 @@ fn a_reply_that_does_not_come() {
     hold("reply", TWO, Faults { losses: 1, ..NONE }, 60_000);
 }
 
-/// What no protocol on such a store can keep from happening: documents that belong together are apart. It always comes to an end,
-/// and what is left goes with its time.
+/// What no protocol on such a store can keep from happening: documents that belong together are apart. It always comes
+/// to an end, and what is left goes with its time.
 #[test]
 fn a_write_that_a_failover_loses() {
-    let vanished = hold(
-        "vanish",
-        TWO,
-        Faults {
-            vanishes: 1,
-            ..NONE
-        },
-        50_000,
-    );
+    let vanished = hold("vanish", TWO, Faults { vanishes: 1, ..NONE }, 50_000);
     let reverted = hold("revert", TWO, Faults { reverts: 1, ..NONE }, 50_000);
-    assert!(
-        vanished.splits > 0 && reverted.splits > 0,
-        "a lost write does nothing, so nothing was lost"
-    );
+    assert!(vanished.splits > 0 && reverted.splits > 0, "a lost write does nothing, so nothing was lost");
 }
 
 #[test]
 fn what_is_left_out_is_missed() {
     use Variant::{
-        ConfirmAfterKill, ConfirmedFirst, ConfirmsByValue, DropsLeaves, JoinerIsDone,
-        JoinerLooksOnce, LeavesWithRoot, NoKill, NoLookAgain, NoPin, OneHop, RepeatsRootClaim,
-        RootsNotReadAgain, SameToken, WholeWithLeaves,
+        ConfirmAfterKill, ConfirmedFirst, ConfirmsByValue, DropsLeaves, JoinerIsDone, JoinerLooksOnce, LeavesWithRoot,
+        NoKill, NoLookAgain, NoPin, OneHop, RepeatsRootClaim, RootsNotReadAgain, SameToken, WholeWithLeaves,
     };
     let reply = Faults { losses: 1, ..NONE };
     // Two roots for one story, or documents together as no order of them would put them.
@@ -177,80 +118,23 @@ fn what_is_left_out_is_missed() {
         (LeavesWithRoot, TWO, "one shared of three", NONE, apart),
         (ConfirmAfterKill, TWO, "one shared of three", NONE, apart),
         (RootsNotReadAgain, TWO, "two and one", NONE, apart),
-        (
-            OneHop,
-            TWO,
-            "a founder is refused while another joins",
-            reply,
-            apart,
-        ),
+        (OneHop, TWO, "a founder is refused while another joins", reply, apart),
         (SameToken, TWO, "one shared of three", NONE, apart),
-        (
-            NoPin,
-            TWO,
-            "a founder is refused while another joins",
-            NONE,
-            "is not there",
-        ),
-        (
-            JoinerIsDone,
-            TWO,
-            "copies between two trees",
-            NONE,
-            one_text,
-        ),
-        (
-            WholeWithLeaves,
-            THREE,
-            "a text twice, and one that it alone sees",
-            NONE,
-            one_text,
-        ),
-        (
-            JoinerLooksOnce,
-            THREE,
-            "a text twice that takes one node, and one that it alone sees",
-            NONE,
-            one_text,
-        ),
-        (
-            ConfirmedFirst,
-            TWO,
-            "a founder is refused while another joins",
-            reply,
-            apart,
-        ),
-        (
-            DropsLeaves,
-            TWO,
-            "a joiner is refused, its copy comes twice",
-            NONE,
-            one_text,
-        ),
+        (NoPin, TWO, "a founder is refused while another joins", NONE, "is not there"),
+        (JoinerIsDone, TWO, "copies between two trees", NONE, one_text),
+        (WholeWithLeaves, THREE, "a text twice, and one that it alone sees", NONE, one_text),
+        (JoinerLooksOnce, THREE, "a text twice that takes one node, and one that it alone sees", NONE, one_text),
+        (ConfirmedFirst, TWO, "a founder is refused while another joins", reply, apart),
+        (DropsLeaves, TWO, "a joiner is refused, its copy comes twice", NONE, one_text),
         (RepeatsRootClaim, TWO, "one shared of three", reply, apart),
         (ConfirmsByValue, TWO, "two and one", reply, apart),
     ];
     for &(variant, scenarios, name, faults, said) in cases {
-        let scenario = scenarios
-            .iter()
-            .find(|scenario| scenario.name == name)
-            .expect("a scenario");
-        let found = Search {
-            scenario,
-            variant,
-            faults,
-            most: 1_000_000,
-        }
-        .run();
-        let wrong = found
-            .wrong
-            .unwrap_or_else(|| panic!("{variant:?} was not refuted by {name}"));
+        let scenario = scenarios.iter().find(|scenario| scenario.name == name).expect("a scenario");
+        let found = Search { scenario, variant, faults, most: 1_000_000 }.run();
+        let wrong = found.wrong.unwrap_or_else(|| panic!("{variant:?} was not refuted by {name}"));
         let first = wrong.lines().next().unwrap_or_default();
-        eprintln!(
-            "{variant:?}: {first} after {} states and {} steps",
-            found.states,
-            steps(&wrong)
-        );
+        eprintln!("{variant:?}: {first} after {} states and {} steps", found.states, steps(&wrong));
         assert!(wrong.contains(said), "{variant:?}: {wrong}");
     }
 }

@@ -1,8 +1,9 @@
-//! Methods with a distance: near fingerprints have different keys, and find each other by entries in buckets. The same search in small:
-//! one document a sidecar, one fingerprint a document.
+//! Methods with a distance: near fingerprints have different keys, and find each other by entries in buckets. The same
+//! search in small: one document a sidecar, one fingerprint a document.
 //!
-//! A node has an entry in each of its two buckets. A document reads the buckets of its own fingerprint and of its neighbours, then the nodes that
-//! the entries name, then the roots of those that are leaves. An entry that names nothing is skipped.
+//! A node has an entry in each of its two buckets. A document reads the buckets of its own fingerprint and of its
+//! neighbours, then the nodes that the entries name, then the roots of those that are leaves. An entry that names
+//! nothing is skipped.
 //!
 //! A log of names is one bucket for all, of which a sidecar keeps what it has read.
 
@@ -45,22 +46,12 @@ struct Case {
 }
 
 /// Everybody's name is in the log, and everybody reads it.
-const LOG: Case = Case {
-    name: "a log",
-    own: &[[0, 0], [0, 0]],
-    reads: &[&[0], &[0]],
-    near: &[(0, 1)],
-    refused: None,
-    is_log: true,
-};
+const LOG: Case =
+    Case { name: "a log", own: &[[0, 0], [0, 0]], reads: &[&[0], &[0]], near: &[(0, 1)], refused: None, is_log: true };
 
 const LOGS: &[Case] = &[
     LOG,
-    Case {
-        name: "a log, and the first is refused and comes again",
-        refused: Some(0),
-        ..LOG
-    },
+    Case { name: "a log, and the first is refused and comes again", refused: Some(0), ..LOG },
     Case {
         name: "a log, and a chain of three",
         own: &[[0, 0], [0, 0], [0, 0]],
@@ -222,19 +213,14 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn is_near(&self, one: usize, other: usize) -> bool {
-        one == other
-            || self.case.near.contains(&(one, other))
-            || self.case.near.contains(&(other, one))
+        one == other || self.case.near.contains(&(one, other)) || self.case.near.contains(&(other, one))
     }
 
-    /// The states, the ends, and of these those in which two roots are near each other, which only names that were lost may do; or what was
-    /// wrong.
+    /// The states, the ends, and of these those in which two roots are near each other, which only names that were lost
+    /// may do; or what was wrong.
     fn run(&self) -> Result<(usize, usize, usize), String> {
         let docs = self.case.own.len();
-        let start = World {
-            sidecars: vec![Sidecar::default(); docs],
-            ..World::default()
-        };
+        let start = World { sidecars: vec![Sidecar::default(); docs], ..World::default() };
         let mut split = 0;
         let ended = |world: &World| {
             let mut phases = world.sidecars.iter().map(|sidecar| sidecar.phase);
@@ -246,31 +232,17 @@ impl Search<'_> {
             split += usize::from(self.near_roots(world).is_some());
             Ok(Ended::Yes)
         };
-        let (steps, check) = (
-            |world: &World| self.steps(world),
-            |world: &World| self.check(world),
-        );
+        let (steps, check) = (|world: &World| self.steps(world), |world: &World| self.check(world));
         let (states, ends) = explore(start, self.most, ended, steps, check)?;
         Ok((states, ends, split))
     }
 
     /// Two confirmed roots that are near each other.
     fn near_roots(&self, world: &World) -> Option<(usize, usize)> {
-        let confirmed = |&at: &usize| {
-            matches!(
-                world.nodes[at],
-                Node::Root {
-                    is_confirmed: true,
-                    ..
-                }
-            )
-        };
+        let confirmed = |&at: &usize| matches!(world.nodes[at], Node::Root { is_confirmed: true, .. });
         let roots: Vec<usize> = (0..self.case.own.len()).filter(confirmed).collect();
-        let pairs = roots
-            .iter()
-            .flat_map(|&one| (0..one).map(move |other| (other, one)));
-        let mut near =
-            pairs.filter(|&(other, one)| roots.contains(&other) && self.is_near(one, other));
+        let pairs = roots.iter().flat_map(|&one| (0..one).map(move |other| (other, one)));
+        let mut near = pairs.filter(|&(other, one)| roots.contains(&other) && self.is_near(one, other));
         near.next()
     }
 
@@ -283,14 +255,8 @@ impl Search<'_> {
             return Err(format!("roots {one} and {other} are near: {world:?}"));
         }
         for one in 0..self.case.own.len() {
-            if let Node::Root {
-                is_confirmed: true,
-                token,
-                ..
-            } = world.nodes[one]
-                && self.case.own[one]
-                    .iter()
-                    .any(|&bucket| world.buckets[bucket] & entry(one, token) == 0)
+            if let Node::Root { is_confirmed: true, token, .. } = world.nodes[one]
+                && self.case.own[one].iter().any(|&bucket| world.buckets[bucket] & entry(one, token) == 0)
             {
                 return Err(format!("root {one} has lost an entry: {world:?}"));
             }
@@ -308,13 +274,7 @@ impl Search<'_> {
             }
         }
         for at in 0..DOCS {
-            let is_provisional = matches!(
-                world.nodes[at],
-                Node::Root {
-                    is_confirmed: false,
-                    ..
-                }
-            );
+            let is_provisional = matches!(world.nodes[at], Node::Root { is_confirmed: false, .. });
             if is_provisional && self.fault == Fault::Lease {
                 let mut after = world.clone();
                 after.nodes[at] = Node::Free;
@@ -328,26 +288,16 @@ impl Search<'_> {
                 all.push(after);
             }
             let phase = world.sidecars[at].phase;
-            let is_first = world
-                .sidecars
-                .iter()
-                .all(|other| other.phase != Phase::Gone);
+            let is_first = world.sidecars.iter().all(|other| other.phase != Phase::Gone);
             let may_crash = matches!(self.fault, Fault::Crash | Fault::Lease);
             if may_crash && is_first && phase != Phase::Done {
                 let mut after = world.clone();
-                after.sidecars[at] = Sidecar {
-                    phase: Phase::Gone,
-                    ..Sidecar::default()
-                };
+                after.sidecars[at] = Sidecar { phase: Phase::Gone, ..Sidecar::default() };
                 all.push(after);
             }
             // Of three sidecars, each does the commands of a round trip in one order.
             let many = world.sidecars[at].ops.len();
-            for op in 0..if self.case.own.len() > 2 {
-                many.min(1)
-            } else {
-                many
-            } {
+            for op in 0..if self.case.own.len() > 2 { many.min(1) } else { many } {
                 let mut after = world.clone();
                 let op = after.sidecars[at].ops.remove(op);
                 Self::apply(&mut after, at, op);
@@ -362,12 +312,7 @@ impl Search<'_> {
     }
 
     fn apply(world: &mut World, at: usize, op: Op) {
-        let World {
-            nodes,
-            buckets,
-            sidecars,
-            is_lost: _,
-        } = world;
+        let World { nodes, buckets, sidecars, is_lost: _ } = world;
         let sidecar = &mut sidecars[at];
         match op {
             Op::Bucket(bucket) => sidecar.seen |= buckets[bucket],
@@ -382,25 +327,16 @@ impl Search<'_> {
             Op::Add(bucket, doc, token) => buckets[bucket] |= entry(doc, token),
             Op::Sweep(bucket, gone) => buckets[bucket] &= !gone,
             Op::Pin(node, of) => match &mut nodes[node] {
-                Node::Root {
-                    is_confirmed: true,
-                    token,
-                    uses,
-                } if *token == of => *uses += 1,
+                Node::Root { is_confirmed: true, token, uses } if *token == of => *uses += 1,
                 _ => sidecar.lost = true,
             },
             Op::Kill(node, of) => {
-                if matches!(nodes[node], Node::Root { is_confirmed: false, token, .. } if token == of)
-                {
+                if matches!(nodes[node], Node::Root { is_confirmed: false, token, .. } if token == of) {
                     nodes[node] = Node::Free;
                 }
             }
             Op::Confirm(node, of) => match &mut nodes[node] {
-                Node::Root {
-                    is_confirmed,
-                    token,
-                    uses,
-                } if *token == of => (*is_confirmed, *uses) = (true, 1),
+                Node::Root { is_confirmed, token, uses } if *token == of => (*is_confirmed, *uses) = (true, 1),
                 _ => sidecar.lost = true,
             },
             Op::Release(node, of) => {
@@ -419,16 +355,9 @@ impl Search<'_> {
 
 /// Searches a case that must not go wrong.
 fn searched(case: &Case, variant: Variant, fault: Fault) {
-    let search = Search {
-        case,
-        variant,
-        fault,
-        most: states(40_000),
-    };
+    let search = Search { case, variant, fault, most: states(40_000) };
     let what = format!("{variant:?}, {fault:?}, {}", case.name);
-    let (states, ends, split) = search
-        .run()
-        .unwrap_or_else(|wrong| panic!("{what}: {wrong}"));
+    let (states, ends, split) = search.run().unwrap_or_else(|wrong| panic!("{what}: {wrong}"));
     eprintln!("{what}: {states} states, {ends} ends, in {split} of them two are near");
     assert!(ends > 0);
     // What is lost is missed, or this searches nothing.
@@ -437,16 +366,7 @@ fn searched(case: &Case, variant: Variant, fault: Fault) {
 
 /// Those of some cases in which something goes wrong.
 fn refuted(cases: &'static [Case], variant: Variant, fault: Fault) -> Vec<&'static str> {
-    let wrong = cases.iter().filter(|case| {
-        Search {
-            case,
-            variant,
-            fault,
-            most: 300_000,
-        }
-        .run()
-        .is_err()
-    });
+    let wrong = cases.iter().filter(|case| Search { case, variant, fault, most: 300_000 }.run().is_err());
     let wrong: Vec<&str> = wrong.map(|case| case.name).collect();
     eprintln!("{variant:?}, {fault:?} is refuted by {wrong:?}");
     wrong
@@ -475,19 +395,11 @@ fn near_fingerprints_when_a_sidecar_crashes_or_is_late() {
 
 #[test]
 fn what_is_left_out_for_near_fingerprints_is_missed() {
-    for variant in [
-        Variant::NoLookAgain,
-        Variant::EntriesLast,
-        Variant::SweepsByName,
-    ] {
+    for variant in [Variant::NoLookAgain, Variant::EntriesLast, Variant::SweepsByName] {
         let wrong = refuted(&CASES[..3], variant, Fault::Nothing);
         assert!(!wrong.is_empty(), "{variant:?}");
     }
-    for variant in [
-        Variant::NoLookAgain,
-        Variant::EntriesLast,
-        Variant::StaleMirror,
-    ] {
+    for variant in [Variant::NoLookAgain, Variant::EntriesLast, Variant::StaleMirror] {
         let wrong = refuted(&LOGS[..2], variant, Fault::Nothing);
         assert!(!wrong.is_empty(), "{variant:?}");
     }

@@ -92,9 +92,7 @@ impl Scenario {
     /// The roots of the documents whose trees are there from the beginning.
     pub fn founders(&self) -> Vec<Option<Key>> {
         let mut roots = vec![None; self.docs.len()];
-        self.trees
-            .iter()
-            .for_each(|tree| roots[tree.founder] = Some(tree.root));
+        self.trees.iter().for_each(|tree| roots[tree.founder] = Some(tree.root));
         roots
     }
 
@@ -102,20 +100,10 @@ impl Scenario {
         let mut view = View::default();
         for tree in self.trees {
             let token = tree.token();
-            let root = Root {
-                is_confirmed: true,
-                token,
-                founder: tree.founder as u8,
-                uses: 1,
-                stamp: 0,
-            };
+            let root = Root { is_confirmed: true, token, founder: tree.founder as u8, uses: 1, stamp: 0 };
             view[usize::from(tree.root)] = Value::Root(root);
             for &leaf in tree.leaves {
-                view[usize::from(leaf)] = Value::Leaf(Leaf {
-                    root: tree.root,
-                    token,
-                    stamp: 0,
-                });
+                view[usize::from(leaf)] = Value::Leaf(Leaf { root: tree.root, token, stamp: 0 });
             }
         }
         view
@@ -123,14 +111,7 @@ impl Scenario {
 }
 
 const fn text(text: u8, prints: &'static [Key], take: usize, whole: Key) -> Text {
-    Text {
-        prints,
-        whole,
-        take,
-        text,
-        rank: text,
-        refused: false,
-    }
+    Text { prints, whole, take, text, rank: text, refused: false }
 }
 
 const fn ranked(of: Text, rank: u8) -> Text {
@@ -138,48 +119,24 @@ const fn ranked(of: Text, rank: u8) -> Text {
 }
 
 const fn refused(of: Text) -> Text {
-    Text {
-        refused: true,
-        ..of
-    }
+    Text { refused: true, ..of }
 }
 
 const EACH_ONE: &[&[&[usize]]] = &[&[&[0]], &[&[1]]];
-const PLAIN: Scenario = Scenario {
-    name: "",
-    docs: &[],
-    bulks: EACH_ONE,
-    apart: &[],
-    trees: &[],
-    attempts: 3,
-};
+const PLAIN: Scenario = Scenario { name: "", docs: &[], bulks: EACH_ONE, apart: &[], trees: &[], attempts: 3 };
 
 /// Two sidecars.
 pub const TWO: &[Scenario] = &[
-    Scenario {
-        name: "copies",
-        docs: &[text(0, &[0, 1], 2, 2), ranked(text(0, &[0, 1], 2, 2), 1)],
-        ..PLAIN
-    },
+    Scenario { name: "copies", docs: &[text(0, &[0, 1], 2, 2), ranked(text(0, &[0, 1], 2, 2), 1)], ..PLAIN },
     Scenario {
         name: "copies, 3 offered and 2 taken",
-        docs: &[
-            text(0, &[0, 1, 2], 2, 3),
-            ranked(text(0, &[0, 1, 2], 2, 3), 1),
-        ],
+        docs: &[text(0, &[0, 1, 2], 2, 3), ranked(text(0, &[0, 1, 2], 2, 3), 1)],
         ..PLAIN
     },
-    Scenario {
-        name: "crossed",
-        docs: &[text(0, &[0, 1], 2, 2), text(1, &[1, 0], 2, 3)],
-        ..PLAIN
-    },
+    Scenario { name: "crossed", docs: &[text(0, &[0, 1], 2, 2), text(1, &[1, 0], 2, 3)], ..PLAIN },
     Scenario {
         name: "crossed, the later one first",
-        docs: &[
-            ranked(text(0, &[0, 1], 2, 2), 1),
-            ranked(text(1, &[1, 0], 2, 3), 0),
-        ],
+        docs: &[ranked(text(0, &[0, 1], 2, 2), 1), ranked(text(1, &[1, 0], 2, 3), 0)],
         ..PLAIN
     },
     Scenario {
@@ -188,16 +145,8 @@ pub const TWO: &[Scenario] = &[
         apart: &[(0, 1)],
         ..PLAIN
     },
-    Scenario {
-        name: "one shared of three",
-        docs: &[text(0, &[0, 1, 2], 2, 5), text(1, &[3, 1, 4], 2, 6)],
-        ..PLAIN
-    },
-    Scenario {
-        name: "each other's third",
-        docs: &[text(0, &[0, 1, 2], 2, 5), text(1, &[2, 3, 0], 2, 6)],
-        ..PLAIN
-    },
+    Scenario { name: "one shared of three", docs: &[text(0, &[0, 1, 2], 2, 5), text(1, &[3, 1, 4], 2, 6)], ..PLAIN },
+    Scenario { name: "each other's third", docs: &[text(0, &[0, 1, 2], 2, 5), text(1, &[2, 3, 0], 2, 6)], ..PLAIN },
     Scenario {
         name: "the first is refused",
         docs: &[refused(text(0, &[0, 1], 2, 2)), text(1, &[1, 0], 2, 3)],
@@ -205,100 +154,48 @@ pub const TWO: &[Scenario] = &[
     },
     Scenario {
         name: "both are refused",
-        docs: &[
-            refused(text(0, &[0, 1], 2, 2)),
-            refused(text(1, &[1, 0], 2, 3)),
-        ],
+        docs: &[refused(text(0, &[0, 1], 2, 2)), refused(text(1, &[1, 0], 2, 3))],
         ..PLAIN
     },
     Scenario {
         name: "two and one",
-        docs: &[
-            text(0, &[0, 1], 2, 4),
-            text(1, &[1, 2], 2, 5),
-            text(2, &[2, 0], 2, 6),
-        ],
+        docs: &[text(0, &[0, 1], 2, 4), text(1, &[1, 2], 2, 5), text(2, &[2, 0], 2, 6)],
         bulks: &[&[&[0, 1]], &[&[2]]],
         ..PLAIN
     },
     Scenario {
         name: "two and two",
-        docs: &[
-            text(0, &[0, 1], 2, 4),
-            text(1, &[2, 3], 2, 5),
-            text(2, &[1, 0], 2, 6),
-            text(3, &[3, 2], 2, 7),
-        ],
+        docs: &[text(0, &[0, 1], 2, 4), text(1, &[2, 3], 2, 5), text(2, &[1, 0], 2, 6), text(3, &[3, 2], 2, 7)],
         bulks: &[&[&[0, 1]], &[&[3, 2]]],
         apart: &[(0, 1), (0, 3), (2, 1), (2, 3)],
         ..PLAIN
     },
     Scenario {
         name: "a root of one is a leaf of another",
-        docs: &[
-            text(0, &[0, 1], 2, 4),
-            text(1, &[1, 2], 2, 5),
-            text(2, &[2, 0], 2, 6),
-        ],
+        docs: &[text(0, &[0, 1], 2, 4), text(1, &[1, 2], 2, 5), text(2, &[2, 0], 2, 6)],
         bulks: &[&[&[0, 1]], &[&[2]]],
         apart: &[(0, 1)],
         ..PLAIN
     },
     Scenario {
         name: "copies between two trees",
-        docs: &[
-            text(0, &[0], 1, 3),
-            text(1, &[1], 1, 4),
-            text(2, &[0, 1, 2], 2, 5),
-            text(2, &[0, 1, 2], 2, 5),
-        ],
+        docs: &[text(0, &[0], 1, 3), text(1, &[1], 1, 4), text(2, &[0, 1, 2], 2, 5), text(2, &[0, 1, 2], 2, 5)],
         bulks: &[&[&[2]], &[&[3]]],
         apart: &[(0, 1)],
-        trees: &[
-            Tree {
-                founder: 0,
-                root: 0,
-                leaves: &[],
-            },
-            Tree {
-                founder: 1,
-                root: 1,
-                leaves: &[],
-            },
-        ],
+        trees: &[Tree { founder: 0, root: 0, leaves: &[] }, Tree { founder: 1, root: 1, leaves: &[] }],
         ..PLAIN
     },
     Scenario {
         name: "copies between two trees, with room for all",
-        docs: &[
-            text(0, &[0], 1, 3),
-            text(1, &[1], 1, 4),
-            text(2, &[0, 1, 2], 3, 5),
-            text(2, &[0, 1, 2], 3, 5),
-        ],
+        docs: &[text(0, &[0], 1, 3), text(1, &[1], 1, 4), text(2, &[0, 1, 2], 3, 5), text(2, &[0, 1, 2], 3, 5)],
         bulks: &[&[&[2]], &[&[3]]],
         apart: &[(0, 1)],
-        trees: &[
-            Tree {
-                founder: 0,
-                root: 0,
-                leaves: &[6],
-            },
-            Tree {
-                founder: 1,
-                root: 1,
-                leaves: &[],
-            },
-        ],
+        trees: &[Tree { founder: 0, root: 0, leaves: &[6] }, Tree { founder: 1, root: 1, leaves: &[] }],
         ..PLAIN
     },
     Scenario {
         name: "again after an answer",
-        docs: &[
-            text(0, &[0, 1, 2], 2, 4),
-            text(1, &[2, 1, 0], 2, 5),
-            text(0, &[0, 1, 2], 2, 4),
-        ],
+        docs: &[text(0, &[0, 1, 2], 2, 4), text(1, &[2, 1, 0], 2, 5), text(0, &[0, 1, 2], 2, 4)],
         bulks: &[&[&[0], &[2]], &[&[1]]],
         apart: &[(0, 1), (2, 1)],
         ..PLAIN
@@ -315,27 +212,12 @@ pub const TWO: &[Scenario] = &[
         ],
         bulks: &[&[&[2], &[4]], &[&[3], &[5]]],
         apart: &[(0, 1), (0, 4), (2, 4), (3, 4), (5, 4)],
-        trees: &[
-            Tree {
-                founder: 0,
-                root: 0,
-                leaves: &[],
-            },
-            Tree {
-                founder: 1,
-                root: 1,
-                leaves: &[],
-            },
-        ],
+        trees: &[Tree { founder: 0, root: 0, leaves: &[] }, Tree { founder: 1, root: 1, leaves: &[] }],
         ..PLAIN
     },
     Scenario {
         name: "a founder is refused while another joins",
-        docs: &[
-            refused(text(0, &[0, 1], 2, 4)),
-            text(1, &[1, 2], 2, 5),
-            text(1, &[1, 2], 2, 5),
-        ],
+        docs: &[refused(text(0, &[0, 1], 2, 4)), text(1, &[1, 2], 2, 5), text(1, &[1, 2], 2, 5)],
         bulks: &[&[&[0]], &[&[1], &[2]]],
         ..PLAIN
     },
@@ -345,90 +227,47 @@ pub const TWO: &[Scenario] = &[
 pub const AGEING: &[Scenario] = &[
     Scenario {
         name: "a known text and a joiner",
-        docs: &[
-            text(0, &[0, 1], 2, 3),
-            text(0, &[0, 1], 2, 3),
-            text(1, &[1, 2], 2, 4),
-            text(0, &[0, 1], 2, 3),
-        ],
+        docs: &[text(0, &[0, 1], 2, 3), text(0, &[0, 1], 2, 3), text(1, &[1, 2], 2, 4), text(0, &[0, 1], 2, 3)],
         bulks: &[&[&[1], &[3]], &[&[2]]],
-        trees: &[Tree {
-            founder: 0,
-            root: 0,
-            leaves: &[1],
-        }],
+        trees: &[Tree { founder: 0, root: 0, leaves: &[1] }],
         ..PLAIN
     },
     Scenario {
         name: "a known text and a stranger on its leaf",
-        docs: &[
-            text(0, &[0, 1], 2, 3),
-            text(0, &[0, 1], 2, 3),
-            text(1, &[1, 2], 2, 4),
-            text(0, &[0, 1], 2, 3),
-        ],
+        docs: &[text(0, &[0, 1], 2, 3), text(0, &[0, 1], 2, 3), text(1, &[1, 2], 2, 4), text(0, &[0, 1], 2, 3)],
         bulks: &[&[&[1], &[3]], &[&[2]]],
         apart: &[(0, 2), (1, 2), (3, 2)],
-        trees: &[Tree {
-            founder: 0,
-            root: 0,
-            leaves: &[1],
-        }],
+        trees: &[Tree { founder: 0, root: 0, leaves: &[1] }],
         ..PLAIN
     },
     Scenario {
         name: "a known joiner twice, and its copy",
-        docs: &[
-            text(0, &[0], 1, 3),
-            text(1, &[0, 1, 2], 2, 4),
-            text(1, &[0, 1, 2], 2, 4),
-            text(1, &[0, 1, 2], 2, 4),
-        ],
+        docs: &[text(0, &[0], 1, 3), text(1, &[0, 1, 2], 2, 4), text(1, &[0, 1, 2], 2, 4), text(1, &[0, 1, 2], 2, 4)],
         bulks: &[&[&[1], &[2]], &[&[3]]],
-        trees: &[Tree {
-            founder: 0,
-            root: 0,
-            leaves: &[1, 4],
-        }],
+        trees: &[Tree { founder: 0, root: 0, leaves: &[1, 4] }],
         ..PLAIN
     },
     Scenario {
         name: "copies, and again",
-        docs: &[
-            text(0, &[0, 1, 2], 2, 3),
-            ranked(text(0, &[0, 1, 2], 2, 3), 1),
-            text(0, &[0, 1, 2], 2, 3),
-        ],
+        docs: &[text(0, &[0, 1, 2], 2, 3), ranked(text(0, &[0, 1, 2], 2, 3), 1), text(0, &[0, 1, 2], 2, 3)],
         bulks: &[&[&[0], &[2]], &[&[1]]],
         ..PLAIN
     },
 ];
 
 const EACH_OF_THREE: &[&[&[usize]]] = &[&[&[0]], &[&[1]], &[&[2]]];
-const THREE_PLAIN: Scenario = Scenario {
-    bulks: EACH_OF_THREE,
-    attempts: 2,
-    ..PLAIN
-};
+const THREE_PLAIN: Scenario = Scenario { bulks: EACH_OF_THREE, attempts: 2, ..PLAIN };
 
 /// Three sidecars.
 pub const THREE: &[Scenario] = &[
     Scenario {
         name: "three copies",
-        docs: &[
-            text(0, &[0, 1], 2, 2),
-            ranked(text(0, &[0, 1], 2, 2), 1),
-            ranked(text(0, &[0, 1], 2, 2), 2),
-        ],
+        docs: &[text(0, &[0, 1], 2, 2), ranked(text(0, &[0, 1], 2, 2), 1), ranked(text(0, &[0, 1], 2, 2), 2)],
         ..THREE_PLAIN
     },
     Scenario {
         name: "a text twice, and one that it alone sees",
-        docs: &[
-            text(0, &[0, 1, 2], 2, 4),
-            ranked(text(0, &[0, 1, 2], 2, 4), 1),
-            ranked(text(1, &[2, 3], 2, 5), 2),
-        ],
+        docs: &[text(0, &[0, 1, 2], 2, 4), ranked(text(0, &[0, 1, 2], 2, 4), 1), ranked(text(1, &[2, 3], 2, 5), 2)],
         ..THREE_PLAIN
     },
     Scenario {
@@ -442,11 +281,7 @@ pub const THREE: &[Scenario] = &[
     },
     Scenario {
         name: "a text twice that takes one node, and one that it alone sees",
-        docs: &[
-            text(0, &[0, 2], 1, 4),
-            ranked(text(0, &[0, 2], 1, 4), 1),
-            ranked(text(1, &[2, 3], 2, 5), 2),
-        ],
+        docs: &[text(0, &[0, 2], 1, 4), ranked(text(0, &[0, 2], 1, 4), 1), ranked(text(1, &[2, 3], 2, 5), 2)],
         ..THREE_PLAIN
     },
     Scenario {
@@ -471,30 +306,18 @@ pub const THREE: &[Scenario] = &[
     },
     Scenario {
         name: "a ring",
-        docs: &[
-            text(0, &[0, 1], 2, 3),
-            text(1, &[1, 2], 2, 4),
-            text(2, &[2, 0], 2, 5),
-        ],
+        docs: &[text(0, &[0, 1], 2, 3), text(1, &[1, 2], 2, 4), text(2, &[2, 0], 2, 5)],
         ..THREE_PLAIN
     },
     Scenario {
         name: "a ring, not all agreeing",
-        docs: &[
-            text(0, &[0, 1], 2, 3),
-            text(1, &[1, 2], 2, 4),
-            text(2, &[2, 0], 2, 5),
-        ],
+        docs: &[text(0, &[0, 1], 2, 3), text(1, &[1, 2], 2, 4), text(2, &[2, 0], 2, 5)],
         apart: &[(0, 1)],
         ..THREE_PLAIN
     },
     Scenario {
         name: "the middle one is refused",
-        docs: &[
-            text(0, &[0, 1], 2, 3),
-            refused(text(1, &[1, 0], 2, 4)),
-            text(2, &[0, 1], 2, 5),
-        ],
+        docs: &[text(0, &[0, 1], 2, 3), refused(text(1, &[1, 0], 2, 4)), text(2, &[0, 1], 2, 5)],
         ..THREE_PLAIN
     },
 ];

@@ -106,10 +106,7 @@ impl Search<'_> {
         if !found.is_cut_short
             && let Some(stuck) = stuck(parents.len(), &edges, &ends)
         {
-            found.wrong = Some(format!(
-                "no end can be reached\n{}",
-                self.trace(&parents, stuck)
-            ));
+            found.wrong = Some(format!("no end can be reached\n{}", self.trace(&parents, stuck)));
         }
         found
     }
@@ -126,59 +123,31 @@ impl Search<'_> {
             };
             let root = usize::from(answer.root);
             if !world.store[root].is_confirmed(answer.token) {
-                return Err(format!(
-                    "document {doc} was told root {root}, which is not there"
-                ));
+                return Err(format!("document {doc} was told root {root}, which is not there"));
             }
             uses[root] += 1;
             for (other, told) in world.history.answers.iter().enumerate().take(doc) {
                 let is_same = self.scenario.docs[other].text == self.scenario.docs[doc].text;
-                if is_same
-                    && told.is_some_and(|told| told.now == world.epoch && told.root != answer.root)
-                {
-                    return Err(format!(
-                        "documents {other} and {doc} are the same text and have two roots"
-                    ));
+                if is_same && told.is_some_and(|told| told.now == world.epoch && told.root != answer.root) {
+                    return Err(format!("documents {other} and {doc} are the same text and have two roots"));
                 }
             }
         }
         // Who does not pin is not counted.
-        let counted = if self.variant == Variant::NoPin {
-            0
-        } else {
-            KEYS
-        };
+        let counted = if self.variant == Variant::NoPin { 0 } else { KEYS };
         for (key, used) in uses.into_iter().enumerate().take(counted) {
-            if world.store[key]
-                .root()
-                .is_some_and(|root| root.is_confirmed && root.uses < used)
-            {
-                return Err(format!(
-                    "root {key} has fewer uses than documents that rest on it"
-                ));
+            if world.store[key].root().is_some_and(|root| root.is_confirmed && root.uses < used) {
+                return Err(format!("root {key} has fewer uses than documents that rest on it"));
             }
         }
-        if world.epoch == 0 {
-            self.check_roots(world)
-        } else {
-            Ok(())
-        }
+        if world.epoch == 0 { self.check_roots(world) } else { Ok(()) }
     }
 
     /// No two confirmed trees that agree, and that each saw the other of.
     fn check_roots(&self, world: &World) -> Result<(), String> {
-        let offered = |doc: usize| {
-            self.scenario.docs[doc]
-                .prints
-                .iter()
-                .fold(0, |mask, &key| mask | 1 << key)
-        };
+        let offered = |doc: usize| self.scenario.docs[doc].prints.iter().fold(0, |mask, &key| mask | 1 << key);
         let confirmed = || {
-            let roots = world
-                .store
-                .iter()
-                .enumerate()
-                .filter_map(|(key, value)| Some((key, value.root()?)));
+            let roots = world.store.iter().enumerate().filter_map(|(key, value)| Some((key, value.root()?)));
             roots.filter(|(_, root)| root.is_confirmed)
         };
         for (key, root) in confirmed() {
@@ -194,31 +163,19 @@ impl Search<'_> {
     }
 
     /// What must be true when nothing is left to do.
-    fn check_end(
-        &self,
-        world: &World,
-        orders: &BTreeSet<Answers>,
-        found: &mut Found,
-    ) -> Result<(), String> {
+    fn check_end(&self, world: &World, orders: &BTreeSet<Answers>, found: &mut Found) -> Result<(), String> {
         let dead = world.store.iter().filter_map(|value| value.leaf());
-        let dead = dead.filter(|leaf| {
-            world.store[usize::from(leaf.root)]
-                .root()
-                .is_none_or(|root| root.token != leaf.token)
-        });
+        let dead =
+            dead.filter(|leaf| world.store[usize::from(leaf.root)].root().is_none_or(|root| root.token != leaf.token));
         found.dead = found.dead.max(dead.count());
         let provisional = world.store.iter().filter_map(|value| value.root());
-        found.provisional = found
-            .provisional
-            .max(provisional.filter(|root| !root.is_confirmed).count());
+        found.provisional = found.provisional.max(provisional.filter(|root| !root.is_confirmed).count());
         let has_crashed = world.sides.iter().any(|side| side.phase == Phase::Crashed);
         if has_crashed || world.epoch > 0 || self.faults.expiries > 0 {
             return Ok(());
         }
         let roots = world.history.answers.iter().take(self.scenario.docs.len());
-        let roots: Vec<Option<Key>> = roots
-            .map(|answer| answer.map(|answer| answer.root))
-            .collect();
+        let roots: Vec<Option<Key>> = roots.map(|answer| answer.map(|answer| answer.root)).collect();
         let answers = groups(&roots);
         let is_of_an_order = orders.contains(&answers);
         if world.has_lost {
@@ -226,16 +183,13 @@ impl Search<'_> {
             return Ok(());
         }
         if !is_of_an_order {
-            return Err(format!(
-                "answers {answers:?} are those of no order; of orders: {orders:?}"
-            ));
+            return Err(format!("answers {answers:?} are those of no order; of orders: {orders:?}"));
         }
         if self.faults == Faults::default() {
             for (key, value) in world.store.iter().enumerate() {
                 let Value::Root(root) = value else { continue };
                 let rests = |answer: &&Option<_>| {
-                    answer
-                        .is_some_and(|answer: super::world::Answer| usize::from(answer.root) == key)
+                    answer.is_some_and(|answer: super::world::Answer| usize::from(answer.root) == key)
                 };
                 let uses = world.history.answers.iter().filter(rests).count();
                 if usize::from(root.uses) != uses || !root.is_confirmed {

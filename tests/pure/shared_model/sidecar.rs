@@ -127,10 +127,7 @@ fn keys(mask: u8) -> impl Iterator<Item = Key> {
 impl Side {
     /// It is gone, with all that it knew.
     pub fn crashed() -> Self {
-        Side {
-            phase: Phase::Crashed,
-            ..Side::default()
-        }
+        Side { phase: Phase::Crashed, ..Side::default() }
     }
 
     pub fn words(&self, mut sink: impl FnMut(u64)) {
@@ -144,11 +141,7 @@ impl Side {
         );
         self.view.iter().for_each(|value| sink(value.code()));
         for doc in &self.docs {
-            let pin = |pin: Option<Pin>| {
-                pin.map_or(0, |(key, token)| {
-                    1 << 15 | u64::from(key) << 8 | u64::from(token)
-                })
-            };
+            let pin = |pin: Option<Pin>| pin.map_or(0, |(key, token)| 1 << 15 | u64::from(key) << 8 | u64::from(token));
             sink(
                 doc.stage as u64
                     | u64::from(doc.attempt) << 8
@@ -188,8 +181,8 @@ impl Side {
     /// Goes on as far as it can without a reply.
     pub fn advance(&mut self, desk: &mut Desk<'_>) {
         use Phase::{
-            Again, AgainRoots, Claim, Confirm, Crashed, Cut, Done, Drop, Forward, Idle, Leaves,
-            Look, Release, Roots, Strike, Yield,
+            Again, AgainRoots, Claim, Confirm, Crashed, Cut, Done, Drop, Forward, Idle, Leaves, Look, Release, Roots,
+            Strike, Yield,
         };
         while self.left == 0 {
             match self.phase {
@@ -213,11 +206,7 @@ impl Side {
             // What is being withdrawn stays as it is.
             self.ask(Phase::Drop, &[]);
         } else {
-            for doc in self
-                .docs
-                .iter_mut()
-                .filter(|doc| doc.stage != Stage::Placed)
-            {
+            for doc in self.docs.iter_mut().filter(|doc| doc.stage != Stage::Placed) {
                 doc.begin_again();
             }
             self.look(desk);
@@ -226,10 +215,7 @@ impl Side {
     }
 
     fn ask(&mut self, phase: Phase, requests: &[Request]) {
-        assert!(
-            requests.len() <= OPS,
-            "more commands than there is room for"
-        );
+        assert!(requests.len() <= OPS, "more commands than there is room for");
         self.phase = phase;
         self.ops = Default::default();
         self.found = Default::default();
@@ -239,21 +225,12 @@ impl Side {
     }
 
     fn gets(&mut self, phase: Phase, mask: u8) {
-        let gets: Vec<Request> = keys(mask)
-            .map(|key| Request {
-                key,
-                doc: 0,
-                op: Op::Get,
-            })
-            .collect();
+        let gets: Vec<Request> = keys(mask).map(|key| Request { key, doc: 0, op: Op::Get }).collect();
         self.ask(phase, &gets);
     }
 
     fn spots(desk: &Desk<'_>, doc: usize) -> u8 {
-        desk.scenario.docs[doc]
-            .prints
-            .iter()
-            .fold(0, |mask, &key| mask | 1 << key)
+        desk.scenario.docs[doc].prints.iter().fold(0, |mask, &key| mask | 1 << key)
     }
 
     // ---- 1, 2: look ----
@@ -282,11 +259,7 @@ impl Side {
         if desk.variant == Variant::RootsNotReadAgain {
             roots &= !read;
         }
-        let next = if self.phase == Phase::Look {
-            Phase::Roots
-        } else {
-            Phase::AgainRoots
-        };
+        let next = if self.phase == Phase::Look { Phase::Roots } else { Phase::AgainRoots };
         self.gets(next, roots);
     }
 
@@ -314,12 +287,7 @@ impl Side {
 impl Doc {
     /// Begins at the look, with a new token if it comes to that. It stays among the uses of a tree that it has pinned.
     fn begin_again(&mut self) {
-        *self = Doc {
-            attempt: self.attempt,
-            pinned: self.pinned,
-            spare: self.spare,
-            ..Doc::default()
-        };
+        *self = Doc { attempt: self.attempt, pinned: self.pinned, spare: self.spare, ..Doc::default() };
     }
 
     /// It has its place, unless something was lost to another tree.

@@ -79,13 +79,11 @@ impl Value {
     }
 
     pub fn is_confirmed(self, token: Token) -> bool {
-        self.root()
-            .is_some_and(|root| root.is_confirmed && root.token == token)
+        self.root().is_some_and(|root| root.is_confirmed && root.token == token)
     }
 
     pub fn is_provisional(self, token: Token) -> bool {
-        self.root()
-            .is_some_and(|root| !root.is_confirmed && root.token == token)
+        self.root().is_some_and(|root| !root.is_confirmed && root.token == token)
     }
 
     /// A number of its own, below 2^48.
@@ -98,21 +96,15 @@ impl Value {
                 [state, root.token, root.founder, root.uses, root.stamp, 0]
             }
         };
-        bytes
-            .iter()
-            .fold(0, |code, &byte| code << 8 | u64::from(byte))
+        bytes.iter().fold(0, |code, &byte| code << 8 | u64::from(byte))
     }
 }
 
 impl Op {
     /// Two numbers of its own.
     pub fn code(self) -> (u64, u64) {
-        let three = |kind: u64, [a, b, c]: [u8; 3]| {
-            (
-                kind << 56 | u64::from(a) << 16 | u64::from(b) << 8 | u64::from(c),
-                0,
-            )
-        };
+        let three =
+            |kind: u64, [a, b, c]: [u8; 3]| (kind << 56 | u64::from(a) << 16 | u64::from(b) << 8 | u64::from(c), 0);
         match self {
             Op::Get => three(1, [0; 3]),
             Op::SetNew(new) => (2 << 56 | new.code(), 0),
@@ -185,10 +177,7 @@ pub fn apply(spot: &mut Value, op: Op, is_late: impl Fn(Leaf) -> bool) -> Value 
             }
         }
         Op::Drop { root, token } => {
-            if found
-                .leaf()
-                .is_some_and(|leaf| leaf.root == root && leaf.token == token)
-            {
+            if found.leaf().is_some_and(|leaf| leaf.root == root && leaf.token == token) {
                 *spot = Value::Free;
             }
         }

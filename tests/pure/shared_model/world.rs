@@ -106,13 +106,8 @@ impl World {
     pub fn new(scenario: &Scenario, faults: Faults) -> Self {
         let mut history = History::default();
         for tree in scenario.trees {
-            history.answers[tree.founder] = Some(Answer {
-                root: tree.root,
-                token: tree.token(),
-                now: 0,
-            });
-            history.founded[tree.founder] =
-                1 << tree.root | tree.leaves.iter().fold(0, |mask, leaf| mask | 1 << leaf);
+            history.answers[tree.founder] = Some(Answer { root: tree.root, token: tree.token(), now: 0 });
+            history.founded[tree.founder] = 1 << tree.root | tree.leaves.iter().fold(0, |mask, leaf| mask | 1 << leaf);
         }
         let mut sides = [Side::default(); SIDES];
         for side in sides.iter_mut().skip(scenario.bulks.len()) {
@@ -136,14 +131,9 @@ impl World {
         let mut mark = 0x9e37_79b9_7f4a_7c15_u64;
         let mut sink = |word: u64| {
             let mixed = u128::from(mark ^ word) * u128::from(0xd6e8_feb8_6659_fd93_u64);
-            mark = (mixed as u64 ^ (mixed >> 64) as u64)
-                .rotate_left(29)
-                .wrapping_add(word);
+            mark = (mixed as u64 ^ (mixed >> 64) as u64).rotate_left(29).wrapping_add(word);
         };
-        self.store
-            .iter()
-            .chain(&self.before)
-            .for_each(|value| sink(value.code()));
+        self.store.iter().chain(&self.before).for_each(|value| sink(value.code()));
         let left = &self.left;
         let counts = [
             left.crashes,
@@ -164,10 +154,7 @@ impl World {
         }
         for answer in &self.history.answers {
             sink(answer.map_or(0, |answer| {
-                1 << 24
-                    | u64::from(answer.root) << 16
-                    | u64::from(answer.token) << 8
-                    | u64::from(answer.now)
+                1 << 24 | u64::from(answer.root) << 16 | u64::from(answer.token) << 8 | u64::from(answer.now)
             }));
         }
         sink(u64::from_le_bytes(self.history.founded));
@@ -178,9 +165,7 @@ impl World {
     }
 
     pub fn is_over(&self) -> bool {
-        self.sides
-            .iter()
-            .all(|side| matches!(side.phase, Phase::Done | Phase::Crashed))
+        self.sides.iter().all(|side| matches!(side.phase, Phase::Done | Phase::Crashed))
     }
 
     pub fn is_cut(&self) -> bool {
@@ -253,8 +238,8 @@ impl World {
         }
     }
 
-    /// A leaf goes when its window has passed, a confirmed root when all of its leaves have gone, a provisional one when its
-    /// lease has run out, which is any time.
+    /// A leaf goes when its window has passed, a confirmed root when all of its leaves have gone, a provisional one
+    /// when its lease has run out, which is any time.
     fn may_expire(&self, key: Key) -> bool {
         match self.store[usize::from(key)] {
             Value::Free => false,
@@ -262,22 +247,13 @@ impl World {
             Value::Root(root) if !root.is_confirmed => true,
             Value::Root(root) => {
                 let is_of = |leaf: Leaf| (leaf.root, leaf.token) == (key, root.token);
-                let has_leaf = self
-                    .store
-                    .iter()
-                    .any(|value| value.leaf().is_some_and(is_of));
+                let has_leaf = self.store.iter().any(|value| value.leaf().is_some_and(is_of));
                 root.stamp < self.epoch && !has_leaf
             }
         }
     }
 
-    fn steps_of(
-        &self,
-        scenario: &Scenario,
-        variant: Variant,
-        at: usize,
-        visit: &mut impl FnMut(Step, World),
-    ) {
+    fn steps_of(&self, scenario: &Scenario, variant: Variant, at: usize, visit: &mut impl FnMut(Step, World)) {
         let side = &self.sides[at];
         let name = at as u8;
         if !matches!(side.phase, Phase::Done | Phase::Crashed) && self.left.crashes > 0 {
@@ -357,9 +333,7 @@ impl World {
         // A release counts down, and the root of a late claim would live again after it was killed.
         let is_once = match request.op {
             Op::Release(_) => true,
-            Op::SetNew(Value::Root(_)) | Op::Swap(_, Value::Root(_)) => {
-                variant != Variant::RepeatsRootClaim
-            }
+            Op::SetNew(Value::Root(_)) | Op::Swap(_, Value::Root(_)) => variant != Variant::RepeatsRootClaim,
             _ => false,
         };
         if !is_once {
@@ -369,32 +343,13 @@ impl World {
             }
         }
         let anew = |side: &mut Side, desk: &mut Desk<'_>, _| side.anew(desk);
-        self.with_desk(
-            scenario,
-            variant,
-            at,
-            |_| done,
-            anew,
-            Step::DoneAnew(name, request),
-            visit,
-        );
+        self.with_desk(scenario, variant, at, |_| done, anew, Step::DoneAnew(name, request), visit);
         if self.late.is_none() {
-            self.with_desk(
-                scenario,
-                variant,
-                at,
-                |_| delayed,
-                anew,
-                Step::DelayedAnew(name, request),
-                visit,
-            );
+            self.with_desk(scenario, variant, at, |_| delayed, anew, Step::DelayedAnew(name, request), visit);
         }
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one place that lets a sidecar go on, with every choice it has"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "one place that lets a sidecar go on, with every choice it has")]
     fn with_desk(
         &self,
         scenario: &Scenario,
@@ -409,10 +364,7 @@ impl World {
         loop {
             let mut after = from(*self);
             let mut side = after.sides[at];
-            let bulk = scenario.bulks[at]
-                .get(usize::from(side.bulk))
-                .copied()
-                .unwrap_or_default();
+            let bulk = scenario.bulks[at].get(usize::from(side.bulk)).copied().unwrap_or_default();
             debug_assert!(bulk.len() <= PER_BULK);
             let mut desk = Desk {
                 scenario,

@@ -1,4 +1,5 @@
-//! Another method for an index that has stamps already: a second spinney stamps beside the first, with fields of its own.
+//! Another method for an index that has stamps already: a second spinney stamps beside the first, with fields of its
+//! own.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +10,7 @@ use crate::common::{self, Server, Spinney, unique_index};
 use crate::restart::{DataDir, arguments};
 
 /// Documents by their root in a field; those without it are left out.
-fn groups<'d>(
-    documents: &'d BTreeMap<String, Value>,
-    field: &str,
-) -> BTreeMap<&'d str, Vec<&'d str>> {
+fn groups<'d>(documents: &'d BTreeMap<String, Value>, field: &str) -> BTreeMap<&'d str, Vec<&'d str>> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (id, source) in documents {
         if let Some(root) = source[field].as_str() {
@@ -46,9 +44,7 @@ async fn a_second_forest_stamps_beside_the_first_and_is_compared_with_it() {
 
     super::map(&server, &index, "second_").await;
     // Writers go through both from now on: the first one sends to the second.
-    let options = [
-        "--prefix", "second_", "--forest", "second", "--method", "full", "--k", "0",
-    ];
+    let options = ["--prefix", "second_", "--forest", "second", "--method", "full", "--k", "0"];
     let second = Spinney::start(&arguments(&upstream, &index, second_dir.path(), &options));
     first.kill9();
     let first = Spinney::start(&arguments(&second.url, &index, dir.path(), &[]));
@@ -77,10 +73,7 @@ async fn a_second_forest_stamps_beside_the_first_and_is_compared_with_it() {
         };
         let (old, new) = (of(&old, "cluster_root"), of(&new, "second_root"));
         assert!(old.contains(id) && new.contains(id));
-        let kind = match (
-            old.iter().all(|id| new.contains(id)),
-            new.iter().all(|id| old.contains(id)),
-        ) {
+        let kind = match (old.iter().all(|id| new.contains(id)), new.iter().all(|id| old.contains(id))) {
             (true, true) => "same",
             (true, false) => "more",
             (false, true) => "fewer",
@@ -92,9 +85,7 @@ async fn a_second_forest_stamps_beside_the_first_and_is_compared_with_it() {
         assert_eq!(told[kind], count, "{kind}: {told}");
     }
     assert_eq!(told["documents"], 150);
-    let sizes = |groups: &BTreeMap<&str, Vec<&str>>| {
-        groups.values().filter(|group| group.len() > 1).count()
-    };
+    let sizes = |groups: &BTreeMap<&str, Vec<&str>>| groups.values().filter(|group| group.len() > 1).count();
     assert_eq!(told["groups"], json!([sizes(&old), sizes(&new)]));
     assert_ne!(told["same"], 150, "the settings are no others: {told}");
 

@@ -20,7 +20,8 @@ async fn behind_an_alias_and_in_a_data_stream() {
         let (status, answer) = server.request(Method::PUT, &path, None).await;
         assert!(status.is_success(), "{answer}");
     }
-    let template = json!({"index_patterns": [stream], "data_stream": {"timestamp_field": {"name": "published"}}, "priority": 900});
+    let template =
+        json!({"index_patterns": [stream], "data_stream": {"timestamp_field": {"name": "published"}}, "priority": 900});
     let path = format!("/_index_template/{base}");
     let (status, answer) = server.request(Method::PUT, &path, Some(template)).await;
     assert!(status.is_success(), "{answer}");
@@ -33,10 +34,7 @@ async fn behind_an_alias_and_in_a_data_stream() {
     let spinney = Spinney::start(&arguments(&upstream, &routed, &[]));
     let (code, said) = backfill(&spinney.url, &[]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(
-        said.contains("110 documents stamped; 0 have no stamp"),
-        "{said}"
-    );
+    assert!(said.contains("110 documents stamped; 0 have no stamp"), "{said}");
     for name in [&alias, &stream] {
         server.refresh(name).await;
         let documents = server.documents(name).await;
@@ -59,13 +57,9 @@ async fn behind_an_alias_and_in_a_data_stream() {
     let source = server.get(&other, "1").await.unwrap();
     assert_eq!(root_of(&source), None);
 
-    let (status, answer) = server
-        .request(Method::DELETE, &format!("/_data_stream/{stream}"), None)
-        .await;
+    let (status, answer) = server.request(Method::DELETE, &format!("/_data_stream/{stream}"), None).await;
     assert!(status.is_success(), "{answer}");
-    server
-        .request(Method::DELETE, &path_of_template(&base), None)
-        .await;
+    server.request(Method::DELETE, &path_of_template(&base), None).await;
     for index in indices.iter().chain([&other]) {
         server.delete_index(index).await;
     }
@@ -81,8 +75,7 @@ async fn odd_sources_keep_all_that_they_have() {
     let server = Server::new(&upstream);
     let index = unique_index("odd");
     let mappings = json!({"properties": {"n": {"type": "integer"}}});
-    let body =
-        json!({"settings": {"number_of_shards": 2, "number_of_replicas": 0}, "mappings": mappings});
+    let body = json!({"settings": {"number_of_shards": 2, "number_of_replicas": 0}, "mappings": mappings});
     server.create_index(&index, body).await;
     let text = |n: usize| document(n)["content"].clone();
     let sources = [
@@ -90,52 +83,26 @@ async fn odd_sources_keep_all_that_they_have() {
             "objects",
             json!({"n": 1, "parts": [{"text": text(0), "page": 1}, {"text": text(1), "page": 2}], "other": [{"a": 1}]}),
         ),
-        (
-            "dotted",
-            json!({"n": 2, "parts.text": text(2), "parts": {"page": 7}}),
-        ),
-        (
-            "nested",
-            json!({"n": 3, "parts": {"text": text(5), "page": 1.0e5}}),
-        ),
+        ("dotted", json!({"n": 2, "parts.text": text(2), "parts": {"page": 7}})),
+        ("nested", json!({"n": 3, "parts": {"text": text(5), "page": 1.0e5}})),
         ("empty", json!({"n": 4})),
         ("null", json!({"n": 5, "parts": {"text": null, "page": 3}})),
-        (
-            "lists",
-            json!({"n": 6, "parts": {"text": [text(7), [text(8)]]}}),
-        ),
-        (
-            "stands [in] brackets {too}",
-            json!({"n": 7, "parts": {"text": "[\n{\"text\": 1}]"}}),
-        ),
+        ("lists", json!({"n": 6, "parts": {"text": [text(7), [text(8)]]}})),
+        ("stands [in] brackets {too}", json!({"n": 7, "parts": {"text": "[\n{\"text\": 1}]"}})),
     ];
     for (id, source) in &sources {
         let id = common_encoded(id);
         let path = format!("/{index}/_doc/{id}?routing=r%20{id}");
-        let (status, answer) = server
-            .request(Method::PUT, &path, Some(source.clone()))
-            .await;
+        let (status, answer) = server.request(Method::PUT, &path, Some(source.clone())).await;
         assert!(status.is_success(), "{answer}");
     }
     server.refresh(&index).await;
     let before = server.documents(&index).await;
-    let args = [
-        "--upstream",
-        &upstream,
-        "--index",
-        &index,
-        "--text-field",
-        "parts.text",
-        "--counts",
-        "off",
-    ];
+    let args = ["--upstream", &upstream, "--index", &index, "--text-field", "parts.text", "--counts", "off"];
     let spinney = Spinney::start(&args);
     let (code, said) = backfill(&spinney.url, &[]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(
-        said.contains("7 documents stamped; 0 have no stamp"),
-        "{said}"
-    );
+    assert!(said.contains("7 documents stamped; 0 have no stamp"), "{said}");
     server.refresh(&index).await;
     let after = server.documents(&index).await;
     assert_eq!(after.len(), before.len());
@@ -154,11 +121,7 @@ async fn odd_sources_keep_all_that_they_have() {
 }
 
 fn common_encoded(id: &str) -> String {
-    id.replace(' ', "%20")
-        .replace('[', "%5B")
-        .replace(']', "%5D")
-        .replace('{', "%7B")
-        .replace('}', "%7D")
+    id.replace(' ', "%20").replace('[', "%5B").replace(']', "%5D").replace('{', "%7B").replace('}', "%7D")
 }
 
 #[tokio::test]
@@ -173,37 +136,18 @@ async fn what_cannot_be_adopted_is_told_before_anything_is_written() {
         assert!(said.contains(expected), "{said}");
     };
     refused(&format!("there is no index {index} with a route"), &[]);
-    refused(
-        "there is no index nothing-of-that-name",
-        &["--index", "nothing-of-that-name"],
-    );
+    refused("there is no index nothing-of-that-name", &["--index", "nothing-of-that-name"]);
     refused("--query is no JSON", &["--query", "{"]);
     let nobody = backfill("http://127.0.0.1:1", &[]);
-    assert!(
-        nobody.0 == Some(1) && nobody.1.contains("cannot reach http://127.0.0.1:1"),
-        "{}",
-        nobody.1
-    );
+    assert!(nobody.0 == Some(1) && nobody.1.contains("cannot reach http://127.0.0.1:1"), "{}", nobody.1);
     let no_spinney = backfill(&upstream, &[]);
-    assert!(
-        no_spinney.0 == Some(1) && no_spinney.1.contains("is to say what its routes are"),
-        "{}",
-        no_spinney.1
-    );
+    assert!(no_spinney.0 == Some(1) && no_spinney.1.contains("is to say what its routes are"), "{}", no_spinney.1);
 
     for (mappings, expected) in [
-        (
-            json!({"properties": {"cluster_root": {"type": "text"}}}),
-            "cluster_root is mapped as text",
-        ),
-        (
-            json!({"_source": {"excludes": ["content"]}}),
-            "does not store the whole source",
-        ),
+        (json!({"properties": {"cluster_root": {"type": "text"}}}), "cluster_root is mapped as text"),
+        (json!({"_source": {"excludes": ["content"]}}), "does not store the whole source"),
     ] {
-        server
-            .create_index(&index, json!({ "mappings": mappings }))
-            .await;
+        server.create_index(&index, json!({ "mappings": mappings })).await;
         load(&upstream, &index, 0..2).await;
         refused(expected, &[]);
         server.delete_index(&index).await;
@@ -211,13 +155,7 @@ async fn what_cannot_be_adopted_is_told_before_anything_is_written() {
     create(&server, &index).await;
     load(&upstream, &index, 0..2).await;
     let path = format!("/{index}/_settings");
-    let (status, _) = server
-        .request(
-            Method::PUT,
-            &path,
-            Some(json!({"index.blocks.write": true})),
-        )
-        .await;
+    let (status, _) = server.request(Method::PUT, &path, Some(json!({"index.blocks.write": true}))).await;
     assert!(status.is_success());
     refused("takes no writes (index.blocks.write)", &[]);
     let free = json!({"index.blocks.write": null});
@@ -232,9 +170,7 @@ async fn documents_that_the_cluster_refuses_are_named() {
     let index = unique_index("refused");
     // What was not mapped when it was written does not fit its mapping now.
     let mappings = json!({"dynamic": false, "properties": {"content": {"type": "text"}, "n": {"type": "integer"}}});
-    server
-        .create_index(&index, json!({ "mappings": mappings }))
-        .await;
+    server.create_index(&index, json!({ "mappings": mappings })).await;
     for n in 0..4 {
         let path = format!("/{index}/_doc/{n}");
         let when: Value = if n == 2 { json!("never") } else { json!(n) };
@@ -249,11 +185,9 @@ async fn documents_that_the_cluster_refuses_are_named() {
     let spinney = Spinney::start(&arguments(&upstream, &index, &[]));
     let (code, said) = backfill(&spinney.url, &[]);
     assert_eq!(code, Some(3), "{said}");
-    for expected in [
-        "3 documents stamped, 1 failed; 1 have no stamp",
-        &format!("{index}/2: 400 "),
-        "failed to parse field [when]",
-    ] {
+    for expected in
+        ["3 documents stamped, 1 failed; 1 have no stamp", &format!("{index}/2: 400 "), "failed to parse field [when]"]
+    {
         assert!(said.contains(expected), "{expected}: {said}");
     }
     server.delete_index(&index).await;

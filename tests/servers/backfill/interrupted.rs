@@ -42,23 +42,12 @@ async fn a_cluster_with_bad_days() {
     let server = Server::new(&upstream);
     let expected = loaded(&upstream, "good-days", DOCUMENTS, &PLAIN).await;
     let (index, before) = archive(&server, "bad-days").await;
-    let faults = [
-        Fault::TooManyRequests,
-        Fault::AnswerLost,
-        Fault::ItemsRejected,
-        Fault::Unavailable,
-        Fault::Cut,
-    ];
+    let faults = [Fault::TooManyRequests, Fault::AnswerLost, Fault::ItemsRejected, Fault::Unavailable, Fault::Cut];
     let flaky = Flaky::in_front_of(&upstream, 2, &faults);
     let spinney = Spinney::start(&arguments(&flaky.url, &index, &PLAIN));
     let (code, said) = backfill(&spinney.url, &["--bulk-docs", &BULK.to_string()]);
     assert_eq!(code, Some(0), "{said}");
-    assert_eq!(
-        flaky.provoked().len(),
-        faults.len(),
-        "{:?}",
-        flaky.provoked()
-    );
+    assert_eq!(flaky.provoked().len(), faults.len(), "{:?}", flaky.provoked());
     // What was stored while its answer was lost is found stamped.
     assert!(said.contains("30 by others meanwhile"), "{said}");
     assert_adopted(&server, &index, &before, &expected).await;
@@ -78,12 +67,7 @@ async fn ended_in_the_middle(kill_spinney: bool) {
     let stored = [&PLAIN[..], &["--data-dir", &data]].concat();
     let mut spinney = Spinney::start(&arguments(&flaky.url, &index, &stored));
     let args = ["--bulk-docs", &BULK.to_string()];
-    let mut child = Killed(
-        command(&spinney.url, &args)
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap(),
-    );
+    let mut child = Killed(command(&spinney.url, &args).stderr(Stdio::null()).spawn().unwrap());
     flaky.gate.wait_for(1);
     if kill_spinney {
         spinney.kill9();
@@ -97,10 +81,7 @@ async fn ended_in_the_middle(kill_spinney: bool) {
     let (code, said) = backfill(&spinney.url, &args);
     assert_eq!(code, Some(0), "{said}");
     // Three bulks of thirty were stored.
-    assert!(
-        said.contains("120 of 210 documents") && said.contains("; 0 have no stamp"),
-        "{said}"
-    );
+    assert!(said.contains("120 of 210 documents") && said.contains("; 0 have no stamp"), "{said}");
     assert_adopted(&server, &index, &before, &expected).await;
     server.delete_index(&index).await;
 }
@@ -122,22 +103,14 @@ async fn an_interrupt_says_so() {
     let (index, _) = archive(&server, "interrupt").await;
     let flaky = Flaky::in_front_of(&upstream, 2, &[Fault::Held]);
     let spinney = Spinney::start(&arguments(&flaky.url, &index, &[]));
-    let child = command(&spinney.url, &["--bulk-docs", "30"])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = command(&spinney.url, &["--bulk-docs", "30"]).stderr(Stdio::piped()).spawn().unwrap();
     flaky.gate.wait_for(1);
-    let sent = std::process::Command::new("sh")
-        .args(["-c", &format!("kill -INT {}", child.id())])
-        .status();
+    let sent = std::process::Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status();
     assert!(sent.unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        said.contains("interrupted; what is stamped is stamped"),
-        "{said}"
-    );
+    assert!(said.contains("interrupted; what is stamped is stamped"), "{said}");
     flaky.gate.open();
     server.delete_index(&index).await;
 }
@@ -149,11 +122,8 @@ async fn documents_that_change_meanwhile_are_read_again() {
     let (index, _) = archive(&server, "changed").await;
     let flaky = Flaky::in_front_of(&upstream, 1, &[Fault::Held]);
     let spinney = Spinney::start(&arguments(&flaky.url, &index, &[]));
-    let child = command(&spinney.url, &["--bulk-docs", "30"])
-        .stderr(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child =
+        command(&spinney.url, &["--bulk-docs", "30"]).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     flaky.gate.wait_for(1);
     // Four bulks were read with the first: changed, deleted, and stamped by somebody else. Not read: new.
     let changed = json!({"content": "the text of the thirty-sixth document is another one now", "n": 36, "published": "2026-01-01T00:36:00Z"});
@@ -165,30 +135,16 @@ async fn documents_that_change_meanwhile_are_read_again() {
         }
     };
     put("36", changed.clone()).await;
-    put(
-        "new",
-        json!({"content": "nobody has seen this one before", "n": 1000}),
-    )
-    .await;
-    put(
-        "38",
-        json!({"content": "a", "n": 38, "cluster_root": "00000000000000ab", "cluster_key": 0xab}),
-    )
-    .await;
-    server
-        .request(Method::DELETE, &format!("/{index}/_doc/37"), None)
-        .await;
+    put("new", json!({"content": "nobody has seen this one before", "n": 1000})).await;
+    put("38", json!({"content": "a", "n": 38, "cluster_root": "00000000000000ab", "cluster_key": 0xab})).await;
+    server.request(Method::DELETE, &format!("/{index}/_doc/37"), None).await;
     flaky.gate.open();
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     assert_eq!(output.status.code(), Some(0), "{said}");
-    for expected in [
-        "209 documents stamped",
-        "1 by others",
-        "1 deleted",
-        "changed meanwhile and read again",
-        "; 0 have no stamp",
-    ] {
+    for expected in
+        ["209 documents stamped", "1 by others", "1 deleted", "changed meanwhile and read again", "; 0 have no stamp"]
+    {
         assert!(said.contains(expected), "{expected}: {said}");
     }
     server.refresh(&index).await;

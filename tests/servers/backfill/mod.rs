@@ -1,5 +1,5 @@
-//! Indices that were there before spinney: their documents get the stamps that they would have got on their way in, whatever happens
-//! in the middle, and nothing else of them changes.
+//! Indices that were there before spinney: their documents get the stamps that they would have got on their way in,
+//! whatever happens in the middle, and nothing else of them changes.
 
 mod another;
 mod indices;
@@ -28,9 +28,7 @@ fn spinney_command() -> Command {
 /// `spinney backfill` against a spinney.
 pub fn command(spinney: &str, args: &[&str]) -> Command {
     let mut command = spinney_command();
-    command
-        .args(["backfill", "--spinney-url", spinney])
-        .args(args);
+    command.args(["backfill", "--spinney-url", spinney]).args(args);
     command
 }
 
@@ -154,12 +152,7 @@ pub fn groups(documents: &BTreeMap<String, Value>) -> BTreeMap<u64, u64> {
 }
 
 /// What a load through the proxy, in the same order and the same bulks, makes of the first `documents` documents.
-pub async fn loaded(
-    upstream: &str,
-    label: &str,
-    documents: usize,
-    more: &[&str],
-) -> BTreeMap<u64, u64> {
+pub async fn loaded(upstream: &str, label: &str, documents: usize, more: &[&str]) -> BTreeMap<u64, u64> {
     let server = Server::new(upstream);
     let index = common::unique_index(label);
     create_mapped(&server, &index).await;
@@ -184,11 +177,7 @@ pub async fn assert_adopted(
     assert_eq!(before.len(), after.len());
     for (id, source) in before {
         assert_eq!(&unstamped(&after[id]), source, "{id}");
-        assert!(
-            after[id]["cluster_arrival"].is_string(),
-            "{id}: {}",
-            after[id]
-        );
+        assert!(after[id]["cluster_arrival"].is_string(), "{id}: {}", after[id]);
     }
 }
 
@@ -196,10 +185,7 @@ async fn adopts(upstream: &str, more: &[&str]) {
     let server = Server::new(upstream);
     let expected = loaded(upstream, "loaded", 300, more).await;
     let together = expected.iter().filter(|(n, first)| n != first).count();
-    assert!(
-        together > 30,
-        "{together} documents are together with others"
-    );
+    assert!(together > 30, "{together} documents are together with others");
     let index = common::unique_index("adopted");
     create(&server, &index).await;
     load(upstream, &index, 0..300).await;
@@ -217,10 +203,7 @@ async fn adopts(upstream: &str, more: &[&str]) {
     let bulk = BULK.to_string();
     let (code, said) = backfill(&spinney.url, &["--bulk-docs", &bulk]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(
-        said.contains("300 documents stamped; 0 have no stamp"),
-        "{said}"
-    );
+    assert!(said.contains("300 documents stamped; 0 have no stamp"), "{said}");
     assert_adopted(&server, &index, &before, &expected).await;
 
     let (code, said) = backfill(&spinney.url, &[]);
@@ -251,16 +234,10 @@ async fn slices_and_a_query_stamp_what_they_find() {
     let early = r#"{"range":{"published":{"lt":"2026-01-01T02:00:00Z"}}}"#;
     let (code, said) = backfill(&spinney.url, &["--query", early, "--index", &index]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(
-        said.contains("120 documents stamped; 0 have no stamp"),
-        "{said}"
-    );
+    assert!(said.contains("120 documents stamped; 0 have no stamp"), "{said}");
     let (code, said) = backfill(&spinney.url, &["--slices", "3", "--bulk-docs", "7"]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(
-        said.contains("180 documents stamped; 0 have no stamp"),
-        "{said}"
-    );
+    assert!(said.contains("180 documents stamped; 0 have no stamp"), "{said}");
     server.refresh(&index).await;
     assert_eq!(groups(&server.documents(&index).await).len(), 300);
     server.delete_index(&index).await;

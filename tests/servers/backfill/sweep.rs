@@ -35,11 +35,7 @@ async fn finds_what_passed_by(upstream: &str) {
     let (status, _) = server.request(Method::PUT, &path, Some(document(7))).await;
     assert!(status.is_success());
     let sweep = swept(&spinney, 61).await;
-    assert_eq!(
-        (&sweep["failed"], &sweep["errors"]),
-        (&json!(0), &json!(0)),
-        "{sweep}"
-    );
+    assert_eq!((&sweep["failed"], &sweep["errors"]), (&json!(0), &json!(0)), "{sweep}");
     server.refresh(&index).await;
     let stored = groups(&server.documents(&index).await);
     assert_eq!(stored.len(), 120);
@@ -64,9 +60,7 @@ async fn a_sweep_says_what_it_cannot_stamp() {
     let server = Server::new(&upstream);
     let index = unique_index("unswept");
     let mappings = json!({"properties": {"cluster_root": {"type": "text"}}});
-    server
-        .create_index(&index, json!({ "mappings": mappings }))
-        .await;
+    server.create_index(&index, json!({ "mappings": mappings })).await;
     load(&upstream, &index, 0..3).await;
     server.refresh(&index).await;
     let spinney = Spinney::start(&arguments(&upstream, &index, &["--sweep", "200ms"]));
@@ -76,10 +70,7 @@ async fn a_sweep_says_what_it_cannot_stamp() {
         if sweep["left"] == 3 {
             assert_eq!(sweep["found"], 3, "{sweep}");
             let failure = sweep["failures"][0].as_str().unwrap();
-            assert!(
-                failure.contains("cluster_root is mapped as text"),
-                "{failure}"
-            );
+            assert!(failure.contains("cluster_root is mapped as text"), "{failure}");
             break;
         }
         waiting.pause().await;
@@ -94,11 +85,7 @@ fn verify(spinney: &str, args: &[&str]) -> std::collections::BTreeMap<String, u6
         .args(args)
         .output()
         .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8(output.stdout).unwrap();
     let lines = said.lines().map(|line| {
         let (count, what) = line.trim().split_once(' ').unwrap();
@@ -118,21 +105,12 @@ async fn stamps_are_held_against_the_forest() {
     load(&upstream, &index, 120..125).await;
     server.refresh(&index).await;
     let found = verify(&spinney.url, &[]);
-    assert_eq!(
-        found["documents with a stamp were looked at"], 120,
-        "{found:?}"
-    );
+    assert_eq!(found["documents with a stamp were looked at"], 120, "{found:?}");
     assert_eq!(found["would be in another tree"], 0, "{found:?}");
-    assert_eq!(
-        found["documents of these indices have no stamp"], 5,
-        "{found:?}"
-    );
+    assert_eq!(found["documents of these indices have no stamp"], 5, "{found:?}");
     assert_eq!(found["gave no answer"], 0, "{found:?}");
     let known = found["are known under the root of their stamp"];
-    assert!(
-        known + found["have no text to compare, and a root of their own"] == 120,
-        "{found:?}"
-    );
+    assert!(known + found["have no text to compare, and a root of their own"] == 120, "{found:?}");
     let some = verify(&spinney.url, &["--sample", "7", "--index", &index]);
     assert_eq!(some["documents with a stamp were looked at"], 7, "{some:?}");
 
@@ -147,11 +125,7 @@ async fn stamps_are_held_against_the_forest() {
     let spinney = Spinney::start(&arguments(&upstream, &index, &[]));
     let found = verify(&spinney.url, &[]);
     let unknown = found["are unknown to the forest: older than its window, or it was lost"];
-    assert_eq!(
-        unknown + found["have no text to compare, and a root of their own"],
-        120,
-        "{found:?}"
-    );
+    assert_eq!(unknown + found["have no text to compare, and a root of their own"], 120, "{found:?}");
     server.delete_index(&index).await;
 }
 

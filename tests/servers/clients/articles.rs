@@ -25,9 +25,7 @@ const LONG: usize = 30;
 /// far apart, so that they arrive in different bulk requests. The same `count` always gives the same articles.
 pub fn articles(count: usize) -> Vec<Article> {
     let groups = count.div_ceil(GROUP_SIZE);
-    (0..count)
-        .map(|number| article(number, number % groups, number / groups))
-        .collect()
+    (0..count).map(|number| article(number, number % groups, number / groups)).collect()
 }
 
 fn article(number: usize, group: usize, member: usize) -> Article {
@@ -92,20 +90,11 @@ impl Draw {
     /// `count` different words.
     fn words<'a>(&mut self, vocabulary: &[&'a str], count: usize) -> Vec<&'a str> {
         let mut rest = vocabulary.to_vec();
-        (0..count)
-            .map(|_| rest.swap_remove(self.0.below(rest.len())))
-            .collect()
+        (0..count).map(|_| rest.swap_remove(self.0.below(rest.len()))).collect()
     }
 }
 
-const OUTLETS: [&str; 6] = [
-    "晨光网",
-    "江城日报",
-    "北岸新闻",
-    "Harbour Wire",
-    "Valley Post",
-    "Northern Ledger",
-];
+const OUTLETS: [&str; 6] = ["晨光网", "江城日报", "北岸新闻", "Harbour Wire", "Valley Post", "Northern Ledger"];
 
 #[rustfmt::skip]
 const CHINESE: [&str; 120] = [

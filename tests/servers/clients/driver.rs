@@ -48,10 +48,7 @@ pub struct Outcome {
 impl Outcome {
     /// All went well.
     pub fn success(actions: usize) -> Outcome {
-        Outcome {
-            succeeded: actions,
-            errors: Vec::new(),
-        }
+        Outcome { succeeded: actions, errors: Vec::new() }
     }
 
     /// Comparable with the outcome in another index: its name and its UUID are taken out of the errors.
@@ -119,8 +116,8 @@ impl Driver {
         }
     }
 
-    /// With `raise_on_error=False`: failed items are collected instead. The Python helpers retry rejected items (429) only
-    /// then: otherwise the first rejection is raised, whatever `max_retries` says.
+    /// With `raise_on_error=False`: failed items are collected instead. The Python helpers retry rejected items (429)
+    /// only then: otherwise the first rejection is raised, whatever `max_retries` says.
     pub fn collecting_errors(mut self) -> Driver {
         self.raise_on_error = false;
         self
@@ -139,13 +136,11 @@ impl Driver {
 
     /// Runs to the end. Panics with what the client says if it fails or hangs.
     pub async fn run(&self, url: &str, index: &str, actions: &[Action]) -> Outcome {
-        self.spawn(url, index, actions, None, || ())
-            .await
-            .unwrap_or_else(|| panic!("{}: no outcome", self.label))
+        self.spawn(url, index, actions, None, || ()).await.unwrap_or_else(|| panic!("{}: no outcome", self.label))
     }
 
-    /// Runs until the helper has taken so many actions, where it gets no more, and kills the client as `kill -9` does once
-    /// `ready` returns.
+    /// Runs until the helper has taken so many actions, where it gets no more, and kills the client as `kill -9` does
+    /// once `ready` returns.
     pub async fn run_and_kill_at(
         &self,
         taken: usize,
@@ -198,9 +193,7 @@ pub fn scripts() -> PathBuf {
 }
 
 pub fn installed(what: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join(".cache/clients")
-        .join(what);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(".cache/clients").join(what);
     assert!(
         path.exists(),
         "{} is missing: run scripts/test, which installs the clients (or scripts/clients-env alone)",
@@ -266,21 +259,14 @@ fn watch(mut command: Command, label: &str, ready: impl FnOnce()) -> Option<Outc
     }
     let status = child.wait().unwrap();
     let said = said.join().unwrap();
-    assert!(
-        status.success(),
-        "{label} failed with {status} ({progress}); it said:\n{said}"
-    );
+    assert!(status.success(), "{label} failed with {status} ({progress}); it said:\n{said}");
     outcome
 }
 
 fn parse_outcome(line: &str) -> Outcome {
-    let mut outcome: Value =
-        serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in the outcome {line}"));
+    let mut outcome: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in the outcome {line}"));
     let Value::Array(errors) = outcome["errors"].take() else {
         panic!("no errors in {line}");
     };
-    Outcome {
-        succeeded: usize::try_from(outcome["succeeded"].as_u64().unwrap()).unwrap(),
-        errors,
-    }
+    Outcome { succeeded: usize::try_from(outcome["succeeded"].as_u64().unwrap()).unwrap(), errors }
 }

@@ -9,8 +9,8 @@ use super::driver::{Action, Driver, Outcome};
 use super::{create_index, start_spinney, verify_roots};
 use crate::common::{self, Server};
 
-/// Runs the same mixed actions against the server directly and through spinney, into an index each: the helpers must report the
-/// same and the same must be stored, but for the stamps. Then looks at what the stamps say.
+/// Runs the same mixed actions against the server directly and through spinney, into an index each: the helpers must
+/// report the same and the same must be stored, but for the stamps. Then looks at what the stamps say.
 async fn mixed_actions(upstream: String, driver: Driver) {
     let server = Server::new(&upstream);
     let spinney = start_spinney(&upstream, &[]);
@@ -36,10 +36,8 @@ const KIND: usize = 100;
 /// In groups of four: `create` all, then per kind of action one run of articles.
 fn mixed() -> Vec<Action> {
     let articles = articles(8 * KIND);
-    let mut actions: Vec<Action> = articles
-        .iter()
-        .map(|article| Action::new("create", &article.id, Some(article.source.clone())))
-        .collect();
+    let mut actions: Vec<Action> =
+        articles.iter().map(|article| Action::new("create", &article.id, Some(article.source.clone()))).collect();
     let kind = |number: usize| articles[number * KIND..(number + 1) * KIND].iter();
     // 0: stay as they are. 1: take over the text of the articles of kind 0.
     for (article, other) in kind(1).zip(kind(0)) {
@@ -52,9 +50,7 @@ fn mixed() -> Vec<Action> {
     }
     // 3: deleted. 4: created again, which is a conflict.
     actions.extend(kind(3).map(|article| Action::new("delete", &article.id, None)));
-    actions.extend(
-        kind(4).map(|article| Action::new("create", &article.id, Some(article.source.clone()))),
-    );
+    actions.extend(kind(4).map(|article| Action::new("create", &article.id, Some(article.source.clone()))));
     // 5: overwritten by a document that the mapping refuses; nothing changes.
     for (article, other) in kind(5).zip(kind(0)) {
         let mut bad = other.source.clone();
@@ -81,21 +77,14 @@ fn verify_mixed(report: &Outcome, stored: &BTreeMap<String, Value>) {
 
     assert_eq!(stored.len(), 8 * KIND);
     assert_eq!(report.succeeded, 12 * KIND);
-    let statuses: Vec<u64> = report
-        .errors
-        .iter()
-        .filter_map(|item| item.as_object()?.values().next()?["status"].as_u64())
-        .collect();
+    let statuses: Vec<u64> =
+        report.errors.iter().filter_map(|item| item.as_object()?.values().next()?["status"].as_u64()).collect();
     for status in [409, 400, 404] {
         let count = statuses.iter().filter(|found| **found == status).count();
         assert_eq!(count, KIND, "items with status {status}");
     }
     for article in kind(3) {
-        assert!(
-            !stored.contains_key(&article.id),
-            "{} is not deleted",
-            article.id
-        );
+        assert!(!stored.contains_key(&article.id), "{} is not deleted", article.id);
     }
     for (updated, other) in kind(1).zip(kind(0)) {
         assert_eq!(root(&updated.id), root(&other.id), "{}", updated.id);
@@ -109,11 +98,7 @@ fn verify_mixed(report: &Outcome, stored: &BTreeMap<String, Value>) {
         .iter()
         .enumerate()
         .filter(|(number, _)| !matches!(number / KIND, 1 | 3))
-        .map(|(_, article)| Article {
-            id: article.id.clone(),
-            group: article.group,
-            source: Value::Null,
-        })
+        .map(|(_, article)| Article { id: article.id.clone(), group: article.group, source: Value::Null })
         .collect();
     verify_roots(&untouched, stored);
 }

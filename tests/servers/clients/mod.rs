@@ -1,8 +1,8 @@
-//! Real clients, unmodified, writing through spinney into a real server that has bad days: whatever helper they use, with
-//! gzip and retries on, every document is stored once, as it was sent, with one root per group.
+//! Real clients, unmodified, writing through spinney into a real server that has bad days: whatever helper they use,
+//! with gzip and retries on, every document is stored once, as it was sent, with one root per group.
 //!
-//! The Python and JavaScript clients run as processes of their own (`tests/servers/clients/drive.*`); `scripts/clients-env` installs
-//! them. What is stored is read from the server directly.
+//! The Python and JavaScript clients run as processes of their own (`tests/servers/clients/drive.*`);
+//! `scripts/clients-env` installs them. What is stored is read from the server directly.
 
 mod articles;
 pub mod driver;
@@ -48,12 +48,7 @@ impl Scene {
         create_index(&server, &index).await;
         let flaky = Flaky::in_front_of(upstream, FAULT_PERIOD, faults);
         let spinney = start_spinney(&flaky.url, &[]);
-        Scene {
-            server,
-            flaky,
-            spinney,
-            index,
-        }
+        Scene { server, flaky, spinney, index }
     }
 
     /// Each fault has happened, or the test would show less than it says.
@@ -66,18 +61,10 @@ impl Scene {
 
     /// Less came in than the documents are long: the requests were compressed.
     async fn verify_gzip(&self, sent: &[Article]) {
-        let plain: usize = sent
-            .iter()
-            .map(|article| article.source.to_string().len())
-            .sum();
+        let plain: usize = sent.iter().map(|article| article.source.to_string().len()).sum();
         let own = Server::new(&self.spinney.url);
-        let received = stats(&own).await["counters"]["write_bytes"]
-            .as_u64()
-            .unwrap();
-        assert!(
-            received < plain as u64 / 2,
-            "{received} bytes came for {plain}"
-        );
+        let received = stats(&own).await["counters"]["write_bytes"].as_u64().unwrap();
+        assert!(received < plain as u64 / 2, "{received} bytes came for {plain}");
     }
 
     async fn clean_up(mut self) {
@@ -111,10 +98,7 @@ async fn create_index(server: &Server, index: &str) {
 async fn verify(server: &Server, index: &str, sent: &[Article]) {
     server.refresh(index).await;
     let stored = server.documents(index).await;
-    let sent_documents = sent
-        .iter()
-        .map(|article| (article.id.clone(), article.source.clone()))
-        .collect();
+    let sent_documents = sent.iter().map(|article| (article.id.clone(), article.source.clone())).collect();
     common::assert_same_documents(&sent_documents, &stored);
     verify_roots(sent, &stored);
 }
@@ -123,59 +107,35 @@ async fn verify(server: &Server, index: &str, sent: &[Article]) {
 fn verify_roots(sent: &[Article], stored: &BTreeMap<String, Value>) {
     let mut root_of_group: BTreeMap<usize, &str> = BTreeMap::new();
     for article in sent {
-        let root = common::root_of(&stored[&article.id])
-            .unwrap_or_else(|| panic!("{} has no cluster_root", article.id));
+        let root =
+            common::root_of(&stored[&article.id]).unwrap_or_else(|| panic!("{} has no cluster_root", article.id));
         let first = root_of_group.entry(article.group).or_insert(root);
         assert_eq!(*first, root, "{} left its group", article.id);
     }
     let different: BTreeSet<&str> = root_of_group.values().copied().collect();
-    assert_eq!(
-        different.len(),
-        root_of_group.len(),
-        "different groups share a root"
-    );
+    assert_eq!(different.len(), root_of_group.len(), "different groups share a root");
 }
 
 fn index_actions(articles: &[Article]) -> Vec<Action> {
-    articles
-        .iter()
-        .map(|article| Action::new("index", &article.id, Some(article.source.clone())))
-        .collect()
+    articles.iter().map(|article| Action::new("index", &article.id, Some(article.source.clone()))).collect()
 }
 
 // --- every helper of every client ----------------------------------------------------------------------------------
 
 /// What the helpers that retry single items get to see.
-const ALL_FAULTS: [Fault; 5] = [
-    Fault::ItemsRejected,
-    Fault::AnswerLost,
-    Fault::TooManyRequests,
-    Fault::Unavailable,
-    Fault::Cut,
-];
+const ALL_FAULTS: [Fault; 5] =
+    [Fault::ItemsRejected, Fault::AnswerLost, Fault::TooManyRequests, Fault::Unavailable, Fault::Cut];
 
 /// The parallel helpers leave retries to the transport, which looks at the status of the whole answer.
-const WHOLE_REQUEST_FAULTS: [Fault; 4] = [
-    Fault::AnswerLost,
-    Fault::TooManyRequests,
-    Fault::Unavailable,
-    Fault::Cut,
-];
+const WHOLE_REQUEST_FAULTS: [Fault; 4] = [Fault::AnswerLost, Fault::TooManyRequests, Fault::Unavailable, Fault::Cut];
 
 /// The JavaScript client retries rejected items, but takes a 429 for the whole request as final.
-const JAVASCRIPT_FAULTS: [Fault; 4] = [
-    Fault::ItemsRejected,
-    Fault::AnswerLost,
-    Fault::Unavailable,
-    Fault::Cut,
-];
+const JAVASCRIPT_FAULTS: [Fault; 4] = [Fault::ItemsRejected, Fault::AnswerLost, Fault::Unavailable, Fault::Cut];
 
 async fn all_stored_once(upstream: String, driver: Driver, faults: &[Fault]) {
     let scene = Scene::new(&upstream, driver.label(), faults).await;
     let articles = articles(ARTICLES);
-    let outcome = driver
-        .run(&scene.spinney.url, &scene.index, &index_actions(&articles))
-        .await;
+    let outcome = driver.run(&scene.spinney.url, &scene.index, &index_actions(&articles)).await;
     assert_eq!(outcome, Outcome::success(ARTICLES));
     verify(&scene.server, &scene.index, &articles).await;
     scene.verify_faults(faults);
@@ -209,12 +169,7 @@ async fn opensearch_py_async_bulk() {
 
 #[tokio::test]
 async fn opensearch_js_bulk() {
-    all_stored_once(
-        common::opensearch(),
-        Driver::javascript(),
-        &JAVASCRIPT_FAULTS,
-    )
-    .await;
+    all_stored_once(common::opensearch(), Driver::javascript(), &JAVASCRIPT_FAULTS).await;
 }
 
 #[tokio::test]
@@ -235,8 +190,8 @@ async fn elasticsearch_py_parallel_bulk() {
     all_stored_once(common::elasticsearch(), driver, &WHOLE_REQUEST_FAULTS).await;
 }
 
-/// The crate has no helper with retries and no compression of requests: a loop does the one, its raw `send` the other (every
-/// second request, so that its typed bulk call is there too). Answers are gzipped: it asks for that by itself.
+/// The crate has no helper with retries and no compression of requests: a loop does the one, its raw `send` the other
+/// (every second request, so that its typed bulk call is there too). Answers are gzipped: it asks for that by itself.
 #[tokio::test]
 async fn opensearch_rs() {
     let scene = Scene::new(&common::opensearch(), "rust", &ALL_FAULTS).await;
@@ -269,10 +224,7 @@ async fn send_chunk(client: &OpenSearch, index: &str, chunk: &[Article], gzip: b
     }
     let response = if gzip {
         let mut headers = HeaderMap::new();
-        headers.insert(
-            CONTENT_TYPE,
-            HeaderValue::from_static("application/x-ndjson"),
-        );
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         let path = format!("/{index}/_bulk");
         let plain = opensearch::http::request::Body::bytes(&operations).unwrap();
@@ -281,23 +233,11 @@ async fn send_chunk(client: &OpenSearch, index: &str, chunk: &[Article], gzip: b
         let body = body.finish().unwrap();
         client
             .transport()
-            .send(
-                opensearch::http::Method::Post,
-                &path,
-                headers,
-                None::<&()>,
-                Some(body),
-                None,
-            )
+            .send(opensearch::http::Method::Post, &path, headers, None::<&()>, Some(body), None)
             .await
             .unwrap()
     } else {
-        client
-            .bulk(BulkParts::Index(index))
-            .body(vec![operations])
-            .send()
-            .await
-            .unwrap()
+        client.bulk(BulkParts::Index(index)).body(vec![operations]).send().await.unwrap()
     };
     let status = response.status_code();
     let answer: Value = response.json().await.unwrap();
@@ -305,10 +245,7 @@ async fn send_chunk(client: &OpenSearch, index: &str, chunk: &[Article], gzip: b
         StatusCode::OK => {
             let items = answer["items"].as_array().unwrap();
             assert_eq!(items.len(), chunk.len());
-            let rejected = items
-                .iter()
-                .filter(|item| item["index"]["status"] == 429)
-                .count();
+            let rejected = items.iter().filter(|item| item["index"]["status"] == 429).count();
             assert_eq!(answer["errors"], rejected > 0, "{answer}");
             rejected == 0
         }
@@ -335,15 +272,7 @@ async fn stopped_and_started_again(upstream: String, driver: Driver) {
             count.json()["count"] != 0
         });
     };
-    driver
-        .run_and_kill_at(
-            ARTICLES / 2,
-            &scene.spinney.url,
-            &scene.index,
-            &actions,
-            some_stored,
-        )
-        .await;
+    driver.run_and_kill_at(ARTICLES / 2, &scene.spinney.url, &scene.index, &actions, some_stored).await;
     scene.server.refresh(&scene.index).await;
     let stored = scene.server.count(&scene.index).await;
     assert!(
@@ -375,8 +304,8 @@ async fn elasticsearch_py_stopped_in_the_middle() {
 
 // --- more writers than spinney has room for ------------------------------------------------------------------------
 
-/// Four writers at once, each with one member of every group, while a request that does not go on holds most of the budget:
-/// spinney refuses theirs with 429, the helpers come again, and go through once the other has gone.
+/// Four writers at once, each with one member of every group, while a request that does not go on holds most of the
+/// budget: spinney refuses theirs with 429, the helpers come again, and go through once the other has gone.
 #[tokio::test]
 async fn opensearch_py_four_writers_over_the_budget() {
     const WRITERS: usize = articles::GROUP_SIZE;
@@ -388,10 +317,7 @@ async fn opensearch_py_four_writers_over_the_budget() {
 
     let articles = articles(ARTICLES);
     let driver = Driver::python("opensearch", "streaming_bulk");
-    let shares: Vec<Vec<Action>> = articles
-        .chunks(ARTICLES / WRITERS)
-        .map(index_actions)
-        .collect();
+    let shares: Vec<Vec<Action>> = articles.chunks(ARTICLES / WRITERS).map(index_actions).collect();
     let [first, second, third, fourth] = shares.as_slice() else {
         panic!("{} shares", shares.len());
     };
@@ -418,7 +344,8 @@ async fn begin_bulk(spinney: &Spinney, bytes: usize) -> TcpStream {
     let mut stream = TcpStream::connect(spinney.address()).await.unwrap();
     let announced = bytes + (64 << 10);
     let head = format!(
-        "POST /_bulk HTTP/1.1\r\nhost: spinney\r\ncontent-type: application/x-ndjson\r\ncontent-length: {announced}\r\n\r\n"
+        "POST /_bulk HTTP/1.1\r\nhost: spinney\r\ncontent-type: application/x-ndjson\r\ncontent-length: \
+         {announced}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(&vec![b' '; bytes]).await.unwrap();
@@ -431,9 +358,7 @@ async fn begin_bulk(spinney: &Spinney, bytes: usize) -> TcpStream {
 }
 
 async fn refused_over_budget(own: &Server) -> u64 {
-    stats(own).await["counters"]["refused_over_budget"]
-        .as_u64()
-        .unwrap()
+    stats(own).await["counters"]["refused_over_budget"].as_u64().unwrap()
 }
 
 async fn stats(own: &Server) -> Value {

@@ -6,9 +6,10 @@ use tokio::sync::watch;
 
 use super::listening::Listening;
 
-/// Passes bytes on. While it is cut nothing passes, in either direction, and nobody is told, as where packets are dropped: connections
-/// stay open, and new ones get no answer. What was sent meanwhile comes when it is whole again, as TCP sends again what was lost,
-/// also from a connection that its client has given up. Runs on a thread of its own until it is dropped.
+/// Passes bytes on. While it is cut nothing passes, in either direction, and nobody is told, as where packets are
+/// dropped: connections stay open, and new ones get no answer. What was sent meanwhile comes when it is whole again, as
+/// TCP sends again what was lost, also from a connection that its client has given up. Runs on a thread of its own
+/// until it is dropped.
 pub struct Cable {
     /// Where to connect to, on 127.0.0.1.
     pub port: u16,
@@ -21,11 +22,7 @@ impl Cable {
     pub fn to(target: u16) -> Cable {
         let (is_cut, state) = watch::channel(false);
         let listening = Listening::start(move |listener| accept(listener, target, state));
-        Cable {
-            port: listening.address.port(),
-            is_cut,
-            _listening: listening,
-        }
+        Cable { port: listening.address.port(), is_cut, _listening: listening }
     }
 
     /// Cuts it, or mends it.
@@ -52,11 +49,7 @@ async fn accept(listener: TcpListener, target: u16, state: watch::Receiver<bool>
     }
 }
 
-async fn pass(
-    mut from: impl AsyncRead + Unpin,
-    mut to: impl AsyncWrite + Unpin,
-    mut whole: watch::Receiver<bool>,
-) {
+async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, mut whole: watch::Receiver<bool>) {
     let mut bytes = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
         if whole.wait_for(|is_cut| !is_cut).await.is_err() {

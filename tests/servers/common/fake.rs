@@ -55,8 +55,8 @@ impl Received {
     }
 }
 
-/// What every fake answers of its health unless its test says otherwise: spinney shows its state only to whom the cluster
-/// shows this.
+/// What every fake answers of its health unless its test says otherwise: spinney shows its state only to whom the
+/// cluster shows this.
 pub const HEALTH: &str =
     "{\"cluster_name\":\"made up\",\"status\":\"green\",\"timed_out\":false,\"number_of_nodes\":1}";
 
@@ -85,10 +85,7 @@ pub fn json(status: u16, headers: &str, body: &str) -> Vec<u8> {
 
 /// What a cluster answers that shows everybody the index of a path, where spinney asks whether it does.
 pub fn shows(request: &Received) -> Option<Vec<u8>> {
-    let (index, _) = request
-        .target()
-        .strip_prefix('/')?
-        .split_once("/_search?")?;
+    let (index, _) = request.target().strip_prefix('/')?.split_once("/_search?")?;
     let is_asked = find(&request.body, b"\"profile\":true").is_some();
     let index = percent_encoding::percent_decode_str(index).decode_utf8_lossy();
     let body = format!(
@@ -109,17 +106,11 @@ impl Fake {
 
     /// Reads the body of no bulk before the gate is open: whoever sends it has to hold it. For large bodies, which are
     /// forgotten once they were answered.
-    pub fn slow(
-        gate: Arc<Gate>,
-        reply: impl Fn(&Received) -> Reply + Send + Sync + 'static,
-    ) -> Fake {
+    pub fn slow(gate: Arc<Gate>, reply: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Fake {
         Self::with(Some(gate), healthy(reply))
     }
 
-    fn with(
-        gate: Option<Arc<Gate>>,
-        reply: impl Fn(&Received) -> Reply + Send + Sync + 'static,
-    ) -> Fake {
+    fn with(gate: Option<Arc<Gate>>, reply: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Fake {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let received = Arc::new(Mutex::new(Vec::new()));
@@ -132,26 +123,17 @@ impl Fake {
                 }
                 let (reply, log, gate) = (reply.clone(), log.clone(), gate.clone());
                 // Spinney may go away in the middle: then there is nobody to answer.
-                thread::spawn(move || {
-                    serve(stream.unwrap(), connection, gate.as_deref(), &log, &*reply)
-                });
+                thread::spawn(move || serve(stream.unwrap(), connection, gate.as_deref(), &log, &*reply));
             }
         });
-        Fake {
-            url: format!("http://{address}"),
-            address,
-            received,
-            stopped,
-        }
+        Fake { url: format!("http://{address}"), address, received, stopped }
     }
 
     /// The requests so far, those for spinney's own questions included, but for those about names that have no route.
     pub fn received(&self) -> Vec<Received> {
         let received = self.received.lock().unwrap().clone();
         let of_clients = received.into_iter();
-        of_clients
-            .filter(|request| !request.target().starts_with("/_alias/"))
-            .collect()
+        of_clients.filter(|request| !request.target().starts_with("/_alias/")).collect()
     }
 
     /// The last request that is one of those; spinney asks in its own name, too, whenever it likes.
@@ -166,9 +148,7 @@ impl Fake {
     }
 }
 
-fn healthy(
-    reply: impl Fn(&Received) -> Reply + Send + Sync,
-) -> impl Fn(&Received) -> Reply + Send + Sync {
+fn healthy(reply: impl Fn(&Received) -> Reply + Send + Sync) -> impl Fn(&Received) -> Reply + Send + Sync {
     move |request| match request.target() {
         "/_cluster/health" => Reply::Bytes(json(200, "", HEALTH)),
         _ => reply(request),
@@ -200,19 +180,12 @@ fn serve(
         };
         let head = String::from_utf8_lossy(&read[..end]).into_owned();
         read.drain(..end);
-        let mut request = Received {
-            head,
-            body: Vec::new(),
-            connection,
-        };
+        let mut request = Received { head, body: Vec::new(), connection };
         let slow = gate.filter(|_| request.target().ends_with("/_bulk"));
         if let Some(gate) = slow {
             gate.pass();
         }
-        let length = request
-            .headers("content-length")
-            .first()
-            .map_or(0, |n| n.parse().unwrap());
+        let length = request.headers("content-length").first().map_or(0, |n| n.parse().unwrap());
         if request.headers("transfer-encoding").is_empty() {
             while read.len() < length {
                 more(&mut stream, &mut read)?;

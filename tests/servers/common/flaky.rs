@@ -94,26 +94,15 @@ async fn accept(listener: TcpListener, state: Arc<State>) {
         tokio::spawn(async move {
             let answer = service_fn(|request| answer(Arc::clone(&state), request));
             // An error here is a fault that was provoked, or a client that went away.
-            let _ = hyper::server::conn::http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), answer)
-                .await;
+            let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
         });
     }
 }
 
-async fn answer(
-    state: Arc<State>,
-    request: Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, io::Error> {
+async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, io::Error> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-    let fault = head
-        .uri
-        .path()
-        .trim_end_matches('/')
-        .ends_with("/_bulk")
-        .then(|| state.next_fault())
-        .flatten();
+    let fault = head.uri.path().trim_end_matches('/').ends_with("/_bulk").then(|| state.next_fault()).flatten();
     match fault {
         Some(Fault::TooManyRequests) => Ok(refusal(429, "circuit_breaking_exception")),
         Some(Fault::Unavailable) => Ok(refusal(503, "cluster_block_exception")),
@@ -200,9 +189,7 @@ fn refusal(status: u16, kind: &str) -> Response<Full<Bytes>> {
 fn reject_items(path: &str, body: &[u8], gzipped: bool) -> Response<Full<Bytes>> {
     let mut plain = Vec::new();
     if gzipped {
-        flate2::read::MultiGzDecoder::new(body)
-            .read_to_end(&mut plain)
-            .unwrap();
+        flate2::read::MultiGzDecoder::new(body).read_to_end(&mut plain).unwrap();
     } else {
         plain.extend_from_slice(body);
     }
@@ -219,8 +206,7 @@ fn reject_items(path: &str, body: &[u8], gzipped: bool) -> Response<Full<Bytes>>
             lines.next();
         }
         let index = metadata["_index"].as_str().or(in_path);
-        let error =
-            json!({"type": "rejected_execution_exception", "reason": "rejected on purpose"});
+        let error = json!({"type": "rejected_execution_exception", "reason": "rejected on purpose"});
         items.push(json!({op: {
             "_index": index, "_id": metadata["_id"], "status": 429, "error": error,
         }}));

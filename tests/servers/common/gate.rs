@@ -1,5 +1,5 @@
-//! Where a made-up server waits until the test lets it go on: what happens first is then decided, whatever the machine is
-//! busy with.
+//! Where a made-up server waits until the test lets it go on: what happens first is then decided, whatever the machine
+//! is busy with.
 
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -43,9 +43,7 @@ impl Gate {
 
     fn wait_while(&self, what: &str, waits: impl Fn(&State) -> bool) {
         let state = self.state.lock().unwrap();
-        let waited = self
-            .changed
-            .wait_timeout_while(state, PATIENCE, |state| waits(state));
+        let waited = self.changed.wait_timeout_while(state, PATIENCE, |state| waits(state));
         let timed_out = waited.unwrap().1.timed_out();
         assert!(!timed_out, "nobody {what} within {PATIENCE:?}");
     }

@@ -15,16 +15,11 @@ pub struct Listening {
 
 impl Listening {
     /// On a free port of 127.0.0.1.
-    pub fn start<A: Future<Output = ()>>(
-        accept: impl FnOnce(TcpListener) -> A + Send + 'static,
-    ) -> Listening {
+    pub fn start<A: Future<Output = ()>>(accept: impl FnOnce(TcpListener) -> A + Send + 'static) -> Listening {
         let (stop, stopped) = oneshot::channel();
         let (address, bound) = std::sync::mpsc::channel();
         thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                 address.send(listener.local_addr().unwrap()).unwrap();

@@ -21,15 +21,14 @@ pub struct Locks {
 
 impl Locks {
     pub fn new() -> Locks {
-        let locks = Locks {
-            dir: scratch("locks"),
-        };
+        let locks = Locks { dir: scratch("locks") };
         std::fs::create_dir_all(&locks.dir).unwrap();
         std::fs::write(locks.file("node.ext"), "subjectAltName=IP:127.0.0.1").unwrap();
         for command in [
             "req -x509 -newkey rsa:2048 -sha256 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.pem",
             "req -newkey rsa:2048 -sha256 -nodes -subj /CN=node -keyout node.key -out node.csr",
-            "x509 -req -sha256 -days 2 -in node.csr -extfile node.ext -CA ca.pem -CAkey ca.key -CAcreateserial -out node.pem",
+            "x509 -req -sha256 -days 2 -in node.csr -extfile node.ext -CA ca.pem -CAkey ca.key -CAcreateserial -out \
+             node.pem",
         ] {
             let made = Command::new("openssl")
                 .args(command.split(' '))

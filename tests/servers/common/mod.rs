@@ -1,6 +1,6 @@
 //! The harness shared by all tests against real search servers: where the servers are ([`opensearch`],
-//! [`elasticsearch`], [`opensearch_secure`]), a spinney process in front of one ([`Spinney`]), and what is needed to look
-//! behind its back ([`Server`]: what is stored, read directly).
+//! [`elasticsearch`], [`opensearch_secure`]), a spinney process in front of one ([`Spinney`]), and what is needed to
+//! look behind its back ([`Server`]: what is stored, read directly).
 //!
 //! ```ignore
 //! let server = Server::new(&common::opensearch());
@@ -41,16 +41,10 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 /// All fields that a stamp may have, with their default names, in the order in which they are written.
-pub const STAMP_FIELDS: [&str; 5] = [
-    "cluster_root",
-    "cluster_key",
-    "cluster_hash",
-    "cluster_arrival",
-    "cluster_proof",
-];
+pub const STAMP_FIELDS: [&str; 5] = ["cluster_root", "cluster_key", "cluster_hash", "cluster_arrival", "cluster_proof"];
 
-/// How long a test waits for anything before it fails. Far above what anything needs: a slow machine must not fail a test,
-/// a stuck process must.
+/// How long a test waits for anything before it fails. Far above what anything needs: a slow machine must not fail a
+/// test, a stuck process must.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Between two looks at something that nobody announces: how long decides nothing, it only spares the processor.
@@ -143,10 +137,7 @@ pub fn scratch(label: &str) -> PathBuf {
 fn unique() -> String {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     #[expect(clippy::disallowed_methods, reason = "differs between runs")]
-    let millis = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap()
-        .as_millis();
+    let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
     format!("{millis:x}-{}-{call}", std::process::id())
 }
@@ -160,11 +151,7 @@ pub fn http() -> reqwest::Client {
 /// What [`http`] builds, for tests that add a certificate authority or default headers.
 pub fn http_builder() -> reqwest::ClientBuilder {
     install_crypto();
-    reqwest::Client::builder()
-        .no_gzip()
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .timeout(PATIENCE)
+    reqwest::Client::builder().no_gzip().no_proxy().redirect(reqwest::redirect::Policy::none()).timeout(PATIENCE)
 }
 
 /// reqwest is built without a provider of cryptography and cannot even make a plain client before one is installed.
@@ -185,19 +172,13 @@ pub struct Waiting {
 
 impl Waiting {
     pub fn until(what: &str) -> Waiting {
-        Waiting {
-            what: what.to_owned(),
-            until: Instant::now() + PATIENCE,
-        }
+        Waiting { what: what.to_owned(), until: Instant::now() + PATIENCE }
     }
 
     /// Panics if it has taken too long.
     pub async fn pause(&self) {
         self.check();
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "a pause between two looks at a condition"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "a pause between two looks at a condition")]
         tokio::time::sleep(PAUSE).await;
     }
 
@@ -212,10 +193,7 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let waiting = Waiting::until(what);
     while !holds() {
         waiting.check();
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "a pause between two looks at a condition"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "a pause between two looks at a condition")]
         thread::sleep(PAUSE);
     }
 }
@@ -250,10 +228,9 @@ impl Spinney {
     pub fn start_at(listen: &str, args: &[&str]) -> Spinney {
         match Self::try_start(listen, args) {
             Ok(spinney) => spinney,
-            Err(failure) => panic!(
-                "spinney serve {args:?} did not start ({:?}), its log:\n{}",
-                failure.exit, failure.log
-            ),
+            Err(failure) => {
+                panic!("spinney serve {args:?} did not start ({:?}), its log:\n{}", failure.exit, failure.log)
+            }
         }
     }
 
@@ -282,12 +259,7 @@ impl Spinney {
         let log = Arc::new(Mutex::new(Vec::new()));
         let logging = keep_lines(child.stderr.take().unwrap(), Arc::clone(&log));
         let ready = first_listening_url(child.stdout.take().unwrap());
-        let mut spinney = Spinney {
-            url: String::new(),
-            child,
-            log,
-            logging: Some(logging),
-        };
+        let mut spinney = Spinney { url: String::new(), child, log, logging: Some(logging) };
         match ready.recv_timeout(PATIENCE) {
             Ok(url) => {
                 spinney.url = url;
@@ -351,10 +323,7 @@ impl Spinney {
     /// Sends SIGTERM without waiting.
     pub fn signal_term(&self) {
         // The shell's own `kill`: the standard library sends SIGKILL only, and not every system has /bin/kill.
-        let sent = Command::new("sh")
-            .args(["-c", &format!("kill -TERM {}", self.pid())])
-            .status()
-            .unwrap();
+        let sent = Command::new("sh").args(["-c", &format!("kill -TERM {}", self.pid())]).status().unwrap();
         assert!(sent.success(), "SIGTERM could not be sent");
     }
 
@@ -398,10 +367,7 @@ impl Drop for Spinney {
 }
 
 /// Reads and keeps lines for as long as there are any (a full pipe would stop the process).
-fn keep_lines(
-    from: impl Read + Send + 'static,
-    to: Arc<Mutex<Vec<String>>>,
-) -> thread::JoinHandle<()> {
+fn keep_lines(from: impl Read + Send + 'static, to: Arc<Mutex<Vec<String>>>) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         let mut lines = BufReader::new(from).split(b'\n');
         while let Some(Ok(line)) = lines.next() {
@@ -443,10 +409,7 @@ impl Server {
 
     /// With a client that knows a certificate authority or carries credentials ([`http_builder`]).
     pub fn with_client(url: &str, client: reqwest::Client) -> Server {
-        Server {
-            url: url.trim_end_matches('/').to_owned(),
-            client,
-        }
+        Server { url: url.trim_end_matches('/').to_owned(), client }
     }
 
     /// Without a final slash.
@@ -455,12 +418,7 @@ impl Server {
     }
 
     /// Sends a JSON request and returns status and JSON answer, whatever the status. `path` begins with `/`.
-    pub async fn request(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<Value>,
-    ) -> (StatusCode, Value) {
+    pub async fn request(&self, method: Method, path: &str, body: Option<Value>) -> (StatusCode, Value) {
         let mut request = self.client.request(method, format!("{}{path}", self.url));
         if let Some(body) = body {
             request = request.json(&body);
@@ -468,12 +426,8 @@ impl Server {
         let response = request.send().await.unwrap();
         let status = response.status();
         let bytes = response.bytes().await.unwrap();
-        let answer = serde_json::from_slice(&bytes).unwrap_or_else(|error| {
-            panic!(
-                "{path}: {error} in the answer {}",
-                String::from_utf8_lossy(&bytes)
-            )
-        });
+        let answer = serde_json::from_slice(&bytes)
+            .unwrap_or_else(|error| panic!("{path}: {error} in the answer {}", String::from_utf8_lossy(&bytes)));
         (status, answer)
     }
 
@@ -486,8 +440,7 @@ impl Server {
 
     /// Makes an index with these settings and mappings.
     pub async fn create_index(&self, index: &str, body: Value) {
-        self.must(Method::PUT, &format!("/{index}"), Some(body))
-            .await;
+        self.must(Method::PUT, &format!("/{index}"), Some(body)).await;
     }
 
     /// Removes an index; tests do it at their end, since a node allows only so many shards.
@@ -497,8 +450,7 @@ impl Server {
 
     /// Makes everything that was written visible to searches.
     pub async fn refresh(&self, index: &str) {
-        self.must(Method::POST, &format!("/{index}/_refresh"), None)
-            .await;
+        self.must(Method::POST, &format!("/{index}/_refresh"), None).await;
     }
 
     /// The number of documents that searches see; 0 if there is no such index.
@@ -528,8 +480,7 @@ impl Server {
             };
             if hits.is_empty() {
                 let body = json!({ "scroll_id": scroll });
-                self.must(Method::DELETE, "/_search/scroll", Some(body))
-                    .await;
+                self.must(Method::DELETE, "/_search/scroll", Some(body)).await;
                 return documents;
             }
             for mut hit in hits {
@@ -549,19 +500,13 @@ impl Server {
 /// agree with `cluster_key`.
 pub fn root_of(source: &Value) -> Option<&str> {
     let root = source.get("cluster_root")?;
-    let hex = root.as_str().filter(|hex| {
-        hex.len() == 16 && hex.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'))
-    });
+    let hex =
+        root.as_str().filter(|hex| hex.len() == 16 && hex.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f')));
     let Some(hex) = hex else {
         panic!("cluster_root is not 16 lower-case hex digits: {root}");
     };
     let signed = u64::from_str_radix(hex, 16).unwrap().cast_signed();
-    assert_eq!(
-        source["cluster_key"].as_i64(),
-        Some(signed),
-        "cluster_key of {hex} is {}",
-        source["cluster_key"]
-    );
+    assert_eq!(source["cluster_key"].as_i64(), Some(signed), "cluster_key of {hex} is {}", source["cluster_key"]);
     Some(hex)
 }
 

@@ -38,12 +38,7 @@ impl Redis {
 
     /// The same in the place of one that has ended.
     pub fn start_at(port: u16) -> Redis {
-        Redis {
-            nodes: vec![Node::start(port, &[], None)],
-            sentinels: Vec::new(),
-            is_cluster: false,
-            locks: None,
-        }
+        Redis { nodes: vec![Node::start(port, &[], None)], sentinels: Vec::new(), is_cluster: false, locks: None }
     }
 
     /// A node of its own that takes users with passwords, by TLS.
@@ -66,12 +61,8 @@ impl Redis {
         let options = [&of_master[..], &diskless].concat();
         let replica = Node::start(free_port(), &options, locks.as_ref());
         let sentinel = |_| Node::sentinel(&port, locks.as_ref());
-        let redis = Redis {
-            nodes: vec![master, replica],
-            sentinels: (0..3).map(sentinel).collect(),
-            is_cluster: false,
-            locks,
-        };
+        let redis =
+            Redis { nodes: vec![master, replica], sentinels: (0..3).map(sentinel).collect(), is_cluster: false, locks };
         redis.wait_until_ready();
         for sentinel in &redis.sentinels {
             wait_until("the Sentinels know each other", || {
@@ -88,7 +79,8 @@ impl Redis {
         Redis::replicated(masters, 0)
     }
 
-    /// A cluster of so many masters, each with so many replicas, one of which takes its place two seconds after it has gone.
+    /// A cluster of so many masters, each with so many replicas, one of which takes its place two seconds after it has
+    /// gone.
     pub fn replicated(masters: usize, replicas: usize) -> Redis {
         Redis::clustered(masters, replicas, None)
     }
@@ -99,14 +91,7 @@ impl Redis {
     }
 
     fn clustered(masters: usize, replicas: usize, locks: Option<Locks>) -> Redis {
-        let options = [
-            "--cluster-enabled",
-            "yes",
-            "--cluster-node-timeout",
-            "2000",
-            "--repl-diskless-sync-delay",
-            "0",
-        ];
+        let options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0"];
         let tls = ["--tls-cluster", if locks.is_some() { "yes" } else { "no" }];
         let options = [&options[..], &tls].concat();
         let node = |_| Node::start(free_port(), &options, locks.as_ref());
@@ -121,30 +106,17 @@ impl Redis {
             .expect("redis-cli is missing: apt-get install redis-tools");
         let said = String::from_utf8_lossy(&made.stdout).into_owned();
         assert!(made.status.success(), "{said}");
-        let redis = Redis {
-            nodes,
-            sentinels: Vec::new(),
-            is_cluster: true,
-            locks,
-        };
+        let redis = Redis { nodes, sentinels: Vec::new(), is_cluster: true, locks };
         redis.wait_until_ready();
         redis
     }
 
     /// For `--forest-store`.
     pub fn url(&self) -> String {
-        let asked = if self.sentinels.is_empty() {
-            &self.nodes
-        } else {
-            &self.sentinels
-        };
+        let asked = if self.sentinels.is_empty() { &self.nodes } else { &self.sentinels };
         let hosts = asked.iter().map(|node| format!("127.0.0.1:{}", node.port));
         let hosts = hosts.collect::<Vec<_>>().join(",");
-        let (tls, login) = if self.locks.is_some() {
-            ("s", LOGIN)
-        } else {
-            ("", "")
-        };
+        let (tls, login) = if self.locks.is_some() { ("s", LOGIN) } else { ("", "") };
         match self.sentinels.is_empty() {
             true => format!("redis{tls}://{login}{hosts}"),
             false => format!("redis{tls}+sentinel://{login}{hosts}/spinney"),
@@ -163,9 +135,7 @@ impl Redis {
             let words: Vec<String> = log.lines().map(str::to_owned).collect();
             let objects = words.iter().zip(words.iter().skip(2));
             let objects = objects.filter(|(name, _)| *name == "object");
-            objects
-                .map(|(_, object)| object.clone())
-                .collect::<Vec<_>>()
+            objects.map(|(_, object)| object.clone()).collect::<Vec<_>>()
         };
         self.nodes.iter().flat_map(of_node).collect()
     }
@@ -270,11 +240,7 @@ impl Redis {
     pub fn keys(&self) -> usize {
         let size = |node: &Node| -> usize {
             let answer = node.ask("DBSIZE\r\n");
-            answer
-                .trim()
-                .trim_start_matches(':')
-                .parse()
-                .expect("a number")
+            answer.trim().trim_start_matches(':').parse().expect("a number")
         };
         self.nodes.iter().map(size).sum()
     }
@@ -300,7 +266,8 @@ impl Node {
         std::fs::create_dir_all(&dir).unwrap();
         // It writes there what it learns.
         let mut file = format!(
-            "sentinel monitor spinney 127.0.0.1 {master} 2\nsentinel down-after-milliseconds spinney 1000\nsentinel failover-timeout spinney 4000\n"
+            "sentinel monitor spinney 127.0.0.1 {master} 2\nsentinel down-after-milliseconds spinney 1000\nsentinel \
+             failover-timeout spinney 4000\n"
         );
         if locks.is_some() {
             file += &format!("sentinel auth-pass spinney {ADMIN}\n");
@@ -318,22 +285,14 @@ impl Node {
             options.extend(locks.of_node(port));
         }
         let child = launch(plain, &dir, &options);
-        let node = Node {
-            port,
-            plain,
-            password: locks.map(|_| ADMIN),
-            options,
-            child,
-            dir,
-        };
+        let node = Node { port, plain, password: locks.map(|_| ADMIN), options, child, dir };
         node.wait_until_it_answers();
         node
     }
 
     fn wait_until_it_answers(&self) {
         wait_until("Redis answers", || {
-            TcpStream::connect(("127.0.0.1", self.plain)).is_ok()
-                && self.ask("PING\r\n").contains("PONG")
+            TcpStream::connect(("127.0.0.1", self.plain)).is_ok() && self.ask("PING\r\n").contains("PONG")
         });
     }
 
@@ -351,10 +310,7 @@ impl Node {
     fn freeze(&self, is_frozen: bool) {
         let signal = if is_frozen { "STOP" } else { "CONT" };
         // The shell's own `kill`, as for a spinney.
-        let sent = Command::new("sh")
-            .args(["-c", &format!("kill -{signal} {}", self.child.id())])
-            .status()
-            .unwrap();
+        let sent = Command::new("sh").args(["-c", &format!("kill -{signal} {}", self.child.id())]).status().unwrap();
         assert!(sent.success(), "SIG{signal} could not be sent");
     }
 
@@ -362,9 +318,7 @@ impl Node {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.plain)) else {
             return String::new();
         };
-        stream
-            .set_read_timeout(Some(Duration::from_secs(5)))
-            .unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let login = self.password.map(|password| format!("AUTH {password}\r\n"));
         let login = login.unwrap_or_default();
         let _ = stream.write_all(format!("{login}{command}QUIT\r\n").as_bytes());
@@ -389,9 +343,7 @@ fn launch(port: u16, dir: &Path, options: &[String]) -> Child {
     let file = dir.join(SENTINEL);
     match file.exists() {
         true => command.arg(file).arg("--sentinel"),
-        false => command
-            .args(["--save", "", "--appendonly", "no"])
-            .args(["--maxmemory-policy", "noeviction"]),
+        false => command.args(["--save", "", "--appendonly", "no"]).args(["--maxmemory-policy", "noeviction"]),
     };
     command
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
@@ -404,7 +356,8 @@ fn launch(port: u16, dir: &Path, options: &[String]) -> Child {
         .expect("redis-server is missing: apt-get install redis-server (7 or newer)")
 }
 
-/// Below the ports that the system gives out by itself, and so that the bus of a cluster, 10,000 above, is a port as well.
+/// Below the ports that the system gives out by itself, and so that the bus of a cluster, 10,000 above, is a port as
+/// well.
 fn free_port() -> u16 {
     loop {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

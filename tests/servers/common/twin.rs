@@ -1,5 +1,5 @@
-//! The same request to the real server twice, directly and through spinney, into two indices of the same mapping, and the
-//! two answers and what is stored compared byte by byte.
+//! The same request to the real server twice, directly and through spinney, into two indices of the same mapping, and
+//! the two answers and what is stored compared byte by byte.
 //!
 //! What has to differ is replaced on both sides before the comparison, and nothing else is: the name of the index
 //! (`@index` in a request) and its uuid, `took` and `ingest_took`, and ids that the server made.
@@ -20,12 +20,7 @@ pub const CODED: &str = "@coded";
 
 /// A text that shares no sentence with that of any other number.
 pub fn text(n: usize) -> String {
-    let word = |k: usize| {
-        format!(
-            "w{:x}",
-            (n * 97 + k).wrapping_mul(2_654_435_761) & 0xffff_ffff
-        )
-    };
+    let word = |k: usize| format!("w{:x}", (n * 97 + k).wrapping_mul(2_654_435_761) & 0xffff_ffff);
     let words: Vec<String> = (0..12).map(word).collect();
     words.join(" ")
 }
@@ -54,8 +49,8 @@ pub struct Twins {
 /// The mapping of both indices.
 fn mapping() -> Value {
     json!({
-        // What was deleted is remembered for as long as any test lasts: the versions of a document that comes again do not
-        // depend on the time.
+        // What was deleted is remembered for as long as any test lasts: the versions of a document that comes again do
+        // not depend on the time.
         "settings": {"number_of_shards": 1, "number_of_replicas": 0, "gc_deletes": "1h"},
         "mappings": {"properties": {
             "content": {"type": "text"},
@@ -80,20 +75,12 @@ impl Twins {
     pub async fn with(upstream: &str, label: &str, more: &[&str]) -> Twins {
         let server = Server::new(upstream);
         let name = super::unique_index(label);
-        // Its own indices alone: what other tests write is none of this forest's, and must not be found when the cluster
-        // is asked for documents whose outcome is unknown.
+        // Its own indices alone: what other tests write is none of this forest's, and must not be found when the
+        // cluster is asked for documents whose outcome is unknown.
         let spinney = start_for(upstream, &format!("{name}-*"), more);
         let mut twins = Twins {
-            direct: Side {
-                url: upstream.to_owned(),
-                index: format!("{name}-a"),
-                uuid: String::new(),
-            },
-            proxied: Side {
-                url: spinney.url.clone(),
-                index: format!("{name}-b"),
-                uuid: String::new(),
-            },
+            direct: Side { url: upstream.to_owned(), index: format!("{name}-a"), uuid: String::new() },
+            proxied: Side { url: spinney.url.clone(), index: format!("{name}-b"), uuid: String::new() },
             server,
             spinney,
         };
@@ -124,10 +111,7 @@ impl Twins {
     /// Sends the request to both sides, on a connection each, and returns the answer that came through spinney, after
     /// normalisation. Panics unless the direct one is the same.
     pub fn same(&self, request: &Request) -> Answer {
-        let mut wires = (
-            Wire::connect(&self.direct.url),
-            Wire::connect(&self.proxied.url),
-        );
+        let mut wires = (Wire::connect(&self.direct.url), Wire::connect(&self.proxied.url));
         self.same_on(&mut wires, request)
     }
 
@@ -147,8 +131,8 @@ impl Twins {
         }
     }
 
-    /// The same, but for the columns in messages of the JSON parser: in a body that was stamped, what is wrong stands further
-    /// to the right.
+    /// The same, but for the columns in messages of the JSON parser: in a body that was stamped, what is wrong stands
+    /// further to the right.
     pub fn same_but_columns(&self, request: &Request) -> Answer {
         let mut answers = [&self.direct, &self.proxied].map(|side| {
             let mut answer = side.send(&mut Wire::connect(&side.url), request);
@@ -162,9 +146,10 @@ impl Twins {
     }
 
     /// Asserts that both indices hold the same documents, byte by byte but for the stamps, and returns those that came
-    /// through spinney, with their stamps. (The result of an update is written by the server itself, the stamp among the
-    /// other fields, and a client may have sent a stamp of its own: both are compared as JSON.) Ids that the server made are left out of the comparison, their documents are
-    /// not. Of a document that is no plain JSON (comments), only the stamp is returned.
+    /// through spinney, with their stamps. (The result of an update is written by the server itself, the stamp among
+    /// the other fields, and a client may have sent a stamp of its own: both are compared as JSON.) Ids that the server
+    /// made are left out of the comparison, their documents are not. Of a document that is no plain JSON (comments),
+    /// only the stamp is returned.
     pub async fn same_documents(&self) -> BTreeMap<String, Value> {
         let direct = self.direct.documents(&self.direct.url);
         let proxied = self.proxied.documents(&self.direct.url);
@@ -319,11 +304,7 @@ impl Side {
         wire.send(&self.request(request).bytes());
         let answer = wire.answer(to_head);
         let Some(mut answer) = answer else {
-            panic!(
-                "{} closes without an answer to {}",
-                self.url,
-                request.describe()
-            );
+            panic!("{} closes without an answer to {}", self.url, request.describe());
         };
         while answer.status < 200 {
             answer = wire.last_answer(to_head);
@@ -349,8 +330,7 @@ impl Side {
         answer.body = body;
         // The digits of `took` and the packing decide the length; connections are each side's own matter.
         answer.headers.retain(|(name, _)| {
-            !["content-length", "connection", "keep-alive"]
-                .contains(&name.to_ascii_lowercase().as_str())
+            !["content-length", "connection", "keep-alive"].contains(&name.to_ascii_lowercase().as_str())
         });
         for (name, value) in &mut answer.headers {
             *value = value.replace(&self.index, INDEX);
@@ -374,12 +354,7 @@ pub fn assert_same(what: &str, direct: &Answer, proxied: &Answer) {
         let (headers, text) = (&answer.headers, String::from_utf8_lossy(&answer.body));
         format!("{} {headers:?} {text}", answer.status)
     };
-    assert!(
-        direct == proxied,
-        "{what}\n direct: {}\nproxied: {}",
-        show(direct),
-        show(proxied)
-    );
+    assert!(direct == proxied, "{what}\n direct: {}\nproxied: {}", show(direct), show(proxied));
 }
 
 /// Takes the columns out of the JSON parser's messages: `line: 1, column: 17`,
@@ -388,25 +363,14 @@ pub fn assert_same(what: &str, direct: &Answer, proxied: &Answer) {
 pub fn without_columns(body: &[u8]) -> Vec<u8> {
     let digit = |byte: u8| byte.is_ascii_digit();
     let mut body = body.to_vec();
-    for key in [
-        "line: 1, column: ",
-        "\"[1:",
-        " at 1:",
-        "\"line\":1,\"col\":",
-    ] {
+    for key in ["line: 1, column: ", "\"[1:", " at 1:", "\"line\":1,\"col\":"] {
         body = replace_behind(&body, key, digit, |_| true, "0");
     }
     body
 }
 
 /// Replaces the run of `part` bytes that follows each `key`, where `all` of it is wanted.
-fn replace_behind(
-    body: &[u8],
-    key: &str,
-    part: impl Fn(u8) -> bool,
-    all: impl Fn(&[u8]) -> bool,
-    by: &str,
-) -> Vec<u8> {
+fn replace_behind(body: &[u8], key: &str, part: impl Fn(u8) -> bool, all: impl Fn(&[u8]) -> bool, by: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(body.len());
     let mut rest = body;
     while let Some(at) = find(rest, key.as_bytes()) {
@@ -423,8 +387,8 @@ fn replace_behind(
     out
 }
 
-/// A stored source as JSON, without a stamp. The servers store what serde_json is too strict for: bytes that are no UTF-8 and
-/// halves of a surrogate pair.
+/// A stored source as JSON, without a stamp. The servers store what serde_json is too strict for: bytes that are no
+/// UTF-8 and halves of a surrogate pair.
 fn bare_value(source: &[u8]) -> Option<Value> {
     let text = String::from_utf8_lossy(source).replace("\\ud", "\\u1");
     let text = text.replace("\\uD", "\\u1");

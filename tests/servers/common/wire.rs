@@ -31,10 +31,7 @@ impl Answer {
     /// The first header of this name, in whatever case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let same = |(key, _): &&(String, String)| key.eq_ignore_ascii_case(name);
-        self.headers
-            .iter()
-            .find(same)
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(same).map(|(_, value)| value.as_str())
     }
 
     /// The body without a gzip coding.
@@ -43,16 +40,13 @@ impl Answer {
             return self.body.clone();
         }
         let mut plain = Vec::new();
-        MultiGzDecoder::new(&self.body[..])
-            .read_to_end(&mut plain)
-            .unwrap();
+        MultiGzDecoder::new(&self.body[..]).read_to_end(&mut plain).unwrap();
         plain
     }
 
     /// The body as JSON; panics if it is none.
     pub fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.plain())
-            .unwrap_or_else(|error| panic!("{error} in {}", self.text()))
+        serde_json::from_slice(&self.plain()).unwrap_or_else(|error| panic!("{error} in {}", self.text()))
     }
 
     /// The body for a message.
@@ -69,10 +63,7 @@ impl Wire {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Wire {
-            stream,
-            read: Vec::new(),
-        }
+        Wire { stream, read: Vec::new() }
     }
 
     /// Sends bytes; panics if the other side has closed.
@@ -89,8 +80,8 @@ impl Wire {
         self.stream.shutdown(std::net::Shutdown::Write).unwrap();
     }
 
-    /// The next answer, an interim one (1xx) too. `to_head`: it answers a HEAD and has no body. `None` if the other side
-    /// closes without one.
+    /// The next answer, an interim one (1xx) too. `to_head`: it answers a HEAD and has no body. `None` if the other
+    /// side closes without one.
     pub fn answer(&mut self, to_head: bool) -> Option<Answer> {
         let head_end = loop {
             if let Some(at) = find(&self.read, b"\r\n\r\n") {
@@ -112,11 +103,7 @@ impl Wire {
                 (name.to_owned(), value.trim().to_owned())
             })
             .collect();
-        let mut answer = Answer {
-            status,
-            headers,
-            body: Vec::new(),
-        };
+        let mut answer = Answer { status, headers, body: Vec::new() };
         if !to_head && status >= 200 && status != 204 && status != 304 {
             answer.body = self.body(&answer);
         }
@@ -126,9 +113,7 @@ impl Wire {
     /// The next answer that is no interim one; panics if there is none.
     pub fn last_answer(&mut self, to_head: bool) -> Answer {
         loop {
-            let answer = self
-                .answer(to_head)
-                .expect("the other side closed without an answer");
+            let answer = self.answer(to_head).expect("the other side closed without an answer");
             if answer.status >= 200 {
                 return answer;
             }
@@ -141,10 +126,7 @@ impl Wire {
     }
 
     fn body(&mut self, answer: &Answer) -> Vec<u8> {
-        if answer
-            .header("transfer-encoding")
-            .is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"))
-        {
+        if answer.header("transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
             let mut body = Vec::new();
             loop {
                 let size = self.line();
@@ -267,16 +249,12 @@ impl Request {
 
     /// A bulk to this path.
     pub fn bulk(target: &str, body: impl AsRef<[u8]>) -> Request {
-        Request::new("POST", target)
-            .header("Content-Type", "application/x-ndjson")
-            .body(body)
+        Request::new("POST", target).header("Content-Type", "application/x-ndjson").body(body)
     }
 
     /// A JSON body.
     pub fn json(method: &str, target: &str, body: impl AsRef<[u8]>) -> Request {
-        Request::new(method, target)
-            .header("Content-Type", "application/json")
-            .body(body)
+        Request::new(method, target).header("Content-Type", "application/json").body(body)
     }
 
     pub fn header(mut self, name: &str, value: &str) -> Request {
@@ -286,8 +264,7 @@ impl Request {
 
     /// Without the headers of this name that are there.
     pub fn without(mut self, name: &str) -> Request {
-        self.headers
-            .retain(|(key, _)| !key.eq_ignore_ascii_case(name));
+        self.headers.retain(|(key, _)| !key.eq_ignore_ascii_case(name));
         self
     }
 
@@ -314,11 +291,7 @@ impl Request {
     /// The same with a placeholder replaced in target and body.
     pub fn with(&self, placeholder: &str, value: &str) -> Request {
         let swap = |bytes: &[u8]| replace(bytes, placeholder.as_bytes(), value.as_bytes());
-        Request {
-            target: swap(&self.target),
-            body: swap(&self.body),
-            ..self.clone()
-        }
+        Request { target: swap(&self.target), body: swap(&self.body), ..self.clone() }
     }
 
     pub fn is_head(&self) -> bool {
@@ -349,15 +322,8 @@ impl Request {
             bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
         }
         let Some(size) = self.chunks else {
-            let says = |name: &str| {
-                self.headers
-                    .iter()
-                    .any(|(key, _)| key.eq_ignore_ascii_case(name))
-            };
-            if !(body.is_empty() && self.method == "GET"
-                || self.method == "HEAD"
-                || says("content-length"))
-            {
+            let says = |name: &str| self.headers.iter().any(|(key, _)| key.eq_ignore_ascii_case(name));
+            if !(body.is_empty() && self.method == "GET" || self.method == "HEAD" || says("content-length")) {
                 bytes.extend_from_slice(format!("Content-Length: {}\r\n", body.len()).as_bytes());
             }
             bytes.extend_from_slice(b"\r\n");

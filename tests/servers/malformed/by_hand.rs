@@ -2,8 +2,7 @@
 
 /// An article of this id, with both newlines.
 fn good(id: &str) -> Vec<u8> {
-    format!("{{\"index\":{{\"_id\":\"{id}-#\"}}}}\n{{\"content\":\"a harbour full of boats\"}}\n")
-        .into_bytes()
+    format!("{{\"index\":{{\"_id\":\"{id}-#\"}}}}\n{{\"content\":\"a harbour full of boats\"}}\n").into_bytes()
 }
 
 fn indexed(source: &[u8]) -> Vec<u8> {
@@ -33,9 +32,7 @@ pub fn bodies() -> Vec<Vec<u8>> {
         bodies.push(updated(body));
     }
     for action in ACTIONS {
-        bodies.push(between(
-            [action, &b"\n{\"content\":\"under an odd action\"}\n"[..]].concat(),
-        ));
+        bodies.push(between([action, &b"\n{\"content\":\"under an odd action\"}\n"[..]].concat()));
         bodies.push([action, &b"\n"[..]].concat());
     }
     for lines in LINES {
@@ -211,43 +208,14 @@ fn large_sources() -> Vec<Vec<u8>> {
         field(repeat("9", 1001)),
         field([repeat("[", 1100), repeat("]", 1100)].concat()),
         field([repeat("{\"k\":", 900), repeat("1", 1), repeat("}", 900)].concat()),
-        [
-            b"{\"content\":\"x\",\"deep\":",
-            &repeat("{\"k\":", 25)[..],
-            b"1",
-            &repeat("}", 26),
-        ]
-        .concat(),
-        [
-            b"{\"content\":",
-            &repeat("[", 1500)[..],
-            b"\"x\"",
-            &repeat("]", 1500),
-            b"}",
-        ]
-        .concat(),
+        [b"{\"content\":\"x\",\"deep\":", &repeat("{\"k\":", 25)[..], b"1", &repeat("}", 26)].concat(),
+        [b"{\"content\":", &repeat("[", 1500)[..], b"\"x\"", &repeat("]", 1500), b"}"].concat(),
         [b"{\"", &repeat("k", 60_000)[..], b"\":1,\"content\":\"x\"}"].concat(),
         [b"{\"content\":\"", &repeat("long ", 40_000)[..], b"\"}"].concat(),
         [&repeat(" ", 5000)[..], b"{\"content\":\"x\"}"].concat(),
-        [
-            b"{\"cluster_root\":\"",
-            &repeat("x", 100_000)[..],
-            b"\",\"content\":\"x\"}",
-        ]
-        .concat(),
-        [
-            b"{\"cluster_key\":",
-            &repeat("9", 1001)[..],
-            b",\"content\":\"x\"}",
-        ]
-        .concat(),
-        [
-            b"{\"cluster_hash\":",
-            &repeat("[", 1100)[..],
-            &repeat("]", 1100),
-            b",\"content\":\"x\"}",
-        ]
-        .concat(),
+        [b"{\"cluster_root\":\"", &repeat("x", 100_000)[..], b"\",\"content\":\"x\"}"].concat(),
+        [b"{\"cluster_key\":", &repeat("9", 1001)[..], b",\"content\":\"x\"}"].concat(),
+        [b"{\"cluster_hash\":", &repeat("[", 1100)[..], &repeat("]", 1100), b",\"content\":\"x\"}"].concat(),
     ]
 }
 

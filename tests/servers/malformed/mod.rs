@@ -1,9 +1,9 @@
-//! Bulks that are wrong in every way we could think of, and some hundred that nobody thought of: the server's word on them is
-//! the same through spinney as it is without, what is stored is the same but for the stamps, what is refused leaves nothing
-//! in the forest, and spinney lives on.
+//! Bulks that are wrong in every way we could think of, and some hundred that nobody thought of: the server's word on
+//! them is the same through spinney as it is without, what is stored is the same but for the stamps, what is refused
+//! leaves nothing in the forest, and spinney lives on.
 //!
-//! One thing is left out of the comparison of answers, besides what `common/twin.rs` names: the columns of the JSON parser's
-//! messages, because a stamp moves what is wrong to the right.
+//! One thing is left out of the comparison of answers, besides what `common/twin.rs` names: the columns of the JSON
+//! parser's messages, because a stamp moves what is wrong to the right.
 
 mod by_hand;
 mod mutations;

@@ -2,15 +2,20 @@
 
 use crate::common::random::Random;
 
-/// Well-formed: every operation, blank lines, comments, stamps that are there already, escapes. No action names an index: a
-/// mutation of its name would make another one.
+/// Well-formed: every operation, blank lines, comments, stamps that are there already, escapes. No action names an
+/// index: a mutation of its name would make another one.
 const SEEDS: [&str; 7] = [
-    "{\"index\":{\"_id\":\"a#\"}}\n{\"content\":\"a harbour full of boats\",\"n\":1}\n{\"create\":{\"_id\":\"b#\"}}\n{\"content\":\"中文，标点。\"}\n{\"delete\":{\"_id\":\"a#\"}}\n{\"index\":{\"_id\":\"c#\"}}\n{\"content\":[\"one\",\"two\"]}\n",
-    "{\"index\":{\"_id\":\"a#\"}}\r\n{\"cluster_root\":\"0123456789abcdef\",\"content\":\"boats\",\"cluster_key\":-1}\r\n\r\n{\"index\":{\"_id\":\"b#\",\"routing\":\"r\"}}\r\n{ \"content\" : \"x\" , \"\\u0063luster_hash\":[\"a\",\"b\"] }\r\n",
+    "{\"index\":{\"_id\":\"a#\"}}\n{\"content\":\"a harbour full of \
+     boats\",\"n\":1}\n{\"create\":{\"_id\":\"b#\"}}\n{\"content\":\"中文，标点。\"}\n{\"delete\":{\"_id\":\"a#\"}}\n{\"index\":{\"_id\":\"c#\"}}\n{\"content\":[\"one\",\"two\"]}\n",
+    "{\"index\":{\"_id\":\"a#\"}}\r\n{\"cluster_root\":\"0123456789abcdef\",\"content\":\"boats\",\"cluster_key\":-1}\r\n\r\n{\"index\":{\"_id\":\"b#\",\"routing\":\"r\"}}\r\n{ \
+     \"content\" : \"x\" , \"\\u0063luster_hash\":[\"a\",\"b\"] }\r\n",
     "{\"index\":{\"_id\":\"a#\"}}\n{\"content\":\"old\"}\n{\"update\":{\"_id\":\"a#\"}}\n{\"doc\":{\"content\":\"new\",\"n\":2},\"doc_as_upsert\":true}\n{\"update\":{\"_id\":\"b#\"}}\n{\"doc\":{\"n\":1},\"upsert\":{\"content\":\"up\",\"cluster_root\":\"x\"}}\n{\"index\":{\"_id\":\"d#\"}}\n{\"content\":\"kept\"}\n",
-    "/* c */ {\"index\":{\"_id\":\"a#\"}} // }\n{\"content\":/* { \" */\"y\"/**/} // }\n  \n{\"index\":{\"_id\":\"b#\",\"op_type\":\"create\"}}\n{}\n",
-    "{\"index\":{\"_id\":\"a#\"}}\n{\"content\":\"\\u4e2d\\ud83d\\ude00 \\\"q\\\" \\\\ \\/ \\n\",\"raw\":{\"e\":1E+400,\"n\":null,\"t\":[true,false,{}]}}\n{\"create\":{\"_id\":\"b#\"}}\n{\"day\":\"2026-01-01\",\"content\":\"dated\"}\n",
-    "{\"index\":{}}\n{\"content\":\"no id\"}\n{\"create\":{}}\n{\"content\":\"none either\"}\n{\"index\":{\"_id\":\"c#\",\"version\":3,\"version_type\":\"external\"}}\n{\"content\":\"versioned\"}\n{\"delete\":{\"_id\":\"gone#\"}}\n",
+    "/* c */ {\"index\":{\"_id\":\"a#\"}} // }\n{\"content\":/* { \" */\"y\"/**/} // }\n  \
+     \n{\"index\":{\"_id\":\"b#\",\"op_type\":\"create\"}}\n{}\n",
+    "{\"index\":{\"_id\":\"a#\"}}\n{\"content\":\"\\u4e2d\\ud83d\\ude00 \\\"q\\\" \\\\ \\/ \
+     \\n\",\"raw\":{\"e\":1E+400,\"n\":null,\"t\":[true,false,{}]}}\n{\"create\":{\"_id\":\"b#\"}}\n{\"day\":\"2026-01-01\",\"content\":\"dated\"}\n",
+    "{\"index\":{}}\n{\"content\":\"no id\"}\n{\"create\":{}}\n{\"content\":\"none \
+     either\"}\n{\"index\":{\"_id\":\"c#\",\"version\":3,\"version_type\":\"external\"}}\n{\"content\":\"versioned\"}\n{\"delete\":{\"_id\":\"gone#\"}}\n",
     "{\"index\":{\"_id\":17}}\n{\"content\":\"numbered\"}\n{\"update\":{\"_id\":\"u#\",\"retry_on_conflict\":2}}\n{\"upsert\":{\"content\":\"p\"},\"doc\":{\"content\":\"q\"},\"detect_noop\":false}\n{\"index\":{\"_id\":\"z#\"}}\n{\"content\":\"last\",\"cluster_arrival\":null}\n",
 ];
 

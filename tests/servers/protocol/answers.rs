@@ -1,4 +1,5 @@
-//! Points 10 to 12: answers as they come, what they settle, and the two headers and one body that spinney writes into them.
+//! Points 10 to 12: answers as they come, what they settle, and the two headers and one body that spinney writes into
+//! them.
 
 use crate::common::fake::{self, Fake, Reply};
 use crate::common::twin::{Twins, article, assert_same, nodes, only_forest, start, stats, text};
@@ -73,10 +74,7 @@ async fn point_10_only_unused_nodes_are_withdrawn() {
     let retry = twins.same(&Request::bulk("/@index/_bulk", article("b", 2)));
     assert_eq!(retry.status, 200);
     let again = twins.same_documents().await;
-    assert_eq!(
-        common::root_of(&documents["b"]),
-        common::root_of(&again["b"])
-    );
+    assert_eq!(common::root_of(&documents["b"]), common::root_of(&again["b"]));
     twins.end().await;
 }
 
@@ -98,10 +96,7 @@ async fn point_10_every_method_withdraws() {
         assert_eq!(answer["errors"], true, "{method}");
         // Refused as a whole.
         let whole = long("b", 3) + "{\"index\":\n";
-        assert_eq!(
-            twins.same(&Request::bulk("/@index/_bulk", whole)).status,
-            400
-        );
+        assert_eq!(twins.same(&Request::bulk("/@index/_bulk", whole)).status, 400);
         let document = bad.lines().nth(1).unwrap();
         let single = twins.same(&Request::json("PUT", "/@index/_doc/bad", document));
         assert_eq!(single.status, 400);
@@ -136,10 +131,9 @@ async fn point_10_whole_answers() {
         let fake = Fake::start(move |_| Reply::Bytes(fake::json(status, "", "{\"made\":\"up\"}")));
         let spinney = start(&fake.url, &[]);
         let document = format!("{{\"content\":\"{}\"}}", text(2));
-        for request in [
-            Request::bulk("/news-x/_bulk", article("a", 1)),
-            Request::json("PUT", "/news-x/_doc/b", document),
-        ] {
+        for request in
+            [Request::bulk("/news-x/_bulk", article("a", 1)), Request::json("PUT", "/news-x/_doc/b", document)]
+        {
             let answer = request.to(&spinney.url);
             assert_eq!(answer.status, status);
             assert_eq!(answer.text(), "{\"made\":\"up\"}");
@@ -152,18 +146,12 @@ async fn point_10_whole_answers() {
 #[tokio::test]
 async fn point_18_answers_with_many_headers() {
     const MANY: usize = 700;
-    let warning =
-        |n: usize| format!("299 Made-Up-7.0 \"deprecated thing number {n}, use another one\"");
-    let headers: String = (0..MANY)
-        .map(|n| format!("Warning: {}\r\n", warning(n)))
-        .collect();
+    let warning = |n: usize| format!("299 Made-Up-7.0 \"deprecated thing number {n}, use another one\"");
+    let headers: String = (0..MANY).map(|n| format!("Warning: {}\r\n", warning(n))).collect();
     let body = "{\"took\":1,\"errors\":false,\"items\":[{\"index\":{\"status\":201}}]}";
     let fake = Fake::start(move |_| Reply::Bytes(fake::json(200, &headers, body)));
     let spinney = start(&fake.url, &[]);
-    for request in [
-        Request::bulk("/news-x/_bulk", article("a", 1)),
-        Request::get("/news-x/_search"),
-    ] {
+    for request in [Request::bulk("/news-x/_bulk", article("a", 1)), Request::get("/news-x/_search")] {
         let answer = request.to(&spinney.url);
         assert_eq!((answer.status, answer.text().as_str()), (200, body));
         let warnings = answer.headers.iter().filter(|(name, _)| name == "Warning");
@@ -179,10 +167,7 @@ async fn point_10_everything_else_comes_through(engine: Engine) {
     let upstream = engine.url();
     let label = "p10";
     let twins = Twins::new(&upstream, label).await;
-    twins.prepare(&Request::bulk(
-        "/@index/_bulk?refresh=true",
-        article("a", 1) + &article("b", 2),
-    ));
+    twins.prepare(&Request::bulk("/@index/_bulk?refresh=true", article("a", 1) + &article("b", 2)));
     for (method, path, body) in [
         ("GET", "/@index/_doc/a", ""),
         ("HEAD", "/@index/_doc/a", ""),
@@ -190,16 +175,8 @@ async fn point_10_everything_else_comes_through(engine: Engine) {
         ("HEAD", "/", ""),
         ("GET", "/", ""),
         ("GET", "/@index/_search?q=content:nothing", ""),
-        (
-            "POST",
-            "/@index/_search?pretty",
-            "{\"query\":{\"match_all\":{}},\"sort\":[\"n\"]}",
-        ),
-        (
-            "POST",
-            "/@index/_search",
-            "{\"query\":{\"no_such_query\":{}}}",
-        ),
+        ("POST", "/@index/_search?pretty", "{\"query\":{\"match_all\":{}},\"sort\":[\"n\"]}"),
+        ("POST", "/@index/_search", "{\"query\":{\"no_such_query\":{}}}"),
         ("GET", "/@index/_search?format=yaml&q=n:1", ""),
         ("GET", "/@index/_mapping", ""),
         ("GET", "/@index/_count", ""),
@@ -207,23 +184,11 @@ async fn point_10_everything_else_comes_through(engine: Engine) {
         ("GET", "/no-such-index/_search", ""),
         ("GET", "/_no_such_endpoint", ""),
         ("POST", "/@index/_mget", "{\"ids\":[\"a\",\"none\"]}"),
-        (
-            "POST",
-            "/_msearch",
-            "{\"index\":\"@index\"}\n{\"size\":0}\n",
-        ),
-        (
-            "POST",
-            "/@index/_delete_by_query?refresh=true",
-            "{\"query\":{\"term\":{\"n\":2}}}",
-        ),
+        ("POST", "/_msearch", "{\"index\":\"@index\"}\n{\"size\":0}\n"),
+        ("POST", "/@index/_delete_by_query?refresh=true", "{\"query\":{\"term\":{\"n\":2}}}"),
         ("DELETE", "/@index/_doc/a", ""),
     ] {
-        let request = if body.is_empty() {
-            Request::new(method, path)
-        } else {
-            Request::json(method, path, body)
-        };
+        let request = if body.is_empty() { Request::new(method, path) } else { Request::json(method, path, body) };
         let request = request.header("X-Opaque-Id", "opaque \u{7e}!");
         twins.same(&request);
         twins.same(&request.header("Accept-Encoding", "gzip"));
@@ -231,7 +196,8 @@ async fn point_10_everything_else_comes_through(engine: Engine) {
     twins.end().await;
 }
 
-/// Deprecations come as headers. A node says each of them once to each `X-Opaque-Id`, so that every side has one of its own.
+/// Deprecations come as headers. A node says each of them once to each `X-Opaque-Id`, so that every side has one of its
+/// own.
 #[tokio::test]
 async fn point_10_warnings() {
     let twins = Twins::new(&common::opensearch(), "p10").await;
@@ -252,11 +218,7 @@ async fn point_10_headers_of_answers() {
     let answer = twins.same(&bulk);
     assert_eq!(answer.header("x-opaque-id"), Some("me"));
     assert!(answer.header("x-opensearch-version").is_some());
-    let created = twins.same(&Request::json(
-        "PUT",
-        "/@index/_doc/a%2Fb",
-        "{\"content\":\"a\"}",
-    ));
+    let created = twins.same(&Request::json("PUT", "/@index/_doc/a%2Fb", "{\"content\":\"a\"}"));
     assert_eq!(created.header("location"), Some("/@index/_doc/a%2Fb"));
     let refused = twins.same(&Request::get("/@index/_bulk"));
     assert!(refused.status == 405 && refused.header("allow").is_some());
@@ -289,11 +251,7 @@ async fn point_11_the_product_header(engine: Engine) {
         let own = Request::get(&format!("/_spinney/{path}")).to(&twins.spinney.url);
         assert_eq!(own.header("x-elastic-product"), product, "{path}");
     }
-    let large = Request::bulk(
-        "/news-x/_bulk",
-        article("a", 1) + &" ".repeat(100_000) + "\n",
-    )
-    .to(&twins.spinney.url);
+    let large = Request::bulk("/news-x/_bulk", article("a", 1) + &" ".repeat(100_000) + "\n").to(&twins.spinney.url);
     assert_eq!(large.status, 413, "{}", large.text());
     assert_eq!(large.header("x-elastic-product"), product);
     twins.end().await;
@@ -310,20 +268,12 @@ async fn point_12_sniffing(engine: Engine) {
     twins.same(&request);
     twins.end().await;
 
-    let twins = Twins::with(
-        &upstream,
-        label,
-        &["--publish-address", "spinney.example:9201"],
-    )
-    .await;
+    let twins = Twins::with(&upstream, label, &["--publish-address", "spinney.example:9201"]).await;
     for (path, rewritten) in [
         ("/_nodes/_all/http", true),
         ("/_nodes/http?pretty", true),
         ("/_nodes/_local/http,os", true),
-        (
-            "/_nodes/http?filter_path=nodes.*.http.publish_address",
-            true,
-        ),
+        ("/_nodes/http?filter_path=nodes.*.http.publish_address", true),
         ("/_nodes/_all/os", false),
         ("/_nodes/http?filter_path=_nodes", false),
     ] {
@@ -332,14 +282,11 @@ async fn point_12_sniffing(engine: Engine) {
         let proxied = request.to(&twins.proxied.url);
         assert_eq!(direct.status, proxied.status);
         let own = upstream.strip_prefix("http://").unwrap();
-        let expected = direct.text().replace(
-            &format!("\"publish_address\":\"{own}\""),
-            "\"publish_address\":\"spinney.example:9201\"",
-        );
-        let expected = expected.replace(
-            &format!("\"publish_address\" : \"{own}\""),
-            "\"publish_address\" : \"spinney.example:9201\"",
-        );
+        let expected = direct
+            .text()
+            .replace(&format!("\"publish_address\":\"{own}\""), "\"publish_address\":\"spinney.example:9201\"");
+        let expected = expected
+            .replace(&format!("\"publish_address\" : \"{own}\""), "\"publish_address\" : \"spinney.example:9201\"");
         assert_eq!(proxied.text(), expected, "{path}");
         assert_eq!(expected.contains("spinney.example"), rewritten, "{path}");
     }

@@ -36,8 +36,7 @@ async fn point_03_packed_bodies(engine: Engine) {
     let label = "p03";
     let twins = Twins::new(&upstream, label).await;
     let bulk = |n: usize| Request::bulk("/@index/_bulk", article(&format!("id-{n}"), n));
-    let named =
-        |n: usize, coding: &str, body: &[u8]| bulk(n).header("Content-Encoding", coding).body(body);
+    let named = |n: usize, coding: &str, body: &[u8]| bulk(n).header("Content-Encoding", coding).body(body);
     let plain = |n: usize| article(&format!("id-{n}"), n).into_bytes();
     for request in [
         bulk(0).gzipped(),
@@ -62,10 +61,7 @@ async fn point_03_packed_bodies(engine: Engine) {
     assert_eq!(answer.status, 200, "{}", answer.text());
     twins.same(&named(10, "gzip, gzip", &gzip(&gzip(&plain(10)))));
     if engine == Engine::OpenSearch {
-        assert_eq!(
-            twins.same(&named(11, "zstd", &zstd(&plain(11)))).status,
-            200
-        );
+        assert_eq!(twins.same(&named(11, "zstd", &zstd(&plain(11)))).status, 200);
     }
     assert_eq!(twins.counter("documents_stamped"), 11);
     let documents = twins.same_documents().await;
@@ -158,11 +154,7 @@ async fn point_04_leave_to_send(engine: Engine) {
         ("/@index/_bulk", "application/x-ndjson"),
         ("/@index/_bulk", "text/plain"),
     ] {
-        let body = if path.ends_with("_search") {
-            "{\"size\":0}".to_owned()
-        } else {
-            article("a", 1)
-        };
+        let body = if path.ends_with("_search") { "{\"size\":0}".to_owned() } else { article("a", 1) };
         let request = Request::bulk(path, &body)
             .without("content-type")
             .header("Content-Type", kind)
@@ -215,8 +207,7 @@ async fn point_04_chunked_bodies(engine: Engine) {
 /// Whatever way a body came, it goes on with its length, in one piece, packed as its headers say.
 #[tokio::test]
 async fn point_04_the_cluster_gets_a_length() {
-    let fake =
-        Fake::start(|_| Reply::Bytes(json(200, "", "{\"took\":1,\"errors\":false,\"items\":[]}")));
+    let fake = Fake::start(|_| Reply::Bytes(json(200, "", "{\"took\":1,\"errors\":false,\"items\":[]}")));
     let spinney = start(&fake.url, &[]);
     let bulk = Request::bulk("/news-x/_bulk", article("a", 1));
     for (request, what) in [
@@ -228,11 +219,7 @@ async fn point_04_the_cluster_gets_a_length() {
     ] {
         assert_eq!(request.to(&spinney.url).status, 200, "{what}");
         let got = fake.last();
-        assert_eq!(
-            got.headers("content-length"),
-            [got.body.len().to_string()],
-            "{what}"
-        );
+        assert_eq!(got.headers("content-length"), [got.body.len().to_string()], "{what}");
         assert!(got.headers("transfer-encoding").is_empty(), "{what}");
         assert!(got.headers("expect").is_empty(), "{what}");
         assert!(got.headers("content-encoding").is_empty(), "{what}");
@@ -268,12 +255,7 @@ async fn point_18_bodies_in_every_method() {
         for (request, coding, length, body) in [
             (whole, vec![], vec![length.as_str()], query),
             (chunked, vec!["chunked"], vec![], query),
-            (
-                Request::json(method, "/x/_search", "").chunked(1),
-                vec!["chunked"],
-                vec![],
-                "",
-            ),
+            (Request::json(method, "/x/_search", "").chunked(1), vec!["chunked"], vec![], ""),
         ] {
             assert_eq!(request.to(&spinney.url).status, 200, "{method}");
             let got = fake.last();
@@ -302,10 +284,7 @@ async fn point_18_reading_with_a_body(engine: Engine) {
     twins.prepare(&Request::bulk("/@index/_bulk?refresh=true", two));
     let query = "{\"query\":{\"ids\":{\"values\":[\"a\"]}}}";
     for (method, path) in [
-        (
-            "GET",
-            "/@index/_search?filter_path=hits.total,hits.hits._id",
-        ),
+        ("GET", "/@index/_search?filter_path=hits.total,hits.hits._id"),
         ("GET", "/@index/_count"),
         ("GET", "/@index/_validate/query"),
         ("POST", "/@index/_count"),
@@ -314,10 +293,7 @@ async fn point_18_reading_with_a_body(engine: Engine) {
         ("OPTIONS", "/@index/_search"),
         ("HEAD", "/@index"),
     ] {
-        for request in [
-            Request::json(method, path, query).chunked(5),
-            Request::json(method, path, query),
-        ] {
+        for request in [Request::json(method, path, query).chunked(5), Request::json(method, path, query)] {
             let answer = twins.same(&request);
             if path == "/@index/_count" {
                 assert_eq!(answer.json()["count"], 1, "{method} {path}");
@@ -336,9 +312,7 @@ async fn point_18_bodies_that_break_off() {
     for target in ["/other/_doc", "/news-x/_search", "/news-x/_bulk"] {
         let mut wire = Wire::connect(&spinney.url);
         let head = "Host: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n";
-        wire.send(
-            format!("POST {target} HTTP/1.1\r\n{head}\r\n5\r\n{{\"a\":\r\nno size\r\n").as_bytes(),
-        );
+        wire.send(format!("POST {target} HTTP/1.1\r\n{head}\r\n5\r\n{{\"a\":\r\nno size\r\n").as_bytes());
         let answer = wire.last_answer(false);
         assert_eq!(answer.status, 400, "{target}: {}", answer.text());
         let error = &answer.json()["error"];
@@ -349,13 +323,6 @@ async fn point_18_bodies_that_break_off() {
     assert_eq!(counters["upstream_broken"], 0);
     assert_eq!(counters["upstream_unreachable"], 0);
     // None of them reached the cluster as a whole request.
-    let targets: Vec<_> = fake
-        .received()
-        .iter()
-        .map(|got| got.target().to_owned())
-        .collect();
-    assert!(
-        targets.iter().all(|target| target == "/_cluster/health"),
-        "{targets:?}"
-    );
+    let targets: Vec<_> = fake.received().iter().map(|got| got.target().to_owned()).collect();
+    assert!(targets.iter().all(|target| target == "/_cluster/health"), "{targets:?}");
 }

@@ -12,10 +12,7 @@ async fn point_16_connections_are_kept(engine: Engine) {
     let upstream = engine.url();
     let label = "p16";
     let twins = Twins::new(&upstream, label).await;
-    let mut wires = (
-        Wire::connect(&twins.direct.url),
-        Wire::connect(&twins.proxied.url),
-    );
+    let mut wires = (Wire::connect(&twins.direct.url), Wire::connect(&twins.proxied.url));
     for n in 0..5 {
         let id = format!("id-{n}");
         for request in [
@@ -100,15 +97,7 @@ async fn point_16_headers_of_one_connection() {
             assert_eq!(answer.header(name), None, "{name}");
         }
         let got = fake.last();
-        for name in [
-            "connection",
-            "keep-alive",
-            "proxy-connection",
-            "upgrade",
-            "http2-settings",
-            "te",
-            "x-hop",
-        ] {
+        for name in ["connection", "keep-alive", "proxy-connection", "upgrade", "http2-settings", "te", "x-hop"] {
             assert!(got.headers(name).is_empty(), "{name}: {}", got.head);
         }
         assert_eq!(got.headers("x-twice"), ["a", "b"]);
@@ -116,10 +105,7 @@ async fn point_16_headers_of_one_connection() {
         assert!(got.head.contains("\r\nx-twice: a\r\n"), "{}", got.head);
         assert_eq!(got.headers("authorization"), ["ApiKey a2V5OnNlY3JldA=="]);
         assert_eq!(got.headers("accept-encoding"), ["gzip"]);
-        assert_eq!(
-            got.headers("host"),
-            [fake.url.strip_prefix("http://").unwrap()]
-        );
+        assert_eq!(got.headers("host"), [fake.url.strip_prefix("http://").unwrap()]);
         for added in ["via", "x-forwarded-for", "date", "server"] {
             assert!(got.headers(added).is_empty(), "{added}");
         }
@@ -128,7 +114,8 @@ async fn point_16_headers_of_one_connection() {
 
 on_each_engine!(point_16_long_heads);
 
-/// Heads of any length that a server takes; one that is too long is refused by the server, and the next request is fine.
+/// Heads of any length that a server takes; one that is too long is refused by the server, and the next request is
+/// fine.
 async fn point_16_long_heads(engine: Engine) {
     let upstream = engine.url();
     let label = "p16";
@@ -153,12 +140,8 @@ async fn point_16_long_heads(engine: Engine) {
         many = many.header(&format!("X-Header-{n}"), "value");
     }
     assert_eq!(twins.same(&many).status, 200);
-    let long_target = Request::bulk(
-        &format!("/@index/_bulk?x={}", "y".repeat(5000)),
-        article("a", 1),
-    );
-    let answers = [&twins.direct, &twins.proxied]
-        .map(|side| side.normal(side.request(&long_target).to(&side.url)));
+    let long_target = Request::bulk(&format!("/@index/_bulk?x={}", "y".repeat(5000)), article("a", 1));
+    let answers = [&twins.direct, &twins.proxied].map(|side| side.normal(side.request(&long_target).to(&side.url)));
     common::twin::assert_same("a long target", &answers[0], &answers[1]);
     assert_eq!(twins.same(&bulk).status, 200);
     twins.end().await;
@@ -172,48 +155,33 @@ async fn point_16_lengths_that_lie() {
     let target = format!("/{}/_bulk", twins.proxied.index);
     let length = body.len();
     for headers in [
-        format!(
-            "Content-Length: {length}\r\nContent-Length: {}\r\n",
-            length + 1
-        ),
+        format!("Content-Length: {length}\r\nContent-Length: {}\r\n", length + 1),
         format!("Content-Length: +{length}\r\n"),
         "Content-Length: -1\r\n".into(),
         "Content-Length: abc\r\n".into(),
         "Transfer-Encoding: chunked\r\nX: \r\n".into(),
     ] {
         let mut wire = Wire::connect(&twins.proxied.url);
-        let head = format!(
-            "POST {target} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{headers}\r\n"
-        );
+        let head = format!("POST {target} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{headers}\r\n");
         wire.send(format!("{head}{body}").as_bytes());
         assert_eq!(wire.last_answer(false).status, 400, "{headers}");
     }
     // Half a body, and then nothing more: closed on either side, as far as the client can still see.
-    let request =
-        Request::bulk("/@index/_bulk", &body).header("Content-Length", &(length + 100).to_string());
+    let request = Request::bulk("/@index/_bulk", &body).header("Content-Length", &(length + 100).to_string());
     for side in [&twins.direct, &twins.proxied] {
         let mut wire = Wire::connect(&side.url);
         wire.send(&side.request(&request).bytes());
         wire.end();
         let answer = wire.answer(false);
-        assert!(
-            answer.is_none_or(|answer| answer.status == 400),
-            "{}",
-            side.url
-        );
+        assert!(answer.is_none_or(|answer| answer.status == 400), "{}", side.url);
     }
     // Neither length nor chunks: no body.
-    let none =
-        format!("POST {target} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\r\n");
+    let none = format!("POST {target} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\r\n");
     let mut wire = Wire::connect(&twins.proxied.url);
     wire.send(none.as_bytes());
     let answer = wire.last_answer(false);
     assert_eq!(answer.status, 400);
-    assert!(
-        answer.text().contains("request body is required"),
-        "{}",
-        answer.text()
-    );
+    assert!(answer.text().contains("request body is required"), "{}", answer.text());
     assert!(twins.same_documents().await.is_empty());
     assert_eq!(twins.nodes(), 0);
     twins.end().await;
@@ -225,11 +193,7 @@ async fn point_16_http_1_0() {
     let twins = Twins::new(&common::opensearch(), "p16").await;
     let mut stored = 0;
     for kept in [false, true] {
-        let keep = if kept {
-            "Connection: keep-alive\r\n"
-        } else {
-            ""
-        };
+        let keep = if kept { "Connection: keep-alive\r\n" } else { "" };
         for side in [&twins.direct, &twins.proxied] {
             let mut wire = Wire::connect(&side.url);
             // On a connection that is kept, a second request is answered like the first.
@@ -256,13 +220,7 @@ async fn point_16_http_1_0() {
 /// A signature over the body cannot survive a stamp: refused with a reason, unless nothing would be stamped.
 #[tokio::test]
 async fn point_16_signed_bodies() {
-    let fake = Fake::start(|_| {
-        Reply::Bytes(fake::json(
-            200,
-            "",
-            "{\"items\":[{\"index\":{\"status\":201}}]}",
-        ))
-    });
+    let fake = Fake::start(|_| Reply::Bytes(fake::json(200, "", "{\"items\":[{\"index\":{\"status\":201}}]}")));
     let spinney = start(&fake.url, &[]);
     let sign = |request: Request| {
         request
@@ -273,34 +231,17 @@ async fn point_16_signed_bodies() {
     for request in [
         sign(Request::bulk("/news-x/_bulk", &body)),
         sign(Request::bulk("/news-x/_bulk", &body)).header("X-Amz-Content-Sha256", "00ff"),
-        sign(Request::json(
-            "PUT",
-            "/news-x/_doc/1",
-            "{\"content\":\"a\"}",
-        )),
+        sign(Request::json("PUT", "/news-x/_doc/1", "{\"content\":\"a\"}")),
     ] {
         let refused = request.to(&spinney.url);
         assert_eq!(refused.status, 400, "{}", refused.text());
-        assert_eq!(
-            refused.json()["error"]["type"],
-            "spinney_signed_body_exception"
-        );
+        assert_eq!(refused.json()["error"]["type"], "spinney_signed_body_exception");
     }
     assert!(fake.received().is_empty());
     for (request, stamped) in [
-        (
-            sign(Request::bulk("/news-x/_bulk", &body))
-                .header("X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD"),
-            true,
-        ),
+        (sign(Request::bulk("/news-x/_bulk", &body)).header("X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD"), true),
         (sign(Request::bulk("/other/_bulk", &body)), false),
-        (
-            sign(Request::bulk(
-                "/news-x/_bulk",
-                "{\"delete\":{\"_id\":\"1\"}}\n",
-            )),
-            false,
-        ),
+        (sign(Request::bulk("/news-x/_bulk", "{\"delete\":{\"_id\":\"1\"}}\n")), false),
         (sign(Request::json("POST", "/news-x/_search", "{}")), false),
     ] {
         assert_eq!(request.to(&spinney.url).status, 200);

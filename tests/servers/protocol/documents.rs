@@ -22,59 +22,23 @@ async fn point_08_updates(engine: Engine) {
     let (one, two) = (text(1), text(2));
     for (body, status) in [
         (format!(r#"{{"doc":{{"content":"{two}"}}}}"#), 200),
-        (
-            format!(r#"{{"doc":{{"content":"{one}","n":2}},"detect_noop":false}}"#),
-            200,
-        ),
+        (format!(r#"{{"doc":{{"content":"{one}","n":2}},"detect_noop":false}}"#), 200),
         (format!(r#"{{"\u0064oc":{{"content":"{two}"}}}}"#), 200),
-        (
-            format!(r#"{{"doc":{{"content":"{two}"}},"doc_as_upsert":true}}"#),
-            200,
-        ),
-        (
-            format!(r#"{{"doc_as_upsert":"true","doc":{{"content":"{two}"}}}}"#),
-            200,
-        ),
-        (
-            format!(r#"{{"upsert":{{"content":"{one}"}},"doc":{{"content":"{two}"}}}}"#),
-            200,
-        ),
-        (
-            format!(r#"{{"doc":{{"content":"{two}"}},"upsert":{{"content":"{one}"}}}}"#),
-            200,
-        ),
-        (
-            format!(r#"{{"doc":{{"n":9}},"upsert":{{"content":"{one}"}}}}"#),
-            200,
-        ),
+        (format!(r#"{{"doc":{{"content":"{two}"}},"doc_as_upsert":true}}"#), 200),
+        (format!(r#"{{"doc_as_upsert":"true","doc":{{"content":"{two}"}}}}"#), 200),
+        (format!(r#"{{"upsert":{{"content":"{one}"}},"doc":{{"content":"{two}"}}}}"#), 200),
+        (format!(r#"{{"doc":{{"content":"{two}"}},"upsert":{{"content":"{one}"}}}}"#), 200),
+        (format!(r#"{{"doc":{{"n":9}},"upsert":{{"content":"{one}"}}}}"#), 200),
         (r#"{"doc":{"n":9}}"#.into(), 200),
         (r#"{"doc":{}}"#.into(), 200),
         (format!(r#"{{"doc":{{"content":"{two}"}}}} garbage"#), 200),
-        (
-            format!(r#"{{"doc":{{"content":"{two}"}}}}{{"doc":{{"n":5}}}}"#),
-            200,
-        ),
-        (
-            format!(r#"/* c */ {{"doc": /* {{ */ {{"content":"{two}"}}}} // }}"#),
-            200,
-        ),
-        (
-            format!(r#"{{"doc":{{"content":"{two}","day":"no day"}}}}"#),
-            200,
-        ),
+        (format!(r#"{{"doc":{{"content":"{two}"}}}}{{"doc":{{"n":5}}}}"#), 200),
+        (format!(r#"/* c */ {{"doc": /* {{ */ {{"content":"{two}"}}}} // }}"#), 200),
+        (format!(r#"{{"doc":{{"content":"{two}","day":"no day"}}}}"#), 200),
         (format!(r#"{{"doc":{{"content":"{two}"}}"#), 400),
-        (
-            format!(r#"{{"doc":{{"content":"{two}","content":"{two}"}}}}"#),
-            400,
-        ),
-        (
-            format!(r#"{{"doc":{{"content":"{two}"}},"doc":{{"n":1}}}}"#),
-            400,
-        ),
-        (
-            format!(r#"{{"doc":{{"content":"{two}"}},"script":"x"}}"#),
-            400,
-        ),
+        (format!(r#"{{"doc":{{"content":"{two}","content":"{two}"}}}}"#), 400),
+        (format!(r#"{{"doc":{{"content":"{two}"}},"doc":{{"n":1}}}}"#), 400),
+        (format!(r#"{{"doc":{{"content":"{two}"}},"script":"x"}}"#), 400),
         (format!(r#"{{"content":"{two}"}}"#), 400),
         (r#"{"doc":null}"#.into(), 400),
         (r#"{"doc":"x"}"#.into(), 400),
@@ -96,10 +60,7 @@ async fn point_08_updates(engine: Engine) {
         }
         let documents = twins.same_documents().await;
         assert_eq!(documents.len() > 1, status == 200, "{body}");
-        for (id, source) in documents
-            .iter()
-            .filter(|(_, source)| source.get("content").is_some())
-        {
+        for (id, source) in documents.iter().filter(|(_, source)| source.get("content").is_some()) {
             assert!(root_of(source).is_some(), "{id} has no stamp: {body}");
         }
     }
@@ -110,20 +71,13 @@ async fn point_08_updates(engine: Engine) {
 #[tokio::test]
 async fn point_08_the_stamp_follows_the_text() {
     let twins = Twins::new(&common::opensearch(), "p08").await;
-    twins.same(&Request::bulk(
-        "/@index/_bulk",
-        article("a", 1) + &article("b", 2),
-    ));
+    twins.same(&Request::bulk("/@index/_bulk", article("a", 1) + &article("b", 2)));
     let before = twins.same_documents().await;
-    let bytes = update("a", &format!(r#"{{"doc":{{"content":"{}"}}}}"#, text(2)))
-        + &update("b", r#"{"doc":{"n":7}}"#);
+    let bytes = update("a", &format!(r#"{{"doc":{{"content":"{}"}}}}"#, text(2))) + &update("b", r#"{"doc":{"n":7}}"#);
     twins.same(&Request::bulk("/@index/_bulk", bytes));
     let after = twins.same_documents().await;
     assert_eq!(root_of(&after["a"]), root_of(&before["b"]));
-    assert_eq!(
-        after["b"]["cluster_arrival"],
-        before["b"]["cluster_arrival"]
-    );
+    assert_eq!(after["b"]["cluster_arrival"], before["b"]["cluster_arrival"]);
     assert_eq!(root_of(&after["b"]), root_of(&before["b"]));
     assert_eq!(after["b"]["n"], 7);
     twins.end().await;
@@ -139,10 +93,7 @@ async fn point_08_noops_stay_noops(engine: Engine) {
     };
     for method in methods {
         let twins = Twins::with(&engine.url(), "p08", &["--method", method]).await;
-        twins.same(&Request::bulk(
-            "/@index/_bulk",
-            article("a", 1) + &article("e", 1),
-        ));
+        twins.same(&Request::bulk("/@index/_bulk", article("a", 1) + &article("e", 1)));
         let doc = format!(r#"{{"doc":{{"content":"{}","n":1}}}}"#, text(2));
         let empty = r#"{"doc":{"content":"","n":1}}"#;
         let bytes = update("a", &doc) + &update("e", empty);
@@ -155,10 +106,7 @@ async fn point_08_noops_stay_noops(engine: Engine) {
                 assert_eq!(result, expected, "{answer}");
             }
             // A stamp with a time of its own would differ from the last one once the clock has gone on.
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "the clock that stamps are made by"
-            )]
+            #[expect(clippy::disallowed_methods, reason = "the clock that stamps are made by")]
             let now = SystemTime::now();
             let gone_on = || now.elapsed().is_ok_and(|gone| gone.as_millis() > 1);
             common::wait_until("the clock goes on", gone_on);
@@ -179,10 +127,8 @@ async fn point_08_scripts() {
         r#"{{"script":{{"source":"ctx._source.n = params.n","params":{{"n":42}}}},"upsert":{{"content":"{}"}}}}"#,
         text(5)
     );
-    let scripted = format!(
-        r#"{{"scripted_upsert":true,"script":"ctx._source.n = 43","upsert":{{"content":"{}"}}}}"#,
-        text(6)
-    );
+    let scripted =
+        format!(r#"{{"scripted_upsert":true,"script":"ctx._source.n = 43","upsert":{{"content":"{}"}}}}"#, text(6));
     let missing = r#"{"script":"ctx._source.n = 44"}"#;
     let bytes = update("a", &script)
         + &update("b", &script)
@@ -196,10 +142,7 @@ async fn point_08_scripts() {
     assert_eq!(after.len(), 3);
     assert_eq!(after["a"]["n"], 42);
     assert_eq!(root_of(&after["a"]), root_of(&before["a"]));
-    assert_eq!(
-        after["a"]["cluster_arrival"],
-        before["a"]["cluster_arrival"]
-    );
+    assert_eq!(after["a"]["cluster_arrival"], before["a"]["cluster_arrival"]);
     assert!(root_of(&after["b"]).is_some() && root_of(&after["c"]).is_some());
     assert_eq!(after["b"]["n"], 42);
     assert_eq!(after["c"]["n"], 43);
@@ -296,19 +239,13 @@ async fn point_09_sources_that_are_refused(engine: Engine) {
         twins.empty();
         let bad = format!("{{\"index\":{{\"_id\":\"bad\"}}}}\n{source}\n");
         let bytes = article("a", 1) + &bad + &article("b", 2);
-        let answer = twins
-            .same_but_columns(&Request::bulk("/@index/_bulk", bytes))
-            .json();
+        let answer = twins.same_but_columns(&Request::bulk("/@index/_bulk", bytes)).json();
         assert_eq!(answer["errors"], true, "{source}: {answer}");
         let single = Request::json("PUT", "/@index/_doc/bad", source);
         assert_eq!(twins.same_but_columns(&single).status, 400, "{source}");
         let documents = twins.same_documents().await;
         assert_eq!(documents.len(), 2, "{source}");
-        assert_eq!(
-            twins.nodes(),
-            2,
-            "the refused document left a node: {source}"
-        );
+        assert_eq!(twins.nodes(), 2, "the refused document left a node: {source}");
     }
     twins.end().await;
 }
@@ -327,24 +264,13 @@ async fn point_09_stamps_are_replaced(engine: Engine) {
     for (id, source) in [
         ("first", format!("{{{old},\"content\":\"{content}\"}}")),
         ("last", format!("{{\"content\":\"{content}\" , {old}}}")),
-        (
-            "escaped",
-            format!("{{{escaped},\"content\":\"{content}\"}}"),
-        ),
-        (
-            "split",
-            format!("{{\"cluster_root\":\"x\",\"content\":\"{content}\",\"cluster_\\u006bey\":7}}"),
-        ),
+        ("escaped", format!("{{{escaped},\"content\":\"{content}\"}}")),
+        ("split", format!("{{\"cluster_root\":\"x\",\"content\":\"{content}\",\"cluster_\\u006bey\":7}}")),
         ("none", format!("{{ {old} }}")),
-        (
-            "null",
-            format!("{{\"cluster_root\":null,\"content\":\"{content}\"}}"),
-        ),
+        ("null", format!("{{\"cluster_root\":null,\"content\":\"{content}\"}}")),
     ] {
         let action = format!("{{\"index\":{{\"_id\":\"{id}\"}}}}\n{source}\n");
-        let through = twins
-            .proxied
-            .request(&Request::bulk("/@index/_bulk?refresh=true", action));
+        let through = twins.proxied.request(&Request::bulk("/@index/_bulk?refresh=true", action));
         let answer = through.to(&twins.proxied.url).json();
         assert_eq!(answer["errors"], false, "{source}: {answer}");
     }
@@ -355,10 +281,7 @@ async fn point_09_stamps_are_replaced(engine: Engine) {
         // Without a text it has a root of its own, but never the one that it brought.
         assert_eq!(own == root, id != "none", "{id}: {source}");
         assert_ne!(own, "0123456789abcdef");
-        assert_ne!(
-            source["cluster_arrival"], "2001-01-01T00:00:00.000Z",
-            "{id}"
-        );
+        assert_ne!(source["cluster_arrival"], "2001-01-01T00:00:00.000Z", "{id}");
         let path = format!("/{}/_source/{id}", twins.proxied.index);
         let stored = Request::get(&path).to(&twins.direct.url).body;
         let stored = String::from_utf8(stored).unwrap();

@@ -40,26 +40,10 @@ async fn point_06_lines(engine: Engine) {
         (body("AB").replace("}\n", "}\r\r\n"), 200, 2),
         (body("\n\nA\n \nB\t\n\r\n\n"), 200, 2),
         (body("// a comment\nA/* another */\nB"), 200, 2),
-        (
-            body("A") + "{\"index\":{\"_id\":\"x\"}}\n\n" + &body("B"),
-            200,
-            2,
-        ),
-        (
-            body("A") + "{\"create\":{\"_id\":\"x\"}}\r\n\r\n" + &body("B"),
-            200,
-            2,
-        ),
-        (
-            body("A") + "{\"index\":{\"_id\":\"x\"}}\n   \n" + &body("B"),
-            200,
-            2,
-        ),
-        (
-            body("A") + "{\"update\":{\"_id\":\"x\"}}\n\n" + &body("B"),
-            400,
-            0,
-        ),
+        (body("A") + "{\"index\":{\"_id\":\"x\"}}\n\n" + &body("B"), 200, 2),
+        (body("A") + "{\"create\":{\"_id\":\"x\"}}\r\n\r\n" + &body("B"), 200, 2),
+        (body("A") + "{\"index\":{\"_id\":\"x\"}}\n   \n" + &body("B"), 200, 2),
+        (body("A") + "{\"update\":{\"_id\":\"x\"}}\n\n" + &body("B"), 400, 0),
         (body("AB") + "{\"index\":{\"_id\":\"x\"}}\n", 200, 2),
         ("{\"index\":{\"_id\":\"x\"}}\n".into(), 400, 0),
         ("\n".into(), 400, 0),
@@ -68,21 +52,9 @@ async fn point_06_lines(engine: Engine) {
         (String::new(), 400, 0),
         (body("A") + "\0\n" + &body("B"), 400, 0),
         (body("A").replace('{', "  {").replace('}', "}  "), 200, 1),
-        (
-            body("A") + "{\"delete\":{\"_id\":\"A\"}}\n" + &body("B"),
-            200,
-            1,
-        ),
-        (
-            body("A") + "{\"delete\":{\"_id\":\"A\"}}\n{\"content\":\"x\"}\n",
-            400,
-            0,
-        ),
-        (
-            "\u{feff}".to_owned() + &body("A").replace("\n{", "\n\u{feff}{"),
-            200,
-            1,
-        ),
+        (body("A") + "{\"delete\":{\"_id\":\"A\"}}\n" + &body("B"), 200, 1),
+        (body("A") + "{\"delete\":{\"_id\":\"A\"}}\n{\"content\":\"x\"}\n", 400, 0),
+        ("\u{feff}".to_owned() + &body("A").replace("\n{", "\n\u{feff}{"), 200, 1),
     ]
     .into_iter()
     .enumerate()
@@ -119,11 +91,7 @@ async fn point_06_unknown_actions(engine: Engine) {
     };
     let twins = Twins::new(&upstream, label).await;
     let bad_day = article("C", 3).replace("\"n\":3", "\"day\":\"no day\"");
-    for action in [
-        "{\"upsert\":{}}",
-        "{\"Index\":{\"_id\":\"x\"}}",
-        "{\"\":{}}",
-    ] {
+    for action in ["{\"upsert\":{}}", "{\"Index\":{\"_id\":\"x\"}}", "{\"\":{}}"] {
         let unknown = format!("{action}\n{{\"content\":\"{}\"}}\n", text(9));
         let bytes = body("A") + &unknown + &body("B") + &bad_day;
         let answer = twins.same(&Request::bulk("/@index/_bulk", bytes));
@@ -214,10 +182,7 @@ async fn point_07_action_lines(engine: Engine) {
         twins.same(&Request::bulk("/@index/_bulk", format!("{action}\n")));
     }
     let long_id = article(&"i".repeat(513), 1);
-    assert_eq!(
-        twins.same(&Request::bulk("/@index/_bulk", long_id)).status,
-        400
-    );
+    assert_eq!(twins.same(&Request::bulk("/@index/_bulk", long_id)).status, 400);
     let no_index = Request::bulk("/_bulk", article("x", 1));
     assert_eq!(twins.same(&no_index).status, 400);
     let documents = twins.all_stamped().await;
@@ -235,26 +200,13 @@ async fn point_07_action_lines_are_never_touched() {
     let mut sent = String::new();
     for (action, stamped) in [
         (r#"{"index":{"_index":"news-a","_id":"1"}}"#, true),
-        (
-            r#" {"create" : {"_id":"2", "_index":"news-a"}} // } "#,
-            true,
-        ),
-        (
-            r#"{"index":{"_index":"n\u0065ws-b","_id":17,"routing":"\/"}},,,"#,
-            true,
-        ),
+        (r#" {"create" : {"_id":"2", "_index":"news-a"}} // } "#, true),
+        (r#"{"index":{"_index":"n\u0065ws-b","_id":17,"routing":"\/"}},,,"#, true),
         (r#"{"index":{"_index":"other","_id":"3"}}"#, false),
-        (
-            r#"{"index":{"_id":"4","pipeline":"p","dynamic_templates":{"a":"b"}}}"#,
-            true,
-        ),
+        (r#"{"index":{"_id":"4","pipeline":"p","dynamic_templates":{"a":"b"}}}"#, true),
     ] {
         sent += &format!("{action}\n{SOURCE}\n");
-        let source = if stamped {
-            SOURCE.replacen('{', "{STAMP,", 1)
-        } else {
-            SOURCE.into()
-        };
+        let source = if stamped { SOURCE.replacen('{', "{STAMP,", 1) } else { SOURCE.into() };
         expected += &format!("{action}\n{source}\n");
     }
     sent += "\n{\"delete\":{\"_index\":\"news-a\",\"_id\":\"5\"}}\r\n";

@@ -26,9 +26,7 @@ async fn point_13_data_streams() {
         format!("{action}\n{{\"@timestamp\":\"2026-01-01T00:00:00Z\",\"content\":\"{source}\"}}\n")
     };
     let body = article("create", 1) + &article("index", 2) + &article("create", 1);
-    let answer = twins
-        .same(&Request::bulk("/@index-ds/_bulk?refresh=true", body))
-        .json();
+    let answer = twins.same(&Request::bulk("/@index-ds/_bulk?refresh=true", body)).json();
     let made = &answer["items"][0]["create"]["_index"];
     assert_eq!(made, ".ds-@index-ds-000001");
     assert_eq!(answer["items"][1]["index"]["status"], 400, "{answer}");
@@ -65,14 +63,8 @@ async fn point_13_aliases_and_names_with_dates(engine: Engine) {
         twins.prepare(&Request::new("PUT", format!("/@index/_alias/{alias}")));
     }
     twins.same(&Request::bulk("/@index-alias/_bulk", article("a", 1)));
-    twins.same(&Request::bulk(
-        "/@index-alias/_bulk?require_alias=true",
-        article("b", 2),
-    ));
-    twins.same(&Request::bulk(
-        "/@index/_bulk?require_alias=true",
-        article("c", 3),
-    ));
+    twins.same(&Request::bulk("/@index-alias/_bulk?require_alias=true", article("b", 2)));
+    twins.same(&Request::bulk("/@index/_bulk?require_alias=true", article("c", 3)));
     // No route names this alias, but one names its index.
     twins.same(&Request::bulk("/plain-@index/_bulk", article("d", 4)));
     let document = "{\"content\":\"a single document under an alias\"}";
@@ -83,18 +75,11 @@ async fn point_13_aliases_and_names_with_dates(engine: Engine) {
     twins.same(&Request::bulk("/plain-@index/_bulk", named));
     assert_eq!(twins.all_stamped().await.len(), 6);
 
-    let dated = Request::bulk(
-        "/%3C@index-%7Bnow%2Fy%7Byyyy%7D%7D%3E/_bulk",
-        article("a", 1),
-    );
+    let dated = Request::bulk("/%3C@index-%7Bnow%2Fy%7Byyyy%7D%7D%3E/_bulk", article("a", 1));
     let answer = twins.same(&dated).json();
     let year = answer["items"][0]["index"]["_index"].as_str().unwrap();
     let name = |index: &str| year.replace("@index", index);
-    let stored = twins
-        .server
-        .get(&name(&twins.proxied.index), "a")
-        .await
-        .unwrap();
+    let stored = twins.server.get(&name(&twins.proxied.index), "a").await.unwrap();
     // The pattern is news-*, the name as written begins with a bracket.
     assert!(root_of(&stored).is_some());
     for side in [&twins.direct, &twins.proxied] {
@@ -107,29 +92,15 @@ async fn point_13_aliases_and_names_with_dates(engine: Engine) {
 #[tokio::test]
 async fn point_13_writes_past_the_door() {
     let twins = Twins::new(&common::opensearch(), "p13").await;
-    twins.same(&Request::bulk(
-        "/@index/_bulk?refresh=true",
-        article("a", 1),
-    ));
+    twins.same(&Request::bulk("/@index/_bulk?refresh=true", article("a", 1)));
     let reindex = r#"{"source":{"index":"@index"},"dest":{"index":"@index-copy"}}"#;
-    twins.same(&Request::json(
-        "POST",
-        "/_reindex?refresh=true&filter_path=total,created",
-        reindex,
-    ));
+    twins.same(&Request::json("POST", "/_reindex?refresh=true&filter_path=total,created", reindex));
     let script = r#"{"script":"ctx._source.n = 5"}"#;
-    twins.same(&Request::json(
-        "POST",
-        "/@index/_update_by_query?filter_path=updated",
-        script,
-    ));
+    twins.same(&Request::json("POST", "/@index/_update_by_query?filter_path=updated", script));
     let documents = twins.same_documents().await;
     assert_eq!(documents["a"]["n"], 5);
     for side in [&twins.direct, &twins.proxied] {
-        twins
-            .server
-            .delete_index(&format!("{}-copy", side.index))
-            .await;
+        twins.server.delete_index(&format!("{}-copy", side.index)).await;
     }
     twins.end().await;
 }
@@ -211,9 +182,7 @@ async fn point_14_targets_are_never_touched() {
         "/",
     ] {
         for (method, kind) in [("POST", "application/x-ndjson"), ("GET", "text/plain")] {
-            let request = Request::new(method, target)
-                .header("Content-Type", kind)
-                .body(article("a", 1));
+            let request = Request::new(method, target).header("Content-Type", kind).body(article("a", 1));
             let before = fake.received().len();
             let answer = request.to(&spinney.url);
             if target.contains('<') {
@@ -232,13 +201,8 @@ async fn point_14_targets_are_never_touched() {
 async fn point_15_refusals_are_relayed_and_never_retried() {
     for status in [429, 503, 502, 500] {
         let body = r#"{"error":{"type":"made_up","reason":"not now"},"status":0}"#;
-        let fake = Fake::start(move |_| {
-            Reply::Bytes(fake::json(
-                status,
-                "Retry-After: 17\r\nX-Why: because\r\n",
-                body,
-            ))
-        });
+        let fake =
+            Fake::start(move |_| Reply::Bytes(fake::json(status, "Retry-After: 17\r\nX-Why: because\r\n", body)));
         let spinney = start(&fake.url, &[]);
         let mut wire = Wire::connect(&spinney.url);
         for (n, request) in [
@@ -272,31 +236,20 @@ async fn point_15_no_replay_after_a_broken_connection() {
     let mut sent = 0;
     for request in [
         Request::bulk("/news-x/_bulk", article("a", 1)),
-        Request::json(
-            "POST",
-            "/news-x/_doc",
-            format!("{{\"content\":\"{}\"}}", text(2)),
-        ),
+        Request::json("POST", "/news-x/_doc", format!("{{\"content\":\"{}\"}}", text(2))),
         Request::json("POST", "/other/_doc", "{\"content\":\"a\"}"),
     ] {
         // A connection that is already open is the one that tempts to try again.
         assert_eq!(Request::get("/").to(&spinney.url).status, 200);
         let answer = request.to(&spinney.url);
         assert_eq!(answer.status, 502, "{}", answer.text());
-        assert_eq!(
-            answer.json()["error"]["type"],
-            "spinney_upstream_broken_exception"
-        );
+        assert_eq!(answer.json()["error"]["type"], "spinney_upstream_broken_exception");
         assert_eq!(answer.json()["status"], 502);
         sent += 2;
         assert_eq!(fake.received().len(), sent);
     }
     let stats = common::twin::stats(&spinney.url);
-    assert_eq!(
-        common::twin::nodes(&stats),
-        0,
-        "of a stranger's documents nothing is kept that may not be stored"
-    );
+    assert_eq!(common::twin::nodes(&stats), 0, "of a stranger's documents nothing is kept that may not be stored");
     assert_eq!(stats["counters"]["upstream_broken"], 3);
 }
 
@@ -344,18 +297,13 @@ async fn point_15_items_that_are_refused_for_now(engine: Engine) {
     let upstream = engine.url();
     let label = "p15";
     let twins = Twins::new(&upstream, label).await;
-    for (setting, status) in [
-        ("blocks.read_only_allow_delete", 429),
-        ("blocks.write", 403),
-    ] {
+    for (setting, status) in [("blocks.read_only_allow_delete", 429), ("blocks.write", 403)] {
         let set = |value: &str| {
             let body = format!("{{\"index.{setting}\":{value}}}");
             twins.prepare(&Request::json("PUT", "/@index/_settings", body));
         };
         set("true");
-        let answer = twins
-            .same(&Request::bulk("/@index/_bulk", article("a", 1)))
-            .json();
+        let answer = twins.same(&Request::bulk("/@index/_bulk", article("a", 1))).json();
         assert_eq!(answer["items"][0]["index"]["status"], status, "{answer}");
         let document = format!("{{\"content\":\"{}\"}}", text(2));
         let single = twins.same(&Request::json("PUT", "/@index/_doc/b", document));

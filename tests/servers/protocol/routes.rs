@@ -161,10 +161,7 @@ async fn point_01_typed_forms(engine: Engine) {
     assert_eq!(ids, if stored { vec!["a", "b"] } else { vec![] });
     if stored {
         for side in [&twins.direct, &twins.proxied] {
-            twins
-                .server
-                .delete_index(&format!("{}-new", side.index))
-                .await;
+            twins.server.delete_index(&format!("{}-new", side.index)).await;
         }
     }
     assert_eq!(twins.nodes(), if stored { 4 } else { 0 });
@@ -178,21 +175,14 @@ async fn point_19_typed_apis(engine: Engine) {
     let upstream = engine.url();
     let label = "p19";
     let twins = Twins::new(&upstream, label).await;
-    twins.prepare(&Request::json(
-        "PUT",
-        "/@index/_doc/a?refresh=true",
-        document(1),
-    ));
+    twins.prepare(&Request::json("PUT", "/@index/_doc/a?refresh=true", document(1)));
     let query = "{\"query\":{\"match_all\":{}}}";
     for kind in ["_doc", "kind"] {
         for (api, body) in [
             ("_search?filter_path=hits.total", query),
             ("_count", query),
             ("_validate/query", query),
-            (
-                "_msearch?filter_path=responses.hits.total",
-                "{}\n{\"size\":0}\n",
-            ),
+            ("_msearch?filter_path=responses.hits.total", "{}\n{\"size\":0}\n"),
             ("_mget", "{\"ids\":[\"a\"]}"),
             ("_termvectors", "{\"doc\":{\"content\":\"a harbour\"}}"),
             ("a/_explain", query),
@@ -247,20 +237,16 @@ async fn point_02_content_types(engine: Engine) {
     .enumerate()
     {
         let id = format!("id-{n}");
-        let request = Request::bulk("/@index/_bulk", article(&id, n))
-            .without("content-type")
-            .header("Content-Type", kind);
+        let request =
+            Request::bulk("/@index/_bulk", article(&id, n)).without("content-type").header("Content-Type", kind);
         stored += usize::from(twins.same(&request).status == 200);
         let path = format!("/@index/_doc/doc-{n}");
-        let single = request
-            .with("/@index/_bulk", &path)
-            .body(document(1000 + n));
+        let single = request.with("/@index/_bulk", &path).body(document(1000 + n));
         stored += usize::from(twins.same(&single).status == 201);
     }
     let without = Request::bulk("/@index/_bulk", article("x", 100)).without("content-type");
     assert_eq!(twins.same(&without).status, 406);
-    let twice = Request::bulk("/@index/_bulk", article("x", 100))
-        .header("Content-Type", "application/json");
+    let twice = Request::bulk("/@index/_bulk", article("x", 100)).header("Content-Type", "application/json");
     twins.same(&twice);
     let documents = twins.same_documents().await;
     assert_eq!(documents.len(), stored);
@@ -301,9 +287,7 @@ async fn point_02_other_formats_are_relayed(engine: Engine) {
     let kind = answer.header("content-type").unwrap();
     assert!(kind.starts_with("application/smile"), "{kind}");
     for kind in ["application/cbor", "application/yaml"] {
-        let request = Request::new("POST", "/@index/_bulk")
-            .header("Content-Type", kind)
-            .body(b"\xa1\x65index\xa0\n");
+        let request = Request::new("POST", "/@index/_bulk").header("Content-Type", kind).body(b"\xa1\x65index\xa0\n");
         assert_eq!(twins.same(&request).status, 406);
     }
     let yaml = Request::new("PUT", "/@index/_doc/yaml")

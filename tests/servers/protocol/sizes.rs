@@ -26,8 +26,7 @@ fn padded(size: usize) -> Vec<u8> {
 /// Sends like most clients: everything first, and only then looks for an answer.
 fn send_all(url: &str, bytes: &[u8]) -> Answer {
     let mut wire = Wire::connect(url);
-    wire.try_send(bytes)
-        .unwrap_or_else(|error| panic!("{url}: {error} before the answer could be read"));
+    wire.try_send(bytes).unwrap_or_else(|error| panic!("{url}: {error} before the answer could be read"));
     wire.last_answer(false)
 }
 
@@ -43,8 +42,8 @@ async fn point_05_too_large_as_it_comes(engine: Engine) {
     // No route wants this one: it is streamed.
     let search = Request::json("POST", "/@index/_search", &body);
     for request in [&bulk, &search] {
-        let [direct, proxied] = [&twins.direct, &twins.proxied]
-            .map(|side| send_all(&side.url, &side.request(request).bytes()));
+        let [direct, proxied] =
+            [&twins.direct, &twins.proxied].map(|side| send_all(&side.url, &side.request(request).bytes()));
         assert_eq!(direct.status, 413);
         assert_eq!(proxied.status, 413, "{}", proxied.text());
         assert_eq!(proxied.body, direct.body);
@@ -55,12 +54,7 @@ async fn point_05_too_large_as_it_comes(engine: Engine) {
     assert!(twins.same_documents().await.is_empty());
     assert_eq!(twins.nodes(), 0);
     // And both are well.
-    assert_eq!(
-        twins
-            .same(&Request::bulk("/@index/_bulk", article("b", 2)))
-            .status,
-        200
-    );
+    assert_eq!(twins.same(&Request::bulk("/@index/_bulk", article("b", 2))).status, 200);
     twins.end().await;
 }
 
@@ -77,17 +71,10 @@ async fn point_05_too_large_by_the_stamp(engine: Engine) {
     let bytes = twins.proxied.request(&request).bytes();
     let refused = send_all(&twins.proxied.url, &bytes);
     assert_eq!(refused.status, 413, "{}", refused.text());
-    let reason = refused.json()["error"]["reason"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let reason = refused.json()["error"]["reason"].as_str().unwrap().to_owned();
     assert!(reason.contains(&LIMIT.to_string()), "{reason}");
     assert!(reason.contains("http.max_content_length"), "{reason}");
-    assert_eq!(
-        twins.nodes(),
-        0,
-        "nothing was sent, so nothing is remembered"
-    );
+    assert_eq!(twins.nodes(), 0, "nothing was sent, so nothing is remembered");
     assert_eq!(twins.server.count(&twins.proxied.index).await, 0);
     let product = refused.header("x-elastic-product");
     assert_eq!(product.is_some(), engine == Engine::Elasticsearch);
@@ -98,10 +85,7 @@ async fn point_05_too_large_by_the_stamp(engine: Engine) {
     assert_eq!(twins.same(&request).status, 200);
     // Where nothing is stamped, the limit itself is fine.
     let delete = blank_to(b"{\"delete\":{\"_id\":\"none\"}}\n", LIMIT);
-    assert_eq!(
-        twins.same(&Request::bulk("/@index/_bulk", delete)).status,
-        200
-    );
+    assert_eq!(twins.same(&Request::bulk("/@index/_bulk", delete)).status, 200);
     twins.end().await;
 }
 
@@ -118,26 +102,18 @@ async fn point_05_the_limit_is_the_clusters() {
         } else if request.body.len() > SMALL {
             json(413, "", "")
         } else {
-            json(
-                200,
-                "",
-                r#"{"took":1,"errors":false,"items":[{"index":{"status":201}}]}"#,
-            )
+            json(200, "", r#"{"took":1,"errors":false,"items":[{"index":{"status":201}}]}"#)
         })
     });
     let spinney = start(&fake.url, &[]);
     let send = |size: usize| {
         let request = Request::bulk("/news-x/_bulk", padded(size));
-        request
-            .header("Authorization", "Basic c2VjcmV0")
-            .to(&spinney.url)
+        request.header("Authorization", "Basic c2VjcmV0").to(&spinney.url)
     };
     let asked = || {
         let all = fake.received();
         let asking = all.iter().filter(|got| got.target().starts_with("/_nodes"));
-        asking
-            .map(|got| got.headers("authorization").join(""))
-            .collect::<Vec<_>>()
+        asking.map(|got| got.headers("authorization").join("")).collect::<Vec<_>>()
     };
     assert_eq!(send(SMALL / 4).status, 200);
     assert!(asked().is_empty(), "a small body is below any limit");
@@ -149,11 +125,7 @@ async fn point_05_the_limit_is_the_clusters() {
     assert!(reason.contains(&SMALL.to_string()), "{reason}");
     assert_eq!(asked(), ["Basic c2VjcmV0"], "with the caller's credentials");
     let empty = send(SMALL + 1);
-    assert_eq!(
-        (empty.status, empty.body.len()),
-        (413, 0),
-        "the server's own words"
-    );
+    assert_eq!((empty.status, empty.body.len()), (413, 0), "the server's own words");
     assert_eq!(send(SMALL - 1000).status, 200);
     assert_eq!(asked().len(), 1);
 }
@@ -184,10 +156,9 @@ async fn point_05_answered_in_the_middle() {
         }
     });
     let spinney = start(&url, &[]);
-    for request in [
-        Request::bulk("/news-x/_bulk", padded(8 << 20)),
-        Request::json("POST", "/news-x/_search", padded(8 << 20)),
-    ] {
+    for request in
+        [Request::bulk("/news-x/_bulk", padded(8 << 20)), Request::json("POST", "/news-x/_search", padded(8 << 20))]
+    {
         let answer = send_all(&spinney.url, &request.bytes());
         assert_eq!(answer.status, 413, "{}", answer.text());
     }

@@ -1,4 +1,5 @@
-//! A small corpus whose groups are known, and what readers must be told of it: counted the naive way, over all documents.
+//! A small corpus whose groups are known, and what readers must be told of it: counted the naive way, over all
+//! documents.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -14,14 +15,7 @@ pub const TIME: &str = "date";
 
 /// A spinney whose readers know the date of a document, and what `more` options say.
 pub fn start(upstream: &str, more: &[&str]) -> Spinney {
-    let base = [
-        "--upstream",
-        upstream,
-        "--index",
-        "news-*",
-        "--time-field",
-        TIME,
-    ];
+    let base = ["--upstream", upstream, "--index", "news-*", "--time-field", TIME];
     Spinney::start(&[&base[..], more].concat())
 }
 
@@ -84,9 +78,7 @@ pub fn root(key: i64) -> String {
 
 /// A key such as a fingerprint gives: spread over all numbers.
 pub fn key(number: usize) -> i64 {
-    spinney::hash::SplitMix64(number as u64)
-        .next_u64()
-        .cast_signed()
+    spinney::hash::SplitMix64(number as u64).next_u64().cast_signed()
 }
 
 /// Documents of which most are alone and some groups are large.
@@ -176,10 +168,7 @@ pub async fn bulk(server: &Server, index: &str, lines: &[Value]) {
         let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
         let url = format!("{}/{index}/_bulk?refresh=true", server.url());
         let client = crate::common::http();
-        let request = client
-            .request(Method::POST, url)
-            .header("content-type", "application/x-ndjson")
-            .body(body);
+        let request = client.request(Method::POST, url).header("content-type", "application/x-ndjson").body(body);
         let answer = request.send().await.unwrap().bytes().await.unwrap();
         let answer: Value = serde_json::from_slice(&answer).unwrap();
         assert_eq!(answer["errors"], false, "{answer}");
@@ -250,10 +239,7 @@ pub fn naive(docs: &Docs, query: Query) -> Vec<Expected> {
         }
     }
     let expected = groups.into_iter().map(|(key, all)| {
-        let matching: Vec<_> = all
-            .iter()
-            .filter(|(_, doc)| query.score(doc).is_some())
-            .collect();
+        let matching: Vec<_> = all.iter().filter(|(_, doc)| query.score(doc).is_some()).collect();
         let mut media: Vec<usize> = all.iter().map(|(_, doc)| doc.medium).collect();
         media.sort_unstable();
         media.dedup();
@@ -272,8 +258,8 @@ pub fn naive(docs: &Docs, query: Query) -> Vec<Expected> {
     expected.filter(|group| group.matching > 0).collect()
 }
 
-/// Puts groups into the order of a sort: ties by the newest document in the whole index, then by key; under a query for the
-/// matching count, and for fields, by key alone.
+/// Puts groups into the order of a sort: ties by the newest document in the whole index, then by key; under a query for
+/// the matching count, and for fields, by key alone.
 pub fn sort(groups: &mut [Expected], docs: &Docs, query: Query, by: &str, ascending: bool) {
     let directed = |order: Ordering| if ascending { order } else { order.reverse() };
     // What has no value stands last in both directions.
@@ -286,11 +272,7 @@ pub fn sort(groups: &mut [Expected], docs: &Docs, query: Query, by: &str, ascend
                 _ => doc.reads,
             }
         });
-        if ascending {
-            values.min()
-        } else {
-            values.max()
-        }
+        if ascending { values.min() } else { values.max() }
     };
     groups.sort_by(|a, b| {
         let order = match by {

@@ -62,10 +62,7 @@ async fn a_pattern_takes_all_its_indices() {
         corpus::create(&server, &index, 1).await;
         let docs = corpus::random_docs(&mut Random::new(u64::from(part.as_bytes()[0])));
         corpus::store(&server, &index, &Docs::new(), &docs).await;
-        all.extend(
-            docs.into_iter()
-                .map(|(id, doc)| (format!("{part}{id}"), doc)),
-        );
+        all.extend(docs.into_iter().map(|(id, doc)| (format!("{part}{id}"), doc)));
     }
     // One that nobody has stamped has no groups, and is in nobody's way.
     let unstamped = format!("{base}-c");
@@ -78,30 +75,15 @@ async fn a_pattern_takes_all_its_indices() {
         for order in ["asc", "desc"] {
             let question = json!({"sort": {sort: order}, "size": 5});
             let pages = super::groups::read_all(&reader, &format!("{base}-*"), &question).await;
-            let shown: usize = pages
-                .iter()
-                .map(|page| page["groups"].as_array().unwrap().len())
-                .sum();
-            assert_eq!(
-                shown,
-                corpus::naive(&all, corpus::Query::All).len(),
-                "{question}"
-            );
+            let shown: usize = pages.iter().map(|page| page["groups"].as_array().unwrap().len()).sum();
+            assert_eq!(shown, corpus::naive(&all, corpus::Query::All).len(), "{question}");
         }
     }
-    let (status, page) = reader
-        .request(Method::POST, &path, Some(json!({"size": 100})))
-        .await;
+    let (status, page) = reader.request(Method::POST, &path, Some(json!({"size": 100}))).await;
     assert_eq!(status, StatusCode::OK, "{page}");
     let mut expected = corpus::naive(&all, corpus::Query::All);
     assert_eq!(page["total"]["value"], expected.len());
-    corpus::sort(
-        &mut expected,
-        &all,
-        corpus::Query::All,
-        "similar_count",
-        false,
-    );
+    corpus::sort(&mut expected, &all, corpus::Query::All, "similar_count", false);
     for (group, expected) in page["groups"].as_array().unwrap().iter().zip(&expected) {
         assert_eq!(group["key"], expected.key);
         assert_eq!(group["similar_count"], expected.similar);
@@ -132,26 +114,13 @@ async fn wrong_questions() {
         ("{".to_owned(), "the body is not understood"),
         ("[]".into(), "the body is not understood"),
         (json!({"from": 5}).to_string(), "unknown field `from`"),
-        (
-            json!({"size": 0}).to_string(),
-            "[size] takes a number from 1 to 100, not 0",
-        ),
+        (json!({"size": 0}).to_string(), "[size] takes a number from 1 to 100, not 0"),
         (json!({"sort": ["a", "b"]}).to_string(), "[sort] takes"),
+        (json!({"cursor": "nonsense", "sort": "date"}).to_string(), "[cursor] is not one"),
+        (json!({"cursor": changed, "sort": "date"}).to_string(), "[cursor] is not one"),
+        (json!({"cursor": cursor, "sort": "reads"}).to_string(), "[cursor] is not one"),
         (
-            json!({"cursor": "nonsense", "sort": "date"}).to_string(),
-            "[cursor] is not one",
-        ),
-        (
-            json!({"cursor": changed, "sort": "date"}).to_string(),
-            "[cursor] is not one",
-        ),
-        (
-            json!({"cursor": cursor, "sort": "reads"}).to_string(),
-            "[cursor] is not one",
-        ),
-        (
-            json!({"cursor": cursor, "sort": "date", "query": {"term": {"topic": "t1"}}})
-                .to_string(),
+            json!({"cursor": cursor, "sort": "date", "query": {"term": {"topic": "t1"}}}).to_string(),
             "[cursor] is not one",
         ),
     ] {
@@ -163,10 +132,7 @@ async fn wrong_questions() {
         assert!(reason(&answer).contains(expected), "{body}: {answer}");
     }
     // The size may change from page to page, and GET asks as POST does.
-    let second = ask(
-        "GET",
-        json!({"size": 3, "sort": "date", "cursor": cursor}).to_string(),
-    );
+    let second = ask("GET", json!({"size": 3, "sort": "date", "cursor": cursor}).to_string());
     assert_eq!(second.json()["groups"].as_array().unwrap().len(), 3);
     let put = ask("PUT", "{}".into());
     assert_eq!(put.status, 405);
@@ -188,21 +154,11 @@ async fn restricted_readers_get_their_own_order_or_none() {
     let groups = corpus::naive(&docs, corpus::Query::All).len();
     let path = format!("/_spinney/{index}/_groups");
     for (how, status) in [("exact", 200), ("refuse", 403)] {
-        let spinney = Spinney::start(&[
-            "--upstream",
-            &upstream,
-            "--index",
-            "news-*",
-            "--restricted-readers",
-            how,
-        ]);
+        let spinney = Spinney::start(&["--upstream", &upstream, "--index", "news-*", "--restricted-readers", how]);
         let answer = Request::json("POST", &path, "{}").to(&spinney.url);
         assert_eq!(answer.status, status, "{}", answer.text());
         if status == 200 {
-            assert_eq!(
-                answer.json()["total"],
-                json!({"value": groups, "relation": "eq"})
-            );
+            assert_eq!(answer.json()["total"], json!({"value": groups, "relation": "eq"}));
         } else {
             assert!(reason(&answer.json()).contains("--restricted-readers"));
         }

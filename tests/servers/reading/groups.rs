@@ -48,9 +48,7 @@ pub async fn read_all(spinney: &Server, index: &str, question: &Value) -> Vec<Va
     let mut pages = Vec::new();
     let mut question = question.clone();
     loop {
-        let (status, page) = spinney
-            .request(Method::POST, &path, Some(question.clone()))
-            .await;
+        let (status, page) = spinney.request(Method::POST, &path, Some(question.clone())).await;
         assert_eq!(status, StatusCode::OK, "{question} {page}");
         let next = page["next"].clone();
         pages.push(page);
@@ -97,18 +95,11 @@ async fn compare(spinney: &Server, index: &str, docs: &Docs, random: &mut Random
                 });
                 let pages = read_all(spinney, index, &question).await;
                 let told = format!("{question} {roots:?}");
-                let follows_roots =
-                    query == Query::All && by.ends_with("_count") && !exact && roots == Roots::Late;
+                let follows_roots = query == Query::All && by.ends_with("_count") && !exact && roots == Roots::Late;
                 let mut expected = groups.clone();
                 corpus::sort(&mut expected, docs, query, by, ascending);
-                let found: Vec<&Value> = pages
-                    .iter()
-                    .flat_map(|page| page["groups"].as_array().unwrap())
-                    .collect();
-                let keys: Vec<i64> = found
-                    .iter()
-                    .map(|group| group["key"].as_i64().unwrap())
-                    .collect();
+                let found: Vec<&Value> = pages.iter().flat_map(|page| page["groups"].as_array().unwrap()).collect();
+                let keys: Vec<i64> = found.iter().map(|group| group["key"].as_i64().unwrap()).collect();
                 let wanted: Vec<i64> = expected.iter().map(|group| group.key).collect();
                 if follows_roots {
                     let all: HashSet<i64> = keys.iter().copied().collect();
@@ -128,11 +119,7 @@ async fn compare(spinney: &Server, index: &str, docs: &Docs, random: &mut Random
                     }
                     let full = pages.len().saturating_sub(1);
                     assert!(
-                        pages.iter().take(full).all(|page| page["groups"]
-                            .as_array()
-                            .unwrap()
-                            .len()
-                            == size),
+                        pages.iter().take(full).all(|page| page["groups"].as_array().unwrap().len() == size),
                         "{told}"
                     );
                     assert_eq!(pages.len(), groups.len().div_ceil(size).max(1), "{told}");
@@ -140,15 +127,10 @@ async fn compare(spinney: &Server, index: &str, docs: &Docs, random: &mut Random
                 for (group, expected) in found.iter().zip(&expected) {
                     assert_numbers(group, expected);
                 }
-                let unstamped = docs
-                    .values()
-                    .filter(|doc| doc.key.is_none() && query.score(doc).is_some())
-                    .count();
+                let unstamped = docs.values().filter(|doc| doc.key.is_none() && query.score(doc).is_some()).count();
                 let note = pages[0]["notes"].to_string();
                 assert_eq!(
-                    note.contains(&format!(
-                        "{unstamped} documents under the query have no stamp"
-                    )),
+                    note.contains(&format!("{unstamped} documents under the query have no stamp")),
                     unstamped > 0,
                     "{note}"
                 );
@@ -251,9 +233,7 @@ async fn many_groups_under_a_query(engine: Engine) {
         let path = format!("/_spinney/{index}/_groups");
         let (mut pages, mut lists) = (Vec::new(), Vec::new());
         for _ in 0..9 {
-            let (_, page) = reader
-                .request(Method::POST, &path, Some(question.clone()))
-                .await;
+            let (_, page) = reader.request(Method::POST, &path, Some(question.clone())).await;
             question["cursor"] = page["next"].clone();
             let cursor = URL_SAFE_NO_PAD.decode(page["next"].as_str().unwrap());
             let cursor: Value = serde_json::from_slice(&cursor.unwrap()[8..]).unwrap();
@@ -277,20 +257,15 @@ async fn many_groups_under_a_query(engine: Engine) {
             .collect();
         let mut expected = corpus::naive(&docs, Query::Topic);
         let ascending = order == "asc";
-        corpus::sort(
-            &mut expected,
-            &docs,
-            Query::Topic,
-            "matching_count",
-            ascending,
-        );
+        corpus::sort(&mut expected, &docs, Query::Topic, "matching_count", ascending);
         let expected: Vec<i64> = expected.iter().map(|group| group.key).collect();
         assert!(keys == expected, "{order} {upstream}");
     }
     server.delete_index(&index).await;
 }
 
-/// Between two pages documents come, change and go: of the groups that nobody wrote to, none comes twice and none is left out.
+/// Between two pages documents come, change and go: of the groups that nobody wrote to, none comes twice and none is
+/// left out.
 #[tokio::test]
 async fn what_nobody_writes_to_is_neither_repeated_nor_skipped() {
     let upstream = common::opensearch();
@@ -298,12 +273,7 @@ async fn what_nobody_writes_to_is_neither_repeated_nor_skipped() {
     let spinney = corpus::start(&upstream, &["--medium-field", "medium"]);
     let reader = Server::new(&spinney.url);
     let mut random = Random::new(3);
-    for (by, order) in [
-        ("matching_count", "desc"),
-        ("matching_count", "asc"),
-        ("date", "desc"),
-        ("reads", "asc"),
-    ] {
+    for (by, order) in [("matching_count", "desc"), ("matching_count", "asc"), ("date", "desc"), ("reads", "asc")] {
         let index = unique_index("groups-moving");
         let mut docs = corpus::random_docs(&mut random);
         corpus::create(&server, &index, 2).await;
@@ -315,17 +285,9 @@ async fn what_nobody_writes_to_is_neither_repeated_nor_skipped() {
         let mut touched = HashSet::new();
         let mut changes = 0;
         loop {
-            let (status, page) = reader
-                .request(Method::POST, &path, Some(question.clone()))
-                .await;
+            let (status, page) = reader.request(Method::POST, &path, Some(question.clone())).await;
             assert_eq!(status, StatusCode::OK, "{page}");
-            shown.extend(
-                page["groups"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .map(|group| group["key"].as_i64().unwrap()),
-            );
+            shown.extend(page["groups"].as_array().unwrap().iter().map(|group| group["key"].as_i64().unwrap()));
             question["cursor"] = page["next"].clone();
             if page["next"].is_null() {
                 break;
@@ -370,17 +332,9 @@ async fn the_index_of_roots_may_go_between_two_pages() {
         let mut shown: Vec<i64> = Vec::new();
         let mut pages = 0;
         loop {
-            let (status, page) = reader
-                .request(Method::POST, &path, Some(question.clone()))
-                .await;
+            let (status, page) = reader.request(Method::POST, &path, Some(question.clone())).await;
             assert_eq!(status, StatusCode::OK, "{page}");
-            shown.extend(
-                page["groups"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .map(|group| group["key"].as_i64().unwrap()),
-            );
+            shown.extend(page["groups"].as_array().unwrap().iter().map(|group| group["key"].as_i64().unwrap()));
             pages += 1;
             if pages == pages_before {
                 server.delete_index(&format!("spinney-roots-{index}")).await;
@@ -392,18 +346,8 @@ async fn the_index_of_roots_may_go_between_two_pages() {
         }
         assert!(pages > pages_before);
         let mut expected = corpus::naive(&docs, Query::All);
-        corpus::sort(
-            &mut expected,
-            &docs,
-            Query::All,
-            "similar_count",
-            order == "asc",
-        );
-        assert_eq!(
-            shown,
-            expected.iter().map(|group| group.key).collect::<Vec<_>>(),
-            "{order} {pages_before}"
-        );
+        corpus::sort(&mut expected, &docs, Query::All, "similar_count", order == "asc");
+        assert_eq!(shown, expected.iter().map(|group| group.key).collect::<Vec<_>>(), "{order} {pages_before}");
     }
     server.delete_index(&index).await;
 }
@@ -415,14 +359,7 @@ async fn the_index_of_roots_may_be_made_between_two_pages() {
     let upstream = common::elasticsearch();
     let server = Server::new(&upstream);
     // It counts, and gets nowhere: the entries are written here.
-    let options = [
-        "--medium-field",
-        "medium",
-        "--counts",
-        "on",
-        "--service-url",
-        "http://127.0.0.1:1/away",
-    ];
+    let options = ["--medium-field", "medium", "--counts", "on", "--service-url", "http://127.0.0.1:1/away"];
     let spinney = corpus::start(&upstream, &options);
     let reader = Server::new(&spinney.url);
     let mut random = Random::new(19);
@@ -450,9 +387,7 @@ async fn the_index_of_roots_may_be_made_between_two_pages() {
             if !lines.is_empty() {
                 corpus::bulk(&server, &roots, &lines).await;
             }
-            let (status, page) = reader
-                .request(Method::POST, &path, Some(question.clone()))
-                .await;
+            let (status, page) = reader.request(Method::POST, &path, Some(question.clone())).await;
             assert_eq!(status, StatusCode::OK, "{page}");
             let number = json!({"value": expected.len(), "relation": "eq"});
             assert_eq!(page["total"], number, "{order}");
@@ -478,12 +413,7 @@ async fn representatives_and_limits_of_the_total() {
     let index = unique_index("groups-shown");
     corpus::create(&server, &index, 2).await;
     let mut lines = Vec::new();
-    for (id, date, reads, topic) in [
-        ("a", 1, 5, "t1"),
-        ("b", 2, 9, "t2"),
-        ("c", 3, 7, "t1"),
-        ("d", 4, 1, "t0"),
-    ] {
+    for (id, date, reads, topic) in [("a", 1, 5, "t1"), ("b", 2, 9, "t2"), ("c", 3, 7, "t1"), ("d", 4, 1, "t0")] {
         lines.push(json!({"index": {"_id": id}}));
         lines.push(json!({
             "cluster_key": 5, "cluster_root": corpus::root(5), "date": date * DAY, "reads": reads, "topic": topic, "medium": id,
@@ -506,7 +436,10 @@ async fn representatives_and_limits_of_the_total() {
         (json!({"field": "reads"}), Query::Topic.body(), "c"),
     ] {
         for sort in SORTS {
-            let page = ask(json!({"query": query, "representative": representative, "sort": {sort: "desc"}, "_source": "title"})).await;
+            let page = ask(
+                json!({"query": query, "representative": representative, "sort": {sort: "desc"}, "_source": "title"}),
+            )
+            .await;
             let group = &page["groups"][0];
             let shown = &group["representative"];
             assert_eq!(shown["_id"], expected, "{representative} {query} {sort}");
@@ -516,12 +449,8 @@ async fn representatives_and_limits_of_the_total() {
             assert_eq!(group["media"], 4);
         }
     }
-    let total =
-        async |total: Value| ask(json!({"sort": "date", "total": total})).await["total"].clone();
-    assert_eq!(
-        total(json!(true)).await,
-        json!({"value": 1, "relation": "eq"})
-    );
+    let total = async |total: Value| ask(json!({"sort": "date", "total": total})).await["total"].clone();
+    assert_eq!(total(json!(true)).await, json!({"value": 1, "relation": "eq"}));
     assert_eq!(total(json!(4)).await, json!({"value": 1, "relation": "eq"}));
     assert_eq!(total(json!(false)).await, Value::Null);
     let limited = total(json!(2)).await;

@@ -24,9 +24,7 @@ async fn read_all(reader: &Server, path: &str, size: usize) -> Vec<Value> {
         let hits = page["hits"].as_array().unwrap();
         all.extend(hits.iter().cloned());
         assert_eq!(
-            hits.iter()
-                .filter(|hit| hit["is_representative"] == true)
-                .count(),
+            hits.iter().filter(|hit| hit["is_representative"] == true).count(),
             usize::from(cursor.is_empty()),
             "{page}"
         );
@@ -54,40 +52,29 @@ async fn every_document_once_in_the_order_of_time(engine: Engine) {
         let id = format!("d{number}");
         // Few days, and some without any: ties all over.
         let date = (!random.percent(10)).then(|| random.below(4) as i64 * DAY);
-        let mut source =
-            json!({"cluster_key": 9, "cluster_root": corpus::root(9), "title": id, "medium": "m"});
+        let mut source = json!({"cluster_key": 9, "cluster_root": corpus::root(9), "title": id, "medium": "m"});
         if let Some(date) = date {
             source["date"] = date.into();
         }
         lines.extend([json!({"index": {"_id": id}}), source]);
         expected.insert(id, date);
     }
-    lines.extend([
-        json!({"index": {"_id": "other"}}),
-        json!({"cluster_key": 8, "cluster_root": corpus::root(8)}),
-    ]);
+    lines.extend([json!({"index": {"_id": "other"}}), json!({"cluster_key": 8, "cluster_root": corpus::root(8)})]);
     corpus::bulk(&server, &index, &lines).await;
-    for path in [
-        format!("/_spinney/{index}/_roots/{}", corpus::root(9)),
-        format!("/_spinney/{index}/_similar/d7"),
-    ] {
+    for path in [format!("/_spinney/{index}/_roots/{}", corpus::root(9)), format!("/_spinney/{index}/_similar/d7")] {
         for size in [1, 7, 100] {
             let all = read_all(&reader, &path, size).await;
             let found: BTreeMap<String, Option<i64>> = all
                 .iter()
                 .map(|hit| {
-                    let time = hit["time"]
-                        .as_str()
-                        .map(|t| spinney::time::parse_date(t).unwrap().0);
+                    let time = hit["time"].as_str().map(|t| spinney::time::parse_date(t).unwrap().0);
                     (hit["_id"].as_str().unwrap().to_owned(), time)
                 })
                 .collect();
             assert_eq!(all.len(), expected.len(), "{path} {size}");
             assert_eq!(found, expected);
-            let times: Vec<i64> = all
-                .iter()
-                .map(|hit| found[hit["_id"].as_str().unwrap()].unwrap_or(i64::MAX))
-                .collect();
+            let times: Vec<i64> =
+                all.iter().map(|hit| found[hit["_id"].as_str().unwrap()].unwrap_or(i64::MAX)).collect();
             assert!(times.is_sorted(), "{times:?}");
             for hit in &all {
                 assert_eq!(hit["_source"], json!({"title": hit["_id"]}));
@@ -97,24 +84,12 @@ async fn every_document_once_in_the_order_of_time(engine: Engine) {
     }
     for (path, status) in [
         (format!("/_spinney/{index}/_similar/nobody"), 404),
-        (
-            format!("/_spinney/{index}/_roots/{}", corpus::root(77)),
-            404,
-        ),
+        (format!("/_spinney/{index}/_roots/{}", corpus::root(77)), 404),
         (format!("/_spinney/{index}/_roots/xyz"), 400),
-        (
-            format!("/_spinney/{index}/_roots/{}?size=0", corpus::root(9)),
-            400,
-        ),
-        (
-            format!("/_spinney/{index}/_roots/{}?cursor=AAAA", corpus::root(9)),
-            400,
-        ),
+        (format!("/_spinney/{index}/_roots/{}?size=0", corpus::root(9)), 400),
+        (format!("/_spinney/{index}/_roots/{}?cursor=AAAA", corpus::root(9)), 400),
         (format!("/_spinney/{index}-none/_similar/d1"), 404),
-        (
-            format!("/_spinney/{index}-none/_roots/{}", corpus::root(9)),
-            404,
-        ),
+        (format!("/_spinney/{index}-none/_roots/{}", corpus::root(9)), 404),
     ] {
         let (answered, answer) = get(&reader, &path).await;
         assert_eq!(answered.as_u16(), status, "{path} {answer}");
@@ -160,21 +135,11 @@ async fn what_moved_is_elsewhere_and_what_was_deleted_is_gone() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|hit| {
-            (
-                hit["_id"].as_str().unwrap(),
-                hit["similarity"].as_f64().unwrap(),
-            )
-        })
+        .map(|hit| (hit["_id"].as_str().unwrap(), hit["similarity"].as_f64().unwrap()))
         .collect();
     assert_eq!(told[..2], [("first", 1.0), ("copy", 1.0)]);
-    assert!(
-        told[2].0 == "longer" && told[2].1 > 0.8 && told[2].1 < 1.0,
-        "{told:?}"
-    );
-    let root = root_of(&server.get(&index, "first").await.unwrap())
-        .unwrap()
-        .to_owned();
+    assert!(told[2].0 == "longer" && told[2].1 > 0.8 && told[2].1 < 1.0, "{told:?}");
+    let root = root_of(&server.get(&index, "first").await.unwrap()).unwrap().to_owned();
     assert_eq!(page["root"], root);
     assert_eq!(page["total"], 3);
     assert_eq!(page["forest"]["documents"], 3);
@@ -184,19 +149,10 @@ async fn what_moved_is_elsewhere_and_what_was_deleted_is_gone() {
     let (_, moved) = get(&reader, &path("copy")).await;
     assert_ne!(moved["root"], root);
     assert_eq!(moved["total"], 1);
-    let deleted = reader
-        .request(
-            Method::DELETE,
-            &format!("/{index}/_doc/longer?refresh=true"),
-            None,
-        )
-        .await;
+    let deleted = reader.request(Method::DELETE, &format!("/{index}/_doc/longer?refresh=true"), None).await;
     assert_eq!(deleted.0, StatusCode::OK);
     let (status, gone) = get(&reader, &path("longer")).await;
-    assert_eq!(
-        (status, &gone["found"]),
-        (StatusCode::NOT_FOUND, &json!(false))
-    );
+    assert_eq!((status, &gone["found"]), (StatusCode::NOT_FOUND, &json!(false)));
     let (_, left) = get(&reader, &format!("/_spinney/{index}/_roots/{root}")).await;
     assert_eq!(left["total"], 1);
     assert_eq!(left["hits"][0]["_id"], "first");
@@ -229,8 +185,7 @@ async fn a_document_behind_an_alias_and_in_a_data_stream() {
             made.extend([path, format!("/_data_stream/{stream}")]);
             names.push(&stream);
         }
-        let source =
-            json!({"cluster_key": 9, "cluster_root": corpus::root(9), "date": 0, "@timestamp": 0});
+        let source = json!({"cluster_key": 9, "cluster_root": corpus::root(9), "date": 0, "@timestamp": 0});
         for id in ["a", "b"] {
             let index = format!("{base}-{id}");
             corpus::create(&server, &index, 1).await;
@@ -260,7 +215,8 @@ async fn a_document_behind_an_alias_and_in_a_data_stream() {
     }
 }
 
-/// What the servers map by themselves is a text with a keyword beside it: that is counted. A text alone cannot be, and the answer says so.
+/// What the servers map by themselves is a text with a keyword beside it: that is counted. A text alone cannot be, and
+/// the answer says so.
 #[tokio::test]
 async fn a_medium_that_is_mapped_as_text() {
     for upstream in [common::opensearch(), common::elasticsearch()] {
@@ -269,10 +225,9 @@ async fn a_medium_that_is_mapped_as_text() {
         let reader = Server::new(&spinney.url);
         let base = unique_index("members-medium");
         let stamp = json!({"cluster_key": {"type": "long"}, "date": {"type": "date"}});
-        for (label, mapping, can_be_counted) in [
-            ("beside", json!(null), true),
-            ("alone", json!({"type": "text"}), false),
-        ] {
+        for (label, mapping, can_be_counted) in
+            [("beside", json!(null), true), ("alone", json!({"type": "text"}), false)]
+        {
             let index = format!("{base}-{label}");
             let mut properties = stamp.clone();
             if !mapping.is_null() {
@@ -291,20 +246,14 @@ async fn a_medium_that_is_mapped_as_text() {
             if can_be_counted {
                 assert_eq!(groups.1["groups"][0]["media"], 2, "{}", groups.1);
                 let hits = similar.1["hits"].as_array().unwrap();
-                let mut media: Vec<&str> = hits
-                    .iter()
-                    .map(|hit| hit["medium"].as_str().unwrap())
-                    .collect();
+                let mut media: Vec<&str> = hits.iter().map(|hit| hit["medium"].as_str().unwrap()).collect();
                 media.sort_unstable();
                 assert_eq!(media, ["The Post", "The Wire"]);
             } else {
                 for (status, answer) in [groups, similar] {
                     assert_eq!(status, StatusCode::BAD_REQUEST, "{answer}");
                     let reason = answer["error"]["reason"].as_str().unwrap();
-                    assert!(
-                        reason.contains("--medium-field medium is mapped as text"),
-                        "{reason}"
-                    );
+                    assert!(reason.contains("--medium-field medium is mapped as text"), "{reason}");
                 }
             }
             server.delete_index(&index).await;

@@ -15,23 +15,14 @@ async fn who_may_check_what() {
     // What does not exist is nobody's to search: it is no way to the forest of those that do.
     let next = format!("{}-next", scene.open);
     let closed_next = format!("{}-next", scene.closed);
-    for (index, reads) in [
-        (&scene.open, true),
-        (&next, false),
-        (&scene.closed, false),
-        (&closed_next, false),
-    ] {
+    for (index, reads) in [(&scene.open, true), (&next, false), (&scene.closed, false), (&closed_next, false)] {
         let path = format!("/_spinney/{index}/_check");
         for user in [None, Some(("writer", "wrong")), Some(READER), Some(WRITER)] {
             let own = scene.through(user, "POST", &path, &source).await;
             let exists = !index.ends_with("-next");
             if exists && (user == Some(WRITER) || (reads && user == Some(READER))) {
                 assert_eq!(own.status, 200, "{user:?} {index}: {}", own.body);
-                assert!(
-                    own.body.contains("\"decision\":\"refreshed\""),
-                    "{}",
-                    own.body
-                );
+                assert!(own.body.contains("\"decision\":\"refreshed\""), "{}", own.body);
                 continue;
             }
             let question = format!("/{index}/_count?terminate_after=1");

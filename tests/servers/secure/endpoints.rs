@@ -1,5 +1,5 @@
-//! Every endpoint of the table that the dispatcher is made from, with every kind of name, as five users: nobody sees or changes through
-//! any of them what the cluster would not let him see or change.
+//! Every endpoint of the table that the dispatcher is made from, with every kind of name, as five users: nobody sees or
+//! changes through any of them what the cluster would not let him see or change.
 
 use std::sync::Arc;
 
@@ -13,12 +13,7 @@ use crate::ui::form;
 const PASSWORD: &str = "rowan-Alder-5521";
 
 /// What only those are shown who may search one name that belongs to the forest.
-const OF_A_NAME: [&str; 4] = [
-    "\"decision\"",
-    "\"fingerprints\"",
-    "\"suggestions\"",
-    "\"restamping\"",
-];
+const OF_A_NAME: [&str; 4] = ["\"decision\"", "\"fingerprints\"", "\"suggestions\"", "\"restamping\""];
 
 /// What only those are shown who are shown a document in an index of the forest, under whatever name.
 const OF_A_DOCUMENT: [&str; 3] = ["\"forest\":{", "/override?what=", "/group/"];
@@ -56,9 +51,7 @@ fn title(of: &str) -> String {
 
 impl Walk {
     async fn new() -> Walk {
-        let service_url = crate::common::opensearch_secure()
-            .url
-            .replace("https://", "https://admin:admin@");
+        let service_url = crate::common::opensearch_secure().url.replace("https://", "https://admin:admin@");
         let literal = crate::common::unique_index("walk-literal");
         let options = ["--service-url", &service_url, "--title-field", "title"];
         let mut scene = Scene::with("walk", &options).await;
@@ -99,10 +92,7 @@ impl Walk {
             made: Vec::new(),
             scene,
         };
-        walk.fill([
-            &open, &closed, &own, &hidden, &stream, &both, &alias, &literal,
-        ])
-        .await;
+        walk.fill([&open, &closed, &own, &hidden, &stream, &both, &alias, &literal]).await;
         walk
     }
 
@@ -113,45 +103,32 @@ impl Walk {
             let number = json!({"number_of_shards": 1, "number_of_replicas": 0, "hidden": hidden});
             json!({"settings": number})
         };
-        let roles = [
-            (self.owner, format!("{own}*"), "indices_all"),
-            (self.auditor, "*".to_owned(), "read"),
-        ];
+        let roles = [(self.owner, format!("{own}*"), "indices_all"), (self.auditor, "*".to_owned(), "read")];
         for (user, pattern, action) in roles {
             let (name, password) = user.unwrap();
             let role = json!({"cluster_permissions": ["cluster_composite_ops"],
                 "index_permissions": [{"index_patterns": [pattern], "allowed_actions": [action]}]});
             self.make(&format!("{api}/roles/{name}"), role).await;
             let user = json!({"password": password, "opendistro_security_roles": [name]});
-            self.make(&format!("{api}/internalusers/{name}"), user)
-                .await;
+            self.make(&format!("{api}/internalusers/{name}"), user).await;
         }
         self.make(&format!("/{own}"), settings(false)).await;
         self.make(&format!("/{hidden}"), settings(true)).await;
         let template = json!({"index_patterns": [stream], "data_stream": {}, "priority": 900,
             "template": {"settings": {"number_of_replicas": 0}}});
-        self.make(&format!("/_index_template/{stream}"), template)
-            .await;
-        self.make(&format!("/_data_stream/{stream}"), json!(null))
-            .await;
+        self.make(&format!("/_index_template/{stream}"), template).await;
+        self.make(&format!("/_data_stream/{stream}"), json!(null)).await;
         // A name that only the route itself has, before an index whose name fits none.
         let behind = literal.replace("news-", "behind-");
         self.make(&format!("/{behind}"), settings(false)).await;
         for (index, name) in [(&*behind, literal), (open, both), (own, both)] {
-            self.admin("PUT", &format!("/{index}/_alias/{name}"), &json!(null))
-                .await;
+            self.admin("PUT", &format!("/{index}/_alias/{name}"), &json!(null)).await;
         }
         // The cluster lets him give his own index any alias.
         let path = format!("/{own}/_alias/{alias}");
         let answer = self.scene.ask(true, self.owner, "PUT", &path, "").await;
         assert_eq!(answer.status, 200, "{}", answer.body);
-        for (name, story) in [
-            (open, 3),
-            (closed, 1),
-            (hidden, 5),
-            (stream, 4),
-            (literal, 6),
-        ] {
+        for (name, story) in [(open, 3), (closed, 1), (hidden, 5), (stream, 4), (literal, 6)] {
             for (id, story) in [("a", story), ("b", story + 10)] {
                 let path = format!("/{name}/_create/{id}?refresh=true");
                 let source = json!({"content": super::text(story), "title": title(name), "@timestamp": "2026-11-01"});
@@ -176,19 +153,12 @@ impl Walk {
         // Something that could be undone.
         let split = json!({"ids": ["b"]}).to_string();
         let path = format!("/_spinney/{hidden}/_split");
-        let answer = self
-            .scene
-            .through(Some(WRITER), "POST", &path, &split)
-            .await;
+        let answer = self.scene.through(Some(WRITER), "POST", &path, &split).await;
         assert_eq!(answer.status, 200, "{}", answer.body);
     }
 
     async fn admin(&self, method: &str, path: &str, body: &Value) {
-        let body = if body.is_null() {
-            String::new()
-        } else {
-            body.to_string()
-        };
+        let body = if body.is_null() { String::new() } else { body.to_string() };
         let waiting = Waiting::until("the cluster does it");
         loop {
             let answer = self.scene.ask(true, Some(ADMIN), method, path, &body).await;
@@ -229,21 +199,12 @@ impl Walk {
     }
 
     /// Asks an endpoint in every way that it takes, with one name.
-    async fn ask(
-        &self,
-        row: &spinney::endpoints::EndpointRow,
-        user: User,
-        name: &str,
-    ) -> Vec<Answer> {
+    async fn ask(&self, row: &spinney::endpoints::EndpointRow, user: User, name: &str) -> Vec<Answer> {
         let [root, other] = &self.roots;
         let (last, query) = match row.endpoint {
             Endpoint::Api(ApiEndpoint::Undo) => ("0", String::new()),
-            Endpoint::Api(ApiEndpoint::Root) | Endpoint::Page(PageEndpoint::Group) => {
-                (&**root, String::new())
-            }
-            Endpoint::Page(PageEndpoint::Override) => {
-                ("", format!("?what=merge&id=a&root={root}&other={other}"))
-            }
+            Endpoint::Api(ApiEndpoint::Root) | Endpoint::Page(PageEndpoint::Group) => (&**root, String::new()),
+            Endpoint::Page(PageEndpoint::Override) => ("", format!("?what=merge&id=a&root={root}&other={other}")),
             _ => ("a", String::new()),
         };
         let path = row.path.replace("{index}", name);
@@ -302,10 +263,7 @@ impl Walk {
             endpoint,
             Endpoint::Api(ApiEndpoint::Health | ApiEndpoint::Ready)
                 | Endpoint::Page(
-                    PageEndpoint::WithoutSlash
-                        | PageEndpoint::Home
-                        | PageEndpoint::Asset
-                        | PageEndpoint::Override
+                    PageEndpoint::WithoutSlash | PageEndpoint::Home | PageEndpoint::Asset | PageEndpoint::Override
                 )
         )
     }

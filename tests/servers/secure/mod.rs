@@ -1,5 +1,5 @@
-//! A cluster with TLS and users: spinney adds no right and takes none away, shows nothing to those whom the cluster would not
-//! show it, and hands credentials on as they came.
+//! A cluster with TLS and users: spinney adds no right and takes none away, shows nothing to those whom the cluster
+//! would not show it, and hands credentials on as they came.
 
 mod check;
 mod endpoints;
@@ -50,24 +50,12 @@ fn trusting(authority: &Path) -> Client {
     let pem = std::fs::read(authority).unwrap();
     // The provider of cryptography has to be there first.
     let builder = common::http_builder();
-    builder
-        .tls_certs_only([Certificate::from_pem(&pem).unwrap()])
-        .build()
-        .unwrap()
+    builder.tls_certs_only([Certificate::from_pem(&pem).unwrap()]).build().unwrap()
 }
 
 fn args(secure: &Secure, method: &str) -> Vec<String> {
     let ca = secure.ca.to_str().unwrap();
-    let args = [
-        "--upstream",
-        &secure.url,
-        "--upstream-ca",
-        ca,
-        "--index",
-        "open-*,closed-*",
-        "--method",
-        method,
-    ];
+    let args = ["--upstream", &secure.url, "--upstream-ca", ca, "--index", "open-*,closed-*", "--method", method];
     args.map(str::to_owned).to_vec()
 }
 
@@ -90,37 +78,22 @@ impl Scene {
         let name = common::unique_index(label);
         let (open, closed) = (format!("open-{name}"), format!("closed-{name}"));
         let credentials = basic(ADMIN);
-        let headers = [(
-            "authorization".parse().unwrap(),
-            credentials.parse().unwrap(),
-        )];
+        let headers = [("authorization".parse().unwrap(), credentials.parse().unwrap())];
         let builder = common::http_builder().default_headers(headers.into_iter().collect());
         let ca = Certificate::from_pem(&std::fs::read(&secure.ca).unwrap()).unwrap();
-        let server =
-            Server::with_client(&secure.url, builder.tls_certs_only([ca]).build().unwrap());
+        let server = Server::with_client(&secure.url, builder.tls_certs_only([ca]).build().unwrap());
         for index in [&open, &closed] {
             let settings = json!({"settings": {"number_of_shards": 1, "number_of_replicas": 0}});
             server.create_index(index, settings).await;
         }
         let mut args = args(&secure, method);
         args.extend(more.iter().map(|&arg| arg.to_owned()));
-        Scene {
-            client: trusting(&secure.ca),
-            spinney: start(&args),
-            secure,
-            server,
-            open,
-            closed,
-        }
+        Scene { client: trusting(&secure.ca), spinney: start(&args), secure, server, open, closed }
     }
 
     /// Asks the cluster (`direct`) or spinney.
     async fn ask(&self, direct: bool, user: User, method: &str, path: &str, body: &str) -> Answer {
-        let base = if direct {
-            &self.secure.url
-        } else {
-            &self.spinney.url
-        };
+        let base = if direct { &self.secure.url } else { &self.spinney.url };
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         let mut request = self
             .client
@@ -148,9 +121,7 @@ impl Scene {
 
     /// What spinney says about itself, to the writer.
     async fn stats(&self) -> Value {
-        let answer = self
-            .through(Some(WRITER), "GET", "/_spinney/_stats", "")
-            .await;
+        let answer = self.through(Some(WRITER), "GET", "/_spinney/_stats", "").await;
         assert_eq!(answer.status, 200, "{}", answer.body);
         serde_json::from_str(&answer.body).unwrap()
     }
@@ -158,9 +129,7 @@ impl Scene {
     async fn nodes(&self) -> u64 {
         let stats = self.stats().await;
         let forests = stats["forests"].as_object().unwrap().values();
-        forests
-            .map(|forest| forest["nodes"].as_u64().unwrap())
-            .sum()
+        forests.map(|forest| forest["nodes"].as_u64().unwrap()).sum()
     }
 
     async fn end(self) {
@@ -190,11 +159,7 @@ fn base64(bytes: &[u8]) -> String {
         let bits = u32::from_be_bytes([0, bits[0], bits[1], bits[2]]);
         for place in 0..4 {
             let letter = LETTERS[(bits >> (18 - 6 * place) & 63) as usize];
-            out.push(if place <= group.len() {
-                char::from(letter)
-            } else {
-                '='
-            });
+            out.push(if place <= group.len() { char::from(letter) } else { '=' });
         }
     }
     out
@@ -224,18 +189,11 @@ async fn who_may_read_what() {
         assert!(documents.values().all(|source| root_of(source).is_some()));
     }
     let (open, closed) = (&scene.open, &scene.closed);
-    let mget = format!(
-        "{{\"docs\":[{{\"_index\":\"{open}\",\"_id\":\"a\"}},{{\"_index\":\"{closed}\",\"_id\":\"a\"}}]}}"
-    );
+    let mget =
+        format!("{{\"docs\":[{{\"_index\":\"{open}\",\"_id\":\"a\"}},{{\"_index\":\"{closed}\",\"_id\":\"a\"}}]}}");
     let msearch = format!("{{\"index\":\"{open}\"}}\n{{}}\n{{\"index\":\"{closed}\"}}\n{{}}\n");
     let mut refused = 0;
-    for user in [
-        None,
-        Some(WRITER),
-        Some(READER),
-        Some(("reader", "wrong")),
-        Some(("nobody", "")),
-    ] {
+    for user in [None, Some(WRITER), Some(READER), Some(("reader", "wrong")), Some(("nobody", ""))] {
         for (method, path, body) in [
             ("GET", "/", ""),
             ("GET", &*format!("/{open}/_search?sort=n"), ""),
@@ -243,11 +201,7 @@ async fn who_may_read_what() {
             ("GET", &*format!("/{closed}/_doc/a"), ""),
             ("GET", &*format!("/{closed}/_mapping"), ""),
             ("HEAD", &*format!("/{closed}"), ""),
-            (
-                "POST",
-                &*format!("/{open},{closed}/_search"),
-                "{\"sort\":[\"n\"]}",
-            ),
+            ("POST", &*format!("/{open},{closed}/_search"), "{\"sort\":[\"n\"]}"),
             ("POST", "/_mget", &*mget),
             ("POST", "/_msearch", &*msearch),
             ("DELETE", &*format!("/{closed}/_doc/none"), ""),
@@ -261,10 +215,7 @@ async fn who_may_read_what() {
             assert_eq!(direct, proxied, "{user:?} {method} {path}");
             refused += usize::from(matches!(direct.status.as_u16(), 401 | 403));
             let secret = direct.body.contains(&text(1)[..20]);
-            assert!(
-                !secret || matches!(user, Some(WRITER | READER)),
-                "{direct:?}"
-            );
+            assert!(!secret || matches!(user, Some(WRITER | READER)), "{direct:?}");
         }
     }
     assert!(refused > 30, "{refused}");
@@ -294,9 +245,7 @@ async fn who_may_not_write_leaves_nothing() {
     }
     assert_eq!(scene.server.count(&scene.closed).await, 0);
     // A mixed bulk: what may be written is, and only that is remembered.
-    let answer = scene
-        .through(Some(WRITER), "POST", &path, &article("a", 1))
-        .await;
+    let answer = scene.through(Some(WRITER), "POST", &path, &article("a", 1)).await;
     assert_eq!(answer.status, 200);
     assert_eq!(scene.nodes().await, 1);
     scene.end().await;
@@ -306,9 +255,7 @@ async fn who_may_not_write_leaves_nothing() {
 async fn own_endpoints() {
     let scene = Scene::new("own").await;
     let path = format!("/{}/_bulk", scene.closed);
-    scene
-        .through(Some(WRITER), "POST", &path, &article("a", 1))
-        .await;
+    scene.through(Some(WRITER), "POST", &path, &article("a", 1)).await;
     for endpoint in ["/_spinney/_stats", "/_spinney/_metrics"] {
         for user in [None, Some(("writer", "wrong")), Some(READER)] {
             let own = scene.through(user, "GET", endpoint, "").await;
@@ -324,9 +271,7 @@ async fn own_endpoints() {
     // These two answer everybody, and say one word.
     for (endpoint, word) in [("_health", "alive"), ("_ready", "ready")] {
         for user in [None, Some(("writer", "wrong")), Some(READER), Some(WRITER)] {
-            let own = scene
-                .through(user, "GET", &format!("/_spinney/{endpoint}"), "")
-                .await;
+            let own = scene.through(user, "GET", &format!("/_spinney/{endpoint}"), "").await;
             assert_eq!(own.status, 200, "{endpoint} {user:?}");
             assert_eq!(own.body, format!("{{\"status\":\"{word}\"}}"));
         }
@@ -347,26 +292,16 @@ async fn an_unknown_authority() {
     let mut args = args(&secure, "longest");
     args.drain(2..4);
     let spinney = start(&args);
-    let bulk =
-        Request::bulk("/open-x/_bulk", article("a", 1)).header("Authorization", &basic(WRITER));
+    let bulk = Request::bulk("/open-x/_bulk", article("a", 1)).header("Authorization", &basic(WRITER));
     for request in [bulk, Request::get("/open-x/_search")] {
         let answer = request.to(&spinney.url);
         assert_eq!(answer.status, 503, "{}", answer.text());
         let error = &answer.json()["error"];
         assert_eq!(error["type"], "spinney_upstream_unreachable_exception");
-        assert!(
-            error["reason"].as_str().unwrap().contains("certificate"),
-            "{error}"
-        );
+        assert!(error["reason"].as_str().unwrap().contains("certificate"), "{error}");
     }
-    assert_eq!(
-        Request::get("/_spinney/_ready").to(&spinney.url).status,
-        503
-    );
-    assert_eq!(
-        Request::get("/_spinney/_health").to(&spinney.url).status,
-        200
-    );
+    assert_eq!(Request::get("/_spinney/_ready").to(&spinney.url).status, 503);
+    assert_eq!(Request::get("/_spinney/_health").to(&spinney.url).status, 200);
 }
 
 /// With `--upstream-ca`, spinney's own requests trust no authority of the system either.
@@ -423,26 +358,15 @@ fn certificate(label: &str) -> (PathBuf, PathBuf) {
     std::fs::create_dir_all(&folder).unwrap();
     let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
     let made = Command::new("openssl")
-        .args([
-            "req", "-x509", "-newkey", "rsa:2048", "-sha256", "-nodes", "-days", "2",
-        ])
-        .args([
-            "-subj",
-            "/CN=spinney test",
-            "-addext",
-            "subjectAltName=IP:127.0.0.1",
-        ])
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-sha256", "-nodes", "-days", "2"])
+        .args(["-subj", "/CN=spinney test", "-addext", "subjectAltName=IP:127.0.0.1"])
         .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
         .arg(&key)
         .arg("-out")
         .arg(&cert)
         .output()
         .expect("openssl runs");
-    assert!(
-        made.status.success(),
-        "{}",
-        String::from_utf8_lossy(&made.stderr)
-    );
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     (cert, key)
 }
 
@@ -463,17 +387,12 @@ async fn tls_on_spinneys_side() {
     assert!(refused.is_request() && !refused.is_connect(), "{refused:?}");
     scene.client = trusting(&cert);
     let path = format!("/{}/_bulk?refresh=true", scene.closed);
-    let written = scene
-        .through(Some(WRITER), "POST", &path, &article("a", 1))
-        .await;
+    let written = scene.through(Some(WRITER), "POST", &path, &article("a", 1)).await;
     assert_eq!(written.status, 200, "{}", written.body);
     let documents = scene.server.documents(&scene.closed).await;
     assert!(root_of(&documents["a"]).is_some());
     let path = format!("/{}/_search", scene.closed);
-    assert_eq!(
-        scene.through(Some(READER), "GET", &path, "").await.status,
-        403
-    );
+    assert_eq!(scene.through(Some(READER), "GET", &path, "").await.status, 403);
     assert_eq!(scene.through(None, "GET", &path, "").await.status, 401);
     scene.end().await;
     std::fs::remove_dir_all(cert.parent().unwrap()).unwrap();
@@ -489,25 +408,14 @@ async fn tls_material_that_does_not_fit() {
         (vec!["--tls-cert", cert_arg], "tls_key"),
         (vec!["--tls-key", other_arg], "tls_cert"),
         (vec!["--tls-cert", cert_arg, "--tls-key", other_arg], "key"),
-        (
-            vec!["--tls-cert", cert_arg, "--tls-key", cert_arg],
-            cert_arg,
-        ),
-        (
-            vec!["--tls-cert", "/no/such/file", "--tls-key", other_arg],
-            "/no/such/file",
-        ),
+        (vec!["--tls-cert", cert_arg, "--tls-key", cert_arg], cert_arg),
+        (vec!["--tls-cert", "/no/such/file", "--tls-key", other_arg], "/no/such/file"),
         (vec!["--upstream-ca", "/no/such/file"], "/no/such/file"),
         (vec!["--upstream-ca", other_arg], other_arg),
     ] {
         let failure = Spinney::try_start("127.0.0.1:0", &args).err();
         let failure = failure.unwrap_or_else(|| panic!("{args:?} was taken"));
-        assert_eq!(
-            failure.exit.and_then(|exit| exit.code()),
-            Some(1),
-            "{}",
-            failure.log
-        );
+        assert_eq!(failure.exit.and_then(|exit| exit.code()), Some(1), "{}", failure.log);
         assert!(failure.log.contains(reason), "{args:?}: {}", failure.log);
     }
     for path in [key, other] {
@@ -521,20 +429,9 @@ async fn credentials_are_handed_on() {
     let fake = Fake::start(|request| {
         let large = "{\"nodes\":{\"a\":{\"http\":{\"max_content_length_in_bytes\":104857600}}}}";
         let own = request.target().starts_with("/_nodes");
-        Reply::Bytes(fake::json(
-            200,
-            "",
-            if own { large } else { "{\"items\":[]}" },
-        ))
+        Reply::Bytes(fake::json(200, "", if own { large } else { "{\"items\":[]}" }))
     });
-    let args = [
-        "--upstream",
-        &fake.url,
-        "--index",
-        "news-*",
-        "--log",
-        "trace",
-    ];
+    let args = ["--upstream", &fake.url, "--index", "news-*", "--log", "trace"];
     let spinney = Spinney::start(&args);
     for credentials in [
         "ApiKey c2VjcmV0OnNlY3JldA==",

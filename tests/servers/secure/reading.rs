@@ -22,9 +22,7 @@ async fn groups_are_for_those_who_may_search() {
     }
     let body = json!({"sort": "similar_count"}).to_string();
     let groups = |index: &str| format!("/_spinney/{index}/_groups");
-    let answer = scene
-        .ask(false, Some(READER), "POST", &groups(&scene.open), &body)
-        .await;
+    let answer = scene.ask(false, Some(READER), "POST", &groups(&scene.open), &body).await;
     assert_eq!(answer.status, 200, "{}", answer.body);
     let page: Value = serde_json::from_str(&answer.body).unwrap();
     assert_eq!(page["total"], json!({"value": 1, "relation": "eq"}));
@@ -33,15 +31,9 @@ async fn groups_are_for_those_who_may_search() {
     for index in [&scene.closed[..], "closed-*", "*"] {
         for sort in ["similar_count", "matching_count", "_score", "title"] {
             let body = json!({"sort": sort}).to_string();
-            let answer = scene
-                .ask(false, Some(READER), "POST", &groups(index), &body)
-                .await;
+            let answer = scene.ask(false, Some(READER), "POST", &groups(index), &body).await;
             assert_eq!(answer.status, 403, "{index} {sort} {}", answer.body);
-            assert!(
-                !answer.body.contains("hidden-title") && !answer.body.contains(&root),
-                "{}",
-                answer.body
-            );
+            assert!(!answer.body.contains("hidden-title") && !answer.body.contains(&root), "{}", answer.body);
         }
     }
     for path in [
@@ -78,8 +70,8 @@ const DOCUMENTS: [(&str, usize, &str); 9] = [
 
 const PASSWORD: &str = "rowan-Alder-5521";
 
-/// An open index with [`DOCUMENTS`], its groups counted by spinney in its own name, and a user who sees the public documents
-/// of it alone.
+/// An open index with [`DOCUMENTS`], its groups counted by spinney in its own name, and a user who sees the public
+/// documents of it alone.
 struct Restricted {
     scene: Scene,
     user: User,
@@ -89,9 +81,7 @@ struct Restricted {
 
 impl Restricted {
     async fn new(label: &str, how: &str) -> Restricted {
-        let service_url = crate::common::opensearch_secure()
-            .url
-            .replace("https://", "https://admin:admin@");
+        let service_url = crate::common::opensearch_secure().url.replace("https://", "https://admin:admin@");
         let options = [
             "--counts",
             "on",
@@ -106,9 +96,7 @@ impl Restricted {
         ];
         let scene = Scene::with(label, &options).await;
         let admin = async |method: &str, path: &str, body: Value| {
-            let answer = scene
-                .ask(true, Some(ADMIN), method, path, &body.to_string())
-                .await;
+            let answer = scene.ask(true, Some(ADMIN), method, path, &body.to_string()).await;
             assert!(answer.status.is_success(), "{path}: {}", answer.body);
         };
         let fields = json!({"properties": {
@@ -128,11 +116,10 @@ impl Restricted {
         let user = json!({"password": PASSWORD, "opendistro_security_roles": [name]});
         admin("PUT", &format!("{api}/internalusers/{name}"), user).await;
         for (id, story, medium) in DOCUMENTS {
-            let source = json!({"content": super::text(story), "title": format!("{medium}-title-{id}"), "medium": medium});
+            let source =
+                json!({"content": super::text(story), "title": format!("{medium}-title-{id}"), "medium": medium});
             let path = format!("/{index}/_doc/{id}?refresh=true");
-            let answer = scene
-                .through(Some(ADMIN), "PUT", &path, &source.to_string())
-                .await;
+            let answer = scene.through(Some(ADMIN), "PUT", &path, &source.to_string()).await;
             assert!(answer.status.is_success(), "{}", answer.body);
         }
         let waiting = Waiting::until("all groups have been counted");
@@ -143,15 +130,8 @@ impl Restricted {
             }
             waiting.pause().await;
         }
-        admin(
-            "POST",
-            &format!("/spinney-roots-{index}/_refresh"),
-            json!({}),
-        )
-        .await;
-        let found = scene
-            .ask(true, Some(ADMIN), "GET", &format!("/{index}/_search"), "")
-            .await;
+        admin("POST", &format!("/spinney-roots-{index}/_refresh"), json!({})).await;
+        let found = scene.ask(true, Some(ADMIN), "GET", &format!("/{index}/_search"), "").await;
         let found: Value = serde_json::from_str(&found.body).unwrap();
         let hits = found["hits"]["hits"].as_array().unwrap().iter();
         let roots = hits.map(|hit| {
@@ -168,10 +148,7 @@ impl Restricted {
 
     async fn groups(&self, user: User, question: Value) -> Value {
         let path = format!("/_spinney/{}/_groups", self.scene.open);
-        let answer = self
-            .scene
-            .through(user, "POST", &path, &question.to_string())
-            .await;
+        let answer = self.scene.through(user, "POST", &path, &question.to_string()).await;
         assert_eq!(answer.status, 200, "{question}: {}", answer.body);
         serde_json::from_str(&answer.body).unwrap()
     }
@@ -197,55 +174,38 @@ fn numbers(page: &Value) -> BTreeMap<String, [u64; 3]> {
     groups
         .map(|group| {
             let counts = ["similar_count", "matching_count", "media"];
-            (
-                group["root"].as_str().unwrap().to_owned(),
-                counts.map(|name| number(group, name)),
-            )
+            (group["root"].as_str().unwrap().to_owned(), counts.map(|name| number(group, name)))
         })
         .collect()
 }
 
-/// With rights on documents every number is the reader's own, whatever the index of roots says; nothing tells of the others.
+/// With rights on documents every number is the reader's own, whatever the index of roots says; nothing tells of the
+/// others.
 #[tokio::test]
 async fn numbers_are_those_of_the_documents_that_a_reader_may_see() {
     for how in ["exact", "refuse", "none"] {
         let restricted = Restricted::new(&format!("dls-{how}"), how).await;
         let scene = &restricted.scene;
         let root = |id: &str| restricted.roots[id].clone();
-        let own = BTreeMap::from([
-            (root("a"), [2, 2, 1]),
-            (root("f"), [1, 1, 1]),
-            (root("h"), [1, 1, 1]),
-        ]);
-        let all = restricted
-            .groups(Some(ADMIN), json!({"sort": "matching_count"}))
-            .await;
+        let own = BTreeMap::from([(root("a"), [2, 2, 1]), (root("f"), [1, 1, 1]), (root("h"), [1, 1, 1])]);
+        let all = restricted.groups(Some(ADMIN), json!({"sort": "matching_count"})).await;
         assert_eq!(numbers(&all)[&root("a")], [3, 3, 2]);
         assert_eq!(numbers(&all).len(), 5);
-        for sort in [
-            "similar_count",
-            "matching_count",
-            "_score",
-            "cluster_arrival",
-        ] {
+        for sort in ["similar_count", "matching_count", "_score", "cluster_arrival"] {
             for direction in ["asc", "desc"] {
-                for query in [
-                    json!({"match_all": {}}),
-                    json!({"exists": {"field": "title"}}),
-                ] {
+                for query in [json!({"match_all": {}}), json!({"exists": {"field": "title"}})] {
                     let question = json!({"query": query, "sort": {sort: direction}});
                     if how == "refuse" && sort == "similar_count" {
                         let path = format!("/_spinney/{}/_groups", scene.open);
-                        let answer = scene
-                            .through(restricted.user, "POST", &path, &question.to_string())
-                            .await;
+                        let answer = scene.through(restricted.user, "POST", &path, &question.to_string()).await;
                         assert_eq!(answer.status, 403, "{}", answer.body);
                         continue;
                     }
                     let page = restricted.groups(restricted.user, question.clone()).await;
                     assert_eq!(numbers(&page), own, "{how} {question}");
                     assert!(!page.to_string().contains("secret"), "{page}");
-                    // The order and the number of groups are those of everybody only where nobody is said to be restricted.
+                    // The order and the number of groups are those of everybody only where nobody is said to be
+                    // restricted.
                     if how != "none" {
                         let total = json!({"value": 3, "relation": "eq"});
                         assert_eq!(page["total"], total, "{how} {question}");
@@ -295,20 +255,12 @@ async fn numbers_are_those_of_the_documents_that_a_reader_may_see() {
     }
 }
 
-/// Whoever may read the open index alone: pages, errors and counts of the closed one tell nothing, and docIds are not for them.
+/// Whoever may read the open index alone: pages, errors and counts of the closed one tell nothing, and docIds are not
+/// for them.
 #[tokio::test]
 async fn pages_errors_and_docids_tell_nothing_of_a_closed_index() {
-    let service_url = crate::common::opensearch_secure()
-        .url
-        .replace("https://", "https://admin:admin@");
-    let options = [
-        "--counts",
-        "on",
-        "--service-url",
-        &service_url,
-        "--title-field",
-        "title",
-    ];
+    let service_url = crate::common::opensearch_secure().url.replace("https://", "https://admin:admin@");
+    let options = ["--counts", "on", "--service-url", &service_url, "--title-field", "title"];
     let scene = Scene::with("reading-closed", &options).await;
     let mut root = String::new();
     for id in ["a", "b"] {
@@ -316,20 +268,9 @@ async fn pages_errors_and_docids_tell_nothing_of_a_closed_index() {
         let source = json!({"content": super::text(7), "title": "hidden-title"}).to_string();
         let answer = scene.through(Some(ADMIN), "PUT", &path, &source).await;
         assert!(answer.status.is_success(), "{}", answer.body);
-        let stored = scene
-            .ask(
-                true,
-                Some(ADMIN),
-                "GET",
-                &path.replace("?refresh=true", ""),
-                "",
-            )
-            .await;
+        let stored = scene.ask(true, Some(ADMIN), "GET", &path.replace("?refresh=true", ""), "").await;
         let stored: Value = serde_json::from_str(&stored.body).unwrap();
-        root = stored["_source"]["cluster_root"]
-            .as_str()
-            .unwrap()
-            .to_owned();
+        root = stored["_source"]["cluster_root"].as_str().unwrap().to_owned();
     }
     let roots = format!("spinney-roots-{}", scene.closed);
     let waiting = Waiting::until("the group has an entry");
@@ -354,26 +295,19 @@ async fn pages_errors_and_docids_tell_nothing_of_a_closed_index() {
         ] {
             let answer = scene.through(user, "GET", &path, "").await;
             let status = answer.status.as_u16();
-            assert!(
-                matches!(status, 401 | 403),
-                "{path}: {status} {}",
-                answer.body
-            );
-            let told = answer.body.contains("hidden-title")
-                || (!path.contains(&root) && answer.body.contains(&root));
+            assert!(matches!(status, 401 | 403), "{path}: {status} {}", answer.body);
+            let told = answer.body.contains("hidden-title") || (!path.contains(&root) && answer.body.contains(&root));
             assert!(!told, "{path}: {}", answer.body);
         }
         let home = scene.through(user, "GET", "/_spinney/ui/", "").await;
         assert!(!home.body.contains(&scene.closed), "{}", home.body);
     }
-    scene
-        .ask(true, Some(ADMIN), "DELETE", &format!("/{roots}"), "")
-        .await;
+    scene.ask(true, Some(ADMIN), "DELETE", &format!("/{roots}"), "").await;
     scene.end().await;
 }
 
-/// The page of an article shows groups near it of which its reader is shown a document: not those in an index that he may not search, and not
-/// those of which he may read no document.
+/// The page of an article shows groups near it of which its reader is shown a document: not those in an index that he
+/// may not search, and not those of which he may read no document.
 #[tokio::test]
 async fn neighbours_are_those_of_which_the_reader_sees_a_document() {
     let options = ["--title-field", "title", "--medium-field", "medium"];
@@ -402,12 +336,9 @@ async fn neighbours_are_those_of_which_the_reader_sees_a_document() {
         assert!(answer.status.is_success(), "{path}: {}", answer.body);
     }
     let mut roots = Vec::new();
-    for (index, id, medium) in [
-        (open, "a", "public"),
-        (open, "b", "public"),
-        (open, "c", "secret"),
-        (closed, "d", "public"),
-    ] {
+    for (index, id, medium) in
+        [(open, "a", "public"), (open, "b", "public"), (open, "c", "secret"), (closed, "d", "public")]
+    {
         let mut source = balance(4 + 13 * roots.len() as u32);
         source["title"] = format!("title-of-{id}").into();
         source["medium"] = medium.into();
@@ -430,21 +361,13 @@ async fn neighbours_are_those_of_which_the_reader_sees_a_document() {
         assert!(refused.contains(&&json!(root)), "{told}");
     }
     let page = format!("/_spinney/ui/{open}/article/a");
-    for (reader, shown) in [
-        (Some(WRITER), &["b", "c"][..]),
-        (Some(READER), &["b", "c"]),
-        (Some(user), &["b"]),
-    ] {
+    for (reader, shown) in [(Some(WRITER), &["b", "c"][..]), (Some(READER), &["b", "c"]), (Some(user), &["b"])] {
         let answer = scene.through(reader, "GET", &page, "").await;
         assert_eq!(answer.status, 200, "{}", answer.body);
         for (id, root) in ["b", "c", "d"].iter().zip(&roots[1..]) {
             let is_shown = shown.contains(id);
             let told = format!("{reader:?} {id}: {}", answer.body);
-            assert_eq!(
-                answer.body.contains(&format!("title-of-{id}")),
-                is_shown,
-                "{told}"
-            );
+            assert_eq!(answer.body.contains(&format!("title-of-{id}")), is_shown, "{told}");
             assert_eq!(answer.body.contains(root), is_shown, "{told}");
         }
     }

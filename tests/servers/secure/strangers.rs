@@ -11,10 +11,7 @@ async fn found(label: &str, strangers: &[User]) -> Found {
     let answer = scene.through(Some(WRITER), "POST", &bulk, &before()).await;
     assert!(answer.body.contains("\"errors\":false"), "{}", answer.body);
     let remembered = scene.nodes().await;
-    for (user, index) in strangers
-        .iter()
-        .flat_map(|user| [(*user, &scene.open), (*user, &scene.closed)])
-    {
+    for (user, index) in strangers.iter().flat_map(|user| [(*user, &scene.open), (*user, &scene.closed)]) {
         for query in ["", "?filter_path=took"] {
             let path = format!("/{index}/_bulk{query}");
             let bodies = strange();
@@ -49,12 +46,7 @@ async fn found(label: &str, strangers: &[User]) -> Found {
     let roots = ["first", "other", "reprint", "own"].iter().map(root);
     let roots = roots.collect();
     let nodes = scene.nodes().await;
-    Found {
-        roots,
-        nodes,
-        strange_nodes,
-        learned: has_learned(&scene.end_and_log().await),
-    }
+    Found { roots, nodes, strange_nodes, learned: has_learned(&scene.end_and_log().await) }
 }
 
 #[tokio::test]

@@ -45,10 +45,7 @@ async fn is_shared(name: &str, redis: Redis) {
     assert!(done && said.contains("41 of them roots"), "{said}");
     // What a client says of itself Redis 7.0 does not want to know, from anybody.
     let denied = redis.denied();
-    assert!(
-        denied.iter().all(|what| what.starts_with("client")),
-        "{denied:?}"
-    );
+    assert!(denied.iter().all(|what| what.starts_with("client")), "{denied:?}");
     for index in [&first, &second] {
         server.delete_index(index).await;
     }
@@ -71,10 +68,7 @@ async fn sentinels_with_tls_and_users_lead_to_a_forest() {
 }
 
 fn spinney(args: &[&str]) -> (bool, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_spinney"))
-        .args(args)
-        .output()
-        .unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_spinney")).args(args).output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8(said).unwrap())
 }
@@ -100,29 +94,13 @@ fn who_is_not_let_in_is_told_what_to_do() {
         (&wrong, Some(&ca), login),
         (&url.replace("spinney", "nobody"), Some(&ca), login),
         (&url.replace(LOGIN, ""), Some(&ca), login),
-        (
-            &url,
-            None,
-            "give the authority that signed it with --forest-store-ca",
-        ),
-        (
-            &url,
-            Some(&others_ca),
-            "give the authority that signed it with --forest-store-ca",
-        ),
+        (&url, None, "give the authority that signed it with --forest-store-ca"),
+        (&url, Some(&others_ca), "give the authority that signed it with --forest-store-ca"),
         (&by_name, Some(&ca), "it has to name the host of the URL"),
         (&plain, Some(&ca), "begin the URL with redis://"),
         (&no_tls, None, "begin the URL with rediss://"),
-        (
-            &url,
-            Some(&ca.with_file_name("none.pem")),
-            "none.pem: No such file",
-        ),
-        (
-            &url,
-            Some(&ca.with_file_name("node.key")),
-            "node.key: it holds no certificate",
-        ),
+        (&url, Some(&ca.with_file_name("none.pem")), "none.pem: No such file"),
+        (&url, Some(&ca.with_file_name("node.key")), "node.key: it holds no certificate"),
     ] {
         let (done, said) = inspected(url, ca.map(|ca| &**ca));
         assert!(!done && said.contains(expected), "{url} {ca:?}: {said}");
@@ -137,9 +115,7 @@ fn who_is_not_let_in_is_told_what_to_do() {
     let line = sidecar.log_line("the user is not let in", |line| line.contains(login));
     assert!(line.contains("writes are refused"), "{line}");
     // Who may do too little is told what.
-    redis.command(
-        &format!("ACL SETUSER spinney on >p@ss/word {RIGHTS} -hgetall").replace('\n', " "),
-    );
+    redis.command(&format!("ACL SETUSER spinney on >p@ss/word {RIGHTS} -hgetall").replace('\n', " "));
     wait_until("the keys are not told", || {
         let (done, said) = inspected(&url, Some(Path::new(ca)));
         !done && said.contains("may not do what spinney does there") && said.contains("hgetall")
@@ -196,10 +172,7 @@ fn the_script_starts_such_a_redis_and_leaves_nothing() {
     let (url, ca) = (value("url"), value("ca"));
     assert!(url.starts_with("rediss+sentinel://spinney:"), "{url}");
     let (done, said) = spinney(&["inspect", url, "--forest-store-ca", ca]);
-    assert!(
-        done && said.contains("the forest store has no forest"),
-        "{said}"
-    );
+    assert!(done && said.contains("the forest store has no forest"), "{said}");
     let (pids, folder) = (value("pid"), in_repository(".cache/redis").join(&script.0));
     assert!(pids.split(',').count() == 5 && folder.exists());
     drop(script);

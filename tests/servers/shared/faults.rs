@@ -1,5 +1,5 @@
-//! What breaks under load: every document is stored once, copies that come afterwards have one root, and the stories that are in two are
-//! counted. Without lost writes there are none.
+//! What breaks under load: every document is stored once, copies that come afterwards have one root, and the stories
+//! that are in two are counted. Without lost writes there are none.
 
 use super::load::{Stand, tell};
 use crate::common::cable::Cable;
@@ -114,18 +114,15 @@ async fn what_a_sidecar_without_its_network_places_alone_is_put_right() {
     stand.is_whole(load).await;
     let seen = stand.swept().await;
     let alone = stand.placed_alone(&sidecars[0]).await;
-    tell(
-        "network of one cut, alone",
-        &seen,
-        &[("documents_local_fallback", alone)],
-    );
+    tell("network of one cut, alone", &seen, &[("documents_local_fallback", alone)]);
     assert!(alone > 0, "nothing was placed alone");
     assert_eq!((seen.apart, seen.marked), (0, 0), "{seen:?}");
     stand.holds_the_law(&sidecars.each_ref()).await;
     stand.end().await;
 }
 
-/// What was stored before knows nothing of what comes afterwards, so a story may be in two; stamped again, it is in one.
+/// What was stored before knows nothing of what comes afterwards, so a story may be in two; stamped again, it is in
+/// one.
 #[tokio::test]
 async fn a_redis_that_comes_back_empty_is_healed_by_stamping_again() {
     let (stand, mut redis) = (Stand::new("empty").await, Redis::start());
@@ -138,11 +135,7 @@ async fn a_redis_that_comes_back_empty_is_healed_by_stamping_again() {
     assert_eq!(seen.marked, 0, "{seen:?}");
     stand.holds_the_law(&sidecars.each_ref()).await;
     let again = stand.stamped_again(&redis.url()).await;
-    tell(
-        "Redis restarted empty",
-        &seen,
-        &[("apart_when_stamped_again", again.apart)],
-    );
+    tell("Redis restarted empty", &seen, &[("apart_when_stamped_again", again.apart)]);
     assert_eq!(again.apart, 0, "{again:?}");
     stand.end().await;
 }
@@ -159,10 +152,6 @@ async fn a_master_that_comes_back_empty_loses_no_document() {
     assert_eq!(seen.marked, 0, "{seen:?}");
     stand.holds_the_law(&sidecars.each_ref()).await;
     let again = stand.stamped_again(&redis.url()).await;
-    tell(
-        "a master restarted empty",
-        &seen,
-        &[("apart_when_stamped_again", again.apart)],
-    );
+    tell("a master restarted empty", &seen, &[("apart_when_stamped_again", again.apart)]);
     stand.end().await;
 }

@@ -3,9 +3,7 @@
 use futures_executor::block_on;
 use reqwest::StatusCode;
 use spinney::fingerprint::Fingerprint;
-use spinney::forest::port::{
-    Batch, DocumentTime, ForestPort, ItemOutcome, PlacementDocument, Unavailable,
-};
+use spinney::forest::port::{Batch, DocumentTime, ForestPort, ItemOutcome, PlacementDocument, Unavailable};
 use spinney::method::{Features, StrictFeatures};
 use spinney::time::Millis;
 
@@ -21,10 +19,7 @@ const DAY: i64 = 86_400_000;
 fn document(fingerprint: u64) -> PlacementDocument {
     let fingerprint = Fingerprint(fingerprint);
     PlacementDocument {
-        features: Some(Features::Strict(StrictFeatures {
-            fingerprints: vec![fingerprint],
-            whole: fingerprint,
-        })),
+        features: Some(Features::Strict(StrictFeatures { fingerprints: vec![fingerprint], whole: fingerprint })),
         when: DocumentTime::At(Millis(i64::MAX)),
         title: None,
         given: None,
@@ -35,19 +30,12 @@ fn document(fingerprint: u64) -> PlacementDocument {
 fn a_full_redis_takes_nothing_new_and_lets_go_of_what_is_taken_back() {
     for redis in [Redis::start(), Redis::cluster(3)] {
         let forest = forest(&redis, DAY, 1);
-        settle(
-            &forest,
-            place(&forest, vec![document(1)]),
-            ItemOutcome::Accepted,
-        );
+        settle(&forest, place(&forest, vec![document(1)]), ItemOutcome::Accepted);
         let refused = place(&forest, vec![document(u64::MAX)]);
         let root = refused[0].root;
         assert!(block_on(forest.tree(root)).unwrap().is_some());
         redis.command_all("CONFIG SET maxmemory 1");
-        let batch = || Batch {
-            documents: vec![document(0xFF_0000)],
-            ..Batch::default()
-        };
+        let batch = || Batch { documents: vec![document(0xFF_0000)], ..Batch::default() };
         let error = block_on(forest.place(batch())).unwrap_err();
         let Unavailable::Full { reason, .. } = &error else {
             panic!("{error:?}");
@@ -82,9 +70,8 @@ async fn writers_are_told_that_redis_is_full_and_go_on_with_room() {
     assert!(refused.headers().contains_key("retry-after"));
     let told = refused.text().await.unwrap();
     assert!(told.contains("has no room where it is kept"), "{told}");
-    spinney.log_line("what Redis has said", |line| {
-        line.contains("has no room") && line.contains("raise its maxmemory")
-    });
+    spinney
+        .log_line("what Redis has said", |line| line.contains("has no room") && line.contains("raise its maxmemory"));
     redis.command_all("CONFIG SET maxmemory 0");
     bulk(&spinney.url, &index, [("b", article(2, 1))]);
     server.delete_index(&index).await;

@@ -5,8 +5,7 @@ use std::collections::HashSet;
 use futures_executor::block_on;
 use spinney::fingerprint::Fingerprint;
 use spinney::forest::shared::keys::{
-    Command, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, ScanPosition, StoreReply,
-    SyncEntry, SyncPosition,
+    Command, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, ScanPosition, StoreReply, SyncEntry, SyncPosition,
 };
 use spinney::method::{TallyEntry, TreeTally};
 use spinney::time::Millis;
@@ -20,19 +19,12 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
     for redis in [Redis::start(), Redis::cluster(3)] {
         let store = store(&redis);
         let run = |key: u64, what: KeyOp| {
-            let key = Key {
-                forest: 1,
-                fingerprint: Fingerprint(key),
-                kind: KeyKind::Node,
-            };
+            let key = Key { forest: 1, fingerprint: Fingerprint(key), kind: KeyKind::Node };
             let replies = block_on(store.run(vec![Command { key, what }])).unwrap();
             replies.into_iter().next().unwrap()
         };
         let life = Lifetime::Endless;
-        let claim = |value: &[u8]| KeyOp::Claim {
-            value: value.to_vec(),
-            life,
-        };
+        let claim = |value: &[u8]| KeyOp::Claim { value: value.to_vec(), life };
         let swap = |before: &[u8], value: &[u8], or_nothing| KeyOp::Swap {
             before: before.to_vec(),
             or_nothing,
@@ -44,16 +36,10 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
         assert_eq!(run(1, claim(b"b")), StoreReply::Bytes(b"a\0\r\n".to_vec()));
         assert_eq!(run(1, swap(b"b", b"c", true)), StoreReply::Number(0));
         assert_eq!(run(1, swap(b"a\0\r\n", b"c", false)), StoreReply::Number(1));
-        assert_eq!(
-            run(1, swap(b"a\0\r\n", b"c", false)),
-            StoreReply::Number(1),
-            "again"
-        );
+        assert_eq!(run(1, swap(b"a\0\r\n", b"c", false)), StoreReply::Number(1), "again");
         assert_eq!(run(2, swap(b"x", b"y", false)), StoreReply::Number(0));
         assert_eq!(run(2, swap(b"x", b"y", true)), StoreReply::Number(1));
-        let remove = |value: &[u8]| KeyOp::Remove {
-            value: value.to_vec(),
-        };
+        let remove = |value: &[u8]| KeyOp::Remove { value: value.to_vec() };
         assert_eq!(run(1, remove(b"a")), StoreReply::Number(0));
         assert_eq!(run(1, remove(b"c")), StoreReply::Number(1));
         assert_eq!(run(1, KeyOp::Get), StoreReply::Nothing);
@@ -78,17 +64,9 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
             other => panic!("{other:?}"),
         };
         run(3, claim(&root(0, [70, 1, 0, 5, 1], b"proof")));
-        assert_eq!(
-            run(3, pin(token, 70, 1)),
-            StoreReply::Nothing,
-            "not confirmed"
-        );
+        assert_eq!(run(3, pin(token, 70, 1)), StoreReply::Nothing, "not confirmed");
         run(4, claim(&root(1, [70, 1, 65_535, 5, 1], b"proof")));
-        assert_eq!(
-            run(4, pin(FoundingToken(7), 70, 1)),
-            StoreReply::Nothing,
-            "of another token"
-        );
+        assert_eq!(run(4, pin(FoundingToken(7), 70, 1)), StoreReply::Nothing, "of another token");
         assert_eq!(run(4, pin(token, 70, 1)), StoreReply::Number(0));
         assert_eq!(get(4), root(1, [70, 2, 0, 7, 1], b"proof"));
         // In the next window the children are those of the one before; then they are forgotten.
@@ -102,28 +80,18 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
 
         let mut tally = TreeTally::default();
         for (title, sign) in [(5, 0), (6, 1), (7, 2)] {
-            tally.add(TallyEntry {
-                title: Some(title),
-                sign,
-            });
+            tally.add(TallyEntry { title: Some(title), sign });
         }
         let count = |tally| KeyOp::Count { token, tally };
         assert_eq!(run(4, count(tally)), StoreReply::Nothing);
         let counted = get(4);
         assert_eq!((counted[0], counted.len()), (2, 25 + 17));
         assert_eq!(counted[20..24], [4, 0, 0, 0], "the founder counts");
-        assert_eq!(
-            (counted[32], counted[33..37].to_vec()),
-            (3, vec![7, 0, 0, 0])
-        );
+        assert_eq!((counted[32], counted[33..37].to_vec()), (3, vec![7, 0, 0, 0]));
         assert_eq!(counted[37..], *b"proof");
         run(4, count(tally));
         let counted = get(4);
-        assert_eq!(
-            (counted[20], counted[32]),
-            (7, 3),
-            "the last sign was the same title"
-        );
+        assert_eq!((counted[20], counted[32]), (7, 3), "the last sign was the same title");
 
         let release = |uses| KeyOp::Release { token, uses };
         assert_eq!(run(4, release(6)), StoreReply::Number(3));
@@ -134,10 +102,7 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
         // What people have said: replaced by whoever has seen it, and sent to whoever has not.
         let (one, other) = ([b'\r'; 16], [0; 16]);
         let value = |head: [u8; 16]| [&head[..], b"words"].concat();
-        let turn = |before, head| KeyOp::Turn {
-            before,
-            value: value(head),
-        };
+        let turn = |before, head| KeyOp::Turn { before, value: value(head) };
         let since = |head| KeyOp::Since { head };
         assert_eq!(run(5, since(other)), StoreReply::Bytes(Vec::new()));
         assert_eq!(run(5, turn(Some(other), one)), StoreReply::Number(0));
@@ -149,16 +114,10 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
         assert_eq!(run(5, turn(Some(one), other)), StoreReply::Number(1));
         assert_eq!(get(5), value(other));
         // Who is there, and what all of them obey.
-        let tell = |process, obeys, life| KeyOp::Tell {
-            process,
-            obeys,
-            life,
-        };
+        let tell = |process, obeys, life| KeyOp::Tell { process, obeys, life };
         let told = |text: &str| StoreReply::Bytes(text.as_bytes().to_vec());
         assert_eq!(run(6, tell(u64::MAX, 1 << 40, 1)), told("1 1099511627776"));
-        wait_until("the one that told nothing any more is gone", || {
-            run(6, tell(7, 3, 60_000)) == told("1 3")
-        });
+        wait_until("the one that told nothing any more is gone", || run(6, tell(7, 3, 60_000)) == told("1 3"));
         assert_eq!(run(6, tell(8, 1, 60_000)), told("0 1"));
         assert_eq!(run(6, tell(7, 4, 60_000)), told("1 1"));
         assert_eq!(run(6, tell(8, 9, 60_000)), told("0 4"));
@@ -172,18 +131,12 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
         let none = SyncPosition::default();
         assert_eq!(hear(None, none), (vec![], true));
         let (first, is_all) = hear(lesson(b"a\0\r\n", 100), none);
-        assert_eq!(
-            (first.len(), first[0].1.as_slice(), is_all),
-            (1, &b"a\0\r\n"[..], true)
-        );
+        assert_eq!((first.len(), first[0].1.as_slice(), is_all), (1, &b"a\0\r\n"[..], true));
         let (second, _) = hear(lesson(b"b", 100), first[0].0);
         assert_eq!((second.len(), second[0].1.as_slice()), (1, &b"b"[..]));
         assert_eq!(hear(None, none).0, [first, second.clone()].concat());
         assert_eq!(hear(None, second[0].0), (vec![], true));
-        assert_eq!(
-            block_on(store.sync_entries(4, None, none)).unwrap(),
-            (vec![], true)
-        );
+        assert_eq!(block_on(store.sync_entries(4, None, none)).unwrap(), (vec![], true));
         // The oldest go, in lumps; what is too much for one answer comes in several.
         let lump = vec![7; 4_000];
         for _ in 0..300 {
@@ -200,11 +153,7 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
                 key: Key {
                     forest,
                     fingerprint: Fingerprint(n),
-                    kind: if n % 3 == 0 {
-                        KeyKind::Evidence
-                    } else {
-                        KeyKind::Node
-                    },
+                    kind: if n % 3 == 0 { KeyKind::Evidence } else { KeyKind::Node },
                 },
                 what: claim(b"x"),
             });
@@ -228,45 +177,29 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
         assert_ne!(wires, news);
         let forests = block_on(store.forests()).unwrap();
         let expected = [("news", news), ("wires", wires)];
-        assert_eq!(
-            forests,
-            expected.map(|(name, n)| (name.into(), n, "k=0".into()))
-        );
+        assert_eq!(forests, expected.map(|(name, n)| (name.into(), n, "k=0".into())));
         let other = enroll("news", "k=0 method=sentences:3").unwrap_err();
         assert!(other.contains("(k=0)"), "{other}");
     }
 }
 
-/// A bucket takes so many names and no more, and what somebody else has put in its place keeps nobody from entering one.
+/// A bucket takes so many names and no more, and what somebody else has put in its place keeps nobody from entering
+/// one.
 #[test]
 fn names_are_entered_whatever_stood_there() {
     for redis in [Redis::start(), Redis::cluster(3)] {
         let store = store(&redis);
-        let key = Key {
-            forest: 1,
-            fingerprint: Fingerprint(1),
-            kind: KeyKind::Bucket,
-        };
+        let key = Key { forest: 1, fingerprint: Fingerprint(1), kind: KeyKind::Bucket };
         let run = |commands: Vec<KeyOp>| {
             let commands = commands.into_iter().map(|what| Command { key, what });
             block_on(store.run(commands.collect())).unwrap()
         };
-        let enter = |name| KeyOp::Enter {
-            fingerprint: Fingerprint(name),
-            step: 7,
-            life: Lifetime::Endless,
-        };
-        let claim = |value: &[u8]| KeyOp::Claim {
-            value: value.to_vec(),
-            life: Lifetime::Endless,
-        };
+        let enter = |name| KeyOp::Enter { fingerprint: Fingerprint(name), step: 7, life: Lifetime::Endless };
+        let claim = |value: &[u8]| KeyOp::Claim { value: value.to_vec(), life: Lifetime::Endless };
         let entry = |name: u64| [&name.to_be_bytes()[..], &[7]].concat();
-        for (there, left) in [
-            (vec![1], vec![]),
-            (vec![200; 8], vec![]),
-            (vec![7; 9], vec![7; 9]),
-            (vec![7; 17], vec![7; 9]),
-        ] {
+        for (there, left) in
+            [(vec![1], vec![]), (vec![200; 8], vec![]), (vec![7; 9], vec![7; 9]), (vec![7; 17], vec![7; 9])]
+        {
             run(vec![claim(&there)]);
             let names = StoreReply::Number(left.len() as i64 / 9 + 1);
             assert_eq!(run(vec![enter(5)]), [names], "{there:?}");
@@ -295,16 +228,9 @@ fn a_redis_that_has_forgotten_its_forests_is_told_them_again() {
         let number = enroll(&*first, "k=0").unwrap();
         assert_eq!(enroll(&*other, "k=0"), Ok(number));
         let read = |store: &dyn KeyStore| {
-            let key = |n: u64| Key {
-                forest: number,
-                fingerprint: Fingerprint(n << 40),
-                kind: KeyKind::Node,
-            };
+            let key = |n: u64| Key { forest: number, fingerprint: Fingerprint(n << 40), kind: KeyKind::Node };
             // On every node.
-            let commands = (0..100).map(|n| Command {
-                key: key(n),
-                what: KeyOp::Get,
-            });
+            let commands = (0..100).map(|n| Command { key: key(n), what: KeyOp::Get });
             block_on(store.run(commands.collect())).map(|replies| replies.len())
         };
         let is_back = |store: &dyn KeyStore| {
@@ -325,17 +251,10 @@ fn a_redis_that_has_forgotten_its_forests_is_told_them_again() {
         assert!(enroll(&*late, "k=1").is_ok());
         wait_until("it is refused", || {
             let refused = read(&*first).err();
-            refused.is_some_and(|away| {
-                away.reason
-                    .contains("knows news as another one since (k=1)")
-            })
+            refused.is_some_and(|away| away.reason.contains("knows news as another one since (k=1)"))
         });
         let away = first.away().expect("it stays so");
-        assert!(
-            away.reason.contains("start this process again"),
-            "{}",
-            away.reason
-        );
+        assert!(away.reason.contains("start this process again"), "{}", away.reason);
         assert_eq!(read(&*late), Ok(100));
     }
 }

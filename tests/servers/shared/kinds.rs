@@ -17,8 +17,8 @@ pub fn dated(n: usize) -> Value {
     document
 }
 
-/// A long text. Every sixtieth is of the same story, and each time another word more has been changed. (Never two of a bulk: they may be
-/// placed in another order than they stand there.)
+/// A long text. Every sixtieth is of the same story, and each time another word more has been changed. (Never two of a
+/// bulk: they may be placed in another order than they stand there.)
 pub fn near(n: usize) -> Value {
     let (story, version) = (n % 60, n / 60);
     let word = |k: usize| {
@@ -88,7 +88,8 @@ impl Kind {
         assert_eq!(sent.as_deref(), Some(numbers), "{:?}", self.options);
     }
 
-    /// Bulks in turns to the two, and the same to one alone: the same stamps. Then others to both at the same moment: one root each.
+    /// Bulks in turns to the two, and the same to one alone: the same stamps. Then others to both at the same moment:
+    /// one root each.
     async fn is_as_alone(&mut self, arrives_by_date: bool) -> BTreeMap<String, Vec<Value>> {
         let (together, alone) = (self.index("together"), self.index("alone"));
         // The cluster has to know the writers first.
@@ -101,16 +102,11 @@ impl Kind {
             self.send(&self.sidecars[at % 2], &together, bulk).await;
             self.send(&self.alone, &alone, bulk).await;
         }
-        let (mut shared, mut own) = (
-            stamps(&self.server, &together).await,
-            stamps(&self.server, &alone).await,
-        );
+        let (mut shared, mut own) = (stamps(&self.server, &together).await, stamps(&self.server, &alone).await);
         let seen = shared.clone();
         if !arrives_by_date {
             // Of two moments.
-            let arrival = STAMP_FIELDS
-                .iter()
-                .position(|field| *field == "cluster_arrival");
+            let arrival = STAMP_FIELDS.iter().position(|field| *field == "cluster_arrival");
             for stamp in shared.values_mut().chain(own.values_mut()) {
                 stamp[arrival.unwrap()] = Value::Null;
             }
@@ -119,16 +115,10 @@ impl Kind {
         let [one, other] = ["one", "other"].map(|of| self.index(of));
         let numbers: Vec<usize> = (300..420).collect();
         for bulk in numbers.chunks(30) {
-            tokio::join!(
-                self.send(&self.sidecars[0], &one, bulk),
-                self.send(&self.sidecars[1], &other, bulk),
-            );
+            tokio::join!(self.send(&self.sidecars[0], &one, bulk), self.send(&self.sidecars[1], &other, bulk),);
         }
         let roots = |stamps: BTreeMap<String, Vec<Value>>| -> Vec<Value> {
-            stamps
-                .into_values()
-                .map(|mut stamp| stamp.swap_remove(0))
-                .collect()
+            stamps.into_values().map(|mut stamp| stamp.swap_remove(0)).collect()
         };
         let one = roots(stamps(&self.server, &one).await);
         assert_eq!(one, roots(stamps(&self.server, &other).await));
@@ -150,11 +140,7 @@ async fn sidecars_with_dates_decide_as_one_alone() {
     let mut kind = Kind::new("dated", &options, dated);
     let seen = kind.is_as_alone(true).await;
     // What its date says.
-    assert_eq!(
-        seen["179"][3], "2024-04-06T12:00:00.000Z",
-        "{:?}",
-        seen["179"]
-    );
+    assert_eq!(seen["179"][3], "2024-04-06T12:00:00.000Z", "{:?}", seen["179"]);
     // The clock has gone on by more than a window since the first ones came, for both.
     for sidecar in &kind.sidecars {
         let index = &kind.indices[0];

@@ -70,18 +70,17 @@ impl Stand {
         Spinney::start(&[&base[..], &index, &route, &shared, more].concat())
     }
 
-    /// Begins to write all stories. The copies of one are so far apart that a quarter of all are on their way at a time. A writer whose
-    /// sidecar does not take a bulk goes to the next one.
+    /// Begins to write all stories. The copies of one are so far apart that a quarter of all are on their way at a
+    /// time. A writer whose sidecar does not take a bulk goes to the next one.
     pub async fn load(&self, sidecars: &[Spinney]) -> Load {
-        // Of a writer whom a sidecar does not know the first documents are placed when they are stored already: two that come to two
-        // sidecars at the same moment do not see each other.
+        // Of a writer whom a sidecar does not know the first documents are placed when they are stored already: two
+        // that come to two sidecars at the same moment do not see each other.
         for (at, sidecar) in sidecars.iter().enumerate() {
             let to = (self.client.clone(), sidecar.url.clone(), self.index.clone());
             write_until_stored(to, vec![(self.stories + at, 0)]).await;
         }
-        let mut copies: Vec<Copy> = (0..self.stories)
-            .flat_map(|story| (0..COPIES).map(move |copy| (story, copy)))
-            .collect();
+        let mut copies: Vec<Copy> =
+            (0..self.stories).flat_map(|story| (0..COPIES).map(move |copy| (story, copy))).collect();
         copies.sort_by_key(|(story, copy)| (story + copy * self.stories / 4, *copy));
         let all = copies.len() + sidecars.len();
         let stored = Arc::new(AtomicUsize::new(sidecars.len()));
@@ -104,11 +103,7 @@ impl Stand {
                 }
             })
         });
-        Load {
-            all,
-            writers: writers.collect(),
-            stored,
-        }
+        Load { all, writers: writers.collect(), stored }
     }
 
     /// What is stored; what the load has written, unless copies were added.
@@ -116,10 +111,7 @@ impl Stand {
         self.server.refresh(&self.index).await;
         let documents = self.server.documents(&self.index).await;
         let mut roots: BTreeMap<usize, BTreeSet<(usize, String)>> = BTreeMap::new();
-        let mut seen = Seen {
-            documents: documents.len(),
-            ..Seen::default()
-        };
+        let mut seen = Seen { documents: documents.len(), ..Seen::default() };
         for (id, source) in &documents {
             let (story, copy) = id.split_once('-').unwrap();
             let text = copy.parse::<usize>().unwrap() % 2;
@@ -150,7 +142,8 @@ impl Stand {
         seen
     }
 
-    /// The placement rules hold: another copy of each story, sent to all of these at the same moment, gets one root, and they foretell the same.
+    /// The placement rules hold: another copy of each story, sent to all of these at the same moment, gets one root,
+    /// and they foretell the same.
     pub async fn holds_the_law(&self, sidecars: &[&Spinney]) {
         let first = COPIES;
         let stories: Vec<usize> = (0..self.stories).collect();
@@ -172,10 +165,7 @@ impl Stand {
             let sources = ids.map(|id| stored.remove(&id).expect("it was stored"));
             let roots = sources.map(|source| common::root_of(&source).map(str::to_owned));
             let roots: BTreeSet<Option<String>> = roots.collect();
-            assert!(
-                roots.len() == 1 && !roots.contains(&None),
-                "{story}: {roots:?}"
-            );
+            assert!(roots.len() == 1 && !roots.contains(&None), "{story}: {roots:?}");
             let root = roots.into_iter().flatten().next();
             for sidecar in sidecars.iter().filter(|_| story % 10 == 0) {
                 let n = number((story, first));
@@ -187,27 +177,21 @@ impl Stand {
 
     /// Documents that this sidecar has placed alone.
     pub async fn placed_alone(&self, sidecar: &Spinney) -> usize {
-        let metrics = self
-            .client
-            .get(format!("{}/_spinney/_metrics", sidecar.url));
+        let metrics = self.client.get(format!("{}/_spinney/_metrics", sidecar.url));
         let metrics = metrics.send().await.unwrap().text().await.unwrap();
         let mut lines = metrics.lines();
-        let count =
-            lines.find_map(|line| line.strip_prefix("spinney_documents_local_fallback_total "));
+        let count = lines.find_map(|line| line.strip_prefix("spinney_documents_local_fallback_total "));
         count.expect("the metric").parse().unwrap()
     }
 
     /// Waits until a sweep has put right every document that is marked.
     pub async fn swept(&self) -> Seen {
         let waiting = Waiting::until("every document has a root that all share");
-        let marked =
-            json!({"query": {"bool": {"must_not": {"exists": {"field": "cluster_root"}}}}});
+        let marked = json!({"query": {"bool": {"must_not": {"exists": {"field": "cluster_root"}}}}});
         let path = format!("/{}/_count", self.index);
         loop {
             self.server.refresh(&self.index).await;
-            let count = self
-                .server
-                .request(Method::POST, &path, Some(marked.clone()));
+            let count = self.server.request(Method::POST, &path, Some(marked.clone()));
             if count.await.1["count"] == 0 {
                 return self.seen().await;
             }

@@ -19,14 +19,7 @@ async fn while_redis_is_away_documents_get_roots_alone_that_a_sweep_puts_right()
     let url = redis.url();
     let more = ["--forest-store", &url, "--on-redis-failure", "local"];
     let route = ["--text-field", "content", "--title-field", "title"];
-    let base = [
-        "--upstream",
-        &upstream,
-        "--index",
-        &index,
-        "--counts",
-        "off",
-    ];
+    let base = ["--upstream", &upstream, "--index", &index, "--counts", "off"];
     let sweep = ["--sweep", "200ms"];
     let spinney = Spinney::start(&[&base[..], &route, &more, &sweep].concat());
     // Every third document is a reprint of the one before it.
@@ -39,16 +32,12 @@ async fn while_redis_is_away_documents_get_roots_alone_that_a_sweep_puts_right()
 
     redis.freeze(true);
     let reprints = numbers(2);
-    let stored = send(&client, &spinney.url, &index, &reprints)
-        .await
-        .unwrap();
+    let stored = send(&client, &spinney.url, &index, &reprints).await.unwrap();
     assert_eq!(stored.len(), reprints.len());
     // One that was there before gets a new text: its old root must not stay.
     let update = client
         .post(format!("{}/{index}/_update/1", spinney.url))
-        .json(
-            &json!({"doc": {"content": document(300)["content"], "title": document(300)["title"]}}),
-        )
+        .json(&json!({"doc": {"content": document(300)["content"], "title": document(300)["title"]}}))
         .send();
     assert_eq!(update.await.unwrap().status(), StatusCode::OK);
     let ready = client.get(format!("{}/_spinney/_ready", spinney.url));
@@ -56,14 +45,8 @@ async fn while_redis_is_away_documents_get_roots_alone_that_a_sweep_puts_right()
     let metrics = client.get(format!("{}/_spinney/_metrics", spinney.url));
     let metrics = metrics.send().await.unwrap().text().await.unwrap();
     let alone = reprints.len() + 1;
-    for line in [
-        format!("spinney_documents_local_fallback_total {alone}"),
-        "spinney_forest_store_away 1".to_owned(),
-    ] {
-        assert!(
-            metrics.lines().any(|found| found == line),
-            "{line}\n{metrics}"
-        );
+    for line in [format!("spinney_documents_local_fallback_total {alone}"), "spinney_forest_store_away 1".to_owned()] {
+        assert!(metrics.lines().any(|found| found == line), "{line}\n{metrics}");
     }
     spinney.log_line("what is done without Redis is said", |line| {
         line.contains("is away: documents get roots of this process alone")
@@ -84,16 +67,9 @@ async fn while_redis_is_away_documents_get_roots_alone_that_a_sweep_puts_right()
         .post(format!("{}/{index}/_bulk", spinney.url))
         .header("content-type", "application/x-ndjson")
         .header("x-spinney-adopt", "-")
-        .body(format!(
-            "{}\n{}\n",
-            json!({"update": {"_id": "2"}}),
-            json!({"doc": document(2)})
-        ))
+        .body(format!("{}\n{}\n", json!({"update": {"_id": "2"}}), json!({"doc": document(2)})))
         .send();
-    assert_eq!(
-        adopted.await.unwrap().status(),
-        StatusCode::SERVICE_UNAVAILABLE
-    );
+    assert_eq!(adopted.await.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
 
     redis.freeze(false);
     let waiting = Waiting::until("everything has a root that all share");
@@ -116,9 +92,6 @@ async fn while_redis_is_away_documents_get_roots_alone_that_a_sweep_puts_right()
         assert_eq!(source["cluster_key"], json!(root.cast_signed()));
     }
     let log = spinney.end_and_log();
-    assert!(
-        log.contains("the engine of the shared forests is back"),
-        "{log}"
-    );
+    assert!(log.contains("the engine of the shared forests is back"), "{log}");
     server.delete_index(&index).await;
 }

@@ -1,5 +1,5 @@
-//! Forests that several processes share by a Redis: what the engine does with single keys, forests that race each other,
-//! several sidecars in front of one search server, and what breaks under them.
+//! Forests that several processes share by a Redis: what the engine does with single keys, forests that race each
+//! other, several sidecars in front of one search server, and what breaks under them.
 
 mod doors;
 mod faults;
@@ -47,23 +47,16 @@ impl Executor for Threads {
 fn info(redis: &Redis, section: &str, field: &str) -> f64 {
     let of = |port: u16| -> f64 {
         let port = port.to_string();
-        let info = Process::new("redis-cli")
-            .args(["-p", &port, "INFO", section])
-            .output();
+        let info = Process::new("redis-cli").args(["-p", &port, "INFO", section]).output();
         let info = String::from_utf8_lossy(&info.unwrap().stdout).into_owned();
-        let line = info
-            .lines()
-            .find_map(|line| line.strip_prefix(&format!("{field}:")));
+        let line = info.lines().find_map(|line| line.strip_prefix(&format!("{field}:")));
         line.unwrap().trim().parse().unwrap()
     };
     redis.ports().map(of).sum()
 }
 
 fn place(forest: &dyn ForestPort, documents: Vec<PlacementDocument>) -> Vec<Placed> {
-    let batch = Batch {
-        documents,
-        ..Batch::default()
-    };
+    let batch = Batch { documents, ..Batch::default() };
     let replies = block_on(forest.place(batch)).unwrap().replies;
     let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
     placed.collect()
@@ -75,8 +68,8 @@ fn settle(forest: &dyn ForestPort, placed: Vec<Placed>, outcome: ItemOutcome) {
     block_on(forest.settle(batch, Millis(0))).unwrap();
 }
 
-/// Sends the same stories to as many forests at the same moment, in another order to each, and gives the root of each story, which is to be
-/// the same in all of them. `forest`: of a process. `document`: what a process gets of a story.
+/// Sends the same stories to as many forests at the same moment, in another order to each, and gives the root of each
+/// story, which is to be the same in all of them. `forest`: of a process. `document`: what a process gets of a story.
 fn race<P: ForestPort>(
     processes: u64,
     stories: u64,
@@ -102,13 +95,8 @@ fn race<P: ForestPort>(
         found
     };
     let mut found: Vec<Vec<(u64, Root)>> = std::thread::scope(|scope| {
-        let racers: Vec<_> = (0..processes)
-            .map(|process| scope.spawn(move || race(process)))
-            .collect();
-        racers
-            .into_iter()
-            .map(|racer| racer.join().unwrap())
-            .collect()
+        let racers: Vec<_> = (0..processes).map(|process| scope.spawn(move || race(process))).collect();
+        racers.into_iter().map(|racer| racer.join().unwrap()).collect()
     });
     assert!(found.iter().all(|roots| *roots == found[0]), "{processes}");
     found.swap_remove(0)

@@ -1,4 +1,5 @@
-//! Forests of short texts that several processes share by a Redis: names of nodes in one log, and a mirror of it in each process.
+//! Forests of short texts that several processes share by a Redis: names of nodes in one log, and a mirror of it in
+//! each process.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,19 +21,14 @@ use crate::common::redis::Redis;
 
 /// One of several processes' forests of short texts.
 fn forest(redis: &Redis, seed: u64) -> SharedForest<Short> {
-    let settings = SharedSettings {
-        window: Some(Millis(24 * 3_600_000)),
-        max_tree: None,
-        evidence_bytes: 0,
-    };
+    let settings = SharedSettings { window: Some(Millis(24 * 3_600_000)), max_tree: None, evidence_bytes: 0 };
     let of = ("names", "of short texts");
     let (threads, keys) = (Arc::new(Threads), store(redis));
-    SharedForest::new(of, settings, (), (), threads, keys, seed << 32)
-        .with_distance(WIDE)
-        .unwrap()
+    SharedForest::new(of, settings, (), (), threads, keys, seed << 32).with_distance(WIDE).unwrap()
 }
 
-/// A short text of a number, and the same with another last word for each version, whose fingerprint is so many bits from it.
+/// A short text of a number, and the same with another last word for each version, whose fingerprint is so many bits
+/// from it.
 fn document(number: u64, version: u64, bits: u32) -> PlacementDocument {
     let word = |n: u64| format!("{:x}", splitmix64(number << 8 | n) >> 24);
     let mut words: Vec<String> = (0..8).map(word).collect();
@@ -40,10 +36,7 @@ fn document(number: u64, version: u64, bits: u32) -> PlacementDocument {
         words.push(format!("v{version}"));
     }
     let read = |words: &[String]| {
-        let fields = Fields {
-            title: None,
-            body: &[&words.join(" ")],
-        };
+        let fields = Fields { title: None, body: &[&words.join(" ")] };
         let method: Method = "short".parse().unwrap();
         method.read_with(&fields, Attributes::default(), &mut Workspace::default())
     };
@@ -71,10 +64,7 @@ fn page(bytes: &[u8]) -> Page {
         let bytes = bytes[from..to].iter();
         bytes.fold(0_u64, |number, &byte| number << 8 | u64::from(byte))
     };
-    let end = Followed {
-        number: number(1, 9),
-        mark: number(9, 13) as u32,
-    };
+    let end = Followed { number: number(1, 9), mark: number(9, 13) as u32 };
     let (mut names, mut at) = (Vec::new(), 13);
     while at < bytes.len() {
         let (count, step) = (number(at, at + 2) as usize, number(at + 2, at + 6) as u32);
@@ -90,11 +80,7 @@ fn a_log_of_names_is_written_and_read() {
     for redis in [Redis::start(), Redis::cluster(3)] {
         let store = store(&redis);
         let run = |what: KeyOp| {
-            let key = Key {
-                forest: 1,
-                fingerprint: Fingerprint(0),
-                kind: KeyKind::Log,
-            };
+            let key = Key { forest: 1, fingerprint: Fingerprint(0), kind: KeyKind::Log };
             let replies = block_on(store.run(vec![Command { key, what }])).unwrap();
             replies.into_iter().next().unwrap()
         };
@@ -120,13 +106,7 @@ fn a_log_of_names_is_written_and_read() {
         assert_eq!(follow(none, 99), (true, true, none, vec![]));
         assert_eq!(name(&[5, 6], 1, !0, 1_000), 2);
         assert_eq!(name(&[u64::MAX], 2, 0, 1_000), 3);
-        let first = (
-            vec![(5, 1), (6, 1)],
-            Followed {
-                number: 2,
-                mark: !0,
-            },
-        );
+        let first = (vec![(5, 1), (6, 1)], Followed { number: 2, mark: !0 });
         let end = Followed { number: 3, mark: 0 };
         let all = vec![(5, 1), (6, 1), (u64::MAX, 2)];
         assert_eq!(follow(none, 99), (true, true, end, all.clone()));
@@ -134,10 +114,7 @@ fn a_log_of_names_is_written_and_read() {
         assert_eq!(follow(end, 99), (false, true, end, vec![]));
         // Another mark, or no such entry: the log is another one.
         for after in [(3, 1), (9, 0), (1, 0)] {
-            let after = Followed {
-                number: after.0,
-                mark: after.1,
-            };
+            let after = Followed { number: after.0, mark: after.1 };
             assert_eq!(follow(after, 99), (true, true, end, all.clone()));
         }
         // In parts of 64 entries at least, to the present end.
@@ -155,20 +132,10 @@ fn a_log_of_names_is_written_and_read() {
             }
         }
         assert_eq!((pages, names.len(), after.number), (4, 203, 203));
-        // What is over goes, four entries at a time; what is of a later step than all others does not make the others go.
+        // What is over goes, four entries at a time; what is of a later step than all others does not make the others
+        // go.
         assert_eq!(name(&[7], 83, 7, 1_000), 204 - 3);
-        assert_eq!(
-            follow(after, 99),
-            (
-                false,
-                true,
-                Followed {
-                    number: 204,
-                    mark: 7
-                },
-                vec![(7, 83)]
-            )
-        );
+        assert_eq!(follow(after, 99), (false, true, Followed { number: 204, mark: 7 }, vec![(7, 83)]));
         assert_eq!(name(&[8], 83, 8, 1_000), 202);
         assert_eq!(name(&[9], 84, 8, 1_000), 203 - 4);
         // So do the first of too many.
@@ -187,36 +154,23 @@ fn near_short_texts_that_come_at_once_get_one_root() {
     for redis in [Redis::start(), Redis::cluster(3)] {
         for processes in [2, 3] {
             // At most ten bits from each other.
-            let near = |story: u64, process: u64| {
-                document(story ^ processes << 30, process, 5 * process.min(1) as u32)
-            };
-            let found = race(
-                processes,
-                STORIES,
-                |process| forest(&redis, process + 1),
-                near,
-            );
+            let near = |story: u64, process: u64| document(story ^ processes << 30, process, 5 * process.min(1) as u32);
+            let found = race(processes, STORIES, |process| forest(&redis, process + 1), near);
             let roots: HashSet<Root> = found.iter().map(|&(_, root)| root).collect();
             assert_eq!(roots.len(), STORIES as usize);
         }
         // One that begins now knows them all, by texts that nobody has seen.
         let late = forest(&redis, 9);
-        let placed = place(
-            &late,
-            (0..50).map(|n| document(n ^ 3 << 30, 9, 4)).collect(),
-        );
+        let placed = place(&late, (0..50).map(|n| document(n ^ 3 << 30, 9, 4)).collect());
         let is_joined = |decision| matches!(decision, Decision::Joined { .. });
         assert!(placed.iter().all(|placed| is_joined(placed.decision)));
         let shared = block_on(late.stats()).unwrap().shared.unwrap();
-        assert!(
-            shared.names > 1_200 && shared.mirror_bytes > 0,
-            "{shared:?}"
-        );
+        assert!(shared.names > 1_200 && shared.mirror_bytes > 0, "{shared:?}");
     }
 }
 
-/// Keys, memory and processor time for a document: three of ten are near an earlier one. The log of a cluster is on one master, which is what
-/// sets its limit.
+/// Keys, memory and processor time for a document: three of ten are near an earlier one. The log of a cluster is on one
+/// master, which is what sets its limit.
 #[test]
 #[ignore = "a measurement"]
 fn what_short_texts_cost() {
@@ -274,11 +228,7 @@ fn what_a_log_takes() {
     for of_entry in [2_u64, 1_000] {
         let redis = Redis::start();
         let store = store(&redis);
-        let key = Key {
-            forest: 1,
-            fingerprint: Fingerprint(0),
-            kind: KeyKind::Log,
-        };
+        let key = Key { forest: 1, fingerprint: Fingerprint(0), kind: KeyKind::Log };
         let run = |what: Vec<KeyOp>| {
             let commands = what.into_iter().map(|what| Command { key, what });
             block_on(store.run(commands.collect())).unwrap()
@@ -291,9 +241,7 @@ fn what_a_log_takes() {
         let entries: Vec<u64> = (0..names / of_entry).collect();
         for some in entries.chunks(100) {
             let each = some.iter().map(|&entry| KeyOp::Name {
-                names: (0..of_entry)
-                    .map(|n| Fingerprint(splitmix64(entry << 20 | n)))
-                    .collect(),
+                names: (0..of_entry).map(|n| Fingerprint(splitmix64(entry << 20 | n))).collect(),
                 step: 1,
                 mark: entry as u32,
                 kept: Some(80),
@@ -307,8 +255,7 @@ fn what_a_log_takes() {
         let (mut after, mut read, mut pages) = (Followed::default(), 0, 0);
         loop {
             let bytes = 1 << 20;
-            let Some(StoreReply::Bytes(bytes)) = run(vec![KeyOp::Follow { after, bytes }]).pop()
-            else {
+            let Some(StoreReply::Bytes(bytes)) = run(vec![KeyOp::Follow { after, bytes }]).pop() else {
                 panic!("no page");
             };
             let (_, is_all, end, names) = page(&bytes);
@@ -320,7 +267,8 @@ fn what_a_log_takes() {
         let took = begun.elapsed().as_secs_f64();
         let used = cpu() - before;
         println!(
-            "entries of {of_entry}: {:.1} bytes a name, {:.2} µs of Redis to write one and {:.3} µs to read it; {read} read in {pages} pages, {took:.2} s",
+            "entries of {of_entry}: {:.1} bytes a name, {:.2} µs of Redis to write one and {:.3} µs to read it; {read} \
+             read in {pages} pages, {took:.2} s",
             memory / names as f64,
             written / names as f64 * 1e6,
             used / names as f64 * 1e6

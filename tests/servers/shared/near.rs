@@ -7,9 +7,7 @@ use futures_executor::block_on;
 use spinney::fingerprint::{Distance, Fingerprint};
 use spinney::forest::Decision;
 use spinney::forest::port::{DocumentTime, ForestPort, ItemOutcome, PlacementDocument};
-use spinney::forest::shared::keys::{
-    Command, FoundingToken, Key, KeyKind, KeyOp, Lifetime, StoreReply,
-};
+use spinney::forest::shared::keys::{Command, FoundingToken, Key, KeyKind, KeyOp, Lifetime, StoreReply};
 use spinney::forest::shared::{SharedForest, SharedSettings};
 use spinney::hash::splitmix64;
 use spinney::method::{Features, Strict, StrictFeatures};
@@ -20,25 +18,16 @@ use crate::common::redis::Redis;
 
 /// One of several processes' forests, in which fingerprints of three bits' difference are near.
 pub(super) fn forest(redis: &Redis, window: i64, seed: u64) -> SharedForest<Strict> {
-    let settings = SharedSettings {
-        window: Some(Millis(window)),
-        max_tree: None,
-        evidence_bytes: 0,
-    };
+    let settings = SharedSettings { window: Some(Millis(window)), max_tree: None, evidence_bytes: 0 };
     let of = ("near", "of near fingerprints");
     let (threads, keys) = (Arc::new(Threads), store(redis));
-    SharedForest::new(of, settings, (), (), threads, keys, seed << 32)
-        .with_distance(Distance(3))
-        .unwrap()
+    SharedForest::new(of, settings, (), (), threads, keys, seed << 32).with_distance(Distance(3)).unwrap()
 }
 
 fn document(fingerprint: u64, when: DocumentTime) -> PlacementDocument {
     let fingerprint = Fingerprint(fingerprint);
     PlacementDocument {
-        features: Some(Features::Strict(StrictFeatures {
-            fingerprints: vec![fingerprint],
-            whole: fingerprint,
-        })),
+        features: Some(Features::Strict(StrictFeatures { fingerprints: vec![fingerprint], whole: fingerprint })),
         when,
         title: None,
         given: None,
@@ -53,11 +42,7 @@ fn keys_of_dates_and_names_are_changed_as_the_protocol_needs_it() {
     for redis in [Redis::start(), Redis::cluster(3)] {
         let store = store(&redis);
         let run = |kind: KeyKind, what: KeyOp| {
-            let key = Key {
-                forest: 1,
-                fingerprint: Fingerprint(5),
-                kind,
-            };
+            let key = Key { forest: 1, fingerprint: Fingerprint(5), kind };
             let replies = block_on(store.run(vec![Command { key, what }])).unwrap();
             replies.into_iter().next().unwrap()
         };
@@ -70,10 +55,7 @@ fn keys_of_dates_and_names_are_changed_as_the_protocol_needs_it() {
         // It only goes forward, also from before 1970.
         for (to, shown) in [(-5, -5), (-7, -5), (1 << 44, 1 << 44), (9, 1 << 44)] {
             let to = Millis(to);
-            assert_eq!(
-                run(KeyKind::Clock, KeyOp::Advance { to }),
-                StoreReply::Number(shown)
-            );
+            assert_eq!(run(KeyKind::Clock, KeyOp::Advance { to }), StoreReply::Number(shown));
         }
         assert_eq!(get(KeyKind::Clock), (1_i64 << 44).to_string().into_bytes());
 
@@ -90,36 +72,20 @@ fn keys_of_dates_and_names_are_changed_as_the_protocol_needs_it() {
         };
         let put = |value: Vec<u8>| KeyOp::Put { value, life };
         run(KeyKind::Node, put(root([70, 1, 5, 1], 0, 3)));
-        let hold = KeyOp::Hold {
-            token,
-            uses: 2,
-            children: 3,
-        };
+        let hold = KeyOp::Hold { token, uses: 2, children: 3 };
         assert_eq!(run(KeyKind::Node, hold), StoreReply::Number(1));
         assert_eq!(get(KeyKind::Node), root([70, 3, 8, 1], 1, 3));
         let arrive = |token, step| KeyOp::Arrive { token, step, life };
         let at = |upper: u32, lower: u32| upper << 16 | lower;
-        assert_eq!(
-            run(KeyKind::Node, arrive(FoundingToken(7), at(3, 71))),
-            StoreReply::Number(0)
-        );
+        assert_eq!(run(KeyKind::Node, arrive(FoundingToken(7), at(3, 71))), StoreReply::Number(0));
         // The same and an earlier one change nothing, whatever their lower halves.
         for step in [at(3, 70), at(2, 65_000)] {
-            assert_eq!(
-                run(KeyKind::Node, arrive(token, step)),
-                StoreReply::Number(1)
-            );
+            assert_eq!(run(KeyKind::Node, arrive(token, step)), StoreReply::Number(1));
             assert_eq!(get(KeyKind::Node), root([70, 3, 8, 1], 1, 3));
         }
-        assert_eq!(
-            run(KeyKind::Node, arrive(token, at(3, 130))),
-            StoreReply::Number(1)
-        );
+        assert_eq!(run(KeyKind::Node, arrive(token, at(3, 130))), StoreReply::Number(1));
         assert_eq!(get(KeyKind::Node), root([130, 3, 0, 8], 1, 3));
-        assert_eq!(
-            run(KeyKind::Node, arrive(token, at(9, 1))),
-            StoreReply::Number(1)
-        );
+        assert_eq!(run(KeyKind::Node, arrive(token, at(9, 1))), StoreReply::Number(1));
         assert_eq!(get(KeyKind::Node), root([1, 3, 0, 0], 1, 9));
 
         let leaf = |root: u64, step: u32| {
@@ -129,60 +95,30 @@ fn keys_of_dates_and_names_are_changed_as_the_protocol_needs_it() {
             bytes
         };
         let touch = |value: Vec<u8>| KeyOp::Touch { value, life };
-        let remove = |root| KeyOp::RemoveLeaf {
-            root: Fingerprint(root),
-            token,
-        };
-        assert_eq!(
-            run(KeyKind::Node, touch(leaf(7, 9))),
-            StoreReply::Number(0),
-            "a root"
-        );
+        let remove = |root| KeyOp::RemoveLeaf { root: Fingerprint(root), token };
+        assert_eq!(run(KeyKind::Node, touch(leaf(7, 9))), StoreReply::Number(0), "a root");
         assert_eq!(run(KeyKind::Node, remove(7)), StoreReply::Number(0));
         run(KeyKind::Node, put(leaf(7, at(1, 5))));
-        assert_eq!(
-            run(KeyKind::Node, touch(leaf(8, at(9, 9)))),
-            StoreReply::Number(0)
-        );
-        assert_eq!(
-            run(KeyKind::Node, touch(leaf(7, at(0, 9)))),
-            StoreReply::Number(1)
-        );
+        assert_eq!(run(KeyKind::Node, touch(leaf(8, at(9, 9)))), StoreReply::Number(0));
+        assert_eq!(run(KeyKind::Node, touch(leaf(7, at(0, 9)))), StoreReply::Number(1));
         assert_eq!(get(KeyKind::Node), leaf(7, at(1, 5)));
-        assert_eq!(
-            run(KeyKind::Node, touch(leaf(7, at(2, 0)))),
-            StoreReply::Number(1)
-        );
+        assert_eq!(run(KeyKind::Node, touch(leaf(7, at(2, 0)))), StoreReply::Number(1));
         assert_eq!(get(KeyKind::Node), leaf(7, at(2, 0)));
         assert_eq!(run(KeyKind::Node, remove(8)), StoreReply::Number(0));
         assert_eq!(run(KeyKind::Node, remove(7)), StoreReply::Number(1));
         assert_eq!(run(KeyKind::Node, remove(7)), StoreReply::Number(0));
-        assert_eq!(
-            run(KeyKind::Node, touch(leaf(7, 1))),
-            StoreReply::Number(1),
-            "put back"
-        );
+        assert_eq!(run(KeyKind::Node, touch(leaf(7, 1))), StoreReply::Number(1), "put back");
 
-        let enter = |name: u64, step| KeyOp::Enter {
-            fingerprint: Fingerprint(name),
-            step,
-            life,
-        };
+        let enter = |name: u64, step| KeyOp::Enter { fingerprint: Fingerprint(name), step, life };
         let names = || -> Vec<(u64, u8)> {
             let bytes = get(KeyKind::Bucket);
             let (entries, rest) = bytes.as_chunks::<9>();
             assert!(rest.is_empty());
             let name = |entry: &[u8; 9]| u64::from_be_bytes(*entry.first_chunk().unwrap());
-            entries
-                .iter()
-                .map(|entry| (name(entry), entry[8]))
-                .collect()
+            entries.iter().map(|entry| (name(entry), entry[8])).collect()
         };
         for (name, step, count) in [(1, 250, 1), (2, 255, 2), (1, 3, 2), (!0, 4, 3)] {
-            assert_eq!(
-                run(KeyKind::Bucket, enter(name, step)),
-                StoreReply::Number(count)
-            );
+            assert_eq!(run(KeyKind::Bucket, enter(name, step)), StoreReply::Number(count));
         }
         assert_eq!(names(), [(2, 255), (1, 3), (!0, 4)]);
         // Of a window and three steps ago, and one that is older.
@@ -203,11 +139,7 @@ fn near_ones_that_come_at_once_get_one_root() {
         for processes in [2, 3] {
             // At most two bits from each other.
             let near = |story: u64, process: u64| {
-                let own = if process == 0 {
-                    0
-                } else {
-                    1 << ((story % 32 + 20 * process) % 64)
-                };
+                let own = if process == 0 { 0 } else { 1 << ((story % 32 + 20 * process) % 64) };
                 document(splitmix64(story ^ processes << 50) ^ own, NOW)
             };
             let forest = |process| forest(&redis, 3_600_000, process + 1);
@@ -217,10 +149,7 @@ fn near_ones_that_come_at_once_get_one_root() {
         // Reckoned from a sample, of which most are names.
         let stats = block_on(forest(&redis, 3_600_000, 9).stats()).unwrap();
         let shared = stats.shared.unwrap();
-        assert!(
-            shared.sampled > 1_000 && shared.sampled <= shared.keys,
-            "{shared:?}"
-        );
+        assert!(shared.sampled > 1_000 && shared.sampled <= shared.keys, "{shared:?}");
         let is_about = |found: usize, right: usize| found.abs_diff(right) * 2 < right;
         assert!(is_about(stats.roots, 1_200), "{}", stats.roots);
         assert!(is_about(stats.nodes, 3_000), "{}", stats.nodes);
@@ -243,11 +172,7 @@ fn dates_are_shared_and_what_is_over_goes() {
         let placed = place(forest, documents);
         let decisions: Vec<Decision> = placed.iter().map(|placed| placed.decision).collect();
         let known = |is_known| {
-            if is_known {
-                Decision::Refreshed
-            } else {
-                Decision::NewRoot
-            }
+            if is_known { Decision::Refreshed } else { Decision::NewRoot }
         };
         let mut expected = vec![known(n > 0), Decision::NewRoot];
         // Its own date does not count yet: it comes at the one before.
@@ -279,9 +204,7 @@ fn what_near_fingerprints_cost() {
             let each = bulk.iter().map(|&number| {
                 let random = splitmix64(number);
                 let fingerprint = match number % 10 {
-                    0..3 if number > 100 => {
-                        splitmix64(random % number / 10 * 10 + 5) ^ 1 << (random >> 58)
-                    }
+                    0..3 if number > 100 => splitmix64(random % number / 10 * 10 + 5) ^ 1 << (random >> 58),
                     _ => random,
                 };
                 document(fingerprint, NOW)

@@ -5,9 +5,7 @@ use serde_json::json;
 use crate::backfill::create_mapped;
 use crate::common::redis::Redis;
 use crate::common::{self, Server, Spinney, unique_index};
-use crate::overrides::{
-    article, bulk, followed, roots, said_and_undone, say, take_back, torn, words,
-};
+use crate::overrides::{article, bulk, followed, roots, said_and_undone, say, take_back, torn, words};
 
 /// A sidecar in front of one index.
 fn sidecar(upstream: &str, index: &str, redis: &Redis, more: &[&str]) -> Spinney {
@@ -39,11 +37,7 @@ async fn a_word_is_followed_by_another_sidecar_when_the_first_one_is_gone() {
     let mut first = sidecar(&upstream, &index, &redis, &nobody);
     bulk(&first.url, &index, [("a", article(1, 1))]);
     let second = sidecar(&upstream, &index, &redis, &[]);
-    bulk(
-        &second.url,
-        &index,
-        [("b", article(2, 2)), ("c", article(2, 3))],
-    );
+    bulk(&second.url, &index, [("b", article(2, 2)), ("c", article(2, 3))]);
     let before = roots(&server, &index).await;
     let merge = json!({"roots": [before["a"], before["b"]]});
     say(&second.url, &format!("{index}/_merge"), &merge);
@@ -54,17 +48,10 @@ async fn a_word_is_followed_by_another_sidecar_when_the_first_one_is_gone() {
     followed(&second.url, &index).await;
     let after = roots(&server, &index).await;
     assert_eq!((&after["a"], &after["b"]), (&before["a"], &before["a"]));
-    assert!(
-        after["c"] != before["c"] && after["c"] != before["a"],
-        "{after:?}"
-    );
+    assert!(after["c"] != before["c"] && after["c"] != before["a"], "{after:?}");
     // One that begins now knows all of it.
     let third = sidecar(&upstream, &index, &redis, &[]);
-    bulk(
-        &third.url,
-        &index,
-        [("d", article(2, 9)), ("c", article(2, 3))],
-    );
+    bulk(&third.url, &index, [("d", article(2, 9)), ("c", article(2, 3))]);
     let written = roots(&server, &index).await;
     assert_eq!((&written["d"], &written["c"]), (&before["a"], &after["c"]));
     let listed = words(&third.url, &index);
@@ -72,8 +59,8 @@ async fn a_word_is_followed_by_another_sidecar_when_the_first_one_is_gone() {
     server.delete_index(&index).await;
 }
 
-/// A story of which both trees live, as after a failover that has lost a leaf: a word heals it, and without one the next document that
-/// agrees with both.
+/// A story of which both trees live, as after a failover that has lost a leaf: a word heals it, and without one the
+/// next document that agrees with both.
 async fn healed(label: &str, mode: &str) {
     let (upstream, redis) = (common::opensearch(), Redis::start());
     let (server, index) = (Server::new(&upstream), unique_index(label));
@@ -100,10 +87,7 @@ async fn healed(label: &str, mode: &str) {
     take_back(&one.url, &index, 0);
     followed(&other.url, &index).await;
     let apart = roots(&server, &index).await;
-    assert_eq!(
-        [&apart["one"], &apart["other"]],
-        [&before["one"], &before["other"]]
-    );
+    assert_eq!([&apart["one"], &apart["other"]], [&before["one"], &before["other"]]);
     server.delete_index(&index).await;
 }
 

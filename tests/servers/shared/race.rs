@@ -16,30 +16,15 @@ use crate::restart::document;
 
 /// One of several processes' forests.
 fn forest(redis: &Redis, seed: u64) -> SharedForest<Verified> {
-    let settings = SharedSettings {
-        window: Some(Millis(3_600_000)),
-        max_tree: None,
-        evidence_bytes: 64 << 20,
-    };
+    let settings = SharedSettings { window: Some(Millis(3_600_000)), max_tree: None, evidence_bytes: 64 << 20 };
     let (similarity, learned) = (Similarity::default(), LearnedText::default());
     let of = ("race", "a race");
-    SharedForest::new(
-        of,
-        settings,
-        similarity,
-        learned,
-        Arc::new(Threads),
-        store(redis),
-        seed << 32,
-    )
+    SharedForest::new(of, settings, similarity, learned, Arc::new(Threads), store(redis), seed << 32)
 }
 
 fn story(number: usize) -> PlacementDocument {
     let written = document(number);
-    let fields = Fields {
-        title: written["title"].as_str(),
-        body: &[written["content"].as_str().unwrap()],
-    };
+    let fields = Fields { title: written["title"].as_str(), body: &[written["content"].as_str().unwrap()] };
     let method = Method::Verified;
     PlacementDocument {
         features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
@@ -71,8 +56,7 @@ fn copies_that_come_at_once_get_one_root() {
                             barrier.wait();
                             let documents = numbers.iter().map(|&n| story(n)).collect();
                             let placed = place(&forest, documents);
-                            found
-                                .extend(numbers.iter().copied().zip(placed.iter().map(|p| p.root)));
+                            found.extend(numbers.iter().copied().zip(placed.iter().map(|p| p.root)));
                             settle(&forest, placed, ItemOutcome::Accepted);
                         }
                         found
@@ -84,15 +68,12 @@ fn copies_that_come_at_once_get_one_root() {
                 }
             });
             let split: Vec<_> = found.iter().filter(|(_, roots)| roots.len() > 1).collect();
-            let kind = if redis.is_cluster() {
-                "a cluster"
-            } else {
-                "one node"
-            };
+            let kind = if redis.is_cluster() { "a cluster" } else { "one node" };
             assert!(split.is_empty(), "{processes} on {kind}: {split:?}");
             assert_eq!(found.len(), STORIES);
         }
-        // What is refused leaves as much as there was, but for evidence, and for the leaves of those that joined a tree that stays.
+        // What is refused leaves as much as there was, but for evidence, and for the leaves of those that joined a tree
+        // that stays.
         let (keys, forest) = (redis.keys(), forest(&redis, 9));
         let placed = place(&forest, (50_000..50_100).map(story).collect());
         let (mut founded, mut stay) = (HashSet::new(), 0);

@@ -37,9 +37,7 @@ async fn sidecars_that_share_a_redis_give_the_same_roots() {
     let mut sidecars = [sidecar(), sidecar(), sidecar()];
     // The cluster has to know the writer before documents stand in a forest before they are accepted.
     for sidecar in &sidecars {
-        send(&client, &sidecar.url, &first, &[90_000])
-            .await
-            .unwrap();
+        send(&client, &sidecar.url, &first, &[90_000]).await.unwrap();
     }
     // The same documents by two, at the same moment.
     let numbers: Vec<usize> = (0..90).collect();
@@ -56,10 +54,7 @@ async fn sidecars_that_share_a_redis_give_the_same_roots() {
     assert_eq!(distinct.len(), 60, "every third document is a reprint");
     // The third has seen none of them and knows them all.
     for n in [0, 44, 89] {
-        assert_eq!(
-            foretold(&client, &sidecars[2].url, &first, n).await,
-            roots[&n]
-        );
+        assert_eq!(foretold(&client, &sidecars[2].url, &first, n).await, roots[&n]);
     }
     let shown = stats(&client, &sidecars[2].url).await;
     let shared = &shown["forests"][indices]["shared"];
@@ -89,10 +84,7 @@ async fn sidecars_that_share_a_redis_give_the_same_roots() {
         assert_eq!(roots[pair], roots[&(pair - 1)], "document {pair}");
     }
     for n in [1_000, 1_199, 1_399] {
-        assert_eq!(
-            foretold(&client, &sidecars[2].url, &first, n).await,
-            roots[&n]
-        );
+        assert_eq!(foretold(&client, &sidecars[2].url, &first, n).await, roots[&n]);
     }
 
     // Without Redis nothing is written, and whoever writes is told to come again.
@@ -100,11 +92,7 @@ async fn sidecars_that_share_a_redis_give_the_same_roots() {
     let write = |url: String| {
         let (client, index) = (client.clone(), first.clone());
         async move {
-            let body = format!(
-                "{}\n{}\n",
-                json!({"index": {"_id": "late"}}),
-                document(5_000)
-            );
+            let body = format!("{}\n{}\n", json!({"index": {"_id": "late"}}), document(5_000));
             let sent = client
                 .post(format!("{url}/{index}/_bulk"))
                 .header("content-type", "application/x-ndjson")
@@ -117,16 +105,10 @@ async fn sidecars_that_share_a_redis_give_the_same_roots() {
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(refused.headers()["retry-after"], "1");
     let told: Value = refused.json().await.unwrap();
-    assert_eq!(
-        told["error"]["type"],
-        "spinney_forest_unavailable_exception"
-    );
+    assert_eq!(told["error"]["type"], "spinney_forest_unavailable_exception");
     assert_eq!(server.get(&first, "late").await, None);
     let ready = client.get(format!("{}/_spinney/_ready", sidecars[1].url));
-    assert_eq!(
-        ready.send().await.unwrap().status(),
-        StatusCode::SERVICE_UNAVAILABLE
-    );
+    assert_eq!(ready.send().await.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
 
     // It is back, and has forgotten everything.
     let _redis = Redis::start_at(port);
@@ -142,14 +124,7 @@ async fn sidecars_that_share_a_redis_give_the_same_roots() {
 
 #[test]
 fn a_forest_that_cannot_be_shared_is_refused_in_words() {
-    let args = [
-        "--index",
-        "shared-refused-*",
-        "--forest-store",
-        "redis://127.0.0.1:1",
-        "--data-dir",
-        "somewhere",
-    ];
+    let args = ["--index", "shared-refused-*", "--forest-store", "redis://127.0.0.1:1", "--data-dir", "somewhere"];
     let refused = Spinney::try_start("127.0.0.1:0", &args).err().unwrap();
     let expected = "keeps the forests, and data_dir would too";
     assert!(refused.log.contains(expected), "{}", refused.log);
@@ -181,9 +156,7 @@ async fn sidecars_share_short_texts_and_longer_ones() {
     // Every third text is a long one. A version of it has another letter in its middle.
     let text = |n: usize, is_version: bool| -> String {
         let word = |k: usize| format!("{:x}", splitmix64((n * 1_000 + k) as u64) >> 40);
-        let words: Vec<String> = (0..if n.is_multiple_of(3) { 80 } else { 14 })
-            .map(word)
-            .collect();
+        let words: Vec<String> = (0..if n.is_multiple_of(3) { 80 } else { 14 }).map(word).collect();
         let mut text = words.join(" ");
         let middle = text.len() / 2;
         if is_version {

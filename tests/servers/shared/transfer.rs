@@ -6,15 +6,13 @@ use crate::common::{self, Server, Spinney};
 use crate::restart::{check, document, foretold, foretold_of, send, send_as, stored_roots};
 
 fn moved(args: &[&str]) -> (bool, String) {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_spinney"))
-        .args(args)
-        .output()
-        .unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_spinney")).args(args).output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8(said).unwrap())
 }
 
-/// One spinney with a directory, then two with a Redis, then one with a directory again: nothing is forgotten on the way.
+/// One spinney with a directory, then two with a Redis, then one with a directory again: nothing is forgotten on the
+/// way.
 #[tokio::test]
 async fn a_forest_moves_into_redis_and_back() {
     let (upstream, redis) = (common::opensearch(), Redis::cluster(3));
@@ -23,14 +21,7 @@ async fn a_forest_moves_into_redis_and_back() {
     let (from, to) = (common::scratch("moved-from"), common::scratch("moved-to"));
     let (url, from_dir, to_dir) = (redis.url(), from.to_str().unwrap(), to.to_str().unwrap());
     let base = ["--upstream", &upstream, "--counts", "off"];
-    let route = [
-        "--index",
-        &index,
-        "--text-field",
-        "content",
-        "--title-field",
-        "title",
-    ];
+    let route = ["--index", &index, "--text-field", "content", "--title-field", "title"];
     let serve = |more: &[&str]| Spinney::start(&[&base[..], &route, more].concat());
     let first: Vec<usize> = (0..120).filter(|n| n % 3 != 2).collect();
     let reprints: Vec<usize> = (0..120).filter(|n| n % 3 == 2).collect();
@@ -45,30 +36,18 @@ async fn a_forest_moves_into_redis_and_back() {
     assert!(!done && said.contains("another process"), "{said}");
     assert_eq!(alone.terminate(), Some(0));
     let (done, said) = moved(&into);
-    assert!(
-        done && said.contains("of them roots; 0 stayed behind"),
-        "{said}"
-    );
+    assert!(done && said.contains("of them roots; 0 stayed behind"), "{said}");
     let (done, said) = moved(&into);
-    assert!(
-        !done && said.contains("--replace to remove it first"),
-        "{said}"
-    );
+    assert!(!done && said.contains("--replace to remove it first"), "{said}");
     let (done, said) = moved(&[&into[..], &["--replace"]].concat());
     assert!(done, "{said}");
     let (done, said) = moved(&["inspect", &url]);
-    assert!(
-        done && said.contains(&format!("forest {index} (method verified, k 0")),
-        "{said}"
-    );
+    assert!(done && said.contains(&format!("forest {index} (method verified, k 0")), "{said}");
     assert!(said.contains(", 80 of them roots"), "{said}");
 
     let sharing = [(); 2].map(|()| serve(&["--forest-store", &url]));
     for &n in &first {
-        assert_eq!(
-            foretold(&client, &sharing[n % 2].url, &index, n).await,
-            roots[&n]
-        );
+        assert_eq!(foretold(&client, &sharing[n % 2].url, &index, n).await, roots[&n]);
     }
     for (spinney, bulk) in sharing.iter().zip([&reprints[..20], &reprints[20..]]) {
         for bulk in [&bulk[..1], bulk] {
@@ -97,13 +76,9 @@ async fn a_forest_moves_into_redis_and_back() {
     }
 }
 
-/// What an index holds moves from a directory into a Redis and into another directory, and everything is known there, by the same roots.
-async fn moves(
-    label: &str,
-    options: &[&str],
-    document: fn(usize) -> serde_json::Value,
-    told: &[&str],
-) {
+/// What an index holds moves from a directory into a Redis and into another directory, and everything is known there,
+/// by the same roots.
+async fn moves(label: &str, options: &[&str], document: fn(usize) -> serde_json::Value, told: &[&str]) {
     let (upstream, redis) = (common::opensearch(), Redis::start());
     let (server, client) = (Server::new(&upstream), common::http());
     let index = format!("shared-moved-{}", common::unique_index(label));
@@ -122,8 +97,7 @@ async fn moves(
         assert_eq!(sent.map(|stored| stored.len()), Some(bulk.len()));
     }
     let roots = stored_roots(&server, &index).await;
-    let unknown =
-        "a text of which nobody has ever heard anything, and that nobody has written before";
+    let unknown = "a text of which nobody has ever heard anything, and that nobody has written before";
     let unknown = serde_json::json!({ "content": unknown });
     let known = |spinney: String| {
         let (client, index, unknown, roots) = (client.clone(), &index, &unknown, &roots);
@@ -143,16 +117,9 @@ async fn moves(
     let (done, said) = moved(&[&into[..], &route].concat());
     assert!(done && said.contains("; 0 stayed behind"), "{said}");
     let (done, shared) = moved(&["inspect", &url]);
-    assert!(
-        done && told.iter().all(|told| shared.contains(told)),
-        "{shared}"
-    );
+    assert!(done && told.iter().all(|told| shared.contains(told)), "{shared}");
     for row in ["nodes  ", "boilerplate  ", "page chrome  "] {
-        let row_of = |said: &str| {
-            said.lines()
-                .find(|line| line.contains(row))
-                .map(str::to_owned)
-        };
+        let row_of = |said: &str| said.lines().find(|line| line.contains(row)).map(str::to_owned);
         assert_eq!(row_of(&shared), row_of(&inspected), "{shared}{inspected}");
     }
     known(serve(&["--forest-store", &url]).url.clone()).await;

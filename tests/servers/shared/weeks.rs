@@ -10,8 +10,8 @@ use spinney::forest::shared::keys::{KeyKind, KeyStore, ScanPosition};
 use spinney::forest::shared::{SharedForest, SharedSettings};
 use spinney::hash::splitmix64;
 use spinney::method::{
-    Attributes, Features, LearnedText, Method, MethodKind, Proof, Similarity, Strict,
-    StrictFeatures, Verified, Workspace,
+    Attributes, Features, LearnedText, Method, MethodKind, Proof, Similarity, Strict, StrictFeatures, Verified,
+    Workspace,
 };
 use spinney::text::Fields;
 use spinney::time::Millis;
@@ -26,7 +26,8 @@ const WINDOW: Millis = Millis(640);
 const STEPS: u64 = 64;
 const BULK: u64 = 10;
 
-/// Keys that a document makes which no other one is near: at most four nodes and its evidence; or one node, and its names.
+/// Keys that a document makes which no other one is near: at most four nodes and its evidence; or one node, and its
+/// names.
 const KEYS: u64 = 5;
 const NEAR_KEYS: u64 = 11;
 /// Those of no document: the lessons, the clock, what a bucket more or less.
@@ -36,10 +37,7 @@ fn of_texts(number: u64) -> Features {
     let word = |n: u64| format!("{:x}", splitmix64(number.wrapping_mul(1_000) ^ n) >> 40);
     let words: Vec<String> = (0..60).map(word).collect();
     let text: Vec<String> = words.chunks(12).map(|words| words.join(" ")).collect();
-    let fields = Fields {
-        title: None,
-        body: &[&text.join(". ")],
-    };
+    let fields = Fields { title: None, body: &[&text.join(". ")] };
     let method = Method::Verified;
     let features = method.read_with(&fields, Attributes::default(), &mut Workspace::default());
     features.unwrap()
@@ -47,10 +45,7 @@ fn of_texts(number: u64) -> Features {
 
 fn of_fingerprints(number: u64) -> Features {
     let fingerprint = Fingerprint(splitmix64(number));
-    Features::Strict(StrictFeatures {
-        fingerprints: vec![fingerprint],
-        whole: fingerprint,
-    })
+    Features::Strict(StrictFeatures { fingerprints: vec![fingerprint], whole: fingerprint })
 }
 
 fn forest<F: MethodKind>(
@@ -59,11 +54,7 @@ fn forest<F: MethodKind>(
     thresholds: <F::Proof as Proof>::Thresholds,
     learned: F::Learned,
 ) -> SharedForest<F> {
-    let settings = SharedSettings {
-        window: Some(WINDOW),
-        max_tree: None,
-        evidence_bytes: 64 << 20,
-    };
+    let settings = SharedSettings { window: Some(WINDOW), max_tree: None, evidence_bytes: 64 << 20 };
     let (of, threads) = ((name, "weeks"), Arc::new(Threads));
     let (store, seed) = (store.clone(), 1 << 32);
     SharedForest::new(of, settings, thresholds, learned, threads, store, seed)
@@ -87,26 +78,17 @@ fn keys(store: &dyn KeyStore, name: &str, counts: impl Fn(KeyKind) -> bool) -> u
 /// Places and settles new documents, and one that comes all the time.
 fn come(forest: &dyn ForestPort, bulk: u64, features: fn(u64) -> Features, when: DocumentTime) {
     let numbers = (bulk * BULK..(bulk + 1) * BULK).chain([u64::MAX >> 20]);
-    let documents = numbers.map(|number| PlacementDocument {
-        features: Some(features(number)),
-        when,
-        title: None,
-        given: None,
-    });
+    let documents =
+        numbers.map(|number| PlacementDocument { features: Some(features(number)), when, title: None, given: None });
     let placed = place(forest, documents.collect());
     settle(forest, placed, ItemOutcome::Accepted);
 }
 
 /// Documents arrive for six windows and more.
-fn arrive(
-    store: &dyn KeyStore,
-    name: &str,
-    forest: &dyn ForestPort,
-    each: u64,
-    of: fn(u64) -> Features,
-) {
+fn arrive(store: &dyn KeyStore, name: &str, forest: &dyn ForestPort, each: u64, of: fn(u64) -> Features) {
     let window = Duration::from_millis(WINDOW.0.cast_unsigned());
-    // A root lives for three steps more than a window, the one in which it arrived is not over yet, and clocks have milliseconds.
+    // A root lives for three steps more than a window, the one in which it arrived is not over yet, and clocks have
+    // milliseconds.
     let life = window + window * 5 / STEPS as u32;
     let mut came: Vec<Instant> = Vec::new();
     let (mut counted, mut windows) = (Instant::now(), 0);
@@ -133,13 +115,7 @@ fn arrive(
 }
 
 /// Documents have dates of eight windows.
-fn say_dates(
-    store: &dyn KeyStore,
-    name: &str,
-    forest: &dyn ForestPort,
-    each: u64,
-    of: fn(u64) -> Features,
-) {
+fn say_dates(store: &dyn KeyStore, name: &str, forest: &dyn ForestPort, each: u64, of: fn(u64) -> Features) {
     const BULKS: u64 = 10;
     for bulk in 0..8 * BULKS {
         let date = bulk as i64 * WINDOW.0 / BULKS as i64;
@@ -166,19 +142,14 @@ fn weeks_leave_no_more_than_one() {
             let (similarity, learned) = (Similarity::default(), LearnedText::default());
             forest::<Verified>(&store, name, similarity, learned)
         };
-        let near = |name| {
-            forest::<Strict>(&store, name, (), ())
-                .with_distance(Distance(3))
-                .unwrap()
-        };
+        let near = |name| forest::<Strict>(&store, name, (), ()).with_distance(Distance(3)).unwrap();
         let (of_arrivals, of_dates) = (texts("arrivals"), texts("dates").dated());
         let (near_arrivals, near_dates) = (near("near"), near("near dates").dated());
         let store = &*store;
         scope.spawn(move || arrive(store, "arrivals", &of_arrivals, KEYS, of_texts));
         scope.spawn(move || arrive(store, "near", &near_arrivals, NEAR_KEYS, of_fingerprints));
         scope.spawn(move || say_dates(store, "dates", &of_dates, KEYS, of_texts));
-        let near_dates =
-            move || say_dates(store, "near dates", &near_dates, NEAR_KEYS, of_fingerprints);
+        let near_dates = move || say_dates(store, "near dates", &near_dates, NEAR_KEYS, of_fingerprints);
         scope.spawn(near_dates);
     });
 }

@@ -15,11 +15,7 @@ fn here(path: &str) -> PathBuf {
 /// Runs one scenario of the script to its end and shows what it printed.
 fn drive(scenario: &str, job: &serde_json::Value) {
     let modules = here(".cache/clients/page/node_modules");
-    assert!(
-        modules.is_dir(),
-        "{} is not there: run scripts/test, which installs it",
-        modules.display()
-    );
+    assert!(modules.is_dir(), "{} is not there: run scripts/test, which installs it", modules.display());
     let output = common::scratch("browser");
     let file = std::fs::File::create(&output).unwrap();
     let mut child = Command::new("node")
@@ -78,32 +74,17 @@ async fn signing_in_in_chromium() {
     let source = json!({"title": "Harbour closed", "content": "The harbour was closed for two days.", "media": "Wire"});
     let client = common::http();
     let mapping = json!({"mappings": {"properties": {"media": {"type": "keyword"}}}});
-    let made = client
-        .put(format!("{}/{index}", spinney.url))
-        .basic_auth("admin", Some("admin"))
-        .json(&mapping);
+    let made = client.put(format!("{}/{index}", spinney.url)).basic_auth("admin", Some("admin")).json(&mapping);
     assert!(made.send().await.unwrap().status().is_success());
     let path = format!("{}/{index}/_doc/a?refresh=true", spinney.url);
-    let write = client
-        .put(path)
-        .basic_auth("admin", Some("admin"))
-        .json(&source);
+    let write = client.put(path).basic_auth("admin", Some("admin")).json(&source);
     let written = write.send().await.unwrap();
-    assert!(
-        written.status().is_success(),
-        "{}",
-        written.text().await.unwrap()
-    );
+    assert!(written.status().is_success(), "{}", written.text().await.unwrap());
     let job = json!({
         "url": spinney.url, "index": index, "user": "reader", "password": "aspen-Hazel-2906", "title": "Harbour closed",
     });
     drive("signing", &job);
     let path = format!("{}/{index}", spinney.url);
-    let removed = client
-        .delete(path)
-        .basic_auth("admin", Some("admin"))
-        .send()
-        .await
-        .unwrap();
+    let removed = client.delete(path).basic_auth("admin", Some("admin")).send().await.unwrap();
     assert!(removed.status().is_success());
 }

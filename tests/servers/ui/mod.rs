@@ -72,9 +72,7 @@ async fn what_documents_bring_is_text(engine: Engine) {
     let spinney = start(&upstream);
     let index = unique_index("page-hostile");
     sample::create(&server, &index).await;
-    let text = format!(
-        "{HOSTILE} The harbour was closed for two days after the storm, the port said on Monday."
-    );
+    let text = format!("{HOSTILE} The harbour was closed for two days after the storm, the port said on Monday.");
     for (id, medium) in [("a\"<b>", HOSTILE), ("b", "Wire")] {
         let source = json!({
             "title": HOSTILE, "content": text, "media": medium, "published_at": "2026-01-02T03:04:05Z",
@@ -121,10 +119,7 @@ async fn headers_of_pages_and_files() {
     let named = |attribute: &str| -> Vec<String> {
         let values = html.split(attribute).skip(1);
         let values = values.filter_map(|rest| rest.split_once('"').map(|(value, _)| value));
-        values
-            .filter(|value| value.contains("/assets/"))
-            .map(str::to_owned)
-            .collect()
+        values.filter(|value| value.contains("/assets/")).map(str::to_owned).collect()
     };
     let files = [named("href=\""), named("src=\"")].concat();
     assert_eq!(files.len(), 3, "{files:?}");
@@ -132,25 +127,17 @@ async fn headers_of_pages_and_files() {
     for file in files {
         let answer = Request::get(&file).to(&spinney.url);
         assert_eq!(answer.status, 200, "{file}");
-        assert_eq!(
-            header(&answer, "cache-control"),
-            "public, max-age=31536000, immutable"
-        );
+        assert_eq!(header(&answer, "cache-control"), "public, max-age=31536000, immutable");
         assert_eq!(header(&answer, "x-content-type-options"), "nosniff");
         bytes += answer.body.len();
     }
     assert!(bytes < 100 << 10, "{bytes}");
     assert_eq!(get(&spinney, "/assets/page-0.css").status, 404);
     let moved = get(&spinney, "?lang=zh");
-    assert_eq!(
-        (moved.status, moved.header("location")),
-        (303, Some("/_spinney/ui/"))
-    );
+    assert_eq!((moved.status, moved.header("location")), (303, Some("/_spinney/ui/")));
     let post = Request::json("POST", &format!("{UI}/"), "{}").to(&spinney.url);
     assert_eq!(post.status, 405);
-    let head = Request::get(&format!("{UI}/"))
-        .method("HEAD")
-        .to(&spinney.url);
+    let head = Request::get(&format!("{UI}/")).method("HEAD").to(&spinney.url);
     assert_eq!((head.status, head.body.len()), (200, 0));
 }
 
@@ -175,9 +162,7 @@ async fn pages_lead_on_and_back(engine: Engine) {
         }
         assert_eq!(pages.len(), groups.div_ceil(20), "{sort}");
         let articles = |links: &[String]| -> Vec<String> {
-            let articles = links
-                .iter()
-                .map(|link| link.split('?').next().unwrap().to_owned());
+            let articles = links.iter().map(|link| link.split('?').next().unwrap().to_owned());
             articles.collect()
         };
         let mut once = articles(&seen);
@@ -187,10 +172,7 @@ async fn pages_lead_on_and_back(engine: Engine) {
         // And back, page for page.
         for at in (1..pages.len()).rev() {
             let before = shown(&spinney, &link(&pages[at], "rel=\"prev\""));
-            let (there, here) = (
-                links(&before, "data-entry"),
-                links(&pages[at - 1], "data-entry"),
-            );
+            let (there, here) = (links(&before, "data-entry"), links(&pages[at - 1], "data-entry"));
             assert_eq!(articles(&there), articles(&here), "{sort} {at}");
         }
         assert!(links(&pages[0], "rel=\"prev\"").is_empty());
@@ -213,10 +195,7 @@ async fn an_article_and_those_around_it() {
     let list = shown(&spinney, &format!("/{index}?q=ferry&sort=most"));
     let first = &links(&list, "data-entry")[0];
     let page = shown(&spinney, first.strip_prefix(UI).unwrap());
-    let back = links(&page, "")
-        .into_iter()
-        .find(|link| link.contains("q=ferry"))
-        .unwrap();
+    let back = links(&page, "").into_iter().find(|link| link.contains("q=ferry")).unwrap();
     assert_eq!(back, format!("{UI}/{index}?q=ferry&sort=most"));
     let times: Vec<&str> = page
         .split("<td class=\"when\"><time datetime=\"")
@@ -235,40 +214,24 @@ async fn an_article_and_those_around_it() {
         let page = shown(&spinney, other.strip_prefix(UI).unwrap());
         assert!(page.contains("id=\"changes\""));
         changed += usize::from(page.contains("<ins>") || page.contains("<del>"));
-        let plain = shown(
-            &spinney,
-            &format!("{}&view=text", other.strip_prefix(UI).unwrap()),
-        );
+        let plain = shown(&spinney, &format!("{}&view=text", other.strip_prefix(UI).unwrap()));
         assert!(!plain.contains("<ins>") && !plain.contains("<del>"));
     }
     assert!(changed > 5, "{changed}");
     // Neighbours that are another story, and why.
-    let page = shown(
-        &spinney,
-        &format!("/{index}/article/{}", sample::WITH_NEIGHBOURS),
-    );
+    let page = shown(&spinney, &format!("/{index}/article/{}", sample::WITH_NEIGHBOURS));
     assert!(page.matches("class=\"why\"").count() >= 2, "{page}");
-    let reasons = [
-        "The same words with other numbers",
-        "The texts have too little in common",
-    ];
+    let reasons = ["The same words with other numbers", "The texts have too little in common"];
     assert!(reasons.iter().any(|reason| page.contains(reason)), "{page}");
     // By its root; an article that is not there.
     let stored = server.get(&index, "n0160").await.unwrap();
     let root = common::root_of(&stored).unwrap();
     let moved = get(&spinney, &format!("/{index}/group/{root}"));
     assert_eq!(moved.status, 303);
-    assert_eq!(
-        moved.header("location"),
-        Some(&*format!("{UI}/{index}/article/n0160"))
-    );
+    assert_eq!(moved.header("location"), Some(&*format!("{UI}/{index}/article/n0160")));
     let none = get(&spinney, &format!("/{index}/article/none"));
     assert_eq!(none.status, 404);
-    assert!(
-        none.text().contains("there is no document [none]"),
-        "{}",
-        none.text()
-    );
+    assert!(none.text().contains("there is no document [none]"), "{}", none.text());
     // Without a stamp, and alone.
     server
         .request(
@@ -286,35 +249,18 @@ async fn languages_and_looks() {
     let spinney = start(&common::opensearch());
     let ask = |path: &str, headers: &[(&str, &str)]| {
         let request = Request::get(&format!("{UI}{path}"));
-        let request = headers.iter().fold(request, |request, (name, value)| {
-            request.header(name, value)
-        });
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(name, value));
         request.to(&spinney.url)
     };
     let chinese = ask("/", &[("accept-language", "zh-CN,zh;q=0.9,en;q=0.5")]);
-    assert!(
-        chinese
-            .text()
-            .contains("<html lang=\"zh-CN\" data-theme=\"auto\">")
-    );
+    assert!(chinese.text().contains("<html lang=\"zh-CN\" data-theme=\"auto\">"));
     assert!(chinese.text().contains("要看哪些文章？"));
     let asked = ask("/?lang=zh&theme=dark", &[]);
-    assert!(
-        asked
-            .text()
-            .contains("<html lang=\"zh-CN\" data-theme=\"dark\">")
-    );
+    assert!(asked.text().contains("<html lang=\"zh-CN\" data-theme=\"dark\">"));
     let cookie = asked.header("set-cookie").unwrap();
-    assert!(
-        cookie.starts_with("spinney_lang=zh; Path=/_spinney/ui;"),
-        "{cookie}"
-    );
+    assert!(cookie.starts_with("spinney_lang=zh; Path=/_spinney/ui;"), "{cookie}");
     let remembered = ask("/", &[("cookie", "spinney_theme=dark; spinney_lang=zh")]);
-    assert!(
-        remembered
-            .text()
-            .contains("<html lang=\"zh-CN\" data-theme=\"dark\">")
-    );
+    assert!(remembered.text().contains("<html lang=\"zh-CN\" data-theme=\"dark\">"));
     let english = ask("/", &[]);
     assert!(english.text().contains("<html lang=\"en\""));
 }
@@ -324,26 +270,15 @@ on_each_engine!(what_the_cluster_refuses_is_said_in_its_words);
 async fn what_the_cluster_refuses_is_said_in_its_words(engine: Engine) {
     let upstream = engine.url();
     let spinney = start(&upstream);
-    for path in [
-        "/news-missing",
-        "/news-missing/article/a",
-        "/news-missing/group/0123456789abcdef",
-    ] {
+    for path in ["/news-missing", "/news-missing/article/a", "/news-missing/group/0123456789abcdef"] {
         let answer = get(&spinney, path);
         assert_eq!(answer.status, 404, "{path}");
-        assert!(
-            answer.text().contains("no such index [news-missing]"),
-            "{}",
-            answer.text()
-        );
+        assert!(answer.text().contains("no such index [news-missing]"), "{}", answer.text());
         assert!(answer.text().contains("The cluster says"));
     }
     let date = get(&spinney, "/news-missing?from=yesterday");
     assert_eq!(date.status, 400);
-    assert!(
-        date.text()
-            .contains("[from] takes a date such as 2026-11-21, not yesterday")
-    );
+    assert!(date.text().contains("[from] takes a date such as 2026-11-21, not yesterday"));
     assert_eq!(get(&spinney, "/nowhere/else/at/all").status, 404);
     let empty = shown(&spinney, "/news-nothing-*");
     assert!(empty.contains("Nothing here yet"), "{empty}");
@@ -370,45 +305,24 @@ async fn credentials_are_the_readers() {
                 "{\"error\":{\"type\":\"security_exception\",\"reason\":\"no permissions for [x]\"},\"status\":403}",
             )
         } else {
-            fake::json(
-                401,
-                "www-authenticate: Basic realm=\"the cluster\"\r\n",
-                "{\"error\":\"who\",\"status\":401}",
-            )
+            fake::json(401, "www-authenticate: Basic realm=\"the cluster\"\r\n", "{\"error\":\"who\",\"status\":401}")
         })
     });
     let spinney = start(&cluster.url);
-    for path in [
-        "/news-1",
-        "/news-1/article/a",
-        "/news-1/group/0123456789abcdef",
-        "/overview",
-    ] {
+    for path in ["/news-1", "/news-1/article/a", "/news-1/group/0123456789abcdef", "/overview"] {
         let path = format!("{UI}{path}");
         let browser = Request::get(&path).to(&spinney.url);
         assert_eq!(browser.status, 401, "{path}");
-        assert_eq!(
-            browser.header("www-authenticate"),
-            Some("Basic realm=\"the cluster\"")
-        );
+        assert_eq!(browser.header("www-authenticate"), Some("Basic realm=\"the cluster\""));
         assert!(browser.text().contains("Please sign in"));
-        let script = Request::get(&path)
-            .header("x-spinney-page", "1")
-            .to(&spinney.url);
-        assert_eq!(
-            (script.status, script.header("www-authenticate")),
-            (401, None)
-        );
+        let script = Request::get(&path).header("x-spinney-page", "1").to(&spinney.url);
+        assert_eq!((script.status, script.header("www-authenticate")), (401, None));
         let reader = Request::get(&path)
             .header("authorization", "Basic cmVhZGVyOng=")
             .header("cookie", "spinney_lang=zh; session=1")
             .to(&spinney.url);
         assert_eq!(reader.status, 403, "{path}");
-        assert!(
-            reader.text().contains("no permissions for [x]"),
-            "{}",
-            reader.text()
-        );
+        assert!(reader.text().contains("no permissions for [x]"), "{}", reader.text());
         let passed = cluster.last_of(|it| !it.headers("authorization").is_empty());
         assert_eq!(passed.headers("authorization"), ["Basic cmVhZGVyOng="]);
         assert_eq!(passed.headers("cookie"), ["session=1"]);

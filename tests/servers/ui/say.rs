@@ -45,11 +45,7 @@ async fn another_story_is_said_and_taken_back() {
     let spinney = start(&upstream);
     let index = unique_index("page-say");
     sample::create(&server, &index).await;
-    for (id, end) in [
-        ("a", "It is open again."),
-        ("b", "Nobody was hurt."),
-        ("c", "Nobody was hurt."),
-    ] {
+    for (id, end) in [("a", "It is open again."), ("b", "Nobody was hurt."), ("c", "Nobody was hurt.")] {
         let text = "The harbour was closed for two days after the storm, the port said on Monday. Ships waited in the \
                     bay, and the fish market had nothing to sell until the evening.";
         let source = json!({"title": "Harbour", "content": format!("{text} {end}"), "media": id});
@@ -58,10 +54,7 @@ async fn another_story_is_said_and_taken_back() {
     server.refresh(&index).await;
     let article = shown(&spinney, &format!("/{index}/article/b"));
     let address = link(&article, "/override?");
-    for (lang, question) in [
-        ("en", "Is this another story?"),
-        ("zh", "这是另一篇报道吗？"),
-    ] {
+    for (lang, question) in [("en", "Is this another story?"), ("zh", "这是另一篇报道吗？")] {
         let page = shown(&spinney, &format!("{address}&lang={lang}"));
         assert!(page.contains(question), "{page}");
     }
@@ -74,11 +67,7 @@ async fn another_story_is_said_and_taken_back() {
     };
     let without = fields.iter().filter(|(name, _)| name != "token");
     let without: Vec<_> = without.cloned().collect();
-    for wrong in [
-        &without,
-        &with("token", "0123456789abcdef"),
-        &with("id", "a"),
-    ] {
+    for wrong in [&without, &with("token", "0123456789abcdef"), &with("id", "a")] {
         assert_eq!(send(&spinney, &index, wrong).status, 403, "{wrong:?}");
     }
     assert_eq!(send(&spinney, &index, &with("what", "x")).status, 400);
@@ -143,11 +132,7 @@ async fn one_story_is_said_of_what_looked_alike() {
     }
     // It is no neighbour any more, and saying it again says nothing.
     let article = shown(&spinney, &path);
-    assert!(
-        !super::links(&article, "what=merge")
-            .iter()
-            .any(|link| link.contains(&of("other")))
-    );
+    assert!(!super::links(&article, "what=merge").iter().any(|link| link.contains(&of("other"))));
     let again = next(&send(&spinney, &index, &fields));
     assert!(shown(&spinney, &again).contains("That was so before"));
     server.delete_index(&index).await;

@@ -6,11 +6,7 @@ use crate::forest::shared::keys::KeyKind;
 const STEP: i64 = WINDOW / 64;
 
 fn dated(memory: &InMemoryStore, seed: u64) -> SharedForest<Verified> {
-    let settings = SharedSettings {
-        window: Some(Millis(WINDOW)),
-        max_tree: None,
-        evidence_bytes: 1 << 20,
-    };
+    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, evidence_bytes: 1 << 20 };
     let of = ("test", "k=0 clock=field");
     let (similarity, learned) = (Similarity::default(), LearnedText::default());
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
@@ -19,10 +15,7 @@ fn dated(memory: &InMemoryStore, seed: u64) -> SharedForest<Verified> {
 }
 
 fn claimed(number: u64, version: u64, date: i64) -> PlacementDocument {
-    PlacementDocument {
-        when: DocumentTime::Claimed(Millis(date)),
-        ..at(story(number, version), 0)
-    }
+    PlacementDocument { when: DocumentTime::Claimed(Millis(date)), ..at(story(number, version), 0) }
 }
 
 /// Dates that mostly go on, sometimes come late, and now and then leap over more than a window.
@@ -54,14 +47,10 @@ fn dates_decide_as_in_a_local_forest() {
             .collect();
         let documents = || -> Vec<PlacementDocument> {
             let each = numbers.iter();
-            each.map(|&(number, version, date)| claimed(number, version, date))
-                .collect()
+            each.map(|&(number, version, date)| claimed(number, version, date)).collect()
         };
         let seen = |placed: &[Placed]| -> Vec<(Root, Decision, Millis)> {
-            placed
-                .iter()
-                .map(|placed| (placed.root, placed.decision, placed.clock))
-                .collect()
+            placed.iter().map(|placed| (placed.root, placed.decision, placed.clock)).collect()
         };
         let placed = place(&local, documents());
         let expected = seen(&placed);
@@ -93,11 +82,7 @@ fn a_refused_date_counts_for_nobody() {
         settle(forest, placed, ItemOutcome::Refused);
         found
     };
-    settle(
-        &one,
-        place(&one, vec![claimed(1, 0, 5)]),
-        ItemOutcome::Accepted,
-    );
+    settle(&one, place(&one, vec![claimed(1, 0, 5)]), ItemOutcome::Accepted);
     let far = place(&other, vec![claimed(2, 0, 90 * WINDOW)]);
     assert_eq!(far[0].clock, Millis(90 * WINDOW), "its own stamp has it");
     assert_eq!(root(&one, 6).1, Decision::Refreshed);
@@ -113,11 +98,7 @@ fn a_refused_date_counts_for_nobody() {
 fn a_document_lives_on_when_the_clock_has_left_it_behind() {
     let memory = InMemoryStore::default();
     let [one, other] = [1, 2].map(|seed| dated(&memory, seed));
-    settle(
-        &one,
-        place(&one, vec![claimed(1, 0, 0)]),
-        ItemOutcome::Accepted,
-    );
+    settle(&one, place(&one, vec![claimed(1, 0, 0)]), ItemOutcome::Accepted);
     let first = place(&one, vec![claimed(1, 1, 10)]);
     let root = first[0].root;
     // Somebody's date leaps over the window while it is on its way.
@@ -127,10 +108,7 @@ fn a_document_lives_on_when_the_clock_has_left_it_behind() {
     settle(&one, first, ItemOutcome::Accepted);
     assert!(block_on(other.tree(root)).unwrap().is_some());
     let again = place(&other, vec![claimed(1, 1, 3 * WINDOW + 1)]);
-    assert_eq!(
-        (again[0].root, again[0].decision),
-        (root, Decision::Refreshed)
-    );
+    assert_eq!((again[0].root, again[0].decision), (root, Decision::Refreshed));
 }
 
 #[test]
@@ -141,10 +119,7 @@ fn what_is_over_goes_and_what_somebody_needs_stays() {
     // Twenty windows of dates; no time goes by for the engine.
     for n in 0..400 {
         let date = n * WINDOW / 20;
-        let placed = place(
-            &forest,
-            vec![claimed(n as u64, 0, date), claimed(1_000, 0, date)],
-        );
+        let placed = place(&forest, vec![claimed(n as u64, 0, date), claimed(1_000, 0, date)]);
         if n > 0 {
             assert_eq!(placed[1].decision, Decision::Refreshed);
         }
@@ -160,19 +135,12 @@ fn what_is_over_goes_and_what_somebody_needs_stays() {
     assert_eq!(sweeps.len(), 1);
     let step = 399 * WINDOW / 20 / STEP;
     let begun = u32::from_be_bytes(sweeps[0].1.as_slice().try_into().unwrap());
-    assert!(
-        (step - 9..=step).contains(&i64::from(begun)),
-        "{begun} {step}"
-    );
+    assert!((step - 9..=step).contains(&i64::from(begun)), "{begun} {step}");
 }
 
 /// A forest of near fingerprints whose documents have dates.
 fn near(memory: &InMemoryStore) -> SharedForest<Strict> {
-    let settings = SharedSettings {
-        window: Some(Millis(WINDOW)),
-        max_tree: None,
-        evidence_bytes: 0,
-    };
+    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, evidence_bytes: 0 };
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
     let of = ("near", "k=3 clock=field");
     let forest = SharedForest::new(of, settings, (), (), threads, keys, 1 << 32);
@@ -185,14 +153,9 @@ fn names_of_what_is_over_go() {
     let forest = near(&memory);
     let come = |number: u64, date: i64| {
         let fingerprint = Fingerprint(splitmix64(number));
-        let features = Features::Strict(crate::method::StrictFeatures {
-            fingerprints: vec![fingerprint],
-            whole: fingerprint,
-        });
-        let document = PlacementDocument {
-            when: DocumentTime::Claimed(Millis(date)),
-            ..at(features, 0)
-        };
+        let features =
+            Features::Strict(crate::method::StrictFeatures { fingerprints: vec![fingerprint], whole: fingerprint });
+        let document = PlacementDocument { when: DocumentTime::Claimed(Millis(date)), ..at(features, 0) };
         let placed = place(&forest, vec![document]);
         let decision = placed[0].decision;
         settle(&forest, placed, ItemOutcome::Accepted);

@@ -10,24 +10,14 @@ fn process(memory: &InMemoryStore, seed: u64) -> SharedForest<Short> {
 }
 
 fn process_with(memory: &InMemoryStore, seed: u64, window: Option<Millis>) -> SharedForest<Short> {
-    let settings = SharedSettings {
-        window,
-        max_tree: None,
-        evidence_bytes: 0,
-    };
+    let settings = SharedSettings { window, max_tree: None, evidence_bytes: 0 };
     let of = ("test", "k=10");
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
-    SharedForest::new(of, settings, (), (), threads, keys, seed << 32)
-        .with_distance(WIDE)
-        .unwrap()
+    SharedForest::new(of, settings, (), (), threads, keys, seed << 32).with_distance(WIDE).unwrap()
 }
 
 fn alone() -> crate::forest::local::LocalForest<Short> {
-    let settings = crate::forest::Settings {
-        k: WIDE,
-        window: Some(Millis(WINDOW)),
-        key: HashKey::FIXED,
-    };
+    let settings = crate::forest::Settings { k: WIDE, window: Some(Millis(WINDOW)), key: HashKey::FIXED };
     crate::forest::local::LocalForest::new("test", settings, (), (), Arc::new(Threads)).unwrap()
 }
 
@@ -50,9 +40,7 @@ fn letters(number: u64) -> String {
 
 /// A fingerprint with so many bits of it turned over.
 fn flipped(print: u64, bits: u64, seed: u64) -> u64 {
-    (0..bits).fold(print, |flipped, n| {
-        flipped ^ 1 << (splitmix64(seed << 8 | n) % 64)
-    })
+    (0..bits).fold(print, |flipped, n| flipped ^ 1 << (splitmix64(seed << 8 | n) % 64))
 }
 
 /// A version of a story: a few of its bits and letters are others. So many stories stand around one fingerprint.
@@ -75,11 +63,7 @@ fn check_named(memory: &InMemoryStore) {
     let named: HashSet<Fingerprint> = memory.names().into_iter().collect();
     let mut roots: Vec<Fingerprint> = Vec::new();
     for (key, bytes, _) in memory.nodes() {
-        assert!(
-            named.contains(&key.fingerprint),
-            "{} is lost",
-            key.fingerprint
-        );
+        assert!(named.contains(&key.fingerprint), "{} is lost", key.fingerprint);
         if let Some(NodeValue::<ShortText>::Root(_)) = NodeValue::read(&bytes) {
             roots.push(key.fingerprint);
         }
@@ -131,8 +115,7 @@ fn short_texts_are_decided_as_in_a_local_forest() {
             assert_eq!(decided, expected, "{stories} by {crowd}: {bulk}");
             settle(forest, placed, ItemOutcome::Accepted);
             check_named(&memory);
-            let is_joined =
-                |(_, decision, _): &&(_, Decision, _)| matches!(decision, Decision::Joined { .. });
+            let is_joined = |(_, decision, _): &&(_, Decision, _)| matches!(decision, Decision::Joined { .. });
             joined += decided.iter().filter(is_joined).count();
             refused += decided.iter().filter(|(.., why)| !why.is_empty()).count();
             all += decided.len();
@@ -181,13 +164,8 @@ fn what_lives_on_is_named_as_long_and_the_log_ends() {
     for n in 0..400_u64 {
         let now = n as i64 * WINDOW / 32;
         // One that comes all the time, and a new one.
-        let placed = place(
-            &forest,
-            vec![
-                document(7, &letters(7), now),
-                document(splitmix64(n), &letters(1_000 + n), now),
-            ],
-        );
+        let placed =
+            place(&forest, vec![document(7, &letters(7), now), document(splitmix64(n), &letters(1_000 + n), now)]);
         assert_eq!(placed[0].root, root(7));
         settle(&forest, placed, ItemOutcome::Accepted);
         let named = memory.names();
@@ -218,18 +196,13 @@ fn names_that_were_lost_are_missed_and_read_anew() {
     for n in 0..10 {
         assert_eq!(put(&one, splitmix64(n), n), root(splitmix64(n)));
     }
-    // Both have read the tenth, which a failover undoes: of other processes it is missed by near texts, and found by its own.
-    assert_eq!(
-        near(&other, splitmix64(9) ^ 1, 9, 1),
-        Some(root(splitmix64(9)))
-    );
+    // Both have read the tenth, which a failover undoes: of other processes it is missed by near texts, and found by
+    // its own.
+    assert_eq!(near(&other, splitmix64(9) ^ 1, 9, 1), Some(root(splitmix64(9))));
     memory.lose_names(1);
     let late = process(&memory, 3);
     assert_eq!(near(&late, splitmix64(9) ^ 1, 9, 1), None);
-    assert_eq!(
-        near(&late, splitmix64(8) ^ 1, 8, 1),
-        Some(root(splitmix64(8)))
-    );
+    assert_eq!(near(&late, splitmix64(8) ^ 1, 8, 1), Some(root(splitmix64(8))));
     assert_eq!(put(&late, splitmix64(9), 9), root(splitmix64(9)));
     // What is written in its place has its number: who has read the lost one reads everything again.
     assert_eq!(put(&late, splitmix64(20), 20), root(splitmix64(20)));
@@ -241,26 +214,16 @@ fn names_that_were_lost_are_missed_and_read_anew() {
     }
     // An engine that has forgotten its log.
     memory.lose_names(usize::MAX);
-    assert_eq!(
-        near(&late, splitmix64(20) ^ 1, 20, 1),
-        Some(root(splitmix64(20)))
-    );
+    assert_eq!(near(&late, splitmix64(20) ^ 1, 20, 1), Some(root(splitmix64(20))));
     assert_eq!(put(&late, splitmix64(30), 30), root(splitmix64(30)));
-    assert_eq!(
-        near(&one, splitmix64(30) ^ 1, 30, 1),
-        Some(root(splitmix64(30)))
-    );
+    assert_eq!(near(&one, splitmix64(30) ^ 1, 30, 1), Some(root(splitmix64(30))));
 }
 
 #[test]
 fn texts_that_are_carried_there_are_found_by_near_ones() {
     let (own, memory) = (alone(), InMemoryStore::default());
     let documents = (0..20).map(|n| document(splitmix64(n), &letters(n), 1));
-    settle(
-        &own,
-        place(&own, documents.collect()),
-        ItemOutcome::Accepted,
-    );
+    settle(&own, place(&own, documents.collect()), ItemOutcome::Accepted);
     let [carrier, forest] = [1, 2].map(|seed| process(&memory, seed));
     let told = Arc::new(|_, _| ());
     let carried = block_on(Transfer::fill(&carrier, own.copied(), told)).unwrap();

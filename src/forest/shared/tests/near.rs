@@ -10,32 +10,21 @@ use crate::method::StrictFeatures;
 const K: Distance = Distance(3);
 
 pub(super) fn process(memory: &InMemoryStore, seed: u64) -> SharedForest<Strict> {
-    let settings = SharedSettings {
-        window: Some(Millis(WINDOW)),
-        max_tree: None,
-        evidence_bytes: 0,
-    };
+    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, evidence_bytes: 0 };
     let of = ("test", "k=3");
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
-    SharedForest::new(of, settings, (), (), threads, keys, seed << 32)
-        .with_distance(K)
-        .unwrap()
+    SharedForest::new(of, settings, (), (), threads, keys, seed << 32).with_distance(K).unwrap()
 }
 
 pub(super) fn document(fingerprint: u64, now: i64) -> PlacementDocument {
     let fingerprint = Fingerprint(fingerprint);
-    let features = StrictFeatures {
-        fingerprints: vec![fingerprint],
-        whole: fingerprint,
-    };
+    let features = StrictFeatures { fingerprints: vec![fingerprint], whole: fingerprint };
     at(Features::Strict(features), now)
 }
 
 /// A fingerprint with so many bits of it turned over.
 fn flipped(fingerprint: u64, bits: u64, seed: u64) -> u64 {
-    (0..bits).fold(fingerprint, |flipped, n| {
-        flipped ^ 1 << (splitmix64(seed << 8 | n) % 64)
-    })
+    (0..bits).fold(fingerprint, |flipped, n| flipped ^ 1 << (splitmix64(seed << 8 | n) % 64))
 }
 
 /// Every living node is found by its buckets, and no two roots are near each other.
@@ -51,11 +40,7 @@ fn check_near(memory: &InMemoryStore, forest: &SharedForest<Strict>) {
     for (key, bytes, _) in &nodes {
         for bucket in forest.inner.blocks.buckets(key.fingerprint) {
             let names = buckets.get(&bucket).map(Vec::as_slice).unwrap_or_default();
-            assert!(
-                names.contains(&key.fingerprint),
-                "{} is lost",
-                key.fingerprint
-            );
+            assert!(names.contains(&key.fingerprint), "{} is lost", key.fingerprint);
         }
         if let Some(NodeValue::<()>::Root(_)) = NodeValue::read(bytes) {
             roots.push(key.fingerprint);
@@ -70,11 +55,7 @@ fn check_near(memory: &InMemoryStore, forest: &SharedForest<Strict>) {
 
 #[test]
 fn near_fingerprints_are_decided_as_in_a_local_forest() {
-    let settings = crate::forest::Settings {
-        k: K,
-        window: Some(Millis(WINDOW)),
-        key: HashKey::FIXED,
-    };
+    let settings = crate::forest::Settings { k: K, window: Some(Millis(WINDOW)), key: HashKey::FIXED };
     let threads = Arc::new(Threads);
     let local = crate::forest::local::LocalForest::<Strict>::new("test", settings, (), (), threads);
     let local = local.unwrap();
@@ -91,20 +72,13 @@ fn near_fingerprints_are_decided_as_in_a_local_forest() {
             each.collect()
         };
         let placed = place(&local, documents());
-        let expected: Vec<(Root, Decision)> = placed
-            .iter()
-            .map(|placed| (placed.root, placed.decision))
-            .collect();
+        let expected: Vec<(Root, Decision)> = placed.iter().map(|placed| (placed.root, placed.decision)).collect();
         settle(&local, placed, ItemOutcome::Accepted);
         let forest = &processes[splitmix64(bulk) as usize % 3];
         let placed = place(forest, documents());
-        let decided: Vec<(Root, Decision)> = placed
-            .iter()
-            .map(|placed| (placed.root, placed.decision))
-            .collect();
+        let decided: Vec<(Root, Decision)> = placed.iter().map(|placed| (placed.root, placed.decision)).collect();
         assert_eq!(decided, expected, "{bulk}");
-        let is_joined =
-            |(_, decision): &&(Root, Decision)| matches!(decision, Decision::Joined { .. });
+        let is_joined = |(_, decision): &&(Root, Decision)| matches!(decision, Decision::Joined { .. });
         joined += decided.iter().filter(is_joined).count();
         all += decided.len();
         settle(forest, placed, ItemOutcome::Accepted);
@@ -121,12 +95,7 @@ fn race_of_fingerprints(
     processes: u64,
     version: impl Fn(u64, u64) -> u64 + Sync,
 ) -> Vec<HashSet<Root>> {
-    race(
-        processes,
-        8,
-        |seed| process(memory, seed),
-        |story, process| document(version(splitmix64(story), process), 1),
-    )
+    race(processes, 8, |seed| process(memory, seed), |story, process| document(version(splitmix64(story), process), 1))
 }
 
 #[test]
@@ -183,21 +152,9 @@ fn root(fingerprint: u64) -> Root {
 #[test]
 fn a_distance_that_no_index_can_look_for_is_refused() {
     let of = |bits| {
-        let settings = SharedSettings {
-            window: None,
-            max_tree: None,
-            evidence_bytes: 0,
-        };
+        let settings = SharedSettings { window: None, max_tree: None, evidence_bytes: 0 };
         let keys = Arc::new(InMemoryStore::default());
-        let forest = SharedForest::<Strict>::new(
-            ("test", "k"),
-            settings,
-            (),
-            (),
-            Arc::new(Threads),
-            keys,
-            1,
-        );
+        let forest = SharedForest::<Strict>::new(("test", "k"), settings, (), (), Arc::new(Threads), keys, 1);
         forest.with_distance(Distance(bits)).is_ok()
     };
     assert!(of(MOST_DISTANCE.0));

@@ -33,10 +33,7 @@ fn values_that_do_not_read_count_as_absent() {
         let again: Vec<Root> = placed.iter().map(|placed| placed.root).collect();
         settle(&second, placed, ItemOutcome::Accepted);
         assert_eq!(again[0], roots[0], "it founds the same tree");
-        let stats = block_on(ForestPort::stats(&second))
-            .unwrap()
-            .shared
-            .unwrap();
+        let stats = block_on(ForestPort::stats(&second)).unwrap().shared.unwrap();
         assert!(stats.unreadable > 0 || bytes.len() == 12, "{bytes:?}");
         // From then on others find it.
         let third = process(&memory, 3);
@@ -47,21 +44,13 @@ fn values_that_do_not_read_count_as_absent() {
 }
 
 /// Places all of them, one request each, and holds that every value is read as what was written.
-fn law<F: MethodKind>(
-    method: &str,
-    thresholds: <F::Proof as Proof>::Thresholds,
-    documents: &[Written],
-    is_dated: bool,
-) where
+fn law<F: MethodKind>(method: &str, thresholds: <F::Proof as Proof>::Thresholds, documents: &[Written], is_dated: bool)
+where
     F::Learned: Default,
 {
     let memory = InMemoryStore::default();
     let start = || {
-        let settings = SharedSettings {
-            window: Some(Millis(WINDOW)),
-            max_tree: None,
-            evidence_bytes: 1 << 30,
-        };
+        let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, evidence_bytes: 1 << 30 };
         SharedForest::<F>::new(
             ("test", "k=0"),
             settings,
@@ -81,10 +70,7 @@ fn law<F: MethodKind>(
         if document.features.is_none() {
             continue;
         }
-        let batch = Batch {
-            documents: vec![document],
-            ..Batch::default()
-        };
+        let batch = Batch { documents: vec![document], ..Batch::default() };
         let replies = block_on(forest.place(batch)).unwrap().replies;
         let placed = replies.into_iter().filter_map(|reply| reply.placed);
         settle(&forest, placed.collect(), ItemOutcome::Accepted);
@@ -108,10 +94,7 @@ fn law<F: MethodKind>(
         F::portions(&forest.inner.learned.lock())
     });
     assert_eq!(heard, taught, "{method}: what founders have taught");
-    let stats = block_on(ForestPort::stats(&forest))
-        .unwrap()
-        .shared
-        .unwrap();
+    let stats = block_on(ForestPort::stats(&forest)).unwrap().shared.unwrap();
     assert_eq!(stats.unreadable, 0);
 }
 
@@ -139,17 +122,15 @@ fn sentences(number: u64, own: usize, common: usize) -> PlacementDocument {
     let own = (0..own as u64).map(|n| sentence(number << 32 | n));
     let common = (0..common as u64).map(|n| sentence(u64::MAX - n));
     let text: String = common.chain(own).collect();
-    let fields = Fields {
-        title: None,
-        body: &[&text],
-    };
+    let fields = Fields { title: None, body: &[&text] };
     let method = Method::Verified;
     let features = method.read_with(&fields, Attributes::default(), &mut Workspace::default());
     at(features.unwrap(), 1)
 }
 
-/// What founders of the largest text, and of as many documents as one request may teach with, are heard to say is what they said: by a
-/// process that learns it from their lessons alone, and by one that is told by a forest of its own what that has learned.
+/// What founders of the largest text, and of as many documents as one request may teach with, are heard to say is what
+/// they said: by a process that learns it from their lessons alone, and by one that is told by a forest of its own what
+/// that has learned.
 #[test]
 fn lessons_are_heard_as_they_were_taught() {
     let memory = InMemoryStore::default();
@@ -195,8 +176,8 @@ fn lessons_are_heard_as_they_were_taught() {
     assert!(heard(&hears) == portions);
 }
 
-/// Names that documents leave in one bucket, far from each other, from an empty bucket on and over all steps that its bytes can tell: each
-/// is read as long as it lives, and what is left over when the others go is what lives.
+/// Names that documents leave in one bucket, far from each other, from an empty bucket on and over all steps that its
+/// bytes can tell: each is read as long as it lives, and what is left over when the others go is what lives.
 #[test]
 fn buckets_are_read_as_documents_have_filled_them() {
     let memory = InMemoryStore::default();
@@ -252,17 +233,11 @@ fn buckets_that_do_not_read_count_as_absent() {
         let own = placed[0].root;
         assert_ne!(own, root, "what led there is gone");
         settle(&second, placed, ItemOutcome::Accepted);
-        let stats = block_on(ForestPort::stats(&second))
-            .unwrap()
-            .shared
-            .unwrap();
+        let stats = block_on(ForestPort::stats(&second)).unwrap().shared.unwrap();
         assert!(stats.unreadable > 0, "{bytes:?}");
         // From then on others find it.
         let third = near::process(&memory, 3);
-        let placed = place(
-            &third,
-            vec![near::document(0x00FF_00FF_00FF_00FE ^ 1 << 40, 0)],
-        );
+        let placed = place(&third, vec![near::document(0x00FF_00FF_00FF_00FE ^ 1 << 40, 0)]);
         assert_eq!(placed[0].root, own);
     }
 }

@@ -7,9 +7,7 @@ use parking_lot::Condvar;
 use super::*;
 use crate::forest::LocalFallback;
 use crate::forest::port::Commit;
-use crate::forest::shared::keys::{
-    Key, KeySample, ScanPosition, StoreFuture, SyncEntries, SyncEntry, SyncPosition,
-};
+use crate::forest::shared::keys::{Key, KeySample, ScanPosition, StoreFuture, SyncEntries, SyncEntry, SyncPosition};
 
 /// A memory whose round trips wait at a gate.
 #[derive(Debug, Clone, Default)]
@@ -73,9 +71,7 @@ impl KeyStore for Gated {
         };
         let is_lost = |command: &Command| {
             let founds = match &command.what {
-                KeyOp::Claim { value, .. } | KeyOp::Swap { value, .. } => {
-                    NodeValue::<Founder>::is_root(value.len())
-                }
+                KeyOp::Claim { value, .. } | KeyOp::Swap { value, .. } => NodeValue::<Founder>::is_root(value.len()),
                 _ => false,
             };
             founds && command.key.fingerprint != root.0
@@ -101,20 +97,11 @@ impl KeyStore for Gated {
         self.0.forests()
     }
 
-    fn keys(
-        &self,
-        forest: u8,
-        place: ScanPosition,
-    ) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)> {
+    fn keys(&self, forest: u8, place: ScanPosition) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)> {
         self.0.keys(forest, place)
     }
 
-    fn sync_entries(
-        &self,
-        forest: u8,
-        lesson: Option<SyncEntry>,
-        after: SyncPosition,
-    ) -> StoreFuture<SyncEntries> {
+    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, after: SyncPosition) -> StoreFuture<SyncEntries> {
         self.0.sync_entries(forest, lesson, after)
     }
 
@@ -153,11 +140,7 @@ impl KeyStore for Gated {
 
 /// A process that places one turn after the other.
 fn process_of(gated: &Gated) -> SharedForest<Verified> {
-    let settings = SharedSettings {
-        window: Some(Millis(WINDOW)),
-        max_tree: None,
-        evidence_bytes: 1 << 20,
-    };
+    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, evidence_bytes: 1 << 20 };
     let forest = SharedForest::new(
         ("test", "k=0"),
         settings,
@@ -173,10 +156,7 @@ fn process_of(gated: &Gated) -> SharedForest<Verified> {
 
 fn bulk(stories: impl IntoIterator<Item = u64>) -> Batch {
     let stories = stories.into_iter();
-    Batch {
-        documents: stories.map(|number| at(story(number, 0), 1)).collect(),
-        ..Batch::default()
-    }
+    Batch { documents: stories.map(|number| at(story(number, 0), 1)).collect(), ..Batch::default() }
 }
 
 fn placed(answer: Result<Placements, Unavailable>) -> Vec<Placed> {
@@ -239,22 +219,15 @@ fn bulks_that_are_placed_together_decide_as_one_after_the_other() {
             .collect();
         let documents = |bulk: &[(u64, u64)]| -> Vec<PlacementDocument> {
             let each = bulk.iter();
-            each.map(|&(number, version)| at(story(number, version), round as i64))
-                .collect()
+            each.map(|&(number, version)| at(story(number, version), round as i64)).collect()
         };
-        let one_by_one: Vec<Vec<Placed>> = bulks
-            .iter()
-            .map(|bulk| place(&local, documents(bulk)))
-            .collect();
+        let one_by_one: Vec<Vec<Placed>> = bulks.iter().map(|bulk| place(&local, documents(bulk))).collect();
         gated.let_pass(Some(0));
         let answers: Vec<_> = bulks
             .iter()
             .map(|bulk| {
                 let documents = documents(bulk);
-                forest.place(Batch {
-                    documents,
-                    ..Batch::default()
-                })
+                forest.place(Batch { documents, ..Batch::default() })
             })
             .collect();
         gated.wait_for_one();
@@ -263,9 +236,8 @@ fn bulks_that_are_placed_together_decide_as_one_after_the_other() {
         // All of them, before any is settled.
         let answers: Vec<Vec<Placed>> = answers.collect();
         for (expected, found) in one_by_one.into_iter().zip(answers) {
-            let told = |placed: &[Placed]| -> Vec<(Root, Decision)> {
-                placed.iter().map(|p| (p.root, p.decision)).collect()
-            };
+            let told =
+                |placed: &[Placed]| -> Vec<(Root, Decision)> { placed.iter().map(|p| (p.root, p.decision)).collect() };
             assert_eq!(told(&found), told(&expected), "{round}");
             settle(&forest, found, ItemOutcome::Accepted);
             settle(&local, expected, ItemOutcome::Accepted);
@@ -408,10 +380,7 @@ fn what_was_refused_while_the_engine_was_away_is_taken_back_later() {
     let (refused, accepted) = (both.remove(1), both.remove(0));
     let accepted_root = accepted.root;
     gated.0.set_away(Some("the cable is out"));
-    let settled = vec![
-        accepted.settled(ItemOutcome::Accepted),
-        refused.settled(ItemOutcome::Refused),
-    ];
+    let settled = vec![accepted.settled(ItemOutcome::Accepted), refused.settled(ItemOutcome::Refused)];
     block_on(forest.settle(settled, Millis(0))).unwrap_err();
     // And it is not lost by another try.
     block_on(forest.forget_unknown(Millis(0), 9)).unwrap_err();
@@ -467,11 +436,8 @@ fn a_panic_ends_those_that_it_is_about_and_the_others_go_on() {
 fn documents_that_count_at_once_teach_for_each_bulk() {
     let gated = Gated::closed();
     let forest = process_of(&gated);
-    let owned = |number| Batch {
-        documents: vec![at(with_footer(number), 1)],
-        commit: Commit::AtOnce,
-        ..Batch::default()
-    };
+    let owned =
+        |number| Batch { documents: vec![at(with_footer(number), 1)], commit: Commit::AtOnce, ..Batch::default() };
     let first = forest.place(owned(1));
     gated.wait_for_one();
     let others = [2, 3, 4].map(|number| forest.place(owned(number)));
@@ -493,9 +459,7 @@ fn bulks_of_few_processes_that_come_at_once_get_one_root() {
     let roots = race(
         6,
         4,
-        |seed| SharedForest {
-            inner: processes[seed as usize % 2].inner.clone(),
-        },
+        |seed| SharedForest { inner: processes[seed as usize % 2].inner.clone() },
         |number, _| at(story(number, 0), 1),
     );
     assert!(roots.iter().all(|roots| roots.len() == 1), "{roots:?}");
@@ -508,12 +472,7 @@ fn no_more_documents_than_a_few_thousand_are_placed_together() {
     let forest = process_of(&gated);
     let none = |count: usize| Batch {
         documents: vec![
-            PlacementDocument {
-                features: None,
-                when: DocumentTime::Still,
-                title: None,
-                given: None,
-            };
+            PlacementDocument { features: None, when: DocumentTime::Still, title: None, given: None };
             count
         ],
         ..Batch::default()

@@ -38,35 +38,20 @@ fn what_was_said_to_one_is_obeyed_by_the_next_request_of_the_other() {
     };
     let (first, second) = (of(&one, 1, 0).0, of(&other, 2, 0).0);
     let merged = say(&other, merge(first, second), Vec::new());
-    assert_eq!(
-        of(&one, 2, 1),
-        (second, first),
-        "the trees are as they were"
-    );
+    assert_eq!(of(&one, 2, 1), (second, first), "the trees are as they were");
     // What is rehearsed, and what is only asked for, too; through one that begins now as well.
     let beginner = process(&memory, 3);
     for forest in [&one, &other, &beginner] {
         let rehearsed = forest.dry_placement().place(vec![at(story(2, 3), 1)]);
         let rehearsed = block_on(rehearsed).unwrap().replies.remove(0);
         assert_eq!(rehearsed.placed.unwrap().answer, first);
-        let check = block_on(forest.check(at(story(2, 4), 1)))
-            .unwrap()
-            .check
-            .unwrap();
+        let check = block_on(forest.check(at(story(2, 4), 1))).unwrap().check.unwrap();
         assert_eq!((check.root, check.answer), (second, first));
         assert_eq!(check.looked.answer, Some(first));
     }
     // A text of its own.
-    let text = block_on(one.check(at(story(2, 0), 1)))
-        .unwrap()
-        .check
-        .unwrap()
-        .looked
-        .text;
-    let pin = Override::Pin {
-        texts: vec![text],
-        root: root(77),
-    };
+    let text = block_on(one.check(at(story(2, 0), 1))).unwrap().check.unwrap().looked.text;
+    let pin = Override::Pin { texts: vec![text], root: root(77) };
     let pinned = say(&one, pin.clone(), vec![second]);
     assert_eq!(of(&other, 2, 0), (second, root(77)));
     assert_eq!(of(&other, 2, 1), (second, first));
@@ -122,11 +107,7 @@ fn who_is_there_is_told_and_who_is_gone_is_not_waited_for() {
     assert_eq!(obeys(&second, 2), (false, 2));
     assert_eq!(obeys(&first, 3), (true, 2));
     // It was never asked anything and places documents.
-    settle(
-        &third,
-        place(&third, vec![at(story(1, 0), 1)]),
-        ItemOutcome::Accepted,
-    );
+    settle(&third, place(&third, vec![at(story(1, 0), 1)]), ItemOutcome::Accepted);
     assert_eq!(obeys(&second, 4), (false, 0));
     assert_eq!(obeys(&third, 3), (false, 3));
     // It does not go back.
@@ -144,13 +125,7 @@ fn value(memory: &InMemoryStore) -> Option<(Key, Vec<u8>)> {
 /// The engine holds this again: a replica has taken the master's place. Or nothing, as one that is empty.
 fn back_to(memory: &InMemoryStore, before: Option<(Key, Vec<u8>)>) {
     let what = match (before, value(memory)) {
-        (Some((key, value)), _) => (
-            key,
-            KeyOp::Put {
-                value,
-                life: Lifetime::Endless,
-            },
-        ),
+        (Some((key, value)), _) => (key, KeyOp::Put { value, life: Lifetime::Endless }),
         (None, Some((key, value))) => (key, KeyOp::Remove { value }),
         (None, None) => return,
     };
@@ -225,7 +200,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..60)
 }
 
-/// A document on its way: of which process, its text, by which change of words it was looked at, and the root that it got.
+/// A document on its way: of which process, its text, by which change of words it was looked at, and the root that it
+/// got.
 struct Flying {
     process: usize,
     text: u64,
@@ -280,12 +256,7 @@ impl World {
 
     fn begin(&mut self) -> One {
         self.new += 1;
-        One {
-            forest: process(&self.memory, self.new),
-            begun: None,
-            is_first: false,
-            by_all: 0,
-        }
+        One { forest: process(&self.memory, self.new), begun: None, is_first: false, by_all: 0 }
     }
 
     fn say(&mut self, who: usize, word: Override, shown: &[Root]) {
@@ -328,8 +299,7 @@ impl World {
         }
         let words = said(&one.forest);
         let is_to_do = |begun: &Begun| {
-            let is_to_do =
-                |of: &(u64, Arc<Restamp>)| words.unfinished().any(|u| u == (of.0, &of.1));
+            let is_to_do = |of: &(u64, Arc<Restamp>)| words.unfinished().any(|u| u == (of.0, &of.1));
             begun.words.iter().all(is_to_do)
         };
         match one.begun.take().filter(is_to_do) {
@@ -360,10 +330,7 @@ impl World {
             }
             Step::Pin(who, text, to) => {
                 self.new += 1;
-                let word = Override::Pin {
-                    texts: vec![Fingerprint(text)],
-                    root: root(to.unwrap_or(1_000 + self.new)),
-                };
+                let word = Override::Pin { texts: vec![Fingerprint(text)], root: root(to.unwrap_or(1_000 + self.new)) };
                 let answer = self.model.shown_root(Fingerprint(text), tree_of(text));
                 let shown = [self.stored[text as usize], answer];
                 self.say(who, word, &shown);
@@ -420,11 +387,7 @@ impl World {
         for _ in 0..4 * 60 {
             (0..3).for_each(|who| self.tell(who));
             (0..3).for_each(|who| self.follow(who));
-            if said(&self.processes[0].forest)
-                .unfinished()
-                .next()
-                .is_none()
-            {
+            if said(&self.processes[0].forest).unfinished().next().is_none() {
                 break;
             }
         }
@@ -434,8 +397,8 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Whatever is said to whom, and whoever dies in the middle: all know the same as one would, and when nothing is left to follow
-    /// every stored document shows what it would show if it were written now.
+    /// Whatever is said to whom, and whoever dies in the middle: all know the same as one would, and when nothing is
+    /// left to follow every stored document shows what it would show if it were written now.
     #[test]
     fn all_know_the_same_and_stored_documents_obey_in_the_end(steps in steps()) {
         let mut world = World::new();
@@ -454,8 +417,8 @@ proptest! {
     }
 }
 
-/// Two texts that did not find each other though they agree, and others that agree with both: the first or the last words of the two
-/// are another story's.
+/// Two texts that did not find each other though they agree, and others that agree with both: the first or the last
+/// words of the two are another story's.
 fn torn(variant: u64) -> Features {
     const STORY: u64 = 619;
     let word = |at: u64| {
@@ -470,10 +433,7 @@ fn torn(variant: u64) -> Features {
     };
     let mut words: Vec<String> = (0..160).map(word).collect();
     words.extend((variant > 2).then(|| format!("more{variant}")));
-    let fields = Fields {
-        title: None,
-        body: &[&words.join(" ")],
-    };
+    let fields = Fields { title: None, body: &[&words.join(" ")] };
     let method = Method::Verified;
     let features = method.read_with(&fields, Attributes::default(), &mut Workspace::default());
     features.unwrap()
@@ -510,9 +470,8 @@ fn trees_of_one_story_are_suggested_or_made_one() {
         (forest, placed)
     });
     let merged: u64 = std::thread::scope(|scope| {
-        let settling = placed.map(|(forest, placed)| {
-            scope.spawn(move || settle(forest, placed, ItemOutcome::Accepted).merged)
-        });
+        let settling =
+            placed.map(|(forest, placed)| scope.spawn(move || settle(forest, placed, ItemOutcome::Accepted).merged));
         settling.map(|thread| thread.join().unwrap()).iter().sum()
     });
     assert_eq!(merged, 1);
@@ -533,23 +492,15 @@ fn corrections_that_do_not_read_hold_documents_back() {
     let memory = InMemoryStore::default();
     let one = process(&memory, 1);
     say(&one, merge(root(1), root(2)), Vec::new());
-    let [(key, bytes)] = &*memory.of_kind(KeyKind::Words) else {
-        panic!("one value has all of them")
-    };
+    let [(key, bytes)] = &*memory.of_kind(KeyKind::Words) else { panic!("one value has all of them") };
     let longer = [bytes, &[0][..]].concat();
     for unreadable in [&[7][..], &bytes[..bytes.len() - 1], &longer] {
         let memory = memory.copy();
         memory.overwrite(*key, unreadable);
         let other = process(&memory, 2);
-        let batch = || Batch {
-            documents: vec![at(story(1, 0), 1)],
-            ..Batch::default()
-        };
+        let batch = || Batch { documents: vec![at(story(1, 0), 1)], ..Batch::default() };
         let refused = block_on(other.place(batch())).unwrap_err();
-        assert!(
-            matches!(refused, Unavailable::Unsupported { .. }),
-            "{refused}"
-        );
+        assert!(matches!(refused, Unavailable::Unsupported { .. }), "{refused}");
         for part in ["\\x00W\"", "the version that wrote it", "delete that key"] {
             assert!(refused.to_string().contains(part), "{part}: {refused}");
         }

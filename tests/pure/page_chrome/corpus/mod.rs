@@ -1,8 +1,9 @@
-//! Pages that a crawler brings home: ordinary articles, reprints of some of them under new headlines, and pages that are
-//! nothing but page chrome, the row that stands around articles (a disclaimer, a sign-in row, a cookie notice), each under
-//! the headline of the article that is missing. The same seed gives the same pages, for ever.
+//! Pages that a crawler brings home: ordinary articles, reprints of some of them under new headlines, and pages that
+//! are nothing but page chrome, the row that stands around articles (a disclaimer, a sign-in row, a cookie notice),
+//! each under the headline of the article that is missing. The same seed gives the same pages, for ever.
 //!
-//! All of it is invented; nothing is taken from real pages. `examples/page_chrome.rs` writes it down for `scripts/eval`.
+//! All of it is invented; nothing is taken from real pages. `examples/page_chrome.rs` writes it down for
+//! `scripts/eval`.
 
 mod vocabulary;
 
@@ -62,11 +63,7 @@ pub struct Row {
 pub fn rows() -> Vec<Row> {
     let row = |(kind, lines): (&'static str, Vec<&'static str>)| {
         let of = |language: &Language| kind.starts_with(language.code());
-        Row {
-            kind,
-            language: Language::ALL.into_iter().find(of).expect("a language"),
-            text: lines[0],
-        }
+        Row { kind, language: Language::ALL.into_iter().find(of).expect("a language"), text: lines[0] }
     };
     blocks(PAGE_CHROME).into_iter().map(row).collect()
 }
@@ -79,10 +76,7 @@ struct Article {
 
 impl Article {
     fn letters(&self) -> usize {
-        self.sentences
-            .iter()
-            .map(|sentence| letters(sentence))
-            .sum()
+        self.sentences.iter().map(|sentence| letters(sentence)).sum()
     }
 }
 
@@ -102,10 +96,7 @@ const PARAGRAPH: usize = 3;
 
 /// The pages of a seed, page chrome first. [`shuffled`] gives them in another order.
 pub fn documents(seed: u64, sizes: Sizes) -> Vec<Document> {
-    assert!(
-        sizes.reprints <= sizes.articles,
-        "a reprint has an original"
-    );
+    assert!(sizes.reprints <= sizes.articles, "a reprint has an original");
     let mut source = Source::new(seed);
     let mut documents = Vec::new();
     for (kind, row) in source.rows.clone().into_iter().enumerate() {
@@ -138,26 +129,12 @@ pub fn posts(seed: u64, copies: usize, others: usize) -> Vec<Document> {
     let mut source = Source::new(seed);
     let mut posts = Vec::new();
     for (language, kind, texts) in [
-        (
-            Language::Chinese,
-            "zh post",
-            ["转发微博", "转发微博。", "转发 微博"],
-        ),
-        (
-            Language::English,
-            "en post",
-            ["Shared a post", "Shared a post.", "shared a post"],
-        ),
+        (Language::Chinese, "zh post", ["转发微博", "转发微博。", "转发 微博"]),
+        (Language::English, "en post", ["Shared a post", "Shared a post.", "shared a post"]),
     ] {
         let mut post = |content: String, truth: Truth| {
             let id = format!("{}-{:05}", language.code(), posts.len());
-            posts.push(Document {
-                id,
-                language,
-                title: String::new(),
-                content,
-                truth,
-            });
+            posts.push(Document { id, language, title: String::new(), content, truth });
         };
         for n in 0..copies {
             // Punctuation, spaces and capitals make no other text. Most people change none.
@@ -221,10 +198,7 @@ impl Source {
             let low = LONG.start() + chance * chance * longest / 1_000_000;
             vocabulary.sentences(low, low + LAST_SENTENCE, random)
         };
-        let mut article = Article {
-            sentences,
-            row: None,
-        };
+        let mut article = Article { sentences, row: None };
         // A notice under a row that is longer than itself would be page chrome for the most part.
         if !notice {
             article.row = self.some_row(language, article.letters());
@@ -246,9 +220,7 @@ impl Source {
         match random.below(5) {
             0 => {}
             1 | 2 if article.sentences.len() >= MANY => {
-                article
-                    .sentences
-                    .remove(random.below(article.sentences.len()));
+                article.sentences.remove(random.below(article.sentences.len()));
             }
             _ => {
                 let line = vocabulary.source_line(random) + vocabulary.space();
@@ -263,18 +235,9 @@ impl Source {
         article
     }
 
-    fn print(
-        &mut self,
-        id: String,
-        article: &Article,
-        language: Language,
-        group: usize,
-    ) -> Document {
+    fn print(&mut self, id: String, article: &Article, language: Language, group: usize) -> Document {
         let space = self.vocabularies[language as usize].space();
-        let paragraphs = article
-            .sentences
-            .chunks(PARAGRAPH)
-            .map(|some| some.join(space));
+        let paragraphs = article.sentences.chunks(PARAGRAPH).map(|some| some.join(space));
         let row = article.row.map(|row| row.text.to_owned());
         Document {
             id,

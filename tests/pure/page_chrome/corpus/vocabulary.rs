@@ -32,11 +32,7 @@ pub fn blocks(text: &'static str) -> Vec<(&'static str, Vec<&'static str>)> {
         if let Some(name) = line.strip_prefix("== ") {
             blocks.push((name, Vec::new()));
         } else if !line.is_empty() && !line.starts_with('#') {
-            blocks
-                .last_mut()
-                .expect("a file begins with a block")
-                .1
-                .push(line);
+            blocks.last_mut().expect("a file begins with a block").1.push(line);
         }
     }
     blocks
@@ -44,9 +40,7 @@ pub fn blocks(text: &'static str) -> Vec<(&'static str, Vec<&'static str>)> {
 
 /// Letters and digits: the measure of all lengths here, as it is in spinney.
 pub fn letters(text: &str) -> usize {
-    text.chars()
-        .filter(|character| character.is_alphanumeric())
-        .count()
+    text.chars().filter(|character| character.is_alphanumeric()).count()
 }
 
 /// What texts are made of.
@@ -65,16 +59,10 @@ impl Vocabulary {
         };
         let items = |lines: Vec<&'static str>| -> Vec<&str> {
             let items = lines.into_iter().flat_map(|line| line.split('|'));
-            items
-                .map(str::trim)
-                .filter(|item| !item.is_empty())
-                .collect()
+            items.map(str::trim).filter(|item| !item.is_empty()).collect()
         };
         let blocks = blocks(text).into_iter();
-        Vocabulary {
-            language,
-            blocks: blocks.map(|(name, lines)| (name, items(lines))).collect(),
-        }
+        Vocabulary { language, blocks: blocks.map(|(name, lines)| (name, items(lines))).collect() }
     }
 
     fn draw(&self, block: &str, random: &mut Random) -> &'static str {
@@ -101,18 +89,10 @@ impl Vocabulary {
 
     fn slot(&self, slot: &str, random: &mut Random) -> String {
         match (slot, self.language) {
-            ("place", _) => {
-                self.draw("place begins", random).to_owned() + self.draw("place ends", random)
-            }
-            ("name", Language::Chinese) => {
-                self.draw("surname", random).to_owned() + self.draw("given", random)
-            }
+            ("place", _) => self.draw("place begins", random).to_owned() + self.draw("place ends", random),
+            ("name", Language::Chinese) => self.draw("surname", random).to_owned() + self.draw("given", random),
             ("name", Language::English) => {
-                format!(
-                    "{} {}",
-                    self.draw("given", random),
-                    self.draw("surname", random)
-                )
+                format!("{} {}", self.draw("given", random), self.draw("surname", random))
             }
             ("number", _) => random.between(2, 980).to_string(),
             // English verbs stand with their past: `repair:repaired`.

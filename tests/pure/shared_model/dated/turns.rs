@@ -110,11 +110,7 @@ impl Search<'_> {
                 let used = each(sidecar.used).filter(|&key| is_due(key));
                 let touched = own.chain(used).map(|key| Op::Touch(key, leaf(to)));
                 let ops: Vec<Op> = touched.filter(|_| failed == 0).collect();
-                sidecar.phase = if ops.is_empty() {
-                    Phase::Done
-                } else {
-                    Phase::Touch
-                };
+                sidecar.phase = if ops.is_empty() { Phase::Done } else { Phase::Touch };
                 sidecar.ops = ops;
                 push(Self::at_rest(sidecar));
             }
@@ -139,12 +135,7 @@ impl Search<'_> {
     /// Those that are done differ by what is told of them alone.
     fn at_rest(mut sidecar: Sidecar) -> Sidecar {
         if sidecar.phase == Phase::Done {
-            sidecar = Sidecar {
-                phase: Phase::Done,
-                tree: sidecar.tree,
-                failed: sidecar.failed,
-                ..Sidecar::default()
-            };
+            sidecar = Sidecar { phase: Phase::Done, tree: sidecar.tree, failed: sidecar.failed, ..Sidecar::default() };
         }
         sidecar
     }
@@ -153,9 +144,7 @@ impl Search<'_> {
     fn leaves(&self, sidecar: &Sidecar, root: usize, token: u8) -> Vec<Op> {
         let step = sidecar.placed;
         let leaf = Node::Leaf { root, token, step };
-        each(sidecar.own)
-            .map(|key| Op::Put(key, sidecar.seen[key], leaf))
-            .collect()
+        each(sidecar.own).map(|key| Op::Put(key, sidecar.seen[key], leaf)).collect()
     }
 
     fn decide(&self, mut sidecar: Sidecar, at: usize) -> Vec<Sidecar> {
@@ -165,18 +154,10 @@ impl Search<'_> {
         let trees: Vec<_> = prints.iter().filter_map(|&key| at_key(key)).collect();
         let free = prints.iter().filter(|&&key| at_key(key).is_none());
         let free: Keys = free.fold(0, |keys, key| keys | 1 << key);
-        sidecar.placed = if clock == 0 {
-            self.case.dates[at]
-        } else {
-            clock
-        };
+        sidecar.placed = if clock == 0 { self.case.dates[at] } else { clock };
         if let Some(&(root, _, token, step)) = trees.iter().find(|(_, confirmed, ..)| *confirmed) {
-            let leads =
-                |key: &&usize| **key != root && at_key(**key).is_some_and(|of| of.0 == root);
-            sidecar.used = prints
-                .iter()
-                .filter(leads)
-                .fold(0, |keys, key| keys | 1 << key);
+            let leads = |key: &&usize| **key != root && at_key(**key).is_some_and(|of| of.0 == root);
+            sidecar.used = prints.iter().filter(leads).fold(0, |keys, key| keys | 1 << key);
             (sidecar.own, sidecar.tree) = (free & !(1 << root), Some((root, token)));
             sidecar.root_step = step;
             sidecar.ops = vec![Op::Hold(root, token)];
@@ -198,12 +179,7 @@ impl Search<'_> {
         sidecar.token = at as u8 * 4 + sidecar.attempt;
         (sidecar.own, sidecar.used) = (free & !(1 << prints[0]), 0);
         sidecar.root_step = sidecar.placed;
-        let root = Node::Root {
-            is_confirmed: false,
-            token: sidecar.token,
-            step: sidecar.placed,
-            uses: 0,
-        };
+        let root = Node::Root { is_confirmed: false, token: sidecar.token, step: sidecar.placed, uses: 0 };
         sidecar.ops = vec![Op::Put(prints[0], sidecar.seen[prints[0]], root)];
         sidecar.phase = Phase::Claim;
         vec![sidecar]
@@ -258,12 +234,7 @@ impl Search<'_> {
 
     fn yields(&self, mut sidecar: Sidecar, at: usize) -> Sidecar {
         let (root, token) = (self.case.prints[at][0], sidecar.token);
-        let own = Node::Root {
-            is_confirmed: false,
-            token,
-            step: sidecar.placed,
-            uses: 0,
-        };
+        let own = Node::Root { is_confirmed: false, token, step: sidecar.placed, uses: 0 };
         sidecar.ops = vec![Op::Remove(root, own)];
         let leaves = each(sidecar.own).map(|key| Op::RemoveLeaf(key, token));
         sidecar.ops.extend(leaves);
@@ -272,11 +243,7 @@ impl Search<'_> {
     }
 
     fn again(&self, sidecar: &Sidecar, at: usize) -> Sidecar {
-        let mut fresh = Sidecar {
-            attempt: sidecar.attempt,
-            clock: sidecar.clock,
-            ..Sidecar::default()
-        };
+        let mut fresh = Sidecar { attempt: sidecar.attempt, clock: sidecar.clock, ..Sidecar::default() };
         self.look(&mut fresh, at);
         fresh
     }

@@ -12,17 +12,13 @@ impl Search<'_> {
             return self.read_named(sidecar, at);
         }
         sidecar.phase = Phase::Buckets;
-        sidecar.ops = self.case.reads[at]
-            .iter()
-            .map(|&bucket| Op::Bucket(bucket))
-            .collect();
+        sidecar.ops = self.case.reads[at].iter().map(|&bucket| Op::Bucket(bucket)).collect();
     }
 
     /// Reads the near nodes that have names.
     fn read_named(&self, sidecar: &mut Sidecar, at: usize) {
-        let named = (0..self.case.own.len()).filter(|&doc| {
-            doc == at || (self.is_near(doc, at) && sidecar.seen >> (doc * 16) & 0xFFFF != 0)
-        });
+        let named = (0..self.case.own.len())
+            .filter(|&doc| doc == at || (self.is_near(doc, at) && sidecar.seen >> (doc * 16) & 0xFFFF != 0));
         sidecar.ops = named.map(Op::Read).collect();
         sidecar.phase = Phase::Nodes;
     }
@@ -33,12 +29,7 @@ impl Search<'_> {
             Node::Leaf { root, .. } => root,
             Node::Root { .. } => node,
         };
-        let Node::Root {
-            is_confirmed,
-            token,
-            ..
-        } = sidecar.nodes[root]
-        else {
+        let Node::Root { is_confirmed, token, .. } = sidecar.nodes[root] else {
             return None;
         };
         let is_live = !matches!(sidecar.nodes[node], Node::Leaf { token: of, .. } if of != token);
@@ -83,17 +74,12 @@ impl Search<'_> {
                 if self.variant == Variant::EntriesLast {
                     self.look(&mut sidecar, at);
                 } else {
-                    sidecar.ops = own
-                        .iter()
-                        .map(|&bucket| Op::Add(bucket, at, sidecar.token))
-                        .collect();
+                    sidecar.ops = own.iter().map(|&bucket| Op::Add(bucket, at, sidecar.token)).collect();
                     sidecar.phase = Phase::Entries;
                 }
                 push(sidecar);
             }
-            Phase::Entries
-                if self.variant == Variant::NoLookAgain || self.variant == Variant::EntriesLast =>
-            {
+            Phase::Entries if self.variant == Variant::NoLookAgain || self.variant == Variant::EntriesLast => {
                 sidecar.ops = vec![Op::Confirm(at, sidecar.token)];
                 sidecar.phase = Phase::Confirm;
                 push(sidecar);
@@ -115,9 +101,7 @@ impl Search<'_> {
                 let there = sidecar.nodes[at];
                 if Self::root_of(&sidecar, at).is_none() {
                     sidecar.ops = vec![Op::Put(at, there, Node::Leaf { root, token })];
-                    sidecar
-                        .ops
-                        .extend(own.iter().map(|&bucket| Op::Add(bucket, at, token)));
+                    sidecar.ops.extend(own.iter().map(|&bucket| Op::Add(bucket, at, token)));
                     sidecar.phase = Phase::LeafEntries;
                     push(sidecar);
                 } else {
@@ -135,12 +119,7 @@ impl Search<'_> {
             Phase::Refused => {
                 let attempt = sidecar.attempt;
                 let seen = self.kept(&sidecar);
-                push(Sidecar {
-                    was_refused: true,
-                    attempt,
-                    seen,
-                    ..Sidecar::default()
-                });
+                push(Sidecar { was_refused: true, attempt, seen, ..Sidecar::default() });
             }
             Phase::Start | Phase::Done | Phase::Cut | Phase::Gone => push(sidecar),
         }
@@ -175,10 +154,7 @@ impl Search<'_> {
             sidecar.phase = Phase::Refused;
             return sidecar;
         }
-        Sidecar {
-            phase: Phase::Done,
-            ..Sidecar::default()
-        }
+        Sidecar { phase: Phase::Done, ..Sidecar::default() }
     }
 
     fn decide(&self, world: &World, at: usize, sidecar: Sidecar, all: &mut Vec<World>) {
@@ -202,23 +178,16 @@ impl Search<'_> {
                     Node::Free => true,
                     Node::Leaf { token: of, .. } | Node::Root { token: of, .. } => of != token,
                 };
-                let tokens = (0..16)
-                    .filter(|&token| sidecar.seen & entry(doc, token) != 0 && is_dead(token));
+                let tokens = (0..16).filter(|&token| sidecar.seen & entry(doc, token) != 0 && is_dead(token));
                 for token in tokens {
-                    let masked = if self.variant == Variant::SweepsByName {
-                        0xFFFF << (doc * 16)
-                    } else {
-                        entry(doc, token)
-                    };
+                    let masked =
+                        if self.variant == Variant::SweepsByName { 0xFFFF << (doc * 16) } else { entry(doc, token) };
                     sweeps.extend(self.case.own[doc].map(|bucket| Op::Sweep(bucket, masked)));
                 }
             }
         }
         if sidecar.founds {
-            if trees
-                .iter()
-                .any(|&(root, is_confirmed, _)| is_confirmed || root < at)
-            {
+            if trees.iter().any(|&(root, is_confirmed, _)| is_confirmed || root < at) {
                 return push(self.yields(sidecar, at));
             }
             let mut next = sidecar;
@@ -226,10 +195,7 @@ impl Search<'_> {
                 let own = self.case.own[at];
                 let token = next.token;
                 if self.variant == Variant::EntriesLast {
-                    next.ops = own
-                        .iter()
-                        .map(|&bucket| Op::Add(bucket, at, token))
-                        .collect();
+                    next.ops = own.iter().map(|&bucket| Op::Add(bucket, at, token)).collect();
                     next.phase = Phase::Entries;
                 } else {
                     next.ops = vec![Op::Confirm(at, token)];
@@ -237,15 +203,8 @@ impl Search<'_> {
                 }
             } else {
                 // Killed, and looked again.
-                next.ops = trees
-                    .iter()
-                    .map(|&(root, _, token)| Op::Kill(root, token))
-                    .collect();
-                next.phase = if self.variant == Variant::EntriesLast {
-                    Phase::Claim
-                } else {
-                    Phase::Entries
-                };
+                next.ops = trees.iter().map(|&(root, _, token)| Op::Kill(root, token)).collect();
+                next.phase = if self.variant == Variant::EntriesLast { Phase::Claim } else { Phase::Entries };
             }
             return push(next);
         }
@@ -265,18 +224,11 @@ impl Search<'_> {
         } else if choices.is_empty() {
             let mut next = sidecar;
             if next.attempt == ATTEMPTS {
-                return push(Sidecar {
-                    phase: Phase::Cut,
-                    ..Sidecar::default()
-                });
+                return push(Sidecar { phase: Phase::Cut, ..Sidecar::default() });
             }
             next.attempt += 1;
             next.token = at as u8 * (ATTEMPTS + 1) + next.attempt;
-            let new = Node::Root {
-                is_confirmed: false,
-                token: next.token,
-                uses: 0,
-            };
+            let new = Node::Root { is_confirmed: false, token: next.token, uses: 0 };
             next.ops = sweeps;
             next.ops.push(Op::Put(at, next.nodes[at], new));
             next.phase = Phase::Claim;

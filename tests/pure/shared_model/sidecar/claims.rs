@@ -10,9 +10,7 @@ impl Side {
 
     pub(super) fn is_own(&self, token: Token) -> bool {
         use Stage::{Founds, Looks};
-        self.docs
-            .iter()
-            .any(|doc| matches!(doc.stage, Founds | Looks) && doc.token == token)
+        self.docs.iter().any(|doc| matches!(doc.stage, Founds | Looks) && doc.token == token)
     }
 
     pub(super) fn plan(&mut self, desk: &mut Desk<'_>) {
@@ -24,14 +22,8 @@ impl Side {
             }
             let first = desk.variant == Variant::ConfirmedFirst;
             let decision = decide(desk.scenario, of, &view, |token| self.is_own(token), first);
-            let mut doc = Doc {
-                wanted: 0,
-                owned: 0,
-                is_known: false,
-                wants_whole: false,
-                has_lost: false,
-                ..self.docs[at]
-            };
+            let mut doc =
+                Doc { wanted: 0, owned: 0, is_known: false, wants_whole: false, has_lost: false, ..self.docs[at] };
             let tree = match decision {
                 Decision::Known(tree) => {
                     doc.is_known = true;
@@ -42,11 +34,7 @@ impl Side {
                     // It looks again, or it does not want to wait for one of them any longer.
                     let killed = desk.choices.of(trees.len() + 1);
                     if let Some(&(key, root)) = killed.checked_sub(1).map(|at| &trees[at]) {
-                        requests.push(Request {
-                            key,
-                            doc: at as u8,
-                            op: Op::Kill(root.token),
-                        });
+                        requests.push(Request { key, doc: at as u8, op: Op::Kill(root.token) });
                     }
                     continue;
                 }
@@ -59,11 +47,7 @@ impl Side {
                         self.ask(Phase::Cut, &[]);
                         return;
                     }
-                    let attempt = if desk.variant == Variant::SameToken {
-                        0
-                    } else {
-                        doc.attempt
-                    };
+                    let attempt = if desk.variant == Variant::SameToken { 0 } else { doc.attempt };
                     doc.attempt += 1;
                     doc.stage = Stage::Founds;
                     doc.root = root;
@@ -98,20 +82,11 @@ impl Side {
                     }
                 } else {
                     doc.stage = Stage::Follows;
-                    let leads =
-                        |other: &Doc| other.stage == Stage::Founds && other.token == root.token;
-                    doc.leader = self
-                        .docs
-                        .iter()
-                        .position(leads)
-                        .map_or(0, |leader| leader as u8);
+                    let leads = |other: &Doc| other.stage == Stage::Founds && other.token == root.token;
+                    doc.leader = self.docs.iter().position(leads).map_or(0, |leader| leader as u8);
                 }
             }
-            let leaf = Value::Leaf(Leaf {
-                root: doc.root,
-                token: doc.token,
-                stamp: self.now,
-            });
+            let leaf = Value::Leaf(Leaf { root: doc.root, token: doc.token, stamp: self.now });
             keys(doc.wanted).for_each(|key| view[usize::from(key)] = leaf);
             if doc.wants_whole {
                 view[usize::from(desk.scenario.docs[of].whole)] = leaf;
@@ -131,25 +106,15 @@ impl Side {
     /// One pin for a root and bulk.
     pub(super) fn pin(&self, requests: &mut Vec<Request>, at: usize, key: Key, token: Token) {
         for request in requests.iter_mut() {
-            if let Op::Pin {
-                token: of, more, ..
-            } = &mut request.op
+            if let Op::Pin { token: of, more, .. } = &mut request.op
                 && *of == token
             {
                 *more += 1;
                 return;
             }
         }
-        let op = Op::Pin {
-            token,
-            more: 1,
-            stamp: self.now,
-        };
-        requests.push(Request {
-            key,
-            doc: at as u8,
-            op,
-        });
+        let op = Op::Pin { token, more: 1, stamp: self.now };
+        requests.push(Request { key, doc: at as u8, op });
     }
 
     /// Takes a key that was read as free, or as held by a dead leaf.
@@ -158,11 +123,7 @@ impl Side {
             Value::Free => Op::SetNew(new),
             dead => Op::Swap(dead, new),
         };
-        Request {
-            key,
-            doc: at as u8,
-            op,
-        }
+        Request { key, doc: at as u8, op }
     }
 
     /// Whether a claim was granted: there was nothing, or what it was to replace, or it had been granted before.
@@ -179,9 +140,7 @@ impl Side {
         for at in 0..self.count {
             let (Request { key, doc, op }, found) = (self.ops[at], self.found[at]);
             match op {
-                Op::SetNew(Value::Root(_)) | Op::Swap(_, Value::Root(_))
-                    if !self.is_granted(at) =>
-                {
+                Op::SetNew(Value::Root(_)) | Op::Swap(_, Value::Root(_)) if !self.is_granted(at) => {
                     self.fall_back(usize::from(doc), Stage::Todo);
                 }
                 Op::Pin { token, .. } => {
@@ -231,24 +190,15 @@ impl Side {
         if !matches!(doc.stage, Stage::Founds | Stage::Joins | Stage::Follows) {
             return;
         }
-        let leaf = Leaf {
-            root: doc.root,
-            token: doc.token,
-            stamp: self.now,
-        };
+        let leaf = Leaf { root: doc.root, token: doc.token, stamp: self.now };
         requests.extend(keys(doc.wanted).map(|key| self.claim(at, key, Value::Leaf(leaf))));
         if doc.stage == Stage::Joins {
             let text = &desk.scenario.docs[desk.bulk[at]];
             for &key in text.prints.iter().chain([&text.whole]) {
                 let old = self.view[usize::from(key)];
-                let is_old =
-                    |of: Leaf| (of.root, of.token) == (doc.root, doc.token) && of.stamp < self.now;
+                let is_old = |of: Leaf| (of.root, of.token) == (doc.root, doc.token) && of.stamp < self.now;
                 if old.leaf().is_some_and(is_old) {
-                    requests.push(Request {
-                        key,
-                        doc: at as u8,
-                        op: Op::Swap(old, Value::Leaf(leaf)),
-                    });
+                    requests.push(Request { key, doc: at as u8, op: Op::Swap(old, Value::Leaf(leaf)) });
                 }
             }
         }

@@ -13,12 +13,8 @@ impl Side {
     pub(super) fn again(&mut self, desk: &mut Desk<'_>, is_first: bool) {
         let mut mask = 0;
         for (doc, &of) in self.docs.iter().zip(desk.bulk) {
-            let joins = matches!(doc.stage, Stage::Joins | Stage::Follows)
-                && !doc.is_known
-                && !doc.has_lost;
-            if doc.stage == Stage::Looks
-                || (is_first && joins && desk.variant != Variant::JoinerLooksOnce)
-            {
+            let joins = matches!(doc.stage, Stage::Joins | Stage::Follows) && !doc.is_known && !doc.has_lost;
+            if doc.stage == Stage::Looks || (is_first && joins && desk.variant != Variant::JoinerLooksOnce) {
                 mask |= Self::spots(desk, of) & !doc.owned & !(1 << doc.root);
             }
         }
@@ -29,9 +25,7 @@ impl Side {
     pub(super) fn strike(&mut self, desk: &mut Desk<'_>) {
         let mut requests = Vec::new();
         for at in 0..desk.bulk.len() {
-            if matches!(self.docs[at].stage, Stage::Joins | Stage::Follows)
-                && !self.docs[at].is_known
-            {
+            if matches!(self.docs[at].stage, Stage::Joins | Stage::Follows) && !self.docs[at].is_known {
                 self.docs[at].has_lost |= self.sees_its_text(desk, at);
             }
             if self.docs[at].stage != Stage::Looks {
@@ -42,10 +36,7 @@ impl Side {
                 Some(none) if none.is_empty() => self.docs[at].stage = Stage::Founds,
                 Some(more) => {
                     for request in more {
-                        if !requests
-                            .iter()
-                            .any(|&sent: &Request| sent.key == request.key && sent.op == request.op)
-                        {
+                        if !requests.iter().any(|&sent: &Request| sent.key == request.key && sent.op == request.op) {
                             requests.push(request);
                         }
                     }
@@ -59,10 +50,7 @@ impl Side {
     pub(super) fn sees_its_text(&self, desk: &Desk<'_>, at: usize) -> bool {
         let (doc, texts) = (&self.docs[at], desk.scenario.docs);
         let text = &texts[desk.bulk[at]];
-        let roots = text
-            .prints
-            .iter()
-            .filter_map(|&key| self.view[usize::from(key)].root());
+        let roots = text.prints.iter().filter_map(|&key| self.view[usize::from(key)].root());
         let mut of_text = roots.filter(|root| texts[usize::from(root.founder)].text == text.text);
         desk.variant != Variant::JoinerLooksOnce && of_text.any(|root| root.token != doc.token)
     }
@@ -77,11 +65,7 @@ impl Side {
             }
             match tree_of(&self.view, key) {
                 None if doc.wanted & 1 << key != 0 => {
-                    let leaf = Leaf {
-                        root: doc.root,
-                        token: doc.token,
-                        stamp: self.now,
-                    };
+                    let leaf = Leaf { root: doc.root, token: doc.token, stamp: self.now };
                     requests.push(self.claim(at, key, Value::Leaf(leaf)));
                 }
                 Some((root, tree)) if !self.is_own(tree.token) => {
@@ -95,11 +79,7 @@ impl Side {
                     }
                     if desk.variant != Variant::NoKill {
                         let op = Op::Kill(tree.token);
-                        requests.push(Request {
-                            key: root,
-                            doc: at as u8,
-                            op,
-                        });
+                        requests.push(Request { key: root, doc: at as u8, op });
                     }
                 }
                 _ => {}
@@ -137,31 +117,17 @@ impl Side {
         let mut requests = Vec::new();
         for (at, (doc, &of)) in self.docs.iter().zip(desk.bulk).enumerate() {
             let joins = matches!(doc.stage, Stage::Joins | Stage::Follows);
-            if joins && doc.wants_whole && (!doc.has_lost || desk.variant == Variant::JoinerIsDone)
-            {
-                let leaf = Leaf {
-                    root: doc.root,
-                    token: doc.token,
-                    stamp: self.now,
-                };
+            if joins && doc.wants_whole && (!doc.has_lost || desk.variant == Variant::JoinerIsDone) {
+                let leaf = Leaf { root: doc.root, token: doc.token, stamp: self.now };
                 requests.push(self.claim(at, desk.scenario.docs[of].whole, Value::Leaf(leaf)));
             }
         }
         for (at, doc) in self.docs.iter().enumerate() {
             if doc.stage == Stage::Founds {
-                let follows =
-                    |other: &&Doc| other.stage == Stage::Follows && usize::from(other.leader) == at;
+                let follows = |other: &&Doc| other.stage == Stage::Follows && usize::from(other.leader) == at;
                 let uses = 1 + self.docs.iter().filter(follows).count() as u8;
-                let op = Op::Confirm {
-                    token: doc.token,
-                    uses,
-                    stamp: self.now,
-                };
-                requests.push(Request {
-                    key: doc.root,
-                    doc: at as u8,
-                    op,
-                });
+                let op = Op::Confirm { token: doc.token, uses, stamp: self.now };
+                requests.push(Request { key: doc.root, doc: at as u8, op });
             }
         }
         self.ask(Phase::Confirm, &requests);
@@ -200,24 +166,15 @@ impl Side {
                     false => doc.stage = Stage::Placed,
                 }
             }
-            desk.history
-                .founded(desk.bulk[leader], 1 << key | self.docs[leader].owned);
+            desk.history.founded(desk.bulk[leader], 1 << key | self.docs[leader].owned);
         }
         let mut requests = Vec::new();
         for (at, doc) in self.docs.iter().enumerate() {
             if doc.stage == Stage::Yields {
                 let (root, token) = (doc.root, doc.token);
                 let at = at as u8;
-                requests.push(Request {
-                    key: root,
-                    doc: at,
-                    op: Op::Kill(token),
-                });
-                let drop = |key| Request {
-                    key,
-                    doc: at,
-                    op: Op::Drop { root, token },
-                };
+                requests.push(Request { key: root, doc: at, op: Op::Kill(token) });
+                let drop = |key| Request { key, doc: at, op: Op::Drop { root, token } };
                 requests.extend(keys(doc.owned).map(drop));
             }
         }
@@ -225,10 +182,7 @@ impl Side {
     }
 
     pub(super) fn yielded(&mut self, desk: &mut Desk<'_>) {
-        let yields = self
-            .docs
-            .iter_mut()
-            .filter(|doc| doc.stage == Stage::Yields);
+        let yields = self.docs.iter_mut().filter(|doc| doc.stage == Stage::Yields);
         yields.for_each(Doc::begin_again);
         let mut docs = self.docs.iter().take(desk.bulk.len());
         if docs.any(|doc| doc.stage == Stage::Todo) {
@@ -245,20 +199,12 @@ impl Side {
         let mut requests = Vec::new();
         for (at, &of) in desk.bulk.iter().enumerate() {
             let doc = &mut self.docs[at];
-            let release = |(key, token): Pin| Request {
-                key,
-                doc: at as u8,
-                op: Op::Release(token),
-            };
+            let release = |(key, token): Pin| Request { key, doc: at as u8, op: Op::Release(token) };
             requests.extend(doc.spare.take().map(release));
             if desk.scenario.docs[of].refused {
                 requests.extend(doc.pinned.map(release));
             } else {
-                desk.history.answers[of] = Some(Answer {
-                    root: doc.root,
-                    token: doc.token,
-                    now: self.now,
-                });
+                desk.history.answers[of] = Some(Answer { root: doc.root, token: doc.token, now: self.now });
             }
         }
         self.ask(Phase::Release, &requests);
@@ -272,14 +218,9 @@ impl Side {
             let Op::Release(token) = op else { continue };
             let doc = &self.docs[usize::from(of)];
             let root = self.found[at].root().filter(|root| root.token == token);
-            let has_gone =
-                root.is_some_and(|root| root.uses == 1) || desk.variant == Variant::DropsLeaves;
+            let has_gone = root.is_some_and(|root| root.uses == 1) || desk.variant == Variant::DropsLeaves;
             if has_gone && doc.pinned == Some((key, token)) {
-                let drop = |leaf| Request {
-                    key: leaf,
-                    doc: of,
-                    op: Op::Drop { root: key, token },
-                };
+                let drop = |leaf| Request { key: leaf, doc: of, op: Op::Drop { root: key, token } };
                 requests.extend(keys(doc.owned).map(drop));
             }
         }
