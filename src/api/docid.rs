@@ -1,4 +1,4 @@
-//! `GET /docId/getDocId?json={…}`: the interface of a service that gives similar articles one docId (seeds/004). The
+//! `GET /docId/getDocId?json={…}`: the interface of a service that gives similar articles one docId. The
 //! path can be no index: their names have no capitals.
 
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Articles that ask for a docId: the interface of seeds/004's service over a forest. The forest maps articles to
+//! Articles that ask for a docId: the interface of a docId service over a forest. The forest maps articles to
 //! docIds; this module keeps the attributes of articles and the hottest article of each docId.
 
 mod hottest;

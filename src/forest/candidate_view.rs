@@ -1,4 +1,4 @@
-//! What a document sees of this forest, as the placement rules ask for it.
+//! The candidate view of a local forest: what the placement rules may see for one document.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -20,26 +20,26 @@ pub(super) struct CandidateView<'f, 'q, P: Proof> {
     query: &'q PlacementQuery<'q, P>,
     floor: Tick,
     pub(super) seen: Candidates<'f, P>,
-    /// The trees of [`Candidates::trees`], and in which of the lists in [`Candidates::near`] each stands last, counted
-    /// from 1.
+    /// The trees of [`Candidates::trees`], each with the position (from 1) of the last list in [`Candidates::near`]
+    /// that has it.
     roots: InlineVec<(RootNumber, usize)>,
     /// The places of the trees, from where they are too many to be looked through.
     places: BTreeMap<RootNumber, TreeIndex>,
     /// How many lists there are.
     lists: usize,
-    /// What an earlier look with the same text laid beside it.
+    /// Alignments that an earlier view of the same text has computed.
     laid: Vec<(RootNumber, Differences)>,
     /// A buffer: the nodes near a fingerprint.
     nodes: Vec<(Distance, Fingerprint, RootNumber)>,
 }
 
 impl<P: Proof> Forest<P> {
-    /// Looks at what the document has itself: its own nodes, and the trees it may have founded.
+    /// The view of a document: its own nodes and the trees that it may have founded.
     pub(super) fn look<'f, 'q>(&'f self, query: &'q PlacementQuery<'q, P>, floor: Tick) -> CandidateView<'f, 'q, P> {
         self.look_again(query, floor, Vec::new())
     }
 
-    /// The same for a document of which an earlier look has found what lies between it and some roots.
+    /// As [`look`](Self::look), with the alignments that an earlier view has computed.
     pub(super) fn look_again<'f, 'q>(
         &'f self,
         query: &'q PlacementQuery<'q, P>,
@@ -79,7 +79,7 @@ impl<P: Proof> Forest<P> {
 }
 
 impl<P: Proof> CandidateView<'_, '_, P> {
-    /// What lies between the document and the roots beside which it was laid.
+    /// The alignments of the document with the founders of these trees.
     pub(super) fn into_laid(self) -> Vec<(RootNumber, Differences)> {
         let trees = self.roots.iter().zip(&self.seen.trees);
         trees.filter_map(|(&(root, _), tree)| Some((root, tree.laid.get()?))).collect()
@@ -87,7 +87,7 @@ impl<P: Proof> CandidateView<'_, '_, P> {
 
     fn own_nodes(&mut self) {
         self.seen.whole = self.own_node(self.query.whole);
-        // Where nothing further away is near, what is near a fingerprint is its own node.
+        // At distance 0 the only near node of a fingerprint is its own.
         let exact = self.forest.index.distance() == Distance(0);
         for &fingerprint in self.query.fingerprints {
             let own = self.own_node(fingerprint);
@@ -122,14 +122,14 @@ impl<P: Proof> CandidateView<'_, '_, P> {
         }
     }
 
-    /// Whether a root may have this place: nothing stands there, or a leaf that is one of many of its tree. Where a
-    /// forest is made anew and documents are taken in another order than they came, one may bring a leaf where a root
-    /// was: what is stored as a root goes before it.
+    /// Whether a root may be placed at this fingerprint: no node is there, or a leaf that is one of several of its
+    /// tree. While a forest is restored from an index in another order than the original one, a document may bring a
+    /// leaf to a place that a later document's stored root needs: a stored root goes before leaves.
     fn may_take(&mut self, root: Root, goes_before_leaves: bool) -> bool {
         (goes_before_leaves && self.query.fingerprints.len() > 1) || self.own_node(root.0).is_none()
     }
 
-    /// Looks at what the placement rules asked for.
+    /// Adds to the view what a question of the placement rules asks for.
     fn answer(&mut self, question: PlacementQuestion) {
         match question {
             PlacementQuestion::Near(these) => {
@@ -149,7 +149,7 @@ impl<P: Proof> CandidateView<'_, '_, P> {
         }
     }
 
-    /// What the placement rules decide, which is shown what it asks for.
+    /// Runs the placement rules over this view until they decide, and extends the view by each of their questions.
     pub(super) fn decide(&mut self) -> PlacementPlan {
         loop {
             match placement::decide(self.query, &self.seen, self.forest.thresholds) {
@@ -223,7 +223,7 @@ impl<P: Proof> CandidateView<'_, '_, P> {
         self.forest.has_root_within_k(fingerprint, self.floor)
     }
 
-    /// What lies between the document and the founder of a tree, if an earlier look saw it.
+    /// The alignment of the document with the founder of a tree, if an earlier view has computed it.
     fn laid(&self, root: RootNumber) -> Option<Differences> {
         let mut laid = self.laid.iter();
         laid.find(|&&(of, _)| of == root).map(|&(_, laid)| laid)

@@ -1,4 +1,4 @@
-//! What the placement rules are shown of a forest: values, whatever keeps the forest.
+//! What the placement rules see of a forest, as values: independent of where the forest is stored.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -16,7 +16,7 @@ pub(super) type InlineVec<T> = SmallVec<[T; FEW]>;
 
 const FEW: usize = 8;
 
-/// What was seen of the forest for one query. Only what is alive at the time of the look stands in it.
+/// The read set of one query: nodes and trees that are alive at the time of the read.
 #[derive(Debug)]
 pub(super) struct Candidates<'f, P> {
     /// For each fingerprint of the query, in its order.
@@ -25,7 +25,7 @@ pub(super) struct Candidates<'f, P> {
     pub(super) whole: Option<TreeIndex>,
     /// For each of [`PlacementQuery::known_by`]: the tree of which it is the root.
     pub(super) known_by: InlineVec<Option<TreeIndex>>,
-    /// The trees near the fingerprints: what [`FingerprintMatches::near`] points into.
+    /// The trees near the fingerprints; [`FingerprintMatches::near`] refers to them by index.
     pub(super) near: InlineVec<TreeIndex>,
     /// Every tree that was met, once.
     pub(super) trees: InlineVec<CandidateTree<'f, P>>,
@@ -40,7 +40,7 @@ pub(super) struct Candidates<'f, P> {
 /// Place of a tree in [`Candidates::trees`].
 pub(super) type TreeIndex = usize;
 
-/// What was seen of one fingerprint.
+/// What the forest has at and near one fingerprint.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FingerprintMatches {
     /// The tree of its own node.
@@ -56,15 +56,15 @@ pub(super) struct CandidateTree<'f, P> {
     pub(super) added: Millis,
     /// `None`: not counted yet.
     pub(super) children: Option<u32>,
-    /// What its founder left. Every root has one.
+    /// The founder's proof. Every root has one.
     pub(super) proof: Option<&'f P>,
     /// More of its founder's text, if it is at hand.
     pub(super) evidence: Option<&'f [u16]>,
-    /// What the proof said, for so many fingerprints in common: an alignment check is long.
+    /// The verdict of the proof for so many fingerprints in common, cached: an alignment check is expensive.
     pub(super) said: Cell<Option<(usize, Result<(), Refusal>)>>,
-    /// What lies between the two texts, as far as it was looked at.
+    /// The differences between the two texts, as far as they have been aligned.
     pub(super) laid: Cell<Option<Differences>>,
-    /// Why it takes nobody who is not in it, if it does not.
+    /// Why the tree accepts no further documents, if it is closed or at its size limit.
     pub(super) closed: Option<Refusal>,
 }
 
@@ -74,9 +74,9 @@ pub(super) struct PriorAssignment {
     pub(super) root: Root,
     /// Its tree, if it has one.
     pub(super) tree: Option<TreeIndex>,
-    /// There is room for it: it has no node, and no root is within k.
+    /// Whether a root may be placed here: no node is at this fingerprint, and no root within k.
     pub(super) is_free: bool,
-    /// It is stored with the document, and so it stands.
+    /// The root is stored with the document, and is therefore kept.
     pub(super) stored: Option<StoredRoot>,
 }
 
@@ -84,7 +84,7 @@ pub(super) struct PriorAssignment {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PriorClaim<'a> {
     pub(super) root: Root,
-    /// `None`: it was given in a dry placement, and not told to anybody but the document's writer.
+    /// `None`: a dry placement assigned it, and only the document's writer has seen it.
     pub(super) stored: Option<StoredRoot>,
     /// Roots of which the trees are still to come: no leaf may take their places.
     pub(super) reserved: Option<&'a HashSet<Fingerprint>>,
@@ -93,14 +93,14 @@ pub(super) struct PriorClaim<'a> {
 /// What is known of a root that is stored with a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StoredRoot {
-    /// The proof of its tree is that of its founder, as far as can be told; where there is no tree, the document may be
-    /// the founder.
+    /// Whether the proof of its tree equals that of its founder, as far as can be determined; without a tree: whether
+    /// the document may be the founder.
     pub(super) is_proved: bool,
     /// Its root may take the place of a leaf: the forest is made anew, and the leaf came in another order than it did.
     pub(super) goes_before_leaves: bool,
 }
 
-/// What was seen of a place for a root.
+/// What the forest has at the place of a possible root.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RootSlot {
     /// The tree in which the hash has a node.

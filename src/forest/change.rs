@@ -1,9 +1,11 @@
-//! Every change of a forest as a value. A forest changes by applying these and in no other way, so the same changes
-//! applied to a forest of the same history give the same forest: to a journal that is replayed, or to another store.
+//! Changes of a forest as values.
 //!
-//! What a change says of a fingerprint is absolute: applied a second time, or to a forest that has seen later changes
-//! already, it is put right by the last change of that fingerprint. So a copy that was taken piece by piece while
-//! changes went on becomes exact by the changes since it was begun.
+//! A forest changes by applying these and in no other way. The same changes applied to a forest of the same history
+//! yield the same forest: on replay of a journal, or in another store.
+//!
+//! What a change states about a fingerprint is absolute. Applied twice, or to a forest that has already seen later
+//! changes, it is corrected by the last change of that fingerprint. A copy taken piece by piece while changes
+//! continue is therefore made exact by the changes since it was begun.
 
 use super::roots::{FOUNDED, RootNumber, UNCOUNTED};
 use super::ticks::{Tick, TickStart};
@@ -16,8 +18,8 @@ use crate::time::Millis;
 /// One change of a forest. Nodes arrive in the tick that began last.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change<P> {
-    /// Time went on: the clock is at this moment, and what arrives arrives in its tick. Nodes that are before the
-    /// window then are dead.
+    /// Advances the clock to this moment; nodes that arrive next belong to its tick. Nodes that are then outside the
+    /// window are dead.
     Begin(TickStart),
     /// A new root, or another proof for one that is there.
     AddRoot {
@@ -25,7 +27,7 @@ pub enum Change<P> {
         fingerprint: Fingerprint,
         /// The clock.
         added: Millis,
-        /// What it keeps of its founder.
+        /// The founder's proof.
         proof: P,
     },
     /// More of the text of the founder of a tree than its proof has. Without tokens: there is none any more.
@@ -52,7 +54,7 @@ pub enum Change<P> {
         /// The root.
         root: Root,
     },
-    /// What came to a tree.
+    /// The new statistics of a tree.
     Count {
         /// Its root.
         root: Root,
@@ -64,7 +66,7 @@ pub enum Change<P> {
         /// A leaf, or a root without living leaves.
         fingerprint: Fingerprint,
     },
-    /// There is no room for all: nodes that arrived before this tick are dead.
+    /// The forest is at its size limit: nodes that arrived before this tick are dead.
     Evict {
         /// The first tick that stays.
         floor: Tick,
@@ -92,8 +94,8 @@ impl<P> Change<P> {
 }
 
 impl<P: Proof> Forest<P> {
-    /// Applies a change that another forest, or this one in an earlier life, has made. Answers whether it changed
-    /// anything: one that fits nothing here (its node has gone, or there is no room) is passed over.
+    /// Applies a change that another forest, or an earlier run of this one, has recorded. Returns whether anything
+    /// changed: a change that does not apply (its node is gone, or the forest is full) is skipped.
     pub fn apply(&mut self, change: &Change<P>) -> bool {
         match change {
             Change::Begin(moment) => {
@@ -135,8 +137,7 @@ impl<P: Proof> Forest<P> {
         self.recorded.get_or_insert_default();
     }
 
-    /// The changes since they were last taken, in their order; none where nobody asked to [`record`](Forest::record)
-    /// them.
+    /// Takes the recorded changes in order; empty unless [`record`](Forest::record) was called.
     pub fn take_changes(&mut self) -> Vec<Change<P>> {
         self.recorded.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -178,8 +179,8 @@ impl<P: Proof> Forest<P> {
         self.ticks.living().nodes >= self.max_nodes
     }
 
-    /// Gives a fingerprint a node of this tree in place of any that it has: one that is dead and was not swept up gives
-    /// way.
+    /// Gives a fingerprint a node of this tree in place of any other; a dead node that has not been swept up is
+    /// replaced.
     fn store(&mut self, fingerprint: Fingerprint, root: RootNumber, is_root: bool) -> bool {
         let tick = self.ticks.current();
         let entry = Entry { root: root.0, tick: tick.0 };
@@ -256,12 +257,12 @@ impl<P: Proof> Forest<P> {
         self.put_tally(number, tally)
     }
 
-    /// What came to a tree is this.
+    /// Sets the statistics of a tree.
     pub(super) fn put_tally(&mut self, number: RootNumber, tally: TreeTally) -> bool {
         let Some(record) = self.roots.get_mut(number) else {
             return false;
         };
-        // Most trees have one document: what there is to know of it, its nodes tell.
+        // Most trees have one document, and its nodes say all that is counted of it.
         let before = record.tally;
         if before != FOUNDED && before != UNCOUNTED {
             if let Some(kept) = self.tallies.get_mut(before) {

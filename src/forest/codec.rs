@@ -1,5 +1,5 @@
-//! Changes as bytes: what a journal holds. Numbers are little-endian. A kind of change may be added; none may change,
-//! since every later version reads the journals of all earlier ones.
+//! The encoding of changes in a journal. Numbers are little-endian. A new kind of change may be added; an existing
+//! one does not change, since every later version reads the journals of all earlier ones.
 //!
 //! ```text
 //! 1 Begin    | tick 4 | clock 8 |
@@ -7,14 +7,14 @@
 //! 3 AddLeaf  | fingerprint 8 | root 8 |
 //! 4 Use      | fingerprint 8 |
 //! 5 Refresh  | root 8 |
-//! 6 Count    | root 8 | tally 17 |
+//! 6 Count    | root 8 | statistics 17 |
 //! 7 Withdraw | fingerprint 8 |
 //! 8 Evict    | tick 4 |
-//! 9 Learn    | founders 8 | sentences 4 | their hashes, of 8 |
-//! 10 Evidence | root 8 | words 4 | of each 2 |
-//! 11 Say     | number 8 | word, as words.rs has it |
-//! 12 Restamp | number 8 | what, as overrides/restamp.rs has it |
-//! 13 Forget  | words 4 | their numbers, of 8 |
+//! 9 Learn    | distinct roots 8 | sentences 4 | their hashes, of 8 |
+//! 10 FounderTokens | root 8 | tokens 4 | of each 2 |
+//! 11 Override | number 8 | override, as in overrides.rs |
+//! 12 Restamp | number 8 | entry, as in overrides/restamp.rs |
+//! 13 Forget  | overrides 4 | their numbers, of 8 |
 //! ```
 
 use super::local::StateChange;
@@ -25,7 +25,7 @@ use crate::fingerprint::Fingerprint;
 use crate::method::Durable;
 use crate::time::Millis;
 
-/// What the kinds of changes are called where one does not read.
+/// The name of a kind of change, for messages about an unreadable record.
 pub(super) fn name_of(kind: u8) -> String {
     let name = match kind {
         1 => "begin",
@@ -55,8 +55,8 @@ pub struct NotReadable {
 }
 
 impl<P: Durable> StateChange<P> {
-    /// The changes as a batch of a journal, which was read again before it is answered: nobody finds out at the next
-    /// start.
+    /// Encodes the changes as a batch of a journal and decodes them once before the batch is acknowledged, so that an
+    /// unreadable batch is found now and not at the next start.
     ///
     /// # Errors
     /// `NotReadable`, which is a bug.
@@ -80,7 +80,7 @@ impl<P: Durable> StateChange<P> {
         Ok(batch)
     }
 
-    /// Writes the change behind what is there.
+    /// Appends the encoded change.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             StateChange::Tree(change) => write_tree(change, out),
@@ -110,7 +110,7 @@ impl<P: Durable> StateChange<P> {
         }
     }
 
-    /// Takes a change off the front; `None` if none stands there.
+    /// Decodes one change from the front; `None` if the bytes hold none.
     pub fn read(bytes: &mut &[u8]) -> Option<StateChange<P>> {
         let fingerprint = Fingerprint::read;
         let change = match u8::read(bytes)? {

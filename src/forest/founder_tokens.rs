@@ -1,10 +1,13 @@
-//! What the alignment check goes by: more of the text of a tree's founder than its proof has, for as many trees as
-//! there is room for. A tree whose evidence has gone takes documents by its proof alone.
+//! Founder tokens: the input of the alignment check, kept within a budget of bytes.
 //!
-//! It is kept by the root's fingerprint, in the order in which it came, and goes with the node of that root: when that
-//! is swept up, gives way to another one, or is withdrawn. If there is no room for all, the oldest goes. Whatever does
-//! not follow from another change (a sweep, no room) is a change of its own, without tokens. So the changes alone say
-//! what there is: whoever applies the same ones has the same evidence in the same order, and lets the same go next.
+//! They hold more of the text of a tree's founder than its proof does. A tree whose founder tokens have been evicted
+//! accepts documents by its proof alone.
+//!
+//! They are keyed by the root's fingerprint, ordered by insertion, and removed with the node of that root: when it is
+//! swept up, replaced or withdrawn. When the budget is exceeded, the oldest are evicted. Any removal that does not
+//! follow from another change (a sweep, an eviction) is a change of its own, without tokens. The changes alone
+//! therefore determine the content: applying the same ones yields the same tokens in the same order, and the same
+//! next eviction.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,10 +15,10 @@ use crate::fingerprint::Fingerprint;
 use crate::hash::{HashKey, KeyedHasher};
 use crate::method::{Durable, FounderTokens};
 
-/// Bytes that evidence may take where nobody chose: that of about 200,000 articles.
+/// Default budget for founder tokens, in bytes: about 200,000 articles.
 pub const EVIDENCE_BYTES: usize = 256 << 20;
 
-/// What one takes besides its words: its place in the map and in the order.
+/// Overhead of one entry besides its tokens, in bytes: its place in the map and in the order.
 const OVERHEAD: usize = 80;
 /// So many of them are written at a time.
 const PORTION: usize = 1 << 10;
@@ -70,7 +73,7 @@ impl FounderTokenStore {
         self.bytes
     }
 
-    /// How many went because there was no room for all.
+    /// Number of evictions so far.
     pub(super) fn evicted_total(&self) -> u64 {
         self.evicted_total
     }
@@ -94,7 +97,7 @@ impl FounderTokenStore {
         true
     }
 
-    /// Lets the oldest go if there is no room for all, and answers whose that was.
+    /// Evicts the oldest entry if the budget is exceeded, and returns its root.
     pub(super) fn evict(&mut self) -> Option<Fingerprint> {
         if self.bytes <= self.limit {
             return None;
@@ -133,7 +136,7 @@ impl FounderTokenStore {
         last
     }
 
-    /// Takes what [`write`](FounderTokenStore::write) wrote.
+    /// Inverse of [`write`](FounderTokenStore::write).
     pub(super) fn read(&mut self, bytes: &mut &[u8]) -> Option<()> {
         while !bytes.is_empty() {
             let mut record = *bytes;
@@ -151,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    /// The same, in the most naive way: a list from the oldest to the latest.
+    /// The naive model: a list from the oldest to the newest.
     #[derive(Default)]
     struct Naive(Vec<(Fingerprint, Vec<u16>)>);
 

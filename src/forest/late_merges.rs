@@ -11,7 +11,7 @@ use crate::method::Proof;
 /// Pairs of groups that are remembered; those that were met first go first.
 const MOST_PAIRS: usize = 10_000;
 
-/// Pairs of trees that are laid beside each other before two groups become one; larger groups are left to people.
+/// Most pairs of trees that are aligned before two groups are merged; larger groups are only suggested.
 const MOST_COMPARED: usize = 64;
 
 /// Trees, those that are gone among them, of two groups that are looked at at all where they have to be read from
@@ -21,10 +21,10 @@ const MOST_READ: usize = 1_024;
 /// Words of which nothing is left are looked for after so many late merges.
 const FORGET_EVERY: u64 = 64;
 
-/// What becomes of trees that are found to be one.
+/// What happens to trees that turn out to be the same text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LateMerges {
-    /// Nobody looks.
+    /// They are not looked for.
     Off,
     /// They are shown to people.
     #[default]
@@ -44,14 +44,14 @@ pub struct Suggestion {
     pub documents: u64,
 }
 
-/// What a forest has met since the start. It is lost with the process: pairs are met again.
+/// Late merges found since the start. Lost with the process: the pairs are found again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LateMergeLog {
     /// Groups that may be one, those that were met first in front.
     pub suggestions: Vec<Suggestion>,
-    /// Merges that were said.
+    /// Merges that were applied.
     pub applied: u64,
-    /// Merges for which there was no room among the words.
+    /// Merges that did not fit into the overrides any more.
     pub no_room: u64,
 }
 
@@ -62,21 +62,21 @@ impl LateMergeLog {
     }
 }
 
-/// Whether the groups of two trees are neither one, nor such that nobody is to merge them.
+/// Whether the groups of two trees may be merged: they are two groups, and no override separates them.
 pub(super) fn may_be_one(words: &Overrides, tree: Root, other: Root) -> bool {
     let pair = pair(words.group(tree), words.group(other));
     pair.0 != pair.1 && words.kept_apart().all(|apart| apart != pair)
 }
 
-/// The trees that are to be laid beside each other before these two groups become one, those that are gone among them;
-/// `None`: they are so many that they are left to people.
+/// The trees that have to be compared before these two groups are merged, including those that are gone; `None`: they
+/// are too many, and the merge is only suggested.
 pub(super) fn trees_of(words: &Overrides, tree: Root, other: Root) -> Option<Vec<Root>> {
     let all: Vec<Root> = [tree, other].into_iter().flat_map(|root| words.merged_with(root)).collect();
     (all.len() <= MOST_READ).then_some(all)
 }
 
-/// Whether the founders of two trees are one text, as far as what is kept of them tells, proof and evidence: each as if
-/// it came to the tree of the other with one fingerprint in common.
+/// Whether the founders of two trees are the same text by what is kept of them, proof and tokens: each would join the
+/// tree of the other with one fingerprint in common.
 pub(super) fn founders_agree<P: Proof>(one: (&P, &[u16]), other: (&P, &[u16]), thresholds: P::Thresholds) -> bool {
     let agrees = |(own, words): (&P, &[u16]), root: (&P, &[u16])| {
         own.agrees_by(words, root, 1, thresholds, &Cell::new(None)).is_ok()
@@ -84,8 +84,8 @@ pub(super) fn founders_agree<P: Proof>(one: (&P, &[u16]), other: (&P, &[u16]), t
     agrees(one, other) && agrees(other, one)
 }
 
-/// Whether all living trees of the groups of these two agree with each other, so that no group is made by way of a
-/// third; `None` if one of the two is gone. `agree`: whether two trees do, none if one of them is gone.
+/// Whether all living trees of two groups agree pairwise, so that no group is made by way of a third; `None` if one
+/// of the two is gone. `agree`: whether two trees do, `None` if one of them is gone.
 pub(super) fn are_one(
     words: &Overrides,
     (tree, other): (Root, Root),
@@ -113,7 +113,7 @@ pub(super) struct MergeCandidates {
     /// Pairs of trees, the smaller root first.
     met: HashMap<(Root, Root), MetPair>,
     queue: VecDeque<(Root, Root)>,
-    /// Which change of words was the last: what was judged before it may be otherwise.
+    /// Override version at which pairs were judged; a judgement of an earlier version may be stale.
     changes: u64,
     tried: u64,
     pub(super) applied: u64,
@@ -131,7 +131,7 @@ struct MetPair {
 }
 
 impl MergeCandidates {
-    /// Somebody has said something about groups.
+    /// Invalidates judgements after an override was added or removed.
     pub(super) fn overrides_changed(&mut self) {
         self.changes += 1;
     }
@@ -147,7 +147,7 @@ impl MergeCandidates {
         self.tried.is_multiple_of(FORGET_EVERY)
     }
 
-    /// A document of the one tree agrees with the other: what was judged when the two met before, if that still holds.
+    /// Whether a document of the one tree agrees with the other by an earlier judgement that is still valid.
     pub(super) fn known(&mut self, tree: Root, other: Root) -> Option<bool> {
         let met = self.met.get_mut(&pair(tree, other))?;
         met.documents += 1;
@@ -171,7 +171,7 @@ impl MergeCandidates {
         self.queue.push_back(pair);
     }
 
-    /// What was met since the start, as far as it still holds.
+    /// The late merges since the start that are still valid.
     pub(super) fn late(&self, words: &Overrides) -> LateMergeLog {
         let mut told: HashSet<(Root, Root)> = words.kept_apart().collect();
         let suggestions = self.agreeing().filter_map(|met| {
@@ -219,7 +219,7 @@ mod tests {
         for number in 0..MOST_PAIRS as u64 - 1 {
             candidates.judged(root(10 + number), root(0), true);
         }
-        // What is said in between may change it.
+        // An override in between may change the judgement.
         candidates.overrides_changed();
         assert_eq!(candidates.known(root(3), root(1)), None);
         // One of the first two has gone.

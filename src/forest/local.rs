@@ -1,7 +1,7 @@
-//! The forest of one process: its trees and what it has learned, behind one lock.
+//! A forest in this process: its trees and its learned text behind one lock.
 //!
-//! Nothing waits for the lock on a thread that serves connections: every job goes to an [`Executor`]. A job that panics
-//! may leave the trees half changed, so it takes the forest out of service; nobody sees that state.
+//! A thread that serves connections never waits for the lock: every job goes to an [`Executor`]. A job that panics
+//! may leave the trees half changed; it takes the forest out of service, and no later job sees that state.
 
 mod dry_placement;
 mod recovery;
@@ -48,7 +48,7 @@ pub trait Journal: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// When that will not be.
     fn wait_for_room(&self) -> Result<(), Unavailable>;
-    /// Writes what waits, and waits for that.
+    /// Writes what is queued, and returns when it is safe.
     fn close(&self);
     /// Why nothing is to be placed any more, if that is so.
     fn failure(&self) -> Option<Unavailable>;
@@ -56,12 +56,12 @@ pub trait Journal: std::fmt::Debug + Send + Sync {
     fn status(&self) -> StoredStats;
 }
 
-/// A forest that can be copied while it goes on.
+/// A forest that can be copied while it changes.
 pub trait Copied: Send + Sync {
-    /// What is written first, before the journal is told that a copy begins.
+    /// The first section, written before the journal is rotated for the copy.
     ///
     /// # Errors
-    /// When the forest cannot be asked any more.
+    /// If the forest is out of service.
     fn begin(&self) -> Result<(u8, Vec<u8>), Unavailable>;
     /// The next portion; none if that was all.
     ///
@@ -74,10 +74,10 @@ pub trait Copied: Send + Sync {
     /// # Errors
     /// When the forest cannot be asked any more, or they are of another kind.
     fn replay(&self, changes: &[u8]) -> Result<(), Unavailable>;
-    /// Adds portions of what another forest of its kind has learned. They go to no journal.
+    /// Adds portions of what another forest of its kind has learned. They are not written to a journal.
     ///
     /// # Errors
-    /// When the forest cannot be asked any more.
+    /// If the forest is out of service.
     fn learn(&self, portions: &[Vec<u8>]) -> Result<(), Unavailable>;
 }
 
@@ -89,8 +89,8 @@ pub struct LocalForest<F: MethodKind> {
 
 struct LocalInner<F: MethodKind> {
     name: String,
-    /// One lock for trees and boilerplate: what is boilerplate depends on the order in which documents were placed. A
-    /// batch holds it for as long as it takes to place, some microseconds a document; nobody awaits with it.
+    /// One lock for trees and learned text: what is boilerplate depends on the order in which documents were placed.
+    /// A batch holds it while it is placed, some microseconds a document; it is never held across an await.
     state: Mutex<ForestState<F>>,
     poisoned: OnceLock<String>,
     journal: Option<Arc<dyn Journal>>,
@@ -102,7 +102,7 @@ struct LocalInner<F: MethodKind> {
 const CHUNK: usize = 64;
 
 impl<F: MethodKind> LocalForest<F> {
-    /// A forest that knows nothing but what is `learned` from the start.
+    /// A forest without nodes, with the learned text `learned`.
     ///
     /// # Errors
     /// As [`ForestState::new`].
@@ -156,7 +156,7 @@ impl<F: MethodKind> LocalForest<F> {
         self.shared.clone()
     }
 
-    /// The same forest with room for so many bytes of evidence, before anything is placed.
+    /// The same forest with another budget for founder tokens, in bytes; to be called before anything is placed.
     pub fn with_evidence(self, bytes: usize) -> LocalForest<F> {
         self.shared.state.lock().forest.set_evidence(bytes);
         self
@@ -182,7 +182,7 @@ impl<F: MethodKind> LocalForest<F> {
         self.run(|shared| shared.with(job), |_, _| ())
     }
 
-    /// Runs a job with the lock held, and answers when what it has changed is safe.
+    /// Runs a job under the lock, and returns its result when its changes are durable.
     fn with_safe<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut ForestState<F>) -> T + Send + 'static,
@@ -196,7 +196,7 @@ impl<F: MethodKind> LocalForest<F> {
         })
     }
 
-    /// Runs a job, and another with its answer where nobody waits for that any more: the request was dropped.
+    /// Runs a job; if its caller has gone (the request was dropped), runs `unwanted` with the result.
     fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce(&LocalInner<F>) -> Result<T, Unavailable> + Send + 'static,
@@ -217,11 +217,11 @@ fn run<F: MethodKind, T: Send + 'static>(
     executor.run(Box::new(move || {
         let given = job(&shared).map(|answer| {
             UndoGuard::new(answer, move |answer| {
-                // Where it is dropped, nobody must wait for the lock.
+                // A drop must not wait for the lock.
                 again.run(Box::new(move || unwanted(&shared, answer)));
             })
         });
-        // If nobody waits any more, it comes back and is dropped here.
+        // If the receiver has gone, the result comes back and is dropped here.
         done.answer(given);
     }));
     Box::pin(async move {
@@ -240,7 +240,7 @@ impl<F: MethodKind> LocalInner<F> {
         if let Some(unavailable) = self.unavailable() {
             return Err(unavailable);
         }
-        // Unwind safe: nobody gets at the state once a job has panicked.
+        // Unwind safe: the state is not reachable after a job has panicked.
         let done = catch_unwind(AssertUnwindSafe(|| job(&mut state, waited)));
         if let Err(panic) = &done {
             self.poisoned.get_or_init(|| panic_message(&**panic));
@@ -248,7 +248,7 @@ impl<F: MethodKind> LocalInner<F> {
         if done.is_ok() {
             self.append(&mut state);
         }
-        // Whoever waits is next: a thread that places chunk after chunk would keep the lock for itself.
+        // A fair unlock: a thread that places chunk after chunk would otherwise keep the lock for itself.
         MutexGuard::unlock_fair(state);
         done.map_err(|panic| {
             let reason = self.poisoned.get_or_init(|| panic_message(&*panic));
@@ -256,7 +256,7 @@ impl<F: MethodKind> LocalInner<F> {
         })
     }
 
-    /// Gives the journal what has changed.
+    /// Appends the recorded changes to the journal.
     fn append(&self, state: &mut ForestState<F>) {
         let Some(journal) = &self.journal else { return };
         let changes = state.take_changes();
@@ -315,7 +315,7 @@ impl<F: MethodKind> LocalInner<F> {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -330,7 +330,7 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
             let placed = shared.place_all(documents, commit, &mut placements);
             placed.map(|()| placements)
         };
-        // Nobody will settle what nobody has waited for.
+        // A placement whose caller has gone is never settled.
         self.run(place, |shared, unwanted| {
             let _ = shared.with(|state, _| {
                 let replies = unwanted.replies.into_iter();
@@ -348,7 +348,7 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
         if batch.is_empty() {
             return Box::pin(std::future::ready(Ok(SettleReport::default())));
         }
-        // The client is told when what it is told of is safe.
+        // The outcome is reported when it is durable.
         self.with_safe(move |state| state.settle(batch, now))
     }
 

@@ -1,6 +1,7 @@
-//! A shared forest that goes on when its engine is away: documents then get their places in a forest of this process
-//! alone, marked, until they are placed again ([`Placed::is_alone`]). What was placed there stays there: its own
-//! documents find each other when the engine is away the next time, and go with their window.
+//! The local fallback of a shared forest.
+//!
+//! While Redis is away, documents are placed in a forest of this process and marked ([`Placed::is_alone`]) until a
+//! sweep places them again. The fallback forest keeps its nodes for the next outage; they expire with their window.
 
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ impl LocalFallback {
     }
 }
 
-/// Marks what was placed alone.
+/// Marks the placements of the fallback.
 fn marked(mut placements: Placements) -> Placements {
     for placed in placements.replies.iter_mut().filter_map(|r| r.placed.as_mut()) {
         let placed: &mut Placed = placed;
@@ -151,7 +152,7 @@ impl ForestPort for LocalFallback {
     }
 }
 
-/// What both have done.
+/// The sum of two reports.
 fn both(alone: PortFuture<SettleReport>, shared: PortFuture<SettleReport>) -> PortFuture<SettleReport> {
     Box::pin(async move {
         let (alone, shared) = (alone.await?, shared.await?);

@@ -1,22 +1,22 @@
-//! The placement rules: equivalence classes of fingerprints as trees of height at most 2.
+//! A forest: equivalence classes of fingerprints as trees of height at most 2.
 //!
-//! At any moment (the parent forest of the article on real-time deduplication of tens of millions of texts, seed 002):
+//! Invariants, at any moment:
 //! 1. the height of every tree is at most 2;
 //! 2. every fingerprint has exactly one node, root or leaf;
 //! 3. any two roots are more than k apart;
 //! 4. every leaf was placed by a document of which a fingerprint was then within k of the root or of a leaf of its
 //!    tree, or which brought the tree's root itself.
 //!
-//! There is one law for documents of one and of several fingerprints. With one fingerprint and the proof `()` it is the
-//! strict rules to the letter: the fourth line then says "the leaf itself was within k of its root or a sibling".
+//! Documents of one and of several fingerprints follow the same rules. With one fingerprint and the proof `()` they are
+//! the strict rules to the letter: the fourth line then says "the leaf itself was within k of its root or a sibling".
 //!
-//! The forest is a pure, single-threaded state: documents and `now` in, roots out; who shares it locks it.
+//! The forest is a pure, single-threaded state: documents and `now` in, roots out; its owner locks it.
 //! [`place`](Forest::place) first lets a few expired nodes go (`window.rs`). Then the placement rules decide
-//! (`placement.rs`, which knows no forest) by what it is shown of this one (`candidate_view.rs`), and its decision is
+//! (`placement.rs`, which knows no forest) by the candidate view of this one (`candidate_view.rs`), and the decision is
 //! applied as changes, each a value (`change.rs`). The index holds the nodes: a fingerprint, the number of its tree,
-//! and when it arrived (`ticks.rs`). `roots.rs` holds what is kept of each tree, `tree_stats.rs` knows how large they
-//! are, `in_flight.rs` which nodes may yet be withdrawn; `view.rs` is all that reads. `words.rs` stands beside all of
-//! it: what people have said about groups.
+//! and when it arrived (`ticks.rs`). `roots.rs` holds the record of each tree, `tree_stats.rs` their sizes,
+//! `in_flight.rs` the nodes that can still be withdrawn; `view.rs` has all queries. Overrides (`overrides.rs`) are kept
+//! apart from all of it.
 
 mod candidate_view;
 mod candidates;
@@ -85,7 +85,7 @@ impl fmt::Display for Root {
     }
 }
 
-/// What a forest is made with.
+/// The settings of a forest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// Fingerprints at most this far apart are near.
@@ -96,7 +96,7 @@ pub struct Settings {
     pub key: HashKey,
 }
 
-/// What a forest cannot be made with.
+/// Why settings are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ForestError {
     /// The distance k cannot be indexed.
@@ -145,7 +145,7 @@ pub struct Forest<P: Proof = ()> {
     swept: Vec<(Fingerprint, Entry)>,
     /// A buffer for the changes of one placement.
     planned: Vec<Change<P>>,
-    /// The changes since they were last taken; `None` where nobody wants to know.
+    /// The changes since they were last taken; `None` unless recording is on.
     recorded: Option<Vec<Change<P>>>,
 }
 
@@ -188,8 +188,8 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// The same forest with other terms for the proofs than the default. To be chosen before anything is placed: trees
-    /// that stand keep what joined them.
+    /// The same forest with other thresholds for proofs. To be called before anything is placed: existing trees keep
+    /// the documents that joined them.
     pub fn with_thresholds(self, thresholds: P::Thresholds) -> Self {
         Forest { thresholds, ..self }
     }
@@ -199,7 +199,7 @@ impl<P: Proof> Forest<P> {
         self.evidence = FounderTokenStore::new(bytes, evidence_key(&self.index));
     }
 
-    /// A forest with the same idea of what is near and what agrees, without a node, a window or a limit.
+    /// An empty forest of the same distance and thresholds, without window or limit.
     fn empty(&self) -> Forest<P> {
         Forest {
             max_tree: self.max_tree,
@@ -208,7 +208,7 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// What proofs are held against here.
+    /// The thresholds against which proofs are compared.
     pub fn thresholds(&self) -> P::Thresholds {
         self.thresholds
     }

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::fingerprint::Fingerprint;
 
-/// Tells a node from an earlier or later node of the same fingerprint, as long as no accepted document rests on it:
-/// such nodes are numbered in the order in which they are made, and the numbers start again after 2^32.
+/// Distinguishes a node from an earlier or later node of the same fingerprint while no accepted document uses it.
+/// Such nodes are numbered in the order of their creation; the numbers wrap after 2^32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Generation(pub u32);
 

@@ -1,4 +1,4 @@
-//! What people have said about groups: merges and pins, beside the trees. docs/merges.md specifies it.
+//! Overrides: corrections of groups by people, kept apart from the trees. docs/merges.md specifies them.
 
 mod change;
 mod groups;
@@ -16,17 +16,17 @@ use groups::{MergedRoots, Pins};
 pub use restamp::{ResolvedBy, ResolvedDocument, Restamp, RestampPass};
 use restamp::{read_all, write_all};
 
-/// The most words that a forest remembers: they are said by hand.
+/// Most overrides of a forest; people add them one by one.
 pub const MAX_OVERRIDES: usize = 1 << 16;
 
-/// Late merges, and what remains of those that were taken back.
+/// Most late merges, with those that were undone.
 pub const MOST_LATE: usize = 1 << 12;
 
-/// The most bytes that they may take when they are written, with what is to be stamped anew for them: a copy of a
-/// forest holds all of them, and of a shared forest each change sends all of them.
+/// Limit of their encoded size with the pending restamps, in bytes: every snapshot of a forest contains all of them,
+/// and every change of those of a shared forest sends all of them.
 pub const MOST_BYTES: usize = 16 << 20;
 
-/// One thing that somebody has said.
+/// One correction.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Override {
     /// These groups are one.
@@ -43,44 +43,43 @@ pub enum Override {
         /// The root.
         root: Root,
     },
-    /// These groups are one: said by the forest itself, of trees that a document agrees with both of.
+    /// These groups are one: added by the forest itself, for trees both of which a document agrees with.
     Late {
         /// The root that both show.
         winner: Root,
         /// The other.
         loser: Root,
     },
-    /// The forest is not to say that these groups are one. What remains of a [`Override::Late`] that somebody has taken
-    /// back.
+    /// The forest does not merge these groups by itself. Replaces a [`Override::Late`] that a person has undone.
     Apart {
         /// A root of each.
         roots: [Root; 2],
     },
 }
 
-/// All that was said and not taken back, and what follows from it.
+/// The overrides in force, and the groups that follow from them.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     said: BTreeMap<u64, Override>,
     /// No word ever had this number or a higher one.
     next: u64,
-    /// The numbers of what the forest itself has said, and of what remains of that.
+    /// Numbers of the late merges, and of those that replace undone ones.
     late: BTreeSet<u64>,
     groups: MergedRoots,
     pins: Pins,
-    /// Stored documents that may not obey yet, by the number of the word that was said or taken back.
+    /// Pending restamps of stored documents, by the number of the override that was added or undone.
     unfinished: BTreeMap<u64, Arc<Restamp>>,
     /// Of these, how many go by the texts of documents.
     by_texts: usize,
     /// Roots of words that were followed while others waited that go by texts: a document with such a text may still
     /// show one of them.
     carried: BTreeSet<Root>,
-    /// What words and what is to be stamped anew take when they are written.
+    /// Encoded size of overrides and restamps, in bytes.
     bytes: usize,
 }
 
-/// What was said, and what stored documents have to follow. What was carried may be more after a restart, and does no
-/// harm.
+/// Equality of overrides and pending restamps. Completed restamps that are still kept may differ after a restart,
+/// which is harmless.
 impl PartialEq for Overrides {
     fn eq(&self, other: &Overrides) -> bool {
         let of = |words: &Overrides| (words.next, words.said.len(), words.unfinished.len());
@@ -91,13 +90,12 @@ impl PartialEq for Overrides {
 impl Eq for Overrides {}
 
 impl Overrides {
-    /// The number of the next word; `None` if there are as many as a forest remembers. Those that the forest says
-    /// itself have room of their own.
+    /// The number of the next override; `None` at the limit. Late merges have a limit of their own.
     pub fn next_number(&self) -> Option<u64> {
         (self.said.len() < MAX_OVERRIDES + MOST_LATE).then_some(self.next)
     }
 
-    /// Whether the forest itself may say one more thing.
+    /// Whether one more late merge fits.
     pub fn has_room_for_late(&self) -> bool {
         self.late.len() < MOST_LATE
     }
@@ -107,8 +105,8 @@ impl Overrides {
         self.bytes + 8 * self.carried.len()
     }
 
-    /// The late merges of which nothing is left: the loser's tree is gone, as `is_alive` tells, no other word speaks of
-    /// that root, and all stored documents obey. What is answered for living trees is the same without them.
+    /// Late merges without effect: the loser's tree is gone (by `is_alive`), no other override names that root, and
+    /// all stored documents are restamped. Living trees have the same answers without them.
     pub fn outlived(&self, is_alive: impl Fn(Root) -> bool) -> Vec<u64> {
         let mut named: HashMap<Root, u32> = HashMap::new();
         for root in self.said.values().flat_map(Override::roots) {
@@ -123,7 +121,7 @@ impl Overrides {
         gone.map(|(&number, _)| number).collect()
     }
 
-    /// These words say nothing any more.
+    /// Removes these overrides, which have no effect any more.
     pub fn forget(&mut self, numbers: &[u64]) {
         let mut named = Vec::new();
         for number in numbers {
@@ -154,7 +152,7 @@ impl Overrides {
                 self.pins.add(text, number, *root);
             }
         }
-        // The usual case: nothing that was said before changes.
+        // The common case: no group of earlier overrides changes.
         if is_last {
             self.merge(number, &word);
         } else if word.is_merge() {
@@ -170,8 +168,7 @@ impl Overrides {
         }
     }
 
-    /// Takes away what was said under this number, but not the groups that follow from it: gives the roots that it
-    /// names for that.
+    /// Removes an override without rebuilding the groups; returns the roots that it names for that.
     fn detach(&mut self, number: u64) -> Vec<Root> {
         let Some(word) = self.said.remove(&number) else {
             return Vec::new();
@@ -190,7 +187,7 @@ impl Overrides {
         }
     }
 
-    /// Makes the groups of these roots again, of what is still said.
+    /// Rebuilds the groups of these roots from the overrides in force.
     fn rebuild_groups(&mut self, named: Vec<Root>) {
         let merges = self.groups.take_apart(named);
         self.merge_all(merges);
@@ -230,9 +227,9 @@ impl Overrides {
         said.map(|(&number, word)| (number, word))
     }
 
-    /// The root that is answered for a document with this text that stands in the tree of this root.
+    /// The root that is answered for a document with this text in the tree of this root.
     pub fn shown_root(&self, text: Fingerprint, tree: Root) -> Root {
-        // Nearly every forest is one about which nobody has said anything.
+        // Nearly every forest is without overrides.
         if self.said.is_empty() {
             return tree;
         }
@@ -256,7 +253,7 @@ impl Overrides {
         })
     }
 
-    /// Whether somebody has said where documents with this text belong.
+    /// Whether an override pins this text.
     pub fn is_pinned(&self, text: Fingerprint) -> bool {
         self.pins.root(text).is_some()
     }
@@ -275,12 +272,12 @@ impl Overrides {
 }
 
 impl Override {
-    /// Whether the forest has said it, or it remains of that.
+    /// Whether it is a late merge, or replaces an undone one.
     fn is_late(&self) -> bool {
         matches!(self, Override::Late { .. } | Override::Apart { .. })
     }
 
-    /// Of a late merge, or what remains of it, the root that it takes for another one's.
+    /// The losing root of a late merge, or of the override that replaces it.
     pub(in crate::forest) fn late_loser(&self) -> Option<Root> {
         match self {
             Override::Late { loser: root, .. } | Override::Apart { roots: [root, _] } => Some(*root),
@@ -293,7 +290,7 @@ impl Override {
         matches!(self, Override::Merge { .. } | Override::Late { .. })
     }
 
-    /// What it takes with its number when it is written.
+    /// Encoded size with its number, in bytes.
     fn bytes(&self) -> usize {
         let others = match self {
             Override::Merge { losers, .. } => losers.len(),
@@ -321,7 +318,7 @@ impl Override {
         }
     }
 
-    /// The roots that it speaks of.
+    /// The roots that it names.
     fn roots(&self) -> Vec<Root> {
         match self {
             Override::Merge { winner, losers } => losers.iter().chain(std::iter::once(winner)).copied().collect(),
@@ -359,9 +356,9 @@ impl Durable for Option<Override> {
     }
 }
 
-/// `| next number 8 | how many 4 | of each: number 8, word | how many 4 | of each: number 8, to be stamped anew |`
+/// `| next number 8 | count 4 | of each: number 8, override | count 4 | of each: number 8, restamp |`
 ///
-/// The last of these may be what is carried, under a number that no word has.
+/// The last of the restamps may be the completed ones that are kept, under a number that no override has.
 impl Durable for Overrides {
     fn write(&self, out: &mut Vec<u8>) {
         out.reserve(self.bytes() + 64);
@@ -407,7 +404,7 @@ mod tests {
 
     impl OverrideModel {
         fn answer(&self, text: u64, tree: u64) -> u64 {
-            // More roots and texts than any word speaks of.
+            // More roots and texts than any override names.
             let mut labels: Vec<u64> = (0..ROOTS).collect();
             let mut pinned: Vec<Option<u64>> = vec![None; TEXTS as usize];
             for word in self.0.values() {
@@ -446,9 +443,9 @@ mod tests {
         Say(Override),
         /// Of some trees nothing is left.
         Forget(Vec<bool>),
-        /// Takes back one of those that were said.
+        /// Undoes one of the overrides.
         Undo(usize),
-        /// What was done last is done again, as a journal does it.
+        /// Applies the last change again, as a replay does.
         Again,
     }
 
@@ -582,7 +579,7 @@ mod tests {
         words.set(2, Some(Override::Pin { texts: vec![text], root: root(2) }));
         assert_eq!(words.shown_root(Fingerprint(5), root(2)), root(3));
         assert_eq!(words.shown_root(text, root(9)), root(3));
-        // Said again, the other way round: they are one already.
+        // Added again with the roots exchanged: they are one group already.
         words.set(3, Some(merge(2, 3)));
         assert_eq!(words.group(root(3)), root(3));
         words.set(1, None);

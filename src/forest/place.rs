@@ -14,7 +14,7 @@ use crate::time::Millis;
 /// Trees whose evidence goes at most where that of one more tree comes.
 const EVICTED: usize = 64;
 
-/// What came of a document.
+/// The result of placing a document.
 #[derive(Debug)]
 pub struct Placement {
     /// The tree it belongs to.
@@ -31,7 +31,7 @@ pub struct Placement {
     pub refused: Vec<(Root, Refusal)>,
     /// The other near trees that would have taken it.
     pub others: Vec<Root>,
-    /// What the document counts for at its tree when it is accepted: for [`Forest::count`].
+    /// The document's contribution to the statistics of its tree once it is accepted; for [`Forest::count`].
     pub sign: u8,
     /// To be given to [`Forest::settle`] if the document's item was stored, and to [`Forest::withdraw`] if it
     /// definitely was not.
@@ -68,7 +68,7 @@ pub struct Rollback {
 }
 
 impl Rollback {
-    /// Of nodes that another kind of forest names in its own way.
+    /// From nodes that another kind of forest names in its own way.
     pub(super) fn of(nodes: Vec<NodeRef>) -> Rollback {
         Rollback { nodes }
     }
@@ -80,22 +80,22 @@ impl Rollback {
 }
 
 impl<P: Proof> Forest<P> {
-    /// Finds or makes the nodes of a document and answers its root. `now` is the document's time; one before the
-    /// clock counts as the clock. What the placement rules decide: see `placement.rs`.
+    /// Finds or creates the nodes of a document and returns its root. `now` is the document's time; a time before the
+    /// clock counts as the clock. The rules are those of `placement.rs`.
     pub fn place(&mut self, query: &PlacementQuery<'_, P>, now: Millis) -> Placement {
         self.place_given(query, now, None)
     }
 
-    /// The same for a document that was given a root before, by a forest that knew less: it gets it again, unless its
-    /// text is known elsewhere or another tree stands in the way.
+    /// Places a document that has a prior assignment from a forest that knew less: it keeps that root unless its text
+    /// is known elsewhere or another tree is in the way.
     pub(super) fn place_given(&mut self, query: &PlacementQuery<'_, P>, now: Millis, given: Option<Root>) -> Placement {
         self.advance(now);
         let claim = given.map(|root| PriorClaim { root, stored: None, reserved: None });
         self.place_at(query, now, claim)
     }
 
-    /// The same for a document that is stored with its root: what is stored stands, unless the text itself has its
-    /// place in another tree or there is no room for the root. Time has gone on to `now` already.
+    /// Places a document that is stored with its root: the stored root stands, unless the text itself has its place
+    /// in another tree or the root cannot be placed. The clock has been advanced to `now` already.
     pub(super) fn place_stored(
         &mut self,
         query: &PlacementQuery<'_, P>,
@@ -111,8 +111,7 @@ impl<P: Proof> Forest<P> {
         placement::known(query, &look.seen, self.thresholds)
     }
 
-    /// Whether any node of a document was made by documents of which nobody knows yet that the cluster has accepted
-    /// them.
+    /// Whether any node of a document was created by documents that the cluster has not accepted yet.
     pub(super) fn is_in_flight(&self, query: &PlacementQuery<'_, P>) -> bool {
         let nodes = query.fingerprints.iter().chain([&query.whole]);
         nodes.copied().any(|node| self.in_flight.node(node).is_some())
@@ -192,15 +191,15 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// A document was accepted: the nodes that its placement uses stay, whoever else used them is refused.
+    /// Settles an accepted document: the nodes that its placement uses stay, even if other users of them are refused.
     pub fn settle(&mut self, rollback: &Rollback) {
         for &node in &rollback.nodes {
             self.in_flight.settled(node);
         }
     }
 
-    /// Brings what placing a document with these fingerprints reads first into the cache, best while another one is
-    /// placed. Nothing depends on it but time.
+    /// Prefetches what placing a document with these fingerprints reads first, best called while another one is
+    /// placed. Affects nothing but time.
     pub fn prefetch(&self, fingerprints: &[Fingerprint]) {
         self.index.prefetch(fingerprints);
     }
@@ -253,7 +252,7 @@ impl<P: Proof> Forest<P> {
             root: outcome.root,
             arrived: outcome.arrived(now),
             founded: outcome.founded.unwrap_or(now),
-            // There was no room for a node.
+            // The forest is full: the document has no node.
             decision: if rollback.nodes.is_empty() { Decision::Outside } else { outcome.decision },
             by: outcome.by,
             refused: outcome.refused,
@@ -297,10 +296,10 @@ impl<P: Proof> Forest<P> {
         found
     }
 
-    /// Takes back what a placement did, after its item definitely failed, and answers how many nodes went. A node goes
-    /// when the last placement that uses it is withdrawn, a root only when it has no leaf besides; so the outcome
-    /// does not depend on the order in which the items of a bulk are settled. Arrivals stay as they are. Nodes that
-    /// expired meanwhile are left to expiry, and later nodes of the same fingerprint are not touched.
+    /// Undoes a placement whose item has definitely failed, and returns the number of removed nodes. A node is
+    /// removed when the last placement that uses it is withdrawn, a root only when it has no leaf; the outcome
+    /// therefore does not depend on the order in which the items of a bulk are settled. Arrivals stay as they are.
+    /// Nodes that expired meanwhile are left to expiry, and later nodes of the same fingerprint are not touched.
     pub fn withdraw(&mut self, rollback: &Rollback) -> usize {
         for &node in &rollback.nodes {
             self.in_flight.released(node);
@@ -309,7 +308,7 @@ impl<P: Proof> Forest<P> {
         nodes.map(|&node| self.withdraw_unused(node)).sum()
     }
 
-    /// Removes a live node that nobody uses, and then its root if nobody uses that.
+    /// Removes a live node without users, and then its root if that has none.
     fn withdraw_unused(&mut self, node: NodeRef) -> usize {
         if !self.in_flight.is_unused(node) {
             return 0;
@@ -333,7 +332,7 @@ impl<P: Proof> Forest<P> {
         1
     }
 
-    /// Applies a change and takes it down for who wants to know. Answers whether it changed anything.
+    /// Applies a change and records it. Returns whether anything changed.
     pub(super) fn commit(&mut self, change: Change<P>) -> bool {
         let done = self.apply(&change);
         let is_evidence = matches!(change, Change::Evidence { .. });
@@ -353,8 +352,8 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// Lets the oldest evidence go if there is no room for all: each by a change of its own, so that who applies the
-    /// changes again needs to know no limit.
+    /// Evicts the oldest founder tokens while the budget is exceeded, each by a change of its own, so that a replica
+    /// needs to know no limit.
     fn evict_evidence(&mut self) {
         // With another limit than before there may be much.
         for _ in 0..EVICTED {

@@ -1,14 +1,16 @@
-//! The placement rules as one pure function: what is asked and what was seen in, a decision out, and the decision as
-//! changes. Nothing here knows where the nodes are kept; whoever keeps them looks, and applies the changes.
+//! The placement rules as one pure function.
+//!
+//! A query and what was read of the forest go in, a decision comes out, and the decision becomes changes. The rules
+//! do not know where nodes are stored; the forest reads what they ask for and applies the changes.
 //!
 //! ```text
-//!   query + Seen --decide--> Verdict::Ask(question) --the forest looks, and asks again--+
-//!                 ^---------------------------------------------------------------------+
-//!                 |
-//!                 +--------> Verdict::Decided(outcome) --changes--> changes, in their order
+//!   query + Candidates --decide--> RuleStep::Ask(question) --the forest reads more--+
+//!                       ^-----------------------------------------------------------+
+//!                       |
+//!                       +--------> RuleStep::Decided(plan) --changes--> changes, in their order
 //! ```
 //!
-//! A forest may look at more than it was asked for; the decision is the same.
+//! A forest may read more than it was asked for; the decision is the same.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -27,7 +29,7 @@ use crate::time::Millis;
 /// the roots can fill the whole space.
 pub(super) const ROOT_TRIES: usize = 64;
 
-/// What the placement rules say so far.
+/// One step of the rules: a decision, or a question.
 #[derive(Debug)]
 pub(super) enum RuleStep {
     /// Look at this, and ask again.
@@ -35,7 +37,7 @@ pub(super) enum RuleStep {
     Decided(PlacementPlan),
 }
 
-/// What the placement rules want to see.
+/// What the rules need to read before they can decide.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PlacementQuestion {
     /// The trees near these fingerprints of the query.
@@ -46,7 +48,7 @@ pub(super) enum PlacementQuestion {
     Hash(Fingerprint),
 }
 
-/// What is to become of a document.
+/// The decision about a document.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PlacementPlan {
     /// The tree it belongs to.
@@ -80,14 +82,14 @@ impl PlacementPlan {
     }
 }
 
-/// Trees beside its own that a document tells of.
+/// Most other trees that a document reports as possible late merges.
 const MOST_OTHERS: usize = 4;
 
-/// Decides where a document belongs, or says what else must be looked at.
+/// Decides where a document belongs, or which further read is needed.
 ///
-/// The document had its nodes: its tree. Otherwise the best of the near trees whose proof agrees (most children, then
-/// earliest added, then smaller fingerprint). Otherwise its first fingerprint without a near node founds a tree, or
-/// else the hash of its text does.
+/// A document whose nodes exist belongs to their tree. Otherwise to the best near tree whose proof agrees (most
+/// children, then earliest added, then smaller fingerprint). Otherwise its first fingerprint without a near node
+/// founds a tree; if none is free, the hash of its text does.
 pub(super) fn decide<P: Proof>(
     query: &PlacementQuery<'_, P>,
     seen: &Candidates<'_, P>,
@@ -165,10 +167,10 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
             return self.decided(Decision::Refreshed, self.root(tree), self.by_own(tree), Vec::new());
         }
         if let Some(PriorAssignment { root, tree: Some(tree), stored: Some(stored), .. }) = self.seen.given {
-            // Only a proof that agrees lets the fingerprints tell that the text was placed here.
+            // Only with a proof that agrees do the fingerprints show that the text was placed here.
             let by_text = !stored.is_proved || !self.is_of(tree);
             let decision = Decision::Joined { candidates: 1 };
-            // As it was when it came: other fingerprints stand for a document that its first ones led nowhere.
+            // Replays the original lookup, including the extended set of fingerprints.
             let mut is_lost = false;
             if !self.query.more.is_empty() {
                 let looked = self.seen.fingerprints.iter();
@@ -205,7 +207,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
                 Err(refusal) => refused.push((self.root(tree), refusal)),
             }
         }
-        // What is stored with the document stands, whatever was learned since.
+        // The root that is stored with the document stands, whatever was learned since.
         match self.seen.given {
             Some(PriorAssignment { root, tree: Some(_), .. }) => {
                 let decision = Decision::Joined { candidates: candidates.len().max(1) };
@@ -239,7 +241,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         }
     }
 
-    /// A verdict with the trees beside that of this root which take the document as well as that one does.
+    /// The verdict, with the other trees that would accept the document as well.
     fn beside(&self, verdict: RuleStep, candidates: &[TreeIndex], root: Root) -> RuleStep {
         let others = candidates.iter().map(|&tree| self.root(tree));
         let takes_it = candidates.iter().any(|&tree| self.root(tree) == root);
@@ -293,7 +295,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
     /// so, and because a node never changes its tree, a document that comes again always lands on the same root,
     /// whatever was placed in between.
     fn known(&self) -> Option<TreeIndex> {
-        // The text itself is known: what its proof leaves out by now does not matter.
+        // The text itself is known; what its proof leaves out by now does not matter.
         if let Some(own) = self.seen.whole {
             return Some(own);
         }
@@ -308,7 +310,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         let mut own = self.seen.fingerprints.iter().map(|spot| spot.own);
         let first = own.next()??;
         let in_one = own.all(|own| own == Some(first));
-        // Others may have come to have all of its fingerprints in a tree that is not the one that is stored with it.
+        // Another tree may have gained all of its fingerprints since the root was stored.
         let stands = self.seen.given.is_none_or(|given| {
             let stored = given.stored;
             stored.is_none_or(|stored| stored.is_proved && given.tree == Some(first))
@@ -350,7 +352,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         best.map(|tree| tree.root)
     }
 
-    /// The hash of the whole text as a root, where no other root is within k; hashed again as long as one is.
+    /// The hash of the whole text as a root, rehashed while another root is within k.
     fn decide_by_hash(&self, by: Option<Fingerprint>, refused: Vec<(Root, Refusal)>) -> RuleStep {
         let mut hash = self.query.whole;
         for tried in 0..ROOT_TRIES {
@@ -371,8 +373,8 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         self.decided(Decision::Outside, Root(self.query.whole), by, refused)
     }
 
-    /// Whether a document all of whose fingerprints stand in a tree belongs to it: it stays there when the tree takes
-    /// nobody any more.
+    /// Whether a document all of whose fingerprints are in a tree belongs to it: it stays there even if the tree is
+    /// closed.
     fn is_of(&self, tree: TreeIndex) -> bool {
         self.agrees(tree, self.query.fingerprints.len()).is_ok()
     }
@@ -385,7 +387,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
     }
 
     fn agrees(&self, tree: TreeIndex, shared: usize) -> Result<(), Refusal> {
-        // Every root has one; with none there is nothing that could agree.
+        // Every root has a proof; without one nothing can agree.
         let unproved = Refusal::Proof { similarity: 0.0, needed: 1.0 };
         let tree = self.tree(tree).ok_or(unproved)?;
         let kept = tree.proof.ok_or(unproved)?;
@@ -404,8 +406,8 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         said
     }
 
-    /// Whether the document belongs to a tree by its evidence only: when that has gone, nothing but the hash of its
-    /// text will tell it.
+    /// Whether the document belongs to a tree by founder tokens only: once these are evicted, only the hash of its
+    /// text leads back to it.
     fn is_of_by_evidence(&self, tree: &CandidateTree<'_, P>) -> bool {
         let agrees = |kept: &P| {
             let shared = self.query.fingerprints.len();
@@ -423,11 +425,11 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
     }
 }
 
-/// What must be changed for a decision at this time, in this order.
+/// The changes of a decision at this time, in order.
 ///
-/// Fingerprints without a node become leaves, as many as the document takes; those that have one elsewhere keep it.
-/// Only nodes in the tree that is answered are refreshed, and its root last: a tree lives as long as documents are
-/// given its root, and a root as long as its leaves.
+/// Fingerprints without a node become leaves, as many as the document takes; those with a node elsewhere keep it.
+/// Only nodes of the document's tree are refreshed, its root last: a tree lives as long as documents join it, and a
+/// root as long as its leaves.
 pub(super) fn changes<P: Proof>(
     query: &PlacementQuery<'_, P>,
     seen: &Candidates<'_, P>,
@@ -453,8 +455,8 @@ pub(super) fn changes<P: Proof>(
     plan.out.push(Change::Refresh { root: outcome.root });
 }
 
-/// Whether a document is what it seems to be only with its title: then nothing but the hash of both may stand for it,
-/// or it would draw others that share the rest.
+/// Whether a document is distinguished only by its title. Then only the hash of title and text may be its node, or it
+/// would attract others that share the text.
 pub(super) fn stands_alone(refused: &[(Root, Refusal)]) -> bool {
     let alone = |why: &Refusal| matches!(why, Refusal::Titles | Refusal::PageChrome);
     refused.iter().any(|(_, why)| alone(why))
@@ -467,8 +469,8 @@ struct Plan<'a, 'f, P> {
     now: Millis,
     /// The document's nodes in the tree.
     used: Vec<Fingerprint>,
-    /// The fingerprints alone do not tell that the document was placed here: some has its node elsewhere, or none, or
-    /// others may have them all.
+    /// The fingerprints alone do not show that the document was placed here: one of them has its node elsewhere, or
+    /// none, or others may have all of them.
     scattered: bool,
     out: &'a mut Vec<Change<P>>,
 }
@@ -517,7 +519,7 @@ impl<P: Proof> Plan<'_, '_, P> {
                 self.take(fingerprint, self.own(at));
             }
         }
-        // The root itself tells who founded it, so that most trees need no node for the whole text.
+        // The root itself shows who founded it, so that most trees need no node for the whole text.
         if self.query.known_by.contains(&root) && self.query.proof.is_of_text(self.query.whole) {
             self.scattered = false;
         }
@@ -533,7 +535,7 @@ impl<P: Proof> Plan<'_, '_, P> {
         spot.is_some_and(FingerprintMatches::is_isolated)
     }
 
-    /// Uses the node of a fingerprint if it stands in this tree.
+    /// Refreshes the node of a fingerprint if it is in this tree.
     fn use_own(&mut self, fingerprint: Fingerprint, own: Option<TreeIndex>) {
         let Some(own) = own else { return };
         if self.seen.trees.get(own).map(|tree| tree.root) == Some(self.root) {

@@ -1,7 +1,7 @@
-//! What every forest answers, wherever it is kept: in this process ([`local`](super::local)), or shared by several.
+//! The port of a forest: the operations of every implementation, [local](super::local) or shared.
 //!
-//! A write takes two phases. Its documents are placed before it is forwarded, and settled when the cluster has
-//! answered. Between the two nobody holds anything but [`Rollback`] handles, which name nodes in a way that any process
+//! A write has two phases. Its documents are placed before it is forwarded, and settled after the cluster has
+//! answered. In between the caller holds only [`Rollback`] handles, which name nodes in a way that every process
 //! understands.
 
 use std::fmt::Debug;
@@ -20,9 +20,8 @@ use crate::time::Millis;
 
 /// A forest as the engine sees it.
 ///
-/// A question is put when the method is called, not when its answer is first polled, and is worked off to its end even
-/// if the answer is dropped: documents whose placements nobody waits for are withdrawn again, or not placed if it is
-/// not their turn yet.
+/// A method does its work when it is called, not when its future is first polled, and completes it even if the future
+/// is dropped: documents whose placements are dropped are withdrawn, or not placed if they are still queued.
 pub trait ForestPort: Debug + Send + Sync {
     /// Finds or makes the place of each document, one after the other: their order is the order of placement. As many
     /// replies come back, in the same order.
@@ -38,8 +37,8 @@ pub trait ForestPort: Debug + Send + Sync {
     /// A view of the forest for one request whose documents must leave no trace before the cluster has accepted them.
     fn dry_placement(&self) -> Box<dyn DryPlacement>;
 
-    /// Tells at `now` what became of documents that were placed provisionally, all of one request.
-    /// A node goes when the last placement that uses it is refused, or was of unknown outcome for long enough.
+    /// Reports at `now` the outcome of documents that were placed provisionally, all of one request. A node is
+    /// removed when the last placement that uses it is refused, or has had an unknown outcome for long enough.
     fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortFuture<SettleReport>;
 
     /// Takes in documents that are stored with their roots ([`PlacementDocument::given`]), in the order in which they
@@ -55,33 +54,32 @@ pub trait ForestPort: Debug + Send + Sync {
     /// be expected.
     fn forget_unknown(&self, now: Millis, budget: usize) -> PortFuture<SettleReport>;
 
-    /// What would happen to a document; nothing is changed.
+    /// Checks a document without placing it.
     fn check(&self, document: PlacementDocument) -> PortFuture<CheckReply>;
 
     /// A tree by its root.
     fn tree(&self, root: Root) -> PortFuture<Option<TreeView>>;
 
-    /// Somebody says this about groups; documents of a pin show these roots. Answers the number of the word when it is
-    /// safe; `None`: there are as many, or as many bytes of them, as a forest remembers.
+    /// Adds an override; documents of a pin show the roots `shown`. Returns its number once it is durable; `None` if
+    /// the number or size of overrides is at its limit.
     fn add_override(&self, word: Override, shown: Vec<Root>) -> PortFuture<Option<u64>>;
 
-    /// Takes a word back. Answers what it was when that is safe.
+    /// Removes an override. Returns it once the removal is durable.
     fn undo_override(&self, number: u64) -> PortFuture<Option<Override>>;
 
-    /// Stored documents obey the words that this pass was for, as far as it is still what is to be done for them.
+    /// Reports that stored documents follow the overrides of this pass, as far as its tasks are still current.
     fn restamped(&self, done: RestampPass) -> PortFuture<()>;
 
-    /// What was said and not taken back, as it is now. To be held briefly: a change has to copy what somebody holds.
+    /// The overrides in force. To be held briefly: a change has to copy what a caller holds.
     fn overrides(&self) -> PortFuture<Arc<Overrides>>;
 
-    /// Hears what was said through other processes. Answers the number of the last change of words that this one has
-    /// heard of; where nobody shares the forest that is none, 0.
+    /// Refreshes overrides from the store; returns the latest known version. 0 in a forest that is not shared.
     fn refresh_overrides(&self) -> PortFuture<u64> {
         Box::pin(std::future::ready(Ok(0)))
     }
 
-    /// All documents that this process has on its way were given their roots by words up to this change, or by later
-    /// ones. To be said again and again: a process that does not is believed to be gone.
+    /// Acknowledges that all in-flight documents of this process use override version ≥ `heard`; doubles as a
+    /// heartbeat.
     fn acknowledge_overrides(&self, _heard: u64) -> PortFuture<Acknowledged> {
         Box::pin(std::future::ready(Ok(Acknowledged::ALONE)))
     }
@@ -98,17 +96,17 @@ pub trait ForestPort: Debug + Send + Sync {
     /// Sets how many bytes its nodes may take: beyond it the oldest arrivals go before the window's end.
     fn set_memory_limit(&self, bytes: usize) -> PortFuture<()>;
 
-    /// Writes what waits for the disk: the process ends. Waits for it; nothing is to be placed any more.
+    /// Flushes queued changes to the disk before the process ends. Nothing is placed afterwards.
     fn close(&self) {}
 
     /// Why nothing can be placed here any more, if that is so. Never waits.
     fn unavailable(&self) -> Option<Unavailable>;
 }
 
-/// Placements, or why there are none and what was to be placed.
+/// Placements, or the reason why there are none with the documents.
 pub type PlacementsOrBatch<T, P = Placements> = Result<P, (Unavailable, T)>;
 
-/// What a forest answers, when it has.
+/// The future of a forest's operation.
 pub type PortFuture<T> = Pin<Box<dyn Future<Output = Result<T, Unavailable>> + Send>>;
 
 /// A forest that cannot be asked any more.
@@ -119,15 +117,15 @@ pub enum Unavailable {
     Poisoned {
         /// Its name.
         forest: String,
-        /// What the panic said.
+        /// The message of the panic.
         reason: String,
     },
-    /// Nothing can be stored any more: what came since would be forgotten at the next start.
+    /// Nothing can be stored any more: later changes would be lost at the next start.
     #[error("the forest '{forest}' is out of service: {reason}")]
     NotStored {
         /// Its name.
         forest: String,
-        /// What failed, and what to do.
+        /// What failed, and the way out.
         reason: String,
     },
     /// The engine that keeps the forest for several processes cannot be asked. That may pass.
@@ -138,12 +136,12 @@ pub enum Unavailable {
         /// What failed.
         reason: String,
     },
-    /// The engine that keeps the forest for several processes has no room for what is new.
+    /// Redis has no memory for new keys.
     #[error("the forest '{forest}' has no room where it is kept: {reason}")]
     Full {
         /// Its name.
         forest: String,
-        /// What it said, and what to do.
+        /// Redis' message, and the way out.
         reason: String,
     },
     /// Other processes were faster again and again. Nothing was changed, and a later try may do it.
@@ -151,7 +149,7 @@ pub enum Unavailable {
     Overtaken {
         /// Its name.
         forest: String,
-        /// What they do.
+        /// What the others do.
         reason: String,
     },
     /// The forest cannot do that, now or later.
@@ -159,7 +157,7 @@ pub enum Unavailable {
     Unsupported {
         /// Its name.
         forest: String,
-        /// Why, and what to do.
+        /// The reason, and the way out.
         reason: String,
     },
     /// A job on the threads for text work, or on a forest, panicked.
@@ -177,32 +175,32 @@ impl Unavailable {
     }
 }
 
-/// The documents of one request, or a part of them. Nobody has a copy of them: what is read of a text is large.
+/// The documents of one request, or a part of them. They are moved, never copied: their features are large.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// In the order in which they are to be placed.
     pub documents: Vec<PlacementDocument>,
     /// When they count.
     pub commit: Commit,
-    /// What the documents of the same request that came before them have left.
+    /// State left by earlier documents of the same request.
     pub earlier: EarlierDocuments,
 }
 
-/// What the documents of one request know of those before them, and nobody else yet.
+/// State that the documents of one request share before it is settled.
 #[derive(Debug, Clone, Default)]
 pub struct EarlierDocuments {
-    /// What they have taught.
+    /// Boilerplate lessons of these documents.
     pub(super) taught: PendingSentences,
-    /// What they count for at their trees.
+    /// Their contributions to tree statistics.
     pub(super) tallies: Tallies,
     /// When the last of them came that had a time.
     pub(super) time: Option<Millis>,
 }
 
-/// When documents count: for the clock, and for what becomes boilerplate.
+/// When documents count for the clock and for boilerplate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Commit {
-    /// At once, each for itself: nobody could refuse them.
+    /// At once, one by one: there is no cluster that could refuse them.
     AtOnce,
     /// When they are settled.
     #[default]
@@ -211,8 +209,7 @@ pub enum Commit {
 
 /// Documents placed as if by themselves: they see the forest and each other, and nothing of them is seen.
 pub trait DryPlacement: Send + Sync {
-    /// What [`ForestPort::place`] would answer, with handles that name nothing. To be asked again after the answer
-    /// came.
+    /// The result that [`ForestPort::place`] would have, with handles that name nothing. One call at a time.
     fn place(&self, documents: Vec<PlacementDocument>) -> PortFuture<Placements>;
 
     /// The same, which gives the documents back as [`ForestPort::place_or_return`] does.
@@ -228,7 +225,7 @@ pub trait DryPlacement: Send + Sync {
 /// One document to place.
 #[derive(Debug, Clone)]
 pub struct PlacementDocument {
-    /// What its method read; `None` if that was nothing usable. Such a document only has a time.
+    /// The features that its method read; `None` if there are none. Such a document has only a time.
     pub features: Option<Features>,
     /// When it comes.
     pub when: DocumentTime,
@@ -239,16 +236,16 @@ pub struct PlacementDocument {
     pub given: Option<Root>,
 }
 
-/// When a document comes to the forest.
+/// The arrival time of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentTime {
     /// At this time; before the clock counts as the clock.
     At(Millis),
-    /// At this time, as it says itself.
+    /// The document's own date.
     Claimed(Millis),
-    /// When the one before it came; where there was none, time stands still for it.
+    /// The arrival of the document before it; without one, its time stands still.
     AsBefore,
-    /// Time stands still: nothing expires.
+    /// No time: nothing expires.
     Still,
 }
 
@@ -259,11 +256,11 @@ pub struct Placements {
     pub replies: Vec<PlacementReply>,
     /// How long the batch waited for others to be done with the forest.
     pub waited: Duration,
-    /// What the documents of the request have left up to now.
+    /// State left by the request's documents so far.
     pub earlier: EarlierDocuments,
 }
 
-/// What came of one document.
+/// The placement of one document.
 #[derive(Debug)]
 pub struct PlacementReply {
     /// Its time; `None` where time stands still.
@@ -277,7 +274,7 @@ pub struct PlacementReply {
 pub struct Placed {
     /// The tree it belongs to.
     pub root: Root,
-    /// The root that it is to show: that of its tree, unless somebody has said otherwise.
+    /// The root to be stamped: that of its tree, unless an override says otherwise.
     pub answer: Root,
     /// How the root was found.
     pub decision: Decision,
@@ -291,8 +288,8 @@ pub struct Placed {
     pub clock: Millis,
     /// The stage that found the tree, for the method `staged`.
     pub stage: Option<Stage>,
-    /// Whether fingerprints were looked up in turn and one of them found the tree; what the others are near was not
-    /// asked then.
+    /// Whether fingerprints were looked up one after the other and one of them found the tree; the remaining ones
+    /// were not looked up.
     pub in_turn: bool,
     /// The near trees that it was not let into, and why; in no particular order.
     pub refused: Vec<(Root, Refusal)>,
@@ -303,7 +300,7 @@ pub struct Placed {
     pub claimed: Option<Millis>,
     /// The sentences, as hashes, that it teaches when it is accepted; `None` if it has founded no tree.
     pub lesson: Option<Vec<u64>>,
-    /// What it counts for at its tree when it is accepted.
+    /// Its contribution to the statistics of its tree, once accepted.
     pub count: TallyEntry,
     /// For [`ForestPort::settle`].
     pub rollback: Rollback,
@@ -313,7 +310,7 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// What became of it.
+    /// The settlement of this placement with the item's outcome.
     pub fn settled(self, outcome: ItemOutcome) -> Settlement {
         Settlement {
             rollback: self.rollback,
@@ -327,7 +324,7 @@ impl Placed {
     }
 }
 
-/// What became of a placed document.
+/// The outcome of a placed document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settlement {
     /// Its nodes.
@@ -342,7 +339,7 @@ pub struct Settlement {
     pub counted: (Root, TallyEntry),
     /// As it was placed: [`Placed::others`].
     pub others: Vec<Root>,
-    /// What the cluster did.
+    /// The item's outcome at the cluster.
     pub outcome: ItemOutcome,
 }
 
@@ -353,54 +350,54 @@ pub enum ItemOutcome {
     Accepted,
     /// It is not, and never will be by this request.
     Refused,
-    /// Nobody knows: the nodes stay for a while, for a retry to find.
+    /// Unknown: the nodes stay for a while, for a retry to find.
     Unknown,
 }
 
-/// How those who share a forest obey what was said.
+/// Progress of all processes of a shared forest in following overrides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acknowledged {
-    /// The number of the last change of words that all of them obey, with all that is on its way.
+    /// The override version that all processes follow, including their in-flight documents.
     pub by_all: u64,
     /// Whether this process is the one that has been there longest: it has stored documents follow.
     pub is_first: bool,
 }
 
 impl Acknowledged {
-    /// Where nobody shares it.
+    /// The value of a forest that is not shared.
     pub const ALONE: Acknowledged = Acknowledged { by_all: u64::MAX, is_first: true };
 }
 
-/// What settling did.
+/// The effect of settling.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SettleReport {
     /// Nodes that went.
     pub withdrawn: u64,
     /// Sentences that became boilerplate.
     pub learned: u64,
-    /// What somebody should know of the trees.
+    /// Changes in the state of trees.
     pub notices: Vec<TreeNotice>,
     /// Groups that the forest has made one: stored documents are to follow.
     pub merged: u64,
 }
 
-/// What would come of a document.
+/// The result of checking a document.
 #[derive(Debug)]
 pub struct CheckReply {
-    /// The time that its stamp would have, unless it has nodes of its own; `None` where time stands still.
+    /// The time of its stamp, unless it has nodes already; `None` where time stands still.
     pub now: Option<Millis>,
-    /// What would happen; `None` if it has no place here.
+    /// The result; `None` if the document has no place here.
     pub check: Option<CheckedDocument>,
 }
 
-/// What would happen to a document.
+/// Where a checked document would be placed, and why.
 #[derive(Debug)]
 pub struct CheckedDocument {
     /// The tree it would belong to.
     pub root: Root,
     /// The root that it would show.
     pub answer: Root,
-    /// What a stored document with this text is to show.
+    /// The root that a stored document with this text should have.
     pub looked: ResolvedDocument,
     /// How that root would be found.
     pub decision: Decision,
@@ -414,14 +411,14 @@ pub struct CheckedDocument {
     pub boilerplate: Vec<usize>,
 }
 
-/// One fingerprint of a document and what is near it.
+/// One fingerprint of a document, with its near nodes.
 #[derive(Debug)]
 pub struct CheckedFingerprint {
     /// The fingerprint.
     pub fingerprint: Fingerprint,
     /// Which stage it belongs to, for the method `staged`.
     pub stage: Option<Stage>,
-    /// It belongs to a sentence that is boilerplate: what is near it is no candidate.
+    /// The fingerprint is of a boilerplate sentence: its near nodes are no candidates.
     pub left_out: bool,
     /// The nodes within k, nearest first.
     pub near: Vec<NearNode>,
@@ -438,6 +435,6 @@ pub struct CheckedTree {
     pub shared: usize,
     /// Whether the proof at its root agrees with the document's, or why the tree is none for the document.
     pub verdict: Result<(), Refusal>,
-    /// What the proof found.
+    /// The proof's measure.
     pub measure: Measure,
 }

@@ -1,19 +1,19 @@
-//! An answer that somebody waits for.
+//! The result of a job that a caller awaits.
 
 use futures_channel::oneshot;
 
 use super::port::Unavailable;
 
-/// What a job owes: whoever waits is answered, whatever becomes of the job. Dropped by a panic, it says that there was
-/// one; dropped otherwise, that the threads are stopping.
+/// The sending half of a job's result, which always answers. Dropped by a panic, it reports the panic; dropped
+/// otherwise, that the threads are stopping.
 pub(super) struct Promise<T> {
     answer: Option<oneshot::Sender<Result<T, Unavailable>>>,
-    /// What the job does, for a panic.
+    /// The job's name, for a panic message.
     what: String,
 }
 
 impl<T> Promise<T> {
-    /// One, and where its answer comes. `what`: what the job does.
+    /// A promise and its receiver. `what`: the job's name.
     pub(super) fn new(what: String) -> (Promise<T>, oneshot::Receiver<Result<T, Unavailable>>) {
         let (answer, answered) = oneshot::channel();
         let answer = Some(answer);
@@ -27,7 +27,7 @@ impl<T> Promise<T> {
         }
     }
 
-    /// Whether nobody waits any more.
+    /// Whether the receiver is gone.
     pub(super) fn is_unwanted(&self) -> bool {
         self.answer.as_ref().is_none_or(oneshot::Sender::is_canceled)
     }

@@ -1,5 +1,5 @@
-//! What is kept of each tree, by number: who founded it, when its leaves arrived, and its proof. A leaf is no more than
-//! its place in the index, which holds this number.
+//! The records of trees, by number: founder, arrivals of the leaves, proof. A leaf is only its entry in the index,
+//! which holds this number.
 
 use std::fmt::Debug;
 
@@ -16,13 +16,13 @@ use crate::work_counter;
 /// Records of one chunk: memory grows by chunks and nothing ever moves.
 const CHUNK: usize = 1 << 10;
 
-/// In place of the number of a tally: no document has come to the tree that was accepted, or one has.
+/// In place of the index of statistics: no accepted document, or one.
 pub(super) const UNCOUNTED: u32 = u32::MAX;
 pub(super) const FOUNDED: u32 = u32::MAX - 1;
 /// In place of the number of leaves: they arrived at several times.
 const SEVERAL: u32 = u32::MAX;
 
-/// The number of a tree, as long as it has a node.
+/// The number of a tree; valid while it has a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct RootNumber(pub(super) u32);
 
@@ -30,7 +30,7 @@ pub(super) struct RootNumber(pub(super) u32);
 #[derive(Debug)]
 pub(super) struct TreeRecord<P> {
     pub(super) fingerprint: Fingerprint,
-    /// What came to it, by number, from its second document on; [`UNCOUNTED`] or [`FOUNDED`] before.
+    /// Index of its statistics, from its second document on; [`UNCOUNTED`] or [`FOUNDED`] before.
     pub(super) tally: u32,
     /// Nodes in the index that have its number, dead ones too: while there is one the number stays taken.
     attached: u32,
@@ -44,7 +44,7 @@ pub(super) struct TreeRecord<P> {
 struct FoundedAt([u16; 3]);
 
 impl FoundedAt {
-    /// Stands for the time of a clock that stands still.
+    /// The time of a clock that stands still.
     const NEVER: i64 = -(1 << 47);
 
     fn new(at: Millis) -> FoundedAt {
@@ -91,7 +91,7 @@ pub(super) struct Roots<P> {
     /// The leaves of trees whose leaves did not all arrive in one tick.
     ages: SparseMap<LeafAges>,
     ages_bytes: usize,
-    /// What the proofs hold besides their records, of trees that are gone as well until their records are used again.
+    /// Heap bytes of the proofs, including those of removed trees whose records have not been reused.
     proof_bytes: usize,
 }
 
@@ -165,7 +165,7 @@ impl<P: Proof> Roots<P> {
         }
     }
 
-    /// What the proofs of so many trees hold besides their records, on average.
+    /// Average heap bytes of so many proofs.
     pub(super) fn proof_bytes_of(&self, trees: usize) -> usize {
         let full = self.chunks.len().saturating_sub(1) * CHUNK;
         let records = full + self.chunks.last().map_or(0, Vec::len);
@@ -194,7 +194,7 @@ impl<P: Proof> Roots<P> {
         Some(tally)
     }
 
-    /// A leaf arrives in a tick. What is before the floor is forgotten.
+    /// Adds a leaf that arrives in a tick, and forgets arrivals before the floor.
     pub(super) fn leaf_came(&mut self, number: RootNumber, tick: Tick, floor: Tick) {
         let Some(leaves) = self.get(number).map(|record| record.leaves) else {
             return;
@@ -307,7 +307,7 @@ impl<P: Proof> Roots<P> {
         without.map(|(number, _)| number).collect()
     }
 
-    /// Bytes held, and bytes that the records take which are there: memory that nobody uses is on top.
+    /// Bytes allocated, and bytes in use by records.
     pub(super) fn memory_bytes(&self) -> usize {
         self.chunks.len() * CHUNK * size_of::<TreeRecord<P>>()
             + self.free.capacity() * size_of::<u32>()
@@ -317,7 +317,7 @@ impl<P: Proof> Roots<P> {
     }
 }
 
-/// What a list of ages takes on the heap.
+/// Heap bytes of a list of ages.
 fn bytes(capacity: usize) -> usize {
     match capacity {
         ..=AGES => 0,

@@ -1,18 +1,17 @@
-//! A forest in portions, to be written while it goes on changing, and put together again.
+//! A copy of a forest in portions, written while the forest changes.
 //!
-//! A copy that is taken portion by portion is no state that ever was: a later portion knows of changes that an earlier
-//! one does not. The changes since it was begun make it exact, because each says all there is to know of its
-//! fingerprint. What a tree has in sum (its leaves, their ages) is not written but reckoned up when all of it has been
-//! read.
+//! A copy taken portion by portion is no state that ever existed: a later portion contains changes that an earlier
+//! one does not. The changes since it was begun make it exact, because each is absolute for its fingerprint. Sums of
+//! a tree (its leaves, their ages) are not written; they are recomputed after reading.
 //!
 //! ```text
-//! section 1, before all else:  | clock 8 | current tick 4 | floor 4 | moments |
-//! section 2, trees:            of each | number 4 | root 8 | added 8 | tally 17 | proof |
+//! section 1, first:            | clock 8 | current tick 4 | floor 4 | moments |
+//! section 2, trees:            of each | number 4 | root 8 | added 8 | statistics 17 | proof |
 //! section 3, nodes:            of each | fingerprint 8 | number of its tree 4 | tick 4 |
-//! section 6, evidence:         of each | root 8 | words 4 | of each 2 |
-//! section 4, what was learned: | lsn 8 | of the kind |
-//! section 7, only if anything was ever said: words, as words.rs has them
-//! section 5, behind all else:  | clock 8 | current tick 4 | floor 4 | moments 4 | of each: tick 4, time 8 |
+//! section 6, founder tokens:   of each | root 8 | tokens 4 | of each 2 |
+//! section 4, learned text:     | lsn 8 | of the kind |
+//! section 7, only if there are any: overrides, as in overrides.rs
+//! section 5, last:             | clock 8 | current tick 4 | floor 4 | moments 4 | of each: tick 4, time 8 |
 //! ```
 
 use std::collections::{HashMap, HashSet};
@@ -37,17 +36,17 @@ const END: u8 = 5;
 const EVIDENCE: u8 = 6;
 const WORDS: u8 = 7;
 
-/// What is no state of this forest. What stood before it was taken.
+/// Why bytes are not a state of this forest. The part before them has been taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a record of kind {kind}, {at} bytes in, is none of such a forest")]
 pub struct Unreadable {
     /// Where it begins, in bytes.
     pub at: usize,
-    /// What it is.
+    /// The kind of the record.
     pub kind: String,
 }
 
-/// What a section is called where a part of it does not read.
+/// The name of a section, for messages about an unreadable part.
 fn section_name(section: u8) -> String {
     let name = match section {
         BEGIN => "times at the beginning",
@@ -88,7 +87,7 @@ impl Portions {
 }
 
 impl<F: MethodKind> ForestState<F> {
-    /// What is written first, before the journal is told that a copy begins.
+    /// The first section, written before the journal is rotated for the copy.
     pub fn begin_copy(&self) -> (u8, Vec<u8>) {
         let forest = self.forest();
         let mut out = Vec::new();
@@ -125,7 +124,7 @@ impl<F: MethodKind> ForestState<F> {
                 self.next_portion(portions, lsn)
             }
             Phase::Evidence => {
-                // Where it goes on is the number of the next one.
+                // The next portion begins at the number of the next entry.
                 if let Some(next) = forest.evidence.write(at as u64, &mut out) {
                     portions.at = next as usize;
                     return Some((EVIDENCE, out));
@@ -219,7 +218,7 @@ pub struct Restoring<F: MethodKind> {
     learned: u64,
     /// The copy has been reckoned up.
     complete: bool,
-    /// Time stands somewhere.
+    /// Whether the clock has been set.
     has_begun: bool,
     /// Parts may be missing.
     salvages: bool,
@@ -245,7 +244,7 @@ impl<F: MethodKind> Restoring<F> {
         }
     }
 
-    /// The same where parts are missing: what is left is made a state that could be.
+    /// As [`new`](Self::new), for a copy with missing parts: the remainder is made a consistent state.
     pub fn salvaging(state: ForestState<F>) -> Restoring<F> {
         Restoring { salvages: true, ..Restoring::new(state) }
     }
@@ -315,7 +314,7 @@ impl<F: MethodKind> Restoring<F> {
                 forest.ticks.begin(end.now);
             }
         }
-        // Counted is what this process does.
+        // Counters are of this process.
         let forest = self.state.forest_mut();
         forest.expired_total = 0;
         forest.withdrawn_total = 0;
@@ -402,7 +401,7 @@ impl<F: MethodKind> Restoring<F> {
         Some(())
     }
 
-    /// Reckons up what the copy does not say.
+    /// Recomputes what the copy does not contain.
     fn complete(&mut self) {
         if !std::mem::replace(&mut self.complete, true) {
             self.numbers = Vec::new();

@@ -1,4 +1,4 @@
-//! What only some trees have, by number, apart from their records.
+//! A map by tree number for values that few trees have.
 
 /// A store of values by number.
 #[derive(Debug)]

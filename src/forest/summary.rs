@@ -1,4 +1,4 @@
-//! What a forest looks like from far away, for people.
+//! A summary of a forest for people.
 
 use std::cmp::Reverse;
 

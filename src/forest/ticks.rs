@@ -1,21 +1,21 @@
-//! The time of the forest, cut into ticks, and how many nodes arrived in each.
+//! The time of a forest in ticks, with the number of nodes that arrived in each.
 //!
-//! A node keeps the number of the tick in which it last arrived, 4 bytes, and a tick knows when it began; so a node's
-//! arrival is told to within one [`step`](Ticks::new), a 65,536th of the window, and rounded down. The ticks before the
-//! *floor* are over: their nodes are dead, wherever they stand. Moving the floor lets any number of nodes go at once;
-//! their memory is swept up little by little, and nobody sees when.
+//! A node stores the number of the tick of its last arrival (4 bytes), and a tick stores its begin; a node's arrival
+//! is therefore known to one [`step`](Ticks::new), a 65,536th of the window, rounded down. Ticks before the *floor*
+//! are over, and their nodes are dead. Raising the floor removes any number of nodes in constant time; their memory
+//! is swept up later, in small steps that are invisible from outside.
 //!
-//! A tick also ends when many nodes have arrived in it: where there is no room for all nodes the oldest ticks go early,
-//! and one must not be a large part of the whole.
+//! A tick also ends when many nodes have arrived in it: where the number of nodes is limited, the oldest ticks are
+//! evicted, and one must not be a large part of the whole.
 
 use std::collections::VecDeque;
 
 use crate::time::Millis;
 use crate::work_counter;
 
-/// Parts of the window that ticks tell apart.
+/// Ticks in one window.
 const PARTS: i64 = 1 << 16;
-/// Ticks that are told apart where there is no window.
+/// Ticks without a window.
 const MOST_MOMENTS: usize = 1 << 13;
 /// Nodes that may arrive in one tick.
 const MOST_NODES: u32 = 1 << 16;
@@ -122,7 +122,7 @@ impl Ticks {
         self.most = u32::try_from(nodes / 1024).map_or(MOST_NODES, |most| most.clamp(1, MOST_NODES));
     }
 
-    /// Time stands at this moment, and all before the floor is over. To be said before any node comes.
+    /// Sets clock and floor, before any node arrives.
     pub(super) fn stand_at(&mut self, now: TickStart, floor: Tick) {
         self.clock = now.at;
         self.current = now.tick;
@@ -130,7 +130,7 @@ impl Ticks {
         self.know(now);
     }
 
-    /// What [`begin`](Ticks::begin) is to be told before something arrives at `now`; none if nothing changes.
+    /// The argument of [`begin`](Ticks::begin) before an arrival at `now`; `None` if nothing changes.
     pub(super) fn due(&self, now: Millis) -> Option<TickStart> {
         let at = now.max(self.clock);
         let begun = self.arrivals_of(self.current).copied();
@@ -143,7 +143,7 @@ impl Ticks {
         (at > self.clock || begun.is_none() || is_over).then_some(TickStart { tick, at })
     }
 
-    /// The clock is at the moment's time, and what arrives from now on arrives in its tick. Answers what died of it.
+    /// Advances the clock; nodes arrive in this moment's tick from now on. Returns the nodes that died.
     pub(super) fn begin(&mut self, moment: TickStart) -> NodeCount {
         self.clock = self.clock.max(moment.at);
         self.current = moment.tick;
@@ -185,7 +185,7 @@ impl Ticks {
         (first != self.current).then_some(next.moment.tick)
     }
 
-    /// All ticks before this one are over. Answers what died of it.
+    /// Ends all ticks before this one. Returns the nodes that died.
     pub(super) fn raise(&mut self, floor: Tick) -> NodeCount {
         let before = self.living;
         self.end(|moment| !moment.tick.is_from(floor));
@@ -215,7 +215,7 @@ impl Ticks {
         Some(Millis(oldest.0.saturating_add(window.0)).max(self.clock))
     }
 
-    /// When what has this tick arrived, to within a step.
+    /// The arrival time of a tick's nodes, to one step.
     pub(super) fn time(&self, tick: Tick) -> Millis {
         let known = self.arrivals_of(tick);
         known.map_or(self.clock, |arrivals| arrivals.moment.at)
@@ -306,7 +306,7 @@ impl Ticks {
         self.arrivals.get(place)
     }
 
-    /// Ends the living ticks from the first on, as long as they are over.
+    /// Ends living ticks from the oldest on, while they are over.
     fn end(&mut self, is_over: impl Fn(TickStart) -> bool) {
         let mut place = self.place(self.floor);
         while let Some(&first) = self.arrivals.get(place)
@@ -325,8 +325,8 @@ impl Ticks {
         self.forget_empty();
     }
 
-    /// Lets go what is over and swept up. One in which nothing stayed waits for those before it: to take it out of the
-    /// middle would move all the others.
+    /// Removes ticks that are over and swept up. An empty one in the middle waits for those before it: removing it
+    /// would move all the others.
     fn forget_empty(&mut self) {
         while let Some(first) = self.arrivals.front()
             && first.nodes == 0
@@ -371,7 +371,7 @@ impl std::ops::Sub for NodeCount {
 mod tests {
     use super::*;
 
-    /// Ticks in which nothing stayed are in the middle as long as nodes before them are not swept up.
+    /// Empty ticks stay in the middle until the nodes before them are swept up.
     #[test]
     fn a_jump_of_the_clock_ends_each_tick_once() {
         let window = 10_000;

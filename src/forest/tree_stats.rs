@@ -1,5 +1,5 @@
-//! What is known of whole trees besides their nodes: how many documents came to each, under how many titles, and which
-//! trees take nobody any more. Nothing here counts before the cluster has accepted the document.
+//! Statistics of trees: the documents and different titles of each, and which trees are closed. A document counts
+//! only after the cluster has accepted it.
 
 use std::collections::BTreeSet;
 
@@ -23,18 +23,18 @@ pub struct TreeSize {
     pub root: Root,
     /// Documents that came to it, those that came again included.
     pub documents: u32,
-    /// About how many different titles they have; 250 stands for more.
+    /// Estimated number of different titles; saturates at 250.
     pub titles: u32,
 }
 
-/// What somebody should know of a tree.
+/// A change of a tree's state that operators want to see in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TreeNotice {
-    /// It was found to be page chrome, and takes nobody any more.
+    /// The tree was recognised as page chrome, and is closed.
     PageChrome(TreeSize),
     /// It has become large.
     Large(TreeSize),
-    /// It has as many documents as a tree may have, and takes nobody any more.
+    /// The tree has reached its size limit, and is closed.
     Full(TreeSize),
 }
 
@@ -43,7 +43,7 @@ pub enum TreeNotice {
 pub(super) struct WatchedTrees {
     large: BTreeSet<RootNumber>,
     page_chrome: BTreeSet<RootNumber>,
-    /// What was not told yet.
+    /// Notices that have not been taken yet.
     notices: Vec<TreeNotice>,
 }
 
@@ -70,7 +70,7 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// Keeps what somebody should know of a tree.
+    /// Adds a notice if the tree has changed its state.
     fn tell(&mut self, root: Root, before: &TreeTally, after: &TreeTally) {
         let size = TreeSize::of(root, after);
         let notices = &mut self.watched.notices;
@@ -82,11 +82,11 @@ impl<P: Proof> Forest<P> {
         } else if is_step(after.documents) && before.documents < after.documents {
             notices.push(TreeNotice::Large(size));
         }
-        // Where nobody asks for them, they are not kept for ever.
+        // Bounded, where nobody takes them.
         notices.truncate(LISTED);
     }
 
-    /// What there is to tell since this was last asked.
+    /// Takes the notices since the last call.
     pub fn take_notices(&mut self) -> Vec<TreeNotice> {
         std::mem::take(&mut self.watched.notices)
     }
@@ -109,8 +109,7 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// Why a tree takes nobody who is not in it, if it does not. `earlier`: what the document's own request has
-    /// counted.
+    /// Why a tree accepts no further documents, if it does not. `earlier`: counts of the document's own request.
     pub(super) fn closed(&self, root: RootNumber, earlier: Option<&Tallies>) -> Option<Refusal> {
         let mut tally = self.tally(root)?;
         let of_root = |earlier: &'_ Tallies| earlier.of(self.name(root).0).copied();

@@ -1,6 +1,6 @@
-//! Answers that somebody has to settle.
+//! A result that is undone if it is dropped.
 
-/// An answer on its way: if nobody takes it, wherever it is dropped, it is undone.
+/// A result on its way to its receiver: if it is dropped before it is taken, it is undone.
 pub(super) struct UndoGuard<T> {
     answer: Option<T>,
     unwanted: Option<Box<dyn FnOnce(T) + Send>>,

@@ -1,4 +1,4 @@
-//! All that reads the forest. What has expired at the clock is not seen, whether or not it was removed yet.
+//! Queries on the forest. What has expired at the clock is invisible, whether or not it has been removed.
 
 use super::late_merges::founders_agree;
 use super::placement;
@@ -17,7 +17,7 @@ pub struct NearNode {
     pub fingerprint: Fingerprint,
     /// How far it is from the one that was asked for.
     pub distance: Distance,
-    /// The tree it stands in.
+    /// The root of its tree.
     pub root: Root,
 }
 
@@ -28,9 +28,9 @@ pub struct TreeView {
     pub children: u32,
     /// Documents that came to it, those that came again included.
     pub documents: u32,
-    /// About how many different titles they have; 250 stands for more.
+    /// Estimated number of different titles; saturates at 250.
     pub titles: u32,
-    /// Why it takes nobody who is not in it, if it does not.
+    /// Why the tree accepts no further documents, if it does not.
     pub closed: Option<Refusal>,
     /// When its root was added.
     pub added: Millis,
@@ -53,7 +53,7 @@ pub struct NodeView<'a, P = ()> {
     pub proof: Option<&'a P>,
 }
 
-/// What would happen to a document.
+/// The result of checking a document, without placing it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForestCheck {
     /// The tree it would belong to.
@@ -64,7 +64,7 @@ pub struct ForestCheck {
     pub near: Vec<Vec<NearNode>>,
     /// As [`Placement::by`](super::Placement::by).
     pub by: Option<Fingerprint>,
-    /// The near trees, by root. A tree the document was placed in before wins whatever their proofs say.
+    /// The near trees, by root. A tree that the document was placed in before wins, whatever their proofs say.
     pub trees: Vec<NearTree>,
 }
 
@@ -79,7 +79,7 @@ pub struct NearTree {
     pub verdict: Result<(), Refusal>,
 }
 
-/// The size of a forest and what left it.
+/// Size of a forest, and counters of removed nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForestStats {
     /// The latest time that was seen; none before anything was.
@@ -94,34 +94,34 @@ pub struct ForestStats {
     pub expired_total: u64,
     /// Nodes that were withdrawn.
     pub withdrawn_total: u64,
-    /// Nodes that went before the window's end, because there was no room for all.
+    /// Nodes evicted before the end of the window, because of the size limit.
     pub evicted_total: u64,
     /// Bytes of memory held, an estimate.
     pub memory_bytes: usize,
     /// The tree with the most documents; `None` while none has many.
     pub largest: Option<TreeSize>,
-    /// Trees of page chrome, which take nobody any more.
+    /// Trees of page chrome, which are closed.
     pub page_chrome_trees: usize,
     /// The largest of them.
     pub page_chrome: Vec<TreeSize>,
-    /// What it keeps for alignment checks.
+    /// Founder tokens.
     pub evidence: FounderTokenStats,
     /// Trees that were found to be one.
     pub late_merges: LateMergeStats,
-    /// What is on the disk, where it is stored.
+    /// Durable state, of a forest with a data directory.
     pub stored: Option<StoredStats>,
-    /// What was asked of the engine that keeps it, where it is shared.
+    /// Commands sent to Redis, of a shared forest.
     pub shared: Option<SharedStats>,
 }
 
-/// What a forest keeps of the texts of founders, for alignment checks.
+/// Founder tokens of a forest, for alignment checks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FounderTokenStats {
     /// Trees of which there is some.
     pub trees: usize,
     /// Bytes that it takes.
     pub bytes: usize,
-    /// Trees whose evidence went because there was no room for all.
+    /// Trees whose founder tokens were evicted.
     pub evicted_total: u64,
     /// How often a document met a near tree that had none.
     pub missing_total: u64,
@@ -130,22 +130,22 @@ pub struct FounderTokenStats {
 /// Trees that were found to be one, since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LateMergeStats {
-    /// Pairs of groups that wait for somebody's word.
+    /// Pairs of groups that are suggested to people.
     pub suggested: usize,
     /// Pairs that were merged.
     pub applied_total: u64,
-    /// Pairs that were not, because there was no room among the words.
+    /// Pairs that were not merged because the limit of overrides was reached.
     pub no_room_total: u64,
 }
 
 /// How a forest is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredStats {
-    /// Batches of changes that are on their way to the disk.
+    /// Batches of changes that are queued for the disk.
     pub waiting_batches: u64,
     /// Their bytes.
     pub waiting_bytes: u64,
-    /// Bytes of changes since the last snapshot: what a start has to replay.
+    /// Bytes of changes since the last snapshot, which a start has to replay.
     pub journal_bytes: u64,
     /// Bytes of the last snapshot; 0 if there is none.
     pub snapshot_bytes: u64,
@@ -154,9 +154,8 @@ pub struct StoredStats {
 }
 
 impl<P: Proof> Forest<P> {
-    /// Whether the founders of two trees are one text, as far as what is kept of them tells: each as if it came to the
-    /// tree of the other with one fingerprint in common. `None` if one of them is gone, or nothing that was accepted
-    /// rests on it.
+    /// Whether the founders of two trees are the same text by what is kept of them: each would join the tree of the
+    /// other with one fingerprint in common. `None` if one of them is gone, or no accepted document uses it.
     pub(super) fn roots_agree(&self, one: Root, other: Root) -> Option<bool> {
         let floor = self.ticks.floor();
         let kept = |root: Root| {
@@ -231,7 +230,7 @@ impl<P: Proof> Forest<P> {
         });
     }
 
-    /// What [`place`](Forest::place) would do with a document at `now`; nothing is changed.
+    /// The result that [`place`](Forest::place) would have for a document at `now`; changes nothing.
     pub fn check(&self, query: &PlacementQuery<'_, P>, now: Millis) -> ForestCheck {
         let outcome = self.look(query, self.ticks.floor_at(now)).decide();
         let wide = placement::widened(query, &outcome);

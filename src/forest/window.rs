@@ -1,15 +1,15 @@
-//! The clock of the forest and what it lets go.
+//! The clock of the forest and expiry.
 //!
-//! The clock is the latest `now` that was ever seen: a document that is dated earlier arrives at the clock, so that
-//! arrivals never go backwards. A node is alive as long as its arrival is at most the window before the clock. From the
-//! moment it is not, it is never matched, refreshed or a candidate, and no root counts it as a child, whether or not
-//! its memory was swept up yet. A root never dies before its leaves: whoever touches a leaf touches its root too.
+//! The clock is the latest `now` of any call: a document that is dated earlier arrives at the clock, so that arrivals
+//! never go backwards. A node is alive while its arrival is at most one window before the clock. After that it is
+//! never matched, refreshed or a candidate, and no root counts it as a child, whether or not its memory has been
+//! swept up. A root never expires before its leaves: refreshing a leaf refreshes its root.
 //!
-//! A document that brings its own date moves the clock when the cluster has accepted it, not before: one date must not
-//! empty a window. Until then it comes at the clock.
+//! A document with a date of its own moves the clock when the cluster has accepted it, not before: one date must not
+//! empty a window. Until then it arrives at the clock.
 //!
-//! Sweeping is spread: every placement looks at a few places of the index, round and round, and [`Forest::expire`] at
-//! more, and the next goes on where the last one left. Nothing that is answered depends on it.
+//! Sweeping is incremental: every placement visits a few slots of the index in turn, and [`Forest::expire`] more of
+//! them, continuing where the last one ended. No result depends on it.
 
 use super::Forest;
 use super::change::Change;
@@ -20,8 +20,8 @@ use crate::hamming::Entry;
 use crate::method::{Proof, TreeTally};
 use crate::time::Millis;
 
-/// Places that a placement looks at while dead nodes stand there: a round is over before another twentieth of them has
-/// come.
+/// Slots that a placement sweeps while there are dead nodes: a round ends before the dead nodes have grown by another
+/// twentieth.
 const SWEPT: usize = 96;
 /// Places that are looked at together; [`Forest::expire`] looks at no fewer.
 const STEP: usize = 1_024;
@@ -34,7 +34,7 @@ impl<P: Proof> Forest<P> {
         self.ticks.clock()
     }
 
-    /// Time goes on to `now`, if that is later.
+    /// Advances the clock to `now`, if that is later.
     pub(super) fn advance(&mut self, now: Millis) {
         if let Some(moment) = self.ticks.due(now) {
             self.commit(Change::Begin(moment));
@@ -98,7 +98,7 @@ impl<P: Proof> Forest<P> {
         gone
     }
 
-    /// Lets the oldest ticks go as long as there are more nodes than the limit of memory allows.
+    /// Evicts the oldest ticks while the number of nodes exceeds the limit.
     pub(super) fn evict(&mut self) {
         while self.living_bytes() > self.memory_limit {
             let Some(floor) = self.ticks.next_floor() else {
@@ -108,7 +108,7 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// Bytes that the nodes take which are alive; what is allocated for more of them is on top.
+    /// Bytes of the living nodes; capacity beyond them is not included.
     fn living_bytes(&self) -> usize {
         let living = self.ticks.living();
         living.nodes * NODE_BYTES

@@ -20,18 +20,18 @@ const MOST_SENTENCES: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Method {
-    /// Simhash of the words of the longest sentence (seeds/002): paragraphs may be added or dropped.
+    /// Simhash of the words of the longest sentence: paragraphs may be added or dropped.
     Longest,
-    /// Simhash of all words (seeds/000, 001).
+    /// Simhash of all words.
     Full(Weights),
     /// Smallest hashes of shingles, verified by a proof at the root; boilerplate is left out.
     Verified,
-    /// Exact hash of the N longest sentences (seeds/003): any change in one of them is another text.
+    /// Exact hash of the N longest sentences: any change in one of them is another text.
     Sentences(usize),
-    /// Short texts by wide fingerprints and edit distance (seeds/000, 003), longer ones by another method with one
+    /// Short texts by wide fingerprints and edit distance, longer ones by another method with one
     /// fingerprint. The two kinds have separate forests.
     Short(Box<Method>),
-    /// Address, then title, then content (seeds/004).
+    /// Address, then title, then content.
     Staged,
     /// The fingerprint that the document brings itself, in this field.
     Field(String),

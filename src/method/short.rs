@@ -1,4 +1,4 @@
-//! The second stage for short texts (seeds/000, 003): fingerprints of a few words lie far apart even where the texts
+//! The second stage for short texts: fingerprints of a few words lie far apart even where the texts
 //! are nearly the same, so they only narrow the candidates, by a wider distance, and edit distance decides.
 
 use rapidfuzz::distance::levenshtein;
@@ -7,10 +7,10 @@ use super::{Refusal, StrictFeatures};
 use crate::fingerprint::Distance;
 use crate::text::Text;
 
-/// Largest short text in letters and digits: a message of 140 characters (seeds/000).
+/// Largest short text in letters and digits: a message of 140 characters.
 const SHORT: usize = 140;
-/// Fingerprints of short texts at most this far apart are compared: short texts that look alike are up to 10 bits apart
-/// (seeds/000, which shows why as many are too many for long texts).
+/// Fingerprints of short texts at most this far apart are compared: short texts that look alike are up to 10 bits
+/// apart. For long texts that would join unrelated ones.
 pub const WIDE: Distance = Distance(10);
 /// One edit for so many letters of the longer text is allowed.
 const LETTERS_AN_EDIT: usize = 5;

@@ -1,6 +1,5 @@
 //! Simhash: weighted features -> one fingerprint, so that texts with nearly the same features get nearly the same bits.
-//! M. Charikar, "Similarity estimation techniques from rounding algorithms" (STOC 2002), section 3; the steps are those
-//! of seeds/002.
+//! M. Charikar, "Similarity estimation techniques from rounding algorithms" (STOC 2002), section 3.
 
 use crate::fingerprint::Fingerprint;
 
@@ -93,7 +92,7 @@ mod tests {
         sums.finish()
     }
 
-    /// Word for word what seeds/002 says.
+    /// The definition, bit by bit.
     fn naive(features: &[(u64, u8)]) -> Fingerprint {
         let mut v = [0i64; 64];
         for &(hash, weight) in features {
@@ -108,9 +107,9 @@ mod tests {
         Fingerprint((0..64).filter(|&bit| v[bit] > 0).fold(0, |bits, bit| bits | 1 << bit))
     }
 
-    /// seeds/000, steps 3 to 5: 100101 with weight 4 and 101011 with weight 5 add up to `9 -9 1 -1 1 9`.
+    /// 100101 with weight 4 and 101011 with weight 5 add up to `9 -9 1 -1 1 9`.
     #[test]
-    fn the_sum_of_the_seed() {
+    fn the_sum_of_two() {
         assert_eq!(simhash([(0b100101, 4), (0b101011, 5)]), Fingerprint(0b101011));
         assert_eq!(simhash([(0b100101, 3), (0b101011, 5)]), Fingerprint(0b101011));
     }

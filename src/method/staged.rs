@@ -1,4 +1,4 @@
-//! The method of seeds/004: URL, title and content are looked up in turn; the first that finds a tree decides.
+//! The method `staged`: URL, title and content are looked up in turn; the first that finds a tree decides.
 //!
 //! The three kinds of fingerprint share one forest, each XORed with a constant of its own. That keeps distances
 //! within a kind and makes kinds near each other only by chance. A document that joins by one stage adds its

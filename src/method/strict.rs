@@ -10,11 +10,11 @@ use crate::text::{Sentence, Text, Token, rarity, words};
 /// weigh nothing if there is anything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Weights {
-    /// Its level, 1 to 5 (seeds/000).
+    /// Its level, 1 to 5.
     Levels,
-    /// 1: plain term frequency (seeds/001).
+    /// 1: plain term frequency.
     Tf,
-    /// How rare it is in general, 1 to 18 (seeds/001). Document frequencies that were learned while running would give
+    /// How rare it is in general, 1 to 18. Document frequencies that were learned while running would give
     /// a text another fingerprint when it comes again; so this is a fixed table, see [`rarity`].
     TfIdf,
 }

@@ -191,7 +191,7 @@ impl<'s> Text<'s> {
         self.sentences.iter().map(move |range| text.sentence(range))
     }
 
-    /// The sentence with the most letters and digits; of equals the first (seeds/002).
+    /// The sentence with the most letters and digits; of equals the first.
     pub fn longest(&self) -> &'s str {
         let mut longest: Option<&Sentence> = None;
         for sentence in self.sentences {

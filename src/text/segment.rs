@@ -17,7 +17,7 @@ pub struct Token<'t> {
     pub text: &'t str,
     /// XXH3 (64 bits) of the text: the feature that fingerprints are made of.
     pub hash: u64,
-    /// Weight level of the word, 1..=5 (seeds/000, step 1). Longer words are rarer: a Chinese word of one, two, three
+    /// Weight level of the word, 1..=5. Longer words are rarer: a Chinese word of one, two, three
     /// and more characters has level 1, 4, 5; a word of other scripts of up to 2, 4, 6, 8 and more letters has level
     /// 1, 2, 3, 4, 5; a number with its measure word has 3; pairs of kana have 1.
     pub level: u8,
@@ -261,7 +261,7 @@ mod tests {
         all
     }
 
-    /// The example of seeds/000: `美国（4） 51区（5） 雇员（3） 称（1） 内部（2） 有（1） 9架（3） 飞碟（5） …`
+    /// Weights as a classic description of simhash gives them: `美国（4） 51区（5） 雇员（3） 称（1） 内部（2） 有（1） 9架（3） 飞碟（5） …`
     #[test]
     fn the_sentence_of_the_seed() {
         assert_eq!(

@@ -24,7 +24,7 @@ fn first(method: impl Borrow<Method>, body: &str) -> Fingerprint {
 const NOTICE: &str = "市图书馆新馆将于下周一正式开放。新馆位于滨江公园东侧，总建筑面积约三万平方米，设有儿童阅览区、盲文阅览区和二十四小时自助借还区，可同时容纳两千名读者。读者可凭身份证入馆。";
 const REPORT: &str = "The harbour board met on Tuesday. Its members agreed that the old lighthouse should be repaired before winter, because storms had broken two of its windows and the lamp could no longer be seen from the outer islands. Work starts in May.";
 
-/// seeds/000: two texts that differ in two characters are three bits apart there; seeds/002 calls up to 3 near.
+/// Two texts that differ in two characters are a few bits apart; up to 3 bits are near by default.
 #[test]
 fn the_two_texts_of_the_seed_are_near() {
     for method in [&Method::Longest, &Method::Full(Weights::Levels)] {
@@ -35,7 +35,7 @@ fn the_two_texts_of_the_seed_are_near() {
     }
 }
 
-/// Word for word what seeds/002 says: a bit is set where the weights of the features with it outweigh the others.
+/// The definition of simhash: a bit is set where the weights of the features with it outweigh the others.
 fn simhash(hashes: &[u64], weights: &[u8]) -> Fingerprint {
     let sum = |bit: u32| -> i64 {
         let signed = |(hash, weight): (&u64, &u8)| match hash >> bit & 1 {
@@ -47,7 +47,7 @@ fn simhash(hashes: &[u64], weights: &[u8]) -> Fingerprint {
     Fingerprint((0..64).filter(|&bit| sum(bit) > 0).map(|bit| 1 << bit).sum())
 }
 
-/// seeds/003, steps 1 to 5: the features of the text and their weights, and nothing else, make the fingerprint.
+/// The features of the text and their weights, and nothing else, make the fingerprint.
 #[test]
 fn the_weights_of_the_seeds() {
     let sentence = "美国“51区”雇员称内部有9架飞碟，曾看见灰色外星人。灰色外星人";
@@ -94,7 +94,7 @@ fn short_text(body: &str) -> Option<ShortText> {
     }
 }
 
-/// seeds/000: the fingerprint narrows, edit distance decides.
+/// The fingerprint narrows, edit distance decides.
 #[test]
 fn short_texts_are_compared_letter_by_letter() {
     let text = |body: &str| short_text(body).expect("a short text");
@@ -127,7 +127,7 @@ fn strict_prints(method: &Method, body: &str) -> Option<StrictFeatures> {
     prints(method, None, &[body])
 }
 
-/// seeds/004: which stages a document has, and that equal words in different stages stay apart.
+/// Which stages a document has, and that equal words in different stages stay apart.
 #[test]
 fn the_stages_of_a_document() {
     let staged = |url, title, body: &[&str]| {
@@ -166,7 +166,7 @@ fn fingerprints_as_others_write_them() {
     }
 }
 
-/// seeds/002: a paragraph changed by an editor changes the fingerprint of the whole, not that of the longest sentence.
+/// A paragraph changed by an editor changes the fingerprint of the whole, not that of the longest sentence.
 #[test]
 fn longest_survives_a_changed_paragraph() {
     let edited = NOTICE.replace("市图书馆新馆将于下周一正式开放", "本报讯 记者昨日获悉，图书馆搬家了")
@@ -175,7 +175,7 @@ fn longest_survives_a_changed_paragraph() {
     assert_ne!(first(Method::Full(Weights::Levels), &edited), first(Method::Full(Weights::Levels), NOTICE));
 }
 
-/// seeds/003: the signature of the N longest sentences is exact.
+/// The signature of the N longest sentences is exact.
 #[test]
 fn sentences_are_exact_but_for_punctuation() {
     let method = &Method::Sentences(2);

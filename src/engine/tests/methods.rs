@@ -15,7 +15,7 @@ fn roots(engine: &Arc<Engine>, documents: &[Value]) -> (Vec<String>, Vec<Option<
     (lines.iter().skip(1).step_by(2).map(root).collect(), (0..documents.len()).map(by).collect())
 }
 
-/// The two requests of seeds/004, in either order.
+/// Two requests of a docId service, in either order.
 #[test]
 fn staged_puts_the_example_of_its_article_together() {
     let first = json!({"url": "http://www.simhash.com", "title": "計算機應用與軟件",

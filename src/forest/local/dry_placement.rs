@@ -18,11 +18,11 @@ use crate::time::Millis;
 pub(super) struct LocalDryPlacement<F: MethodKind> {
     shared: Arc<LocalInner<F>>,
     executor: Arc<dyn Executor>,
-    /// Nobody contends for it: the request asks one question at a time.
+    /// Uncontended: a request asks one question at a time.
     own: Arc<Mutex<Option<Own<F>>>>,
 }
 
-/// What only the request itself sees.
+/// State that only the request itself sees.
 struct Own<F: MethodKind> {
     trees: OwnTrees<F::Proof>,
     earlier: EarlierDocuments,
@@ -35,9 +35,9 @@ struct OwnTrees<P: Proof> {
 }
 
 impl<P: Proof> OwnTrees<P> {
-    /// Turns what the forest foresees for a document into what will come of it behind those of its request that came
-    /// before. Answers how much of a sign the document is of page chrome. What it joins there counts before what it
-    /// joins here; but here, too, it stands for those that come after it.
+    /// Corrects a dry result by the documents of the same request that came before. Returns the document's
+    /// contribution to the recognition of page chrome. A tree of the request counts before one of the forest, but
+    /// both are remembered for the documents that follow.
     fn amend(
         &mut self,
         foreseen: &mut placement::PlacementPlan,
@@ -100,9 +100,9 @@ impl<F: MethodKind> LocalDryPlacement<F> {
 }
 
 impl<F: MethodKind> ForestState<F> {
-    /// What [`place_by`](ForestState::place_by) would answer; only `own` and `earlier` change. Now and then a tree of
-    /// the request's own gets another root than it would, because fewer of the document's fingerprints stand in its way
-    /// here.
+    /// The result that [`place_by`](ForestState::place_by) would have; only `own` and `earlier` change. Rarely, a
+    /// tree of the request's own gets another root than it would, because fewer of the document's fingerprints are
+    /// taken here.
     fn rehearse(
         &mut self,
         document: PlacementDocument,

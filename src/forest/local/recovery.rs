@@ -1,18 +1,16 @@
-//! A forest from what is stored in an index: documents with the roots that they were given, in the order in which they
-//! came.
+//! Recovery of a forest from stored documents and their roots, in the order of their arrival.
 //!
-//! What is stored stands. A document goes into the tree of its root, and founds it where it is not there. The proof of
-//! a tree is its founder's, and a founder has the root among its own fingerprints; so where the first document of a
-//! tree has not, others of the same moment get their turn before it, and the first one that has puts its proof in the
-//! place of that document's.
+//! Stored roots stand. A document joins the tree of its root, and founds it if it does not exist. The proof of a tree
+//! is its founder's, and a founder has the root among its own fingerprints; if the first document of a tree has not,
+//! others of the same moment are tried before it, and the first that has replaces the proof.
 //!
-//! Where a forest stands already ([`RecoveryPass::of_the_rest`]), nothing of it changes: a document that it knows keeps
-//! its root, whatever is stored with it, and no node changes its tree. What a start has missed
-//! ([`RecoveryPass::of_the_missed`]) is of this forest besides: a document whose root has no tree here, and which
-//! cannot have founded it by the method of this forest, was stamped by another one and is left out.
+//! In a forest with content ([`RecoveryPass::of_the_rest`]) nothing changes: a document that it knows keeps its root,
+//! whatever is stored with it, and no node moves to another tree. A catch-up ([`RecoveryPass::of_the_missed`]) is
+//! more careful: a document whose root has no tree here, and which cannot have founded it by the forest's method, was
+//! stamped by another forest and is left out.
 //!
-//! Documents of one moment are taken for those of one request, as they mostly are: what they teach counts once for all
-//! of them, and a fingerprint that is the root of one of them is no leaf for the others.
+//! Documents of one moment are treated as of one request, which they mostly are: their lessons count once, and a
+//! fingerprint that is the root of one of them is no leaf for the others.
 
 use std::collections::HashSet;
 use std::vec::IntoIter;
@@ -30,15 +28,15 @@ use crate::time::Millis;
 const GROUP: usize = 4096;
 const GROUP_BYTES: usize = 64 << 20;
 
-/// What became of stored documents.
+/// Counts of recovered documents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Documents that were given.
     pub documents: u64,
     /// Of them, those that have their place.
     pub placed: u64,
-    /// Documents, placed or known, that stand in another tree than the one they are stored with: their text has its
-    /// place there, or another tree has the place of their root.
+    /// Documents, placed or known, that are in another tree than their stored one: their text has its place there, or
+    /// another tree has the place of their root.
     pub elsewhere: u64,
     /// Those that the forest knew already.
     pub known: u64,
@@ -60,7 +58,7 @@ impl Recovered {
     }
 }
 
-/// What is known of a recovery from one batch of documents to the next.
+/// State of a recovery between two batches.
 #[derive(Debug, Default)]
 pub struct RecoveryPass {
     /// Documents of one moment, of which more may come.
@@ -68,7 +66,7 @@ pub struct RecoveryPass {
     waiting_bytes: usize,
     /// Roots of trees that keep the proof of a document that cannot have founded them.
     unproved: HashSet<Fingerprint>,
-    /// Roots of trees whose founder was on its way until it was found to be stored.
+    /// Roots of trees whose founder was in flight when it was found stored.
     founded: HashSet<Fingerprint>,
     passes_known: bool,
     /// A document whose root this forest cannot have given is left out.
@@ -91,14 +89,13 @@ impl RecoveryPass {
         RecoveryPass { passes_known: true, ..RecoveryPass::default() }
     }
 
-    /// The same of documents that nobody has called this forest's: those whose roots it cannot have given are left out.
-    /// `is_dated`: their time is their own word, which must not let anything expire that the forest has; otherwise it
-    /// is the machine's.
+    /// A catch-up: documents whose roots this forest cannot have given are left out. `is_dated`: their times are
+    /// dates of their own, which must not expire nodes of the forest; otherwise arrival times.
     pub fn of_the_missed(is_dated: bool) -> RecoveryPass {
         RecoveryPass { leaves_out_foreign: true, keeps_living: is_dated, ..RecoveryPass::of_the_rest() }
     }
 
-    /// What became of the documents so far.
+    /// The counts so far.
     pub fn recovered(&self) -> Recovered {
         Recovered { foreign: self.recovered.foreign + self.orphans.len() as u64, ..self.recovered }
     }
@@ -150,7 +147,7 @@ impl RecoveryPass {
     }
 }
 
-/// What came of one document.
+/// The result of one document.
 enum RecoveredAs {
     Known,
     /// Others of its moment may found its tree.
@@ -161,7 +158,7 @@ enum RecoveredAs {
         placement: Placement,
         /// It has founded its tree, now or then.
         founds: bool,
-        /// It stands in another tree than it is stored with.
+        /// It is in another tree than its stored one.
         is_elsewhere: bool,
     },
 }
@@ -264,9 +261,8 @@ impl<F: MethodKind> ForestState<F> {
             let query = &PlacementQuery { earlier: Some(&earlier.tallies), ..*query };
             let known = forest.known(query).filter(|_| recovery.passes_known);
             if let Some(tree) = known {
-                // What is stored may be of another method, or of a time before this forest: what the forest has
-                // answered stands. Where somebody has spoken of its group, it is stored with another root than that of
-                // its tree.
+                // The stored root may be of another method, or older than this forest: what the forest has answered
+                // stands. With an override of its group, it is stored with another root than that of its tree.
                 let is_elsewhere = words.shown_root(query.whole, tree) != root;
                 if is_elsewhere || !forest.is_in_flight(query) {
                     recovery.recovered.elsewhere += u64::from(is_elsewhere);
@@ -284,11 +280,11 @@ impl<F: MethodKind> ForestState<F> {
                     return RecoveredAs::Foreign;
                 }
             }
-            // Only now: time does not go on for what changes nothing.
+            // Only now: a document that changes nothing does not advance the clock.
             forest.advance(now);
             let known = known.filter(|&tree| forest.has_tree(tree));
             let has_tree = forest.has_tree(root);
-            // Nobody has told what became of it: it is stored, so it counts, and its nodes stay.
+            // Its outcome was unknown. It is stored, so it counts, and its nodes stay.
             let has_founded =
                 known.is_some() && may_found && forest.is_root_in_flight(root) && recovery.founded.insert(root.0);
             if !has_tree && !may_found && !last {
@@ -315,7 +311,7 @@ impl<F: MethodKind> ForestState<F> {
                 recovery.unproved.insert(root.0);
             }
             RecoveredAs::Placed {
-                // Of one that cannot be the founder it is not known what it taught.
+                // The lessons of a document that cannot be the founder are unknown.
                 founds: founds_again || has_founded || (is_new && (may_found || placement.root != root)),
                 is_elsewhere: placement.root != root,
                 placement,

@@ -1,4 +1,4 @@
-//! Trees and what was learned: pure, documents in and places out; whoever shares a state locks it.
+//! The state of a local forest: trees, overrides and learned text. Pure and single-threaded; its owner locks it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,29 +13,29 @@ use crate::forest::{Change, Decision, Forest, ForestError, LateMergeStats, NearN
 use crate::method::{BoilerplateLesson, Measure, MethodKind, PlacementQuery, Proof, Refusal, TallyEntry};
 use crate::text::boilerplate::PendingSentences;
 use crate::time::Millis;
-/// Trees and what was learned: pure, documents in and places out.
+/// Trees, overrides and learned text: documents in, placements out.
 #[derive(Debug)]
 pub struct ForestState<F: MethodKind> {
     pub(super) forest: Forest<F::Proof>,
     pub(super) learned: F::Learned,
-    /// What people have said about groups. Whoever reads it keeps it as it is now.
+    /// The overrides, shared with readers: a change copies them.
     pub(super) words: Arc<Overrides>,
     /// Trees that may be one.
     late: MergeCandidates,
     /// Placements of unknown outcome, and when they are taken back, in that order.
     unknown: VecDeque<(Millis, Rollback)>,
-    /// The changes since they were last taken; `None` where nobody wants to know.
+    /// The changes since they were last taken; `None` unless recording is on.
     recorded: Option<Vec<StateChange<F::Proof>>>,
 }
 
-/// How long the nodes of a document whose outcome nobody knows stay for a retry to find: longer than clients wait
+/// How long the nodes of a document of unknown outcome stay for a retry, in milliseconds: longer than clients wait
 /// between retries, and too short to collect others' documents.
 pub const RETRY_WINDOW: Millis = Millis(60_000);
 
-/// Documents of one request that teach: one request must not make the table forget what all others have taught.
+/// Most documents of one request that teach boilerplate: one request must not push out what others have taught.
 const TEACHERS: usize = 1_000;
 
-/// One change of a forest with what it has learned.
+/// One change of a forest or of its learned text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StateChange<P> {
     /// Of its trees.
@@ -47,7 +47,7 @@ pub enum StateChange<P> {
         /// How many documents.
         founders: u64,
     },
-    /// Of what was said about groups.
+    /// A change of overrides.
     Words(OverrideChange),
 }
 
@@ -71,13 +71,13 @@ impl<F: MethodKind> ForestState<F> {
         })
     }
 
-    /// The same state with room for so many bytes of evidence. To be chosen before anything is placed.
+    /// The same state with another budget for founder tokens, in bytes; to be called before anything is placed.
     pub fn with_evidence(mut self, bytes: usize) -> ForestState<F> {
         self.forest.set_evidence(bytes);
         self
     }
 
-    /// What is done from now on about trees that are found to be one.
+    /// Sets what happens to late merges from now on.
     pub fn set_late_merges(&mut self, mode: LateMerges) {
         self.late.mode = mode;
     }
@@ -88,8 +88,7 @@ impl<F: MethodKind> ForestState<F> {
         self.recorded.get_or_insert_default();
     }
 
-    /// The changes since they were last taken, in their order; none where nobody asked to
-    /// [`record`](ForestState::record) them.
+    /// Takes the recorded changes in order; empty unless [`record`](ForestState::record) was called.
     pub fn take_changes(&mut self) -> Vec<StateChange<F::Proof>> {
         self.collect_changes();
         self.recorded.as_mut().map(std::mem::take).unwrap_or_default()
@@ -115,8 +114,7 @@ impl<F: MethodKind> ForestState<F> {
         }
     }
 
-    /// Somebody says this about groups. `shown`: the roots that documents of a pin show. Answers the number of the
-    /// word; `None`: there are as many as a forest remembers.
+    /// Adds an override. `shown`: the roots that documents of a pin show. Returns its number; `None` at the limit.
     pub fn add_override(&mut self, word: Override, shown: &[Root]) -> Option<u64> {
         let (number, changes) = Arc::make_mut(&mut self.words).add(word, shown)?;
         self.late.overrides_changed();
@@ -124,7 +122,7 @@ impl<F: MethodKind> ForestState<F> {
         Some(number)
     }
 
-    /// Takes a word back. Answers what it was, if there was one of this number.
+    /// Undoes an override. Returns it, if there is one of this number.
     pub fn take_back(&mut self, number: u64) -> Option<Override> {
         let (word, changes) = Arc::make_mut(&mut self.words).undo(number)?;
         self.late.overrides_changed();
@@ -132,7 +130,7 @@ impl<F: MethodKind> ForestState<F> {
         Some(word)
     }
 
-    /// The stored documents obey the words that this pass was for, as far as it is still what was to be done for them.
+    /// Marks the tasks of a pass as done, as far as they are still current.
     pub fn restamped(&mut self, done: &RestampPass) {
         let changes = Arc::make_mut(&mut self.words).restamped(done);
         self.overrides_changed(changes);
@@ -146,7 +144,7 @@ impl<F: MethodKind> ForestState<F> {
         }
     }
 
-    /// What was met since the start, as far as it still holds.
+    /// The late merges since the start that are still valid.
     pub fn late(&self) -> LateMergeLog {
         self.late.late(&self.words)
     }
@@ -156,7 +154,7 @@ impl<F: MethodKind> ForestState<F> {
         self.late().stats()
     }
 
-    /// The forest itself says that the groups of two trees are one, if there is room for it.
+    /// Adds the late merge of two trees' groups, if there is room.
     fn merge_late(&mut self, winner: Root, loser: Root) {
         if self.late.is_time_to_forget() {
             let now = self.forest.clock();
@@ -201,7 +199,7 @@ impl<F: MethodKind> ForestState<F> {
         }
     }
 
-    /// What people have said about groups.
+    /// The overrides.
     pub fn overrides(&self) -> &Arc<Overrides> {
         &self.words
     }
@@ -211,12 +209,12 @@ impl<F: MethodKind> ForestState<F> {
         self.words = Arc::new(words);
     }
 
-    /// What it has learned.
+    /// The learned text.
     pub fn learned(&self) -> &F::Learned {
         &self.learned
     }
 
-    /// What it has learned, to add to it what is to be known from the start.
+    /// The learned text, to add what is known from the start.
     pub fn learned_mut(&mut self) -> &mut F::Learned {
         &mut self.learned
     }
@@ -235,14 +233,14 @@ impl<F: MethodKind> ForestState<F> {
         self.place_by(document, Commit::AtOnce, &mut EarlierDocuments::default())
     }
 
-    /// Brings what placing this document reads first into the cache; nothing depends on it but time.
+    /// Prefetches what placing this document reads first; affects nothing but time.
     pub(super) fn prefetch(&self, document: &mut PlacementDocument) {
         if let Some(features) = document.features.as_mut().and_then(F::features) {
             F::expected(features, |fingerprint| self.forest.prefetch(&[fingerprint]));
         }
     }
 
-    /// Finds or makes the place of a document. Until it is settled, what it teaches counts for its own request only.
+    /// Finds or creates the place of a document. Until it is settled, its lessons count for its own request only.
     pub fn place_by(
         &mut self,
         document: PlacementDocument,
@@ -250,7 +248,7 @@ impl<F: MethodKind> ForestState<F> {
         earlier: &mut EarlierDocuments,
     ) -> PlacementReply {
         let now = self.time(document.when, earlier);
-        // Who has no date comes when the one before it came, and that one may be refused.
+        // A document without a date arrives with the one before it, which may yet be refused.
         let claimed = match (document.when, commit) {
             (DocumentTime::Claimed(_) | DocumentTime::AsBefore, Commit::Provisional) => now,
             _ => None,
@@ -315,7 +313,7 @@ impl<F: MethodKind> ForestState<F> {
             clock: self.forest.clock().max(at),
             stage: placement.by.and_then(|by| F::stage(features, by)),
             in_turn: placement.by.is_some(),
-            // Where somebody has said where a text belongs, it tells of no other.
+            // A pinned text suggests no late merges.
             others: match self.words.is_pinned(text) {
                 true => Vec::new(),
                 false => placement.others,
@@ -362,8 +360,8 @@ impl<F: MethodKind> ForestState<F> {
         became
     }
 
-    /// Lets count what was accepted, takes back what was refused, and keeps for a while what may come again. All of it
-    /// is of one request, and `now` is when its answer came.
+    /// Settles documents of one request: accepted ones count, refused ones are withdrawn, those of unknown outcome
+    /// are kept for a while. `now` is when the response arrived.
     pub fn settle(&mut self, batch: Vec<Settlement>, now: Millis) -> SettleReport {
         let (mut refused, mut lessons, mut met) = (Vec::new(), Vec::new(), Vec::new());
         let merged_before = self.late.applied;
@@ -401,8 +399,8 @@ impl<F: MethodKind> ForestState<F> {
         settled
     }
 
-    /// One request counts each sentence once, however often it brings it, and no more than so many documents: one
-    /// writer alone must not make boilerplate of what others write, nor make the others' forgotten.
+    /// A request counts each sentence once, and at most [`TEACHERS`] documents: a single writer must not turn others'
+    /// text into boilerplate, nor push out what they have taught.
     fn learn_from_request(&mut self, lessons: Vec<Vec<u64>>) -> u64 {
         let founders = lessons.len().min(TEACHERS);
         if founders == 0 {
@@ -426,7 +424,7 @@ impl<F: MethodKind> ForestState<F> {
         SettleReport { withdrawn: withdrawn.sum(), ..SettleReport::default() }
     }
 
-    /// What [`place`](ForestState::place) would do.
+    /// The result that [`place`](ForestState::place) would have.
     pub fn check(&mut self, document: PlacementDocument) -> CheckReply {
         let now = self.time(document.when, &EarlierDocuments::default());
         let at = now.unwrap_or(Millis(0));

@@ -1,5 +1,5 @@
-//! How words change: what is said, taken back and followed, as changes that say the same when they are applied twice.
-//! Whoever keeps words, alone or with others, changes them by these functions.
+//! Changes of overrides: added, undone, followed. Every change is idempotent. All implementations of a forest change
+//! overrides by these functions.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use super::{MOST_BYTES, Override, Overrides, ResolvedDocument, Restamp, RestampP
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
 
-/// One change of the words of a forest. Applied again, or over a later state, it says the same.
+/// One change of a forest's overrides. Idempotent, also on a later state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OverrideChange {
-    /// Somebody has said this, or taken it back.
+    /// An override was added or undone.
     Say {
         /// The number of the word.
         number: u64,
         /// `None`: it is taken back.
         word: Option<Override>,
     },
-    /// Nothing is left of what these words speak of.
+    /// These overrides have no effect any more.
     Forget {
         /// Their numbers.
         numbers: Vec<u64>,
     },
-    /// Stored documents may not obey a word yet, or do.
+    /// Stored documents have to be restamped for an override, or have been.
     Restamp {
         /// The number of the word.
         number: u64,
@@ -43,12 +43,12 @@ impl Overrides {
         }
     }
 
-    /// Somebody says this about groups. `shown`: the roots that documents of a pin show. Answers the number of the word
-    /// and what has changed; `None`: there are as many as a forest remembers, or as many bytes of them.
+    /// Adds an override. `shown`: the roots that documents of a pin show. Returns its number and the changes; `None`
+    /// at the limit of number or size.
     pub fn add(&mut self, word: Override, shown: &[Root]) -> Option<(u64, Vec<OverrideChange>)> {
         let number = self.next_number()?;
         let restamp = self.restamp_of(&word, shown);
-        // What the forest itself says is small, and its number is bounded.
+        // Late merges are small and limited in number.
         let bytes = self.bytes() + word.bytes() + restamp.bytes();
         if bytes > MOST_BYTES && !word.is_late() {
             return None;
@@ -56,8 +56,8 @@ impl Overrides {
         Some((number, self.change(number, Some(word), restamp)))
     }
 
-    /// Takes a word back. Answers what it was, if there was one of this number, and what has changed. A late merge that
-    /// is taken back would be said again: that it is not to be remains in its place.
+    /// Undoes an override. Returns it, if there is one of this number, and the changes. An undone late merge is
+    /// replaced by [`Override::Apart`], or the forest would add it again.
     pub fn undo(&mut self, number: u64) -> Option<(Override, Vec<OverrideChange>)> {
         let word = self.get(number)?.clone();
         let restamp = self.restamp_without(number, &word);
@@ -68,8 +68,7 @@ impl Overrides {
         Some((word, self.change(number, remains, restamp)))
     }
 
-    /// The stored documents obey the words that this pass was for, as far as it is still what was to be done for them.
-    /// Answers what has changed.
+    /// Marks the tasks of a pass as done, as far as they are still current. Returns the changes.
     pub fn restamped(&mut self, done: &RestampPass) -> Vec<OverrideChange> {
         if self.is_outdated(done) {
             return Vec::new();
@@ -83,8 +82,8 @@ impl Overrides {
         changes
     }
 
-    /// What a stored document with this text is to show, that the forest puts into this tree. `is_known`: it has seen
-    /// the text, or what agrees with it.
+    /// The root that a stored document with this text should have, which the forest places in this tree. `is_known`:
+    /// the forest knows the text, or one that agrees with it.
     pub fn resolve(&self, text: Fingerprint, tree: Root, is_known: bool) -> ResolvedDocument {
         let is_known = is_known || self.is_pinned(text);
         ResolvedDocument { text, answer: is_known.then(|| self.shown_root(text, tree)) }
@@ -108,7 +107,7 @@ mod tests {
         Root(Fingerprint(number))
     }
 
-    /// What changes take in a journal.
+    /// Encoded size of changes in a journal.
     fn written(changes: &[OverrideChange]) -> usize {
         let mut out = Vec::new();
         for change in changes {
@@ -196,11 +195,11 @@ mod tests {
             root: root(1),
         };
         let empty = fits(0).bytes() + words.restamp_of(&fits(0), &[]).bytes();
-        // A text stands in the word, and in what is to be stamped anew.
+        // A text is encoded twice: in the override and in its restamp.
         let texts = (rest - empty) / 16;
         assert_eq!(words.clone().add(fits(texts + 1), &[]), None);
         words.add(fits(texts), &[]).unwrap();
-        // It can always be taken back; and what is followed makes room.
+        // It can always be undone, and a completed restamp frees its bytes.
         let (first, shown) = pin(0);
         assert!(words.clone().add(first.clone(), &shown).is_none());
         words.undo(0).unwrap();

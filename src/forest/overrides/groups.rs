@@ -1,7 +1,7 @@
-//! What follows from overrides: which roots are one, and which texts are pinned.
+//! Groups that follow from overrides: which roots are one, and which texts are pinned.
 //!
-//! Adding an override, or taking one back, costs no more than what it names and the group that it is about: never the
-//! whole of them.
+//! The cost of adding or undoing an override is linear in what it names and in the group that it changes, never in
+//! all of them.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -66,7 +66,7 @@ impl MergedRoots {
         }
     }
 
-    /// The set of a root, which is one of its own if it has none.
+    /// The set of a root; a new one if it is in none.
     fn set_with(&mut self, root: Root) -> u64 {
         if let Some(&set) = self.set_of.get(&root) {
             return set;
@@ -79,7 +79,7 @@ impl MergedRoots {
         number
     }
 
-    /// Joins two sets, the smaller one to the larger one. What the winner shows is shown by both.
+    /// Joins two sets, the smaller one into the larger one. Both show the winner's root.
     fn join(&mut self, winner: u64, loser: u64) -> u64 {
         let size = |set| self.sets.get(set).map_or(0, |set: &Set| set.roots.len());
         let (small, large) = match size(&winner) < size(&loser) {
@@ -147,7 +147,7 @@ impl Pins {
             self.latest.insert(text, pin);
             return;
         };
-        // A text may stand in one pin twice.
+        // A pin may name a text twice.
         if latest.0 == number {
             return;
         }

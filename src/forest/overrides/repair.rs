@@ -1,14 +1,14 @@
-//! Words of several processes that an engine has lost a part of: what one of them had heard is said again.
+//! Repair of shared overrides after Redis has lost a part of them.
 
 use std::collections::HashSet;
 
 use super::{Override, Overrides, Restamp};
 
 impl Overrides {
-    /// These words, with what somebody had heard besides before they were lost here. Words whose number nobody has been
-    /// given here keep theirs. A number that another word has got meanwhile: the lost one gets the next. What was taken
-    /// back here stays taken back; what was taken back there and is here again, too. Stored documents may have followed
-    /// what was lost: all words are to be followed anew.
+    /// These overrides, with those that another process knew before they were lost here. An override whose number is
+    /// free keeps it; if the number has been given to another one, the lost one gets the next. Overrides that were
+    /// undone here stay undone; those that were undone there and are here again are undone, too. Stored documents may
+    /// have followed lost overrides, so all of them are restamped.
     #[must_use]
     pub fn mended(&self, heard: &Overrides) -> Overrides {
         let mut words = self.clone();
@@ -16,7 +16,7 @@ impl Overrides {
         for (number, word) in heard.iter() {
             match (self.get(number), word) {
                 (Some(here), word) if here == word => {}
-                // Somebody has taken the late merge back: a person is stronger.
+                // A person has undone the late merge, which takes precedence.
                 (Some(Override::Apart { .. }), Override::Late { .. }) => {}
                 (Some(Override::Late { .. }), Override::Apart { .. }) => {
                     words.set(number, Some(word.clone()));
@@ -26,7 +26,7 @@ impl Overrides {
                 (None, word) => words.set(number, Some(word.clone())),
             }
         }
-        // Another process may have said it again already.
+        // Another process may have restored it already.
         let mut said: HashSet<Override> = match moved.is_empty() {
             true => HashSet::new(),
             false => words.said.values().cloned().collect(),
@@ -89,7 +89,7 @@ mod tests {
         let mended = there.mended(&heard);
         assert_eq!(mended.get(2), Some(&merge(7, 8)));
         assert_eq!(mended.get(3), Some(&merge(5, 6)));
-        // Whoever comes next with the same has nothing to add.
+        // Idempotent: a second process with the same overrides adds nothing.
         assert_eq!(mended.mended(&heard), mended);
     }
 

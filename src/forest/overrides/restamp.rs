@@ -1,5 +1,5 @@
-//! Stored documents that may show another root than is answered for them, since somebody has said something: which they
-//! are, and what each is to show. What finds and writes them is `backfill/restamp.rs`.
+//! Pending restamps: stored documents whose root may differ from the answered one after an override. This module says
+//! which they are and which root each should have; `backfill/restamp.rs` finds and writes them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,39 +14,39 @@ use crate::method::Durable;
 pub struct Restamp {
     /// The roots, each once.
     pub roots: Vec<Root>,
-    /// What each document is to show.
+    /// How the root of each document is determined.
     pub by: ResolvedBy,
 }
 
-/// By what it is known what a stored document is to show.
+/// How the new root of a stored document is determined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResolvedBy {
-    /// What is answered in place of the root that it shows: nobody needs its text.
+    /// By its present root alone: its text is not needed.
     Root,
-    /// What is answered for its text now, for those with one of these texts.
+    /// By its text, for documents with one of these texts.
     Texts(Vec<Fingerprint>),
-    /// What is answered for its text now, as far as that is one of these groups: they were one, and are no longer.
+    /// By its text, if the answer is one of these groups: they were one group, and are no longer.
     Trees,
 }
 
-/// What a forest says now of a stored document.
+/// The forest's present answer for a stored document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResolvedDocument {
     /// A hash of the whole text.
     pub text: Fingerprint,
-    /// What is answered for it; none if the forest has forgotten the text, and nobody has pinned it.
+    /// The root that is answered for it; `None` if the forest has forgotten the text and no override pins it.
     pub answer: Option<Root>,
 }
 
-/// One way through the stored documents, for all words that it is to follow.
+/// One pass over the stored documents, for several overrides.
 ///
-/// Where texts decide, a document may show a root of any word that is not followed yet, or was followed while others
-/// waited: so all of these are looked at. No word has a copy of them.
+/// Where texts decide, a document may show a root of any override that is pending, or was completed while others were
+/// pending; all of these are searched. Restamps are shared, not copied.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RestampPass {
-    /// The words, and what each asks for.
+    /// Overrides with their restamps.
     words: Vec<(u64, Arc<Restamp>)>,
-    /// All roots whose documents are looked at, and what is answered in their place.
+    /// All roots whose documents are searched, with the roots that replace them.
     sought: HashSet<Root>,
     texts: HashSet<Fingerprint>,
     by_trees: bool,
@@ -61,7 +61,7 @@ impl Restamp {
         self.by != ResolvedBy::Root
     }
 
-    /// What it takes with its number when it is written.
+    /// Encoded size with its number, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let texts = match &self.by {
             ResolvedBy::Texts(texts) => 4 + 8 * texts.len(),
@@ -91,7 +91,7 @@ impl RestampPass {
         &self.words
     }
 
-    /// The same way, for those of its words alone whose documents all follow.
+    /// The same pass, limited to overrides all of whose documents follow.
     #[must_use]
     pub fn restricted_to(mut self, is_done: impl Fn(u64) -> bool) -> RestampPass {
         self.words.retain(|&(number, _)| is_done(number));
@@ -114,7 +114,7 @@ impl RestampPass {
         self.by_trees || !self.texts.is_empty()
     }
 
-    /// What a document is to show that shows this root. A text that is not known stays where it is.
+    /// The new root of a document that has the root `shown`. A document whose text is unknown keeps its root.
     pub fn shows(&self, words: &Overrides, shown: Root, looked: Option<ResolvedDocument>) -> Root {
         let answer = looked.and_then(|looked| {
             let is_one = |answer: &Root| self.by_trees && self.sought.contains(answer);
@@ -126,8 +126,7 @@ impl RestampPass {
 }
 
 impl Overrides {
-    /// What is to be stamped anew when this is said. To be asked before it is. `shown`: roots that documents of a pin
-    /// show.
+    /// The restamp that an override requires, computed before it is added. `shown`: roots of a pin's documents.
     pub fn restamp_of(&self, word: &Override, shown: &[Root]) -> Restamp {
         match word {
             Override::Merge { .. } | Override::Late { .. } => self.restamp(word.roots(), ResolvedBy::Root),
@@ -140,23 +139,23 @@ impl Overrides {
         }
     }
 
-    /// What is to be stamped anew when the word of this number is taken back. To be asked before it is.
+    /// The restamp that undoing this override requires, computed before it is undone.
     pub fn restamp_without(&self, number: u64, word: &Override) -> Restamp {
         let (roots, by) = match word {
             // Whatever its group falls into, each part has one of its roots.
             Override::Merge { .. } | Override::Late { .. } => (word.roots(), ResolvedBy::Trees),
-            // Nothing follows from it; but what it has followed may not be obeyed yet.
+            // It has no effect of its own, but the late merge before it may still be pending.
             Override::Apart { .. } => (Vec::new(), ResolvedBy::Trees),
             Override::Pin { texts, root } => (vec![*root], ResolvedBy::Texts(texts.clone())),
         };
-        // What has not obeyed it yet may have to obey another one.
+        // Its pending documents may have to follow another override now.
         let waiting = self.unfinished.get(&number);
         let waiting = waiting.into_iter().flat_map(|restamp| &restamp.roots);
         self.restamp(waiting.copied().chain(roots), by)
     }
 
-    /// Documents that show one of these roots, or what is answered in its place now. Those that show something older
-    /// wait for an earlier word, which has its own.
+    /// The restamp of documents with one of these roots, or with the root that replaces it now. Documents with an
+    /// older root are pending for an earlier override.
     fn restamp(&self, roots: impl IntoIterator<Item = Root>, by: ResolvedBy) -> Restamp {
         let roots = roots.into_iter();
         let mut roots: Vec<Root> = roots.flat_map(|root| [root, self.group(root)]).collect();
@@ -165,7 +164,7 @@ impl Overrides {
         Restamp { roots, by }
     }
 
-    /// These documents may not obey the word of this number, or do.
+    /// Sets or clears the pending restamp of an override.
     pub fn set_restamp(&mut self, number: u64, restamp: Option<Restamp>) {
         if number == CARRIED {
             self.carried.extend(restamp.into_iter().flat_map(|of| of.roots));
@@ -189,13 +188,13 @@ impl Overrides {
         }
     }
 
-    /// What is to be stamped anew, by the number of the word.
+    /// The pending restamps, by the override's number.
     pub fn unfinished(&self) -> impl ExactSizeIterator<Item = (u64, &Arc<Restamp>)> {
         let unfinished = self.unfinished.iter();
         unfinished.map(|(&number, restamp)| (number, restamp))
     }
 
-    /// The same, and what is carried: what makes these words again.
+    /// The pending restamps and the completed ones that are kept: the state that restores these overrides.
     pub fn restamps(&self) -> impl Iterator<Item = (u64, Arc<Restamp>)> {
         let carried = (!self.carried.is_empty()).then(|| {
             let roots = self.carried.iter().copied().collect();
@@ -207,7 +206,7 @@ impl Overrides {
         unfinished.chain(carried)
     }
 
-    /// A way through the documents that follows these words.
+    /// A pass for these overrides.
     pub fn pass_for(&self, words: Vec<(u64, Arc<Restamp>)>) -> RestampPass {
         let mut pass = RestampPass::default();
         for (_, restamp) in &words {
@@ -229,7 +228,7 @@ impl Overrides {
         pass
     }
 
-    /// A way through the documents for all that was ever merged.
+    /// A pass for everything that was ever merged.
     pub fn pass_for_all(&self) -> RestampPass {
         RestampPass { sought: self.losers().collect(), ..RestampPass::default() }
     }
@@ -277,7 +276,7 @@ pub(super) fn write_all(all: impl ExactSizeIterator<Item = Fingerprint>, out: &m
 
 pub(super) fn read_all(bytes: &mut &[u8]) -> Option<Vec<Fingerprint>> {
     let count = u32::read(bytes)? as usize;
-    // No more than there can be, whatever the number says.
+    // Bounded by the input, whatever the count says.
     let mut all = Vec::with_capacity(count.min(bytes.len() / 8));
     for _ in 0..count {
         all.push(Fingerprint::read(bytes)?);
@@ -298,7 +297,7 @@ mod tests {
         Root(Fingerprint(number))
     }
 
-    /// A stored document. Those of one text stand in one tree.
+    /// A stored document. Documents of one text are in one tree.
     #[derive(Debug, Clone, Copy)]
     struct Stored {
         text: usize,
@@ -313,9 +312,9 @@ mod tests {
         Undo(usize),
         /// Some documents are stamped anew, as a job for so many words does that dies in the middle.
         Some(usize, Vec<bool>),
-        /// All of them, as a job does that comes to its end.
+        /// All of them, as a completed job.
         All(usize),
-        /// A document is written with what is answered now, and stored some steps later.
+        /// A document is written with the present answer and stored some steps later.
         Write(usize),
         Stored,
         /// A restart.
@@ -341,7 +340,7 @@ mod tests {
     struct World {
         words: Overrides,
         documents: Vec<Stored>,
-        /// Documents on their way, with the roots that they were stamped with.
+        /// In-flight documents with their stamped roots.
         flying: Vec<(usize, Root)>,
         new: u64,
     }
@@ -388,7 +387,7 @@ mod tests {
         }
 
         fn finish(&mut self, some: usize) {
-            // A job ends when what was on its way has come.
+            // A job ends when the in-flight documents have been stored.
             self.land();
             if let Some(pass) = self.work(some, |_| true) {
                 self.words.restamped(&pass);
@@ -444,8 +443,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was said and taken back, in whatever state the jobs were: at the end of all of them every stored
-        /// document shows what it would show if it were written now.
+        /// After any sequence of overrides, undone ones and interrupted jobs, every stored document has, at the end
+        /// of all jobs, the root that it would be written with.
         #[test]
         fn stored_documents_obey_in_the_end(steps in steps()) {
             let mut world = World::new();
@@ -481,7 +480,7 @@ mod tests {
         assert_eq!(restamp.shows(&words, root(1), looked(None)), root(1));
         let known = looked(Some(root(2)));
         assert_eq!(restamp.shows(&words, root(1), known), root(2));
-        // A third group is nobody's business here.
+        // A third group is not affected.
         let elsewhere = looked(Some(root(5)));
         assert_eq!(restamp.shows(&words, root(1), elsewhere), root(1));
     }
