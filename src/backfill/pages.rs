@@ -157,7 +157,7 @@ impl<'a> Pages<'a> {
                     continue;
                 }
                 OperatorError::Refused { status: 429 | 500 | 502 | 503 | 504, .. } => {
-                    self.size = (self.size / 2).max(1)
+                    self.size = (self.size / 2).max(1);
                 }
                 OperatorError::Unreachable { .. } => {}
                 _ => return Err(error.into()),

@@ -250,7 +250,7 @@ impl Restamper<'_> {
         match &left.trouble {
             Some(trouble) => self.failed(&mut task.trouble, trouble),
             None if left.documents > 0 => {
-                info!(left = left.documents, "documents were changed while they were to get another root")
+                info!(left = left.documents, "documents were changed while they were to get another root");
             }
             None => {}
         }

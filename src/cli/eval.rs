@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::ArgGroup;
 
 use super::say;
-use crate::config::{RawRoute, Route};
+use crate::config::{Clock, RawRoute, Route};
 use crate::eval::{
     self, Documents, Excerpt, Figures, LabelledClusters, LabelledPairs, Labels, OtherLabel, Point, Report, Sweep,
     WorstMistake,
@@ -54,7 +54,7 @@ pub(super) struct EvalArgs {
 /// # Errors
 /// When an option is wrong, or a file cannot be read or does not fit the documents.
 pub(super) fn run(args: &EvalArgs) -> anyhow::Result<()> {
-    let raw = args.route.clone().any_index().or_clock("none");
+    let raw = args.route.clone().any_index().or_clock(Clock::None);
     let mut route = raw.clone().validate("eval")?;
     route.id_field = Some(args.id_field.clone());
     let sweep = args.sweep.as_deref().map(Sweep::parse).transpose()?;

@@ -72,7 +72,7 @@ enum Command {
 /// arguments that are not understood; a command may have codes of its own for success with reservations.
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Serve(args) => serve::run(*args).map(|()| ExitCode::SUCCESS),
+        Command::Serve(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Stamp(args) => stamp::run(&args),
         Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Inspect(args) => inspect::run(&args).map(|()| ExitCode::SUCCESS),

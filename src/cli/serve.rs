@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use crate::config::RawServeOptions;
+use crate::config::{Flags, RawServeOptions};
 use crate::{server, telemetry};
 
 #[derive(clap::Args)]
@@ -12,14 +12,14 @@ pub(super) struct ServeArgs {
     #[arg(long, env = "SPINNEY_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
-    raw: RawServeOptions,
+    raw: Flags<RawServeOptions>,
 }
 
 /// Serves until a signal.
 ///
 /// # Errors
 /// When the configuration is wrong or the address cannot be bound.
-pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
+pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let options = args.raw.over_file(args.config.as_deref())?.validate()?;
     telemetry::init_log(options.log_format, &options.log)?;
     let scheme = if options.tls.is_some() { "https" } else { "http" };

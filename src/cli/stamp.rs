@@ -11,7 +11,7 @@ use futures_executor::block_on;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 use super::say;
-use crate::config::{DEFAULT_PREFIX, RawRoute, Route, StampForm};
+use crate::config::{Clock, DEFAULT_PREFIX, RawRoute, Route, StampForm};
 use crate::engine::{Engine, RequestContext, StampTally, Write as WriteKind};
 use crate::hash::HashKey;
 use crate::time::Millis;
@@ -53,7 +53,7 @@ pub(super) struct StampArgs {
     /// What a stamp says: lean (root, key and arrival: all that searches need) or full (also the document's own
     /// fingerprints and proof, for a look at them, or to use them without the text)
     #[arg(long, env = "SPINNEY_STAMP", value_name = "FORM", default_value = "lean")]
-    stamp: String,
+    stamp: StampForm,
     /// Print one line of JSON with counts to standard error at the end
     #[arg(long)]
     stats: bool,
@@ -75,12 +75,11 @@ pub(super) struct StampArgs {
 /// When the options are wrong, a bulk is not understood, or input or output break.
 pub(super) fn run(args: &StampArgs) -> anyhow::Result<ExitCode> {
     // Without a clock of the documents' own, time stands still: the output must not depend on when it is made.
-    let mut route = args.route.clone().any_index().or_clock("none").validate("stamp")?;
+    let mut route = args.route.clone().any_index().or_clock(Clock::None).validate("stamp")?;
     route.id_field.clone_from(&args.id_field);
-    let form = args.stamp.parse::<StampForm>()?;
     let routes = std::slice::from_ref(&route);
     let engine = Engine::new(routes, &args.prefix, args.threads.unwrap_or(0), HashKey::secret())?;
-    let engine = Arc::new(engine.with_stamps(form));
+    let engine = Arc::new(engine.with_stamps(args.stamp));
     let progress = progress();
     let (mut total, mut learned, mut read_all) = (StampTally::default(), String::new(), true);
     let (full, pieces) = mpsc::sync_channel(2);

@@ -1,8 +1,10 @@
 //! How much, how many and how long: what keeps one client, or a cluster that does not answer, from holding everything.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use super::{ConfigError, RawServeOptions, units};
+use super::RawServeOptions;
+use super::values::{OrNone, Timeout};
 
 /// Connections that are served at once where nobody chose a number and the system does not say how many files the
 /// process may open.
@@ -31,34 +33,17 @@ pub struct ServeLimits {
 }
 
 impl ServeLimits {
-    /// Validates the options among the raw ones that limit something.
-    ///
-    /// # Errors
-    /// When a value is not one of its option.
-    pub(super) fn of(raw: &RawServeOptions) -> Result<ServeLimits, ConfigError> {
-        let ten_minutes = Duration::from_secs(600);
-        let client_share = match raw.client_share.as_deref() {
-            None => 50,
-            Some(text) => percent(text).map_err(|reason| ConfigError::option("client_share", reason))?,
-        };
-        let upstream_timeout = match raw.upstream_timeout.as_deref() {
-            Some("none") => None,
-            text => Some(duration("upstream_timeout", text, ten_minutes)?),
-        };
-        let connections = match raw.max_connections {
-            Some(0) => {
-                return Err(ConfigError::option("max_connections", "must be at least 1: with none, nobody is served"));
-            }
-            Some(chosen) => chosen,
-            None => default_connections(open_files()),
-        };
-        Ok(ServeLimits {
-            client_share,
-            body_timeout: duration("body_timeout", raw.body_timeout.as_deref(), ten_minutes)?,
-            upstream_timeout,
-            connections,
-            idle_timeout: duration("idle_timeout", raw.idle_timeout.as_deref(), ten_minutes)?,
-        })
+    /// The limits among the raw options.
+    pub(super) fn of(raw: &RawServeOptions) -> ServeLimits {
+        let ten_minutes = Timeout(Duration::from_secs(600));
+        let upstream_timeout = raw.upstream_timeout.unwrap_or(OrNone(Some(ten_minutes)));
+        ServeLimits {
+            client_share: raw.client_share.map_or(50, |share| share.0),
+            body_timeout: raw.body_timeout.unwrap_or(ten_minutes).0,
+            upstream_timeout: upstream_timeout.0.map(|timeout| timeout.0),
+            connections: raw.max_connections.map_or_else(|| default_connections(open_files()), NonZeroUsize::get),
+            idle_timeout: raw.idle_timeout.unwrap_or(ten_minutes).0,
+        }
     }
 
     /// Why the process may run out of files before it has that many connections, if it may.
@@ -71,28 +56,6 @@ impl ServeLimits {
                  two, so raise the limit (ulimit -n) or lower max_connections"
             )
         })
-    }
-}
-
-fn duration(option: &str, text: Option<&str>, default: Duration) -> Result<Duration, ConfigError> {
-    let Some(text) = text else {
-        return Ok(default);
-    };
-    match units::duration(text) {
-        Ok(time) if time.0 > 0 => Ok(Duration::from_millis(time.0.unsigned_abs())),
-        Ok(_) => {
-            Err(ConfigError::option(option, format!("'{text}' is no time at all: give a longer one, such as 10m")))
-        }
-        Err(reason) => Err(ConfigError::option(option, reason)),
-    }
-}
-
-/// Parses `50%`.
-fn percent(text: &str) -> Result<u8, String> {
-    let number = text.trim().strip_suffix('%').map(str::trim_end);
-    match number.and_then(|number| number.parse().ok()) {
-        Some(percent @ 1..=100) => Ok(percent),
-        _ => Err(format!("'{text}' is not a percentage from 1% to 100%")),
     }
 }
 
@@ -124,8 +87,8 @@ mod tests {
     use super::*;
 
     fn limits(options: &str) -> Result<ServeLimits, String> {
-        let raw: RawServeOptions = toml::from_str(options).unwrap();
-        ServeLimits::of(&raw).map_err(|error| error.to_string())
+        let raw = toml::from_str(options).map_err(|error| error.message().to_owned());
+        raw.map(|raw| ServeLimits::of(&raw))
     }
 
     #[test]
@@ -142,7 +105,8 @@ mod tests {
 
     #[test]
     fn limits_can_be_chosen() {
-        let chosen = "client_share = '100 %'\nbody_timeout = '90s'\nupstream_timeout = 'none'\nmax_connections = 7\nidle_timeout = '1h'";
+        let chosen = "client_share = '100 %'\nbody_timeout = '90s'\nupstream_timeout = 'none'\nmax_connections = 7\n\
+                      idle_timeout = '1h'";
         let expected = ServeLimits {
             client_share: 100,
             body_timeout: Duration::from_secs(90),
@@ -154,15 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn wrong_limits_say_which_and_what_to_do() {
+    fn wrong_limits_say_what_to_do() {
         for (option, message) in [
-            ("client_share = '0.5'", "client_share: '0.5' is not a percentage from 1% to 100%"),
-            ("client_share = '0%'", "client_share: '0%' is not a percentage from 1% to 100%"),
-            ("client_share = '101%'", "client_share: '101%' is not a percentage from 1% to 100%"),
-            ("body_timeout = 'none'", "body_timeout: 'none' does not begin with a whole number"),
-            ("upstream_timeout = '0s'", "upstream_timeout: '0s' is no time at all: give a longer one, such as 10m"),
-            ("idle_timeout = '30'", "idle_timeout: unknown unit in '30': use ms, s, m, h or d, for example 30d"),
-            ("max_connections = 0", "max_connections: must be at least 1: with none, nobody is served"),
+            ("client_share = '0%'", "use a percentage from 1% to 100%"),
+            ("body_timeout = 'none'", "use a whole number with ms, s, m, h or d, such as 30d"),
+            ("upstream_timeout = '0s'", "it must be longer than zero, such as 10m, or none"),
+            ("idle_timeout = '30'", "use a whole number with ms, s, m, h or d, such as 30d"),
+            ("max_connections = 0", "invalid value: integer `0`, expected a nonzero usize"),
         ] {
             assert_eq!(limits(option), Err(message.to_owned()));
         }

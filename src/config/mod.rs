@@ -1,38 +1,37 @@
 //! What an operator can set. Options come from flags, then `SPINNEY_*` environment variables, then a TOML file.
 //!
-//! Raw options ([`RawServeOptions`], [`RawRoute`]) are what was written there: strings, any of which may be absent.
-//! `validate` turns them into validated options ([`ServeOptions`], [`Route`]): typed, with the defaults filled in.
+//! Raw options ([`RawServeOptions`], [`RawRoute`]) hold what was written there, each value parsed ([`values`]) and any
+//! of them absent. `validate` fills in the defaults and checks what goes together: [`ServeOptions`], [`Route`].
 
 mod docid;
 mod file_fault;
-mod form;
+mod flags;
 mod limits;
 mod memory;
 mod node_url;
-mod readers;
 mod recovery;
 mod route;
 mod service;
 mod shared;
 mod storage;
 mod transfer;
-mod units;
+pub mod values;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use crate::bulk::StampNames;
-use crate::time::Millis;
+use crate::store::Durability;
+use values::{ByteSize, FieldPrefix, ListenAddress, OrNone, Percent, SweepInterval, TimeSpan, Timeout};
 
 pub use file_fault::FileFault;
-pub use form::StampForm;
+pub use flags::Flags;
 pub use limits::ServeLimits;
 pub use node_url::{NodeUrl, NodeUrlError};
-pub use readers::RestrictedReaders;
 pub use recovery::RawRecoverOptions;
 pub(crate) use route::fits;
 pub use route::{Clock, RawRoute, Route};
@@ -94,10 +93,10 @@ impl ConfigError {
 pub struct RawServeOptions {
     /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:9201]
     #[arg(long, env = "SPINNEY_LISTEN", value_name = "ADDRESS")]
-    listen: Option<String>,
+    listen: Option<ListenAddress>,
     /// Address and port of a second listener for /_spinney/_health, _ready, _stats and _metrics only
     #[arg(long, env = "SPINNEY_ADMIN_LISTEN", value_name = "ADDRESS")]
-    admin_listen: Option<String>,
+    admin_listen: Option<ListenAddress>,
     /// URL of a cluster node; several share the load [default: http://127.0.0.1:9200]
     #[arg(long, env = "SPINNEY_UPSTREAM", value_name = "URL", hide_env_values = true, value_delimiter = ',')]
     upstream: Option<Vec<String>>,
@@ -118,26 +117,26 @@ pub struct RawServeOptions {
     tls_key: Option<PathBuf>,
     /// Bytes of write requests held at once in the whole process; above it: 429 [default: 256MiB]
     #[arg(long, env = "SPINNEY_BUDGET", value_name = "SIZE")]
-    budget: Option<String>,
+    budget: Option<ByteSize>,
     /// Memory of all forests; above it the documents that came longest ago are forgotten early [default: half of the
     /// machine's]
     #[arg(long, env = "SPINNEY_FOREST_MEMORY", value_name = "SIZE")]
-    forest_memory: Option<String>,
+    forest_memory: Option<ByteSize>,
     /// Directory for the forests, to find them again after a restart; without it they are in memory alone
     #[arg(long, env = "SPINNEY_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// What an answer waits for: batch (synced to the disk), interval or interval:5s (written, synced so often), none
     /// [default: batch]
     #[arg(long, env = "SPINNEY_DURABILITY", value_name = "WHEN")]
-    durability: Option<String>,
+    durability: Option<Durability>,
     /// When nothing can be stored any more: refuse writes (503), or continue in memory [default: refuse]
     #[arg(long, env = "SPINNEY_ON_STORE_FAILURE", value_name = "WHAT")]
-    on_store_failure: Option<String>,
+    on_store_failure: Option<OnFailure>,
     /// What a start does when a part of what is stored does not read: refuse: it ends, and says where that part is;
     /// recover: it goes on with the rest and with what the index has, and keeps the old files beside it [default:
     /// refuse]
     #[arg(long, env = "SPINNEY_ON_UNREADABLE", value_name = "refuse|recover")]
-    on_unreadable: Option<String>,
+    on_unreadable: Option<OnUnreadable>,
     /// Keep the forests in Redis 7 or Valkey, where several spinneys share them: redis://user:password@host:6379,
     /// several hosts of a cluster with commas; rediss:// over TLS; redis+sentinel://host:26379/NAME for the master of
     /// that name (and rediss+sentinel://)
@@ -149,7 +148,7 @@ pub struct RawServeOptions {
     /// When --forest-store cannot be reached: refuse writes (503), or give documents roots of this spinney alone, which
     /// --sweep puts right when it is back [default: refuse]
     #[arg(long, env = "SPINNEY_ON_REDIS_FAILURE", value_name = "WHAT")]
-    on_redis_failure: Option<String>,
+    on_redis_failure: Option<OnRedisFailure>,
     /// URL of a cluster node for what spinney asks in its own name: counting groups, and what was indexed and not
     /// stored. It may contain credentials, https://user:password@host:9200; the nodes of --upstream are asked as well,
     /// when it is away too [default: --upstream, without credentials]
@@ -167,47 +166,47 @@ pub struct RawServeOptions {
     recover_at_start: Option<bool>,
     /// The most of the budget that one client (IP address) may hold [default: 50%]
     #[arg(long, env = "SPINNEY_CLIENT_SHARE", value_name = "PERCENT")]
-    client_share: Option<String>,
+    client_share: Option<Percent>,
     /// How long the body of a write request may take to arrive [default: 10m]
     #[arg(long, env = "SPINNEY_BODY_TIMEOUT", value_name = "DURATION")]
-    body_timeout: Option<String>,
+    body_timeout: Option<Timeout>,
     /// How long the cluster may take to begin its answer to a write, or none [default: 10m]
     #[arg(long, env = "SPINNEY_UPSTREAM_TIMEOUT", value_name = "DURATION")]
-    upstream_timeout: Option<String>,
+    upstream_timeout: Option<OrNone<Timeout>>,
     /// Client connections that are served at once [default: not quite half of the files that the process may open, 8192
     /// at most]
     #[arg(long, env = "SPINNEY_MAX_CONNECTIONS", value_name = "N")]
-    max_connections: Option<usize>,
+    max_connections: Option<NonZeroUsize>,
     /// How long a client may send nothing, between two requests or in the middle of one that is relayed [default: 10m]
     #[arg(long, env = "SPINNEY_IDLE_TIMEOUT", value_name = "DURATION")]
-    idle_timeout: Option<String>,
+    idle_timeout: Option<Timeout>,
     /// How long a stop waits for requests in flight [default: 30s]
     #[arg(long, env = "SPINNEY_GRACE", value_name = "DURATION")]
-    grace: Option<String>,
+    grace: Option<TimeSpan>,
     /// Threads for text work [default: all cores]
     #[arg(long, env = "SPINNEY_THREADS", value_name = "N")]
     threads: Option<usize>,
     /// Prefix of the names of the stamp's fields [default: cluster_]
     #[arg(long, env = "SPINNEY_PREFIX", value_name = "PREFIX")]
-    prefix: Option<String>,
+    prefix: Option<FieldPrefix>,
     /// What a stamp says: lean (root, key and arrival: all that searches need) or full (also the document's own
     /// fingerprints and proof, for a look at them, or to use them without the text) [default: lean]
     #[arg(long, env = "SPINNEY_STAMP", value_name = "FORM")]
-    stamp: Option<String>,
+    stamp: Option<StampForm>,
     /// Count the groups of similar documents in the background, so that lists can be sorted by similar count: on or
     /// off. Own indices spinney-roots-* are written. Rights that the user of --service-url needs: on the routed indices
     /// read and view_index_metadata (OpenSearch: also indices:data/read/point_in_time/create and delete), on
     /// spinney-roots-* all of index management, read and write [default: on]
     #[arg(long, env = "SPINNEY_COUNTS", value_name = "WHETHER")]
-    counts: Option<String>,
+    counts: Option<Switch>,
     /// Look so often for documents without a stamp in the indices of the routes, and stamp them: 10m, or off. The user
     /// of --service-url needs the rights to read and write the indices, and to put their mapping [default: off]
     #[arg(long, env = "SPINNEY_SWEEP", value_name = "DURATION")]
-    sweep: Option<String>,
+    sweep: Option<SweepInterval>,
     /// Whether the cluster hides single documents from some readers (document-level security): none, or how groups are
     /// sorted by similar_count for everybody then: exact (slower, from what each may see) or refuse [default: none]
     #[arg(long, env = "SPINNEY_RESTRICTED_READERS", value_name = "HOW")]
-    restricted_readers: Option<String>,
+    restricted_readers: Option<RestrictedReaders>,
     /// Answer GET and POST /docId/getDocId?json={…} as a service of docIds does, with the forest of this index: its
     /// route needs --method staged, --url-field url, --title-field title and --text-field content. Articles that are
     /// sent there stand in the forest at once, so give them a route of their own unless whoever may ask may also write.
@@ -220,7 +219,7 @@ pub struct RawServeOptions {
     publish_address: Option<String>,
     /// Form of the log lines on standard error: text or json [default: text]
     #[arg(long, env = "SPINNEY_LOG_FORMAT", value_name = "FORMAT")]
-    log_format: Option<String>,
+    log_format: Option<LogFormat>,
     /// What to log: error, warn, info, debug, trace, or a filter such as spinney=debug [default: info]
     #[arg(long, env = "SPINNEY_LOG", value_name = "FILTER")]
     log: Option<String>,
@@ -242,12 +241,48 @@ pub struct Identity {
 }
 
 /// Form of the log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// Lines for people.
+    #[default]
     Text,
     /// One JSON object a line.
     Json,
+}
+
+/// The fields of a stamp. Every field costs the cluster something with every document, so what can be computed from the
+/// text is not written by default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StampForm {
+    /// Root, key and arrival: what searches use.
+    #[default]
+    Lean,
+    /// Also the document's own fingerprints and proof, which can then be used without reading the text.
+    Full,
+}
+
+/// How groups are sorted by their size in the whole index. The roots index counts all documents: its order reveals
+/// something of documents that a reader may not see.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RestrictedReaders {
+    /// Whoever may search an index may see all of it: the roots index gives the order.
+    #[default]
+    None,
+    /// The order is computed for each reader, from the documents that they may see.
+    Exact,
+    /// This order is refused.
+    Refuse,
+}
+
+/// An option that is on or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Switch {
+    On,
+    Off,
 }
 
 /// Validated options of `spinney serve`.
@@ -306,71 +341,14 @@ pub struct ServeOptions {
 }
 
 impl RawServeOptions {
-    /// Reads the file, if any, and lets the flags and environment variables in `self` win over it.
-    ///
-    /// # Errors
-    /// When the file cannot be read or is not valid.
-    pub fn over_file(self, file: Option<&std::path::Path>) -> Result<RawServeOptions, ConfigError> {
-        let Some(path) = file else { return Ok(self) };
-        let text =
-            std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-        let below: RawServeOptions = toml::from_str(&text)
-            .map_err(|source| ConfigError::Toml { path: path.to_owned(), source: FileFault::of(&text, &source) })?;
-        Ok(RawServeOptions {
-            listen: self.listen.or(below.listen),
-            admin_listen: self.admin_listen.or(below.admin_listen),
-            upstream: self.upstream.or(below.upstream),
-            upstream_ca: self.upstream_ca.or(below.upstream_ca),
-            upstream_cert: self.upstream_cert.or(below.upstream_cert),
-            upstream_key: self.upstream_key.or(below.upstream_key),
-            tls_cert: self.tls_cert.or(below.tls_cert),
-            tls_key: self.tls_key.or(below.tls_key),
-            budget: self.budget.or(below.budget),
-            forest_memory: self.forest_memory.or(below.forest_memory),
-            data_dir: self.data_dir.or(below.data_dir),
-            durability: self.durability.or(below.durability),
-            on_store_failure: self.on_store_failure.or(below.on_store_failure),
-            on_unreadable: self.on_unreadable.or(below.on_unreadable),
-            forest_store: self.forest_store.or(below.forest_store),
-            forest_store_ca: self.forest_store_ca.or(below.forest_store_ca),
-            on_redis_failure: self.on_redis_failure.or(below.on_redis_failure),
-            service_url: self.service_url.or(below.service_url),
-            recover_at_start: self.recover_at_start.or(below.recover_at_start),
-            client_share: self.client_share.or(below.client_share),
-            body_timeout: self.body_timeout.or(below.body_timeout),
-            upstream_timeout: self.upstream_timeout.or(below.upstream_timeout),
-            max_connections: self.max_connections.or(below.max_connections),
-            idle_timeout: self.idle_timeout.or(below.idle_timeout),
-            grace: self.grace.or(below.grace),
-            threads: self.threads.or(below.threads),
-            prefix: self.prefix.or(below.prefix),
-            stamp: self.stamp.or(below.stamp),
-            counts: self.counts.or(below.counts),
-            sweep: self.sweep.or(below.sweep),
-            restricted_readers: self.restricted_readers.or(below.restricted_readers),
-            docid_endpoint: self.docid_endpoint.or(below.docid_endpoint),
-            publish_address: self.publish_address.or(below.publish_address),
-            log_format: self.log_format.or(below.log_format),
-            log: self.log.or(below.log),
-            single: self.single,
-            route: below.route,
-        })
-    }
-
     /// Validates every option and fills in the defaults.
     ///
     /// # Errors
     /// When a value is not one of its option, or options do not go together.
     pub fn validate(self) -> Result<ServeOptions, ConfigError> {
-        let limits = ServeLimits::of(&self)?;
+        let limits = ServeLimits::of(&self);
         let storage = Storage::of(&self)?;
         let forest_store = ForestStore::of(&self)?;
-        let counts = service::counts(&self)?;
-        let sweep = service::sweep(&self)?;
-        let listen = self.listen.as_deref().unwrap_or("127.0.0.1:9201");
-        let listen = address("listen", listen)?;
-        let admin_listen = self.admin_listen.as_deref();
-        let admin_listen = admin_listen.map(|text| address("admin_listen", text)).transpose()?;
         let is_named = self.upstream.is_some();
         let upstream = self.upstream.unwrap_or_else(|| vec!["http://127.0.0.1:9200".into()]);
         if upstream.is_empty() {
@@ -388,51 +366,35 @@ impl RawServeOptions {
                 "rebuilds what is stored, and data_dir is missing, which says where",
             ));
         }
-        let budget = self.budget.as_deref().map_or(Ok(256 << 20), units::bytes);
-        let forest_memory = match self.forest_memory.as_deref() {
-            Some(size) => units::bytes(size),
-            None => Ok(memory::of_machine().map_or(DEFAULT_FOREST_MEMORY, |bytes| bytes / 2)),
-        };
-        let grace = self.grace.as_deref().map_or(Ok(Millis(30_000)), units::duration);
-        let prefix = self.prefix.unwrap_or_else(|| DEFAULT_PREFIX.into());
-        StampNames::new(&prefix).map_err(|e| ConfigError::option("prefix", e.to_string()))?;
-        let log_format = match self.log_format.as_deref() {
-            None | Some("text") => LogFormat::Text,
-            Some("json") => LogFormat::Json,
-            Some(other) => {
-                return Err(ConfigError::option("log_format", format!("'{other}' is not one of text, json")));
-            }
-        };
+        let half_of_machine = || memory::of_machine().map_or(DEFAULT_FOREST_MEMORY, |bytes| bytes / 2);
         let routes = routes(self.single, self.route)?;
         if let Some(index) = &self.docid_endpoint {
             docid::endpoint(index, &routes)?;
         }
         Ok(ServeOptions {
-            listen,
-            admin_listen,
+            listen: self.listen.map_or(DEFAULT_LISTEN, |address| address.0),
+            admin_listen: self.admin_listen.map(|address| address.0),
             limits,
             upstream,
             upstream_ca: self.upstream_ca,
             upstream_identity: identity("upstream_cert", self.upstream_cert, "upstream_key", self.upstream_key)?,
             tls: identity("tls_cert", self.tls_cert, "tls_key", self.tls_key)?,
-            budget: budget.map_err(|reason| ConfigError::option("budget", reason))?,
+            budget: self.budget.map_or(256 << 20, |size| size.0),
             storage,
             forest_store,
             service_url,
             recover_at_start,
-            forest_memory: forest_memory.map_err(|reason| ConfigError::option("forest_memory", reason))?,
-            grace: Duration::from_millis(
-                grace.map_err(|reason| ConfigError::option("grace", reason))?.0.unsigned_abs(),
-            ),
+            forest_memory: self.forest_memory.map_or_else(half_of_machine, |size| size.0),
+            grace: self.grace.map_or(Duration::from_secs(30), TimeSpan::duration),
             threads: self.threads.unwrap_or(0),
-            prefix,
-            stamp: StampForm::of(self.stamp.as_deref())?,
-            counts,
-            sweep,
-            restricted_readers: RestrictedReaders::of(self.restricted_readers.as_deref())?,
+            prefix: self.prefix.map_or_else(|| DEFAULT_PREFIX.into(), |prefix| prefix.0),
+            stamp: self.stamp.unwrap_or_default(),
+            counts: self.counts != Some(Switch::Off),
+            sweep: self.sweep.and_then(|interval| interval.0),
+            restricted_readers: self.restricted_readers.unwrap_or_default(),
             docid_endpoint: self.docid_endpoint,
             publish_address: self.publish_address,
-            log_format,
+            log_format: self.log_format.unwrap_or_default(),
             log: self.log.unwrap_or_else(|| "info".into()),
             routes,
         })
@@ -442,27 +404,22 @@ impl RawServeOptions {
 /// Memory of the forests where the machine does not say how much it has.
 const DEFAULT_FOREST_MEMORY: usize = 2 << 30;
 
-/// A route given by flags stands before those of the file; without an index pattern the flags win over every table.
+/// Address of the listener by default.
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9201);
+
+/// The route of the flags, if they have an index pattern, then those of the file.
 fn routes(flags: RawRoute, tables: Vec<RawRoute>) -> Result<Vec<Route>, ConfigError> {
     let mut routes = Vec::new();
-    let over_tables = if flags.names_an_index() {
+    if flags.names_an_index() {
         routes.push(flags.validate("route")?);
-        RawRoute::default()
-    } else if tables.is_empty() && flags.is_set() {
+    } else if flags.is_set() {
         return Err(ConfigError::option("index", "options of a route were given, but no index pattern"));
-    } else {
-        flags
-    };
+    }
     for (at, table) in tables.into_iter().enumerate() {
-        routes.push(over_tables.clone().over(table).validate(&format!("route {}", at + 1))?);
+        routes.push(table.validate(&format!("route {}", at + 1))?);
     }
     Route::agree_on_forests(&routes)?;
     Ok(routes)
-}
-
-fn address(option: &str, text: &str) -> Result<SocketAddr, ConfigError> {
-    let wrong = |_| format!("'{text}' is not an address with a port, such as 127.0.0.1:9201");
-    text.parse().map_err(wrong).map_err(|reason| ConfigError::option(option, reason))
 }
 
 /// The `nth` URL of a node. Of one that is not understood, nothing is repeated: there may be a password in it.
@@ -500,85 +457,59 @@ fn identity(
 mod tests {
     use super::*;
 
+    /// The error of a file with these lines.
+    fn error(text: &str) -> String {
+        match toml::from_str::<RawServeOptions>(text) {
+            Ok(options) => options.validate().unwrap_err().to_string(),
+            Err(error) => FileFault::of(text, &error).to_string(),
+        }
+    }
+
     #[test]
-    fn wrong_options_say_which_and_what_to_do() {
-        let with = |change: fn(&mut RawServeOptions)| {
-            let mut options = RawServeOptions::default();
-            change(&mut options);
-            options.validate().unwrap_err().to_string()
-        };
-        let no_prefix = StampNames::new("1_").unwrap_err();
-        for (error, expected) in [
+    fn wrong_options_say_what_to_do() {
+        let no_prefix = crate::bulk::StampNames::new("1_").unwrap_err().to_string();
+        for (text, expected) in [
+            ("listen = '9201'", "use an address with a port, such as 127.0.0.1:9201"),
+            ("admin_listen = 'health'", "use an address with a port, such as 127.0.0.1:9201"),
+            ("upstream = []", "upstream: give the URL of at least one cluster node"),
+            ("upstream = ['es:9200']", "upstream: URL 1: it must begin with http:// or https://"),
             (
-                with(|o| o.listen = Some("9201".into())),
-                "listen: '9201' is not an address with a port, such as 127.0.0.1:9201".to_owned(),
-            ),
-            (
-                with(|o| o.admin_listen = Some("health".into())),
-                "admin_listen: 'health' is not an address with a port, such as 127.0.0.1:9201".into(),
-            ),
-            (
-                with(|o| o.upstream = Some(Vec::new())),
-                "upstream: give the URL of at least one cluster node".into(),
-            ),
-            (
-                with(|o| o.upstream = Some(vec!["es:9200".into()])),
-                "upstream: URL 1: it must begin with http:// or https://".into(),
-            ),
-            (
-                with(|o| o.upstream = Some(vec!["http://me:it@es:9200".into()])),
+                "upstream = ['http://me:it@es:9200']",
                 "upstream: URL 1: http://es:9200 must not contain credentials: spinney passes on those of each caller, \
-                 and has its own in --service-url"
-                    .into(),
+                 and has its own in --service-url",
+            ),
+            // A comma in a password makes two of them.
+            (
+                "upstream = ['http://es', 'http://svc:Pa55']",
+                "upstream: URL 2: it is not a URL such as http://127.0.0.1:9200",
             ),
             (
-                // A comma in a password makes two of them.
-                with(|o| o.upstream = Some(vec!["http://es".into(), "http://svc:Pa55".into()])),
-                "upstream: URL 2: it is not a URL such as http://127.0.0.1:9200".into(),
-            ),
-            (
-                with(|o| o.upstream = Some(vec!["http://es:9200/search".into()])),
+                "upstream = ['http://es:9200/search']",
                 "upstream: URL 1: http://es:9200/search must not have a path: spinney passes the client's path on as \
-                 it came"
-                    .into(),
+                 it came",
             ),
+            ("budget = '5 parsecs'", "use a whole number with KiB, MiB or GiB, such as 256MiB"),
+            ("grace = 'soon'", "use a whole number with ms, s, m, h or d, such as 30d"),
+            ("prefix = '1_'", &no_prefix),
+            ("stamp = 'Full'", "expected `lean` or `full`"),
+            ("counts = 'no'", "expected `on` or `off`"),
+            ("restricted_readers = 'all'", "expected one of `none`, `exact`, `refuse`"),
+            ("tls_cert = 'cert.pem'", "tls_key: is needed with tls_cert"),
+            ("log_format = 'xml'", "expected `text` or `json`"),
             (
-                with(|o| o.budget = Some("5 parsecs".into())),
-                "budget: unknown unit 'parsecs' in '5 parsecs': use KiB, MiB or GiB".into(),
-            ),
-            (
-                with(|o| o.grace = Some("soon".into())),
-                "grace: 'soon' does not begin with a whole number".into(),
-            ),
-            (
-                with(|o| o.prefix = Some("1_".into())),
-                format!("prefix: {no_prefix}"),
-            ),
-            (
-                with(|o| o.stamp = Some("Full".into())),
-                "stamp: 'Full' is not one of lean, full".into(),
-            ),
-            (
-                with(|o| o.tls_cert = Some("cert.pem".into())),
-                "tls_key: is needed with tls_cert".into(),
-            ),
-            (
-                with(|o| o.log_format = Some("xml".into())),
-                "log_format: 'xml' is not one of text, json".into(),
-            ),
-            (
-                with(|o| o.single = toml::from_str("k = 3").unwrap()),
-                "index: options of a route were given, but no index pattern".into(),
+                "recover_at_start = true",
+                "recover_at_start: rebuilds what is stored, and data_dir is missing, which says where",
             ),
         ] {
-            assert_eq!(error, expected);
+            let error = error(text);
+            let is_of_file = error.starts_with("TOML parse error at line 1, column ") && error.ends_with(expected);
+            assert!(error == expected || is_of_file, "{text}: {error}");
         }
     }
 
     #[test]
     fn a_cause_is_told_by_the_chain_alone() {
-        let missing = RawServeOptions::default().over_file(Some("nowhere.toml".as_ref()));
-        let error = missing.unwrap_err();
+        let error = flags::read(Some("nowhere.toml".as_ref())).unwrap_err();
         assert_eq!(error.to_string(), "cannot read the configuration file nowhere.toml");
         let cause = std::error::Error::source(&error).unwrap().to_string();
         assert!(!error.to_string().contains(&cause));

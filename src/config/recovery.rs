@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{ConfigError, RawRoute, RawServeOptions};
+use super::values::{ByteSize, FieldPrefix};
+use super::{ConfigError, Flags, RawRoute, RawServeOptions};
 
 /// What was written on the command line of `spinney recover`.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct RawRecoverOptions {
     /// TOML file, the one of serve: whatever is given here as well goes before it
     #[arg(long, env = "SPINNEY_CONFIG", value_name = "FILE")]
@@ -24,15 +25,15 @@ pub struct RawRecoverOptions {
     data_dir: Option<PathBuf>,
     /// Memory for the forests [default: half of the machine's]
     #[arg(long, env = "SPINNEY_FOREST_MEMORY", value_name = "SIZE")]
-    forest_memory: Option<String>,
+    forest_memory: Option<ByteSize>,
     /// Threads for text work [default: all cores]
     #[arg(long, env = "SPINNEY_THREADS", value_name = "N")]
     threads: Option<usize>,
     /// Prefix of the names of the stamp's fields [default: cluster_]
     #[arg(long, env = "SPINNEY_PREFIX", value_name = "PREFIX")]
-    prefix: Option<String>,
+    prefix: Option<FieldPrefix>,
     #[command(flatten)]
-    route: RawRoute,
+    route: Flags<RawRoute>,
 }
 
 impl RawRecoverOptions {
@@ -41,21 +42,17 @@ impl RawRecoverOptions {
     /// # Errors
     /// When the configuration file cannot be read.
     pub fn over_file(self) -> Result<RawServeOptions, ConfigError> {
-        let raw = RawServeOptions {
-            service_url: self.upstream,
-            upstream_ca: self.upstream_ca,
-            data_dir: self.data_dir,
-            forest_memory: self.forest_memory,
-            threads: self.threads,
-            prefix: self.prefix,
-            single: self.route,
-            ..RawServeOptions::default()
-        };
-        let raw = raw.over_file(self.config.as_deref())?;
+        let file = self.route.over_file(self.config.as_deref())?;
         Ok(RawServeOptions {
+            service_url: self.upstream.or(file.service_url),
+            upstream_ca: self.upstream_ca.or(file.upstream_ca),
+            data_dir: self.data_dir.or(file.data_dir),
+            forest_memory: self.forest_memory.or(file.forest_memory),
+            threads: self.threads.or(file.threads),
+            prefix: self.prefix.or(file.prefix),
             // It is what is done anyway.
             recover_at_start: None,
-            ..raw
+            ..file
         })
     }
 }

@@ -1,11 +1,14 @@
 //! Which documents of which indices are stamped, and how.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use clap::Args;
 use serde::Deserialize;
 
-use super::{ConfigError, units};
+use super::ConfigError;
+use super::values::{ByteSize, FieldName, IndexPattern, OrNone, TimeSpan, from_text, some_parsed};
 use crate::fingerprint::Distance;
 use crate::forest::{EVIDENCE_BYTES, LateMerges};
 use crate::hamming::NodeIndex;
@@ -18,34 +21,35 @@ use crate::time::Millis;
 pub struct RawRoute {
     /// Index pattern to stamp, `*` stands for anything; aliases as the writers name them
     #[arg(long, env = "SPINNEY_INDEX", value_name = "PATTERN", value_delimiter = ',')]
-    index: Option<Vec<String>>,
+    index: Option<Vec<IndexPattern>>,
     /// Field that holds the text, dotted when nested; several are read as one text [default: content]
     #[arg(long, env = "SPINNEY_TEXT_FIELD", value_name = "FIELD", value_delimiter = ',')]
-    text_field: Option<Vec<String>>,
+    text_field: Option<Vec<FieldName>>,
     /// Field that holds the title; it replaces a text without words
     #[arg(long, env = "SPINNEY_TITLE_FIELD", value_name = "FIELD")]
-    title_field: Option<String>,
+    title_field: Option<FieldName>,
     /// Field that holds the address the document was published under; the method `staged` asks it first
     #[arg(long, env = "SPINNEY_URL_FIELD", value_name = "FIELD")]
-    url_field: Option<String>,
+    url_field: Option<FieldName>,
     /// How a document becomes fingerprints: verified, longest, full[:tf|:tfidf], sentences:N, short[:METHOD], staged or
     /// field:NAME [default: verified]
     #[arg(long, env = "SPINNEY_METHOD", value_name = "METHOD")]
-    method: Option<String>,
+    #[serde(deserialize_with = "some_parsed")]
+    method: Option<Method>,
     /// Fingerprints at most this many bits apart are near [default: 3; 0 for verified]
     #[arg(long, env = "SPINNEY_K", value_name = "BITS")]
     k: Option<u32>,
     /// How similar a long article and the first one of its cluster must be for verified, 0 to 1: of the phrases in
     /// either, those in both; texts written in words need 0.07 less, short texts more [default: 0.43]
     #[arg(long, env = "SPINNEY_SIMILARITY", value_name = "RATIO")]
-    similarity: Option<f32>,
+    similarity: Option<Similarity>,
     /// How long after its last arrival a fingerprint is remembered, such as 30d, or none [default: 30d]
     #[arg(long, env = "SPINNEY_WINDOW", value_name = "DURATION")]
-    window: Option<String>,
+    window: Option<OrNone<TimeSpan>>,
     /// What time it is for the forest: arrival, field:NAME (the document's own date), or none (nothing expires)
     /// [default: arrival]
     #[arg(long, env = "SPINNEY_CLOCK", value_name = "CLOCK")]
-    clock: Option<String>,
+    clock: Option<Clock>,
     /// Name of the forest; routes with the same name find each other's duplicates [default: one for each route]
     #[arg(long, env = "SPINNEY_FOREST", value_name = "NAME")]
     forest: Option<String>,
@@ -55,54 +59,73 @@ pub struct RawRoute {
     /// Documents that a cluster may have; one that has them takes no text that is not in it already, or none [default:
     /// none]
     #[arg(long, env = "SPINNEY_MAX_TREE", value_name = "DOCUMENTS")]
-    max_tree: Option<MaxTree>,
+    max_tree: Option<OrNone<DocumentCount>>,
     /// Trees that are found to be one when a later document agrees with both: off, suggest (`_spinney/_merges` shows
     /// them) or apply [default: suggest]
     #[arg(long, env = "SPINNEY_LATE_MERGES", value_name = "MODE")]
-    late_merges: Option<String>,
+    late_merges: Option<LateMerges>,
     /// Bytes of text kept for the alignment check of verified, such as 256mb: of a cluster whose text has gone only the
     /// proof decides; 0 for none [default: 256mb]
     #[arg(long, env = "SPINNEY_FOUNDER_TOKENS_MEMORY", value_name = "BYTES")]
-    founder_tokens_memory: Option<String>,
+    founder_tokens_memory: Option<ByteSize>,
     /// Date by which readers see a group's documents in order, dotted when nested [default: the field of --clock, or
     /// else the stamp's arrival]
     #[arg(long, env = "SPINNEY_TIME_FIELD", value_name = "FIELD")]
-    time_field: Option<String>,
+    time_field: Option<FieldName>,
     /// Keyword that says who published a document; readers see how many different ones a group has
     #[arg(long, env = "SPINNEY_MEDIUM_FIELD", value_name = "FIELD")]
-    medium_field: Option<String>,
+    medium_field: Option<FieldName>,
 }
 
-/// A number of documents, or `none`; in a file a number may stand without quotes.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(untagged)]
-enum MaxTree {
-    Number(u32),
-    Text(String),
-}
+/// A number of documents, at least one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct DocumentCount(u32);
 
-impl From<&str> for MaxTree {
-    fn from(text: &str) -> MaxTree {
-        MaxTree::Text(text.into())
+impl FromStr for DocumentCount {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<DocumentCount, &'static str> {
+        match text.parse() {
+            Ok(count) if count > 0 => Ok(DocumentCount(count)),
+            _ => Err("use a number of documents, 1 or more"),
+        }
     }
 }
 
-impl MaxTree {
-    fn validate(&self) -> Result<Option<u32>, String> {
-        let number = match self {
-            MaxTree::Number(number) => Some(*number),
-            MaxTree::Text(none) if none == "none" => return Ok(None),
-            MaxTree::Text(text) => text.parse().ok(),
-        };
-        let number = number.filter(|&number| number > 0);
-        number.map(Some).ok_or_else(|| match self {
-            MaxTree::Number(number) => {
-                format!("{number} leaves no tree a document: use 1 or more, or none")
-            }
-            MaxTree::Text(text) => {
-                format!("'{text}' is not a number of documents, 1 or more, or none")
-            }
-        })
+from_text!(Clock, LateMerges, Similarity);
+
+impl FromStr for Clock {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Clock, &'static str> {
+        match (text, text.strip_prefix("field:").map(str::parse)) {
+            ("arrival", _) => Ok(Clock::Arrival),
+            ("none", _) => Ok(Clock::None),
+            (_, Some(Ok(FieldName(field)))) => Ok(Clock::Field(field)),
+            _ => Err("use arrival, field:NAME or none"),
+        }
+    }
+}
+
+impl FromStr for LateMerges {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<LateMerges, &'static str> {
+        match text {
+            "off" => Ok(LateMerges::Off),
+            "suggest" => Ok(LateMerges::Suggest),
+            "apply" => Ok(LateMerges::Apply),
+            _ => Err("use off, suggest or apply"),
+        }
+    }
+}
+
+impl FromStr for Similarity {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Similarity, String> {
+        let ratio = text.parse().map_err(|_| "use a ratio from 0 to 1, such as 0.43")?;
+        Similarity::new(ratio).map_err(|error| error.to_string())
     }
 }
 
@@ -116,10 +139,6 @@ pub enum Clock {
     /// Time stands still: nothing expires and no `cluster_arrival` is stamped.
     None,
 }
-
-/// An index pattern in which `*` stands for any run of characters.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Pattern(String);
 
 /// Whether the whole of `name` fits a pattern in which `*` stands for any run of characters. Linear in `name` for each
 /// `*`.
@@ -167,7 +186,7 @@ pub(crate) fn meets(one: &str, other: &str) -> bool {
 /// Validated options of one route.
 #[derive(Debug, Clone)]
 pub struct Route {
-    index: Vec<Pattern>,
+    index: Vec<IndexPattern>,
     /// Fields that hold the text, dotted when nested; at least one.
     pub text_fields: Vec<String>,
     /// Field that holds the title.
@@ -213,62 +232,38 @@ impl RawRoute {
 
     /// With a pattern that every index matches, for work without a cluster, where every document is stamped.
     pub fn any_index(mut self) -> RawRoute {
-        self.index = Some(vec!["*".into()]);
+        self.index = Some(vec![IndexPattern("*".into())]);
         self
     }
 
-    /// With this clock where none was given.
-    pub fn or_clock(mut self, clock: &str) -> RawRoute {
-        self.clock.get_or_insert_with(|| clock.into());
+    /// The same route, with this clock unless it has one.
+    pub fn or_clock(mut self, clock: Clock) -> RawRoute {
+        self.clock.get_or_insert(clock);
         self
     }
 
-    /// With one of the options k, method, similarity and window as the command line would set it;
-    /// [`RawRoute::validate`] judges the value. A method other than verified takes away the options that only verified
-    /// has, so that methods can be compared.
+    /// The same route with another value of k, method, similarity or window, as written on the command line. Another
+    /// method than `verified` drops the options that only `verified` has, so that methods can be compared.
     ///
     /// # Errors
-    /// When the option is not one of these, or its value does not parse.
+    /// If the option is not one of these, or its value does not parse.
     pub fn with(mut self, option: &str, value: &str) -> Result<RawRoute, ConfigError> {
-        let wrong = |what: &str| ConfigError::option(option, format!("'{value}' is not {what}"));
+        fn parsed<T: FromStr<Err: Display>>(option: &str, value: &str) -> Result<Option<T>, ConfigError> {
+            value.parse().map(Some).map_err(|error: T::Err| ConfigError::option(option, format!("'{value}': {error}")))
+        }
         match option {
-            "k" => self.k = Some(value.parse().map_err(|_| wrong("a number of bits"))?),
-            "similarity" => {
-                self.similarity = Some(value.parse().map_err(|_| wrong("a ratio from 0 to 1"))?);
-            }
-            "window" => self.window = Some(value.into()),
+            "k" => self.k = parsed(option, value)?,
+            "similarity" => self.similarity = parsed(option, value)?,
+            "window" => self.window = parsed(option, value)?,
             "method" => {
-                self.method = Some(value.into());
-                if value != "verified" {
+                self.method = parsed(option, value)?;
+                if self.method != Some(Method::Verified) {
                     (self.similarity, self.boilerplate) = (None, None);
                 }
             }
-            _ => {
-                return Err(ConfigError::option(option, "must be one of k, method, similarity, window"));
-            }
+            _ => return Err(ConfigError::option(option, "must be one of k, method, similarity, window")),
         }
         Ok(self)
-    }
-
-    pub(super) fn over(self, below: RawRoute) -> RawRoute {
-        RawRoute {
-            index: self.index.or(below.index),
-            text_field: self.text_field.or(below.text_field),
-            title_field: self.title_field.or(below.title_field),
-            url_field: self.url_field.or(below.url_field),
-            method: self.method.or(below.method),
-            k: self.k.or(below.k),
-            similarity: self.similarity.or(below.similarity),
-            window: self.window.or(below.window),
-            clock: self.clock.or(below.clock),
-            forest: self.forest.or(below.forest),
-            boilerplate: self.boilerplate.or(below.boilerplate),
-            max_tree: self.max_tree.or(below.max_tree),
-            late_merges: self.late_merges.or(below.late_merges),
-            founder_tokens_memory: self.founder_tokens_memory.or(below.founder_tokens_memory),
-            time_field: self.time_field.or(below.time_field),
-            medium_field: self.medium_field.or(below.medium_field),
-        }
     }
 
     /// Validates every option and fills in the defaults; `name` says in errors which route is meant.
@@ -278,25 +273,10 @@ impl RawRoute {
     pub fn validate(self, name: &str) -> Result<Route, ConfigError> {
         let wrong = |option: &str, reason: String| ConfigError::option(format!("{name}: {option}"), reason);
         let index = self.index.unwrap_or_default();
-        if index.is_empty() || index.iter().any(String::is_empty) {
+        if index.is_empty() {
             return Err(wrong("index", "give at least one index pattern, such as news-*".into()));
         }
-        let method = self.method.as_deref().unwrap_or("verified");
-        let method = method.parse::<Method>().map_err(|e| wrong("method", e.to_string()))?;
-        let window = match self.window.as_deref().unwrap_or("30d") {
-            "none" => None,
-            text => Some(units::duration(text).map_err(|reason| wrong("window", reason))?),
-        };
-        let clock = match self.clock.as_deref().unwrap_or("arrival") {
-            "arrival" => Clock::Arrival,
-            "none" => Clock::None,
-            text => match text.strip_prefix("field:") {
-                Some(field) if !field.is_empty() => Clock::Field(field.into()),
-                _ => {
-                    return Err(wrong("clock", format!("'{text}' is not one of arrival, field:NAME, none")));
-                }
-            },
-        };
+        let method = self.method.unwrap_or(Method::Verified);
         let k = self.k.map_or_else(|| default_k(&method), Distance);
         if k > MAX_K {
             return Err(wrong(
@@ -310,62 +290,46 @@ impl RawRoute {
                 format!("the method {method} does not compare whole texts: use verified, or k"),
             ));
         }
-        let similarity = self
-            .similarity
-            .map_or(Ok(Similarity::default()), Similarity::new)
-            .map_err(|e| wrong("similarity", e.to_string()))?;
         if self.boilerplate.is_some() && method != Method::Verified {
             return Err(wrong(
                 "boilerplate",
                 format!("the method {method} does not leave out boilerplate: use verified"),
             ));
         }
-        let boilerplate = self.boilerplate.as_deref().map_or(Ok(Vec::new()), sentences)?;
-        let max_tree = self.max_tree.as_ref().map_or(Ok(None), MaxTree::validate);
-        let max_tree = max_tree.map_err(|reason| wrong("max-tree", reason))?;
-        let late_merges = match self.late_merges.as_deref() {
-            None | Some("suggest") => LateMerges::Suggest,
-            Some("apply") => LateMerges::Apply,
-            Some("off") => LateMerges::Off,
-            Some(other) => {
-                return Err(wrong("late-merges", format!("'{other}' is not one of off, suggest, apply")));
-            }
-        };
-        let founder_tokens_memory = self.founder_tokens_memory.as_deref();
-        let founder_tokens_memory = founder_tokens_memory.map_or(Ok(EVIDENCE_BYTES), units::bytes);
-        let founder_tokens_memory = founder_tokens_memory.map_err(|reason| wrong("founder-tokens-memory", reason))?;
-        let named = |option: &str, field: Option<String>| match field {
-            Some(field) if field.split('.').any(str::is_empty) => {
-                Err(wrong(option, format!("'{field}' is not the name of a field")))
-            }
-            field => Ok(field),
-        };
-        let time_field = named("time-field", self.time_field)?;
-        let medium_field = named("medium-field", self.medium_field)?;
+        let window = self.window.unwrap_or(OrNone(Some(TimeSpan(DEFAULT_WINDOW))));
+        let clock = self.clock.unwrap_or(Clock::Arrival);
+        let name = |field: FieldName| field.0;
+        let text_fields = self.text_field.unwrap_or_else(|| vec![FieldName("content".into())]);
         Ok(Route {
-            time_field: time_field.or_else(|| match &clock {
+            time_field: self.time_field.map(name).or_else(|| match &clock {
                 Clock::Field(field) => Some(field.clone()),
                 Clock::Arrival | Clock::None => None,
             }),
-            medium_field,
-            boilerplate,
-            max_tree,
-            late_merges,
-            founder_tokens_memory,
-            forest: self.forest.unwrap_or_else(|| index.join(",")),
-            index: index.into_iter().map(Pattern).collect(),
-            text_fields: self.text_field.unwrap_or_else(|| vec!["content".into()]),
-            title_field: self.title_field,
-            url_field: self.url_field,
+            medium_field: self.medium_field.map(name),
+            boilerplate: self.boilerplate.as_deref().map_or(Ok(Vec::new()), sentences)?,
+            max_tree: self.max_tree.and_then(|max| max.0).map(|max| max.0),
+            late_merges: self.late_merges.unwrap_or_default(),
+            founder_tokens_memory: self.founder_tokens_memory.map_or(EVIDENCE_BYTES, |size| size.0),
+            forest: self.forest.unwrap_or_else(|| {
+                let patterns: Vec<&str> = index.iter().map(|pattern| pattern.0.as_str()).collect();
+                patterns.join(",")
+            }),
+            index,
+            text_fields: text_fields.into_iter().map(name).collect(),
+            title_field: self.title_field.map(name),
+            url_field: self.url_field.map(name),
             id_field: None,
             method,
             k,
-            similarity,
-            window: if clock == Clock::None { None } else { window },
+            similarity: self.similarity.unwrap_or_default(),
+            window: window.0.filter(|_| clock != Clock::None).map(|window| window.0),
             clock,
         })
     }
 }
+
+/// The window by default: 30 days.
+const DEFAULT_WINDOW: Millis = Millis(30 * 86_400_000);
 
 /// The largest distance that the index of fingerprints can be asked for.
 const MAX_K: Distance = NodeIndex::MAX_DISTANCE;
@@ -459,7 +423,7 @@ mod tests {
     }
 
     fn options(index: &str) -> RawRoute {
-        RawRoute { index: Some(vec![index.into()]), ..Default::default() }
+        RawRoute { index: Some(vec![IndexPattern(index.into())]), ..Default::default() }
     }
 
     #[test]
@@ -467,75 +431,57 @@ mod tests {
         let route = options("news").validate("route").unwrap();
         assert_eq!(route.text_fields, ["content"]);
         assert_eq!(route.k, Distance(0));
-        let longest = RawRoute { method: Some("longest".into()), ..options("news") };
+        let longest = RawRoute { method: Some(Method::Longest), ..options("news") };
         assert_eq!(longest.validate("route").unwrap().k, Distance(3));
         assert_eq!(route.window, Some(Millis(30 * 86_400_000)));
         assert_eq!(route.clock, Clock::Arrival);
         assert_eq!(route.forest, "news");
         assert_eq!(route.time_field, None);
-        let dated = RawRoute { clock: Some("field:date".into()), ..options("news") };
+        let dated = RawRoute { clock: Some(Clock::Field("date".into())), ..options("news") };
         let time_field = dated.validate("route").unwrap().time_field;
         assert_eq!(time_field.as_deref(), Some("date"));
     }
 
-    fn error_of(options: RawRoute) -> String {
-        options.validate("route 2").unwrap_err().to_string()
-    }
-
     #[test]
-    fn wrong_options_say_which_and_what_to_do() {
-        let with = |change: fn(&mut RawRoute)| {
-            let mut options = options("news");
-            change(&mut options);
-            error_of(options)
-        };
-        let no_method = "magic".parse::<Method>().unwrap_err();
-        let no_similarity = Similarity::new(1.5).unwrap_err();
-        for (error, expected) in [
+    fn wrong_options_say_what_to_do() {
+        let no_method = "magic".parse::<Method>().unwrap_err().to_string();
+        let no_similarity = Similarity::new(1.5).unwrap_err().to_string();
+        let no_field = "use the name of a field, dotted when nested, such as article.body";
+        for (text, expected) in [
+            ("", "route 2: index: give at least one index pattern, such as news-*"),
+            ("index = []", "route 2: index: give at least one index pattern, such as news-*"),
+            ("index = ['']", "use an index pattern, such as news-*"),
+            ("clock = 'sundial'", "use arrival, field:NAME or none"),
+            ("clock = 'field:'", "use arrival, field:NAME or none"),
+            ("window = '30'", "use a whole number with ms, s, m, h or d, such as 30d, or none"),
+            ("max_tree = 0", "use a number of documents, 1 or more, or none"),
+            ("late_merges = 'always'", "use off, suggest or apply"),
             (
-                error_of(RawRoute::default()),
-                "route 2: index: give at least one index pattern, such as news-*".to_owned(),
+                "index = ['a']\nk = 17",
+                "route 2: k: 17 is out of range: fingerprints of unrelated texts are near then; use 0 to 16",
+            ),
+            ("method = 'magic'", &no_method),
+            ("similarity = 1.5", &no_similarity),
+            (
+                "index = ['a']\nsimilarity = 0.5\nmethod = 'full'",
+                "route 2: similarity: the method full does not compare whole texts: use verified, or k",
             ),
             (
-                with(|o| o.clock = Some("sundial".into())),
-                "route 2: clock: 'sundial' is not one of arrival, field:NAME, none".into(),
+                "index = ['a']\nboilerplate = 'x'\nmethod = 'full'",
+                "route 2: boilerplate: the method full does not leave out boilerplate: use verified",
             ),
-            (
-                with(|o| o.clock = Some("field:".into())),
-                "route 2: clock: 'field:' is not one of arrival, field:NAME, none".into(),
-            ),
-            (
-                with(|o| o.window = Some("30".into())),
-                "route 2: window: unknown unit in '30': use ms, s, m, h or d, for example 30d".into(),
-            ),
-            (
-                with(|o| o.k = Some(17)),
-                "route 2: k: 17 is out of range: fingerprints of unrelated texts are near then; use 0 to 16".into(),
-            ),
-            (with(|o| o.method = Some("magic".into())), format!("route 2: method: {no_method}")),
-            (with(|o| o.similarity = Some(1.5)), format!("route 2: similarity: {no_similarity}")),
-            (
-                with(|o| (o.similarity, o.method) = (Some(0.5), Some("full".into()))),
-                "route 2: similarity: the method full does not compare whole texts: use verified, or k".into(),
-            ),
-            (
-                with(|o| (o.boilerplate, o.method) = (Some("x".into()), Some("full".into()))),
-                "route 2: boilerplate: the method full does not leave out boilerplate: use verified".into(),
-            ),
-            (
-                with(|o| o.time_field = Some("a..b".into())),
-                "route 2: time-field: 'a..b' is not the name of a field".into(),
-            ),
-            (
-                with(|o| o.medium_field = Some(String::new())),
-                "route 2: medium-field: '' is not the name of a field".into(),
-            ),
-            (
-                with(|o| o.boilerplate = Some("nowhere.txt".into())),
-                "cannot read the boilerplate file nowhere.txt".into(),
-            ),
+            ("time_field = 'a..b'", no_field),
+            ("medium_field = ''", no_field),
+            ("title_field = ''", no_field),
+            ("url_field = 'a.'", no_field),
+            ("text_field = ['a', '']", no_field),
+            ("index = ['a']\nboilerplate = 'nowhere.txt'", "cannot read the boilerplate file nowhere.txt"),
         ] {
-            assert_eq!(error, expected);
+            let error = match toml::from_str::<RawRoute>(text) {
+                Ok(raw) => raw.validate("route 2").unwrap_err().to_string(),
+                Err(error) => error.message().to_owned(),
+            };
+            assert_eq!(error, expected, "{text}");
         }
     }
 
@@ -546,8 +492,8 @@ mod tests {
         let full = set("similarity", "0.5").unwrap().with("method", "full");
         assert_eq!(full.unwrap().similarity, None);
         for (option, value, expected) in [
-            ("k", "x", "k: 'x' is not a number of bits"),
-            ("similarity", "x", "similarity: 'x' is not a ratio from 0 to 1"),
+            ("k", "x", "k: 'x': invalid digit found in string"),
+            ("similarity", "x", "similarity: 'x': use a ratio from 0 to 1, such as 0.43"),
             ("forest", "x", "forest: must be one of k, method, similarity, window"),
         ] {
             assert_eq!(set(option, value).unwrap_err().to_string(), expected);
@@ -557,21 +503,22 @@ mod tests {
     #[test]
     fn a_similarity_reaches_the_route() {
         let similarity = |ratio: f32| {
-            let options = RawRoute { similarity: Some(ratio), ..options("news") };
-            options.validate("route").unwrap().similarity
+            let written = format!("index = ['news']\nsimilarity = {ratio:?}");
+            toml::from_str::<RawRoute>(&written).unwrap().validate("route").unwrap().similarity
         };
         assert_eq!(similarity(0.43), Similarity::default());
         assert_eq!(similarity(0.5), Similarity::new(0.5).unwrap());
         // Written as a whole number, and as the default, which must be the very default.
         for (written, ratio) in [("1", 1.0), ("0.43", 0.43)] {
             let read: RawRoute = toml::from_str(&format!("similarity = {written}")).unwrap();
-            assert_eq!(read.similarity, Some(ratio));
+            assert_eq!(read.similarity, Some(Similarity::new(ratio).unwrap()));
         }
     }
 
     #[test]
     fn routes_that_share_a_forest_must_agree() {
-        let shared = |k, similarity| {
+        let shared = |k, similarity: Option<f32>| {
+            let similarity = similarity.map(|ratio| Similarity::new(ratio).unwrap());
             RawRoute { forest: Some("f".into()), k: Some(k), similarity, ..options("a") }.validate("r").unwrap()
         };
         let agree = |one, other| Route::agree_on_forests(&[one, other]);

@@ -1,12 +1,9 @@
-//! As whom spinney asks the cluster in its own name, and whether it counts groups.
-
-use std::time::Duration;
+//! Nodes and credentials of requests in spinney's own name.
 
 use hyper::Uri;
 use hyper::header::HeaderValue;
 
-use super::{ConfigError, NodeUrl, RawServeOptions, units};
-use crate::time::Millis;
+use super::{ConfigError, NodeUrl};
 
 /// The nodes that spinney asks in its own name, and as whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,18 +14,6 @@ pub struct ServiceUrl {
     pub path: String,
     /// As whom; none: as nobody.
     pub credentials: Option<HeaderValue>,
-}
-
-/// Whether groups are counted.
-///
-/// # Errors
-/// When the option is neither on nor off.
-pub(super) fn counts(raw: &RawServeOptions) -> Result<bool, ConfigError> {
-    match raw.counts.as_deref() {
-        None | Some("on") => Ok(true),
-        Some("off") => Ok(false),
-        Some(other) => Err(ConfigError::option("counts", format!("'{other}' is not one of on, off"))),
-    }
 }
 
 impl ServiceUrl {
@@ -56,40 +41,10 @@ impl ServiceUrl {
     }
 }
 
-/// How often documents without a stamp are looked for.
-///
-/// # Errors
-/// When the option is neither a duration nor off.
-pub(super) fn sweep(raw: &RawServeOptions) -> Result<Option<Duration>, ConfigError> {
-    match raw.sweep.as_deref() {
-        None | Some("off") => Ok(None),
-        Some(text) => {
-            let every = units::duration(text).map_err(|e| ConfigError::option("sweep", e))?;
-            if every == Millis(0) {
-                let reason = "gives the cluster no rest: use a duration such as 10m, or off";
-                return Err(ConfigError::option("sweep", reason));
-            }
-            Ok(Some(Duration::from_millis(every.0.unsigned_abs())))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counting_is_on_unless_it_is_off() {
-        let counting = |options: &str| {
-            let raw: RawServeOptions = toml::from_str(options).unwrap();
-            counts(&raw).map_err(|error| error.to_string())
-        };
-        assert_eq!(counting(""), Ok(true));
-        assert_eq!(counting("counts = 'on'"), Ok(true));
-        assert_eq!(counting("counts = 'off'"), Ok(false));
-        let wrong = counting("counts = 'no'");
-        assert_eq!(wrong, Err("counts: 'no' is not one of on, off".to_owned()));
-    }
+    use crate::config::RawServeOptions;
 
     #[test]
     fn credentials_are_not_shown() {
@@ -120,20 +75,6 @@ mod tests {
             let error = named(wrong).unwrap_err();
             assert!(error.starts_with("service_url: "), "{error}");
             assert!(!error.contains("Pa55") && !error.contains("word@"), "{error}");
-        }
-    }
-
-    #[test]
-    fn sweeping_is_off_unless_somebody_wants_it() {
-        let sweeping = |options: &str| {
-            let raw: RawServeOptions = toml::from_str(options).unwrap();
-            sweep(&raw).map_err(|error| error.to_string())
-        };
-        assert_eq!(sweeping(""), Ok(None));
-        assert_eq!(sweeping("sweep = 'off'"), Ok(None));
-        assert_eq!(sweeping("sweep = '10m'"), Ok(Some(Duration::from_secs(600))));
-        for wrong in ["sweep = 'often'", "sweep = '0s'"] {
-            assert!(sweeping(wrong).unwrap_err().starts_with("sweep: "));
         }
     }
 }

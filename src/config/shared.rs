@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use clap::ValueEnum;
+use serde::Deserialize;
+
 use super::{ConfigError, RawServeOptions};
 use crate::redis::Address;
 
@@ -17,7 +20,8 @@ pub struct ForestStore {
 }
 
 /// What becomes of writes when the engine of the shared forests is away.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OnRedisFailure {
     /// They are refused with 503, and readiness is off.
     #[default]
@@ -27,14 +31,6 @@ pub enum OnRedisFailure {
 }
 
 impl OnRedisFailure {
-    fn of(text: Option<&str>) -> Result<OnRedisFailure, ConfigError> {
-        match text {
-            None | Some("refuse") => Ok(OnRedisFailure::Refuse),
-            Some("local") => Ok(OnRedisFailure::Local),
-            Some(text) => Err(ConfigError::option("on_redis_failure", format!("'{text}' is not one of refuse, local"))),
-        }
-    }
-
     /// What the log says of writes then.
     pub(crate) fn told(self) -> &'static str {
         match self {
@@ -80,11 +76,8 @@ impl ForestStore {
                 "is for connections with TLS: begin forest_store with rediss://",
             ));
         }
-        Ok(Some(ForestStore {
-            address,
-            ca: raw.forest_store_ca.clone(),
-            on_loss: OnRedisFailure::of(raw.on_redis_failure.as_deref())?,
-        }))
+        let on_loss = raw.on_redis_failure.unwrap_or_default();
+        Ok(Some(ForestStore { address, ca: raw.forest_store_ca.clone(), on_loss }))
     }
 }
 
@@ -92,72 +85,53 @@ impl ForestStore {
 mod tests {
     use super::*;
 
-    fn store(url: Option<&str>, ca: Option<&str>, data_dir: Option<&str>) -> Result<Option<ForestStore>, String> {
-        let raw = RawServeOptions {
-            forest_store: url.map(str::to_owned),
-            forest_store_ca: ca.map(PathBuf::from),
-            data_dir: data_dir.map(PathBuf::from),
-            ..RawServeOptions::default()
-        };
+    fn store(text: &str) -> Result<Option<ForestStore>, String> {
+        let raw = toml::from_str(text).map_err(|error| error.message().to_owned())?;
         ForestStore::of(&raw).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn an_engine_is_chosen_or_refused_in_words() {
-        assert_eq!(store(None, None, Some("forests")), Ok(None));
-        let chosen = store(Some("rediss://me:secret@a,b:7"), Some("ca.pem"), None);
-        let chosen = chosen.unwrap().unwrap();
+    fn a_store_is_chosen() {
+        assert_eq!(store("data_dir = 'forests'"), Ok(None));
+        let chosen = store("forest_store = 'rediss://me:secret@a,b:7'\nforest_store_ca = 'ca.pem'").unwrap().unwrap();
         assert_eq!(chosen.address.to_string(), "rediss://a:6379,b:7");
         assert_eq!((chosen.ca, chosen.on_loss), (Some("ca.pem".into()), OnRedisFailure::Refuse));
-        let lost = |store: Option<&str>, what: &str| {
-            let raw = RawServeOptions {
-                forest_store: store.map(str::to_owned),
-                on_redis_failure: Some(what.to_owned()),
-                ..RawServeOptions::default()
-            };
-            let chosen = ForestStore::of(&raw).map_err(|error| error.to_string());
-            chosen.map(|chosen| chosen.unwrap().on_loss)
-        };
-        assert_eq!(lost(Some("redis://a"), "local"), Ok(OnRedisFailure::Local));
-        assert_eq!(lost(Some("redis://a"), "refuse"), Ok(OnRedisFailure::Refuse));
-        for (store, what, error) in [
-            (Some("redis://a"), "wait", "on_redis_failure: 'wait' is not one of refuse, local"),
+        for (text, expected) in [("local", OnRedisFailure::Local), ("refuse", OnRedisFailure::Refuse)] {
+            let chosen = store(&format!("forest_store = 'redis://a'\non_redis_failure = '{text}'"));
+            assert_eq!(chosen.unwrap().unwrap().on_loss, expected);
+        }
+    }
+
+    #[test]
+    fn wrong_stores_are_refused() {
+        for (text, error) in [
             (
-                None,
-                "local",
+                "forest_store = 'redis://a'\non_redis_failure = 'wait'",
+                "unknown variant `wait`, expected `refuse` or `local`",
+            ),
+            (
+                "on_redis_failure = 'local'",
                 "on_redis_failure: says what is done without the forest store, and forest_store is missing, which says \
                  where that is",
             ),
-        ] {
-            assert_eq!(lost(store, what), Err(error.to_owned()));
-        }
-        for (url, ca, data_dir, error) in [
             (
-                Some("localhost"),
-                None,
-                None,
+                "forest_store = 'localhost'",
                 "forest_store: it begins with none of redis://, rediss:// (TLS), redis+sentinel://, rediss+sentinel://",
             ),
             (
-                Some("redis://a"),
-                None,
-                Some("forests"),
+                "forest_store = 'redis://a'\ndata_dir = 'forests'",
                 "forest_store: keeps the forests, and data_dir would too: use one of them",
             ),
             (
-                Some("redis://a"),
-                Some("ca.pem"),
-                None,
+                "forest_store = 'redis://a'\nforest_store_ca = 'ca.pem'",
                 "forest_store_ca: is for connections with TLS: begin forest_store with rediss://",
             ),
             (
-                None,
-                Some("ca.pem"),
-                None,
+                "forest_store_ca = 'ca.pem'",
                 "forest_store_ca: says whom to trust, and forest_store is missing, which says where to connect",
             ),
         ] {
-            assert_eq!(store(url, ca, data_dir), Err(error.to_owned()));
+            assert_eq!(store(text), Err(error.to_owned()));
         }
     }
 }

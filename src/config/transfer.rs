@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{ConfigError, RawRoute, RawServeOptions, ServeOptions};
+use super::{ConfigError, Flags, RawRoute, RawServeOptions, ServeOptions};
 
 /// What was written on the command line of `spinney transfer`.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct RawTransferOptions {
     /// Where the forests are: the directory that serve was given as --data-dir, or the URL that it was given as
     /// --forest-store
@@ -23,7 +23,7 @@ pub struct RawTransferOptions {
     #[arg(long, env = "SPINNEY_FOREST_STORE_CA", value_name = "FILE")]
     forest_store_ca: Option<PathBuf>,
     #[command(flatten)]
-    route: RawRoute,
+    route: Flags<RawRoute>,
 }
 
 /// What is to be moved.
@@ -62,8 +62,7 @@ impl RawTransferOptions {
                 ));
             }
         };
-        let raw = RawServeOptions { single: self.route, ..RawServeOptions::default() };
-        let raw = raw.over_file(self.config.as_deref())?;
+        let raw = self.route.over_file(self.config.as_deref())?;
         let forest_store_ca = self.forest_store_ca.or(raw.forest_store_ca);
         // What the file says of the one place or the other is what is to be changed.
         let serve = RawServeOptions {
@@ -83,16 +82,19 @@ impl RawTransferOptions {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
+    #[derive(clap::Parser)]
+    struct Transfer {
+        #[command(flatten)]
+        raw: RawTransferOptions,
+    }
+
     fn options(from: &str, to: &str) -> Result<(PathBuf, bool), String> {
-        let raw = RawTransferOptions {
-            from: from.into(),
-            to: to.into(),
-            route: RawRoute::default().any_index(),
-            ..RawTransferOptions::default()
-        };
-        let options = raw.validate().map_err(|error| error.to_string())?;
+        let args = ["transfer", "--from", from, "--to", to, "--index", "*"];
+        let options = Transfer::parse_from(args).raw.validate().map_err(|error| error.to_string())?;
         assert!(options.serve.forest_store.is_some() && options.serve.storage.is_none());
         Ok((options.dir, options.is_from_dir))
     }

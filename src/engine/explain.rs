@@ -27,14 +27,14 @@ impl Explanation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::RawRoute;
+    use crate::config::{Clock, RawRoute};
     use crate::engine::{Engine, RequestContext};
     use crate::hash::HashKey;
     use crate::time::Millis;
 
     #[test]
     fn explanations_are_given_to_those_who_ask() {
-        let route = RawRoute::default().any_index().or_clock("none");
+        let route = RawRoute::default().any_index().or_clock(Clock::None);
         let route = route.validate("test").unwrap();
         let engine = || Engine::new(std::slice::from_ref(&route), "cluster_", 1, HashKey::FIXED).unwrap();
         let stamped = |engine: Engine, body: &str| {

@@ -50,7 +50,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{DEFAULT_PREFIX, RawRoute};
+    use crate::config::{Clock, DEFAULT_PREFIX, RawRoute};
     use crate::engine::RequestContext;
     use crate::hash::HashKey;
     use crate::time::Millis;
@@ -60,7 +60,7 @@ mod tests {
     fn a_field_is_found_when_any_document_has_it() {
         let never_found = |options: &str, documents: &str| -> Vec<String> {
             let route: RawRoute = toml::from_str(options).unwrap();
-            let route = route.any_index().or_clock("none").validate("test").unwrap();
+            let route = route.any_index().or_clock(Clock::None).validate("test").unwrap();
             let engine = Arc::new(Engine::new(&[route], DEFAULT_PREFIX, 1, HashKey::FIXED).unwrap());
             let context = RequestContext { now: Millis(0), latest: Millis(i64::MAX), unique: 0, caller: None };
             let stamped = engine.stamp_lines(documents.to_owned().into(), context);

@@ -274,10 +274,10 @@ fn beginning(parts: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::RawRoute;
+    use crate::config::{Clock, RawRoute};
 
     fn route() -> Route {
-        let options = RawRoute::default().any_index().or_clock("none");
+        let options = RawRoute::default().any_index().or_clock(Clock::None);
         let mut route = options.validate("test").unwrap();
         route.title_field = Some("title".into());
         route.id_field = Some("id".into());

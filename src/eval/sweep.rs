@@ -167,7 +167,7 @@ mod tests {
     }
 
     fn apply(text: &str, clock: &str) -> Result<Route, SweepError> {
-        let options = RawRoute::default().any_index().or_clock(clock);
+        let options = RawRoute::default().any_index().or_clock(clock.parse().unwrap());
         let sweep = Sweep::parse(text)?;
         sweep.apply(&sweep.values[0], &options, "test")
     }
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn methods_are_compared_with_their_own_defaults() {
         let [full, verified] = ["full", "verified"].map(|method| {
-            let options = RawRoute::default().any_index().or_clock("none");
+            let options = RawRoute::default().any_index().or_clock(Clock::None);
             let options = options.with("similarity", "0.5").unwrap();
             let sweep = Sweep::parse("method").unwrap();
             sweep.apply(method, &options, "test").unwrap()

@@ -47,23 +47,20 @@ pub struct Attributes<'a> {
 }
 
 /// Why a name is not that of a method.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum MethodError {
     /// No method has this name.
-    #[error(
-        "unknown method `{0}`: use verified, longest, full, full:tf, full:tfidf, sentences:N, short, short:METHOD, \
-         staged or field:NAME"
-    )]
-    Unknown(String),
+    #[error("use verified, longest, full, full:tf, full:tfidf, sentences:N, short, short:METHOD, staged or field:NAME")]
+    Unknown,
     /// `sentences:N` with a wrong N.
-    #[error("method `{0}`: the number of sentences must be from 1 to {MOST_SENTENCES}")]
-    Sentences(String),
+    #[error("the number of sentences must be from 1 to {MOST_SENTENCES}")]
+    Sentences,
     /// `short:METHOD` with a method that longer texts cannot have.
-    #[error("method `{0}`: longer texts need longest, full, full:tf, full:tfidf or sentences:N")]
-    Short(String),
+    #[error("longer texts need longest, full, full:tf, full:tfidf or sentences:N")]
+    Short,
     /// `field:` without the name of a field.
-    #[error("method `{0}`: name the field that holds the fingerprint, such as field:phash")]
-    Field(String),
+    #[error("name the field that holds the fingerprint, such as field:phash")]
+    Field,
 }
 
 /// Features that a method reads from a document alone; placement is the forest's task.
@@ -223,18 +220,18 @@ impl FromStr for Method {
                 Ok(long @ (Method::Longest | Method::Full(_) | Method::Sentences(_))) => {
                     Ok(Method::Short(Box::new(long)))
                 }
-                _ => Err(MethodError::Short(name.to_owned())),
+                _ => Err(MethodError::Short),
             },
             Some(("field", field)) => match field.split('.').any(str::is_empty) {
                 false => Ok(Method::Field(field.to_owned())),
-                true => Err(MethodError::Field(name.to_owned())),
+                true => Err(MethodError::Field),
             },
             None if name == "verified" => Ok(Method::Verified),
             Some(("sentences", count)) => match count.parse() {
                 Ok(count) if (1..=MOST_SENTENCES).contains(&count) => Ok(Method::Sentences(count)),
-                _ => Err(MethodError::Sentences(name.to_owned())),
+                _ => Err(MethodError::Sentences),
             },
-            _ => Err(MethodError::Unknown(name.to_owned())),
+            _ => Err(MethodError::Unknown),
         }
     }
 }

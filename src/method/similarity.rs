@@ -26,8 +26,8 @@ pub struct Similarity(f32);
 
 /// A number that cannot be a similarity.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("must be a ratio from 0 (one fingerprint in common is enough) to 1 (nothing but copies), not {0}")]
-pub struct InvalidSimilarity(f32);
+#[error("must be a ratio from 0 (one fingerprint in common is enough) to 1 (nothing but copies)")]
+pub struct InvalidSimilarity;
 
 impl Default for Similarity {
     fn default() -> Similarity {
@@ -41,7 +41,7 @@ impl Similarity {
     /// # Errors
     /// When the number is not from 0 to 1.
     pub fn new(ratio: f32) -> Result<Similarity, InvalidSimilarity> {
-        if (0.0..=1.0).contains(&ratio) { Ok(Similarity(ratio)) } else { Err(InvalidSimilarity(ratio)) }
+        if (0.0..=1.0).contains(&ratio) { Ok(Similarity(ratio)) } else { Err(InvalidSimilarity) }
     }
 
     /// Requirement where the alignment check decides as well.

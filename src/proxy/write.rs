@@ -335,7 +335,7 @@ async fn forward(
                 match error {
                     ClusterError::Unreachable(_) => placement.roll_back().await,
                     ClusterError::Broken(_) | ClusterError::TimedOut(_) | ClusterError::ClientBody(_) => {
-                        placement.leave_unknown().await
+                        placement.leave_unknown().await;
                     }
                 }
             }

@@ -53,7 +53,7 @@ impl Signs {
         for &b in bytes {
             match b {
                 b':' | b'=' | b'(' | b')' | b'{' | b'}' | b'"' | b'\'' | b'[' | b']' | b'#' | b'_' | b'$' => {
-                    change(&mut self.signs)
+                    change(&mut self.signs);
                 }
                 b';' => {
                     change(&mut self.signs);

@@ -196,13 +196,14 @@ fn wrong_input_is_named() {
     };
     let (code, _) = with(&[]);
     assert_eq!(code, Some(2));
+    let (code, error) = with(&["--pairs", &pairs, "--similarity", "43"]);
+    assert!(code == Some(2) && error.contains("must be a ratio from 0 "), "{error}");
     for (args, reason) in [
         (&["--pairs", "nowhere.tsv"][..], "cannot read nowhere.tsv"),
         (&["--pairs", &documents], "line 1 has 1 column, separated by tabs"),
         (&["--pairs", &pairs, "--id-field", "url"], "no line names documents"),
         (&["--pairs", &pairs, "--id-field", "nothing"], "no field `nothing`"),
         (&["--pairs", &pairs, "--sweep", "k=0..99"], "sweep: k=17: eval: k: 17 is out of range"),
-        (&["--pairs", &pairs, "--similarity", "43"], "eval: similarity: must be a ratio from 0 "),
         (
             &["--pairs", &pairs, "--sweep", "similarity", "--method", "full"],
             "sweep: similarity=0.30: eval: similarity: the method full does not compare whole texts",

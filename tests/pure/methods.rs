@@ -309,21 +309,20 @@ fn names_are_read_and_written() {
         assert_eq!(serde_json::from_str::<Method>(&json).expect("its own output"), method);
     }
     for name in ["", "Longest", "longest:1", "full ", "sentence:3", "words"] {
-        assert_eq!(name.parse::<Method>(), Err(MethodError::Unknown(name.into())));
+        assert_eq!(name.parse::<Method>(), Err(MethodError::Unknown));
     }
     for name in ["sentences:", "sentences:0", "sentences:17", "sentences:x", "sentences:-1"] {
-        assert_eq!(name.parse::<Method>(), Err(MethodError::Sentences(name.into())));
+        assert_eq!(name.parse::<Method>(), Err(MethodError::Sentences));
     }
     assert_eq!(
         "best".parse::<Method>().expect_err("no method").to_string(),
-        "unknown method `best`: use verified, longest, full, full:tf, full:tfidf, sentences:N, short, short:METHOD, \
-         staged or field:NAME"
+        "use verified, longest, full, full:tf, full:tfidf, sentences:N, short, short:METHOD, staged or field:NAME"
     );
     for name in ["short:", "short:short", "short:verified", "short:x"] {
-        assert_eq!(name.parse::<Method>(), Err(MethodError::Short(name.into())));
+        assert_eq!(name.parse::<Method>(), Err(MethodError::Short));
     }
     for name in ["field:", "field:a.", "field:.a"] {
-        assert_eq!(name.parse::<Method>(), Err(MethodError::Field(name.into())));
+        assert_eq!(name.parse::<Method>(), Err(MethodError::Field));
     }
     assert_eq!("full:levels".parse(), Ok(Method::Full(Weights::Levels)));
 }

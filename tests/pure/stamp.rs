@@ -154,9 +154,16 @@ fn empty_and_wrong_input() {
     assert_eq!(wrong.status.code(), Some(1));
     let error = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert!(error.starts_with("spinney: ") && error.contains("line"), "{error}");
-    for args in [&["--method", "magic"][..], &["--k", "99"], &["--window", "soon"], &["--clock", "sundial"]] {
+    // 2: the value is none of this option; 1: it does not go with the others, or is out of range.
+    for (args, code) in [
+        (&["--method", "magic"], 2),
+        (&["--k", "99"], 1),
+        (&["--window", "soon"], 2),
+        (&["--clock", "sundial"], 2),
+        (&["--title-field", ""], 2),
+    ] {
         let wrong = stamp(args, b"{}\n");
-        assert_eq!(wrong.status.code(), Some(1), "{args:?}");
+        assert_eq!(wrong.status.code(), Some(code), "{args:?}");
         let error = String::from_utf8_lossy(&wrong.stderr).into_owned();
         assert!(error.contains(args[0].trim_start_matches('-')), "{error}");
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use spinney::config::RawRoute;
+use spinney::config::{Clock, RawRoute};
 use spinney::engine::{Engine, RequestContext};
 use spinney::hash::HashKey;
 use spinney::time::Millis;
@@ -12,7 +12,7 @@ use spinney::time::Millis;
 /// Roots by id. `options` are those of a route; `documents` are placed in the order of the lines.
 pub fn roots(options: &str, documents: &[impl AsRef<str>]) -> HashMap<String, String> {
     let options: RawRoute = toml::from_str(options).unwrap();
-    let route = options.any_index().or_clock("none").validate("test").unwrap();
+    let route = options.any_index().or_clock(Clock::None).validate("test").unwrap();
     let engine = Arc::new(Engine::new(&[route], "cluster_", 0, HashKey::FIXED).unwrap());
     let documents: Vec<&str> = documents.iter().map(AsRef::as_ref).collect();
     let body = documents.join("\n");

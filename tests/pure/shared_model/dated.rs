@@ -456,7 +456,7 @@ impl Search<'_> {
                 (Node::Leaf { root, token, step }, Node::Leaf { root: of, token: named, step: to })
                     if (*root, *token) == (of, named) =>
                 {
-                    *step = (*step).max(to)
+                    *step = (*step).max(to);
                 }
                 _ => {}
             },
