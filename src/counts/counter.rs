@@ -317,7 +317,7 @@ impl Counter {
         let marked = marked.filter(|(_, index)| index.wants_pass(began));
         if let Some(name) = in_turn(marked.map(|(name, _)| name), &self.last_passed) {
             let result = self.whole(&name).await;
-            rest(began, COUNTING, &self.shared).await;
+            self.shared.rest(began, COUNTING).await;
             if let Err(error) = result {
                 self.last_passed.clone_from(&name);
                 self.index_failed(&name, &error, |index| &mut index.passing);
@@ -329,7 +329,7 @@ impl Counter {
         let Some(name) = in_turn(rolling.map(|(name, _)| name), &self.last_rolled) else {
             let rolls = self.indices.values().map(|index| index.in_passing.next());
             let until = rolls.min().map_or(next_tick, |at| at.min(next_tick));
-            pause_or_hurry(until, &self.shared).await;
+            self.shared.pause(until).await;
             return;
         };
         let result = self.roll(&name).await;
@@ -492,26 +492,6 @@ impl Shared {
     }
 }
 
-/// Rests after work that began at an instant, unless somebody waits.
-pub(super) async fn rest(began: Instant, parts: u32, shared: &Shared) {
-    let work = began.elapsed();
-    shared.status.lock().busy += work;
-    let until = Instant::now() + rest_after(work, parts, Duration::ZERO);
-    pause_or_hurry(until, shared).await;
-}
-
-async fn pause_or_hurry(until: Instant, shared: &Shared) {
-    tokio::select! {
-        () = pause_until(until) => {}
-        () = shared.hurry.notified() => {}
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "what keeps counting to its part of the time")]
-async fn pause_until(instant: Instant) {
-    tokio::time::sleep(instant.saturating_duration_since(Instant::now())).await;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -524,7 +504,7 @@ mod tests {
         let rests = async |shared: &Shared| {
             let begun = Instant::now();
             let work = Instant::now() - Duration::from_secs(1);
-            rest(work, COUNTING, shared).await;
+            shared.rest(work, COUNTING).await;
             begun.elapsed()
         };
         assert!(rests(shared).await > Duration::from_secs(10));

@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::Shared;
-use super::counter::rest;
 use super::dirty_groups::DirtyGeneration;
 use super::error::{CountError, Failure};
 use super::reconcile::ReconcilePass;
@@ -168,7 +167,7 @@ impl IndexState {
         } else {
             self.in_hand = Some(generation);
         }
-        rest(began, COUNTING, shared).await;
+        shared.rest(began, COUNTING).await;
         is_settled.map(|_| true)
     }
 
@@ -251,7 +250,7 @@ impl IndexState {
         let roots: Vec<u64> = generation.roots.iter().copied().collect();
         for (at, roots) in roots.chunks(ROOTS_AT_ONCE).enumerate() {
             if at > 0 {
-                rest(*began, COUNTING, shared).await;
+                shared.rest(*began, COUNTING).await;
                 *began = Instant::now();
             }
             let groups = searcher.count(view, roots).await?;

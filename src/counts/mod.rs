@@ -102,6 +102,22 @@ pub(crate) enum Entries {
 }
 
 impl Shared {
+    /// Rests after work that began at an instant, unless a reader waits for counts.
+    async fn rest(&self, began: Instant, parts: u32) {
+        let work = began.elapsed();
+        self.status.lock().busy += work;
+        self.pause(Instant::now() + throttle::rest_after(work, parts, Duration::ZERO)).await;
+    }
+
+    /// Waits until an instant, unless a reader waits for counts.
+    #[expect(clippy::disallowed_methods, reason = "what keeps counting to its part of the time")]
+    async fn pause(&self, until: Instant) {
+        tokio::select! {
+            () = tokio::time::sleep(until.saturating_duration_since(Instant::now())) => {}
+            () = self.hurry.notified() => {}
+        }
+    }
+
     /// An index is kept true from now on, or is another one than it was.
     fn is_new(&self, index: &str) {
         let new = Standing::default();

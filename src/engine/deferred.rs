@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::forest::port::PlacementDocument;
+use crate::forest::document::PlacementDocument;
 use crate::method::Features;
 
 /// Bytes of such documents.
@@ -82,7 +82,7 @@ impl Drop for DeferredClaim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forest::port::DocumentTime;
+    use crate::forest::document::DocumentTime;
     use crate::method::{Attributes, Method, Workspace};
     use crate::text::Fields;
 

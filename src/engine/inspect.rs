@@ -8,10 +8,10 @@ use futures_executor::block_on;
 use super::forests::DATED;
 use super::salvage::{empty_of, listed};
 use super::stored::read;
+use super::threads::Inline;
 use super::{ReportTransfer, Unavailable};
 use crate::fingerprint::Distance;
 use crate::forest::Summary;
-use crate::forest::local::Executor;
 use crate::forest::shared::keys::{KeyStore, StoreUnavailable};
 use crate::forest::shared::{MOST_DISTANCE, SharedForest, SharedSettings, Transfer};
 use crate::hamming::HammingError;
@@ -185,13 +185,4 @@ fn shared<F: MethodKind>(
     let keys = keys.clone();
     let shared = SharedForest::new(of, settings, thresholds, learned, inline, keys, 0).with_distance(k)?;
     Ok(if is_dated { shared.dated() } else { shared })
-}
-
-/// Runs jobs on the calling thread.
-pub(super) struct Inline;
-
-impl Executor for Inline {
-    fn run(&self, job: Box<dyn FnOnce() + Send>) {
-        job();
-    }
 }

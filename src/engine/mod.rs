@@ -35,7 +35,7 @@ mod threads;
 mod transfer;
 mod writers;
 
-pub use crate::forest::local::Recovered;
+pub use crate::forest::Recovered;
 pub use crate::forest::port::Unavailable;
 pub use article::PlacedArticle;
 pub use backfill_route::BackfillRoute;

@@ -6,8 +6,9 @@ use bytes::Bytes;
 
 use super::forests::ForestEntry;
 use super::{Engine, RequestContext, Unavailable, own_root};
+use crate::forest::document::PlacementDocument;
 use crate::forest::overrides::{Override, Overrides, ResolvedDocument, RestampPass};
-use crate::forest::port::{Acknowledged, PlacementDocument};
+use crate::forest::port::Acknowledged;
 use crate::forest::{LateMergeLog, Root};
 
 /// Why an index has no overrides.

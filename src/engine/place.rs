@@ -12,9 +12,8 @@ use super::threads::JobWaiter;
 use super::{Engine, Explanation, RequestContext, Stamped, Unavailable};
 use crate::bulk::Stamp;
 use crate::fingerprint::Fingerprint;
-use crate::forest::port::{
-    self, Commit, DryPlacement, EarlierDocuments, ForestPort, PlacementDocument, PlacementReply, Placements,
-};
+use crate::forest::document::PlacementDocument;
+use crate::forest::port::{self, Commit, DryPlacement, EarlierDocuments, ForestPort, PlacementReply, Placements};
 use crate::forest::{Decision, Root};
 use crate::time::{Millis, format_date};
 

@@ -10,7 +10,7 @@ use super::{Bound, Engine, RequestContext};
 use crate::bulk::{self, Cut, Item, JsonError, Op, ParsedDocument, Selected, UpdatePart};
 use crate::config::{Clock, Route, StampForm};
 use crate::fingerprint::Fingerprint;
-use crate::forest::port::DocumentTime;
+use crate::forest::document::DocumentTime;
 use crate::method::{Attributes, Features, Method, VerifiedFeatures, Workspace};
 use crate::text::{self, Scratch};
 use crate::time::{Millis, parse_date};

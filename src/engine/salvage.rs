@@ -10,8 +10,8 @@ use std::path::Path;
 
 use tracing::warn;
 
-use super::inspect::Inline;
 use super::stored::{Stores, read, snapshot};
+use super::threads::Inline;
 use crate::fingerprint::Distance;
 use crate::forest::Settings;
 use crate::forest::local::{ForestState, LocalForest};

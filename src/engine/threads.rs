@@ -19,6 +19,15 @@ impl JobWaiter {
     }
 }
 
+/// Runs jobs on the calling thread.
+pub(super) struct Inline;
+
+impl Executor for Inline {
+    fn run(&self, job: Box<dyn FnOnce() + Send>) {
+        job();
+    }
+}
+
 /// A pool of threads. Parallel iterators inside a job use all of them.
 pub(super) struct TextThreads(rayon::ThreadPool);
 

@@ -14,18 +14,18 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::document::PlacementDocument;
 use super::overrides::{Override, Overrides, RestampPass};
 use super::port::{
-    Batch, CheckReply, Commit, DryPlacement, ForestPort, PlacementDocument, Placements, PortFuture, SettleReport,
-    Settlement, Unavailable,
+    Batch, CheckReply, Commit, DryPlacement, ForestPort, Placements, PortFuture, SettleReport, Settlement, Unavailable,
 };
 use super::promise::Promise;
+use super::recovery::RecoveryPass;
 use super::undo_guard::UndoGuard;
 use super::{ForestError, ForestStats, LateMergeLog, LateMerges, Portions, Root, Settings, StoredStats, TreeView};
 use crate::method::{MethodKind, Proof};
 use crate::time::Millis;
 use dry_placement::LocalDryPlacement;
-pub use recovery::{Recovered, RecoveryPass};
 pub use state::{ForestState, RETRY_WINDOW, StateChange};
 
 /// Runs jobs on threads of its own; each to its end, in any order.

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use super::local::RecoveryPass;
+use super::document::PlacementDocument;
 use super::overrides::{Override, Overrides, RestampPass};
 use super::port::{
-    Acknowledged, Batch, CheckReply, DryPlacement, ForestPort, Placed, PlacementDocument, Placements, PortFuture,
-    SettleReport, Settlement, Unavailable,
+    Acknowledged, Batch, CheckReply, DryPlacement, ForestPort, Placed, Placements, PortFuture, SettleReport,
+    Settlement, Unavailable,
 };
+use super::recovery::RecoveryPass;
 use super::{ForestStats, LateMergeLog, Root, TreeView};
 use crate::time::Millis;
 

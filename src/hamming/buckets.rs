@@ -2,8 +2,8 @@
 
 use super::bucket::Bucket;
 use super::overflow::{Crowd, Overflow};
+use super::position::{Layout, Sought};
 use super::slab::Slab;
-use super::table::{Layout, Sought};
 use crate::work_counter;
 
 pub(super) struct Buckets<'a> {

@@ -19,7 +19,7 @@
 
 use std::collections::BTreeMap;
 
-use super::index::{Entry, Full};
+use super::entry::{Entry, Full};
 use super::kernel;
 use super::ordered::{Order, Slot};
 use super::shards::Shards;

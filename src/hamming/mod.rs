@@ -14,18 +14,21 @@
 mod ball;
 mod bucket;
 mod buckets;
+mod entry;
 mod exact;
 mod index;
 mod kernel;
 mod near;
 mod ordered;
 mod overflow;
+mod position;
 mod shards;
 mod slab;
 mod spread;
 mod table;
 
-pub use index::{Entry, Full, NodeIndex};
+pub use entry::{Entry, Full};
+pub use index::NodeIndex;
 pub(crate) use kernel::prefetch;
 use thiserror::Error;
 

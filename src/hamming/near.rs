@@ -35,9 +35,10 @@
 //! (`shards.rs`), and the slab grows by chunks. A small table is one shard.
 
 use super::bucket::Bucket;
-use super::index::{Entry, Full};
+use super::entry::{Entry, Full};
+use super::position::{Probe, Side, Sought};
 use super::slab::Slab;
-use super::table::{Probe, Side, Sought, Table, may_find};
+use super::table::{Table, may_find};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hash::HashKey;
 use crate::work_counter;

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::index::Entry;
+use super::entry::Entry;
 use super::shards::Shards;
 use crate::work_counter;
 

@@ -1,6 +1,6 @@
 //! Slab of all nodes of an index: a node's number is its slot for as long as it is stored.
 
-use super::index::Entry;
+use super::entry::Entry;
 use super::kernel;
 use std::collections::BTreeSet;
 

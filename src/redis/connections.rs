@@ -16,7 +16,6 @@ use tokio::task::JoinSet;
 
 use super::error_hints::away;
 use super::pipeline::{self, CommandReply, LIBRARY, NodeBatch};
-use super::registry::ForestRegistry;
 use super::slots::{SLOTS, slot};
 use super::{Address, sleep};
 use crate::forest::shared::keys::{Command, StoreReply, StoreUnavailable};
@@ -44,6 +43,22 @@ pub(super) struct Connections {
     /// Connections that were ever made.
     pub(super) made: Arc<AtomicU64>,
     pub(super) registered: ForestRegistry,
+}
+
+/// Registrations of this process, and their last result.
+#[derive(Debug, Default)]
+pub(super) struct ForestRegistry {
+    pub(super) forests: parking_lot::Mutex<Vec<RegisteredForest>>,
+    /// Connections that there had been then.
+    pub(super) at: AtomicU64,
+}
+
+/// A forest that this process uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RegisteredForest {
+    pub(super) name: String,
+    pub(super) identity: String,
+    pub(super) number: u8,
 }
 
 /// The nodes that keys are at.

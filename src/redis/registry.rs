@@ -4,12 +4,11 @@
 //! use it again must register its forests, or another forest might get their numbers, or one with other settings
 //! their names. Since a restart ends all connections, each new connection registers again.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
-use parking_lot::Mutex;
 use redis::{Cmd, Pipeline, Value};
 
-use super::connections::{Connections, PAUSE, TRIES};
+use super::connections::{Connections, PAUSE, RegisteredForest, TRIES};
 use super::error_hints::away;
 use super::sleep;
 use crate::forest::shared::keys::{Key, KeySample, ScanPosition, StoreUnavailable};
@@ -22,29 +21,13 @@ const LOOKED_AT: usize = 4_096;
 /// Keys sampled per node.
 const DRAWN: usize = 1_024;
 
-/// Registrations of this process, and their last result.
-#[derive(Debug, Default)]
-pub(super) struct ForestRegistry {
-    forests: Mutex<Vec<Forest>>,
-    /// Connections that there had been then.
-    at: AtomicU64,
-}
-
-/// A forest that this process uses.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Forest {
-    name: String,
-    identity: String,
-    number: u8,
-}
-
 impl Connections {
     /// Registers a forest; returns its number and identity.
     pub(super) async fn enroll(&self, name: &str, identity: &str) -> Result<(u8, String), StoreUnavailable> {
         let proposed = name.bytes().fold(7, |hash, byte| splitmix64(hash ^ u64::from(byte))) % 100;
         let (number, known) = self.register(name, identity, proposed as u8).await?;
         if known == identity {
-            let forest = Forest { name: name.to_owned(), identity: identity.to_owned(), number };
+            let forest = RegisteredForest { name: name.to_owned(), identity: identity.to_owned(), number };
             let mut forests = self.registered.forests.lock();
             if !forests.contains(&forest) {
                 forests.push(forest);
@@ -65,7 +48,7 @@ impl Connections {
         }
         let forests = self.registered.forests.lock().clone();
         for forest in forests {
-            let Forest { name, identity, number } = &forest;
+            let RegisteredForest { name, identity, number } = &forest;
             let known = self.register(name, identity, *number).await?;
             if known != (*number, identity.clone()) {
                 return Err(StoreUnavailable::of(format!(

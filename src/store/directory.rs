@@ -11,7 +11,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::error::StoreError;
 use super::files::{File, Files, SystemFiles};
-use super::format::{FileKind, Header};
+use super::format::{FileKind, Header, JOURNAL, SNAPSHOT};
 use super::identity::ForestIdentity;
 use super::{Lsn, reader};
 
@@ -322,25 +322,10 @@ impl FileName {
     }
 }
 
-const SNAPSHOT: &str = "snapshot-";
-const JOURNAL: &str = "journal-";
-
-/// Names of files by their first lsn.
-pub(super) mod file_name_of {
-    use super::{JOURNAL, Lsn, SNAPSHOT};
-
-    pub(in crate::store) fn journal(first: Lsn) -> String {
-        format!("{JOURNAL}{first}")
-    }
-
-    pub(in crate::store) fn snapshot(lsn: Lsn) -> String {
-        format!("{SNAPSHOT}{lsn}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::format::file_name_of;
 
     #[test]
     fn forests_do_not_get_into_each_others_directories() {

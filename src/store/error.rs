@@ -1,14 +1,32 @@
 //! Errors of the store, each with the way out.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fmt, io};
 
 use thiserror::Error;
 
-use super::format::FORMAT;
-use super::identity::Difference;
-use super::{Lsn, directory::file_name_of};
+use super::Lsn;
+use super::format::{FORMAT, file_name_of};
+
+/// A setting with which data was made, and which is another now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Its name.
+    pub key: String,
+    /// Stored value, if any.
+    pub stored: Option<String>,
+    /// Configured value, if any.
+    pub wanted: Option<String>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let or_none = |side: &Option<String>| side.clone().unwrap_or_else(|| "not set".to_owned());
+        let (stored, wanted) = (or_none(&self.stored), or_none(&self.wanted));
+        write!(f, "{}: stored {stored}, configured {wanted}", self.key)
+    }
+}
 
 /// Why a store cannot be opened.
 #[derive(Debug, Error)]
@@ -287,8 +305,8 @@ impl<'a> Salvage<'a> {
     }
 }
 
-impl std::fmt::Display for Salvage<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Salvage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dir = self.0.parent().unwrap_or(self.0).display();
         write!(
             f,
@@ -308,8 +326,8 @@ impl<'a> WayOut<'a> {
     }
 }
 
-impl std::fmt::Display for WayOut<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for WayOut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dir = self.0.display();
         write!(f, "put it back from a copy of the whole directory, or remove {dir} to begin without a cluster")
     }
@@ -317,8 +335,8 @@ impl std::fmt::Display for WayOut<'_> {
 
 struct FileList<'a>(&'a [Difference]);
 
-impl std::fmt::Display for FileList<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for FileList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, difference) in self.0.iter().enumerate() {
             let separator = if at == 0 { "" } else { "; " };
             write!(f, "{separator}{difference}")?;

@@ -208,3 +208,19 @@ impl Fields<'_> {
         self.take().map(u64::from_le_bytes)
     }
 }
+
+pub(super) const SNAPSHOT: &str = "snapshot-";
+pub(super) const JOURNAL: &str = "journal-";
+
+/// Names of files by their first lsn.
+pub(super) mod file_name_of {
+    use super::{JOURNAL, Lsn, SNAPSHOT};
+
+    pub(in crate::store) fn journal(first: Lsn) -> String {
+        format!("{JOURNAL}{first}")
+    }
+
+    pub(in crate::store) fn snapshot(lsn: Lsn) -> String {
+        format!("{SNAPSHOT}{lsn}")
+    }
+}

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::directory::{Directory, file_name_of};
+use super::directory::Directory;
 use super::error::StoreError;
+use super::format::file_name_of;
 
 /// A range of a stored forest that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::error::StoreError;
+use super::error::{Difference, StoreError};
 use super::format::FORMAT;
 
 const TITLE: &str = "spinney store";
@@ -18,25 +18,6 @@ const VALUE: &AsciiSet = &CONTROLS.add(b'%');
 pub struct ForestIdentity {
     forest: String,
     settings: Vec<(String, String)>,
-}
-
-/// A setting with which data was made, and which is another now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
-    /// Its name.
-    pub key: String,
-    /// Stored value, if any.
-    pub stored: Option<String>,
-    /// Configured value, if any.
-    pub wanted: Option<String>,
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let or_none = |side: &Option<String>| side.clone().unwrap_or_else(|| "not set".to_owned());
-        let (stored, wanted) = (or_none(&self.stored), or_none(&self.wanted));
-        write!(f, "{}: stored {stored}, configured {wanted}", self.key)
-    }
 }
 
 impl ForestIdentity {

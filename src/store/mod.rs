@@ -39,10 +39,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 pub use directory::DataDir;
-pub use error::{SnapshotError, StoreError, StoreFailure};
+pub use error::{Difference, SnapshotError, StoreError, StoreFailure};
 pub use files::{File, Files, SystemFiles};
 pub use gap::UnreadableRange;
-pub use identity::{Difference, ForestIdentity};
+pub use identity::ForestIdentity;
 pub use replay::{Replay, ReplayProgress, StoredRecord, TornEnd};
 pub use snapshot::SnapshotWriter;
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tracing::warn;
 
-use super::directory::{DataDir, Directory, FileName, IDENTITY, file_name_of};
+use super::directory::{DataDir, Directory, FileName, IDENTITY};
 use super::error::StoreError;
-use super::format::Header;
+use super::format::{Header, file_name_of};
 use super::gap::UnreadableRange;
 use super::identity::ForestIdentity;
 use super::queue::{Queue, StoreShared};

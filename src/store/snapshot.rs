@@ -8,10 +8,10 @@ use std::sync::{Arc, mpsc};
 use tracing::warn;
 
 use super::Lsn;
-use super::directory::{FileName, file_name_of};
+use super::directory::FileName;
 use super::error::{SnapshotError, StoreFailure};
 use super::files::File;
-use super::format::{BlockHead, END_SECTION, FileKind, LONGEST, SnapshotEnd};
+use super::format::{BlockHead, END_SECTION, FileKind, LONGEST, SnapshotEnd, file_name_of};
 use super::queue::{Job, SNAPSHOT_AFTER, StoreShared};
 
 /// Bytes that are written at once.

@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use tracing::{error, warn};
 
-use super::directory::{Directory, file_name_of};
+use super::directory::Directory;
 use super::error::StoreFailure;
 use super::files::File;
-use super::format::{BatchHead, FileKind, Header, LONGEST};
+use super::format::{BatchHead, FileKind, Header, LONGEST, file_name_of};
 use super::queue::{DurablePosition, Job, NextWork, StoreShared, Timers};
 use super::{Durability, Lsn};
 

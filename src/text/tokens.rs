@@ -236,6 +236,18 @@ mod tests {
         assert_eq!(words("一九九八年第一次").len(), 2 + 1 + 1 + 1 + 1);
     }
 
+    /// Larger than any number: it saturates, wherever in the numeral the sum grows too large.
+    #[test]
+    fn a_numeral_of_any_length_has_a_value() {
+        use numerals::{numeral, value_of};
+        for text in ["一万亿亿十亿", "九千九百万亿亿亿亿", "一万亿亿万亿亿九", &"九".repeat(30), &"九千".repeat(30)]
+        {
+            let numerals: Vec<_> = text.chars().map(|c| (numeral(c).unwrap(), 0)).collect();
+            let value = value_of(&numerals);
+            assert!(value.is_none_or(|value| value > 9_000), "{text}: {value:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_text_is_read_within_the_bound(text in "[a-z0-9 .,%一二十百万亿第次年é한\u{301}-]{0,300}", times in 1usize..40) {

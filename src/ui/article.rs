@@ -174,7 +174,7 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str, raw_id: &str) 
         refused,
         has_no_route,
     };
-    response::page(StatusCode::OK, &article)
+    Ok(response::page(StatusCode::OK, &article)?)
 }
 
 /// The groups that were found to agree with that of a document, of which the reader sees a document. `index`: the name

@@ -56,8 +56,8 @@ impl ErrorPage {
         };
         let page = response::page(self.status, &template);
         let mut page = page.unwrap_or_else(|problem| {
-            let mut plain = Response::new(full(problem.reason.unwrap_or_default()));
-            *plain.status_mut() = problem.status;
+            let mut plain = Response::new(full(problem.to_string()));
+            *plain.status_mut() = problem.status();
             plain
         });
         if !shell.by_script {

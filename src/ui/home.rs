@@ -62,7 +62,7 @@ pub(super) async fn show(page: &PageRequest<'_>) -> Result<Response<Body>, Error
         choices.clear();
     }
     let home = HomePage { shell, t: shell.t(), choices, asks_who };
-    response::page(StatusCode::OK, &home)
+    Ok(response::page(StatusCode::OK, &home)?)
 }
 
 /// The indices of a pattern that the reader may search, and whether the cluster asks who that is. What is refused in

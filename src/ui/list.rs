@@ -107,7 +107,7 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
         index,
         address: address.clone(),
     };
-    response::page(StatusCode::OK, &list)
+    Ok(response::page(StatusCode::OK, &list)?)
 }
 
 /// What an article needs to know for a way back: the index and the parameters of the list.

@@ -151,7 +151,7 @@ pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<B
         }
     };
     let asked = OverridePage { shell, t, back: url::article(&index, &id), title, text, form };
-    response::page(StatusCode::OK, &asked)
+    Ok(response::page(StatusCode::OK, &asked)?)
 }
 
 /// Says it, and leads to the page that tells so.

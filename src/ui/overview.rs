@@ -120,7 +120,7 @@ pub(super) async fn show(page: &PageRequest<'_>) -> Result<Response<Body>, Error
             .map(|(reason, count)| (why(t, reason), format::number(count)))
             .collect(),
     };
-    response::page(StatusCode::OK, &overview)
+    Ok(response::page(StatusCode::OK, &overview)?)
 }
 
 /// What figures say that no sample has.

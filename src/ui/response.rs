@@ -9,7 +9,6 @@ use hyper::{Response, StatusCode};
 use tracing::error;
 
 use super::assets::ASSETS;
-use super::error_page::ErrorPage;
 use crate::http::{Body, ProxyError, full};
 
 /// Nothing but our own files, no script and no style inside of pages, nobody may frame them.
@@ -20,10 +19,10 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
 
 /// A page.
-pub(super) fn page(status: StatusCode, template: &impl Template) -> Result<Response<Body>, ErrorPage> {
+pub(super) fn page(status: StatusCode, template: &impl Template) -> Result<Response<Body>, ProxyError> {
     let text = template.render().map_err(|reason| {
         error!(%reason, "a page could not be made: please report this as a bug");
-        ErrorPage::from(ProxyError::Internal)
+        ProxyError::Internal
     })?;
     let mut answer = Response::new(full(text));
     *answer.status_mut() = status;

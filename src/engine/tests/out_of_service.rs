@@ -4,10 +4,11 @@ use std::future::ready;
 use std::sync::Arc;
 
 use crate::engine::{Engine, Unavailable};
-use crate::forest::local::RecoveryPass;
+use crate::forest::RecoveryPass;
+use crate::forest::document::PlacementDocument;
 use crate::forest::overrides::{Override, Overrides, RestampPass};
 use crate::forest::port::{
-    Batch, CheckReply, DryPlacement, ForestPort, PlacementDocument, Placements, PortFuture, SettleReport, Settlement,
+    Batch, CheckReply, DryPlacement, ForestPort, Placements, PortFuture, SettleReport, Settlement,
 };
 use crate::forest::{ForestStats, LateMergeLog, Root, TreeView};
 use crate::time::Millis;

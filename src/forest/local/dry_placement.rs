@@ -6,10 +6,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{CHUNK, Executor, ForestState, LocalInner, run};
+use crate::forest::document::PlacementDocument;
 use crate::forest::placement;
-use crate::forest::port::{
-    DryPlacement, EarlierDocuments, Placed, PlacementDocument, PlacementReply, Placements, PortFuture,
-};
+use crate::forest::port::{DryPlacement, EarlierDocuments, Placed, PlacementReply, Placements, PortFuture};
 use crate::forest::{Decision, Forest, Rollback, Root};
 use crate::method::{MethodKind, PlacementQuery, Proof, TallyEntry};
 use crate::time::Millis;

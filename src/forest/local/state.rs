@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::forest::document::{DocumentTime, PlacementDocument};
 use crate::forest::late_merges::{LateMergeLog, LateMerges, MergeCandidates, are_one, may_be_one};
 use crate::forest::overrides::{Override, OverrideChange, Overrides, RestampPass};
 use crate::forest::port::{
-    CheckReply, CheckedDocument, CheckedFingerprint, CheckedTree, Commit, DocumentTime, EarlierDocuments, ItemOutcome,
-    Placed, PlacementDocument, PlacementReply, SettleReport, Settlement,
+    CheckReply, CheckedDocument, CheckedFingerprint, CheckedTree, Commit, EarlierDocuments, ItemOutcome, Placed,
+    PlacementReply, SettleReport, Settlement,
 };
 use crate::forest::{Change, Decision, Forest, ForestError, LateMergeStats, NearNode, Rollback, Root, Settings};
 use crate::method::{BoilerplateLesson, Measure, MethodKind, PlacementQuery, Proof, Refusal, TallyEntry};

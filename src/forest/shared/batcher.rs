@@ -15,9 +15,9 @@ use parking_lot::Mutex;
 
 use super::SharedInner;
 use super::place::DocumentInProgress;
+use crate::forest::document::PlacementDocument;
 use crate::forest::port::{
-    Batch, Commit, EarlierDocuments, PlacementDocument, PlacementReply, Placements, PlacementsOrBatch, PortFuture,
-    Unavailable,
+    Batch, Commit, EarlierDocuments, PlacementReply, Placements, PlacementsOrBatch, PortFuture, Unavailable,
 };
 use crate::forest::promise::Promise;
 use crate::forest::undo_guard::UndoGuard;

@@ -7,10 +7,11 @@ use super::SharedInner;
 use super::read_set::{BatchPlan, MissingKeys, ReadSet, ReadValues};
 use super::read_set_view::ReadSetView;
 use crate::fingerprint::Fingerprint;
+use crate::forest::document::PlacementDocument;
 use crate::forest::overrides::ResolvedDocument;
 use crate::forest::placement;
 use crate::forest::port::{
-    CheckReply, CheckedDocument, CheckedFingerprint, CheckedTree, EarlierDocuments, PlacementDocument, Unavailable,
+    CheckReply, CheckedDocument, CheckedFingerprint, CheckedTree, EarlierDocuments, Unavailable,
 };
 use crate::forest::{Decision, Root};
 use crate::method::{Measure, MethodKind, PlacementQuery, Proof, Refusal};

@@ -8,8 +8,9 @@ use super::SharedForest;
 use super::place::Answer;
 use super::read_set::BatchPlan;
 use crate::forest::Rollback;
+use crate::forest::document::PlacementDocument;
 use crate::forest::port::{
-    self, Commit, DryPlacement, EarlierDocuments, PlacementDocument, PlacementReply, Placements, PlacementsOrBatch,
+    self, Commit, DryPlacement, EarlierDocuments, PlacementReply, Placements, PlacementsOrBatch,
 };
 use crate::method::MethodKind;
 

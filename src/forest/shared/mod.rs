@@ -56,14 +56,16 @@ pub(crate) use self::mirror::MOST as MOST_DISTANCE;
 use self::mirror::Mirror;
 pub use self::transfer::{ReportTransfer, Transfer, TransferReport};
 use self::ttl_refresh::TtlRefresh;
+use super::document::PlacementDocument;
 use super::late_merges::MergeCandidates;
-use super::local::{Executor, RecoveryPass};
+use super::local::Executor;
 use super::overrides::{Override, Overrides, RestampPass};
 use super::port::{
-    Acknowledged, Batch, CheckReply, DryPlacement, ForestPort, PlacementDocument, Placements, PlacementsOrBatch,
-    PortFuture, SettleReport, Settlement, Unavailable,
+    Acknowledged, Batch, CheckReply, DryPlacement, ForestPort, Placements, PlacementsOrBatch, PortFuture, SettleReport,
+    Settlement, Unavailable,
 };
 use super::promise::Promise;
+use super::recovery::RecoveryPass;
 use super::{ForestStats, FounderTokenStats, LateMergeLog, LateMerges, Rollback, Root, TreeView};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::hamming::HammingError;

@@ -14,9 +14,8 @@ use super::keys::KeyOp;
 use super::read_set::{BatchPlan, DecidedDocument, MissingKeys, QueryOutcome, ReadSet, ReadValues};
 use crate::fingerprint::Fingerprint;
 use crate::forest::candidates::PriorClaim;
-use crate::forest::port::{
-    Commit, DocumentTime, EarlierDocuments, Placed, PlacementDocument, PlacementReply, Unavailable,
-};
+use crate::forest::document::{DocumentTime, PlacementDocument};
+use crate::forest::port::{Commit, EarlierDocuments, Placed, PlacementReply, Unavailable};
 use crate::forest::{Decision, Rollback, Root};
 use crate::method::{BoilerplateLesson, MethodKind, PlacementQuery, Stage, TallyEntry};
 use crate::time::Millis;

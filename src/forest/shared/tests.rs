@@ -15,7 +15,8 @@ use super::layout::{LeafValue, NodeValue, RootValue, read_evidence, write_eviden
 use super::memory::InMemoryStore;
 use super::*;
 use crate::forest::Decision;
-use crate::forest::port::{DocumentTime, ItemOutcome, Placed};
+use crate::forest::document::DocumentTime;
+use crate::forest::port::{ItemOutcome, Placed};
 use crate::method::{
     Attributes, Durable, Features, Founder, LearnedText, Method, Similarity, Strict, TallyEntry, TreeTally, Verified,
     VerifiedFeatures, Workspace,

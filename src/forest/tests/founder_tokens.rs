@@ -2,8 +2,8 @@
 
 use super::records::verified_within;
 use super::*;
+use crate::forest::document::{DocumentTime, PlacementDocument};
 use crate::forest::local::ForestState;
-use crate::forest::port::{DocumentTime, PlacementDocument};
 use crate::forest::{Portions, Restoring};
 use crate::method::{Attributes, Method, Verified, Workspace};
 use crate::text::Fields;

@@ -1,9 +1,10 @@
 //! Late merges over the real method: what docs/merges.md says of them.
 
 use super::*;
+use crate::forest::document::{DocumentTime, PlacementDocument};
 use crate::forest::local::{ForestState, StateChange};
 use crate::forest::overrides::Override;
-use crate::forest::port::{Commit, DocumentTime, EarlierDocuments, ItemOutcome, PlacementDocument};
+use crate::forest::port::{Commit, EarlierDocuments, ItemOutcome};
 use crate::hash::mix64;
 use crate::method::{Features, LearnedText, Similarity, Verified, VerifiedFeatures};
 use crate::text::{Fields, Scratch};

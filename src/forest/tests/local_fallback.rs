@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use futures_executor::block_on;
 
-use super::super::port::{Batch, DocumentTime, ForestPort, ItemOutcome, Placed, PlacementDocument, Placements};
+use super::super::document::{DocumentTime, PlacementDocument};
+use super::super::port::{Batch, ForestPort, ItemOutcome, Placed, Placements};
 use super::super::shared::memory::InMemoryStore;
 use super::super::shared::{SharedForest, SharedSettings};
 use super::super::{Decision, LocalFallback};

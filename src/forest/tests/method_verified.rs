@@ -1,8 +1,8 @@
 //! The method `verified` over the real forest.
 
 use crate::fingerprint::Distance;
+use crate::forest::document::{DocumentTime, PlacementDocument};
 use crate::forest::local::ForestState;
-use crate::forest::port::{DocumentTime, PlacementDocument};
 use crate::forest::{Root, Settings};
 use crate::hash::HashKey;
 use crate::method::{Features, LearnedText, Verified, VerifiedFeatures};

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use futures_executor::block_on;
 
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::forest::document::{DocumentTime, PlacementDocument};
 use crate::forest::local::{Executor, ForestState, LocalForest};
-use crate::forest::port::{
-    Batch, Commit, DocumentTime, EarlierDocuments, ForestPort, ItemOutcome, Placed, PlacementDocument,
-};
+use crate::forest::port::{Batch, Commit, EarlierDocuments, ForestPort, ItemOutcome, Placed};
 use crate::forest::{Decision, Root, Settings, TreeNotice};
 use crate::hash::HashKey;
 use crate::method::{Attributes, Features, LearnedText, Method, Refusal, Strict, StrictFeatures, Verified, Workspace};

@@ -7,11 +7,11 @@ use std::sync::mpsc;
 use futures_executor::block_on;
 
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::forest::document::{DocumentTime, PlacementDocument};
 use crate::forest::local::{Executor, ForestState, LocalForest, RETRY_WINDOW, StateChange};
 use crate::forest::overrides::Override;
 use crate::forest::port::{
-    Batch, Commit, DocumentTime, EarlierDocuments, ForestPort, ItemOutcome, Placed, PlacementDocument, PlacementReply,
-    Unavailable,
+    Batch, Commit, EarlierDocuments, ForestPort, ItemOutcome, Placed, PlacementReply, Unavailable,
 };
 use crate::forest::shared::memory::InMemoryStore;
 use crate::forest::shared::{SharedForest, SharedSettings};

@@ -5,9 +5,10 @@ use proptest::prelude::*;
 
 use super::save::{seen, settings};
 use super::*;
+use crate::forest::document::{DocumentTime, PlacementDocument};
 use crate::forest::local::{ForestState, StateChange};
 use crate::forest::overrides::Override;
-use crate::forest::port::{Commit, DocumentTime, EarlierDocuments, ItemOutcome, PlacementDocument};
+use crate::forest::port::{Commit, EarlierDocuments, ItemOutcome};
 use crate::forest::{LateMerges, Portions, Restoring};
 use crate::method::{
     Attributes, Durable, FounderTokens, LearnedText, Method, MethodKind, Short, Similarity, Staged, Strict, Verified,

@@ -3,9 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::forest::local::{ForestState, Recovered, RecoveryPass};
+use crate::forest::document::{DocumentTime, PlacementDocument};
+use crate::forest::local::ForestState;
 use crate::forest::overrides::Override;
-use crate::forest::port::{Commit, DocumentTime, EarlierDocuments, ItemOutcome, PlacementDocument};
+use crate::forest::port::{Commit, EarlierDocuments, ItemOutcome};
+use crate::forest::{Recovered, RecoveryPass};
 use crate::method::{Attributes, Method, MethodKind, Short, Similarity, Staged, Strict, Verified, WIDE, Workspace};
 use crate::text::Fields;
 

@@ -6,8 +6,10 @@ use proptest::prelude::*;
 
 use super::recovery::{Kept, Kind, document, for_all};
 use super::*;
-use crate::forest::local::{ForestState, RecoveryPass, StateChange};
-use crate::forest::port::{Commit, DocumentTime, EarlierDocuments, ItemOutcome, PlacementDocument};
+use crate::forest::RecoveryPass;
+use crate::forest::document::{DocumentTime, PlacementDocument};
+use crate::forest::local::{ForestState, StateChange};
+use crate::forest::port::{Commit, EarlierDocuments, ItemOutcome};
 use crate::forest::{Portions, Restoring};
 use crate::method::{Method, MethodKind, Short, Similarity, Staged, Strict, Verified, WIDE};
 

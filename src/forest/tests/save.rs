@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::forest::document::{DocumentTime, PlacementDocument};
 use crate::forest::local::{ForestState, StateChange};
 use crate::forest::overrides::Override;
-use crate::forest::port::{Commit, DocumentTime, EarlierDocuments, ItemOutcome, PlacementDocument, Settlement};
+use crate::forest::port::{Commit, EarlierDocuments, ItemOutcome, Settlement};
 use crate::forest::{LateMerges, Portions, Restoring};
 use crate::method::{
     Attributes, LearnedText, Method, MethodKind, Short, Similarity, Staged, Strict, Verified, WIDE, Workspace,

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use futures_executor::block_on;
 
-use super::super::port::{Batch, DocumentTime, ForestPort, ItemOutcome, Placed, PlacementDocument};
+use super::super::document::{DocumentTime, PlacementDocument};
+use super::super::port::{Batch, ForestPort, ItemOutcome, Placed};
 use super::super::shared::memory::InMemoryStore;
 use super::super::shared::{ReportTransfer, SharedForest, SharedSettings, Transfer, TransferReport};
 use super::super::{Decision, Portions, Restoring};

@@ -140,7 +140,7 @@ pub(super) fn value_of(numerals: &[(Numeral, u16)]) -> Option<u64> {
         Numeral::Magnitude(_) => None,
     });
     if let Some(digits) = digits.collect::<Option<Vec<u64>>>() {
-        return Some(digits.iter().fold(0, |value, digit| value * 10 + digit));
+        return Some(digits.iter().fold(0u64, |value, digit| value.saturating_mul(10).saturating_add(*digit)));
     }
     let (mut total, mut section, mut digit) = (0u64, 0u64, None);
     for &(numeral, _) in numerals {
@@ -156,20 +156,21 @@ pub(super) fn value_of(numerals: &[(Numeral, u16)]) -> Option<u64> {
                     None if value == 10 && section == 0 => 1,
                     None => return None,
                 };
-                section += of * value;
+                section = section.saturating_add(of * value);
             }
             Numeral::Magnitude(value) => {
-                section += digit.take().unwrap_or_default();
+                section = section.saturating_add(digit.take().unwrap_or_default());
                 let before = if value > 10_000 { std::mem::take(&mut total) } else { 0 };
-                if section + before == 0 {
+                let of = section.saturating_add(before);
+                if of == 0 {
                     return None;
                 }
-                total += (before + section).saturating_mul(value);
+                total = total.saturating_add(of.saturating_mul(value));
                 section = 0;
             }
         }
     }
-    Some(total.saturating_add(section + digit.unwrap_or_default()))
+    Some(total.saturating_add(section).saturating_add(digit.unwrap_or_default()))
 }
 
 /// Up to three digits.

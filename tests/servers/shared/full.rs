@@ -3,7 +3,8 @@
 use futures_executor::block_on;
 use reqwest::StatusCode;
 use spinney::fingerprint::Fingerprint;
-use spinney::forest::port::{Batch, DocumentTime, ForestPort, ItemOutcome, PlacementDocument, Unavailable};
+use spinney::forest::document::{DocumentTime, PlacementDocument};
+use spinney::forest::port::{Batch, ForestPort, ItemOutcome, Unavailable};
 use spinney::method::{Features, StrictFeatures};
 use spinney::time::Millis;
 

@@ -21,8 +21,9 @@ use std::sync::{Arc, Barrier};
 
 use futures_executor::block_on;
 use spinney::forest::Root;
+use spinney::forest::document::PlacementDocument;
 use spinney::forest::local::Executor;
-use spinney::forest::port::{Batch, ForestPort, ItemOutcome, Placed, PlacementDocument};
+use spinney::forest::port::{Batch, ForestPort, ItemOutcome, Placed};
 use spinney::forest::shared::keys::KeyStore;
 use spinney::hash::splitmix64;
 use spinney::redis::{Address, RedisStore};

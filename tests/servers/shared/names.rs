@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use spinney::fingerprint::Fingerprint;
-use spinney::forest::port::{DocumentTime, ForestPort, ItemOutcome, PlacementDocument};
+use spinney::forest::document::{DocumentTime, PlacementDocument};
+use spinney::forest::port::{ForestPort, ItemOutcome};
 use spinney::forest::shared::keys::{Command, Followed, Key, KeyKind, KeyOp, Lifetime, StoreReply};
 use spinney::forest::shared::{SharedForest, SharedSettings};
 use spinney::forest::{Decision, Root};

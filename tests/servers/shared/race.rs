@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Barrier};
 
-use spinney::forest::port::{DocumentTime, ItemOutcome, PlacementDocument};
+use spinney::forest::document::{DocumentTime, PlacementDocument};
+use spinney::forest::port::ItemOutcome;
 use spinney::forest::shared::{SharedForest, SharedSettings};
 use spinney::forest::{Decision, Root};
 use spinney::method::{Attributes, LearnedText, Method, Similarity, Verified, Workspace};

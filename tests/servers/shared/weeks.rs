@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use spinney::fingerprint::{Distance, Fingerprint};
-use spinney::forest::port::{DocumentTime, ForestPort, ItemOutcome, PlacementDocument};
+use spinney::forest::document::{DocumentTime, PlacementDocument};
+use spinney::forest::port::{ForestPort, ItemOutcome};
 use spinney::forest::shared::keys::{KeyKind, KeyStore, ScanPosition};
 use spinney::forest::shared::{SharedForest, SharedSettings};
 use spinney::hash::splitmix64;
