@@ -5,8 +5,6 @@
 // The command line reads the configuration and starts the server.
 pub mod cli;
 pub mod config;
-// The scorer of `spinney eval`; the sidecar does not depend on it.
-pub mod eval;
 // Connections, and whose request it is.
 mod server;
 // The way of a write and of everything relayed.

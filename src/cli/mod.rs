@@ -2,7 +2,6 @@
 
 mod backfill;
 mod bar;
-mod eval;
 mod inspect;
 mod reconcile;
 mod recover;
@@ -50,8 +49,6 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Stamp NDJSON from standard input to standard output, without a cluster
     Stamp(Box<stamp::StampArgs>),
-    /// Score a method on labelled documents of your own
-    Eval(Box<eval::EvalArgs>),
     /// Show the forests that are stored in a directory, or shared in a Redis
     Inspect(inspect::InspectArgs),
     /// Copy the forests from a directory into the Redis that several spinneys share, or back
@@ -74,7 +71,6 @@ pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Stamp(args) => stamp::run(&args),
-        Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Inspect(args) => inspect::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Transfer(args) => transfer::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Recover(args) => recover::run(*args),

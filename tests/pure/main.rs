@@ -21,7 +21,6 @@ mod bulk_check;
 mod bulk_fuzz_small;
 mod bulk_props;
 mod docs;
-mod eval;
 mod forest_laws;
 mod forms;
 mod hostile;

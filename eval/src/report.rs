@@ -1,4 +1,4 @@
-//! The figures of one setting. The names of the fields are those of the JSON that `spinney eval --json` prints.
+//! The figures of one setting. The names of the fields are those of the JSON that `spinney-eval --json` prints.
 
 use serde::Serialize;
 
@@ -8,8 +8,8 @@ use super::labels::{LabelledClusters, LabelledPairs};
 use super::reason::why_apart;
 use super::score::{self, Counts, Mistake, Mistakes};
 use super::titles::{self, SHORT};
-use crate::config::Route;
-use crate::method::Method;
+use spinney::config::Route;
+use spinney::method::Method;
 
 /// The documents of a cluster whose beginnings are shown.
 const SHOWN: usize = 3;

@@ -1,21 +1,23 @@
-//! `spinney eval`: reads the files, scores one setting or each of a sweep, prints.
+//! `spinney-eval`: reads the files, scores one setting or each of a sweep, prints.
 
+use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::ArgGroup;
+use clap::{ArgGroup, Parser};
 
-use super::say;
-use crate::config::{Clock, RawRoute, Route};
-use crate::eval::{
-    self, Documents, Excerpt, Figures, LabelledClusters, LabelledPairs, Labels, OtherLabel, Point, Report, Sweep,
-    WorstMistake,
+use spinney::config::{Clock, RawRoute, Route};
+use spinney_eval::{
+    self as eval, Documents, Excerpt, Figures, LabelledClusters, LabelledPairs, Labels, OtherLabel, Point, Report,
+    Sweep, WorstMistake,
 };
 
-#[derive(clap::Args)]
-#[command(group(ArgGroup::new("labels").required(true).multiple(true).args(["pairs", "clusters"])))]
-pub(super) struct EvalArgs {
+/// Score a method on labelled documents of your own
+#[derive(Parser)]
+#[command(name = "spinney-eval", version, group(ArgGroup::new("labels").required(true).multiple(true).args(["pairs", "clusters"])))]
+struct EvalArgs {
     /// The documents, one JSON object a line, in the order in which they are to arrive
     #[arg(long, value_name = "FILE")]
     documents: PathBuf,
@@ -49,11 +51,26 @@ pub(super) struct EvalArgs {
     route: RawRoute,
 }
 
+fn main() -> ExitCode {
+    match run(&EvalArgs::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(format_args!("spinney-eval: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes a line to standard error. That nobody reads it there is no reason to fail.
+fn say(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Scores one setting, or each of a sweep.
 ///
 /// # Errors
 /// When an option is wrong, or a file cannot be read or does not fit the documents.
-pub(super) fn run(args: &EvalArgs) -> anyhow::Result<()> {
+fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let raw = args.route.clone().any_index().or_clock(Clock::None);
     let mut route = raw.clone().validate("eval")?;
     route.id_field = Some(args.id_field.clone());
@@ -112,7 +129,7 @@ fn run_sweep(
             false => print_row(value, &report, out),
         })?;
         if io::stderr().is_terminal() {
-            say(format_args!("spinney: {} {value} done", sweep.option()));
+            say(format_args!("spinney-eval: {} {value} done", sweep.option()));
         }
     }
     if let Some(path) = &args.plot {
@@ -140,7 +157,7 @@ fn parsed<T, E: std::error::Error + Send + Sync + 'static>(
     Ok(Some(labels))
 }
 
-/// Standard output; it is no error when its reader stops early (`spinney eval | head`).
+/// Standard output; it is no error when its reader stops early (`spinney-eval … | head`).
 struct Output<W>(W);
 
 impl<W: Write> Output<W> {

@@ -1,6 +1,6 @@
 //! The settings that `--sweep` tries one after the other.
 
-use crate::config::{Clock, ConfigError, RawRoute, Route};
+use spinney::config::{Clock, ConfigError, RawRoute, Route};
 
 /// What `--sweep` of an option tries where no values are given.
 const USUAL: [(&str, &str); 3] =
@@ -158,9 +158,9 @@ fn range(first: &str, last: &str, step: &str) -> Result<Vec<String>, SweepError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fingerprint::Distance;
-    use crate::method::Similarity;
-    use crate::time::Millis;
+    use spinney::fingerprint::Distance;
+    use spinney::method::Similarity;
+    use spinney::time::Millis;
 
     fn values(text: &str) -> Vec<String> {
         Sweep::parse(text).unwrap().values

@@ -1,4 +1,4 @@
-//! `spinney eval` as its users run it: on the project's own sample, and with wrong input.
+//! `spinney-eval` as its users run it: on the project's own sample, and with wrong input.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -6,12 +6,12 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 fn sample(file: &str) -> String {
-    format!("{}/scripts/sample/{file}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../scripts/sample/{file}", env!("CARGO_MANIFEST_DIR"))
 }
 
 fn eval(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_spinney"));
-    command.arg("eval").args(args).output().unwrap()
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spinney-eval"));
+    command.args(args).output().unwrap()
 }
 
 /// Options for the sample's documents, and some more.
@@ -212,6 +212,6 @@ fn wrong_input_is_named() {
     ] {
         let (code, error) = with(args);
         assert_eq!(code, Some(1), "{args:?}");
-        assert!(error.starts_with("spinney: ") && error.contains(reason), "{error}");
+        assert!(error.starts_with("spinney-eval: ") && error.contains(reason), "{error}");
     }
 }

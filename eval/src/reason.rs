@@ -1,10 +1,10 @@
 //! Why two documents that belong together are apart, as far as their placements explain it.
 
 use super::documents::{Clustering, Document};
-use crate::engine::Explanation;
-use crate::fingerprint::Fingerprint;
-use crate::forest::{Decision, Root};
-use crate::method::Refusal;
+use spinney::engine::Explanation;
+use spinney::fingerprint::Fingerprint;
+use spinney::forest::{Decision, Root};
+use spinney::method::Refusal;
 
 /// The reason why two documents have different roots.
 pub(super) fn why_apart(one: Document, other: Document, clustering: &Clustering) -> String {

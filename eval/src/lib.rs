@@ -1,5 +1,5 @@
-//! The scorer: how good the clusters of a method are on documents that somebody has labelled. `spinney eval` is its
-//! command line; the sidecar does not depend on it.
+//! The scorer: how good the clusters of a method are on documents that somebody has labelled. `spinney-eval` is
+//! its command line.
 //!
 //! ```text
 //! documents --cluster--> roots --+

@@ -7,14 +7,14 @@ use bytes::Bytes;
 use futures_executor::block_on;
 use serde::Deserialize;
 
-use crate::bulk::{self, FieldNames, JsonError, Selected, Selection, SelectionError};
-use crate::config::{DEFAULT_PREFIX, Route};
-use crate::engine::{Engine, EngineError, Explanation, RequestContext, Unavailable};
-use crate::fingerprint::Fingerprint;
-use crate::forest::Root;
-use crate::hash::HashKey;
-use crate::text::{Fields, Scratch};
-use crate::time::Millis;
+use spinney::bulk::{self, FieldNames, JsonError, Selected, Selection, SelectionError};
+use spinney::config::{DEFAULT_PREFIX, Route};
+use spinney::engine::{Engine, EngineError, Explanation, RequestContext, Unavailable};
+use spinney::fingerprint::Fingerprint;
+use spinney::forest::Root;
+use spinney::hash::HashKey;
+use spinney::text::{Fields, Scratch};
+use spinney::time::Millis;
 
 use super::titles::{SHORT, Title};
 
@@ -274,7 +274,7 @@ fn beginning(parts: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Clock, RawRoute};
+    use spinney::config::{Clock, RawRoute};
 
     fn route() -> Route {
         let options = RawRoute::default().any_index().or_clock(Clock::None);
