@@ -1,5 +1,7 @@
 //! `spinney-eval` as its users run it: on the project's own sample, and with wrong input.
 
+#![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
