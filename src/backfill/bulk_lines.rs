@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::pages::StoredHit;
+use crate::cluster::sorted_pages::StoredHit;
 
 /// How a document is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,6 +183,7 @@ mod tests {
             seq_no: 7,
             term: 2,
             source: Bytes::from_static(source.as_bytes()),
+            place: None,
         }
     }
 

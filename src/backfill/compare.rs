@@ -4,11 +4,12 @@
 use std::collections::{HashMap, HashSet};
 
 use super::BackfillError;
-use super::discovery::{ReadOrder, RouteIndices};
-use super::pages::{Pages, Slice};
+use super::discovery::RouteIndices;
+use super::pages::Pages;
 use super::restamp::shown;
 use crate::bulk::StampNames;
 use crate::cluster::operator::Operator;
+use crate::cluster::sorted_pages::{Slice, SortField};
 use crate::forest::Root;
 
 /// Documents of a page.
@@ -100,10 +101,10 @@ pub(crate) async fn compare(
 ) -> Result<(), BackfillError> {
     let mut target = target.clone();
     let second = target.names.root().to_owned();
-    target.order = ReadOrder::of_arrival();
+    target.order = SortField::of_arrival();
     target.route.fields = vec![first.root().to_owned(), second.clone()];
     let all = target.all();
-    let mut pages = Pages::new(reader, &target, all, Slice { id: 0, of: 1 }, PAGE);
+    let mut pages = Pages::new(reader, &target, all, Slice::ALL, PAGE);
     let mut read = 0;
     // A point in time that is lost begins again: its documents are not to count twice.
     let mut seen = HashSet::new();

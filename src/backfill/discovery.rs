@@ -12,6 +12,8 @@ use crate::bulk::StampNames;
 use crate::cluster::operator::{Operator, OperatorError, in_path};
 use crate::cluster::resolve::{Resolved, resolve};
 use crate::cluster::roots::roots_index;
+use crate::cluster::search::SearchResponse;
+use crate::cluster::sorted_pages::SortField;
 use crate::config::fits;
 use crate::engine::BackfillRoute;
 
@@ -27,31 +29,6 @@ pub(crate) struct RouteTable {
     pub routes: Vec<BackfillRoute>,
 }
 
-/// By what documents come one after the other.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ReadOrder {
-    /// A date.
-    Date(String),
-    /// A whole number.
-    Number(String),
-    /// Anything else that can be sorted by.
-    Other(String),
-}
-
-impl ReadOrder {
-    /// The order in which a shard took them.
-    pub(super) fn of_arrival() -> ReadOrder {
-        ReadOrder::Number("_seq_no".into())
-    }
-
-    /// Its field.
-    pub(crate) fn field(&self) -> &str {
-        match self {
-            ReadOrder::Date(field) | ReadOrder::Number(field) | ReadOrder::Other(field) => field,
-        }
-    }
-}
-
 /// The indices of one route.
 #[derive(Debug, Clone)]
 pub(crate) struct RouteIndices {
@@ -64,7 +41,7 @@ pub(crate) struct RouteIndices {
     /// Aliases and data streams by which the route knows those whose own names fit no route.
     pub(super) known_as: Vec<String>,
     /// By what their documents are read.
-    pub(crate) order: ReadOrder,
+    pub(crate) order: SortField,
     /// Which documents are meant, besides those without a stamp.
     query: Option<Value>,
 }
@@ -207,7 +184,7 @@ pub(super) async fn discover_route(
         expression: expression_of(&indices, &patterns.join(",")),
         indices,
         known_as,
-        order: ReadOrder::of_arrival(),
+        order: SortField::of_arrival(),
         query: None,
     });
     Ok(DiscoveredRoute { target, failed })
@@ -283,9 +260,8 @@ impl RouteIndices {
     pub(super) async fn count(&self, operator: &Operator, query: &Value) -> Result<u64, BackfillError> {
         let path = format!("/{}/_search?ignore_unavailable=true&allow_partial_search_results=false", self.expression);
         let body = json!({"size": 0, "track_total_hits": true, "query": query});
-        let answer = operator.ask(Method::POST, &path, Some(&body)).await?;
-        let total = answer.pointer("/hits/total/value").and_then(Value::as_u64);
-        total.ok_or_else(|| BackfillError::Answer(answer.to_string()))
+        let answer = operator.ask_bytes(Method::POST, &path, Some(&body)).await?;
+        Ok(SearchResponse::<Value>::parse(&answer)?.total().0)
     }
 
     /// Documents without a stamp. What was stamped just now is seen to be.
@@ -306,7 +282,7 @@ impl RouteIndices {
     }
 
     /// How the documents can be sorted by a field.
-    async fn order_of(&self, operator: &Operator, field: &str) -> Result<ReadOrder, BackfillError> {
+    async fn order_of(&self, operator: &Operator, field: &str) -> Result<SortField, BackfillError> {
         let path = format!("/{}/_field_caps?fields={}&ignore_unavailable=true", self.expression, in_path(field));
         let answer = operator.ask(Method::GET, &path, None).await?;
         let types = answer["fields"][field].as_object();
@@ -360,12 +336,12 @@ impl RouteIndices {
     }
 }
 
-fn order_by(field: &str, mapped: Option<&str>) -> ReadOrder {
+fn order_by(field: &str, mapped: Option<&str>) -> SortField {
     match mapped {
-        Some("date" | "date_nanos") => ReadOrder::Date(field.into()),
-        Some("long" | "integer" | "short") => ReadOrder::Number(field.into()),
-        Some("unmapped") | None => ReadOrder::of_arrival(),
-        Some(_) => ReadOrder::Other(field.into()),
+        Some("date" | "date_nanos") => SortField::Date(field.into()),
+        Some("long" | "integer" | "short") => SortField::Number(field.into()),
+        Some("unmapped") | None => SortField::of_arrival(),
+        Some(_) => SortField::Other(field.into()),
     }
 }
 
@@ -470,9 +446,9 @@ mod tests {
 
     #[test]
     fn orders() {
-        assert_eq!(order_by("at", Some("date_nanos")), ReadOrder::Date("at".into()));
-        assert_eq!(order_by("n", Some("integer")), ReadOrder::Number("n".into()));
-        assert_eq!(order_by("k", Some("keyword")), ReadOrder::Other("k".into()));
-        assert_eq!(order_by("x", None), ReadOrder::of_arrival());
+        assert_eq!(order_by("at", Some("date_nanos")), SortField::Date("at".into()));
+        assert_eq!(order_by("n", Some("integer")), SortField::Number("n".into()));
+        assert_eq!(order_by("k", Some("keyword")), SortField::Other("k".into()));
+        assert_eq!(order_by("x", None), SortField::of_arrival());
     }
 }

@@ -36,6 +36,8 @@ pub(crate) use verify::{VerifyReport, verify};
 
 use crate::bulk::SelectionError;
 use crate::cluster::operator::OperatorError;
+use crate::cluster::search::SearchFault;
+use crate::cluster::sorted_pages::ScanError;
 
 /// Why documents cannot be adopted.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +51,9 @@ pub(crate) enum BackfillError {
     /// An answer is not what was asked for.
     #[error("the answer is not understood: {0}")]
     Answer(String),
+    /// A search response is not understood, or documents are missing in it.
+    #[error(transparent)]
+    Search(#[from] SearchFault),
     /// The prefix of the stamp.
     #[error(transparent)]
     Prefix(#[from] SelectionError),
@@ -69,4 +74,15 @@ pub(crate) enum BackfillError {
          routes?"
     )]
     NotStamped,
+}
+
+impl From<ScanError> for BackfillError {
+    fn from(error: ScanError) -> BackfillError {
+        match error {
+            ScanError::Operator(error) => BackfillError::Operator(error),
+            ScanError::Busy(error) => BackfillError::Busy(error),
+            ScanError::Response(fault) => BackfillError::Search(fault),
+            ScanError::Lost => BackfillError::Answer(ScanError::Lost.to_string()),
+        }
+    }
 }

@@ -22,12 +22,14 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+use super::BackfillError;
 use super::bulk_lines::{self, ItemOutcome};
 use super::discovery::{RouteIndices, RouteTable, discover_route};
-use super::pages::{Pages, Slice, StoredHit};
-use super::{BackfillError, pages};
+use super::pages::Pages;
 use crate::bulk::DocumentChange;
 use crate::cluster::operator::{Operator, OperatorError};
+use crate::cluster::retry::FIRST_PAUSE;
+use crate::cluster::sorted_pages::{Slice, StoredHit};
 use crate::counts::{Counts, IndexWrites};
 use crate::engine::{Engine, OverrideError, RequestContext, Unavailable};
 use crate::fingerprint::Fingerprint;
@@ -51,7 +53,7 @@ const MOST_ROOTS: usize = 2_000;
 const GATHERING: Duration = Duration::from_secs(1);
 
 /// How often a search is sent that fails for a moment: the job comes back later.
-const TRIES: u32 = 3;
+const ATTEMPTS: u32 = 3;
 
 /// The longest pause after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -212,7 +214,7 @@ impl Restamper<'_> {
             }
             Some(before)
         };
-        Ok(Task { job, before, next: Instant::now(), pause: pages::PAUSE, trouble: None })
+        Ok(Task { job, before, next: Instant::now(), pause: FIRST_PAUSE, trouble: None })
     }
 
     /// Goes once through the documents of every job whose time it is.
@@ -347,9 +349,7 @@ impl Restamper<'_> {
                 {"terms": {"_index": target.indices}},
                 {"terms": {target.names.root(): roots}},
             ]}});
-            let all = Slice { id: 0, of: 1 };
-            let pages = Pages::new(self.operator, target, query, all, BATCH);
-            let mut pages = pages.with_tries(TRIES);
+            let mut pages = Pages::new(self.operator, target, query, Slice::ALL, BATCH).with_attempts(ATTEMPTS);
             loop {
                 match pages.next().await {
                     Ok(Some(found)) => self.stamp(way, target, &found, left).await?,

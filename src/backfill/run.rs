@@ -18,8 +18,10 @@ use super::BackfillError;
 use super::bulk_lines::{self, ItemOutcome, WriteForm};
 use super::bulk_sink::BulkSink;
 use super::discovery::RouteIndices;
-use super::pages::{PAUSE, Pages, Slice, StoredHit, TRIES};
+use super::pages::Pages;
 use crate::cluster::operator::{Operator, OperatorError};
+use crate::cluster::retry::Backoff;
+use crate::cluster::sorted_pages::{Slice, StoredHit};
 
 /// Pages that are read ahead.
 const AHEAD: usize = 2;
@@ -28,6 +30,8 @@ const BULKS_OF_PAGE: usize = 4;
 const LARGEST_PAGE: usize = 10_000;
 /// Bytes of a bulk at most, but for one document.
 const BULK_BYTES: usize = 8 << 20;
+/// Attempts at one request.
+const ATTEMPTS: u32 = 9;
 /// How often a document is read again that changes all the time.
 const ROUNDS: u32 = 20;
 /// How often the index is gone through, for what was written past spinney meanwhile.
@@ -274,7 +278,7 @@ impl<D: BulkSink> Backfill<'_, D> {
         shared: &RunState<'_>,
         mut documents: Vec<(StoredHit, WriteForm)>,
     ) -> Result<Vec<StoredHit>, BackfillError> {
-        let (mut pause, mut tries) = (PAUSE, 0);
+        let mut backoff = Backoff::new(ATTEMPTS);
         let mut changed = Vec::new();
         loop {
             let mut body = Vec::new();
@@ -299,16 +303,13 @@ impl<D: BulkSink> Backfill<'_, D> {
                     documents = later.into_iter().map(|(document, _)| document).collect();
                     error
                 }
-                Err(error) if is_for_a_moment(&error) => error,
+                Err(error) if error.may_pass() => error,
                 Err(error) => return Err(error.into()),
             };
-            tries += 1;
-            if tries == TRIES {
+            warn!(%error, "a bulk is sent again");
+            if !backoff.wait().await {
                 return Err(BackfillError::Busy(error));
             }
-            warn!(%error, "a bulk is sent again");
-            tokio::time::sleep_until((Instant::now() + pause).into()).await;
-            pause *= 2;
         }
     }
 
@@ -365,20 +366,17 @@ impl<D: BulkSink> Backfill<'_, D> {
             named
         });
         let body = json!({ "docs": named.collect::<Vec<Value>>() });
-        let (mut pause, mut tries) = (PAUSE, 0);
+        let mut backoff = Backoff::new(ATTEMPTS);
         let answer = loop {
             let asked = self.reader.ask_bytes(Method::POST, "/_mget", Some(&body));
             let error = match asked.await {
                 Ok(answer) => break answer,
-                Err(error) if is_for_a_moment(&error) => error,
+                Err(error) if error.may_pass() => error,
                 Err(error) => return Err(error.into()),
             };
-            tries += 1;
-            if tries == TRIES {
+            if !backoff.wait().await {
                 return Err(BackfillError::Busy(error));
             }
-            tokio::time::sleep_until((Instant::now() + pause).into()).await;
-            pause *= 2;
         };
         got(&answer, root, documents.len())
     }
@@ -445,14 +443,6 @@ fn known_as(names: &[String]) -> HeaderValue {
         .unwrap_or(HeaderValue::from_static("-"))
 }
 
-/// Whether it may go well the next time.
-fn is_for_a_moment(error: &OperatorError) -> bool {
-    matches!(
-        error,
-        OperatorError::Unreachable { .. } | OperatorError::Refused { status: 408 | 429 | 500 | 502 | 503 | 504, .. }
-    )
-}
-
 #[derive(Deserialize)]
 struct MultiGet<'a> {
     #[serde(borrow)]
@@ -503,6 +493,7 @@ fn got(answer: &Bytes, root: &str, documents: usize) -> Result<Vec<Option<Curren
                 seq_no: one.seq_no,
                 term: one.term,
                 source: answer.slice_ref(source.get().as_bytes()),
+                place: None,
             },
         }))
     });

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::BackfillError;
 use super::discovery::RouteIndices;
 use crate::cluster::operator::{Operator, in_path};
+use crate::cluster::search::SearchResponse;
 
 /// The most documents of one search.
 const PAGE: usize = 1_000;
@@ -85,11 +86,8 @@ async fn draw(reader: &Operator, target: &RouteIndices, size: usize, seed: u64) 
         "boost_mode": "replace",
     }});
     let body = json!({"size": size, "track_total_hits": false, "query": query, "_source": fields});
-    let mut answer = reader.ask(Method::POST, &path, Some(&body)).await?;
-    match answer["hits"]["hits"].take() {
-        Value::Array(hits) => Ok(hits),
-        _ => Err(BackfillError::Answer(answer.to_string())),
-    }
+    let answer = reader.ask_bytes(Method::POST, &path, Some(&body)).await?;
+    Ok(SearchResponse::<Value>::parse(&answer)?.hits)
 }
 
 impl VerifyReport {

@@ -160,7 +160,7 @@ async fn prepare(args: &BackfillArgs, reader: &Operator, target: &RouteIndices) 
         HumanCount(unstamped),
         HumanCount(all),
         shown(&target.indices),
-        target.order.field(),
+        target.order.name(),
     ));
     for (index, fields) in &missing {
         let names: Vec<&str> = fields.keys().map(String::as_str).collect();

@@ -14,8 +14,11 @@ mod nodes;
 pub(crate) mod operator;
 pub(crate) mod point_in_time;
 pub(crate) mod resolve;
+pub(crate) mod retry;
 pub(crate) mod roots;
 pub(crate) mod scan;
+pub(crate) mod search;
+pub(crate) mod sorted_pages;
 
 use std::error::Error;
 use std::path::Path;

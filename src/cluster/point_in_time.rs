@@ -7,7 +7,6 @@
 use std::sync::{Arc, OnceLock};
 
 use hyper::Method;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tracing::debug;
@@ -57,45 +56,6 @@ impl std::fmt::Debug for PointInTime {
 struct Open {
     id: String,
     api: Api,
-}
-
-/// The answer to a search in a point in time.
-#[derive(Deserialize)]
-struct Answer<H> {
-    pit_id: Option<String>,
-    timed_out: bool,
-    #[serde(rename = "_shards")]
-    shards: Shards,
-    hits: Hits<H>,
-}
-
-#[derive(Deserialize)]
-struct Shards {
-    failed: u64,
-}
-
-#[derive(Deserialize)]
-struct Hits<H> {
-    hits: Vec<H>,
-}
-
-/// The documents of a page, from the answer to a search in this point in time, which goes on under the id that stands
-/// there.
-///
-/// # Errors
-/// What is wrong with the answer: it is not understood, or a part of the indices is missing in it.
-pub(crate) fn read_page<'a, H: Deserialize<'a>>(
-    answer: &'a [u8],
-    point: Option<&mut PointInTime>,
-) -> Result<Vec<H>, String> {
-    let page: Answer<H> = serde_json::from_slice(answer).map_err(|error| error.to_string())?;
-    if page.timed_out || page.shards.failed > 0 {
-        return Err("a part of the indices did not answer".into());
-    }
-    if let (Some(open), Some(id)) = (point.and_then(|point| point.open.as_mut()), page.pit_id) {
-        open.id = id;
-    }
-    Ok(page.hits.hits)
 }
 
 impl PointsInTime {
@@ -176,6 +136,13 @@ impl PointInTime {
     pub(crate) fn searched(&self) -> Value {
         let id = self.open.as_ref().map(|open| &*open.id);
         json!({"id": id, "keep_alive": KEEP_ALIVE})
+    }
+
+    /// Continues under the id of a search response.
+    pub(crate) fn continue_as(&mut self, id: String) {
+        if let Some(open) = &mut self.open {
+            open.id = id;
+        }
     }
 
     /// Lets the cluster forget it, and returns when it has. Dropping it does the same without waiting.

@@ -1,79 +1,36 @@
-//! All stamped documents of some indices, in the order in which they arrived: a point in time, read page by page.
-//!
-//! ```text
-//! open --> search, sorted by (arrival, place in its shard), after the last document --> page --> ... --> close
-//!   ^            |
-//!   +------------+ the point in time has expired: from the last arrival on, without what was read of it
-//! ```
+//! All stamped documents of some indices, in the order in which they arrived ([`Scan`]).
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use tracing::{debug, warn};
+use tracing::warn;
 
 use super::operator::{Operator, OperatorError};
-use super::point_in_time::{PointError, PointInTime, PointsInTime, is_expired, read_page};
 use super::resolve::resolve;
+use super::search::{SearchFault, SearchResponse};
+pub(crate) use super::sorted_pages::ScanError;
+use super::sorted_pages::{Slice, SortField, SortedPages, SortedQuery, StoredHit};
 use crate::bulk::StampNames;
-use crate::time::{Millis, parse_date};
+use crate::time::Millis;
 
-/// Documents of the first page and of the largest; servers give no more than 10,000 at once.
-const FIRST_PAGE: usize = 200;
-const LARGEST_PAGE: usize = 10_000;
-/// So many pages are asked for of one part of the time.
-const PART_PAGES: usize = 4;
-/// Bytes that a page should have.
-const PAGE_BYTES: usize = 8 << 20;
-/// How often a request that failed for a moment is sent again, and the pauses before that, which double.
-const TRIES: u32 = 8;
-const PAUSE: Duration = Duration::from_millis(250);
 /// What does not stand in a path as it is; patterns keep their stars.
 const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'*');
-
-/// Why documents cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ScanError {
-    /// The cluster cannot be reached or refuses.
-    #[error(transparent)]
-    Operator(#[from] OperatorError),
-    /// The cluster was busy again and again.
-    #[error("the cluster was too busy {TRIES} times in a row: {0}; try again later, or more slowly with --rate")]
-    Busy(OperatorError),
-    /// Shards did not answer: the count would be too small.
-    #[error("{failed} of {total} shards did not answer")]
-    Partial {
-        /// Shards without an answer.
-        failed: u64,
-        /// All shards of the search.
-        total: u64,
-    },
-    /// An answer is not what was asked for.
-    #[error("the cluster's answer to a search is not understood: {0}")]
-    Answer(String),
-    /// The point in time has expired among documents that cannot be told apart by their arrival.
-    #[error(
-        "the cluster has dropped the point in time, and documents without an arrival can only be read in one go: begin \
-         again"
-    )]
-    Lost,
-}
 
 impl ScanError {
     /// Whether the cluster cannot answer yet, so that the same request may succeed later.
     pub(crate) fn is_away(&self) -> bool {
         match self {
-            ScanError::Busy(_) | ScanError::Partial { .. } => true,
+            ScanError::Busy(_) | ScanError::Response(SearchFault::Partial { .. }) => true,
             ScanError::Operator(error) => matches!(
                 error,
                 OperatorError::Unreachable { .. } | OperatorError::Refused { status: 429 | 502 | 503 | 504, .. }
             ),
-            ScanError::Answer(_) | ScanError::Lost => false,
+            ScanError::Response(SearchFault::NotUnderstood(_)) | ScanError::Lost => false,
         }
     }
 
@@ -91,7 +48,7 @@ impl ScanError {
     fn may_be_of_one_index(&self) -> bool {
         match self {
             ScanError::Operator(OperatorError::Refused { status, .. }) => !matches!(status, 401 | 429 | 502 | 504),
-            ScanError::Partial { .. } => true,
+            ScanError::Response(SearchFault::Partial { .. }) => true,
             _ => false,
         }
     }
@@ -104,6 +61,17 @@ pub(crate) struct UnreadableIndex {
     pub(crate) name: String,
     /// Why not.
     pub(crate) reason: ScanError,
+}
+
+/// The aggregation of an overview.
+#[derive(Deserialize)]
+struct LastArrival {
+    last: LastValue,
+}
+
+#[derive(Deserialize)]
+struct LastValue {
+    value: Option<f64>,
 }
 
 /// The indices of a [`ScanRequest`] that can be read, and the others.
@@ -164,35 +132,9 @@ pub(crate) struct ScannedDocument {
     pub(crate) arrival: Option<Millis>,
 }
 
-#[derive(Deserialize)]
-struct FoundHit<'a> {
-    #[serde(rename = "_index")]
-    index: String,
-    #[serde(rename = "_id")]
-    id: String,
-    #[serde(rename = "_source", borrow)]
-    source: Option<&'a RawValue>,
-    sort: Vec<Value>,
-}
-
-/// The reading of documents.
+/// Reads the documents of a [`ScanRequest`] in the order of their arrival.
 pub(crate) struct Scan<'o> {
-    operator: &'o Operator,
-    wanted: ScanRequest,
-    points: PointsInTime,
-    point: Option<PointInTime>,
-    after: Option<Vec<Value>>,
-    /// What decides the order of documents of one arrival.
-    tie: &'static str,
-    size: usize,
-    most: usize,
-    /// No page asks for later arrivals than this: a page that is sorted costs as much as there is to be sorted. `None`:
-    /// there may be any.
-    until: Option<Millis>,
-    /// The last arrival, and the documents of it that were read: index and id.
-    last: Option<Millis>,
-    read_of_last: HashSet<(String, String)>,
-    over: bool,
+    pages: Option<SortedPages<'o>>,
 }
 
 fn path_of(indices: &[String]) -> String {
@@ -224,16 +166,6 @@ impl ScanRequest {
         json!({"bool": {"should": [{"exists": {"field": root}}, {"exists": {"field": key}}]}})
     }
 
-    /// The documents that arrived then, first and last included.
-    fn part(&self, since: Millis, until: Option<Millis>) -> Value {
-        let mut range = json!({"gte": since.0, "format": "epoch_millis"});
-        if let Some(until) = until {
-            range["lte"] = until.0.into();
-        }
-        let range = json!({"range": {self.names.arrival(): range}});
-        json!({"bool": {"filter": [self.stamped(), range]}})
-    }
-
     fn query(&self, since: Option<Millis>) -> Value {
         let arrival = self.names.arrival();
         let mut filters = vec![self.stamped()];
@@ -259,17 +191,12 @@ impl ScanRequest {
             "query": self.query(self.since),
             "aggs": {"last": {"max": {"field": self.names.arrival()}}},
         });
-        let answer = operator.ask(Method::POST, &path, Some(&body)).await?;
-        let shards = |which: &str| answer["_shards"][which].as_u64().unwrap_or_default();
-        if shards("failed") > 0 {
-            return Err(ScanError::Partial { failed: shards("failed"), total: shards("total") });
-        }
-        let total = answer.pointer("/hits/total/value").and_then(Value::as_u64);
-        let last = answer.pointer("/aggregations/last/value").and_then(Value::as_f64);
+        let answer = operator.ask_bytes(Method::POST, &path, Some(&body)).await?;
+        let found: SearchResponse<IgnoredAny, LastArrival> = SearchResponse::parse(&answer)?;
         Ok(Overview {
-            has_index: shards("total") > 0,
-            documents: total.ok_or_else(|| ScanError::Answer(answer.to_string()))?,
-            last: last.map(|last| Millis(last as i64)),
+            has_index: found.shards > 0,
+            documents: found.total().0,
+            last: found.aggregations.and_then(|found| found.last.value).map(|last| Millis(last as i64)),
         })
     }
 
@@ -359,216 +286,47 @@ impl ScanRequest {
 }
 
 impl<'o> Scan<'o> {
-    /// Begins to read. `most`: documents that a page has at most.
+    /// Opens a point in time. `most`: documents of a page.
     ///
     /// # Errors
     /// When the cluster cannot be reached or refuses.
     pub(crate) async fn open(operator: &'o Operator, wanted: ScanRequest, most: usize) -> Result<Scan<'o>, ScanError> {
         let indices = wanted.existing(operator).await?;
-        let most = most.clamp(1, LARGEST_PAGE);
-        let mut scan = Scan {
-            operator,
-            over: indices.is_empty(),
-            wanted: ScanRequest { indices, ..wanted },
-            points: PointsInTime::default(),
-            point: None,
-            after: None,
-            tie: "_shard_doc",
-            size: FIRST_PAGE.min(most),
-            most,
-            until: None,
-            last: None,
-            read_of_last: HashSet::new(),
-        };
-        if !scan.over {
-            scan.open_point().await?;
+        if indices.is_empty() {
+            return Ok(Scan { pages: None });
         }
-        Ok(scan)
+        let root = wanted.names.root().to_owned();
+        let query = SortedQuery {
+            indices: path_of(&indices),
+            query: wanted.stamped(),
+            order: SortField::Date(wanted.names.arrival().to_owned()),
+            since: wanted.since.map(|since| since.0),
+            fields: wanted.fields.into_iter().chain([root]).collect(),
+            slice: Slice::ALL,
+        };
+        let mut pages = SortedPages::new(operator, query, most);
+        pages.open().await?;
+        Ok(Scan { pages: Some(pages) })
     }
 
-    async fn open_point(&mut self) -> Result<(), ScanError> {
-        let indices = path_of(&self.wanted.indices);
-        let opened = self.points.open(self.operator, &indices, None).await;
-        self.point = Some(opened.map_err(|error| match error {
-            PointError::Operator(error) => error.into(),
-            PointError::NoId(answer) => ScanError::Answer(answer.to_string()),
-        })?);
-        Ok(())
-    }
-
-    /// The next documents; none at the end.
+    /// The next documents; `None` at the end.
     ///
     /// # Errors
-    /// As [`Scan::open`], and when the cluster stays busy.
+    /// As [`SortedPages::next`].
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<ScannedDocument>>, ScanError> {
-        while !self.over {
-            let answer = self.search().await?;
-            let hits = self.take(&answer)?;
-            if !hits.is_empty() || self.over {
-                return Ok(Some(hits).filter(|hits| !hits.is_empty()));
-            }
-        }
-        Ok(None)
+        let Some(pages) = &mut self.pages else { return Ok(None) };
+        let hits = pages.next().await?;
+        let document =
+            |hit: StoredHit| ScannedDocument { index: hit.index, source: hit.source, arrival: hit.place.map(Millis) };
+        Ok(hits.map(|hits| hits.into_iter().map(document).collect()))
     }
 
-    /// Sends the search of the next page until there is an answer.
-    async fn search(&mut self) -> Result<Bytes, ScanError> {
-        let (mut pause, mut tries) = (PAUSE, 0);
-        loop {
-            let error = match self.search_once().await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            tries += 1;
-            if tries == TRIES {
-                return Err(ScanError::Busy(error));
-            }
-            match &error {
-                OperatorError::Refused { answer, .. } if is_expired(answer) => {
-                    debug!(%error, "the point in time has expired");
-                    if let Some(point) = self.point.take() {
-                        point.forget();
-                    }
-                    self.open_again().await?;
-                    continue;
-                }
-                OperatorError::Refused { status: 400, answer, .. }
-                    if answer.contains("_shard_doc") && self.after.is_none() =>
-                {
-                    self.tie = "_id";
-                    continue;
-                }
-                OperatorError::Refused { status: 429 | 500 | 502 | 503 | 504, .. } => {
-                    self.size = (self.size / 2).max(1);
-                }
-                OperatorError::Unreachable { .. } => {}
-                _ => return Err(error.into()),
-            }
-            warn!(%error, "the next documents are asked for again");
-            wait(pause).await;
-            pause *= 2;
+    /// Closes the point in time.
+    pub(crate) async fn close(self) {
+        if let Some(pages) = self.pages {
+            pages.close().await;
         }
     }
-
-    async fn search_once(&self) -> Result<Bytes, OperatorError> {
-        let arrival = self.wanted.names.arrival();
-        let since = self.wanted.since;
-        let mut shown = self.wanted.fields.clone();
-        shown.push(self.wanted.names.root().to_owned());
-        // What has no arrival comes first: behind it there is none any more.
-        let query = match (self.last, since) {
-            (Some(_), Some(since)) => self.wanted.part(since, self.until),
-            _ => self.wanted.query(since),
-        };
-        let mut body = json!({
-            "size": self.size,
-            "track_total_hits": false,
-            "query": query,
-            "pit": self.point.as_ref().map(PointInTime::searched),
-            "sort": [
-                {arrival: {"order": "asc", "missing": "_first", "unmapped_type": "date"}},
-                {self.tie: "asc"},
-            ],
-            "_source": shown,
-        });
-        if let (Some(after), Some(body)) = (&self.after, body.as_object_mut()) {
-            body.insert("search_after".into(), json!(after));
-        }
-        let path = "/_search?allow_partial_search_results=false";
-        self.operator.ask_bytes(Method::POST, path, Some(&body)).await
-    }
-
-    async fn open_again(&mut self) -> Result<(), ScanError> {
-        if self.after.is_some() {
-            let last = self.last.ok_or(ScanError::Lost)?;
-            self.wanted.since = self.wanted.since.max(Some(last));
-            self.after = None;
-        }
-        self.open_point().await
-    }
-
-    /// The documents of a page.
-    fn take(&mut self, answer: &Bytes) -> Result<Vec<ScannedDocument>, ScanError> {
-        let found: Vec<FoundHit<'_>> = read_page(answer, self.point.as_mut()).map_err(ScanError::Answer)?;
-        let is_last = found.len() < self.size;
-        self.over = is_last && self.until.is_none();
-        self.adapt(answer.len(), found.len());
-        let begin = found.first().and_then(|hit| arrival_of(hit.sort.first()?));
-        let read = found.len();
-        let mut hits = Vec::with_capacity(found.len());
-        for mut hit in found {
-            let arrival = hit.sort.first().and_then(arrival_of);
-            self.after = Some(std::mem::take(&mut hit.sort));
-            if arrival != self.last {
-                self.last = arrival;
-                self.read_of_last.clear();
-            }
-            // Where time stands still there is nothing to begin again from.
-            let is_new = arrival.is_none() || self.read_of_last.insert((hit.index.clone(), hit.id));
-            if let Some(source) = hit.source.filter(|_| is_new) {
-                hits.push(ScannedDocument {
-                    index: hit.index,
-                    source: answer.slice_ref(source.get().as_bytes()),
-                    arrival,
-                });
-            }
-        }
-        match is_last {
-            true => self.go_on_behind_part(),
-            false => self.choose_part(begin, read),
-        }
-        Ok(hits)
-    }
-
-    /// The next pages are of arrivals of which there are some pages, as far as the last one tells.
-    fn choose_part(&mut self, begin: Option<Millis>, read: usize) {
-        let (Some(begin), Some(last)) = (begin, self.last) else {
-            return;
-        };
-        self.wanted.since = Some(last);
-        if self.until.is_none() {
-            let pages = (self.size * PART_PAGES / read.max(1)).max(1) as i64;
-            let span = (last.0 - begin.0 + 1).saturating_mul(pages);
-            self.until = Some(Millis(last.0.saturating_add(span)));
-        }
-    }
-
-    /// All of the part was read: the next page is of whatever comes behind it.
-    fn go_on_behind_part(&mut self) {
-        if let Some(until) = self.until.take() {
-            self.wanted.since = Some(Millis(until.0.saturating_add(1)));
-            self.after = None;
-        }
-    }
-
-    /// Pages of about so many bytes, whatever the size of the documents.
-    fn adapt(&mut self, bytes: usize, documents: usize) {
-        let each = bytes / documents.max(1) + 1;
-        let fits = (PAGE_BYTES / each).max(1);
-        self.size = fits.min(self.size * 4).min(self.most);
-    }
-
-    /// Lets the cluster forget the point in time.
-    pub(crate) async fn close(mut self) {
-        if let Some(point) = self.point.take() {
-            point.close().await;
-        }
-    }
-}
-
-/// The arrival by which a document was sorted.
-fn arrival_of(sort: &Value) -> Option<Millis> {
-    match sort {
-        // The lowest number stands for none.
-        Value::Number(number) => number.as_i64().filter(|&at| at != i64::MIN).map(Millis),
-        Value::String(text) => parse_date(text),
-        _ => None,
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "a busy cluster is not to be asked again at once")]
-async fn wait(pause: Duration) {
-    tokio::time::sleep(pause).await;
 }
 
 #[cfg(test)]

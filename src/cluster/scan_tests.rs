@@ -53,8 +53,9 @@ fn wanted() -> ScanRequest {
 
 fn overview(shards: u64, documents: u64) -> (u16, Value) {
     let answer = json!({
-        "_shards": {"total": shards},
-        "hits": {"total": {"value": documents}},
+        "timed_out": false,
+        "_shards": {"total": shards, "failed": 0},
+        "hits": {"total": {"value": documents, "relation": "eq"}, "hits": []},
         "aggregations": {"last": {"value": if documents > 0 { json!(1.5e12) } else { Value::Null }}},
     });
     (200, answer)
@@ -66,7 +67,7 @@ fn page(hits: &[(i64, &str)]) -> (u16, Value) {
         .iter()
         .map(|(arrival, id)| json!({"_index": "news-1", "_id": id, "_source": {"content": id}, "sort": [arrival, 7]}));
     let hits: Vec<Value> = hits.collect();
-    (200, json!({"pit_id": "next", "timed_out": false, "_shards": {"failed": 0}, "hits": {"hits": hits}}))
+    (200, json!({"pit_id": "next", "timed_out": false, "_shards": {"total": 1, "failed": 0}, "hits": {"hits": hits}}))
 }
 
 fn ids(hits: Option<Vec<ScannedDocument>>) -> Vec<(String, Option<i64>)> {
@@ -129,7 +130,7 @@ async fn a_scan_survives_a_busy_cluster_and_a_lost_point_in_time() {
 #[tokio::test]
 async fn what_cannot_be_read_is_told() {
     // Nothing tells where to go on.
-    let unsorted = json!({"pit_id": "one", "timed_out": false, "_shards": {"failed": 0}, "hits": {"hits": [
+    let unsorted = json!({"pit_id": "one", "timed_out": false, "_shards": {"total": 1, "failed": 0}, "hits": {"hits": [
         {"_index": "news-1", "_id": "a", "_source": {"content": "a"}, "sort": [i64::MIN, 7]},
     ]}});
     let lost = json!({"error": {"type": "search_context_missing_exception"}});

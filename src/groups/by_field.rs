@@ -95,7 +95,7 @@ impl FieldOrder<'_, '_> {
             "sort": self.order.sort(source, true),
         });
         let query = source.stamped(&self.request.query, vec![]);
-        let hits = source.search_by::<Value>(&query, body).await?.hits.hits;
+        let hits = source.search_by::<Value>(&query, body).await?.hits;
         let shown: Vec<WalkedDocument> =
             hits.into_iter().map(|hit| walk::walked(hit.sort)).collect::<Result<_, _>>()?;
         let last = shown.last().filter(|_| shown.len() == size);

@@ -116,7 +116,7 @@ async fn all_partitions(
         let body = body(source, what, (partition, partitions), room);
         let query = source.stamped(what.query, vec![]);
         let answer: SearchAnswer<Groups> = source.search_by(&query, body).await?;
-        let (documents, exact) = answer.hits.total();
+        let (documents, exact) = answer.total();
         let found = answer.aggregations.map(|aggregations| aggregations.groups);
         // Without a shard, as for a pattern that no index fits, there is no aggregation either.
         let Some(found) = found else {
@@ -192,8 +192,8 @@ pub(super) async fn count(
     let stamped = source.search_by::<Value>(&with, json!({"size": 0, "track_total_hits": most}));
     let unstamped = source.search_by::<Value>(&without, json!({"size": 0, "track_total_hits": true}));
     let (stamped, unstamped) = tokio::try_join!(stamped, unstamped)?;
-    let (documents, exact) = stamped.hits.total();
-    Ok(((documents, exact), unstamped.hits.total().0))
+    let (documents, exact) = stamped.total();
+    Ok(((documents, exact), unstamped.total().0))
 }
 
 /// The counts in the whole index of groups that are found under a query.

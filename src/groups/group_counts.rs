@@ -168,7 +168,7 @@ pub(super) async fn best(
     }
     let sort = order.sort(source, true);
     let answer = collapsed(source, query, keys, &sort, &Value::Bool(false), None).await?;
-    let best = answer.hits.hits.into_iter().map(|hit| walked(hit.sort));
+    let best = answer.hits.into_iter().map(|hit| walked(hit.sort));
     best.map(|walked| walked.map(|walked| (walked.key, walked))).collect()
 }
 
@@ -202,7 +202,7 @@ async fn representatives(
     let counts = by_group(source, keys, about);
     let query = &request.query;
     let mut answer = collapsed(source, query, keys, &sort, &request.source, Some(counts)).await?;
-    Ok(FirstDocuments { buckets: buckets(&mut answer), hits: answer.hits.hits })
+    Ok(FirstDocuments { buckets: buckets(&mut answer), hits: answer.hits })
 }
 
 fn representative(source: &SearchSource<'_>, hit: SearchHit, by_score: bool) -> Option<(i64, Representative)> {

@@ -15,7 +15,7 @@ use super::cursor;
 use super::error::ReadError;
 use super::group_counts::root;
 use super::request::{MembersRequest, RequestError};
-use super::search::{SearchHit, SearchHits, SearchSource};
+use super::search::{SearchAnswer, SearchHit, SearchSource};
 use super::similarity::{ShingleSet, TextReader, jaccard};
 use crate::access::IndexName;
 use crate::config::RestrictedReaders;
@@ -97,7 +97,7 @@ impl IndexReader<'_> {
             "docvalue_fields": [self.source.fields.key],
             "query": {"ids": {"values": [id]}},
         }));
-        let hits = answer.await?.hits.hits;
+        let hits = answer.await?.hits;
         let hit = hits
             .first()
             .ok_or_else(|| ReadError::NotFound(format!("there is no document [{id}] in [{}]", self.index)))?;
@@ -249,7 +249,12 @@ struct MembersQuery<'s, 'a> {
 
 impl MembersQuery<'_, '_> {
     /// Returns the documents behind a position: by time, those without one last, ties in the order of writing.
-    async fn search(&self, shown: &Value, after: Option<&MembersCursor>, size: usize) -> Result<SearchHits, ReadError> {
+    async fn search(
+        &self,
+        shown: &Value,
+        after: Option<&MembersCursor>,
+        size: usize,
+    ) -> Result<SearchAnswer, ReadError> {
         let fields = self.source.fields;
         let repeated = after.map_or(0, |after| after.shown.len());
         let mut body = json!({
@@ -266,14 +271,14 @@ impl MembersQuery<'_, '_> {
         if let Some(after) = after {
             body["search_after"] = json!([after.time, after.seq_no.saturating_sub(1)]);
         }
-        let mut hits = self.source.search::<Value>(body).await?.hits;
+        let mut answer = self.source.search::<Value>(body).await?;
         if let Some(after) = after {
             let was_shown =
                 |hit: &SearchHit| after.shown.iter().any(|(index, id)| *index == hit.index && *id == hit.id);
-            hits.hits.retain(|hit| !was_shown(hit));
-            hits.hits.truncate(size);
+            answer.hits.retain(|hit| !was_shown(hit));
+            answer.hits.truncate(size);
         }
-        Ok(hits)
+        Ok(answer)
     }
 }
 

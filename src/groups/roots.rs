@@ -58,7 +58,7 @@ pub(super) async fn first(
         Err(ReadError::NoRoots) => return Ok(None),
         both => both?,
     };
-    let entries = answer.hits.total().0;
+    let entries = answer.total().0;
     // Empty: nothing was counted yet.
     if entries == 0 {
         return Ok(None);
@@ -129,7 +129,7 @@ fn sorted(direction: Direction, size: usize) -> Value {
 }
 
 fn listed_of(answer: SearchAnswer) -> Result<Vec<ListedGroup>, ReadError> {
-    let listed = answer.hits.hits.into_iter().map(|hit| {
+    let listed = answer.hits.into_iter().map(|hit| {
         let number = |at: usize| hit.sort.get(at).and_then(Value::as_i64);
         Some(ListedGroup {
             count: u64::try_from(number(0)?).ok()?,
@@ -157,7 +157,7 @@ pub(super) async fn listed(source: &SearchSource<'_>, name: &str, keys: &[i64]) 
         "query": {"bool": {"filter": [groups(), {"terms": {KEY: keys}}]}},
     });
     let answer = search(source, name, body).await?;
-    let hits = answer.hits.hits.iter();
+    let hits = answer.hits.iter();
     Ok(hits.filter_map(|hit| hit.number(KEY)).collect())
 }
 

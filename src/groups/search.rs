@@ -9,6 +9,7 @@ use super::error::ReadError;
 use super::permits::{ReaderPermit, SMALL};
 use super::query::SearchQuery;
 use crate::cluster::Client;
+use crate::cluster::search::{SearchFault, SearchResponse};
 use crate::engine::ReaderFields;
 
 /// The most bytes of an answer.
@@ -17,34 +18,8 @@ const ANSWER_BYTES: usize = 64 << 20;
 /// Time limit of a search, after which the servers return a partial result.
 const TIMEOUT: &str = "60s";
 
-/// The parts of a search response that are used.
-#[derive(Debug, Deserialize)]
-pub(super) struct SearchAnswer<A = Value> {
-    timed_out: bool,
-    #[serde(rename = "_shards")]
-    shards: Shards,
-    pub hits: SearchHits,
-    #[serde(default = "Option::default")]
-    pub aggregations: Option<A>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Shards {
-    failed: u64,
-}
-
-/// The hits of a search.
-#[derive(Debug, Deserialize)]
-pub(super) struct SearchHits {
-    total: Option<HitsTotal>,
-    pub hits: Vec<SearchHit>,
-}
-
-#[derive(Debug, Deserialize)]
-struct HitsTotal {
-    value: u64,
-    relation: String,
-}
+/// A response to a search of groups.
+pub(super) type SearchAnswer<A = Value> = SearchResponse<SearchHit, A>;
 
 /// One hit.
 #[derive(Debug, Deserialize)]
@@ -62,14 +37,6 @@ pub(super) struct SearchHit {
     pub sort: Vec<Value>,
     #[serde(default)]
     pub fields: Map<String, Value>,
-}
-
-impl SearchHits {
-    /// How many documents there are, and whether that is all of them.
-    pub(super) fn total(&self) -> (u64, bool) {
-        let total = self.total.as_ref();
-        total.map_or((0, false), |total| (total.value, total.relation == "eq"))
-    }
 }
 
 impl SearchHit {
@@ -162,11 +129,10 @@ impl SearchSource<'_> {
             }
             answer => answer?,
         };
-        let answer: SearchAnswer<A> = serde_json::from_slice(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
-        if answer.timed_out || answer.shards.failed > 0 {
-            return Err(ReadError::Partial);
-        }
-        Ok(answer)
+        SearchAnswer::parse(answer.body()).map_err(|fault| match fault {
+            SearchFault::NotUnderstood(_) => ReadError::NotTheCluster,
+            SearchFault::Partial { .. } => ReadError::Partial,
+        })
     }
 
     /// The medium field, if a search was refused because it is a text.

@@ -84,7 +84,7 @@ pub(super) async fn block(
     }
     let query = source.stamped(query, narrowed.into_iter().collect());
     let answer = source.search_by::<Value>(&query, body).await?;
-    let walked = answer.hits.hits.into_iter().map(|hit| walked(hit.sort));
+    let walked = answer.hits.into_iter().map(|hit| walked(hit.sort));
     let walked: Vec<WalkedDocument> = walked.collect::<Result<_, _>>()?;
     Ok(WalkBlock {
         // Behind the times of a filter there are others.
@@ -183,7 +183,7 @@ async fn times(
     }
     let query = source.stamped(query, vec![]);
     let answer = source.search_by::<Value>(&query, body).await?;
-    let found = answer.hits.hits.iter();
+    let found = answer.hits.iter();
     let found = found.map(|hit| Some((time(hit.sort.first()?)?, hit.number(&source.fields.key)?)));
     Ok(found.collect())
 }

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use crate::access::{ForestEditor, ForestReader};
 use crate::backfill::shown;
 use crate::bulk::StampNames;
+use crate::cluster::search::{SearchFault, SearchResponse};
 use crate::engine::OverrideError;
 use crate::fingerprint::Fingerprint;
 use crate::forest::overrides::{Override, Overrides, ResolvedDocument};
@@ -62,27 +63,6 @@ struct VisibleDocument {
     route_name: String,
     shown: Option<Root>,
     source: Bytes,
-}
-
-#[derive(Deserialize)]
-struct Answer<'a> {
-    timed_out: bool,
-    #[serde(rename = "_shards")]
-    shards: Shards,
-    #[serde(borrow)]
-    hits: Hits<'a>,
-}
-
-#[derive(Deserialize)]
-struct Shards {
-    total: u64,
-    failed: u64,
-}
-
-#[derive(Deserialize)]
-struct Hits<'a> {
-    #[serde(borrow)]
-    hits: Vec<Hit<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -275,18 +255,18 @@ impl<'a> OverrideEditor<'a> {
             return Err(OverrideFault::Refused(Box::new(answer)));
         }
         let bytes = answer.body();
-        let not_understood = |_| ProxyError::NotTheCluster("POST /INDEX/_search");
-        let said: Answer<'_> = serde_json::from_slice(bytes).map_err(not_understood)?;
-        if said.timed_out || said.shards.failed > 0 {
-            let reason = "the cluster searched only a part of the index: retry later";
-            return Err(ProxyError::PartialSearch(reason.into()).into());
-        }
+        let found = SearchResponse::<Hit<'_>>::parse(bytes).map_err(|fault| match fault {
+            SearchFault::NotUnderstood(_) => ProxyError::NotTheCluster("POST /INDEX/_search"),
+            SearchFault::Partial { .. } => {
+                ProxyError::PartialSearch("the cluster searched only a part of the index: retry later".into())
+            }
+        })?;
         // OpenSearch can be configured to search nothing instead of refusing; any index has a shard.
-        if said.shards.total == 0 {
+        if found.shards == 0 {
             return Err(ProxyError::NotShown(self.index().to_owned()).into());
         }
-        let ids = said.hits.hits.iter().map(|hit| hit.id.clone()).collect();
-        let seen = said.hits.hits.into_iter().map(|hit| {
+        let ids = found.hits.iter().map(|hit| hit.id.clone()).collect();
+        let seen = found.hits.into_iter().map(|hit| {
             // Whatever the cluster has found, its own index must be one that access was given to.
             let route_name = self.editor.route_name_of(&hit.index)?.to_owned();
             let source =
