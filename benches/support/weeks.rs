@@ -11,7 +11,7 @@ use spinney::forest::Decision;
 use spinney::forest::document::{DocumentTime, PlacementDocument};
 use spinney::forest::port::{Batch, ForestPort, ItemOutcome};
 use spinney::forest::shared::keys::KeyStore;
-use spinney::forest::shared::{SharedForest, SharedSettings};
+use spinney::forest::shared::{SharedDistance, SharedForest, SharedSettings};
 use spinney::hash::splitmix64;
 use spinney::method::{Features, MethodKind, Strict, StrictFeatures};
 use spinney::time::Millis;
@@ -88,8 +88,8 @@ impl Run {
         let (threads, keys) = (Arc::new(Inline), keys.clone());
         let of = (name.as_str(), "weeks");
         let forest = SharedForest::<F>::new(of, settings, thresholds, learned, threads, keys, 1 << 32);
-        let forest = forest.with_distance(Distance(self.k));
-        let mut forest = forest.expect("a distance that an index can look for");
+        let k = SharedDistance::new(Distance(self.k)).expect("a distance of a shared forest");
+        let mut forest = forest.with_distance(k);
         if self.is_dated {
             forest = forest.dated();
         }

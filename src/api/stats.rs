@@ -82,8 +82,6 @@ fn shared(shared: &SharedStats) -> Value {
         "unreadable": shared.unreadable,
         "sampled_keys": shared.sampled,
         "keys": shared.keys,
-        "mirrored_names": shared.names,
-        "mirror_bytes": shared.mirror_bytes,
     })
 }
 
@@ -139,12 +137,6 @@ fn add_shared(gauges: &mut Gauges, forests: &[(String, ForestStats)]) {
         "shared_unreadable",
         "Values since the start that were no such value as this version writes, and counted as absent",
         |s| s.unreadable,
-    );
-    each(
-        "shared_mirror_bytes",
-        "Bytes of memory that this process needs for the names of all nodes of the shared forest, where the method has \
-         a wide distance",
-        |s| s.mirror_bytes,
     );
 }
 

@@ -139,7 +139,7 @@ pub struct RawServeOptions {
     on_unreadable: Option<OnUnreadable>,
     /// Keep the forests in Redis 7 or Valkey, where several spinneys share them: redis://user:password@host:6379,
     /// several hosts of a cluster with commas; rediss:// over TLS; redis+sentinel://host:26379/NAME for the master of
-    /// that name (and rediss+sentinel://)
+    /// that name (and rediss+sentinel://). For distances up to 4, so not for the method short
     #[arg(long, env = "SPINNEY_FOREST_STORE", value_name = "URL", hide_env_values = true)]
     forest_store: Option<String>,
     /// PEM file of the authority that signed the certificates of --forest-store; only it is trusted then
@@ -368,6 +368,9 @@ impl RawServeOptions {
         }
         let half_of_machine = || memory::of_machine().map_or(DEFAULT_FOREST_MEMORY, |bytes| bytes / 2);
         let routes = routes(self.single, self.route)?;
+        if forest_store.is_some() {
+            routes.iter().try_for_each(Route::can_be_shared)?;
+        }
         if let Some(index) = &self.docid_endpoint {
             docid::endpoint(index, &routes)?;
         }

@@ -10,9 +10,10 @@ use serde::Deserialize;
 use super::ConfigError;
 use super::values::{ByteSize, FieldName, IndexPattern, OrNone, TimeSpan, from_text, some_parsed};
 use crate::fingerprint::Distance;
+use crate::forest::shared::SharedDistance;
 use crate::forest::{EVIDENCE_BYTES, LateMerges};
 use crate::hamming::NodeIndex;
-use crate::method::{Method, Similarity};
+use crate::method::{Method, Similarity, WIDE};
 use crate::time::Millis;
 
 /// Raw options of one route: as written, every one may be absent.
@@ -355,6 +356,33 @@ impl Route {
     /// The patterns of its indices, as they were written.
     pub fn patterns(&self) -> impl Iterator<Item = &str> {
         self.index.iter().map(|pattern| pattern.0.as_str())
+    }
+
+    /// The widest distance at which its texts are near.
+    pub fn widest(&self) -> Distance {
+        match self.method {
+            Method::Short(_) => self.k.max(WIDE),
+            _ => self.k,
+        }
+    }
+
+    /// Validates that a forest on Redis finds what its method looks for.
+    ///
+    /// # Errors
+    /// When [its distance](Self::widest) is no [`SharedDistance`].
+    pub(super) fn can_be_shared(&self) -> Result<(), ConfigError> {
+        let Err(refused) = SharedDistance::new(self.widest()) else {
+            return Ok(());
+        };
+        let smaller = match self.method {
+            Method::Short(_) => String::new(),
+            _ => format!(", or a k of at most {}", SharedDistance::MAX.0),
+        };
+        let reason = format!(
+            "the method {} {refused}: keep its forest in this process with --data-dir, or choose another method{smaller}",
+            self.method
+        );
+        Err(ConfigError::option("forest_store", reason))
     }
 
     /// Whether documents of this index are stamped by this route.

@@ -84,6 +84,7 @@ impl ForestStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::RawRoute;
 
     fn store(text: &str) -> Result<Option<ForestStore>, String> {
         let raw = toml::from_str(text).map_err(|error| error.message().to_owned())?;
@@ -132,6 +133,34 @@ mod tests {
             ),
         ] {
             assert_eq!(store(text), Err(error.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_method_with_a_wide_distance_is_refused() {
+        let options = |method: &str, k: &str, is_shared: bool| {
+            let single = RawRoute::default().any_index().with("method", method).unwrap().with("k", k).unwrap();
+            let forest_store = is_shared.then(|| "redis://a".to_owned());
+            let raw = RawServeOptions { single, forest_store, ..RawServeOptions::default() };
+            raw.validate().map(drop).map_err(|error| error.to_string())
+        };
+        for (method, k) in [("full", "4"), ("longest", "4"), ("staged", "3"), ("verified", "0"), ("field:url", "4")] {
+            assert_eq!(options(method, k, true), Ok(()), "{method}");
+        }
+        let of = |what: &str, bits: u32| {
+            format!(
+                "forest_store: the method {what} looks for texts up to {bits} bits apart, and a forest on Redis finds \
+                 up to 4: keep its forest in this process with --data-dir, or choose another method"
+            )
+        };
+        for (method, k, refused) in [
+            ("short", "3", of("short", 10)),
+            ("short:longest", "3", of("short:longest", 10)),
+            ("short", "12", of("short", 12)),
+            ("full", "5", of("full", 5) + ", or a k of at most 4"),
+        ] {
+            assert_eq!(options(method, k, true), Err(refused));
+            assert_eq!(options(method, k, false), Ok(()), "{method}");
         }
     }
 }

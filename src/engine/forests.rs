@@ -10,10 +10,10 @@ use crate::fingerprint::Distance;
 use crate::forest::local::{Copied, ForestState, LocalForest};
 use crate::forest::port::ForestPort;
 use crate::forest::shared::keys::KeyStore;
-use crate::forest::shared::{SharedForest, SharedSettings, Transfer};
-use crate::forest::{ForestError, LocalFallback, Settings};
+use crate::forest::shared::{SharedDistance, SharedForest, SharedSettings, Transfer};
+use crate::forest::{LocalFallback, Settings};
 use crate::hash::{HashKey, nonce};
-use crate::method::{LearnedText, Method, MethodKind, Proof, Short, Staged, Strict, Verified, WIDE};
+use crate::method::{LearnedText, Method, MethodKind, Proof, Short, Staged, Strict, Verified};
 use crate::store::{DataDir, ForestIdentity};
 
 /// Suffix of the name of a forest of short texts.
@@ -125,7 +125,7 @@ impl Maker<'_> {
 
     /// Opens the forest of a route's short texts.
     fn open_short(&self) -> Result<ForestEntry, EngineError> {
-        self.make::<Short>(self.route.k.max(WIDE), (), (), |()| ())
+        self.make::<Short>(self.route.widest(), (), (), |()| ())
     }
 
     /// `seed`: ensures initial knowledge where a stored forest has learned other things.
@@ -214,8 +214,7 @@ impl Maker<'_> {
             keys.clone(),
             nonce(),
         )
-        .with_distance(k)
-        .map_err(ForestError::from)?
+        .with_distance(SharedDistance::new(k)?)
         .with_late_merges(route.late_merges);
         let shared = Arc::new(if is_dated { shared.dated() } else { shared });
         Ok(ForestEntry {

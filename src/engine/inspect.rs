@@ -13,8 +13,7 @@ use super::{ReportTransfer, Unavailable};
 use crate::fingerprint::Distance;
 use crate::forest::Summary;
 use crate::forest::shared::keys::{KeyStore, StoreUnavailable};
-use crate::forest::shared::{MOST_DISTANCE, SharedForest, SharedSettings, Transfer};
-use crate::hamming::HammingError;
+use crate::forest::shared::{DistanceTooWide, SharedDistance, SharedForest, SharedSettings, Transfer};
 use crate::method::{Method, MethodKind, Short, Staged, Strict, Verified};
 use crate::store::{DataDir, ForestIdentity, ReplayProgress, Store, StoreError};
 use crate::time::Millis;
@@ -54,8 +53,8 @@ pub enum InspectError {
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     /// A distance that this version cannot look for.
-    #[error(transparent)]
-    Distance(#[from] HammingError),
+    #[error("a forest {0}")]
+    Distance(#[from] DistanceTooWide),
     /// A method that this version does not have.
     #[error("the forest \"{forest}\" is of the method '{method}', which this version of spinney does not know")]
     Method {
@@ -145,17 +144,13 @@ pub fn inspect_shared(
             forest: identity.forest().to_owned(),
             method: setting("method").to_owned(),
         })?;
-        let k = Distance(setting("k").parse().unwrap_or_default());
-        let k = k.min(MOST_DISTANCE);
+        let k = SharedDistance::new(Distance(setting("k").parse().unwrap_or_default()))?;
         let is_dated = of.split(' ').any(|setting| setting == DATED);
         let kept = (identity.forest(), of.as_str());
         let carry: Box<dyn Transfer> = match method {
-            Method::Verified => Box::new(shared::<Verified>(kept, settings, (k, is_dated), keys)?),
-            Method::Staged => Box::new(shared::<Staged>(kept, settings, (k, is_dated), keys)?),
-            Method::Short(_) if identity.forest().ends_with(super::forests::SHORT_TEXTS) => {
-                Box::new(shared::<Short>(kept, settings, (k, is_dated), keys)?)
-            }
-            _ => Box::new(shared::<Strict>(kept, settings, (k, is_dated), keys)?),
+            Method::Verified => Box::new(shared::<Verified>(kept, settings, (k, is_dated), keys)),
+            Method::Staged => Box::new(shared::<Staged>(kept, settings, (k, is_dated), keys)),
+            _ => Box::new(shared::<Strict>(kept, settings, (k, is_dated), keys)),
         };
         let (forest, told) = (identity.forest().to_owned(), told.clone());
         let told = Arc::new(move |done, total| told(&forest, done, total));
@@ -176,13 +171,13 @@ pub fn inspect_shared(
 fn shared<F: MethodKind>(
     of: (&str, &str),
     settings: SharedSettings,
-    (k, is_dated): (Distance, bool),
+    (k, is_dated): (SharedDistance, bool),
     keys: &Arc<dyn KeyStore>,
-) -> Result<SharedForest<F>, HammingError> {
+) -> SharedForest<F> {
     let learned = F::Learned::default();
     let thresholds = Default::default();
     let inline = Arc::new(Inline);
     let keys = keys.clone();
-    let shared = SharedForest::new(of, settings, thresholds, learned, inline, keys, 0).with_distance(k)?;
-    Ok(if is_dated { shared.dated() } else { shared })
+    let shared = SharedForest::new(of, settings, thresholds, learned, inline, keys, 0).with_distance(k);
+    if is_dated { shared.dated() } else { shared }
 }

@@ -58,6 +58,7 @@ use bytes::Bytes;
 
 use crate::bulk::{self, BulkError, FieldNames, Item, JsonError, Op, Selection, SelectionError, StampNames};
 use crate::config::{Clock, OnRedisFailure, Route, StampForm, Storage};
+use crate::forest::shared::DistanceTooWide;
 use crate::forest::shared::keys::KeyStore;
 use crate::forest::{ForestError, ForestStats};
 use crate::hash::HashKey;
@@ -83,6 +84,9 @@ pub enum EngineError {
     /// The settings of a route's forest.
     #[error(transparent)]
     Forest(#[from] ForestError),
+    /// The distance of a shared forest.
+    #[error("a route {0}")]
+    Distance(#[from] DistanceTooWide),
     /// The stored forests.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -142,62 +142,6 @@ local function enter(keys, args)
   return #names
 end
 
--- A log of names is a stream. The number of an entry is how many names there were with it since the log was begun. An entry: mark 4, step 4,
--- names of 8.
-local function number_of(entry)
-  return tonumber(string.match(entry[1], '^%d+'))
-end
-
--- entry, steps that names are kept or -1, names that are kept, life, time. At most a few entries go at once: the clock of whoever writes
--- may be wrong.
-local function name(keys, args)
-  local key, entry, kept, most = keys[1], args[1], tonumber(args[2]), tonumber(args[3])
-  local number = (#entry - 8) / 8
-  local last = redis.call('XREVRANGE', key, '+', '-', 'COUNT', 1)[1]
-  if last then number = number + number_of(last) end
-  redis.call('XADD', key, string.format('%.0f-0', number), 'n', entry)
-  local first
-  for _ = 1, 4 do
-    first = redis.call('XRANGE', key, '-', '+', 'COUNT', 1)[1]
-    local late = (struct.unpack('>I4', entry, 5) - struct.unpack('>I4', first[2][2], 5)) % 4294967296
-    local is_over = kept >= 0 and late > kept and late < 2147483648
-    if not is_over and number - number_of(first) < most then break end
-    redis.call('XDEL', key, first[1])
-    first = nil
-  end
-  if args[4] == 'PXAT' and redis.call('PEXPIRETIME', key) < tonumber(args[5]) then
-    redis.call('PEXPIREAT', key, args[5])
-  end
-  first = first or redis.call('XRANGE', key, '-', '+', 'COUNT', 1)[1]
-  return first and number - number_of(first) + (#first[2][2] - 8) / 8 or 0
-end
-
--- number of the last entry that was read or 0, its mark, bytes that are wanted about. An entry that is not there as it was read is of a log
--- that was lost, or was let go of: then all are given. Flags: 1, from the beginning; 2, to the end.
-local function follow(keys, args)
-  local key, number, mark = keys[1], tonumber(args[1]), args[2]
-  local from, flags = '-', 1
-  if number > 0 then
-    local id = string.format('%.0f-0', number)
-    local there = redis.call('XRANGE', key, id, id)[1]
-    if there and there[2][2]:sub(1, 4) == mark then from, flags = '(' .. id, 0 end
-  end
-  if flags == 1 then number, mark = 0, string.rep('\0', 4) end
-  local parts, bytes, most, count = {}, 0, tonumber(args[3]), 0
-  repeat
-    local entries = redis.call('XRANGE', key, from, '+', 'COUNT', 64)
-    count = #entries
-    for _, entry in ipairs(entries) do
-      local value = entry[2][2]
-      parts[#parts + 1] = struct.pack('>H', (#value - 8) / 8) .. value:sub(5)
-      bytes = bytes + #value
-      number, mark, from = number_of(entry), value:sub(1, 4), '(' .. entry[1]
-    end
-  until count < 64 or bytes >= most
-  if count < 64 then flags = flags + 2 end
-  return struct.pack('>BI8', flags, number) .. mark .. table.concat(parts)
-end
-
 -- milliseconds
 local function advance(keys, args)
   local there, to = tonumber(redis.call('GET', keys[1]) or nil), tonumber(args[1])
@@ -313,7 +257,6 @@ register('enroll', enroll)
 register('arrive', arrive)
 register('touch', touch)
 register('enter', enter)
-register('name', name)
 register('advance', advance)
 register('turn', turn)
 register('tell', tell)
@@ -322,5 +265,4 @@ register('tell', tell)
 register('remove', remove, {'allow-oom'})
 register('release', release, {'allow-oom'})
 register('remove_leaf', remove_leaf, {'allow-oom'})
-register('follow', follow, {'no-writes'})
 register('since', since, {'no-writes'})

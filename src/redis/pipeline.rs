@@ -169,30 +169,6 @@ pub(super) fn add(command: &Command, pipeline: &mut Pipeline) {
             entry.push(*step);
             call("spinney1_enter", key, pipeline).arg(entry).arg(kind).arg(time);
         }
-        KeyOp::Name { names, step, mark, kept, most, life } => {
-            let (kind, time) = life_of(*life);
-            let mut entry = Vec::with_capacity(8 + 8 * names.len());
-            entry.extend(mark.to_be_bytes());
-            entry.extend(step.to_be_bytes());
-            for name in names {
-                entry.extend(name.0.to_be_bytes());
-            }
-            call("spinney1_name", key, pipeline)
-                .arg(entry)
-                .arg(kept.map_or(-1, i64::from))
-                .arg(*most)
-                .arg(kind)
-                .arg(time);
-        }
-        KeyOp::Follow { after, bytes } => {
-            call("spinney1_follow", key, pipeline)
-                .arg(after.number)
-                .arg(after.mark.to_be_bytes().as_slice())
-                .arg(*bytes);
-        }
-        KeyOp::Clear => {
-            pipeline.cmd("DEL").arg(key);
-        }
         KeyOp::Advance { to } => {
             call("spinney1_advance", key, pipeline).arg(to.0);
         }
@@ -261,9 +237,6 @@ pub(super) fn unknown(command: &Command) -> Option<StoreReply> {
         | KeyOp::Arrive { .. }
         | KeyOp::Touch { .. }
         | KeyOp::Enter { .. }
-        | KeyOp::Name { .. }
-        | KeyOp::Follow { .. }
-        | KeyOp::Clear
         | KeyOp::Advance { .. }
         | KeyOp::Since { .. }
         | KeyOp::Turn { .. }

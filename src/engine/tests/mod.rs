@@ -312,6 +312,23 @@ fn the_documents_own_dates_make_the_time() {
 }
 
 #[test]
+fn a_shared_forest_takes_distances_up_to_four() {
+    let keys: Arc<dyn KeyStore> = Arc::new(InMemoryStore::default());
+    let made = |options: Value| {
+        let routes = [route(options)];
+        let made = Engine::shared(&routes, "cluster_", 1, HashKey::FIXED, &keys, OnRedisFailure::Local);
+        made.map(drop).map_err(|error| error.to_string())
+    };
+    for (method, k) in [("longest", 4), ("full", 3), ("verified", 0), ("staged", 4)] {
+        assert_eq!(made(json!({"method": method, "k": k})), Ok(()), "{method}");
+    }
+    for (method, k, bits) in [("longest", 5, 5), ("short", 3, 10), ("short:longest", 3, 10)] {
+        let error = made(json!({"method": method, "k": k})).unwrap_err();
+        assert!(error.contains(&format!("looks for texts up to {bits} bits apart")), "{error}");
+    }
+}
+
+#[test]
 fn routes_may_share_a_forest() {
     let shared = |index: &str| route(json!({"index": [index], "forest": "all"}));
     let engine = engine(&[shared("a-*"), shared("b-*"), route(json!({"index": ["c-*"]}))]);

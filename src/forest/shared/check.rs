@@ -32,7 +32,6 @@ impl<F: MethodKind> SharedInner<F> {
         }
         self.refresh_boilerplate().await?;
         self.overrides().await?;
-        self.follow().await?;
         let mut read = ReadValues::default();
         loop {
             let (check, kept, read_again, missing) = self

@@ -264,7 +264,7 @@ impl<F: MethodKind> SharedInner<F> {
         // A root that lives longer is named longer.
         let pinned = |tree: &&ClaimedTree<F::Proof>| tree.is_due && !self.calendar.is_dated;
         for tree in trees.iter().filter(pinned) {
-            self.enter(tree.root.0, now, false, &mut commands);
+            self.enter(tree.root.0, now, &mut commands);
         }
         let replies = self.run_all(commands).await?;
         for (tree, reply) in trees.iter_mut().zip(replies) {
@@ -291,16 +291,16 @@ impl<F: MethodKind> SharedInner<F> {
             for leaf in tree.leaves.iter().filter(|leaf| !tree.is_late(leaf)) {
                 let what = put(leaf.before.clone(), value.clone(), life);
                 commands.push((KeyKind::Node, leaf.fingerprint, what));
-                self.enter(leaf.fingerprint, now, true, &mut more);
+                self.enter(leaf.fingerprint, now, &mut more);
             }
             for (fingerprint, leaf, _) in &tree.refreshed {
                 // It may have gone since it was read.
                 let what = put(Some(leaf.bytes()), value.clone(), life);
                 commands.push((KeyKind::Node, *fingerprint, what));
-                self.enter(*fingerprint, now, false, &mut more);
+                self.enter(*fingerprint, now, &mut more);
             }
             if tree.founding.is_some() {
-                self.enter(tree.root.0, now, true, &mut more);
+                self.enter(tree.root.0, now, &mut more);
             }
             let words = tree.founding.as_ref().and_then(|f| f.evidence.as_ref());
             if let Some(words) = words.filter(|_| self.has_evidence()) {

@@ -81,17 +81,8 @@ impl<F: MethodKind> SharedInner<F> {
         self.calendar.life(self.engine_time(now), is_root)
     }
 
-    /// Has the buckets of a node name it, or the log. `is_new`: it was not there before.
-    pub(super) fn enter(
-        &self,
-        node: Fingerprint,
-        now: Millis,
-        is_new: bool,
-        commands: &mut Vec<(KeyKind, Fingerprint, KeyOp)>,
-    ) {
-        if self.mirror.is_some() {
-            return self.write_name(node, now, is_new, commands);
-        }
+    /// Has the buckets of a node name it.
+    pub(super) fn enter(&self, node: Fingerprint, now: Millis, commands: &mut Vec<(KeyKind, Fingerprint, KeyOp)>) {
         let step = self.calendar.whole_step(now) as u8;
         let buckets = self.blocks.buckets(node);
         commands.extend(buckets.map(|bucket| {
@@ -132,7 +123,7 @@ impl<F: MethodKind> SharedInner<F> {
             (KeyKind::Node, root.0, what)
         }));
         for (&(root, _), &at) in &roots {
-            self.enter(root.0, at, false, &mut commands);
+            self.enter(root.0, at, &mut commands);
         }
         let mut replies = self.run_all(commands).await?;
         self.refresh_clock(replies.next());
@@ -149,7 +140,7 @@ impl<F: MethodKind> SharedInner<F> {
             })
             .collect();
         for (&(leaf, ..), &at) in &leaves {
-            self.enter(leaf, at, false, &mut commands);
+            self.enter(leaf, at, &mut commands);
         }
         self.run_all(commands).await?;
         self.sweep_if_due().await
@@ -217,12 +208,7 @@ impl<F: MethodKind> SharedInner<F> {
             keys.retain(|key| match key.kind {
                 KeyKind::Node => true,
                 KeyKind::Bucket => sweeps_names,
-                KeyKind::Evidence
-                | KeyKind::Clock
-                | KeyKind::Sweep
-                | KeyKind::Log
-                | KeyKind::Words
-                | KeyKind::Obeyed => false,
+                KeyKind::Evidence | KeyKind::Clock | KeyKind::Sweep | KeyKind::Words | KeyKind::Obeyed => false,
             });
             let values = self.get(&keys).await?;
             let over = keys.into_iter().zip(values).filter_map(|(key, value)| {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::SharedInner;
 use super::keys::{KeyKind, KeyOp, StoreReply};
 use super::layout::{read_bucket, read_evidence};
-use super::mirror::at_first;
 use super::overrides::since;
 use super::read_set::{MissingKeys, ReadValues};
 use crate::fingerprint::Fingerprint;
@@ -29,14 +28,6 @@ impl<F: MethodKind> SharedInner<F> {
         let mut due: BTreeSet<Fingerprint> = missing.nodes;
         let mut evidence: BTreeSet<Fingerprint> = missing.evidence;
         let mut buckets: BTreeSet<Fingerprint> = missing.buckets;
-        if self.blocks.is_log() && !buckets.is_empty() {
-            let asked: Vec<Fingerprint> = std::mem::take(&mut buckets).into_iter().collect();
-            for (of, names) in self.named_near(&asked).await? {
-                let first = names.iter().take(at_first::<F::Proof>());
-                due.extend(first.filter(|&&name| !read.has_node(name)));
-                read.put_bucket(of, names);
-            }
-        }
         // The clock comes along: what is over is told by it. So does what was said.
         let mut reads_clock = self.calendar.is_dated;
         let mut known = Some(self.said.known());

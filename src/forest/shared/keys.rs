@@ -108,9 +108,6 @@ pub enum KeyKind {
     Words,
     /// The processes that place documents, and what they obey. The fingerprint is 0.
     Obeyed,
-    /// The names of all nodes, in the order in which they were written. The fingerprint is 0, and the key is no value:
-    /// [`KeyStore::keys`] does not tell of it.
-    Log,
 }
 
 impl KeyKind {
@@ -124,7 +121,6 @@ impl KeyKind {
             KeyKind::Sweep => b"S",
             KeyKind::Words => b"W",
             KeyKind::Obeyed => b"O",
-            KeyKind::Log => b"L",
         }
     }
 }
@@ -141,7 +137,7 @@ impl Key {
         (bytes, 9 + end.len())
     }
 
-    /// What [`bytes`](Key::bytes) gave, but for logs.
+    /// What [`bytes`](Key::bytes) gave.
     pub fn from_bytes(bytes: &[u8]) -> Option<Key> {
         let (&forest, rest) = bytes.split_first()?;
         let (fingerprint, end) = rest.split_first_chunk()?;
@@ -176,16 +172,6 @@ pub struct SyncEntry {
 /// The place of a lesson: two numbers, as the engine counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SyncPosition(pub u64, pub u64);
-
-/// The last entry that was read of a log of names. Its number is how many names there were with it, 0 if none was read;
-/// no other entry has that number and its mark.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Followed {
-    /// The number.
-    pub number: u64,
-    /// The mark.
-    pub mark: u32,
-}
 
 /// Some lessons in their order, and whether there are no more.
 pub type SyncEntries = (Vec<(SyncPosition, Vec<u8>)>, bool);
@@ -340,30 +326,6 @@ pub enum KeyOp {
         /// Until when the bucket is kept at least.
         life: Lifetime,
     },
-    /// Writes an entry of names to the end of a log, which lets go of some that are over. The `Number` of names then.
-    Name {
-        /// At most 65,535.
-        names: Vec<Fingerprint>,
-        /// The step in which they arrive.
-        step: u32,
-        /// Any number.
-        mark: u32,
-        /// How many steps names are kept after their own; without it for ever.
-        kept: Option<u32>,
-        /// Names that are kept; then the first go.
-        most: u64,
-        /// Until when the log is kept at least.
-        life: Lifetime,
-    },
-    /// The entries after one that was read, or all of them if that is not there any more: `Bytes` of a page.
-    Follow {
-        /// The entry.
-        after: Followed,
-        /// Bytes of entries, about.
-        bytes: u32,
-    },
-    /// Removes whatever is there. `Number(1)` if anything was, else `Number(0)`.
-    Clear,
     /// Sets a clock forward. The `Number` that it shows then, in milliseconds.
     Advance {
         /// What it shows at least.

@@ -135,13 +135,6 @@ impl Calendar {
         Lifetime::Until(Millis(begun.saturating_add(window.0).saturating_add(more * length)))
     }
 
-    /// Until when a log of names is kept that somebody writes to now, by the engine's clock: longer than all that it
-    /// names.
-    pub(super) fn log_life(self, now: Millis) -> Lifetime {
-        let window = self.window.map_or(0, |window| window.0);
-        self.life(Millis(now.0.saturating_add(window)), true)
-    }
-
     /// How long what was learned is kept.
     pub(super) fn lessons(self) -> Option<Millis> {
         let (window, length) = (self.window?, self.length()?);

@@ -11,11 +11,38 @@
 //! 4      6        2        15
 //! ```
 
+use thiserror::Error;
+
 use crate::fingerprint::{Distance, Fingerprint};
 
-/// The largest distance: above it, tables are many and their buckets full, and names stand in a log
-/// ([`mirror`](super::mirror)).
-const MOST: Distance = Distance(4);
+/// A distance that LSH buckets find: at most 4 bits.
+///
+/// For a wider one the tables would be many and their buckets full: each look would read a good part of the forest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedDistance(Distance);
+
+/// The distance is above [`SharedDistance::MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("looks for texts up to {0} bits apart, and a forest on Redis finds up to {max}", max = SharedDistance::MAX.0)]
+pub struct DistanceTooWide(u32);
+
+impl SharedDistance {
+    /// Only equal fingerprints are near.
+    pub const EQUAL: SharedDistance = SharedDistance(Distance(0));
+    /// The largest distance.
+    pub const MAX: Distance = Distance(4);
+
+    /// Validates a distance of a shared forest.
+    ///
+    /// # Errors
+    /// [`DistanceTooWide`] above [`Self::MAX`].
+    pub fn new(k: Distance) -> Result<SharedDistance, DistanceTooWide> {
+        match k > SharedDistance::MAX {
+            true => Err(DistanceTooWide(k.0)),
+            false => Ok(SharedDistance(k)),
+        }
+    }
+}
 
 /// Bits in the name of a bucket besides its table: with more there is a key for nearly every name, with fewer many
 /// names in a bucket.
@@ -25,15 +52,13 @@ const NAME_BITS: u32 = 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LshBuckets {
     k: Distance,
-    /// The bits that name the buckets of each table. None where only equal fingerprints are near, and where names stand
-    /// in a log.
+    /// The bits that name the buckets of each table. None where only equal fingerprints are near.
     masks: Vec<u64>,
 }
 
 impl LshBuckets {
-    pub(super) fn new(k: Distance) -> LshBuckets {
+    pub(super) fn new(SharedDistance(k): SharedDistance) -> LshBuckets {
         let (blocks, common) = match k.0 {
-            _ if k > MOST => (0, 0),
             0 => (0, 0),
             1 | 2 => (k.0 + 1, 1),
             _ => (k.0 + 2, 2),
@@ -58,17 +83,10 @@ impl LshBuckets {
         self.k
     }
 
-    /// Whether names stand in a log.
-    pub(super) fn is_log(&self) -> bool {
-        self.k > MOST
-    }
-
-    /// The names of the buckets of a fingerprint, one of each table. Where names stand in a log, its one bucket is what
-    /// the mirror has near it, and has its own name.
+    /// The names of the buckets of a fingerprint, one of each table.
     pub(super) fn buckets(&self, of: Fingerprint) -> impl Iterator<Item = Fingerprint> + '_ {
         let masks = self.masks.iter().zip(0_u64..);
-        let tables = masks.map(move |(&mask, table)| Fingerprint(table << 32 | gathered(of.0, mask)));
-        tables.chain(self.is_log().then_some(of))
+        masks.map(move |(&mask, table)| Fingerprint(table << 32 | gathered(of.0, mask)))
     }
 }
 
@@ -89,12 +107,23 @@ mod tests {
 
     use super::*;
 
+    fn buckets(k: u32) -> LshBuckets {
+        LshBuckets::new(SharedDistance::new(Distance(k)).unwrap())
+    }
+
+    #[test]
+    fn a_distance_is_at_most_four() {
+        assert_eq!(SharedDistance::new(Distance(4)), Ok(SharedDistance(Distance(4))));
+        let refused = SharedDistance::new(Distance(5)).unwrap_err();
+        assert_eq!(refused.to_string(), "looks for texts up to 5 bits apart, and a forest on Redis finds up to 4");
+    }
+
     #[test]
     fn there_are_as_many_tables_as_it_says() {
-        let tables = [0, 1, 2, 3, 4].map(|k| LshBuckets::new(Distance(k)).masks.len());
+        let tables = [0, 1, 2, 3, 4].map(|k| buckets(k).masks.len());
         assert_eq!(tables, [0, 2, 3, 10, 15]);
         for k in 1..=4 {
-            let masks = LshBuckets::new(Distance(k)).masks;
+            let masks = buckets(k).masks;
             assert!(masks.iter().all(|mask| (20..=22).contains(&mask.count_ones())));
         }
     }
@@ -108,7 +137,7 @@ mod tests {
         ) {
             let flips = flips.iter().take(k as usize);
             let other = flips.fold(one, |bits, flip| bits ^ 1 << flip);
-            let blocks = LshBuckets::new(Distance(k));
+            let blocks = buckets(k);
             let (one, other) = (Fingerprint(one), Fingerprint(other));
             let mut pairs = blocks.buckets(one).zip(blocks.buckets(other));
             prop_assert!(pairs.any(|(one, other)| one == other));

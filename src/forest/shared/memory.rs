@@ -14,7 +14,6 @@ use super::keys::{
     Command, Key, KeyKind, KeyOp, KeySample, KeyStore, Lifetime, ScanPosition, StoreFuture, StoreReply,
     StoreUnavailable, SyncEntries, SyncEntry, SyncPosition,
 };
-use crate::fingerprint::Fingerprint;
 use crate::method::{Durable, TreeTally};
 use crate::time::Millis;
 
@@ -28,7 +27,6 @@ struct Inner {
     values: Mutex<HashMap<Key, Value>>,
     forests: Mutex<Vec<(String, String)>>,
     lessons: Mutex<Vec<(u8, SyncPosition, Vec<u8>)>>,
-    logs: Mutex<HashMap<Key, Vec<Names>>>,
     away: Mutex<Option<StoreUnavailable>>,
 }
 
@@ -38,30 +36,7 @@ struct Value {
     until: Option<i64>,
 }
 
-/// An entry of a log.
-#[derive(Debug, Clone)]
-struct Names {
-    number: u64,
-    mark: u32,
-    step: u32,
-    names: Vec<Fingerprint>,
-}
-
 impl InMemoryStore {
-    /// Loses what was written to logs last.
-    pub(crate) fn lose_names(&self, entries: usize) {
-        for log in self.0.logs.lock().values_mut() {
-            log.truncate(log.len().saturating_sub(entries));
-        }
-    }
-
-    /// Names in all logs.
-    pub(crate) fn names(&self) -> Vec<Fingerprint> {
-        let logs = self.0.logs.lock();
-        let entries = logs.values().flatten();
-        entries.flat_map(|entry| entry.names.clone()).collect()
-    }
-
     /// Answers nobody, or everybody again.
     pub(crate) fn set_away(&self, why: Option<&str>) {
         *self.0.away.lock() = why.map(|why| StoreUnavailable::of(why.to_owned()));
@@ -276,46 +251,6 @@ impl InMemoryStore {
                 let until = until(*life).max(before);
                 values.insert(key, Value { bytes, until });
                 StoreReply::Number(names as i64)
-            }
-            KeyOp::Name { names, step, mark, kept, .. } => {
-                let mut logs = self.0.logs.lock();
-                let log = logs.entry(key).or_default();
-                let last = log.last().map_or(0, |last| last.number);
-                log.push(Names { number: last + names.len() as u64, mark: *mark, step: *step, names: names.clone() });
-                let is_over = |entry: &Names| kept.is_some_and(|kept| step.wrapping_sub(entry.step) > kept);
-                let over = log.iter().take(4).take_while(|entry| is_over(entry));
-                let over = over.count();
-                log.drain(..over);
-                StoreReply::Number(log.iter().map(|entry| entry.names.len() as i64).sum())
-            }
-            KeyOp::Follow { after, .. } => {
-                let logs = self.0.logs.lock();
-                let log = logs.get(&key).map(Vec::as_slice).unwrap_or_default();
-                let is_there = |entry: &&Names| (entry.number, entry.mark) == (after.number, after.mark);
-                let is_new = !log.iter().any(|entry| is_there(&entry));
-                let from = if is_new { 0 } else { after.number };
-                let mut rest = log.iter().filter(|entry| entry.number > from);
-                // A few at a time.
-                let entries: Vec<&Names> = rest.by_ref().take(2).collect();
-                let end = match (entries.last(), is_new) {
-                    (Some(last), _) => (last.number, last.mark),
-                    (None, true) => (0, 0),
-                    (None, false) => (after.number, after.mark),
-                };
-                let mut page = vec![u8::from(is_new) | u8::from(rest.next().is_none()) << 1];
-                page.extend(end.0.to_be_bytes());
-                page.extend(end.1.to_be_bytes());
-                for entry in entries {
-                    page.extend((entry.names.len() as u16).to_be_bytes());
-                    page.extend(entry.step.to_be_bytes());
-                    let names = entry.names.iter();
-                    page.extend(names.flat_map(|name| name.0.to_be_bytes()));
-                }
-                StoreReply::Bytes(page)
-            }
-            KeyOp::Clear => {
-                let was = self.0.logs.lock().remove(&key).is_some();
-                StoreReply::Number(i64::from(was || values.remove(&key).is_some()))
             }
             KeyOp::Advance { to } => {
                 let shown = there.map_or(i64::MIN, |there| std::str::from_utf8(&there).unwrap().parse().unwrap());

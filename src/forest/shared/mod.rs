@@ -25,7 +25,6 @@ mod layout;
 mod lsh_buckets;
 #[cfg(test)]
 pub(crate) mod memory;
-mod mirror;
 mod overrides;
 mod place;
 mod read_set;
@@ -43,7 +42,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_channel::oneshot;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use tracing::warn;
 
 use self::batcher::Batcher;
@@ -52,8 +51,7 @@ use self::keys::{
 };
 use self::layout::{Calendar, NodeValue};
 use self::lsh_buckets::LshBuckets;
-pub(crate) use self::mirror::MOST as MOST_DISTANCE;
-use self::mirror::Mirror;
+pub use self::lsh_buckets::{DistanceTooWide, SharedDistance};
 pub use self::transfer::{ReportTransfer, Transfer, TransferReport};
 use self::ttl_refresh::TtlRefresh;
 use super::document::PlacementDocument;
@@ -67,9 +65,8 @@ use super::port::{
 use super::promise::Promise;
 use super::recovery::RecoveryPass;
 use super::{ForestStats, FounderTokenStats, LateMergeLog, LateMerges, Rollback, Root, TreeView};
-use crate::fingerprint::{Distance, Fingerprint};
-use crate::hamming::HammingError;
-use crate::hash::{HashKey, splitmix64};
+use crate::fingerprint::Fingerprint;
+use crate::hash::splitmix64;
 use crate::method::{MethodKind, Proof};
 use crate::time::Millis;
 
@@ -99,8 +96,6 @@ struct SharedInner<F: MethodKind> {
     /// Where documents have dates of their own, without what its clock shows.
     calendar: Calendar,
     blocks: LshBuckets,
-    /// Where names stand in a log. Whoever looks does not wait for another one that does.
-    mirror: Option<RwLock<Mirror>>,
     /// Its number in the engine, once that has said it.
     number: OnceLock<u8>,
     /// What all processes have learned, as far as this one has heard. One document after the other is asked about, and
@@ -169,10 +164,6 @@ pub struct SharedStats {
     pub sampled: u64,
     /// Keys that the engine holds; where they are as many, what is reckoned is counted.
     pub keys: u64,
-    /// Names of nodes that this process has read, where they stand in a log.
-    pub names: u64,
-    /// Bytes of memory that it needs for them.
-    pub mirror_bytes: u64,
 }
 
 impl<F: MethodKind> SharedForest<F> {
@@ -199,8 +190,7 @@ impl<F: MethodKind> SharedForest<F> {
                 number: OnceLock::new(),
                 learned: Mutex::new(learned),
                 heard: Mutex::default(),
-                blocks: LshBuckets::new(Distance(0)),
-                mirror: None,
+                blocks: LshBuckets::new(SharedDistance::EQUAL),
                 clock: AtomicI64::new(i64::MIN),
                 swept: AtomicU32::new(0),
                 sweeps: AtomicBool::new(false),
@@ -216,19 +206,13 @@ impl<F: MethodKind> SharedForest<F> {
         }
     }
 
-    /// The same forest, in which fingerprints that differ in at most so many bits are near.
-    ///
-    /// # Errors
-    /// When it is more bits than the index of a process can look for: without it nothing near would be found.
-    pub fn with_distance(mut self, k: Distance) -> Result<SharedForest<F>, HammingError> {
-        let blocks = LshBuckets::new(k);
-        let secret = HashKey::FIXED.derived(self.inner.tokens.load(Relaxed));
-        let mirror = blocks.is_log().then(|| Mirror::new(k, secret)).transpose()?;
+    /// The same forest, in which fingerprints at most this far apart are near.
+    #[must_use]
+    pub fn with_distance(mut self, k: SharedDistance) -> SharedForest<F> {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
-            inner.blocks = blocks;
-            inner.mirror = mirror.map(RwLock::new);
+            inner.blocks = LshBuckets::new(k);
         }
-        Ok(self)
+        self
     }
 
     /// The same forest, with this done about trees that are found to be one.
@@ -326,23 +310,11 @@ impl<F: MethodKind> SharedInner<F> {
         self: &Arc<Self>,
         job: impl FnOnce(&SharedInner<F>) -> T + Send + 'static,
     ) -> Result<T, Unavailable> {
-        self.computed(self.begin(job)).await
-    }
-
-    /// Begins to run a job there.
-    fn begin<T: Send + 'static>(
-        self: &Arc<Self>,
-        job: impl FnOnce(&SharedInner<F>) -> T + Send + 'static,
-    ) -> oneshot::Receiver<T> {
         let (done, answer) = oneshot::channel();
         let inner = self.clone();
         self.executor.run(Box::new(move || {
             let _ = done.send(job(&inner));
         }));
-        answer
-    }
-
-    async fn computed<T>(&self, answer: oneshot::Receiver<T>) -> Result<T, Unavailable> {
         answer.await.map_err(|_| Unavailable::Panicked(format!("placing documents in the forest '{}'", self.name)))
     }
 
@@ -422,8 +394,6 @@ impl<F: MethodKind> SharedInner<F> {
         let (_, memory_bytes) = size.map_err(|away| self.away(away))?;
         let sample = self.keys.sample(forest, self.new_token().0.into()).await;
         let sample = sample.map_err(|away| self.away(away))?;
-        let mirror = self.mirror.as_ref().map(|mirror| mirror.read().size());
-        let (names, mirror_bytes) = mirror.unwrap_or_default();
         let clock = self.read_clock().into_iter().collect();
         self.refresh_clock(self.run_all(clock).await?.next());
         let drawn = |kind| sample.drawn.iter().filter(move |(key, _)| key.kind == kind);
@@ -459,8 +429,6 @@ impl<F: MethodKind> SharedInner<F> {
                 unreadable: count(&counters.unreadable),
                 sampled: sample.of as u64,
                 keys: sample.keys as u64,
-                names: names as u64,
-                mirror_bytes: mirror_bytes as u64,
             }),
         })
     }

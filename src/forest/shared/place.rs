@@ -180,7 +180,6 @@ impl<F: MethodKind> SharedInner<F> {
     ) -> Result<(), Unavailable> {
         self.announce().await?;
         let mut hearing = self.hears().await?;
-        self.follow().await?;
         loop {
             let (earlier, base) = (earlier.clone(), base.clone());
             let (work, read) = (std::mem::take(&mut round.work), std::mem::take(&mut round.read));

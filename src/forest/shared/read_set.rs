@@ -407,18 +407,8 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
         (!self.hidden.contains(&token)).then_some(root)
     }
 
-    /// The nodes within the distance, nearest first, then by fingerprint, up to as many trees as the proof allows
-    /// ([`Proof::CANDIDATES`]); and their trees.
+    /// The nodes within the distance, nearest first, then by fingerprint; and their trees.
     pub(super) fn near(&self, of: Fingerprint) -> Vec<NearNode> {
-        self.near_of(of, P::CANDIDATES)
-    }
-
-    /// All of them.
-    pub(super) fn all_near(&self, of: Fingerprint) -> Vec<NearNode> {
-        self.near_of(of, usize::MAX)
-    }
-
-    fn near_of(&self, of: Fingerprint, most: usize) -> Vec<NearNode> {
         let mut near: Vec<(Distance, Fingerprint)> = Vec::new();
         let k = self.blocks.k();
         let mut add = |fingerprint: Fingerprint| {
@@ -441,27 +431,11 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
         }
         near.sort_unstable();
         near.dedup();
-        let (mut found, mut trees): (Vec<NearNode>, HashSet<Root>) = Default::default();
-        let (mut known, mut unread) = (0, 0);
-        for (distance, fingerprint) in near {
-            let is_known = self.plans.nodes.contains_key(&fingerprint) || self.read.has_node(fingerprint);
-            // Each of those that were not read may be of another tree; and where they are not, twice as many are read
-            // the next time.
-            let room = most.saturating_sub(trees.len());
-            if !is_known && (room == 0 || unread >= room.max(known)) {
-                break;
-            }
-            known += usize::from(is_known);
-            unread += usize::from(!is_known);
-            let Some(root) = self.tree_of(fingerprint) else {
-                continue;
-            };
-            if trees.insert(root) && trees.len() > most {
-                break;
-            }
-            found.push(NearNode { fingerprint, distance, root });
-        }
-        found
+        let found = near.into_iter().filter_map(|(distance, fingerprint)| {
+            let root = self.tree_of(fingerprint)?;
+            Some(NearNode { fingerprint, distance, root })
+        });
+        found.collect()
     }
 
     /// Whether the tree of a root is one that another process is founding.

@@ -34,13 +34,9 @@ impl<'p, 'r, 'q, P: Proof + Durable> ReadSetView<'p, 'r, 'q, P> {
             for near in picture.near(fingerprint) {
                 let tree = glance.tree(near.root);
                 let known = glance.seen.near.get(from..).unwrap_or_default();
-                if known.contains(&tree) {
-                    continue;
+                if !known.contains(&tree) {
+                    glance.seen.near.push(tree);
                 }
-                if known.len() == P::CANDIDATES {
-                    break;
-                }
-                glance.seen.near.push(tree);
             }
             let near = Some(from..glance.seen.near.len());
             glance.seen.fingerprints.push(FingerprintMatches { own, near });
@@ -111,7 +107,7 @@ impl<'p, 'r, 'q, P: Proof + Durable> ReadSetView<'p, 'r, 'q, P> {
     }
 
     fn has_root_within_k(&self, fingerprint: Fingerprint) -> bool {
-        let mut near = self.picture.all_near(fingerprint).into_iter();
+        let mut near = self.picture.near(fingerprint).into_iter();
         near.any(|near| near.root.0 == near.fingerprint)
     }
 

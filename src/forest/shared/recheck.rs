@@ -68,7 +68,7 @@ impl<F: MethodKind> SharedInner<F> {
                         let value = self.leaf(tree, now);
                         let what = put(leaf.before.clone(), value, self.life(now, false));
                         commands.push((KeyKind::Node, leaf.fingerprint, what));
-                        self.enter(leaf.fingerprint, now, true, &mut names);
+                        self.enter(leaf.fingerprint, now, &mut names);
                         done.push(Done::Text(member.tree, at));
                     }
                 }
@@ -96,7 +96,7 @@ impl<F: MethodKind> SharedInner<F> {
                             let value = self.leaf(tree, now);
                             let what = put(before, value, self.life(now, false));
                             commands.push((KeyKind::Node, fingerprint, what));
-                            self.enter(fingerprint, now, true, &mut names);
+                            self.enter(fingerprint, now, &mut names);
                             done.push(Done::Claim(at, fingerprint));
                         }
                     }
@@ -156,10 +156,6 @@ impl<F: MethodKind> SharedInner<F> {
         let asked = members.iter().flat_map(|member| &member.asked);
         missing.nodes.extend(asked);
         let mut looks = Vec::with_capacity(open.len());
-        if !open.is_empty() {
-            // What is theirs is named by now, so one of two that found at once sees the other.
-            self.follow().await?;
-        }
         for tree in open.iter().filter_map(|&at| trees.get(at)) {
             let Some(founding) = &tree.founding else {
                 continue;
@@ -172,10 +168,6 @@ impl<F: MethodKind> SharedInner<F> {
             let near = founding.question.fingerprints.iter();
             let buckets = near.flat_map(|&near| self.blocks.buckets(near));
             missing.buckets.extend(buckets);
-            if self.blocks.is_log() {
-                // Their own names are in it.
-                own.iter().for_each(|&own| _ = read.put(own, None));
-            }
             let founder = tree.documents.first();
             let wanted = tree.leaves.iter();
             let wanted = wanted.filter(|leaf| !leaf.is_own && Some(&leaf.document) == founder);

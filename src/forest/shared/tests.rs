@@ -1,5 +1,4 @@
 mod dated;
-mod log;
 mod near;
 mod records;
 mod turns;
@@ -14,9 +13,11 @@ use proptest::prelude::*;
 use super::layout::{LeafValue, NodeValue, RootValue, read_evidence, write_evidence};
 use super::memory::InMemoryStore;
 use super::*;
+use crate::fingerprint::Distance;
 use crate::forest::Decision;
 use crate::forest::document::DocumentTime;
 use crate::forest::port::{ItemOutcome, Placed};
+use crate::hash::HashKey;
 use crate::method::{
     Attributes, Durable, Features, Founder, LearnedText, Method, Similarity, Strict, TallyEntry, TreeTally, Verified,
     VerifiedFeatures, Workspace,

@@ -186,9 +186,6 @@ impl<F: MethodKind> SharedInner<F> {
 
     async fn clear(&self) -> Result<u64, Unavailable> {
         let (mut place, mut gone) = (Some(ScanPosition::default()), 0);
-        if self.mirror.is_some() {
-            self.run_all(vec![(KeyKind::Log, Fingerprint(0), KeyOp::Clear)]).await?;
-        }
         while let Some(at) = place {
             let (keys, next) = self.keys_from(at).await?;
             let values = self.get(&keys).await?;
@@ -280,7 +277,7 @@ impl<F: MethodKind> SharedInner<F> {
                     }
                 };
                 claimed.push((node.fingerprint, token));
-                self.enter(node.fingerprint, node.arrival, true, &mut names);
+                self.enter(node.fingerprint, node.arrival, &mut names);
                 commands.push((node.fingerprint, KeyOp::Claim { value, life }));
                 if commands.len() == STEP {
                     break;

@@ -14,7 +14,7 @@ use crate::forest::port::{
     Batch, Commit, EarlierDocuments, ForestPort, ItemOutcome, Placed, PlacementReply, Unavailable,
 };
 use crate::forest::shared::memory::InMemoryStore;
-use crate::forest::shared::{SharedForest, SharedSettings};
+use crate::forest::shared::{SharedDistance, SharedForest, SharedSettings};
 use crate::forest::{Decision, ForestStats, Root, Settings};
 use crate::hash::HashKey;
 use crate::method::{
@@ -84,8 +84,7 @@ fn shared<F: MethodKind>(
         Arc::new(InMemoryStore::default()),
         1,
     )
-    .with_distance(k)
-    .unwrap();
+    .with_distance(SharedDistance::new(k).unwrap());
     Arc::new(if is_dated { shared.dated() } else { shared })
 }
 
@@ -106,13 +105,12 @@ fn forests(window: Option<Millis>) -> Vec<Subject> {
 
 fn shared_forests(window: Option<Millis>, is_dated: bool) -> Vec<Subject> {
     let (near, equal, similarity) = (Distance(3), Distance(0), Similarity::default());
-    let all: [(&'static str, Arc<dyn ForestPort>); 6] = [
+    let all: [(&'static str, Arc<dyn ForestPort>); 5] = [
         ("longest", shared::<Strict>(near, window, (), is_dated)),
         ("sentences:2", shared::<Strict>(equal, window, (), is_dated)),
         ("verified", shared::<Verified>(equal, window, similarity, is_dated)),
         ("staged", shared::<Staged>(equal, window, (), is_dated)),
         ("staged", shared::<Staged>(near, window, (), is_dated)),
-        ("short", shared::<Short>(WIDE, window, (), is_dated)),
     ];
     let all = all.into_iter().map(|(method, port)| Subject { name: SHARED, method, port });
     all.collect()

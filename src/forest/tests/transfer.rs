@@ -8,7 +8,7 @@ use futures_executor::block_on;
 use super::super::document::{DocumentTime, PlacementDocument};
 use super::super::port::{Batch, ForestPort, ItemOutcome, Placed};
 use super::super::shared::memory::InMemoryStore;
-use super::super::shared::{ReportTransfer, SharedForest, SharedSettings, Transfer, TransferReport};
+use super::super::shared::{ReportTransfer, SharedDistance, SharedForest, SharedSettings, Transfer, TransferReport};
 use super::super::{Decision, Portions, Restoring};
 use super::*;
 use crate::forest::local::{Copied, Executor, ForestState, LocalForest};
@@ -177,8 +177,7 @@ fn a_forest_with_a_distance_goes_there_and_back() {
         let of = ("test", "k=3");
         let keys = Arc::new(engine.clone());
         SharedForest::<Strict>::new(of, settings, (), (), Arc::new(Inline), keys, u64::from(seed) << 32)
-            .with_distance(K)
-            .unwrap()
+            .with_distance(SharedDistance::new(K).unwrap())
     };
     // With so many bits turned over.
     let document = |story: u64, bits: u64| {

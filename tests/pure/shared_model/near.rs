@@ -4,8 +4,6 @@
 //! A node has an entry in each of its two buckets. A document reads the buckets of its own fingerprint and of its
 //! neighbours, then the nodes that the entries name, then the roots of those that are leaves. An entry that names
 //! nothing is skipped.
-//!
-//! A log of names is one bucket for all, of which a sidecar keeps what it has read.
 
 mod turns;
 
@@ -28,8 +26,6 @@ enum Variant {
     SweepsByName,
     /// The same, of the entry's token alone.
     Sweeps,
-    /// Who looks again does not read the log anew: what it knows of it is enough.
-    StaleMirror,
 }
 
 /// Buckets by document: its own two; and those that it reads.
@@ -41,32 +37,7 @@ struct Case {
     near: &'static [(usize, usize)],
     /// Who sends its document a second time, after the first one was refused.
     refused: Option<usize>,
-    /// The one bucket is a log.
-    is_log: bool,
 }
-
-/// Everybody's name is in the log, and everybody reads it.
-const LOG: Case =
-    Case { name: "a log", own: &[[0, 0], [0, 0]], reads: &[&[0], &[0]], near: &[(0, 1)], refused: None, is_log: true };
-
-const LOGS: &[Case] = &[
-    LOG,
-    Case { name: "a log, and the first is refused and comes again", refused: Some(0), ..LOG },
-    Case {
-        name: "a log, and a chain of three",
-        own: &[[0, 0], [0, 0], [0, 0]],
-        reads: &[&[0], &[0], &[0]],
-        near: &[(0, 1), (1, 2)],
-        ..LOG
-    },
-    Case {
-        name: "a log, and three near each other",
-        own: &[[0, 0], [0, 0], [0, 0]],
-        reads: &[&[0], &[0], &[0]],
-        near: &[(0, 1), (1, 2), (0, 2)],
-        ..LOG
-    },
-];
 
 const CASES: &[Case] = &[
     Case {
@@ -75,7 +46,6 @@ const CASES: &[Case] = &[
         reads: &[&[0, 1], &[0, 2]],
         near: &[(0, 1)],
         refused: None,
-        is_log: false,
     },
     Case {
         name: "a bucket of each other",
@@ -83,7 +53,6 @@ const CASES: &[Case] = &[
         reads: &[&[0, 1, 2], &[0, 2, 3]],
         near: &[(0, 1)],
         refused: None,
-        is_log: false,
     },
     Case {
         name: "the first is refused and comes again",
@@ -91,7 +60,6 @@ const CASES: &[Case] = &[
         reads: &[&[0, 1], &[0, 2]],
         near: &[(0, 1)],
         refused: Some(0),
-        is_log: false,
     },
     Case {
         name: "a chain of three",
@@ -99,7 +67,6 @@ const CASES: &[Case] = &[
         reads: &[&[0, 1], &[0, 2], &[2, 3]],
         near: &[(0, 1), (1, 2)],
         refused: None,
-        is_log: false,
     },
     Case {
         name: "three near each other",
@@ -107,7 +74,6 @@ const CASES: &[Case] = &[
         reads: &[&[0], &[0], &[0]],
         near: &[(0, 1), (1, 2), (0, 2)],
         refused: None,
-        is_log: false,
     },
 ];
 
@@ -379,14 +345,11 @@ fn near_fingerprints_in_any_order() {
             searched(case, variant, Fault::Nothing);
         }
     }
-    for case in LOGS {
-        searched(case, Variant::Whole, Fault::Nothing);
-    }
 }
 
 #[test]
 fn near_fingerprints_when_a_sidecar_crashes_or_is_late() {
-    for case in CASES.iter().chain(LOGS) {
+    for case in CASES {
         for fault in [Fault::Crash, Fault::Lease] {
             searched(case, Variant::Whole, fault);
         }
@@ -399,15 +362,11 @@ fn what_is_left_out_for_near_fingerprints_is_missed() {
         let wrong = refuted(&CASES[..3], variant, Fault::Nothing);
         assert!(!wrong.is_empty(), "{variant:?}");
     }
-    for variant in [Variant::NoLookAgain, Variant::EntriesLast, Variant::StaleMirror] {
-        let wrong = refuted(&LOGS[..2], variant, Fault::Nothing);
-        assert!(!wrong.is_empty(), "{variant:?}");
-    }
 }
 
 #[test]
-fn a_log_that_is_lost_splits_and_stops_nobody() {
-    for case in &LOGS[..2] {
+fn names_that_are_lost_split_and_stop_nobody() {
+    for case in &CASES[..2] {
         searched(case, Variant::Whole, Fault::Lost);
     }
 }

@@ -8,7 +8,6 @@ mod keys;
 mod kinds;
 mod load;
 mod local_fallback;
-mod names;
 mod near;
 mod overrides;
 mod race;

@@ -9,7 +9,7 @@ use spinney::forest::Decision;
 use spinney::forest::document::{DocumentTime, PlacementDocument};
 use spinney::forest::port::{ForestPort, ItemOutcome};
 use spinney::forest::shared::keys::{Command, FoundingToken, Key, KeyKind, KeyOp, Lifetime, StoreReply};
-use spinney::forest::shared::{SharedForest, SharedSettings};
+use spinney::forest::shared::{SharedDistance, SharedForest, SharedSettings};
 use spinney::hash::splitmix64;
 use spinney::method::{Features, Strict, StrictFeatures};
 use spinney::time::Millis;
@@ -22,7 +22,8 @@ pub(super) fn forest(redis: &Redis, window: i64, seed: u64) -> SharedForest<Stri
     let settings = SharedSettings { window: Some(Millis(window)), max_tree: None, evidence_bytes: 0 };
     let of = ("near", "of near fingerprints");
     let (threads, keys) = (Arc::new(Threads), store(redis));
-    SharedForest::new(of, settings, (), (), threads, keys, seed << 32).with_distance(Distance(3)).unwrap()
+    SharedForest::new(of, settings, (), (), threads, keys, seed << 32)
+        .with_distance(SharedDistance::new(Distance(3)).unwrap())
 }
 
 fn document(fingerprint: u64, when: DocumentTime) -> PlacementDocument {

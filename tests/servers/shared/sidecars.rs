@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use spinney::hash::splitmix64;
 
 use crate::common::redis::Redis;
 use crate::common::{self, Server, Spinney, Waiting};
@@ -128,91 +127,4 @@ fn a_forest_that_cannot_be_shared_is_refused_in_words() {
     let refused = Spinney::try_start("127.0.0.1:0", &args).err().unwrap();
     let expected = "keeps the forests, and data_dir would too";
     assert!(refused.log.contains(expected), "{}", refused.log);
-}
-
-/// A route with the method `short` has two forests, one of short texts and one of longer ones.
-#[tokio::test]
-async fn sidecars_share_short_texts_and_longer_ones() {
-    let (upstream, redis) = (common::opensearch(), Redis::cluster(3));
-    let (server, client) = (Server::new(&upstream), common::http());
-    let indices = "shared-short-*";
-    let index = format!("shared-short-{}", common::unique_index("texts"));
-    let url = redis.url();
-    let sidecar = || {
-        Spinney::start(&[
-            "--upstream",
-            &upstream,
-            "--index",
-            indices,
-            "--text-field",
-            "content",
-            "--method",
-            "short",
-            "--forest-store",
-            &url,
-        ])
-    };
-    let sidecars = [sidecar(), sidecar(), sidecar()];
-    // Every third text is a long one. A version of it has another letter in its middle.
-    let text = |n: usize, is_version: bool| -> String {
-        let word = |k: usize| format!("{:x}", splitmix64((n * 1_000 + k) as u64) >> 40);
-        let words: Vec<String> = (0..if n.is_multiple_of(3) { 80 } else { 14 }).map(word).collect();
-        let mut text = words.join(" ");
-        let middle = text.len() / 2;
-        if is_version {
-            text.replace_range(middle..=middle, "z");
-        }
-        text
-    };
-    let send = |url: String, numbers: Vec<usize>, copy: &'static str| {
-        let (client, index) = (client.clone(), index.clone());
-        let body: String = numbers
-            .iter()
-            .map(|&n| {
-                let action = json!({"index": {"_id": format!("{n}{copy}")}});
-                format!("{action}\n{}\n", json!({"content": text(n, false)}))
-            })
-            .collect();
-        async move {
-            let sent = client
-                .post(format!("{url}/{index}/_bulk"))
-                .header("content-type", "application/x-ndjson")
-                .body(body)
-                .send();
-            let answer: Value = sent.await.unwrap().json().await.unwrap();
-            assert_eq!(answer["errors"], false, "{answer}");
-        }
-    };
-    for (sidecar, copy) in sidecars.iter().zip(["x", "y", "z"]) {
-        send(sidecar.url.clone(), vec![9_000], copy).await;
-    }
-    let numbers: Vec<usize> = (0..90).collect();
-    tokio::join!(
-        send(sidecars[0].url.clone(), numbers.clone(), "a"),
-        send(sidecars[1].url.clone(), numbers.clone(), "b"),
-    );
-    server.refresh(&index).await;
-    let stored = server.documents(&index).await;
-    let root = |n: usize, copy: &str| {
-        let source = &stored[&format!("{n}{copy}")];
-        common::root_of(source).unwrap().to_owned()
-    };
-    let mut found = 0;
-    for &n in &numbers {
-        assert_eq!(root(n, "a"), root(n, "b"), "{n}");
-        // The third has seen none of them.
-        let check = client
-            .post(format!("{}/_spinney/{index}/_check", sidecars[2].url))
-            .json(&json!({"content": text(n, true)}));
-        let answer: Value = check.send().await.unwrap().json().await.unwrap();
-        found += usize::from(answer["root"] == root(n, "a").as_str());
-    }
-    let distinct: HashSet<String> = numbers.iter().map(|&n| root(n, "a")).collect();
-    assert_eq!(distinct.len(), 90);
-    assert!(found > 60, "{found} of 90 versions");
-    let shown = stats(&client, &sidecars[2].url).await;
-    let forests = shown["forests"].as_object().unwrap();
-    let names = |forest: &Value| forest["shared"]["mirrored_names"].as_u64().unwrap();
-    assert_eq!(forests.len(), 2, "{shown}");
-    assert_eq!(forests.values().map(names).max(), Some(60), "{shown}");
 }

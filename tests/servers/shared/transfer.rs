@@ -155,3 +155,30 @@ async fn what_was_learned_moves() {
     let told = [" 7 sentences"];
     moves("learned", &["--title-field", "title"], document, &told).await;
 }
+
+/// A forest on Redis does not find what `short` looks for: every command that would use one says so before it asks
+/// anybody.
+#[test]
+fn a_method_with_a_wide_distance_is_refused_everywhere() {
+    let dir = common::scratch("wide");
+    std::fs::create_dir_all(&dir).unwrap();
+    let (dir_of, file) = (dir.to_str().unwrap(), dir.join("spinney.toml"));
+    let url = "redis://127.0.0.1:1";
+    let options = format!("forest_store = '{url}'\n[[route]]\nindex = ['a']\nmethod = 'short'\n");
+    std::fs::write(&file, options).unwrap();
+    let route = ["--index", "a", "--method", "short:longest"];
+    let reason = "looks for texts up to 10 bits apart, and a forest on Redis finds up to 4: keep its forest in this \
+                  process with --data-dir, or choose another method";
+    for (command, method) in [
+        ([&["serve", "--forest-store", url][..], &route].concat(), "short:longest"),
+        ([&["transfer", "--from", dir_of, "--to", url][..], &route].concat(), "short:longest"),
+        ([&["transfer", "--from", url, "--to", dir_of][..], &route].concat(), "short:longest"),
+        (vec!["recover", "--config", file.to_str().unwrap()], "short"),
+    ] {
+        let (done, said) = moved(&command);
+        assert!(!done && said.contains(&format!("the method {method} {reason}")), "{command:?}: {said}");
+    }
+    let (done, said) = moved(&["serve", "--forest-store", url, "--index", "a", "--method", "full", "--k", "5"]);
+    assert!(!done && said.contains("up to 5 bits apart") && said.contains("a k of at most 4"), "{said}");
+    std::fs::remove_dir_all(dir).unwrap();
+}

@@ -8,7 +8,7 @@ use spinney::fingerprint::{Distance, Fingerprint};
 use spinney::forest::document::{DocumentTime, PlacementDocument};
 use spinney::forest::port::{ForestPort, ItemOutcome};
 use spinney::forest::shared::keys::{KeyKind, KeyStore, ScanPosition};
-use spinney::forest::shared::{SharedForest, SharedSettings};
+use spinney::forest::shared::{SharedDistance, SharedForest, SharedSettings};
 use spinney::hash::splitmix64;
 use spinney::method::{
     Attributes, Features, LearnedText, Method, MethodKind, Proof, Similarity, Strict, StrictFeatures, Verified,
@@ -143,7 +143,8 @@ fn weeks_leave_no_more_than_one() {
             let (similarity, learned) = (Similarity::default(), LearnedText::default());
             forest::<Verified>(&store, name, similarity, learned)
         };
-        let near = |name| forest::<Strict>(&store, name, (), ()).with_distance(Distance(3)).unwrap();
+        let near =
+            |name| forest::<Strict>(&store, name, (), ()).with_distance(SharedDistance::new(Distance(3)).unwrap());
         let (of_arrivals, of_dates) = (texts("arrivals"), texts("dates").dated());
         let (near_arrivals, near_dates) = (near("near"), near("near dates").dated());
         let store = &*store;

@@ -144,7 +144,7 @@ fn near(memory: &InMemoryStore) -> SharedForest<Strict> {
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
     let of = ("near", "k=3 clock=field");
     let forest = SharedForest::new(of, settings, (), (), threads, keys, 1 << 32);
-    forest.with_distance(Distance(3)).unwrap().dated()
+    forest.with_distance(SharedDistance::new(Distance(3)).unwrap()).dated()
 }
 
 #[test]

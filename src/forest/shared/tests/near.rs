@@ -1,10 +1,8 @@
 //! Methods with a distance: near fingerprints have different keys.
 
 use super::*;
-use crate::fingerprint::Distance;
 use crate::forest::shared::keys::KeyKind;
 use crate::forest::shared::layout::read_bucket;
-use crate::hash::HashKey;
 use crate::method::StrictFeatures;
 
 const K: Distance = Distance(3);
@@ -13,7 +11,7 @@ pub(super) fn process(memory: &InMemoryStore, seed: u64) -> SharedForest<Strict>
     let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, evidence_bytes: 0 };
     let of = ("test", "k=3");
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
-    SharedForest::new(of, settings, (), (), threads, keys, seed << 32).with_distance(K).unwrap()
+    SharedForest::new(of, settings, (), (), threads, keys, seed << 32).with_distance(SharedDistance::new(K).unwrap())
 }
 
 pub(super) fn document(fingerprint: u64, now: i64) -> PlacementDocument {
@@ -147,16 +145,4 @@ fn what_lives_on_is_named_as_long() {
 
 fn root(fingerprint: u64) -> Root {
     Root(Fingerprint(fingerprint))
-}
-
-#[test]
-fn a_distance_that_no_index_can_look_for_is_refused() {
-    let of = |bits| {
-        let settings = SharedSettings { window: None, max_tree: None, evidence_bytes: 0 };
-        let keys = Arc::new(InMemoryStore::default());
-        let forest = SharedForest::<Strict>::new(("test", "k"), settings, (), (), Arc::new(Threads), keys, 1);
-        forest.with_distance(Distance(bits)).is_ok()
-    };
-    assert!(of(MOST_DISTANCE.0));
-    assert!(!of(MOST_DISTANCE.0 + 1));
 }

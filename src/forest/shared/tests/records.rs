@@ -182,7 +182,7 @@ fn lessons_are_heard_as_they_were_taught() {
 fn buckets_are_read_as_documents_have_filled_them() {
     let memory = InMemoryStore::default();
     let forest = near::process(&memory, 1);
-    let blocks = LshBuckets::new(Distance(3));
+    let blocks = LshBuckets::new(SharedDistance::new(Distance(3)).unwrap());
     // They have the lowest blocks in common, and differ in many of the other bits.
     let name = |n: u64| splitmix64(n) << 30 | 0x5A5A;
     let bucket = blocks.buckets(Fingerprint(name(0))).next().unwrap();

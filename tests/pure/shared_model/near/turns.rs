@@ -1,26 +1,13 @@
 //! What a sidecar does next when all replies of a round trip are in.
 
-use super::{ATTEMPTS, Entries, Node, Op, Phase, Search, Sidecar, Variant, World, entry};
+use super::{ATTEMPTS, Node, Op, Phase, Search, Sidecar, Variant, World, entry};
 
 impl Search<'_> {
     pub(super) fn look(&self, sidecar: &mut Sidecar, at: usize) {
-        if !self.case.is_log {
-            sidecar.seen = 0;
-        }
+        sidecar.seen = 0;
         sidecar.nodes = Default::default();
-        if self.variant == Variant::StaleMirror && sidecar.founds {
-            return self.read_named(sidecar, at);
-        }
         sidecar.phase = Phase::Buckets;
         sidecar.ops = self.case.reads[at].iter().map(|&bucket| Op::Bucket(bucket)).collect();
-    }
-
-    /// Reads the near nodes that have names.
-    fn read_named(&self, sidecar: &mut Sidecar, at: usize) {
-        let named = (0..self.case.own.len())
-            .filter(|&doc| doc == at || (self.is_near(doc, at) && sidecar.seen >> (doc * 16) & 0xFFFF != 0));
-        sidecar.ops = named.map(Op::Read).collect();
-        sidecar.phase = Phase::Nodes;
     }
 
     fn root_of(sidecar: &Sidecar, node: usize) -> Option<(usize, bool, u8)> {
@@ -48,7 +35,10 @@ impl Search<'_> {
         let own = self.case.own[at];
         match sidecar.phase {
             Phase::Buckets => {
-                self.read_named(&mut sidecar, at);
+                let named = (0..self.case.own.len())
+                    .filter(|&doc| doc == at || (self.is_near(doc, at) && sidecar.seen >> (doc * 16) & 0xFFFF != 0));
+                sidecar.ops = named.map(Op::Read).collect();
+                sidecar.phase = Phase::Nodes;
                 push(sidecar);
             }
             Phase::Nodes => {
@@ -118,25 +108,14 @@ impl Search<'_> {
             Phase::Yield => push(self.again(&sidecar, at)),
             Phase::Refused => {
                 let attempt = sidecar.attempt;
-                let seen = self.kept(&sidecar);
-                push(Sidecar { was_refused: true, attempt, seen, ..Sidecar::default() });
+                push(Sidecar { was_refused: true, attempt, ..Sidecar::default() });
             }
             Phase::Start | Phase::Done | Phase::Cut | Phase::Gone => push(sidecar),
         }
     }
 
-    /// What a sidecar knows of a log, whatever becomes of its documents.
-    fn kept(&self, sidecar: &Sidecar) -> Entries {
-        if self.case.is_log { sidecar.seen } else { 0 }
-    }
-
     fn again(&self, sidecar: &Sidecar, at: usize) -> Sidecar {
-        let mut fresh = Sidecar {
-            attempt: sidecar.attempt,
-            was_refused: sidecar.was_refused,
-            seen: self.kept(sidecar),
-            ..Sidecar::default()
-        };
+        let mut fresh = Sidecar { attempt: sidecar.attempt, was_refused: sidecar.was_refused, ..Sidecar::default() };
         self.look(&mut fresh, at);
         fresh
     }
