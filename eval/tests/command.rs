@@ -198,6 +198,16 @@ fn wrong_input_is_named() {
     };
     let (code, _) = with(&[]);
     assert_eq!(code, Some(2));
+    let brackets = temporary("brackets.ndjson");
+    std::fs::write(&brackets, "[]\n").unwrap();
+    for (documents, causes) in [
+        ("nowhere.ndjson", &["cannot read nowhere.ndjson", "No such file or directory (os error 2)"][..]),
+        (brackets.to_str().unwrap(), &["brackets.ndjson", "line 1 is not a document", "expected an object"]),
+    ] {
+        let output = eval(&["--documents", documents, "--pairs", &pairs]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(causes.iter().all(|cause| error.matches(cause).count() == 1), "{error}");
+    }
     let (code, error) = with(&["--pairs", &pairs, "--similarity", "43"]);
     assert!(code == Some(2) && error.contains("must be a ratio from 0 "), "{error}");
     for (args, reason) in [

@@ -207,8 +207,9 @@ fn cluster_with(indices: BTreeMap<String, Option<Fault>>) -> Operator {
         }
         let failed = faults.len();
         let answer = json!({
+            "timed_out": false,
             "_shards": {"total": found.len(), "failed": failed},
-            "hits": {"total": {"value": (found.len() - failed) * 10}},
+            "hits": {"total": {"value": (found.len() - failed) * 10, "relation": "eq"}, "hits": []},
             "aggregations": {"last": {"value": null}},
         });
         Some((200, answer))

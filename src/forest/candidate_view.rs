@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::candidates::{
     CandidateTree, Candidates, FingerprintMatches, InlineVec, PriorAssignment, PriorClaim, RootSlot, TreeIndex,
 };
-use super::placement::{self, PlacementPlan, PlacementQuestion, RuleStep};
+use super::placement::{self, PlacementQuestion, PlacementView, RuleStep};
 use super::roots::{RootNumber, TreeRecord};
 use super::ticks::Tick;
 use super::{Forest, Root};
@@ -14,7 +14,7 @@ use crate::fingerprint::{Distance, Fingerprint};
 use crate::method::{Differences, PlacementQuery, Proof};
 use crate::time::Millis;
 
-/// One look at a forest: nothing changes while it lives. Nodes that expired before the floor are not there.
+/// The view of a forest for one document. Nodes that expired before the floor are invisible.
 pub(super) struct CandidateView<'f, 'q, P: Proof> {
     forest: &'f Forest<P>,
     query: &'q PlacementQuery<'q, P>,
@@ -35,18 +35,18 @@ pub(super) struct CandidateView<'f, 'q, P: Proof> {
 
 impl<P: Proof> Forest<P> {
     /// The view of a document: its own nodes and the trees that it may have founded.
-    pub(super) fn look<'f, 'q>(&'f self, query: &'q PlacementQuery<'q, P>, floor: Tick) -> CandidateView<'f, 'q, P> {
-        self.look_again(query, floor, Vec::new())
+    pub(super) fn view<'f, 'q>(&'f self, query: &'q PlacementQuery<'q, P>, floor: Tick) -> CandidateView<'f, 'q, P> {
+        self.view_with(query, floor, Vec::new())
     }
 
-    /// As [`look`](Self::look), with the alignments that an earlier view has computed.
-    pub(super) fn look_again<'f, 'q>(
+    /// As [`view`](Self::view), with the alignments that an earlier view has computed.
+    pub(super) fn view_with<'f, 'q>(
         &'f self,
         query: &'q PlacementQuery<'q, P>,
         floor: Tick,
         laid: Vec<(RootNumber, Differences)>,
     ) -> CandidateView<'f, 'q, P> {
-        let mut look = CandidateView {
+        let mut view = CandidateView {
             forest: self,
             laid,
             query,
@@ -57,8 +57,8 @@ impl<P: Proof> Forest<P> {
             lists: 0,
             nodes: Vec::new(),
         };
-        look.own_nodes();
-        look
+        view.own_nodes();
+        view
     }
 
     /// The root of a fingerprint's own node, if it has one that is alive.
@@ -127,36 +127,6 @@ impl<P: Proof> CandidateView<'_, '_, P> {
     /// leaf to a place that a later document's stored root needs: a stored root goes before leaves.
     fn may_take(&mut self, root: Root, goes_before_leaves: bool) -> bool {
         (goes_before_leaves && self.query.fingerprints.len() > 1) || self.own_node(root.0).is_none()
-    }
-
-    /// Adds to the view what a question of the placement rules asks for.
-    fn answer(&mut self, question: PlacementQuestion) {
-        match question {
-            PlacementQuestion::Near(these) => {
-                for at in these {
-                    self.near(at, |_, _, _| ());
-                }
-            }
-            PlacementQuestion::Children(trees) => {
-                for tree in trees {
-                    self.count_children(tree);
-                }
-            }
-            PlacementQuestion::Hash(hash) => {
-                let spot = RootSlot { own: self.own_node(hash), has_root_within_k: self.has_root_within_k(hash) };
-                self.seen.hashes.push(spot);
-            }
-        }
-    }
-
-    /// Runs the placement rules over this view until they decide, and extends the view by each of their questions.
-    pub(super) fn decide(&mut self) -> PlacementPlan {
-        loop {
-            match placement::decide(self.query, &self.seen, self.forest.thresholds) {
-                RuleStep::Ask(question) => self.answer(question),
-                RuleStep::Decided(outcome) => return outcome,
-            }
-        }
     }
 
     /// Looks at the trees near one fingerprint of the query, nearest nodes first and no more trees than the proof
@@ -259,5 +229,30 @@ impl<P: Proof> CandidateView<'_, '_, P> {
             closed: self.forest.closed(root, self.query.earlier),
         });
         self.roots.len() - 1
+    }
+}
+
+impl<P: Proof> PlacementView<P> for CandidateView<'_, '_, P> {
+    fn step(&self) -> RuleStep {
+        placement::decide(self.query, &self.seen, self.forest.thresholds)
+    }
+
+    fn answer(&mut self, question: PlacementQuestion) {
+        match question {
+            PlacementQuestion::Near(these) => {
+                for at in these {
+                    self.near(at, |_, _, _| ());
+                }
+            }
+            PlacementQuestion::Children(trees) => {
+                for tree in trees {
+                    self.count_children(tree);
+                }
+            }
+            PlacementQuestion::Hash(hash) => {
+                let spot = RootSlot { own: self.own_node(hash), has_root_within_k: self.has_root_within_k(hash) };
+                self.seen.hashes.push(spot);
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::candidates::PriorClaim;
 use super::change::Change;
 use super::node::NodeRef;
-use super::placement::{self, PlacementPlan};
+use super::placement::{self, PlacementPlan, PlacementView};
 use super::roots::RootNumber;
 use super::ticks::Tick;
 use super::{Forest, Root};
@@ -107,8 +107,8 @@ impl<P: Proof> Forest<P> {
 
     /// The tree in which a document was placed before, if it was.
     pub(super) fn known(&self, query: &PlacementQuery<'_, P>) -> Option<Root> {
-        let look = self.look(query, self.ticks.floor());
-        placement::known(query, &look.seen, self.thresholds)
+        let view = self.view(query, self.ticks.floor());
+        placement::known(query, &view.seen, self.thresholds)
     }
 
     /// Whether any node of a document was created by documents that the cluster has not accepted yet.
@@ -209,22 +209,22 @@ impl<P: Proof> Forest<P> {
         self.evict();
         let floor = self.ticks.floor_at(at);
         let mut changes = std::mem::take(&mut self.planned);
-        let mut look = self.look(query, floor);
-        look.give(claim);
-        let mut outcome = look.decide();
+        let mut view = self.view(query, floor);
+        view.give(claim);
+        let mut outcome = view.decide();
         let wide = placement::widened(query, &outcome);
         let query = wide.as_ref().unwrap_or(query);
         if wide.is_some() {
-            look = self.look_again(query, floor, look.into_laid());
-            look.give(claim);
-            outcome = look.decide();
+            view = self.view_with(query, floor, view.into_laid());
+            view.give(claim);
+            outcome = view.decide();
         }
-        placement::changes(query, &look.seen, &outcome, self.ticks.clock(), &mut changes);
+        placement::changes(query, &view.seen, &outcome, self.ticks.clock(), &mut changes);
         let unseen = match query.evidence.is_empty() {
             true => 0,
-            false => look.seen.without_evidence(),
+            false => view.seen.without_evidence(),
         };
-        drop(look);
+        drop(view);
         self.unseen_total += unseen as u64;
         let sign = match outcome.decision {
             Decision::Joined { .. } => self.sign(query, outcome.root),
@@ -265,21 +265,21 @@ impl<P: Proof> Forest<P> {
     /// How a document would be placed; nothing is changed.
     pub(super) fn foresee(&self, query: &PlacementQuery<'_, P>, at: Millis) -> PlacementPlan {
         let floor = self.ticks.floor_at(at);
-        let mut look = self.look(query, floor);
-        let outcome = look.decide();
+        let mut view = self.view(query, floor);
+        let outcome = view.decide();
         match placement::widened(query, &outcome) {
-            Some(wide) => self.look_again(&wide, floor, look.into_laid()).decide(),
+            Some(wide) => self.view_with(&wide, floor, view.into_laid()).decide(),
             None => outcome,
         }
     }
 
     /// The document's fingerprints that have no node within k at this time, in their order.
     pub(super) fn isolated(&self, query: &PlacementQuery<'_, P>, at: Millis) -> Vec<Fingerprint> {
-        let mut look = self.look(query, self.ticks.floor_at(at));
+        let mut view = self.view(query, self.ticks.floor_at(at));
         for place in 0..query.fingerprints.len() {
-            look.near(place, |_, _, _| ());
+            view.near(place, |_, _, _| ());
         }
-        look.seen.isolated(query).collect()
+        view.seen.isolated(query).collect()
     }
 
     /// Whether a root is within k of a fingerprint at this time.

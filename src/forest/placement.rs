@@ -82,6 +82,25 @@ impl PlacementPlan {
     }
 }
 
+/// A view of a forest for one document. The rules decide by what is in it, and it grows by their questions.
+pub(super) trait PlacementView<P: Proof> {
+    /// One step of the rules over what is in the view.
+    fn step(&self) -> RuleStep;
+
+    /// Adds to the view what a question asks for.
+    fn answer(&mut self, question: PlacementQuestion);
+
+    /// Runs the rules until they decide.
+    fn decide(&mut self) -> PlacementPlan {
+        loop {
+            match self.step() {
+                RuleStep::Ask(question) => self.answer(question),
+                RuleStep::Decided(plan) => return plan,
+            }
+        }
+    }
+}
+
 /// Most other trees that a document reports as possible late merges.
 const MOST_OTHERS: usize = 4;
 

@@ -1,7 +1,7 @@
 //! Queries on the forest. What has expired at the clock is invisible, whether or not it has been removed.
 
 use super::late_merges::founders_agree;
-use super::placement;
+use super::placement::{self, PlacementView};
 use super::roots::TreeRecord;
 use super::shared::SharedStats;
 use super::ticks::Tick;
@@ -232,23 +232,23 @@ impl<P: Proof> Forest<P> {
 
     /// The result that [`place`](Forest::place) would have for a document at `now`; changes nothing.
     pub fn check(&self, query: &PlacementQuery<'_, P>, now: Millis) -> ForestCheck {
-        let outcome = self.look(query, self.ticks.floor_at(now)).decide();
+        let outcome = self.view(query, self.ticks.floor_at(now)).decide();
         let wide = placement::widened(query, &outcome);
         let query = wide.as_ref().unwrap_or(query);
-        let mut look = self.look(query, self.ticks.floor_at(now));
+        let mut view = self.view(query, self.ticks.floor_at(now));
         let mut near = Vec::with_capacity(query.fingerprints.len());
         for at in 0..query.fingerprints.len() {
             let mut nodes = Vec::new();
-            look.near(at, |fingerprint, distance, tree| {
+            view.near(at, |fingerprint, distance, tree| {
                 nodes.push((distance, fingerprint, tree));
             });
             nodes.sort_unstable();
             near.push(nodes);
         }
-        let outcome = look.decide();
-        let trees = &look.seen.trees;
+        let outcome = view.decide();
+        let trees = &view.seen.trees;
         let name = |tree: usize| trees.get(tree).map_or(outcome.root, |tree| tree.root);
-        let verdicts = placement::verdicts(query, &look.seen, self.thresholds).into_iter();
+        let verdicts = placement::verdicts(query, &view.seen, self.thresholds).into_iter();
         let near_tree = |(tree, shared, verdict)| NearTree { root: name(tree), shared, verdict };
         let mut near_trees: Vec<NearTree> = verdicts.map(near_tree).collect();
         near_trees.sort_unstable_by_key(|tree| tree.root);

@@ -108,7 +108,7 @@ impl World {
                 }
             }
         }
-        let answer = json!({"timed_out": false, "_shards": {"failed": 0}, "hits": {"hits": hits}});
+        let answer = json!({"timed_out": false, "_shards": {"total": 1, "failed": 0}, "hits": {"hits": hits}});
         Some((200, answer))
     }
 

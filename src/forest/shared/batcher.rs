@@ -14,12 +14,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::SharedInner;
-use super::place::DocumentInProgress;
-use crate::forest::document::PlacementDocument;
+use super::round::{DocumentInProgress, PendingBatch};
 use crate::forest::port::{
-    Batch, Commit, EarlierDocuments, PlacementReply, Placements, PlacementsOrBatch, PortFuture, Unavailable,
+    Batch, EarlierDocuments, PlacementReply, Placements, PlacementsOrBatch, PortFuture, Unavailable,
 };
-use crate::forest::promise::Promise;
 use crate::forest::undo_guard::UndoGuard;
 use crate::hash::splitmix64;
 use crate::method::MethodKind;
@@ -49,45 +47,6 @@ pub(super) struct WaitingBatch {
 impl Default for WaitingBatch {
     fn default() -> WaitingBatch {
         WaitingBatch { requests: VecDeque::new(), busy: 0, most: AT_ONCE }
-    }
-}
-
-/// The documents of one request on their way, or a part of them.
-pub(super) struct PendingBatch {
-    /// Those that have no place yet. Before its first turn they are `documents`, and have no times.
-    work: Vec<DocumentInProgress>,
-    documents: Vec<PlacementDocument>,
-    /// Those that have their places, where they are to be given back if the others get none.
-    pub(super) done: Option<Vec<DocumentInProgress>>,
-    /// As they were asked for.
-    pub(super) commit: Commit,
-    pub(super) earlier: EarlierDocuments,
-    /// What they knew of those before them when they came, where they are to be given back.
-    came_with: EarlierDocuments,
-    pub(super) replies: Vec<Option<PlacementReply>>,
-    attempt: u32,
-    pause: Duration,
-    begun: Instant,
-    /// Unwanted when nobody waits for the answer any more.
-    answer: Promise<PlacementsOrBatch<Batch, UndoGuard<Placements>>>,
-}
-
-impl PendingBatch {
-    fn len(&self) -> usize {
-        self.work.len() + self.documents.len()
-    }
-
-    /// All of its documents, as they came.
-    fn into_batch(self) -> (Batch, Promise<PlacementsOrBatch<Batch, UndoGuard<Placements>>>) {
-        let mut work: Vec<DocumentInProgress> = self.done.into_iter().flatten().chain(self.work).collect();
-        work.sort_by_key(|work| work.place);
-        let documents = work.into_iter().map(|work| work.document);
-        let batch = Batch {
-            documents: documents.chain(self.documents).collect(),
-            commit: self.commit,
-            earlier: self.came_with,
-        };
-        (batch, self.answer)
     }
 }
 

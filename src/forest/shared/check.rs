@@ -9,7 +9,7 @@ use super::read_set_view::ReadSetView;
 use crate::fingerprint::Fingerprint;
 use crate::forest::document::PlacementDocument;
 use crate::forest::overrides::ResolvedDocument;
-use crate::forest::placement;
+use crate::forest::placement::{self, PlacementView};
 use crate::forest::port::{
     CheckReply, CheckedDocument, CheckedFingerprint, CheckedTree, EarlierDocuments, Unavailable,
 };
@@ -64,22 +64,22 @@ impl<F: MethodKind> SharedInner<F> {
         };
         let thresholds = self.thresholds;
         let found_by = (self.settings.max_tree, &self.blocks);
-        let mut picture: ReadSet<'_, F::Proof> =
+        let mut read_set: ReadSet<'_, F::Proof> =
             ReadSet::new(read, BatchPlan::default(), thresholds, self.calendar(), found_by);
-        picture.joins_all = true;
+        read_set.joins_all = true;
         let mut learned = self.learned.lock();
         let (mut check, asked) = F::ask(features, &mut learned, &PendingSentences::default(), |query| {
-            let mut glance = ReadSetView::of(&picture, query, at);
-            let outcome = glance.decide();
+            let mut view = ReadSetView::of(&read_set, query, at);
+            let outcome = view.decide();
             match placement::widened(query, &outcome) {
                 Some(wide) => {
-                    let mut glance = ReadSetView::of(&picture, &wide, at);
-                    let outcome = glance.decide();
-                    (self.checked(&picture, &wide, &glance, &outcome, at), wide.fingerprints.to_vec())
+                    let mut view = ReadSetView::of(&read_set, &wide, at);
+                    let outcome = view.decide();
+                    (self.checked(&read_set, &wide, &view, &outcome, at), wide.fingerprints.to_vec())
                 }
                 None => {
                     let asked = query.fingerprints.to_vec();
-                    (self.checked(&picture, query, &glance, &outcome, at), asked)
+                    (self.checked(&read_set, query, &view, &outcome, at), asked)
                 }
             }
         });
@@ -89,7 +89,7 @@ impl<F: MethodKind> SharedInner<F> {
         let all = asked.iter().map(|&fingerprint| (fingerprint, false));
         let hidden = left_out.fingerprints.iter().map(|&fingerprint| (fingerprint, true));
         for (fingerprint, is_hidden) in all.chain(hidden) {
-            let near = picture.near(fingerprint);
+            let near = read_set.near(fingerprint);
             let known: BTreeSet<Root> = check.trees.iter().map(|tree| tree.root).collect();
             for root in near.iter().map(|near| near.root).filter(|_| is_hidden) {
                 let kept = read.root(root.0).filter(|_| !known.contains(&root));
@@ -112,22 +112,22 @@ impl<F: MethodKind> SharedInner<F> {
         check.trees.sort_by_key(|tree| (tree.root != own, tree.verdict.is_err(), tree.root));
         check.boilerplate = left_out.sentences;
         let check = std::mem::replace(check, empty(own));
-        (Some(check), picture.into_missing().0)
+        (Some(check), read_set.into_missing().0)
     }
 
     /// The trees near a document.
     fn checked(
         &self,
-        picture: &ReadSet<'_, F::Proof>,
+        read_set: &ReadSet<'_, F::Proof>,
         query: &PlacementQuery<'_, F::Proof>,
-        glance: &ReadSetView<'_, '_, '_, F::Proof>,
+        view: &ReadSetView<'_, '_, '_, F::Proof>,
         outcome: &placement::PlacementPlan,
         at: Millis,
     ) -> (CheckedDocument, Option<Fingerprint>) {
-        let verdicts = placement::verdicts(query, &glance.seen, self.thresholds);
+        let verdicts = placement::verdicts(query, &view.seen, self.thresholds);
         let trees = verdicts.into_iter().filter_map(|(tree, shared, verdict)| {
-            let root = glance.seen.trees.get(tree)?.root;
-            let kept = picture.read.root(root.0)?;
+            let root = view.seen.trees.get(tree)?.root;
+            let kept = read_set.read.root(root.0)?;
             Some(CheckedTree {
                 root,
                 view: self.view(kept, at),

@@ -11,23 +11,13 @@ use super::SharedInner;
 use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, StoreReply};
 use super::layout::{LEASE, LeafValue, NodeValue, RootValue, write_evidence};
 
-use super::place::{Answer, PlacementRound, RecheckQuery};
+use super::round::{Answer, ClaimOutcome, PlacementRound, RecheckQuery};
 use super::settle::{PlacementHandle, UsedLeaf};
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::Unavailable;
 use crate::forest::{Rollback, Root};
 use crate::method::{FounderTokens, MethodKind};
 use crate::time::Millis;
-
-/// What became of the claims of one document.
-#[derive(Debug, Default)]
-pub(super) enum ClaimOutcome {
-    /// Another process was faster.
-    #[default]
-    Again,
-    /// It has its place.
-    Holds(Rollback),
-}
 
 /// A tree to which documents of the request come.
 pub(super) struct ClaimedTree<P> {

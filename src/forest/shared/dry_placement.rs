@@ -5,8 +5,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::SharedForest;
-use super::place::Answer;
 use super::read_set::BatchPlan;
+use super::round::Answer;
 use crate::forest::Rollback;
 use crate::forest::document::PlacementDocument;
 use crate::forest::port::{

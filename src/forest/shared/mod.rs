@@ -30,6 +30,7 @@ mod place;
 mod read_set;
 mod read_set_view;
 mod recheck;
+mod round;
 mod settle;
 #[cfg(test)]
 mod tests;

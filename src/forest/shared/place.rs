@@ -8,102 +8,19 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::SharedInner;
-use super::batcher::PendingBatch;
-use super::claim::ClaimOutcome;
 use super::keys::KeyOp;
 use super::read_set::{BatchPlan, DecidedDocument, MissingKeys, QueryOutcome, ReadSet, ReadValues};
-use crate::fingerprint::Fingerprint;
+use super::round::{
+    Answer, ClaimOutcome, DocumentFate, DocumentInProgress, Failed, PendingBatch, PlacementRound, RecheckQuery,
+};
 use crate::forest::candidates::PriorClaim;
 use crate::forest::document::{DocumentTime, PlacementDocument};
 use crate::forest::port::{Commit, EarlierDocuments, Placed, PlacementReply, Unavailable};
 use crate::forest::{Decision, Rollback, Root};
-use crate::method::{BoilerplateLesson, MethodKind, PlacementQuery, Stage, TallyEntry};
-use crate::time::Millis;
+use crate::method::{MethodKind, PlacementQuery, TallyEntry};
 
 /// A document that waits for another process's tree may end that tree after so long.
 const PATIENCE: Duration = Duration::from_millis(100);
-
-/// One document on its way.
-pub(super) struct DocumentInProgress {
-    /// Its request, by its place among those that are placed together.
-    pub(super) request: usize,
-    /// Its place in the request.
-    pub(super) place: usize,
-    pub(super) document: PlacementDocument,
-    /// What its reply says.
-    pub(super) now: Option<Millis>,
-    /// When it arrives. It founds with this rank, however often it is tried.
-    pub(super) at: Millis,
-    /// How long it has waited for other processes.
-    pub(super) waited: Duration,
-}
-
-/// What a document needs to look again.
-#[derive(Debug, Clone)]
-pub(super) struct RecheckQuery<P> {
-    pub(super) fingerprints: Vec<Fingerprint>,
-    pub(super) known_by: Vec<Fingerprint>,
-    pub(super) whole: Fingerprint,
-    pub(super) proof: P,
-    pub(super) evidence: Vec<u16>,
-    pub(super) take: usize,
-    pub(super) known_by_whole: bool,
-    /// Trees that have refused it: what the request itself has counted there is not to be seen when it looks again.
-    pub(super) refused: Vec<Root>,
-    /// It brings its root: only its own text may stand against that.
-    pub(super) is_given: bool,
-}
-
-impl<P> RecheckQuery<P> {
-    pub(super) fn query(&self) -> PlacementQuery<'_, P> {
-        PlacementQuery {
-            fingerprints: &self.fingerprints,
-            more: &[],
-            whole: self.whole,
-            known_by: &self.known_by,
-            proof: &self.proof,
-            evidence: &self.evidence,
-            take: self.take,
-            known_by_whole: self.known_by_whole,
-            earlier: None,
-        }
-    }
-
-    /// All that it asks for, once.
-    pub(super) fn asked(&self) -> impl Iterator<Item = Fingerprint> + '_ {
-        let all = self.fingerprints.iter().chain(&self.known_by);
-        all.copied().chain([self.whole])
-    }
-}
-
-/// What is to become of one document.
-pub(super) struct DocumentFate<P> {
-    pub(super) decided: DecidedDocument,
-    pub(super) question: RecheckQuery<P>,
-    pub(super) lesson: Option<BoilerplateLesson>,
-    stage: Option<Stage>,
-}
-
-/// Why documents were not placed, and those that have no place.
-pub(super) type Failed = (Unavailable, Vec<DocumentInProgress>);
-
-/// What came of asking for documents.
-pub(super) struct PlacementRound<F: MethodKind> {
-    pub(super) work: Vec<DocumentInProgress>,
-    /// One for each of `work`.
-    pub(super) answers: Vec<Answer<F>>,
-    pub(super) read: ReadValues<F::Proof>,
-    pub(super) missing: MissingKeys,
-    pub(super) plans: BatchPlan<F::Proof>,
-}
-
-pub(super) enum Answer<F: MethodKind> {
-    /// It has no place here.
-    None,
-    Unread,
-    Waits(Vec<Root>),
-    Fate(Box<DocumentFate<F::Proof>>),
-}
 
 impl<F: MethodKind> SharedInner<F> {
     /// The documents with their times.

@@ -8,12 +8,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::keys::FoundingToken;
 use super::layout::{Calendar, LeafValue, NodeValue, RootValue};
 use super::lsh_buckets::LshBuckets;
-use super::read_set_view::ReadSetView;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::forest::candidates::PriorClaim;
 use crate::forest::change::Change;
-use crate::forest::placement::{self, PlacementPlan};
-use crate::forest::{Decision, NearNode, Root};
+use crate::forest::placement::PlacementPlan;
+use crate::forest::{NearNode, Root};
 use crate::method::{Durable, FounderTokens, PlacementQuery, Proof, Refusal, Tallies, TreeTally};
 use crate::time::Millis;
 
@@ -200,12 +199,12 @@ pub(super) enum QueryOutcome {
 }
 
 /// A decision, and what it changes.
-struct PlannedDecision<P> {
-    outcome: PlacementPlan,
-    changes: Vec<Change<P>>,
-    sign: u8,
-    without_evidence: usize,
-    is_wide: bool,
+pub(super) struct PlannedDecision<P> {
+    pub(super) outcome: PlacementPlan,
+    pub(super) changes: Vec<Change<P>>,
+    pub(super) sign: u8,
+    pub(super) without_evidence: usize,
+    pub(super) is_wide: bool,
 }
 
 /// What the placement rules are shown.
@@ -249,7 +248,7 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
         (self.missing.into_inner(), self.plans)
     }
 
-    fn is_missing(&self) -> bool {
+    pub(super) fn is_missing(&self) -> bool {
         !self.missing.borrow().is_empty()
     }
 
@@ -296,101 +295,10 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
         QueryOutcome::Decided(DecidedDocument { outcome, new, used, sign, without_evidence, is_wide })
     }
 
-    /// What comes of a document, or the trees for which it has to wait; `None`: something has to be read first.
-    fn foresee(
-        &self,
-        query: &PlacementQuery<'_, P>,
-        now: Millis,
-        claim: Option<PriorClaim<'_>>,
-    ) -> Option<Result<PlannedDecision<P>, Vec<Root>>> {
-        let mut glance = ReadSetView::of(self, query, now);
-        glance.give(claim);
-        // What is behind this document is noted all the same.
-        if self.is_missing() {
-            return None;
-        }
-        let outcome = glance.decide();
-        let waits = glance.waits(&outcome);
-        let wide = placement::widened(query, &outcome).filter(|_| waits.is_empty());
-        let concluded = match &wide {
-            None => self.conclude(&glance, outcome, waits, now, false),
-            Some(wide) => {
-                let mut glance = ReadSetView::of(self, wide, now);
-                glance.give(claim);
-                if self.is_missing() {
-                    return None;
-                }
-                let outcome = glance.decide();
-                let waits = glance.waits(&outcome);
-                self.conclude(&glance, outcome, waits, now, true)
-            }
-        };
-        (!self.is_missing()).then_some(concluded)
-    }
-
-    /// What a decision comes to, or the trees for which it has to wait.
-    fn conclude(
-        &self,
-        glance: &ReadSetView<'_, '_, '_, P>,
-        outcome: PlacementPlan,
-        waits: Vec<Root>,
-        now: Millis,
-        is_wide: bool,
-    ) -> Result<PlannedDecision<P>, Vec<Root>> {
-        if !waits.is_empty() {
-            return Err(waits);
-        }
-        let query = glance.query;
-        let mut changes = Vec::new();
-        placement::changes(query, &glance.seen, &outcome, now, &mut changes);
-        Ok(PlannedDecision {
-            sign: match outcome.decision {
-                Decision::Joined { .. } => self.sign(query, outcome.root),
-                _ => 0,
-            },
-            without_evidence: match query.evidence.is_empty() {
-                true => 0,
-                false => glance.seen.without_evidence(),
-            },
-            outcome,
-            changes,
-            is_wide,
-        })
-    }
-
     /// Leaves the trees of these tokens out: they are the request's own.
     pub(super) fn without(mut self, own: HashSet<FoundingToken>) -> Self {
         self.hidden = own;
         self
-    }
-
-    /// The trees that take a document, or that have its text: what its founder sees when it looks again. `None`:
-    /// something has to be read first.
-    pub(super) fn agreeing(
-        &self,
-        query: &PlacementQuery<'_, P>,
-        now: Millis,
-        only_its_text: bool,
-    ) -> Option<Vec<Root>> {
-        let glance = ReadSetView::of(self, query, now);
-        if self.is_missing() {
-            return None;
-        }
-        let mut agreeing: Vec<Root> = placement::known(query, &glance.seen, self.thresholds).into_iter().collect();
-        for (tree, _, verdict) in placement::verdicts(query, &glance.seen, self.thresholds) {
-            let Some(root) = glance.seen.trees.get(tree).map(|tree| tree.root) else {
-                continue;
-            };
-            if only_its_text {
-                break;
-            }
-            if verdict.is_ok() || (verdict == Err(Refusal::Full) && self.is_provisional(root)) {
-                agreeing.push(root);
-            }
-        }
-        agreeing.sort_unstable();
-        agreeing.dedup();
-        Some(agreeing)
     }
 
     /// The root of the tree in which a fingerprint has a node.
@@ -470,7 +378,7 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
         }
     }
 
-    fn sign(&self, query: &PlacementQuery<'_, P>, root: Root) -> u8 {
+    pub(super) fn sign(&self, query: &PlacementQuery<'_, P>, root: Root) -> u8 {
         let foreign = self.proof(root).map_or(0, |kept| query.proof.foreign_titles(kept));
         TreeTally::sign(foreign, query.known_by_whole)
     }

@@ -1,20 +1,20 @@
-//! What one document sees of a picture, as the placement rules ask for it.
+//! The view of a read set for one document, and the decisions that follow from it.
 
 use std::cell::Cell;
 
-use super::read_set::ReadSet;
+use super::read_set::{PlannedDecision, ReadSet};
 use crate::fingerprint::Fingerprint;
 use crate::forest::candidates::{
     CandidateTree, Candidates, FingerprintMatches, InlineVec, PriorAssignment, PriorClaim, RootSlot, TreeIndex,
 };
-use crate::forest::placement::{self, PlacementPlan, PlacementQuestion, RuleStep};
+use crate::forest::placement::{self, PlacementPlan, PlacementQuestion, PlacementView, RuleStep};
 use crate::forest::{Decision, Root};
 use crate::method::{Differences, Durable, PlacementQuery, Proof, Refusal};
 use crate::time::Millis;
 
-/// One look at a picture.
+/// The view of a read set for one document.
 pub(super) struct ReadSetView<'p, 'r, 'q, P: Proof> {
-    picture: &'p ReadSet<'r, P>,
+    read_set: &'p ReadSet<'r, P>,
     pub(super) query: &'q PlacementQuery<'q, P>,
     now: Millis,
     pub(super) seen: Candidates<'p, P>,
@@ -22,30 +22,30 @@ pub(super) struct ReadSetView<'p, 'r, 'q, P: Proof> {
 
 impl<'p, 'r, 'q, P: Proof + Durable> ReadSetView<'p, 'r, 'q, P> {
     pub(super) fn of(
-        picture: &'p ReadSet<'r, P>,
+        read_set: &'p ReadSet<'r, P>,
         query: &'q PlacementQuery<'q, P>,
         now: Millis,
     ) -> ReadSetView<'p, 'r, 'q, P> {
-        let mut glance = ReadSetView { picture, query, now, seen: Candidates::new() };
-        glance.seen.whole = glance.own_node(query.whole);
+        let mut view = ReadSetView { read_set, query, now, seen: Candidates::new() };
+        view.seen.whole = view.own_node(query.whole);
         for &fingerprint in query.fingerprints {
-            let own = glance.own_node(fingerprint);
-            let from = glance.seen.near.len();
-            for near in picture.near(fingerprint) {
-                let tree = glance.tree(near.root);
-                let known = glance.seen.near.get(from..).unwrap_or_default();
+            let own = view.own_node(fingerprint);
+            let from = view.seen.near.len();
+            for near in read_set.near(fingerprint) {
+                let tree = view.tree(near.root);
+                let known = view.seen.near.get(from..).unwrap_or_default();
                 if !known.contains(&tree) {
-                    glance.seen.near.push(tree);
+                    view.seen.near.push(tree);
                 }
             }
-            let near = Some(from..glance.seen.near.len());
-            glance.seen.fingerprints.push(FingerprintMatches { own, near });
+            let near = Some(from..view.seen.near.len());
+            view.seen.fingerprints.push(FingerprintMatches { own, near });
         }
         for &fingerprint in query.known_by {
-            let tree = glance.tree_founded_by(fingerprint);
-            glance.seen.known_by.push(tree);
+            let tree = view.tree_founded_by(fingerprint);
+            view.seen.known_by.push(tree);
         }
-        glance
+        view
     }
 
     /// Looks at the root that the document was given.
@@ -66,59 +66,32 @@ impl<'p, 'r, 'q, P: Proof + Durable> ReadSetView<'p, 'r, 'q, P> {
         }
     }
 
-    pub(super) fn decide(&mut self) -> PlacementPlan {
-        loop {
-            match placement::decide(self.query, &self.seen, self.picture.thresholds) {
-                RuleStep::Ask(PlacementQuestion::Hash(hash)) => {
-                    let own = self.own_node(hash);
-                    let has_root_within_k = self.has_root_within_k(hash);
-                    self.seen.hashes.push(RootSlot { own, has_root_within_k });
-                }
-                // All of this was shown from the start.
-                RuleStep::Ask(PlacementQuestion::Near(_) | PlacementQuestion::Children(_)) => {
-                    return PlacementPlan {
-                        root: Root(self.query.whole),
-                        decision: Decision::Outside,
-                        by: None,
-                        refused: Vec::new(),
-                        others: Vec::new(),
-                        founded: None,
-                        is_founder: false,
-                        by_text: false,
-                        is_lost: false,
-                    };
-                }
-                RuleStep::Decided(outcome) => return outcome,
-            }
-        }
-    }
-
     /// The trees that are not confirmed and on which the decision hangs.
     pub(super) fn waits(&self, outcome: &PlacementPlan) -> Vec<Root> {
-        if self.picture.is_provisional(outcome.root) {
+        if self.read_set.is_provisional(outcome.root) {
             return vec![outcome.root];
         }
         if outcome.decision != Decision::NewRoot {
             return Vec::new();
         }
         let refused = outcome.refused.iter();
-        let agree = refused.filter(|&&(root, why)| why == Refusal::Full && self.picture.is_provisional(root));
+        let agree = refused.filter(|&&(root, why)| why == Refusal::Full && self.read_set.is_provisional(root));
         agree.map(|&(root, _)| root).collect()
     }
 
     fn has_root_within_k(&self, fingerprint: Fingerprint) -> bool {
-        let mut near = self.picture.near(fingerprint).into_iter();
+        let mut near = self.read_set.near(fingerprint).into_iter();
         near.any(|near| near.root.0 == near.fingerprint)
     }
 
     fn own_node(&mut self, fingerprint: Fingerprint) -> Option<TreeIndex> {
-        let root = self.picture.tree_of(fingerprint)?;
+        let root = self.read_set.tree_of(fingerprint)?;
         Some(self.tree(root))
     }
 
     /// The tree of which a fingerprint is the root.
     fn tree_founded_by(&mut self, fingerprint: Fingerprint) -> Option<TreeIndex> {
-        let root = self.picture.tree_of(fingerprint)?;
+        let root = self.read_set.tree_of(fingerprint)?;
         (root.0 == fingerprint).then(|| self.tree(root))
     }
 
@@ -126,23 +99,133 @@ impl<'p, 'r, 'q, P: Proof + Durable> ReadSetView<'p, 'r, 'q, P> {
         if let Some(known) = self.seen.trees.iter().position(|tree| tree.root == root) {
             return known;
         }
-        let picture = self.picture;
-        let kept = picture.read.root(root.0);
-        let own = picture.plans.trees.get(&root);
+        let read_set = self.read_set;
+        let kept = read_set.read.root(root.0);
+        let own = read_set.plans.trees.get(&root);
         let added = own.map(|own| own.added).or_else(|| kept.map(|kept| kept.added));
         self.seen.trees.push(CandidateTree {
             root,
             added: added.unwrap_or(Millis(0)),
-            children: Some(picture.children(root, self.now)),
-            proof: picture.proof(root),
+            children: Some(read_set.children(root, self.now)),
+            proof: read_set.proof(root),
             evidence: match self.query.evidence {
                 [] => None,
-                _ => picture.evidence(root),
+                _ => read_set.evidence(root),
             },
             said: Cell::default(),
             laid: Cell::<Option<Differences>>::default(),
-            closed: picture.closed(root, self.query.earlier),
+            closed: read_set.closed(root, self.query.earlier),
         });
         self.seen.trees.len() - 1
+    }
+}
+
+impl<P: Proof + Durable> PlacementView<P> for ReadSetView<'_, '_, '_, P> {
+    fn step(&self) -> RuleStep {
+        placement::decide(self.query, &self.seen, self.read_set.thresholds)
+    }
+
+    fn answer(&mut self, question: PlacementQuestion) {
+        match question {
+            PlacementQuestion::Hash(hash) => {
+                let slot = RootSlot { own: self.own_node(hash), has_root_within_k: self.has_root_within_k(hash) };
+                self.seen.hashes.push(slot);
+            }
+            // They are in the view from the start.
+            PlacementQuestion::Near(_) | PlacementQuestion::Children(_) => {}
+        }
+    }
+}
+
+impl<P: Proof + Durable> ReadSet<'_, P> {
+    /// What comes of a document, or the trees for which it has to wait; `None`: something has to be read first.
+    pub(super) fn foresee(
+        &self,
+        query: &PlacementQuery<'_, P>,
+        now: Millis,
+        claim: Option<PriorClaim<'_>>,
+    ) -> Option<Result<PlannedDecision<P>, Vec<Root>>> {
+        let mut view = ReadSetView::of(self, query, now);
+        view.give(claim);
+        // What is behind this document is noted all the same.
+        if self.is_missing() {
+            return None;
+        }
+        let outcome = view.decide();
+        let waits = view.waits(&outcome);
+        let wide = placement::widened(query, &outcome).filter(|_| waits.is_empty());
+        let concluded = match &wide {
+            None => self.conclude(&view, outcome, waits, now, false),
+            Some(wide) => {
+                let mut view = ReadSetView::of(self, wide, now);
+                view.give(claim);
+                if self.is_missing() {
+                    return None;
+                }
+                let outcome = view.decide();
+                let waits = view.waits(&outcome);
+                self.conclude(&view, outcome, waits, now, true)
+            }
+        };
+        (!self.is_missing()).then_some(concluded)
+    }
+
+    /// What a decision comes to, or the trees for which it has to wait.
+    fn conclude(
+        &self,
+        view: &ReadSetView<'_, '_, '_, P>,
+        outcome: PlacementPlan,
+        waits: Vec<Root>,
+        now: Millis,
+        is_wide: bool,
+    ) -> Result<PlannedDecision<P>, Vec<Root>> {
+        if !waits.is_empty() {
+            return Err(waits);
+        }
+        let query = view.query;
+        let mut changes = Vec::new();
+        placement::changes(query, &view.seen, &outcome, now, &mut changes);
+        Ok(PlannedDecision {
+            sign: match outcome.decision {
+                Decision::Joined { .. } => self.sign(query, outcome.root),
+                _ => 0,
+            },
+            without_evidence: match query.evidence.is_empty() {
+                true => 0,
+                false => view.seen.without_evidence(),
+            },
+            outcome,
+            changes,
+            is_wide,
+        })
+    }
+
+    /// The trees that take a document, or that have its text: what its founder sees when it looks again. `None`:
+    /// something has to be read first.
+    pub(super) fn agreeing(
+        &self,
+        query: &PlacementQuery<'_, P>,
+        now: Millis,
+        only_its_text: bool,
+    ) -> Option<Vec<Root>> {
+        let view = ReadSetView::of(self, query, now);
+        if self.is_missing() {
+            return None;
+        }
+        let mut agreeing: Vec<Root> = placement::known(query, &view.seen, self.thresholds).into_iter().collect();
+        for (tree, _, verdict) in placement::verdicts(query, &view.seen, self.thresholds) {
+            let Some(root) = view.seen.trees.get(tree).map(|tree| tree.root) else {
+                continue;
+            };
+            if only_its_text {
+                break;
+            }
+            if verdict.is_ok() || (verdict == Err(Refusal::Full) && self.is_provisional(root)) {
+                agreeing.push(root);
+            }
+        }
+        agreeing.sort_unstable();
+        agreeing.dedup();
+        Some(agreeing)
     }
 }

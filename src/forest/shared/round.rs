@@ -1,0 +1,146 @@
+//! Values that travel between the steps of a placement: requests, documents, answers and claims.
+
+use std::time::{Duration, Instant};
+
+use super::read_set::{BatchPlan, DecidedDocument, MissingKeys, ReadValues};
+use crate::fingerprint::Fingerprint;
+use crate::forest::document::PlacementDocument;
+use crate::forest::port::{
+    Batch, Commit, EarlierDocuments, PlacementReply, Placements, PlacementsOrBatch, Unavailable,
+};
+use crate::forest::promise::Promise;
+use crate::forest::undo_guard::UndoGuard;
+use crate::forest::{Rollback, Root};
+use crate::method::{BoilerplateLesson, MethodKind, PlacementQuery, Stage};
+use crate::time::Millis;
+
+/// The documents of one request on their way, or a part of them.
+pub(super) struct PendingBatch {
+    /// Those that have no place yet. Before its first turn they are `documents`, and have no times.
+    pub(super) work: Vec<DocumentInProgress>,
+    pub(super) documents: Vec<PlacementDocument>,
+    /// Those that have their places, where they are to be given back if the others get none.
+    pub(super) done: Option<Vec<DocumentInProgress>>,
+    /// As they were asked for.
+    pub(super) commit: Commit,
+    pub(super) earlier: EarlierDocuments,
+    /// What they knew of those before them when they came, where they are to be given back.
+    pub(super) came_with: EarlierDocuments,
+    pub(super) replies: Vec<Option<PlacementReply>>,
+    pub(super) attempt: u32,
+    pub(super) pause: Duration,
+    pub(super) begun: Instant,
+    /// Unwanted when nobody waits for the answer any more.
+    pub(super) answer: Promise<PlacementsOrBatch<Batch, UndoGuard<Placements>>>,
+}
+
+impl PendingBatch {
+    pub(super) fn len(&self) -> usize {
+        self.work.len() + self.documents.len()
+    }
+
+    /// All of its documents, as they came.
+    pub(super) fn into_batch(self) -> (Batch, Promise<PlacementsOrBatch<Batch, UndoGuard<Placements>>>) {
+        let mut work: Vec<DocumentInProgress> = self.done.into_iter().flatten().chain(self.work).collect();
+        work.sort_by_key(|work| work.place);
+        let documents = work.into_iter().map(|work| work.document);
+        let batch = Batch {
+            documents: documents.chain(self.documents).collect(),
+            commit: self.commit,
+            earlier: self.came_with,
+        };
+        (batch, self.answer)
+    }
+}
+
+/// One document on its way.
+pub(super) struct DocumentInProgress {
+    /// Its request, by its place among those that are placed together.
+    pub(super) request: usize,
+    /// Its place in the request.
+    pub(super) place: usize,
+    pub(super) document: PlacementDocument,
+    /// What its reply says.
+    pub(super) now: Option<Millis>,
+    /// When it arrives. It founds with this rank, however often it is tried.
+    pub(super) at: Millis,
+    /// How long it has waited for other processes.
+    pub(super) waited: Duration,
+}
+
+/// What a document needs to look again.
+#[derive(Debug, Clone)]
+pub(super) struct RecheckQuery<P> {
+    pub(super) fingerprints: Vec<Fingerprint>,
+    pub(super) known_by: Vec<Fingerprint>,
+    pub(super) whole: Fingerprint,
+    pub(super) proof: P,
+    pub(super) evidence: Vec<u16>,
+    pub(super) take: usize,
+    pub(super) known_by_whole: bool,
+    /// Trees that have refused it: what the request itself has counted there is not to be seen when it looks again.
+    pub(super) refused: Vec<Root>,
+    /// It brings its root: only its own text may stand against that.
+    pub(super) is_given: bool,
+}
+
+impl<P> RecheckQuery<P> {
+    pub(super) fn query(&self) -> PlacementQuery<'_, P> {
+        PlacementQuery {
+            fingerprints: &self.fingerprints,
+            more: &[],
+            whole: self.whole,
+            known_by: &self.known_by,
+            proof: &self.proof,
+            evidence: &self.evidence,
+            take: self.take,
+            known_by_whole: self.known_by_whole,
+            earlier: None,
+        }
+    }
+
+    /// All that it asks for, once.
+    pub(super) fn asked(&self) -> impl Iterator<Item = Fingerprint> + '_ {
+        let all = self.fingerprints.iter().chain(&self.known_by);
+        all.copied().chain([self.whole])
+    }
+}
+
+/// What is to become of one document.
+pub(super) struct DocumentFate<P> {
+    pub(super) decided: DecidedDocument,
+    pub(super) question: RecheckQuery<P>,
+    pub(super) lesson: Option<BoilerplateLesson>,
+    pub(super) stage: Option<Stage>,
+}
+
+/// Why documents were not placed, and those that have no place.
+pub(super) type Failed = (Unavailable, Vec<DocumentInProgress>);
+
+/// What came of asking for documents.
+pub(super) struct PlacementRound<F: MethodKind> {
+    pub(super) work: Vec<DocumentInProgress>,
+    /// One for each of `work`.
+    pub(super) answers: Vec<Answer<F>>,
+    pub(super) read: ReadValues<F::Proof>,
+    pub(super) missing: MissingKeys,
+    pub(super) plans: BatchPlan<F::Proof>,
+}
+
+pub(super) enum Answer<F: MethodKind> {
+    /// It has no place here.
+    None,
+    Unread,
+    Waits(Vec<Root>),
+    Fate(Box<DocumentFate<F::Proof>>),
+}
+
+/// What became of the claims of one document.
+#[derive(Debug, Default)]
+pub(super) enum ClaimOutcome {
+    /// Another process was faster.
+    #[default]
+    Again,
+    /// It has its place.
+    Holds(Rollback),
+}
