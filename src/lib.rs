@@ -5,42 +5,42 @@
 // The command line reads the configuration and starts the server.
 pub mod cli;
 pub mod config;
-// Connections, and whose request it is.
+// Connections: accept, TLS, dispatch, graceful stop.
 mod server;
-// The way of a write and of everything relayed.
+// Writes, and everything that is relayed.
 mod proxy;
-// Our own endpoints, and the web page.
+// The endpoints of spinney itself, and the web page.
 mod api;
 mod ui;
-// The table of what both of them answer.
+// The table of these endpoints.
 pub mod endpoints;
-// What people say about groups, for both of them.
+// Overrides: people's corrections of groups, for both of them.
 mod overrides;
-// What all requests share.
+// State shared by all requests.
 mod state;
-// Forests from the index alone.
+// Recovery of forests from the index.
 mod recovery;
-// Documents that are stored without a stamp get one.
+// Backfill: stored documents without a stamp get one.
 mod backfill;
-// The sizes of groups, counted in the background.
+// Sizes of groups, counted in the background.
 mod counts;
 // Groups and their documents, read for the own endpoints and the page.
 mod groups;
-// Articles that ask for a docId, and the hottest of each.
+// The docId service, and the hottest article of each docId.
 mod docid;
-// Who may see what a forest knows, and change its groups.
+// Authorisation: who may read a forest's content and change its groups.
 mod access;
 // The client of the search cluster.
 mod cluster;
-// What the modules above share of HTTP.
+// HTTP helpers of the modules above.
 mod http;
 // Joins the pure modules below: bytes and `now` in, splices out.
 pub mod engine;
-// What survives a restart: files and checksums, whatever they hold.
+// Durable storage: files and checksums, independent of their content.
 pub mod store;
-// The engine that keeps forests which several processes share.
+// The Redis client of shared forests.
 pub mod redis;
-// Pure rooms: no network, no clock, no disk.
+// Pure modules: no network, no clock, no disk.
 pub mod bulk;
 pub mod fingerprint;
 pub mod forest;
@@ -49,7 +49,7 @@ pub mod hash;
 pub mod method;
 pub mod text;
 pub mod time;
-// Beside the way: the clock, what was lately, metrics and logs, the graceful stop, counts for tests.
+// The clock, recent history, metrics and logs, the graceful stop, work counters for tests.
 mod clock;
 mod history;
 mod shutdown;

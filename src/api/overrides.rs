@@ -244,7 +244,7 @@ async fn change(
             speaker.pin(&ids, root).await.map(|said| override_of("pin", said))
         }
         (None, Action::TakeBack(number)) => {
-            let bad = |_| OverrideFault::bad("the number of a word is a whole number, as _words lists it");
+            let bad = |_| OverrideFault::bad("the number of an override is a whole number, as _overrides lists it");
             let number = number.parse().map_err(bad)?;
             let word = speaker.undo(number).await?;
             Ok(json!({"taken_back": shown(number, &word)}))

@@ -204,7 +204,7 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
         "How often a document met a near tree whose text had gone, and only the proof decided",
         |s| usize::try_from(s.evidence.missing_total).unwrap_or(usize::MAX),
     );
-    each("forest_late_merges_suggested", "Pairs of clusters that may be one, and wait for somebody's word", |s| {
+    each("forest_late_merges_suggested", "Pairs of clusters that may be one, suggested to people", |s| {
         s.late_merges.suggested
     });
     each(
@@ -214,7 +214,7 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
     );
     each(
         "forest_late_merges_no_room",
-        "Pairs of clusters that were left apart since the start, because the forest remembers no more words",
+        "Pairs of clusters that were left apart since the start, because the limit of overrides was reached",
         |s| usize::try_from(s.late_merges.no_room_total).unwrap_or(usize::MAX),
     );
     each("forest_evicted", "Nodes that went before the window's end, for want of memory", |s| {

@@ -1,4 +1,4 @@
-//! Stored documents as lines of a bulk, and what the answer says of each.
+//! Stored documents as lines of a bulk, and the outcome of each item.
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use crate::cluster::sorted_pages::StoredHit;
 pub(super) enum WriteForm {
     /// The fields of the route, over those that are stored.
     Fields,
-    /// All of it: an update replaces arrays, and with them what stands beside a field of the route in their objects.
+    /// The whole document: an update replaces arrays, and with them the other members of their objects.
     Whole,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn add(lines: &mut Vec<u8>, found: &StoredHit, form: WriteForm) {
     let action = match form {
         WriteForm::Fields => json!({ "update": meta }),
         WriteForm::Whole => {
-            // What a pipeline has done to it stays done.
+            // The result of an ingest pipeline is kept.
             meta["pipeline"] = "_none".into();
             json!({ "index": meta })
         }
@@ -89,7 +89,7 @@ pub(super) fn add(lines: &mut Vec<u8>, found: &StoredHit, form: WriteForm) {
     }
 }
 
-/// Line ends in JSON stand between its values only.
+/// In JSON, line breaks are only between values.
 fn add_on_one_line(lines: &mut Vec<u8>, source: &[u8]) {
     let start = lines.len();
     lines.extend_from_slice(source);
@@ -100,7 +100,7 @@ fn add_on_one_line(lines: &mut Vec<u8>, source: &[u8]) {
     }
 }
 
-/// What became of a document.
+/// The outcome of one document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ItemOutcome {
     /// It is stored with its stamp.
@@ -111,7 +111,7 @@ pub(super) enum ItemOutcome {
     Changed,
     /// It was deleted.
     Gone,
-    /// The cluster has no room for it at the moment.
+    /// The cluster is too busy for it at the moment.
     Later(String),
     /// It is refused for good.
     Refused(String),
@@ -138,7 +138,7 @@ struct BulkItemResult {
     error: Option<Value>,
 }
 
-/// What became of each document of a bulk, if the answer tells of all of them.
+/// The outcome of each document of a bulk, if the response is complete.
 pub(super) fn fates(answer: &Bytes, documents: usize) -> Option<Vec<ItemOutcome>> {
     let numbered = numbered_fates(answer, documents)?.into_iter();
     Some(numbered.map(|(fate, _)| fate).collect())

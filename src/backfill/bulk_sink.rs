@@ -1,17 +1,17 @@
-//! The way into spinney: over the network for a command, through memory for a spinney that looks after its own routes.
+//! Where a backfill writes: a spinney over the network (the command), or this process (a sweep).
 
 use bytes::Bytes;
 use hyper::header::HeaderValue;
 
 use crate::cluster::operator::{Operator, OperatorError};
-use crate::http::headers::ADOPT;
+use crate::http::headers::BACKFILL;
 
-/// Takes bulks, and stamps what they carry.
+/// Accepts bulks of a backfill, and stamps their documents.
 pub(crate) trait BulkSink: Sync {
-    /// Sends a bulk of documents that are adopted, whose indices routes know by these names; the answer as it came.
+    /// Sends a bulk of stored documents, whose indices the routes know by these names; returns the response's body.
     ///
     /// # Errors
-    /// When nobody answers, or the bulk is refused as a whole.
+    /// If there is no response, or the bulk is refused as a whole.
     fn bulk(&self, known_as: &HeaderValue, lines: Bytes) -> impl Future<Output = Result<Bytes, OperatorError>> + Send;
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct HttpSink(pub(crate) Operator);
 
 impl BulkSink for HttpSink {
     async fn bulk(&self, known_as: &HeaderValue, lines: Bytes) -> Result<Bytes, OperatorError> {
-        let header = (ADOPT, known_as.clone());
+        let header = (BACKFILL, known_as.clone());
         self.0.send_lines_with("/_bulk", header, lines).await
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Compared {
     pub(crate) without: u64,
 }
 
-/// What becomes of the documents that have both roots.
+/// The difference between two groupings of the same documents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct GroupChanges {
     /// Documents with both.
@@ -39,9 +39,9 @@ pub(crate) struct GroupChanges {
     pub(crate) grouped: [u64; 2],
     /// Documents that are together with the same documents by both.
     pub(crate) same: u64,
-    /// Those to whose company others come, and nobody leaves it.
+    /// Documents whose group gains members and loses none.
     pub(crate) more: u64,
-    /// Those whose company some leave, and nobody comes.
+    /// Documents whose group loses members and gains none.
     pub(crate) fewer: u64,
     /// Those for whom both is so.
     pub(crate) other: u64,
@@ -58,7 +58,7 @@ impl Compared {
         }
     }
 
-    /// What becomes of them.
+    /// The differences.
     pub(crate) fn group_changes(&self) -> GroupChanges {
         let mut sizes: [HashMap<Root, u64>; 2] = Default::default();
         for (&(first, second), &documents) in &self.pairs {
@@ -87,11 +87,11 @@ impl Compared {
     }
 }
 
-/// Reads both roots of all documents of a target: those of its own stamp are the second, those of the stamp with
-/// `first`'s names the first. Calls `told` with how many were read.
+/// Reads both roots of all documents of a target: the first by the stamp with `first`'s field names, the second by
+/// the target's own stamp. Calls `told` with the number of documents read.
 ///
 /// # Errors
-/// When the cluster cannot be reached, or refuses.
+/// If the cluster cannot be reached or refuses.
 pub(crate) async fn compare(
     reader: &Operator,
     target: &RouteIndices,

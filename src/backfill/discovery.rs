@@ -1,4 +1,4 @@
-//! What there is to adopt: the indices that stand behind the patterns of each route, their mapping, their size.
+//! Discovers the indices that a route's patterns match, with mapping and size.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const LONGEST_NAMES: usize = 3_000;
 /// The routes of a spinney.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct RouteTable {
-    /// What the names of the stamp's fields begin with.
+    /// The prefix of the stamp's field names.
     pub prefix: String,
     /// The first one that fits an index counts.
     pub routes: Vec<BackfillRoute>,
@@ -40,7 +40,7 @@ pub(crate) struct RouteIndices {
     pub(crate) indices: Vec<String>,
     /// Aliases and data streams by which the route knows those whose own names fit no route.
     pub(super) known_as: Vec<String>,
-    /// By what their documents are read.
+    /// The field by which documents are sorted.
     pub(crate) order: SortField,
     /// Which documents are meant, besides those without a stamp.
     query: Option<Value>,
@@ -52,8 +52,8 @@ impl RouteTable {
         self.routes.iter().position(fits_route)
     }
 
-    /// The indices of a route, with those patterns that stand for any, and the names that it knows indices of others'
-    /// names by.
+    /// The indices of a route, the patterns among its own that match any, and the aliases and data streams they are
+    /// known by.
     fn indices_of(&self, at: usize, resolved: &[(String, Resolved)]) -> Found {
         let mut found = Found::default();
         for (pattern, resolved) in resolved {
@@ -91,11 +91,11 @@ struct Found {
     patterns: Vec<String>,
 }
 
-/// The indices of each route that has any. `index`: a name, an alias or a pattern that they are to be behind; `query`:
-/// what documents are meant.
+/// The indices of each route that has any. `index`: a name, alias or pattern that restricts them; `query`: restricts
+/// the documents.
 ///
 /// # Errors
-/// When the cluster cannot be reached or refuses, or there is no such index.
+/// If the cluster cannot be reached or refuses, or there is no such index.
 pub(crate) async fn discover(
     operator: &Operator,
     routes: &RouteTable,
@@ -132,7 +132,7 @@ pub(crate) async fn discover(
         if target.indices.is_empty() {
             continue;
         }
-        // What is longer than a path may be is as the user, or the route, has named it.
+        // If the names are too long for a path, the names that the user or the route has given are used.
         if let Some(index) = index {
             target.expression = expression_of(&target.indices, index);
         }
@@ -190,7 +190,7 @@ pub(super) async fn discover_route(
     Ok(DiscoveredRoute { target, failed })
 }
 
-/// Their own names ask for no right to others; servers take paths of 4 KiB.
+/// Their own names require no privilege for other indices; servers accept paths of 4 KiB.
 fn expression_of(indices: &[String], others: &str) -> String {
     let names = in_path(&indices.join(","));
     match names.len() <= LONGEST_NAMES {
@@ -243,7 +243,7 @@ impl RouteIndices {
         json!({"bool": {"filter": filters}})
     }
 
-    /// Makes what was written last visible to searches, if the operator may do that.
+    /// Makes the latest writes visible to searches, if the operator has the privilege.
     pub(super) async fn refresh(&self, operator: &Operator) -> Result<(), OperatorError> {
         let path = format!("/{}/_refresh?ignore_unavailable=true", self.expression);
         match operator.ask(Method::POST, &path, None).await {
@@ -264,7 +264,7 @@ impl RouteIndices {
         Ok(SearchResponse::<Value>::parse(&answer)?.total().0)
     }
 
-    /// Documents without a stamp. What was stamped just now is seen to be.
+    /// Documents without a stamp; those that were stamped just now are visible as such.
     ///
     /// # Errors
     /// As [`RouteIndices::count`].
@@ -312,10 +312,10 @@ impl RouteIndices {
         Ok(all)
     }
 
-    /// An index that takes no writes, and the setting that says so.
+    /// An index that accepts no writes, and the setting that blocks them.
     ///
     /// # Errors
-    /// When the cluster cannot be reached or refuses.
+    /// If the cluster cannot be reached or refuses.
     pub(crate) async fn blocked(&self, operator: &Operator) -> Result<Option<(String, String)>, BackfillError> {
         let path = format!("/{}/_settings?ignore_unavailable=true&flat_settings=true", self.expression);
         let answer = operator.ask(Method::GET, &path, None).await?;

@@ -1,5 +1,4 @@
-//! Whether there is room, and how long it may take. Room: a document that is updated stands twice in the index until
-//! its segments are merged.
+//! Estimates of disk space and time. An updated document occupies space twice until its segments are merged.
 
 use hyper::Method;
 use serde_json::Value;
@@ -7,21 +6,21 @@ use serde_json::Value;
 use super::discovery::RouteIndices;
 use crate::cluster::operator::Operator;
 
-/// Of each disk so much is to stay free: where the servers begin to move shards away, unless they are told otherwise.
+/// Part of each disk that stays free: beyond it servers move shards away by default.
 const KEPT_FREE: f64 = 0.10;
 
 /// Bytes on the disks of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DiskSpace {
-    /// What the documents take that are to be written again.
+    /// Bytes of the documents that are written again.
     pub(crate) needed: u64,
-    /// What all nodes together have free, without the part that is to stay free.
+    /// Free bytes of all nodes, without the part that stays free.
     pub(crate) free: u64,
 }
 
 impl RouteIndices {
-    /// The room that writing `unstamped` of `all` documents again needs, copies included. `None`: the cluster does not
-    /// say.
+    /// Bytes needed to write `unstamped` of `all` documents again, replicas included. `None`: the cluster does not
+    /// report sizes.
     pub(crate) async fn space(&self, operator: &Operator, unstamped: u64, all: u64) -> Option<DiskSpace> {
         let path = format!("/{}/_stats/store", self.expression);
         let stats = operator.ask(Method::GET, &path, None).await.ok()?;
@@ -36,8 +35,8 @@ impl RouteIndices {
         Some(DiskSpace { needed: (size as f64 * part.min(1.0)) as u64, free: free(&disks)? })
     }
 
-    /// Documents a second, guessed from what one thread took to index a document of these until now. `None`: nobody
-    /// knows, since nothing was indexed since the nodes were started.
+    /// Estimated documents per second, from the indexing time of these documents so far. `None` if nothing was
+    /// indexed since the nodes were started.
     pub(crate) async fn guess_rate(&self, operator: &Operator) -> Option<f64> {
         let path = format!("/{}/_stats/indexing", self.expression);
         let stats = operator.ask(Method::GET, &path, None).await.ok()?;
@@ -56,7 +55,7 @@ impl RouteIndices {
 fn free(disks: &Value) -> Option<u64> {
     let number = |value: &Value| value.as_str().and_then(|text| text.parse::<f64>().ok());
     let disks = disks.as_array()?.iter();
-    // A line without numbers is of shards that stand nowhere.
+    // A line without numbers is of unassigned shards.
     let free = disks.filter_map(|disk| {
         let (free, total) = (number(&disk["disk.avail"])?, number(&disk["disk.total"])?);
         Some((free - total * KEPT_FREE).max(0.0) as u64)

@@ -1,4 +1,4 @@
-//! The fields of the stamp as an index maps them: what a new one needs, and what an index that exists lacks.
+//! Mapping of the stamp's fields: required ones, and those that an existing index lacks.
 
 use serde_json::{Map, Value};
 
@@ -23,11 +23,11 @@ pub(crate) fn component(prefix: &str) -> serde_json::Result<Value> {
     Ok(component)
 }
 
-/// The fields of the stamp that a mapping does not have yet, as they are to be mapped. `mapping` is what the cluster
-/// answers of one index under `mappings`.
+/// The fields of the stamp that a mapping lacks, with their mapping. `mapping`: the `mappings` of one index as the
+/// cluster returns them.
 ///
 /// # Errors
-/// What is wrong with the mapping, and what to do: a field is mapped otherwise, or the source is not stored whole.
+/// If a field is mapped otherwise, or the source is not stored completely; with the way out.
 pub(super) fn missing(mapping: &Value, names: &StampNames) -> Result<Map<String, Value>, MappingFault> {
     source_is_whole(&mapping["_source"])?;
     let component = component(names.prefix()).unwrap_or_default();
@@ -41,7 +41,7 @@ pub(super) fn missing(mapping: &Value, names: &StampNames) -> Result<Map<String,
                 missing.insert(name.clone(), as_wanted.clone());
             }
             mapped if mapped["type"] == as_wanted["type"] => {}
-            // Nobody searches for the others.
+            // The others are not searched.
             mapped if searched.contains(&name.as_str()) => {
                 return Err(MappingFault::Type {
                     field: name.clone(),
@@ -55,7 +55,7 @@ pub(super) fn missing(mapping: &Value, names: &StampNames) -> Result<Map<String,
     Ok(missing)
 }
 
-/// What is wrong with the mapping of an index.
+/// A fault in the mapping of an index.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MappingFault {
     /// It has a field of that name.
@@ -71,7 +71,7 @@ pub(crate) enum MappingFault {
         /// The type that it must have.
         wanted: String,
     },
-    /// Updates would lose what is not stored.
+    /// Updates would lose what is not in the source.
     #[error("its mapping does not store the whole source ({0}): an update would lose what is not there")]
     Source(String),
 }

@@ -1,15 +1,13 @@
-//! Documents that are stored without a stamp get one: those of an index that was there before spinney, and those that
-//! passed it by.
+//! Backfill: stored documents without a stamp get one, whether they are older than spinney or were written past it.
 //!
 //! ```text
-//! survey (routes, indices, mapping) --> pages (point in time, sorted) --> lines (guarded updates) --> door: spinney's own _bulk
-//!                                          ^                                                            |
-//!                                          +-- changed meanwhile: read again <---- fates of the items <-+
+//! discovery (routes, indices, mapping) --> pages (point in time, sorted) --> guarded updates --> spinney's own _bulk
+//!                                            ^                                                        |
+//!                                            +-- changed meanwhile: read again <---- item outcomes <--+
 //! ```
 //!
-//! Nothing here places a document: what is written goes through spinney like any writer's bulk, so there is one forest
-//! and one way into it. What is stamped is not read again, so that whatever ends it in the middle, the next run goes
-//! on.
+//! Nothing here places a document: it is written through spinney like any writer's bulk, so there is one forest and one
+//! entrance. Stamped documents are not read again, so an interrupted run continues where it ended.
 
 mod bulk_lines;
 mod bulk_sink;
@@ -48,7 +46,7 @@ pub(crate) enum BackfillError {
     /// It was busy or away again and again.
     #[error("{0}; tried several times in a row. Nothing is lost: what is stamped is stamped, begin again later")]
     Busy(OperatorError),
-    /// An answer is not what was asked for.
+    /// A response does not have the expected form.
     #[error("the answer is not understood: {0}")]
     Answer(String),
     /// A search response is not understood, or documents are missing in it.
@@ -65,7 +63,7 @@ pub(crate) enum BackfillError {
     Mapping {
         /// The index.
         index: String,
-        /// What is wrong with it.
+        /// The fault.
         fault: mapping::MappingFault,
     },
     /// The updates changed nothing.

@@ -1,6 +1,7 @@
-//! Who obeys what was said in forests that several processes share: each tells the others again and again up to which
-//! word all that it has on its way to the cluster obeys. Stored documents have followed a word when no document can
-//! come any more that does not. The law is docs/merges.md.
+//! Tracks how far each process has applied the overrides of a shared forest.
+//!
+//! Each process reports periodically which override version all of its in-flight documents use. Stored documents
+//! follow an override once no document of an earlier version can arrive any more. docs/merges.md has the protocol.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -16,11 +17,11 @@ use crate::engine::{Engine, Unavailable};
 use crate::forest::port::Acknowledged;
 use crate::shutdown::Writes;
 
-/// How often a process hears and tells while nothing is to be followed, and while something is.
+/// Interval of reports while no override is pending, and while one is.
 const CALM: Duration = Duration::from_millis(500);
 const BUSY: Duration = Duration::from_millis(100);
 
-/// What all processes obey, as far as it was heard, by the name of the forest.
+/// The version that all processes use, as last read, by forest.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OverrideProgress(Arc<Shown>);
 
@@ -31,7 +32,7 @@ struct Shown {
 }
 
 impl OverrideProgress {
-    /// What is known of a forest.
+    /// The state of one forest.
     pub(super) fn of(&self, forest: &str) -> Option<Acknowledged> {
         self.0.forests.lock().get(forest).copied()
     }
@@ -41,7 +42,7 @@ impl OverrideProgress {
         self.0.changed.notify_waiters();
     }
 
-    /// Waits until all processes obey this change of words.
+    /// Waits until all processes use this override version.
     pub(super) async fn wait(self, forest: String, change: u64) {
         loop {
             let changed = self.0.changed.notified();
@@ -60,18 +61,18 @@ impl OverrideProgress {
 /// Ends when all that it is about has ended.
 type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What this process knows of one forest.
+/// This process's progress in one forest.
 struct ForestProgress {
     forest: String,
-    /// The last change of words that it has heard of.
+    /// The latest version that it has read.
     change: u64,
-    /// All that was on its way before some change; and that change.
+    /// In-flight documents of earlier versions, and the version they precede.
     before: Option<(u64, Ended)>,
-    /// All that is on its way obeys this change.
+    /// All in-flight documents use this version.
     obeys: u64,
 }
 
-/// Hears and tells until it is aborted.
+/// Reads and reports until it is aborted.
 pub(crate) async fn run(shared: &Restamping, engine: &Engine, writes: &Writes) {
     let forests = engine.forests_shared().into_iter();
     let mut forests: Vec<ForestProgress> =
@@ -85,7 +86,7 @@ pub(crate) async fn run(shared: &Restamping, engine: &Engine, writes: &Writes) {
             match refresh(heard, shared, engine, writes).await {
                 Ok(true) => {}
                 Ok(false) => next = BUSY,
-                // Writes are refused as well, and it is said there.
+                // Writes are refused as well, with this reason.
                 Err(reason) => {
                     debug!(forest = heard.forest, %reason, "what people say is not heard");
                 }
@@ -95,7 +96,7 @@ pub(crate) async fn run(shared: &Restamping, engine: &Engine, writes: &Writes) {
     }
 }
 
-/// Answers whether all obey all that was heard.
+/// Returns whether all processes use all overrides that were read.
 async fn refresh(
     heard: &mut ForestProgress,
     shared: &Restamping,

@@ -1,11 +1,10 @@
-//! Stored documents follow what people say about groups: those that show a root that is not answered for them any more
-//! are stamped anew, in spinney's own name. Which they are and what they are to show is `forest/overrides/restamp.rs`;
-//! docs/merges.md specifies it.
+//! Restamps stored documents after overrides, in spinney's own name: documents whose root is no longer the answered
+//! one. `forest/overrides/restamp.rs` determines which they are and their new roots; docs/merges.md specifies it.
 //!
-//! Only the root is written, over a document that is still as it was read, so whatever is repeated, overtaken or broken
-//! off in the middle ends the same. What fails, be it one document, one index or one forest, is tried again by itself,
-//! later; all others follow. What was on its way to the cluster when something was said is waited for: it may show what
-//! was answered before. Of processes that share a forest one does it; it waits for what all of them have on their way
+//! Only the root is written, guarded by the version that was read, so repeated, overtaken and interrupted writes end
+//! the same. A failure concerns one document, index or forest and is retried later; all others proceed. Documents
+//! that were in flight when the override was added are waited for, since they may have the earlier root. Of the
+//! processes that share a forest one restamps; it waits for the in-flight documents of all of them
 //! (`override_progress.rs`).
 
 mod plan;
@@ -46,7 +45,7 @@ const BATCH: usize = 500;
 /// Of each bulk, so many documents show that it has become visible.
 const WITNESSES: usize = 64;
 
-/// Roots that are looked for in one way through the documents, unless one word names more.
+/// Roots of one search, unless a single override names more.
 const MOST_ROOTS: usize = 2_000;
 
 /// So long after the forest has merged groups, stored documents begin to follow.
@@ -58,7 +57,7 @@ const ATTEMPTS: u32 = 3;
 /// The longest pause after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// What it works with.
+/// The restamping task.
 pub(crate) struct Restamper<'a> {
     pub(crate) shared: &'a Restamping,
     pub(crate) engine: &'a Arc<Engine>,
@@ -68,7 +67,7 @@ pub(crate) struct Restamper<'a> {
     pub(crate) routes: &'a RouteTable,
     /// The forests that other processes share.
     pub(crate) shared_forests: Vec<String>,
-    /// What the engine is to know when it reads a stored document.
+    /// Context for reading a stored document.
     pub(crate) context: &'a (dyn Fn() -> RequestContext + Send + Sync),
 }
 
@@ -93,7 +92,7 @@ impl Restamper<'_> {
             if next.is_some_and(|next| next <= Instant::now()) {
                 continue;
             }
-            // What a forest could not say is asked for again.
+            // Forests that did not answer are asked again.
             let again = plan.trouble.is_some().then(|| Instant::now() + LONGEST_PAUSE / 10);
             let next = next.into_iter().chain(again).min();
             tokio::select! {
@@ -127,16 +126,16 @@ impl Restamper<'_> {
         self.shared_forests.iter().any(|shared| shared == forest)
     }
 
-    /// Somebody has said something, or the forest itself.
+    /// Wakes the task after an override.
     async fn woken(&self) {
         tokio::select! {
             () = self.shared.wake.notified() => {}
-            // Nobody waits for that, and more of it may come at once.
+            // Nobody waits for late merges, and several may follow each other.
             () = self.engine.merged() => pause(GATHERING).await,
         }
     }
 
-    /// Begins what is to be done, and forgets what is not any more.
+    /// Starts new jobs and drops outdated ones.
     async fn begin(&self, plan: &mut Plan) {
         for job in self.new_jobs(plan).await {
             self.shared.status.lock().is_working = true;
@@ -174,7 +173,7 @@ impl Restamper<'_> {
             to_do.insert(forest, unfinished.collect());
         }
         self.shared.status.lock().waiting = waiting;
-        // What has changed meanwhile begins again; the others of its way through the documents have been gone through.
+        // Changed overrides start again; the others of the job's pass are complete.
         plan.tasks.retain_mut(|Task { job, .. }| {
             if unknown.contains(&job.forest) {
                 return true;
@@ -197,7 +196,7 @@ impl Restamper<'_> {
         let before = if job.words.is_empty() {
             None
         } else {
-            // From here on whoever asks is told what the job is about.
+            // From here on all answers follow the override.
             let heard = self.engine.refresh_overrides(&job.forest).await?;
             let (here, forest) = (self.writes.begun(), job.forest.clone());
             let all_obey = self.shared.all_acknowledged().clone();
@@ -208,7 +207,7 @@ impl Restamper<'_> {
                     all_obey.wait(forest, heard).await;
                 }
             });
-            // Most documents follow at once. What is left of them comes with those that were on their way.
+            // Most documents follow at once; in-flight ones are found by the later pass.
             if let Err(error) = self.pass(&job).await {
                 debug!(%error, "documents are gone through later");
             }
@@ -231,8 +230,8 @@ impl Restamper<'_> {
         plan.tasks = open;
     }
 
-    /// Goes through the documents of a job, and tells of the words that all of them follow. Answers whether that was
-    /// all.
+    /// Runs a pass of a job, and reports the overrides that all documents follow. Returns whether the job is
+    /// complete.
     async fn end(&self, task: &mut Task) -> bool {
         let result = self.pass(&task.job).await;
         let is_all = match result {
@@ -278,7 +277,7 @@ impl Restamper<'_> {
         *trouble = Some(error.to_owned());
     }
 
-    /// Goes through the documents of a job once. Answers which way it was, too.
+    /// Runs one pass of a job. Also returns the pass.
     async fn pass(&self, job: &Job) -> Result<(Remaining, RestampPass), RestampError> {
         let words = self.engine.overrides_of(&job.forest).await?;
         let pass = job.pass(&words);
@@ -390,7 +389,7 @@ impl Restamper<'_> {
             };
             looked.push((found, shown, of));
         }
-        // Of now: what was said in the meantime counts. It is a write like others: another process may wait for it.
+        // The present overrides count. It is a write like others: another process may wait for it.
         let _writing = self.writes.enter();
         let words = self.engine.overrides_of(forest).await?;
         let mut moved: BTreeMap<&str, Vec<Moved<'_>>> = BTreeMap::new();
@@ -408,7 +407,7 @@ impl Restamper<'_> {
         let Err(error) = self.write(target, &all, left).await else {
             return Ok(());
         };
-        // What refuses the whole for one index does not for the others.
+        // A refusal of one index does not concern the others.
         let several = moved.len() > 1 && matches!(error, BackfillError::Operator(OperatorError::Refused { .. }));
         for moved in moved.values() {
             let result = match several {
@@ -438,7 +437,7 @@ impl Restamper<'_> {
             bulk_lines::add_members(&mut lines, found, &members);
         }
         let own = HeaderName::from_static("x-opaque-id");
-        let own = (own, HeaderValue::from_static("spinney-words"));
+        let own = (own, HeaderValue::from_static("spinney-restamp"));
         let sent = self.operator.send_lines_with("/_bulk", own, lines.into());
         let answer = match sent.await {
             Ok(answer) => answer,
@@ -475,7 +474,7 @@ impl Restamper<'_> {
         self.engine.resolve(name, source, (self.context)()).await
     }
 
-    /// Tells who counts groups. Without fates, nobody knows what was done.
+    /// Reports to the counting. Without outcomes the writes are unknown.
     fn note(&self, moved: &[Moved<'_>], fates: &[(ItemOutcome, Option<u64>)]) {
         #[derive(Default)]
         struct Part {

@@ -25,7 +25,7 @@ use crate::cluster::sorted_pages::{Slice, StoredHit};
 
 /// Pages that are read ahead.
 const AHEAD: usize = 2;
-/// Documents of a page: so many bulks, and what servers give at once.
+/// Documents of a page: several bulks, and at most what servers return at once.
 const BULKS_OF_PAGE: usize = 4;
 const LARGEST_PAGE: usize = 10_000;
 /// Bytes of a bulk at most, but for one document.
@@ -34,7 +34,7 @@ const BULK_BYTES: usize = 8 << 20;
 const ATTEMPTS: u32 = 9;
 /// How often a document is read again that changes all the time.
 const ROUNDS: u32 = 20;
-/// How often the index is gone through, for what was written past spinney meanwhile.
+/// Passes over an index, for documents that were written past spinney meanwhile.
 const PASSES: u32 = 10;
 /// Documents that are named with the reason of their failure.
 const NAMED: usize = 10;
@@ -42,7 +42,7 @@ const NAMED: usize = 10;
 /// How documents are adopted.
 #[derive(Debug, Clone)]
 pub(crate) struct BackfillOptions {
-    /// Parts that are read and written beside each other; with one the order is kept.
+    /// Slices that are processed concurrently; with one the order is kept.
     pub slices: u32,
     /// Documents a second, at most.
     pub rate: Option<u32>,
@@ -58,7 +58,7 @@ pub(crate) struct BackfillProgress<'a> {
     pub(crate) total: u64,
 }
 
-/// What has become of the documents.
+/// The outcome of a backfill.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct BackfillOutcome {
     /// They have a stamp now.
@@ -82,7 +82,7 @@ impl BackfillOutcome {
         self.stamped + self.by_others + self.gone + self.failed
     }
 
-    /// Adds what has become of other documents.
+    /// Adds the outcome of other documents.
     pub(crate) fn add(&mut self, other: BackfillOutcome) {
         self.stamped += other.stamped;
         self.by_others += other.by_others;
@@ -97,7 +97,7 @@ impl BackfillOutcome {
 
 /// Adopts the documents of one route.
 pub(crate) struct Backfill<'a, D> {
-    /// Who reads.
+    /// Reads the documents.
     pub(crate) reader: &'a Operator,
     /// Where is written to.
     pub(crate) door: &'a D,
@@ -108,7 +108,7 @@ pub(crate) struct Backfill<'a, D> {
 /// A document that is to be sent again as it is, and why.
 type Postponed = ((StoredHit, WriteForm), String);
 
-/// What the parts of a run share.
+/// State shared by the slices of a run.
 struct RunState<'t> {
     known_as: HeaderValue,
     begun: Instant,
@@ -120,11 +120,11 @@ struct RunState<'t> {
 }
 
 impl<D: BulkSink> Backfill<'_, D> {
-    /// Stamps all documents that have no stamp; `total` of them were counted. `shown` is what has been done until now,
-    /// also for whoever ends this in the middle.
+    /// Stamps all documents without a stamp; `total` is their number. `told` is called with the progress, which is
+    /// also valid if the run is aborted.
     ///
     /// # Errors
-    /// When the cluster or spinney refuses, or stays away.
+    /// If the cluster or spinney refuses, or stays away.
     pub(crate) async fn run(
         &self,
         total: u64,
@@ -158,7 +158,7 @@ impl<D: BulkSink> Backfill<'_, D> {
     async fn pass(&self, shared: &RunState<'_>) -> Result<(), BackfillError> {
         let of = self.options.slices.max(1);
         let mut slices: Vec<_> = (0..of).map(|id| Box::pin(self.slice(shared, Slice { id, of }))).collect();
-        // All of them on one task: what they wait for is the network.
+        // All slices on one task: they wait for the network.
         std::future::poll_fn(|context| {
             let mut at = 0;
             while let Some(slice) = slices.get_mut(at) {
@@ -198,7 +198,7 @@ impl<D: BulkSink> Backfill<'_, D> {
             read
         };
         let write = async {
-            // Bulks of one size, wherever pages end: what documents teach depends on which came in one request.
+            // Bulks of one size, independent of pages: boilerplate lessons depend on the documents of a request.
             let mut read: Vec<StoredHit> = Vec::new();
             while let Some(page) = receive.recv().await {
                 read.extend(page);
@@ -212,7 +212,7 @@ impl<D: BulkSink> Backfill<'_, D> {
         tokio::try_join!(read, write).map(drop)
     }
 
-    /// Writes documents, and what has changed of them again.
+    /// Writes documents, and those again that have changed meanwhile.
     async fn write_all(&self, shared: &RunState<'_>, documents: Vec<StoredHit>) -> Result<(), BackfillError> {
         let mut page = documents;
         for round in 0..=ROUNDS {
@@ -313,7 +313,7 @@ impl<D: BulkSink> Backfill<'_, D> {
         }
     }
 
-    /// Counts what became of the documents. Answers those that are to be sent again as they are, with the reason.
+    /// Counts outcomes. Returns the documents that are to be retried as they are, with the reason.
     fn note(
         &self,
         shared: &RunState<'_>,
@@ -433,7 +433,7 @@ fn bulk_of(documents: &[(StoredHit, WriteForm)]) -> usize {
     fit.count().max(1)
 }
 
-/// The value of the header by which spinney knows what a bulk is for.
+/// The value of the header that marks a backfill.
 fn known_as(names: &[String]) -> HeaderValue {
     let names = names.iter();
     let names: Vec<String> = names.map(|name| utf8_percent_encode(name, NON_ALPHANUMERIC).to_string()).collect();
@@ -468,7 +468,7 @@ struct MultiGetItem<'a> {
     error: Option<Value>,
 }
 
-/// What an `_mget` answers.
+/// A response of `_mget`.
 fn got(answer: &Bytes, root: &str, documents: usize) -> Result<Vec<Option<CurrentDocument>>, BackfillError> {
     let wrong = |what: String| BackfillError::Answer(what);
     let got: MultiGet<'_> = serde_json::from_slice(answer).map_err(|error| wrong(error.to_string()))?;

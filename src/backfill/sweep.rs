@@ -1,5 +1,4 @@
-//! What passed by is found: now and then a spinney that serves looks for documents without a stamp in the indices of
-//! its routes, and stamps them through its own door.
+//! Sweeps: a serving spinney periodically stamps documents of its routes' indices that have no stamp.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +15,10 @@ use crate::cluster::operator::Operator;
 /// Documents of a bulk: those of others do not wait for long behind them.
 const BATCH: usize = 500;
 
-/// How far sweeping is; shared with those who show it.
+/// Status of sweeps, shared with its readers.
 #[derive(Debug)]
 pub(crate) struct SweepStatus {
-    /// How long after a look the next one begins; `None`: nobody looks.
+    /// The pause between two sweeps; `None`: there are none.
     pub(crate) every: Option<Duration>,
     status: Mutex<SweepState>,
 }
@@ -28,7 +27,7 @@ pub(crate) struct SweepStatus {
 struct SweepState {
     state: &'static str,
     reason: String,
-    /// What was written before this has its stamp.
+    /// Everything written before this time has a stamp.
     complete_until: Instant,
     looks: u64,
     errors: u64,
@@ -56,7 +55,7 @@ impl SweepStatus {
         }
     }
 
-    /// As `_stats` shows it; `None`: nobody looks.
+    /// As in `_stats`; `None`: sweeps are off.
     pub(crate) fn shown(&self) -> Option<Value> {
         let every = self.every?;
         let status = self.status.lock().clone();
@@ -76,7 +75,7 @@ impl SweepStatus {
         }))
     }
 
-    /// Names, help and values of the metrics; none if nobody looks.
+    /// Names, help texts and values of the metrics; empty if sweeps are off.
     pub(crate) fn metrics(&self) -> Vec<(&'static str, &'static str, u64)> {
         if self.every.is_none() {
             return Vec::new();
@@ -162,7 +161,7 @@ pub(crate) async fn sweep<D: BulkSink>(
     }
 }
 
-/// What came of one look.
+/// The result of one sweep.
 #[derive(Default)]
 struct SweepOutcome {
     /// Documents without a stamp.
@@ -172,7 +171,7 @@ struct SweepOutcome {
     trouble: Option<BackfillError>,
 }
 
-/// Stamps what has no stamp in any index of the routes. A route or an index that fails holds nobody up.
+/// Stamps what has no stamp in any index of the routes. A failing route or index does not prevent the others.
 async fn sweep_once<D: BulkSink>(reader: &Operator, door: &D, routes: &RouteTable) -> SweepOutcome {
     let mut all = SweepOutcome::default();
     for at in 0..routes.routes.len() {
@@ -214,8 +213,8 @@ async fn sweep_once<D: BulkSink>(reader: &Operator, door: &D, routes: &RouteTabl
     all
 }
 
-/// Stamps what has no stamp in some indices, or tells how many documents those are, as far as that is known, and why
-/// not.
+/// Stamps what has no stamp in some indices; if it fails, returns the number of those documents, as far as it is
+/// known, and the reason.
 async fn sweep_indices<D: BulkSink>(
     reader: &Operator,
     door: &D,

@@ -1,4 +1,4 @@
-//! Some documents of an index, what their stamps say, and what a spinney would say of their texts now.
+//! Compares the stamps of a sample of documents with the present decisions of a spinney.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ const PAGE: usize = 1_000;
 /// Documents whose stamp is another that are named.
 const NAMED: usize = 20;
 
-/// What the documents of a sample have.
+/// The result of a sample.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct VerifyReport {
     /// Documents that were looked at.
@@ -36,10 +36,10 @@ pub(crate) struct VerifyReport {
     pub(crate) named: Vec<String>,
 }
 
-/// Looks at `sample` documents of a target, chosen by chance and by `seed`; each with a stamp. Calls `told` after each.
+/// Checks a random sample of stamped documents, determined by `seed`. Calls `told` after each.
 ///
 /// # Errors
-/// When the cluster or spinney cannot be reached, or refuses.
+/// If the cluster or spinney cannot be reached, or refuses.
 pub(crate) async fn verify(
     reader: &Operator,
     spinney: &Operator,
@@ -91,7 +91,7 @@ async fn draw(reader: &Operator, target: &RouteIndices, size: usize, seed: u64) 
 }
 
 impl VerifyReport {
-    /// Asks what would become of one document.
+    /// Checks one document.
     async fn look(
         &mut self,
         spinney: &Operator,
@@ -140,7 +140,7 @@ impl VerifyReport {
         }
     }
 
-    /// Adds what the documents of another sample have.
+    /// Adds the result of another sample.
     pub(crate) fn add(&mut self, other: VerifyReport) {
         self.sampled += other.sampled;
         self.same += other.same;

@@ -18,13 +18,13 @@ const REMEMBERED_FOR: Millis = Millis(60_000);
 /// Answers that are remembered.
 const REMEMBERED: usize = 4096;
 
-/// How long a write waits for the cluster to say what a name stands for.
+/// How long a write waits for the cluster to resolve a name.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The most bytes of an answer.
 const ANSWER: usize = 1 << 20;
 
-/// What the cluster has said of names, by caller: what one may see, another may not.
+/// Resolved names by caller: what one may see, another may not.
 #[derive(Debug, Default)]
 pub(super) struct Aliases(Mutex<HashMap<(u64, String), AliasAnswer>>);
 
@@ -54,7 +54,7 @@ impl Aliases {
     }
 }
 
-/// The cluster does not tell a caller what a name stands for: 401 or 403.
+/// The cluster does not resolve a name for this caller: 401 or 403.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Denied(StatusCode);
 
@@ -64,7 +64,7 @@ impl Denied {
         denies.then_some(Denied(status))
     }
 
-    /// Whether the cluster does not know the caller, so that it would say the same of any name.
+    /// Whether the caller is unknown (401), so that every name would be refused.
     pub(crate) fn is_of_caller(self) -> bool {
         self.0 == StatusCode::UNAUTHORIZED
     }
@@ -87,11 +87,11 @@ impl IndicesBehind {
 }
 
 impl Client {
-    /// The index that is written to under an alias. `None` if the name is none, or the cluster does not say. `caller`
-    /// is a hash of what the cluster knows callers by.
+    /// The write index of an alias. `None` if the name is no alias, or cannot be resolved. `caller`: a hash of the
+    /// caller's credentials.
     ///
     /// # Errors
-    /// When the cluster denies it to the caller; for a while it is then not asked about this name again.
+    /// If the cluster refuses; the name is then not resolved for this caller for a while.
     pub(crate) async fn write_index(
         &self,
         caller: u64,
@@ -128,10 +128,10 @@ impl Client {
         Denied::by(status).map_or(Ok(index), Err)
     }
 
-    /// The indices behind an alias or a data stream, as the caller may know them; none where the cluster says nothing.
+    /// The indices of an alias or data stream that the caller may see; empty if it cannot be resolved.
     ///
     /// # Errors
-    /// When the cluster denies it to the caller.
+    /// If the cluster refuses.
     pub(crate) async fn indices_behind(&self, caller: &HeaderMap, name: &str) -> Result<IndicesBehind, Denied> {
         let name = utf8_percent_encode(name, NON_ALPHANUMERIC);
         let path = format!("/_resolve/index/{name}");
@@ -149,7 +149,7 @@ impl Client {
     }
 }
 
-/// What stands behind the aliases and data streams of an answer.
+/// The indices behind the aliases and data streams of a response.
 fn behind(answer: &[u8]) -> IndicesBehind {
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
     let listed = |kind: &str, member: &str| {

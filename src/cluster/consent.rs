@@ -1,4 +1,4 @@
-//! Whether the cluster shows a caller something that stands for what spinney is to show.
+//! Privilege checks by the cluster, before spinney shows its own data.
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Response};
@@ -11,10 +11,11 @@ use crate::http::ProxyError;
 const ANSWER_BYTES: usize = 1 << 20;
 
 impl Client {
-    /// Who may read the cluster's health may read spinney's state: the cluster's own answer where it refuses.
+    /// Checks that the caller may read the cluster's health, as the privilege for spinney's state; a refusal is
+    /// returned as it is.
     ///
     /// # Errors
-    /// When the cluster gives no answer, or what answers is none.
+    /// If the cluster does not answer, or the answer is not a cluster's.
     pub(crate) async fn refuses_health(&self, caller: &HeaderMap) -> Result<Option<Response<Bytes>>, ProxyError> {
         let answer = self.get_as(caller, "/_cluster/health", ANSWER_BYTES);
         let answer = answer.await?;

@@ -18,7 +18,7 @@ use tower_service::Service;
 #[derive(Clone)]
 pub(super) struct EarlyResponseConnector(pub HttpConnector);
 
-/// A connection that discards what it cannot send any more.
+/// A connection that discards what can no longer be sent.
 pub(super) struct EarlyResponseIo<T> {
     inner: T,
     write_closed: bool,

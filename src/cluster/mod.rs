@@ -76,7 +76,7 @@ pub(crate) enum ClientError {
     /// Certificates or keys.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The authority of a node cannot stand in a header.
+    /// The authority of a node is not a valid header.
     #[error("a cluster node has no usable authority")]
     Authority(#[from] InvalidHeaderValue),
 }
@@ -149,17 +149,17 @@ impl Client {
         self.nodes.len()
     }
 
-    /// Whether the cluster has said that it is Elasticsearch.
+    /// Whether the cluster is known to be Elasticsearch.
     pub(crate) fn is_elasticsearch(&self) -> bool {
         self.elasticsearch.load(Relaxed)
     }
 
-    /// Forwards a request whose body is here, path and query as they came, and returns the response without its
+    /// Forwards a request with a complete body, path and query unchanged, and returns the response without its
     /// hop-by-hop headers.
     ///
     /// # Errors
-    /// [`ClusterError::Unreachable`] when nothing was sent, [`ClusterError::Broken`] and [`ClusterError::TimedOut`]
-    /// when it is not known what became of it.
+    /// [`ClusterError::Unreachable`] if nothing was sent; [`ClusterError::Broken`] and [`ClusterError::TimedOut`] if
+    /// the outcome is indeterminate.
     pub(crate) async fn forward(&self, request: Request<Body>) -> Result<Response<Incoming>, ClusterError> {
         let Some(timeout) = self.timeout else {
             return self.relay(request).await;
@@ -168,14 +168,14 @@ impl Client {
         answered.unwrap_or(Err(ClusterError::TimedOut(timeout)))
     }
 
-    /// The same without any time-out: a search, a merge or a copy of an index takes as long as it does, and a client
-    /// that has waited enough hangs up. The body may still be coming.
+    /// Relays a request without a time-out: a search, a merge or a reindex takes as long as it does, and a client
+    /// that has waited enough disconnects. The body may still be arriving.
     ///
     /// # Errors
-    /// As [`Client::forward`]; [`ClusterError::ClientBody`] when it was the client that broke off.
+    /// As [`Client::forward`]; [`ClusterError::ClientBody`] if the client disconnected.
     pub(crate) async fn relay(&self, mut request: Request<Body>) -> Result<Response<Incoming>, ClusterError> {
         headers::strip_hop_by_hop(request.headers_mut());
-        // hyper takes a GET for one without a body unless this says otherwise.
+        // hyper sends a GET without a body unless this is set.
         if request.body().size_hint().exact().is_none() {
             let chunked = HeaderValue::from_static("chunked");
             request.headers_mut().insert(TRANSFER_ENCODING, chunked);

@@ -20,7 +20,7 @@ pub(super) struct Node {
     ejected_until: AtomicU64,
 }
 
-/// All of them. Lock-free: whoever reads a stale value picks a node that fails once more.
+/// All nodes. Lock-free: a stale value costs one more attempt at a failing node.
 #[derive(Debug)]
 pub(super) struct Nodes {
     nodes: Vec<Node>,
@@ -29,10 +29,10 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Nodes of which none is ejected.
+    /// Nodes without an ejection.
     ///
     /// # Errors
-    /// When an authority cannot stand in a header.
+    /// If an authority is not a valid header.
     pub(super) fn new(uris: &[Uri]) -> Result<Nodes, InvalidHeaderValue> {
         let node = |uri: &Uri| {
             Ok(Node {

@@ -1,6 +1,5 @@
-//! Requests in spinney's own name, by the same client as those of callers: the same nodes, which stand in for each
-//! other, the same trust, no proxy of the environment, and no redirect is followed. Commands of an operator use it too,
-//! whose credentials stand in the URL.
+//! Requests in spinney's own name, by the same client as those of callers: same nodes with failover, same trust, no
+//! proxy of the environment, no redirects. Also used by an operator's commands, with the credentials of the URL.
 
 use std::future::Future;
 use std::path::Path;
@@ -23,7 +22,7 @@ use crate::http::full;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 
-/// What stays as it is in a path: names of indices, and the signs of patterns.
+/// Characters that are not encoded in a path: those of index names and patterns.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'*').remove(b',');
 
 /// How long an answer may take.
@@ -37,7 +36,7 @@ pub(crate) fn in_path(expression: &str) -> String {
 /// Why a request of an operator failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OperatorError {
-    /// The URL of a node is none. What was written is not repeated: it may contain a password.
+    /// The URL of a node is invalid. It is not repeated, since it may contain a password.
     #[error("the URL of the cluster or of spinney cannot be used: {0}")]
     Url(#[from] NodeUrlError),
     /// The HTTP client cannot be made.
@@ -58,7 +57,7 @@ pub(crate) enum OperatorError {
         status: u16,
         /// Method and path.
         request: String,
-        /// What the cluster says.
+        /// The cluster's response.
         answer: String,
     },
 }
@@ -76,14 +75,14 @@ pub(crate) enum Template {
     Component {
         /// Its name.
         name: String,
-        /// What is put.
+        /// The body.
         body: Value,
     },
     /// A template for the indices that match its patterns.
     Index {
         /// Its name.
         name: String,
-        /// What is put.
+        /// The body.
         body: Value,
     },
 }
@@ -97,7 +96,7 @@ impl Template {
         }
     }
 
-    /// What is put.
+    /// The body.
     pub(crate) fn body(&self) -> &Value {
         match self {
             Template::Component { body, .. } | Template::Index { body, .. } => body,
@@ -116,7 +115,7 @@ struct Inner {
     credentials: Option<HeaderValue>,
     /// The nodes without credentials: for messages.
     shown_url: String,
-    /// What has to come to its end, whoever waits for it.
+    /// Tasks that run to their end even if their caller is gone.
     tasks: TaskTracker,
 }
 
@@ -127,11 +126,11 @@ enum Way {
     Model(Box<Model>),
 }
 
-/// A cluster that is made up: what it answers to method, path and body; `None`: it never does.
+/// A model of a cluster: its response to method, path and body; `None`: it never answers.
 #[cfg(test)]
 pub(crate) type Model = dyn Fn(&Method, &str, &[u8]) -> Option<(u16, Value)> + Send + Sync;
 
-/// An answer, whatever it says.
+/// A response of any status.
 struct Answer {
     status: StatusCode,
     headers: HeaderMap,
@@ -139,11 +138,11 @@ struct Answer {
 }
 
 impl Operator {
-    /// One node; credentials may stand in the URL. `ca`: PEM file of the only authority to trust instead of those of
-    /// the system.
+    /// An operator of one node, whose URL may have credentials. `ca`: PEM file of the only trusted authority, in
+    /// place of the system's.
     ///
     /// # Errors
-    /// When the URL or the file cannot be used.
+    /// If the URL or the file cannot be used.
     pub(crate) fn new(url: &str, ca: Option<&Path>) -> Result<Operator, OperatorError> {
         let url = NodeUrl::parse(url)?;
         let client = Client::new(std::slice::from_ref(url.uri()), ca, None, None)?;
@@ -181,7 +180,7 @@ impl Operator {
         Operator(Arc::new(Inner { way, path, credentials, shown_url, tasks: TaskTracker::new() }))
     }
 
-    /// Begins something that comes to its end though nobody may wait for it any more.
+    /// Spawns a task that runs to its end even if its caller is gone.
     pub(super) fn spawn<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
@@ -191,12 +190,12 @@ impl Operator {
         Some(self.0.tasks.spawn_on(task, &handle))
     }
 
-    /// Returns when all that was begun has come to its end, or after `most`.
+    /// Waits for all spawned tasks, at most `most`.
     pub(crate) async fn settle(&self, most: Duration) {
         let tasks = &self.0.tasks;
         tasks.close();
         let settled = async {
-            // What ends may begin another.
+            // A task may spawn another.
             while !tasks.is_empty() {
                 tasks.wait().await;
             }
@@ -204,11 +203,11 @@ impl Operator {
         let _ = tokio::time::timeout(most, settled).await;
     }
 
-    /// Installs a template; an older one of this name is replaced. Returns what the cluster warns of, such as templates
-    /// of the old kind that no longer apply.
+    /// Installs a template, replacing one of this name. Returns the cluster's warnings, for example about legacy
+    /// templates that no longer apply.
     ///
     /// # Errors
-    /// When the cluster cannot be reached or refuses the template.
+    /// If the cluster cannot be reached or refuses the template.
     pub(crate) async fn put_template(&self, template: &Template) -> Result<Vec<String>, OperatorError> {
         let body = Bytes::from(template.body().to_string());
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, JSON)]);
@@ -218,11 +217,11 @@ impl Operator {
         Ok(warnings.map(text).collect())
     }
 
-    /// Asks the cluster whether it would take an index template, in the order of its templates and with its data
-    /// streams as they are; nothing is changed. Component templates are not asked about: they replace nobody else's.
+    /// Simulates an index template against the existing templates and data streams; changes nothing. Component
+    /// templates are not simulated: they replace no others.
     ///
     /// # Errors
-    /// When the cluster cannot be reached or would refuse the template.
+    /// If the cluster cannot be reached or would refuse the template.
     pub(crate) async fn rehearse(&self, template: &Template) -> Result<(), OperatorError> {
         let Template::Index { name, body } = template else {
             return Ok(());
@@ -315,7 +314,7 @@ impl Operator {
             Way::Nodes(client) => self.exchange_with(client, method, path, headers, body).await,
             #[cfg(test)]
             Way::Model(model) => {
-                // Whoever asks a real cluster gives others a turn as well.
+                // As a real request, it yields to other tasks.
                 tokio::task::yield_now().await;
                 let Some((status, answer)) = model(method, path, body) else {
                     return std::future::pending().await;
@@ -479,7 +478,7 @@ mod tests {
         Operator::of_service(&raw.validate().unwrap()).unwrap()
     }
 
-    /// A port that nobody listens on.
+    /// A port without a listener.
     fn nobody() -> String {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}", listener.local_addr().unwrap())
@@ -498,7 +497,7 @@ mod tests {
         let got = got.await.unwrap();
         assert!(got.starts_with("GET /news-1 HTTP/1.1\r\n"), "{got}");
         assert!(got.contains("authorization: Basic bWU6c2VjcmV0\r\n"), "{got}");
-        // Nobody is left.
+        // All nodes are gone.
         let error = service.ask(Method::GET, "/news-1", None).await.unwrap_err();
         let error = error.to_string();
         assert!(error.contains(&away) && error.contains(&too), "{error}");

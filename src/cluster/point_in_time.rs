@@ -39,7 +39,7 @@ pub(crate) struct PointsInTime {
     api: Arc<OnceLock<Api>>,
 }
 
-/// A view of some indices. The cluster is told to forget it when it is dropped.
+/// A view of some indices. Dropping it closes it in the cluster.
 pub(crate) struct PointInTime {
     /// None: the cluster knows it no more.
     open: Option<Open>,
@@ -59,10 +59,10 @@ struct Open {
 }
 
 impl PointsInTime {
-    /// A view of what searches see now. `indices` as they stand in a path; `preference`: which copies of the shards.
+    /// Opens a view of what searches see now. `indices` as in a path; `preference`: which copies of the shards.
     ///
     /// # Errors
-    /// When the cluster cannot be reached, refuses, or knows no points in time (400 or 405).
+    /// If the cluster cannot be reached, refuses, or has no points in time (400 or 405).
     pub(crate) async fn open(
         &self,
         operator: &Operator,
@@ -72,7 +72,7 @@ impl PointsInTime {
         let (api, of) = (self.api.clone(), operator.clone());
         let (indices, preference) = (indices.to_owned(), preference.map(str::to_owned));
         let (give, take) = oneshot::channel();
-        // Whoever does not wait for the answer must not leave a point behind whose id nobody knows.
+        // If the caller goes away before the response, the point must still be closed: only this task knows its id.
         operator.spawn(async move {
             let open = open_in(&of, &api, &indices, preference.as_deref()).await;
             let point = open.map(|open| PointInTime { open: Some(open), operator: of });
@@ -132,7 +132,7 @@ impl Api {
 }
 
 impl PointInTime {
-    /// What a search in it has as its `pit`.
+    /// The `pit` of a search in this view.
     pub(crate) fn searched(&self) -> Value {
         let id = self.open.as_ref().map(|open| &*open.id);
         json!({"id": id, "keep_alive": KEEP_ALIVE})
@@ -148,7 +148,7 @@ impl PointInTime {
     /// Lets the cluster forget it, and returns when it has. Dropping it does the same without waiting.
     pub(crate) async fn close(mut self) {
         if let Some(closing) = self.closing() {
-            // It goes on by itself if this is broken off.
+            // It continues if this is dropped.
             let _ = closing.await;
         }
     }
@@ -198,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    /// A cluster that knows what is open; it never answers a search.
+    /// A model of a cluster with its open points in time; it never answers a search.
     fn cluster() -> (Operator, Arc<Mutex<BTreeSet<u64>>>) {
         let open = Arc::new(Mutex::new(BTreeSet::new()));
         let (points, opened) = (open.clone(), std::sync::atomic::AtomicU64::new(0));

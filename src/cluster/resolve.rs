@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::operator::{Operator, OperatorError, in_path};
 
-/// What a name or a pattern stands for.
+/// The names that a name or pattern resolves to.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Resolved {

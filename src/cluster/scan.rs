@@ -18,7 +18,7 @@ use super::sorted_pages::{Slice, SortField, SortedPages, SortedQuery, StoredHit}
 use crate::bulk::StampNames;
 use crate::time::Millis;
 
-/// What does not stand in a path as it is; patterns keep their stars.
+/// Characters that are not encoded in a path; patterns keep their stars.
 const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'*');
 
 impl ScanError {
@@ -34,7 +34,7 @@ impl ScanError {
         }
     }
 
-    /// The reason, and what helps.
+    /// The reason, and the way out.
     pub(crate) fn with_advice(&self) -> String {
         match self {
             ScanError::Operator(OperatorError::Refused { status: 401 | 403, .. }) => {
@@ -99,7 +99,7 @@ impl ReadableIndices {
     }
 }
 
-/// What is to be read.
+/// The documents to read.
 #[derive(Debug, Clone)]
 pub(crate) struct ScanRequest {
     /// Names and patterns of indices.
@@ -112,7 +112,7 @@ pub(crate) struct ScanRequest {
     pub(crate) since: Option<Millis>,
 }
 
-/// What there is to read.
+/// The documents that there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Overview {
     /// Whether there is any such index.
@@ -200,11 +200,11 @@ impl ScanRequest {
         })
     }
 
-    /// Finds out which indices can be read: all together if none fails, else each by itself, so that an error of one
-    /// index keeps nobody from reading the others.
+    /// Determines which indices can be read: all together if none fails, otherwise each by itself, so that an error
+    /// of one index does not prevent reading the others.
     ///
     /// # Errors
-    /// When the cluster cannot be reached, does not know the service user, or no index can be read yet.
+    /// If the cluster cannot be reached, does not know the service user, or no index can be read yet.
     pub(crate) async fn readable(&self, operator: &Operator) -> Result<ReadableIndices, ScanError> {
         match self.overview(operator).await {
             Ok(overview) => {
@@ -278,7 +278,7 @@ impl ScanRequest {
     pub(crate) async fn refresh(&self, operator: &Operator) {
         let path = format!("/{}/_refresh?ignore_unavailable=true", path_of(&self.indices));
         let refreshed = operator.ask(Method::POST, &path, None).await;
-        // If nobody answers, the next request will say so.
+        // If the cluster is away, the next request reports it.
         if let Err(error @ OperatorError::Refused { .. }) = refreshed {
             warn!(%error, "the indices cannot be refreshed: what was written last may not be seen");
         }

@@ -318,7 +318,7 @@ pub struct ServeOptions {
     pub grace: Duration,
     /// Threads for text work; 0 means all cores.
     pub threads: usize,
-    /// What the names of the stamp's fields begin with; [`StampNames::new`] takes it.
+    /// What the names of the stamp's fields begin with.
     pub prefix: String,
     /// Which fields a stamp has.
     pub stamp: StampForm,

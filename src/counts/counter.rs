@@ -1,8 +1,7 @@
-//! The task: in turn it counts what was touched, compares indices as a whole that were marked, and goes through all
-//! others in passing. One thing at a time, so that of two counts of a root the later one is written later.
+//! The counting task. In turn it counts dirty groups, compares marked indices as a whole, and compares all others by
+//! a rolling scan; one at a time, so that the later of two counts of a root is written later.
 //!
-//! A failure is one of a name, or of one kind of work with one index: that is left alone for a while, and everything
-//! else has its turn. Nothing is asked for an error of all.
+//! A failure concerns one name, or one kind of work on one index: it is retried later, and everything else proceeds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ use super::{CLOSING, Shared};
 
 /// How often touched roots are counted.
 const TICK: Duration = Duration::from_millis(2_500);
-/// And where somebody waits for that: what was written last mostly is not visible yet at the first look.
+/// The tick while a reader waits: recent writes are mostly not visible at the first attempt.
 const SHORT_TICK: Duration = Duration::from_millis(500);
 
 /// How often new indices are looked for.
@@ -38,8 +37,8 @@ const ROUND: Duration = Duration::from_secs(64);
 /// Documents in a range of an index that was marked: about 30 ms of work.
 const MARKED: u64 = 30_000;
 
-/// Names that are asked for again, because the cluster would not say what they stand for. Of others, what was written
-/// is found in passing.
+/// Most names that are retried because the cluster did not resolve them. Writes under others are found by the rolling
+/// scan.
 const NAMES: usize = 1_000;
 
 pub(super) struct Counter {
@@ -48,7 +47,7 @@ pub(super) struct Counter {
     /// Of the routes.
     patterns: Vec<String>,
     indices: BTreeMap<String, IndexState>,
-    /// Names under which something was written, and of which the cluster has not said what they stand for.
+    /// Written names that the cluster has not resolved yet.
     names: BTreeMap<String, PendingName>,
     /// The looks for new indices.
     watching: RetrySchedule,
@@ -61,7 +60,7 @@ pub(super) struct Counter {
 
 /// A name that is asked for again.
 struct PendingName {
-    /// Documents of a route were written under it: what it stands for is ours.
+    /// Whether documents of a route were written under it; its indices then belong to the route.
     has_documents: bool,
     attempts: RetrySchedule,
 }
@@ -81,7 +80,7 @@ impl Counter {
         }
     }
 
-    /// Counts until it is told to stop.
+    /// Counts until it is stopped.
     pub(super) async fn run(mut self, mut stopped: watch::Receiver<bool>) {
         tokio::select! {
             // The sender gone is a stop, too.
@@ -102,7 +101,7 @@ impl Counter {
             loop {
                 // Once at least: a tick may take longer than the time to the next.
                 self.between_ticks(began + self.shared.tick()).await;
-                // Somebody may begin to wait meanwhile.
+                // A reader may begin to wait meanwhile.
                 if Instant::now() >= began + self.shared.tick() {
                     break;
                 }
@@ -111,10 +110,10 @@ impl Counter {
         }
     }
 
-    /// Counts what was touched.
+    /// Counts the dirty groups.
     async fn tick(&mut self) {
         self.watch().await;
-        // Who may ask about nothing at all finds out when that changes: until then, what was written waits.
+        // Without any privilege, a retry shows when that changes; writes stay noted until then.
         if !self.indices.is_empty() || self.watching.trouble().is_none() {
             self.resolve_names().await;
         }
@@ -123,7 +122,7 @@ impl Counter {
         let due = |name: &String, index: &IndexState| index.is_due(waiting.binary_search(name).is_ok(), now);
         let due = self.indices.iter().filter(|(name, index)| due(name, index));
         let mut due: Vec<(Instant, String)> = due.map(|(name, index)| (index.tried(), name.clone())).collect();
-        // Those first that have waited longest: what keeps failing is the last.
+        // The longest waiting first: what keeps failing comes last.
         due.sort();
         for (_, name) in due {
             let Some(index) = self.indices.get_mut(&name) else {
@@ -138,8 +137,8 @@ impl Counter {
                         index.give_up(&name, &self.shared);
                     }
                     self.failed(&error);
-                    // It may be away for all: nobody is asked 2,000 times in a row. The others come first in the next
-                    // tick.
+                    // The cluster may be away for all of them: it is not asked 2,000 times in a row. The others come
+                    // first in the next tick.
                     if error.kind() == Failure::Away {
                         break;
                     }
@@ -174,7 +173,7 @@ impl Counter {
                 self.track_all(&found);
                 return Ok(());
             }
-            // One that is missing, or fails in any other way, does not hide the others.
+            // A missing or failing pattern does not hide the others.
             Ok(_) => {}
             Err(error) if self.patterns.len() == 1 => return Err(error),
             Err(error) => debug!(%error, "the patterns of the routes are asked for one by one"),
@@ -195,7 +194,7 @@ impl Counter {
         }
     }
 
-    /// Gives what was written under aliases, patterns and the like to their indices, and gets to know new indices.
+    /// Resolves aliases and patterns under which documents were written, and discovers new indices.
     async fn resolve_names(&mut self) {
         let now = Instant::now();
         let known: Vec<&str> = self.indices.keys().map(String::as_str).collect();
@@ -209,7 +208,7 @@ impl Counter {
             match self.names.get_mut(&name) {
                 _ if self.indices.contains_key(&name) => {}
                 None => asked.push((now, name)),
-                // It waits for its next attempt; what comes meanwhile is counted then, with all else.
+                // It waits for its next attempt, which counts later writes, too.
                 Some(of) => {
                     let mut touched = self.shared.touched.lock();
                     of.has_documents |= touched.has_documents(&name);
@@ -250,7 +249,7 @@ impl Counter {
             self.shared.touched.lock().stands_for(name, &names);
         }
         for index in &found {
-            // What was written under it before was forgotten.
+            // Earlier writes under it were forgotten.
             if is_again {
                 self.mark(&index.name);
             }
@@ -259,8 +258,8 @@ impl Counter {
         Ok(())
     }
 
-    /// A name of which the cluster does not say what it stands for keeps nothing of what was written under it. It is
-    /// asked for again where that may help: documents of a route were written, or the cluster is away.
+    /// Forgets the writes under a name that the cluster does not resolve. It is retried where that may help:
+    /// documents of a route were written, or the cluster is away.
     fn name_failed(&mut self, name: String, error: &CountError) {
         let has_documents = {
             let mut touched = self.shared.touched.lock();
@@ -284,7 +283,7 @@ impl Counter {
         self.failed(error);
     }
 
-    /// Keeps an index true from now on, beginning with all of it: nobody knows what was written before.
+    /// Tracks an index from now on, beginning with a count of the whole: earlier writes are unknown.
     fn track(&mut self, found: &FoundIndex) {
         if !found.has_documents() || self.indices.contains_key(&found.name) {
             return;
@@ -294,7 +293,7 @@ impl Counter {
         self.indices.insert(found.name.clone(), IndexState::new(found, Instant::now()));
     }
 
-    /// All of an index is to be counted, by what will be visible then.
+    /// Marks an index to be counted as a whole.
     fn mark(&self, name: &str) {
         let whole = IndexWrites { index: name, whole: true, ..IndexWrites::default() };
         self.shared.touched.lock().note(&whole, Instant::now());
@@ -346,7 +345,7 @@ impl Counter {
             if let Some(rolling) = rolling {
                 match error.kind() {
                     Failure::Missing => *rolling = None,
-                    // Those behind it have their turn; the next round comes to it again.
+                    // The next round continues with the following ones.
                     _ => rolling.iter_mut().for_each(ReconcilePass::skip_failed),
                 }
             }
@@ -495,7 +494,8 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counts::Counts;
+    use crate::cluster::operator::Operator;
+    use crate::counts::{Counts, StampFields};
 
     #[tokio::test(start_paused = true)]
     async fn a_rest_ends_when_somebody_waits() {
@@ -514,5 +514,25 @@ mod tests {
         assert!(rests(shared).await < Duration::from_secs(1));
         counts.hurry();
         assert!(rests(shared).await > Duration::from_secs(10));
+    }
+
+    /// Any client may write under any name while the cluster is away: the table of those that are asked for again is
+    /// bounded, and a name beyond it takes no place of another.
+    #[tokio::test]
+    async fn names_that_are_asked_for_again_are_bounded() {
+        let operator = Operator::of_model(|_, _, _| Some((503, serde_json::json!({}))));
+        let shared = Counts::new(true).shared.unwrap();
+        let mut counter = Counter::new(Searcher::new(operator, StampFields::new("cluster_")), shared, &[]);
+        let away = CountError::TimedOut("/name/_settings".into());
+        assert_eq!(away.kind(), Failure::Away);
+        for n in 0..NAMES {
+            counter.name_failed(format!("name-{n}"), &away);
+        }
+        assert_eq!(counter.names.len(), NAMES);
+        counter.name_failed("one-more".into(), &away);
+        assert!(counter.names.len() == NAMES && !counter.names.contains_key("one-more"));
+        counter.names.remove("name-7");
+        counter.name_failed("one-more".into(), &away);
+        assert!(counter.names.contains_key("one-more"));
     }
 }

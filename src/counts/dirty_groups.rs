@@ -1,12 +1,12 @@
-//! What has been written and not been counted yet, by index: bounded, and filled on the way of a write, so that filling
-//! it is a few look-ups under a short lock.
+//! Dirty groups: what has been written and not been counted yet, by index. Bounded; noting a write is a few look-ups
+//! under a short lock.
 //!
 //! ```text
-//! writes --note--> gathering --seal--> one generation in hand, until it is settled
+//! writes --note--> gathering --seal--> one generation in progress, until it is settled
 //! ```
 //!
-//! Of an index there is one generation in hand at most; what is written meanwhile gathers for the next one. What finds
-//! no room is not lost: the index is marked, and will be counted as a whole.
+//! An index has at most one generation in progress; later writes gather for the next one. What exceeds the limits is
+//! not lost: the index is marked, and counted as a whole.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -32,12 +32,12 @@ impl DirtyLimits {
 
 /// Documents by which it is seen that writes have become visible, of all writes.
 const WITNESSES: usize = 320;
-/// Of each write but the latest, its last ones: its answer may have come before that of another one whose documents
-/// were visible sooner. All that are known of the latest: no later one stands for its documents, in whatever shards
-/// they are.
+/// Witnesses of each write but the latest: its last documents, since its response may have arrived before that of
+/// another write whose documents were visible earlier. Of the latest write all known documents: no later one covers
+/// them, in whatever shards they are.
 const OF_A_WRITE: usize = 16;
 
-/// What was written to one index since the last seal.
+/// Writes to one index since the last seal.
 #[derive(Debug, Default)]
 pub(super) struct DirtyGeneration {
     /// Roots that documents joined.
@@ -73,15 +73,15 @@ impl DirtyGeneration {
 /// A part of a write that went to one index.
 #[derive(Debug, Default)]
 pub(crate) struct IndexWrites<'w> {
-    /// The index, or a name that stands for one.
+    /// An index, alias or pattern.
     pub index: &'w str,
     /// Roots that documents joined.
     pub roots: &'w [u64],
     /// Ids of documents that were replaced or deleted; an empty one is not known.
     pub replaced: &'w [&'w str],
-    /// Documents of the end of the write, with what the cluster has said of them.
+    /// The last documents of the write, with the cluster's response.
     pub witnesses: &'w [&'w DocumentChange],
-    /// More has changed than this tells.
+    /// Whether more has changed than is listed.
     pub whole: bool,
 }
 
@@ -96,11 +96,11 @@ pub(super) struct DirtyGroups {
     marked: HashSet<String>,
     roots: usize,
     ids: usize,
-    /// Every index is to be counted as a whole, those too that have found no room here.
+    /// Whether all indices are to be counted as a whole, including those beyond the limit.
     everything: Option<Instant>,
 }
 
-/// What is known here of a generation in hand.
+/// State of a generation in progress.
 #[derive(Debug)]
 struct SealedGeneration {
     since: Option<Instant>,
@@ -132,7 +132,7 @@ impl DirtyGroups {
         }
     }
 
-    /// Takes down what was written at `now`.
+    /// Notes a write at `now`.
     pub(super) fn note(&mut self, written: &IndexWrites<'_>, now: Instant) {
         let nothing = written.roots.is_empty() && written.replaced.is_empty() && !written.whole;
         if nothing {
@@ -172,14 +172,13 @@ impl DirtyGroups {
         }
     }
 
-    /// Something was written, and nobody knows where.
+    /// Notes a write to an unknown index.
     pub(super) fn note_everything(&mut self, now: Instant) {
-        // The last time counts: what came then has to be visible.
+        // The last time counts: everything until then has to be visible.
         self.everything = Some(now);
     }
 
-    /// Marks all these indices if something was written to an unknown one. More of them than there is room for come at
-    /// the next seal.
+    /// Marks all these indices after a write to an unknown one; those beyond the limit at the next seal.
     pub(super) fn spread<'i>(&mut self, indices: impl Iterator<Item = &'i str>) {
         let Some(since) = self.everything.take() else {
             return;
@@ -203,8 +202,8 @@ impl DirtyGroups {
         of.is_some_and(|of| !of.roots.is_empty() || !of.replaced.is_empty())
     }
 
-    /// Gives what was written under a name to the indices that it stands for: of some of them it is not true, which
-    /// costs a count and does no harm. Without any, it is forgotten.
+    /// Adds the writes under a name to the indices behind it. For some of them that is wrong, which costs a count and
+    /// is harmless. Without indices the writes are forgotten.
     pub(super) fn stands_for(&mut self, name: &str, indices: &[&str]) {
         let Some(of) = self.gathering.remove(name) else {
             return;
@@ -220,8 +219,7 @@ impl DirtyGroups {
         }
     }
 
-    /// What has gathered of an index cannot be counted at present: it gives up its room, and the index will be counted
-    /// as a whole.
+    /// Discards the gathered writes of an index that cannot be counted at present; it will be counted as a whole.
     pub(super) fn give_up(&mut self, index: &str) {
         let Some(mut of) = self.gathering.remove(index) else {
             return;
@@ -243,14 +241,14 @@ impl DirtyGroups {
             || in_hand.is_some_and(|of| of.whole)
     }
 
-    /// Whether anything waits that may concern an index: under its name, or under one that may stand for it.
+    /// Whether uncounted writes may concern an index, under its name or one that may resolve to it.
     pub(super) fn waits_for(&self, index: &str, is_index: impl Fn(&str) -> bool) -> bool {
         self.everything.is_some()
             || self.in_hand.contains_key(index)
             || self.gathering.keys().any(|name| name == index || !is_index(name))
     }
 
-    /// Takes what has gathered of an index in hand. `None` if nothing has.
+    /// Seals the gathered writes of an index as a generation. `None` if there are none.
     pub(super) fn seal(&mut self, index: &str) -> Option<DirtyGeneration> {
         let of = self.gathering.remove(index)?;
         self.forget(&of);
@@ -259,8 +257,7 @@ impl DirtyGroups {
         Some(of)
     }
 
-    /// The generation of this index in hand has been counted, and at once the index is marked or not: nobody sees it
-    /// between the two.
+    /// Settles the generation of an index and marks the index or not, in one step.
     pub(super) fn settled(&mut self, index: &str, is_marked: bool) {
         self.in_hand.remove(index);
         self.mark(index, is_marked);
@@ -318,7 +315,7 @@ mod tests {
         let now = Instant::now();
         let mut touched = DirtyGroups::new(FEW);
         touched.note(&roots("a", &[1, 2, 3, 4, 5, 1]), now);
-        // What is there already needs no room.
+        // A known entry takes no further space.
         touched.note(&roots("a", &[5]), now);
         assert!(!touched.gathering["a"].whole);
         touched.note(&roots("b", &[9]), now);
@@ -327,7 +324,7 @@ mod tests {
         touched.note(&replaced, now);
         let a = touched.seal("a").unwrap();
         assert!(a.whole && a.replaced.len() == 3);
-        // What is in hand takes no room from what comes.
+        // The generation in progress does not count against the limit.
         touched.note(&roots("b", &[9]), now);
         assert_eq!(touched.gathering["b"].roots.len(), 1);
         touched.note(&roots("c", &[9]), now);
@@ -411,7 +408,7 @@ mod tests {
         assert_eq!(known(&touched), (false, false));
         touched.note(&roots("a", &[1]), now);
         assert_eq!(known(&touched), (false, true));
-        // What cannot be counted gives up its room; whatever is in hand is known to be.
+        // What cannot be counted is discarded; whatever is in progress is known.
         touched.give_up("a");
         touched.give_up("nothing");
         assert_eq!((known(&touched), touched.roots), ((true, true), 1));
@@ -422,7 +419,7 @@ mod tests {
         assert_eq!(known(&touched), (true, false));
         touched.mark("a", false);
         assert_eq!(known(&touched), (false, false));
-        // A name may stand for it.
+        // A name may resolve to it.
         touched.seal("b");
         touched.note(&roots("alias", &[1]), now);
         assert_eq!(known(&touched), (false, true));
@@ -475,7 +472,7 @@ mod tests {
         fn nothing_is_lost(steps in prop::collection::vec(step(), 0..60)) {
             let now = Instant::now();
             let mut touched = DirtyGroups::new(FEW);
-            // What the indices have to be told in the end.
+            // The expected state of the indices at the end.
             let mut owed: HashMap<String, HashSet<u64>> = HashMap::new();
             let mut held: HashMap<String, DirtyGeneration> = HashMap::new();
             let name = |index: u8| format!("i{index}");

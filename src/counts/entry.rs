@@ -1,5 +1,4 @@
-//! Entries of a roots index, and how those that are stored differ from what was counted. See `cluster/roots.rs` for
-//! their form.
+//! Entries of a roots index, and their differences from a count. `cluster/roots.rs` has their form.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::roots::{COUNT, KEY, LAST, ROOT};
 
-/// What is known of a group: how many documents it has, and its latest arrival in milliseconds since 1970.
+/// The size of a group, and its latest arrival in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupSize {
     /// Documents.
@@ -24,20 +23,20 @@ pub(crate) type GroupSizes = BTreeMap<i64, GroupSize>;
 /// An entry as it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredEntry {
-    /// What it says.
+    /// The stored content.
     pub group: GroupSize,
     /// The version that it was written under.
     pub version: i64,
-    /// Whether `_id` and `cluster_root` say the same as `cluster_key`.
+    /// Whether `_id` and `cluster_root` agree with `cluster_key`.
     pub is_sound: bool,
 }
 
-/// What has to be done to a roots index.
+/// Changes to a roots index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct EntryDiff {
     /// Groups without an entry.
     pub missing: GroupSizes,
-    /// Groups whose entry says something else.
+    /// Groups whose entry is wrong.
     pub wrong: GroupSizes,
     /// Entries without a group of two or more, by `_id`.
     pub superfluous: Vec<String>,
@@ -46,12 +45,11 @@ pub(crate) struct EntryDiff {
 }
 
 impl EntryDiff {
-    /// Compares what was counted with the stored entries, by `_id`. An entry is wrong if its number of documents is:
-    /// the latest arrival of every group would cost more than all of the counts, and only decides between groups of the
-    /// same size.
+    /// Compares a count with the stored entries, by `_id`. An entry is wrong if its number of documents is; the
+    /// latest arrival of every group would cost more than all of the counts, and only orders groups of the same size.
     ///
-    /// `time`: when the count began, and when the entries had been read. What was counted in between says more than
-    /// this count.
+    /// `time`: the begin of the count and the time at which the entries had been read. A count in between takes
+    /// precedence over this one.
     pub(super) fn between(
         counted: &GroupSizes,
         stored: &BTreeMap<String, (i64, StoredEntry)>,
@@ -88,7 +86,7 @@ impl EntryDiff {
         keys.map(|key| key.cast_unsigned()).collect()
     }
 
-    /// Takes over what these groups were counted to be now, arrivals included; those that are none any more are not in
+    /// Replaces the sizes and arrivals of these groups by a later count; groups that no longer exist are not in
     /// `counted`.
     pub(super) fn recount(&mut self, counted: &GroupSizes) {
         let recounted = |groups: &mut GroupSizes| {
@@ -183,7 +181,7 @@ mod tests {
         GroupSize { n, last: Some(1_700_000_000_000) }
     }
 
-    /// What a server would have stored after these lines.
+    /// The entries that a server would have after these lines.
     fn apply(lines: &[(usize, Bytes)], index: &mut BTreeMap<String, (i64, StoredEntry)>) {
         for (operations, text) in lines {
             let text = std::str::from_utf8(text).unwrap();
@@ -255,7 +253,7 @@ mod tests {
         assert_eq!((diff.wrong.len(), &*diff.superfluous), (0, &["2".to_owned()][..]));
     }
 
-    /// Somebody else counted between the count and the reading of the entries; or his clock is ahead.
+    /// Another process counted between the count and the reading of the entries, or its clock is ahead.
     #[test]
     fn what_was_counted_later_stands() {
         let entry = |version: i64| {

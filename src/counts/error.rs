@@ -2,7 +2,7 @@
 
 use crate::cluster::operator::OperatorError;
 
-/// Why something could not be counted. Nothing is lost by it: what was to be counted still waits.
+/// Why a count failed. Nothing is lost: the groups stay dirty.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CountError {
     /// The cluster refused a request or was not reached.
@@ -11,12 +11,12 @@ pub(crate) enum CountError {
     /// No answer came in time.
     #[error("the cluster did not answer {0} in time")]
     TimedOut(String),
-    /// The answer is none to what was asked.
+    /// The response does not have the expected form.
     #[error("the cluster's answer to {request} is not understood: {what}")]
     NotUnderstood {
         /// Method and path.
         request: String,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// Some entries were not written.
@@ -24,12 +24,12 @@ pub(crate) enum CountError {
     Entry {
         /// HTTP status of the entry.
         status: u64,
-        /// What the cluster says.
+        /// The cluster's reason.
         reason: String,
     },
 }
 
-/// What kind of failure it is; of several, the last one is told.
+/// The kind of a failure; of several, the greatest is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Failure {
     /// There is no such index, or no such point in time any more.
@@ -43,7 +43,7 @@ pub(crate) enum Failure {
 }
 
 impl CountError {
-    /// What kind of failure this is.
+    /// The kind of this failure.
     pub(crate) fn kind(&self) -> Failure {
         match self {
             CountError::Cluster(OperatorError::Refused { status, .. }) => match status {
@@ -62,7 +62,7 @@ impl CountError {
         }
     }
 
-    /// Whether the cluster says that an answer would have more buckets than it allows.
+    /// Whether the response would have exceeded the limit of buckets.
     pub(super) fn is_too_many_buckets(&self) -> bool {
         let CountError::Cluster(OperatorError::Refused { answer, .. }) = self else {
             return false;

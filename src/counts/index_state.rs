@@ -1,8 +1,7 @@
-//! One index that is kept true: its generation in hand, the points in time by which the last two were counted, its
-//! passes.
+//! The state of one counted index: its generation in progress, the points in time of the last two counts, its passes.
 //!
-//! Why two points: what a generation replaced was written after the generation before it was sealed, and maybe before
-//! that one's point was opened. Then that point sees the document's new root only; the point before it was opened
+//! Why two points: what a generation replaced was written after the previous generation was sealed, possibly before
+//! that one's point was opened. That point then sees only the document's new root; the point before it was opened
 //! before the seal and sees the old one. `docs/counts.md` has the whole argument.
 
 use std::collections::VecDeque;
@@ -30,7 +29,7 @@ const MARGIN: Duration = Duration::from_millis(1_500);
 /// Where an index is never refreshed, such a write is not waited for any longer.
 const NEVER: Duration = Duration::from_secs(60);
 
-/// How long a witness is waited for before somebody asks whether another write has overtaken it.
+/// How long a witness may stay invisible before it is checked whether another write has overtaken it.
 const OVERTAKEN: Duration = Duration::from_secs(10);
 
 /// Points are renewed before the cluster drops them, in indices that were written to lately.
@@ -50,16 +49,16 @@ pub(super) struct IndexState {
     counted: Instant,
     /// When a generation with anything in it was counted.
     busy: Instant,
-    /// The way through the whole index, if it is marked and begun.
+    /// The comparison of the whole index, if it is marked and begun.
     pub(super) pass: Option<ReconcilePass>,
     marked: bool,
     /// Marked again while the pass went on.
     marked_again: bool,
-    /// The way through it in passing.
+    /// The rolling comparison.
     pub(super) rolling: Option<ReconcilePass>,
-    /// When it was last tried to count what was touched.
+    /// Attempts at counting dirty groups.
     tried: Instant,
-    /// What is done with it fails for reasons of its own.
+    /// Attempts that fail for reasons of the index.
     pub(super) counting: RetrySchedule,
     pub(super) passing: RetrySchedule,
     pub(super) in_passing: RetrySchedule,
@@ -89,7 +88,7 @@ impl IndexState {
     /// Whether a tick has to see to it. `is_touched`: something has gathered.
     pub(super) fn is_due(&self, is_touched: bool, now: Instant) -> bool {
         let wants_renewal = !self.points.is_empty() && now >= self.counted + RENEWAL;
-        // What has failed is over when it goes well, though nothing may be left of what it was about.
+        // A success ends the failure, even if nothing is left of its cause.
         let has_failed = self.counting.trouble().is_some();
         let is_wanted = is_touched || self.in_hand.is_some() || wants_renewal || has_failed;
         self.counting.is_due(now) && is_wanted
@@ -110,7 +109,7 @@ impl IndexState {
         self.marked
     }
 
-    /// What goes wrong with it.
+    /// The present failures.
     pub(super) fn attempts(&self) -> [&RetrySchedule; 3] {
         [&self.counting, &self.passing, &self.in_passing]
     }
@@ -122,13 +121,13 @@ impl IndexState {
     }
 
     fn mark(&mut self) {
-        // What a pass has compared already may have changed since; it goes on, or it might never reach the end.
+        // What a pass has compared may have changed since; it continues, or it might never end.
         self.marked_again = self.pass.is_some();
         self.marked = true;
     }
 
-    /// Counts the generation in hand, or takes what has gathered in hand and counts that, if it is visible. Answers
-    /// whether the index is there.
+    /// Counts the generation in progress, or seals and counts the next one, if it is visible. Returns whether the
+    /// index exists.
     pub(super) async fn count(&mut self, name: &str, searcher: &Searcher, shared: &Shared) -> Result<bool, CountError> {
         let mut began = Instant::now();
         self.tried = began;
@@ -171,7 +170,7 @@ impl IndexState {
         is_settled.map(|_| true)
     }
 
-    /// What was touched cannot be counted: the index is to be compared as a whole, range by range.
+    /// Replaces the count of dirty groups by a comparison of the whole index, range by range.
     pub(super) fn give_up(&mut self, name: &str, shared: &Shared) {
         let mut touched = shared.touched.lock();
         touched.give_up(name);
@@ -199,7 +198,7 @@ impl IndexState {
         self.roots_uuid = roots_uuid;
     }
 
-    /// Whether what has no witness is visible by the time that has passed.
+    /// Whether writes without a witness are visible by the elapsed time.
     fn is_ripe(&self, generation: &DirtyGeneration, found: &FoundIndex) -> bool {
         let takes = found.refresh.unwrap_or(NEVER).saturating_add(MARGIN);
         let unproven = generation.unproven;
@@ -218,7 +217,7 @@ impl IndexState {
             self.points.clear();
             return Ok(true);
         }
-        // Before the count: whoever counts later has the later time.
+        // Before the count: a later count has the later time.
         let version = clock::now().0;
         let view = searcher.open(name).await?;
         let counted = self.count_at(name, &view, version, generation, (searcher, shared), began).await;
@@ -229,7 +228,7 @@ impl IndexState {
         counted
     }
 
-    /// Counts what a generation has touched by a view. False if the view does not see it yet.
+    /// Counts a generation in a view. False if the view does not see it yet.
     async fn count_at(
         &mut self,
         name: &str,
@@ -292,7 +291,7 @@ impl IndexState {
         searcher.overtaken(name, unseen).await
     }
 
-    /// Adds the roots that replaced documents had before. Where nobody can tell, the whole index is to be counted.
+    /// Adds the earlier roots of replaced documents. If they cannot be determined, the whole index is counted.
     async fn add_old_roots(&mut self, generation: &mut DirtyGeneration, searcher: &Searcher) -> Result<(), CountError> {
         if generation.replaced.is_empty() || generation.whole {
             return Ok(());
@@ -305,8 +304,7 @@ impl IndexState {
         for point in &self.points {
             match searcher.roots_of(point, &generation.replaced).await {
                 Ok(roots) => generation.roots.extend(roots),
-                // A point in time that fails in any other way is lost, and what it would have told is found by
-                // comparing.
+                // A point in time that fails in any other way is lost; the comparison finds what it would have shown.
                 Err(error) if error.kind() == Failure::Away => return Err(error),
                 Err(error) => {
                     debug!(%error, "a point in time is gone");

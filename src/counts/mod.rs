@@ -1,16 +1,16 @@
-//! Similar counts that stay true: in the background, the sizes of all groups of two or more are counted and kept in a
-//! roots index (`cluster/roots.rs`), from which readers take the order of groups. `docs/counts.md` says why it heals
-//! whatever happens.
+//! Counting: the sizes of all groups of two or more are counted in the background and kept in a roots index
+//! (`cluster/roots.rs`), which gives readers the order of groups. `docs/counts.md` has its states, and why it heals.
 //!
 //! ```text
-//! proxy --note: roots, replaced ids, witnesses--> touched
+//! proxy --note: roots, replaced ids, witnesses--> dirty groups
 //!                                                    | seal: one generation of an index
 //!  counter: a point in time that sees the witnesses  v
 //!           old roots by the points before; count ----> entries (absolute, versioned by the time of the count)
 //!           ranges of keys, in passing or as a whole ---> differences ---> entries
 //! ```
 //!
-//! `duty`, `ranges`, `entry` and `touched` are pure; `searcher` and `keep` ask the cluster; `counter` is the task.
+//! `throttle`, `ranges`, `entry` and `dirty_groups` are pure; `searcher` and `store` talk to the cluster; `counter` is
+//! the task.
 
 mod counter;
 mod dirty_groups;
@@ -54,20 +54,20 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// So long after entries were written every search sees them: the refresh interval of a roots index, and as long again.
 const VISIBLE: Duration = Duration::from_secs(2);
 
-/// What writes tell, and what `_stats` shows. Whoever counts is a task beside ([`Counts::start`]).
+/// The interface of counting for writes and `_stats`; the task runs by itself ([`Counts::start`]).
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     shared: Option<Arc<Shared>>,
 }
 
-/// What the task has in common with the requests.
+/// State shared by the task and the requests.
 #[derive(Debug)]
 struct Shared {
     touched: Mutex<DirtyGroups>,
     /// The indices that are kept true.
     standings: RwLock<HashMap<String, Standing>>,
     status: Mutex<CountStatus>,
-    /// Somebody waits for what was written last.
+    /// Wakes the task for a reader that waits for the latest writes.
     hurry: Notify,
     /// When the counter was last asked to hurry.
     hurried: Mutex<Option<Instant>>,
@@ -85,19 +85,19 @@ struct Standing {
     is_failing: bool,
 }
 
-/// What the entries of an index say.
+/// The truth of an index's entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entries {
-    /// Nobody here counts.
+    /// Counting is off.
     Unknown,
     /// They are being made: some are missing, and come at any moment.
     Unfinished,
-    /// They follow what was written, and are not there yet. `is_failing`: nor will they be soon.
+    /// They lag behind the writes. `is_failing`: and will for some time.
     Late {
         /// Counting fails.
         is_failing: bool,
     },
-    /// What the documents say.
+    /// They agree with the documents.
     True,
 }
 
@@ -164,21 +164,21 @@ impl Shared {
         }
     }
 
-    /// Whether somebody began to wait a moment ago.
+    /// Whether a reader began to wait recently.
     fn is_hurried(&self) -> bool {
         let last = *self.hurried.lock();
         last.is_some_and(|last| last.elapsed() < HURRIES)
     }
 }
 
-/// The task, and the way to end it.
+/// The task, and the way to stop it.
 pub(crate) struct Running {
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
 impl Running {
-    /// Ends the task where it stands: what it has not counted, the next start will. Takes [`CLOSING`] at most.
+    /// Stops the task at once; the next start counts the remainder. Takes [`CLOSING`] at most.
     pub(crate) async fn stop(mut self) {
         let _ = self.stop.send(true);
         if tokio::time::timeout(CLOSING, &mut self.task).await.is_err() {
@@ -239,8 +239,8 @@ impl Counts {
         }
     }
 
-    /// A person waits for what was noted last: the counter does without the rest that it is in, or without its next one
-    /// (once in [`HURRIES`], however much is said), and looks more often for that long.
+    /// Reports that a reader waits for the latest writes: the task skips its present or next rest (once in
+    /// [`HURRIES`]) and ticks faster for that long.
     pub(crate) fn hurry(&self) {
         let Some(shared) = &self.shared else { return };
         if !shared.is_hurried() {
@@ -249,14 +249,14 @@ impl Counts {
         }
     }
 
-    /// Something was written, and nobody knows where.
+    /// Notes a write to an unknown index.
     pub(crate) fn note_everything(&self) {
         if let Some(shared) = &self.shared {
             shared.touched.lock().note_everything(Instant::now());
         }
     }
 
-    /// What the entries of an index say at this moment.
+    /// The truth of an index's entries at this moment.
     pub(crate) fn entries(&self, index: &str) -> Entries {
         let shared = self.shared.as_ref();
         shared.map_or(Entries::Unknown, |shared| shared.entries(index))
@@ -284,9 +284,9 @@ pub(crate) struct Progress {
     pub touched_roots: u64,
     /// Indices that are being compared as a whole, or wait for it.
     pub reconciling: u64,
-    /// Since when the first of what waits has waited; zero: nothing waits.
+    /// Age of the oldest uncounted write; zero if there is none.
     pub lag: Duration,
-    /// What the task says.
+    /// The status of the task.
     pub status: CountStatus,
 }
 

@@ -16,7 +16,7 @@ pub(crate) const SOON: u64 = 125_000;
 /// Documents in a range when the index is gone through in passing.
 pub(super) const ROLLING: u64 = 4_000;
 
-/// What is done about differences.
+/// What happens to differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Nothing.
@@ -25,18 +25,18 @@ pub(crate) enum Mode {
     Mend,
 }
 
-/// What was found, and done.
+/// Differences found, and mended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
     /// Groups of two or more.
     pub groups: u64,
     /// Groups without an entry.
     pub missing: u64,
-    /// Entries that said something else.
+    /// Entries with a wrong number.
     pub wrong: u64,
     /// Entries without a group.
     pub superfluous: u64,
-    /// What was written.
+    /// Entries written and removed.
     pub kept: StoreReport,
 }
 
@@ -50,7 +50,7 @@ impl Findings {
     }
 }
 
-/// A way through all keys of an index.
+/// A pass over all keys of an index.
 #[derive(Debug)]
 pub(crate) struct ReconcilePass {
     index: String,
@@ -82,7 +82,7 @@ impl ReconcilePass {
         self.parts.count()
     }
 
-    /// What was found so far.
+    /// The differences so far.
     pub(crate) fn findings(&self) -> &Findings {
         &self.found
     }
@@ -109,7 +109,7 @@ impl ReconcilePass {
             self.failed.pop_front();
         }
         let Some(range) = range else { return Ok(true) };
-        // Whoever does not wait for its end has not compared it.
+        // An interrupted pass has compared nothing.
         self.failed.push_back(number);
         let found = searcher.compare(&self.index, range, mode).await?;
         self.failed.pop_back();
@@ -123,7 +123,7 @@ impl Searcher {
         let mut findings = Findings::default();
         let mut ranges = vec![range];
         while let Some(range) = ranges.pop() {
-            // Before the count: whoever counts later has the later time.
+            // Before the count: a later count has the later time.
             let counted_at = clock::now().0;
             let asked = tokio::try_join!(self.enumerate(index, range), self.stored(index, range));
             let (enumerated, stored) = asked?;

@@ -1,5 +1,5 @@
-//! What is asked of the cluster, in spinney's own name: what there is, what is visible, how large groups are. Every
-//! answer is checked to be whole before it is believed.
+//! Searches of the counting task, in spinney's own name: indices, visibility, sizes of groups. Only complete
+//! responses are used.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ const GROUPS_AT_ONCE: usize = 65_000;
 /// Groups that a shard may send for one answer. Above anything that a range has, so that every shard sends all.
 const GROUPS_OF_SHARD: u32 = 1 << 30;
 
-/// Searches go to the same copies of shards each time: what one has shown, the next sees too.
+/// Searches use the same copies of shards each time: what one has seen, the next sees, too.
 const PREFERENCE: &str = "spinney-counts";
 
 /// The names of the stamp's fields.
@@ -65,7 +65,7 @@ impl FoundIndex {
     }
 }
 
-/// What a search sees.
+/// What a search covers.
 #[derive(Debug)]
 pub(super) enum SearchView {
     /// An index at a time.
@@ -74,7 +74,7 @@ pub(super) enum SearchView {
     Live(String),
 }
 
-/// What an enumeration of groups has found.
+/// The result of enumerating groups.
 #[derive(Debug)]
 pub(super) enum EnumerationResult {
     /// All groups of two or more.
@@ -96,7 +96,7 @@ impl Searcher {
         Searcher { operator, fields, points: PointsInTime::default() }
     }
 
-    /// Who asks.
+    /// The operator of the requests.
     pub(super) fn operator(&self) -> &Operator {
         &self.operator
     }
@@ -156,7 +156,7 @@ impl Searcher {
             Err(PointError::Operator(OperatorError::Refused { status: 400 | 403 | 405, .. })) => {
                 Ok(SearchView::Live(index.to_owned()))
             }
-            // Others may need those that are left; what is replaced here is found by comparing the index.
+            // Others may need the remaining ones; replaced documents are found by comparing the index.
             Err(PointError::Operator(OperatorError::Refused { status: 429, answer, .. })) if are_too_many(&answer) => {
                 Ok(SearchView::Live(index.to_owned()))
             }
@@ -320,7 +320,7 @@ pub(super) fn not_understood(request: &str, what: &str) -> CountError {
     CountError::NotUnderstood { request: request.to_owned(), what: what.to_owned() }
 }
 
-/// What a setting of the servers says; a second if there is none.
+/// Parses a refresh interval; a second if it is not set.
 fn refresh_interval(setting: Option<&str>) -> Option<Duration> {
     let Some(setting) = setting else {
         return Some(Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! What the counting task says of itself.
+//! Status of the counting task.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ pub(crate) struct CountStatus {
     pub reconciled: u64,
     /// Roots that were counted because something had been written.
     pub roots_counted: u64,
-    /// What was done to entries.
+    /// Written and removed entries.
     pub kept: StoreReport,
     /// Time spent asking the cluster.
     pub busy: Duration,

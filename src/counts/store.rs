@@ -19,14 +19,14 @@ pub(crate) const TEMPLATE: &str = include_str!("../../mappings/roots-index.json"
 /// The most operations in one bulk, and the most hits in one answer.
 const AT_ONCE: usize = 10_000;
 
-/// What writing did.
+/// The result of writing entries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct StoreReport {
     /// Entries that were written.
     pub written: u64,
     /// Entries that were removed.
     pub removed: u64,
-    /// Entries that somebody who counted later had written already.
+    /// Entries that a later count had written already.
     pub overtaken: u64,
     /// Entries that the cluster does not take, each for a reason of its own.
     pub refused: u64,
@@ -81,7 +81,7 @@ impl Searcher {
             let before = entries.len();
             entries.extend(hits.iter().filter_map(entry::stored));
             let last = hits.last().and_then(|hit| hit["sort"][0].as_i64());
-            // The last key comes once more: somebody may have written entries with other ids for it.
+            // The last key is read again: it may have entries with other ids.
             match last {
                 Some(last) if hits.len() == AT_ONCE && entries.len() > before => from = last,
                 _ => return Ok(entries),
@@ -89,8 +89,7 @@ impl Searcher {
         }
     }
 
-    /// Writes what was counted at `version`, and removes the entries of those of these roots that have no group any
-    /// more.
+    /// Writes a count at `version`, and removes the entries of those roots that are no longer groups.
     pub(super) async fn keep_counted(
         &self,
         index: &str,
@@ -101,20 +100,20 @@ impl Searcher {
         let keys = roots.iter().map(|root| root.cast_signed());
         let single = keys.filter(|key| !counted.contains_key(key));
         let single: Vec<String> = single.map(|key| key.to_string()).collect();
-        // Most of these never had an entry, and the deletion of what is not there costs a server as much as any other.
+        // Most of these never had an entry, and deleting a missing document costs a server as much as any other.
         let gone = self.existing(index, &single).await?;
         let gone = gone.iter().map(String::as_str);
         self.keep(index, counted.iter(), gone, version).await
     }
 
-    /// Writes what a comparison has found.
+    /// Writes the differences of a comparison.
     pub(super) async fn keep_diff(
         &self,
         index: &str,
         diff: &EntryDiff,
         version: i64,
     ) -> Result<StoreReport, CountError> {
-        // A sidecar whose clock was wrong must not keep others from mending what it wrote.
+        // A wrong clock of one process must not keep others from mending its entries.
         let version = version.max(diff.newest.saturating_add(1));
         let groups = diff.missing.iter().chain(&diff.wrong);
         let gone = diff.superfluous.iter().map(String::as_str);
@@ -167,7 +166,7 @@ impl Searcher {
     }
 }
 
-/// What became of one operation.
+/// The result of one operation.
 fn outcome(item: &Value) -> Result<StoreReport, CountError> {
     let member = item.as_object().and_then(|item| item.iter().next());
     let (op, answer) = member.ok_or_else(|| not_understood("_bulk", "an item says nothing"))?;

@@ -1,4 +1,4 @@
-//! How much of the time counting may take, and when what has failed is tried again.
+//! Limits of the time spent counting, and retries of failed work.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ pub(super) const COUNTING: u32 = 20;
 /// Of fifty parts of the time, the rolling reconcile takes one at most.
 pub(super) const ROLLING: u32 = 50;
 
-/// No rest is longer. Work is measured by the clock: in a cluster that lets everybody wait, a request of ten seconds is
-/// one of waiting, and nobody's numbers become true by three minutes of rest.
+/// Longest rest. Work is measured by the clock: in a slow cluster a request of ten seconds is waiting, and counts do
+/// not get better by three minutes of rest.
 pub(super) const LONGEST: Duration = Duration::from_secs(20);
 
 /// After so many failures in a row something else is tried: after some seconds, and after a minute where the cluster is
@@ -33,7 +33,7 @@ pub(super) fn backoff(failures: u32) -> Duration {
     Duration::from_secs(1 << failures.min(6)).min(Duration::from_secs(60))
 }
 
-/// The attempts at one thing. What fails is left alone for longer each time, and keeps nothing else from its turn.
+/// Retries of one kind of work, with growing pauses; independent of all others.
 #[derive(Debug)]
 pub(super) struct RetrySchedule {
     failures: u32,
@@ -67,12 +67,12 @@ impl RetrySchedule {
     pub(super) fn failed(&mut self, now: Instant, error: &CountError) {
         self.next = now + backoff(self.failures);
         self.failures = self.failures.saturating_add(1);
-        // What is missing was deleted: nobody has to do anything about that.
+        // A missing index was deleted, which is no failure.
         let kind = Some(error.kind()).filter(|&kind| kind != Failure::Missing);
         self.trouble = kind.map(|kind| (kind, error.to_string()));
     }
 
-    /// Whether it goes on failing, and not only because the cluster is away for a moment.
+    /// Whether it keeps failing, not only because the cluster is away for a moment.
     pub(super) fn is_hopeless(&self, kind: Failure) -> bool {
         self.failures >= if kind == Failure::Away { PATIENT } else { HOPELESS }
     }
@@ -82,7 +82,7 @@ impl RetrySchedule {
         self.next = self.next.max(instant);
     }
 
-    /// Why the last one was none, if somebody has to know.
+    /// The last failure, if an operator should know it.
     pub(super) fn trouble(&self) -> Option<&(Failure, String)> {
         self.trouble.as_ref()
     }
@@ -122,7 +122,7 @@ mod tests {
         }
         attempts.succeeded();
         assert!(attempts.trouble().is_none() && !attempts.is_hopeless(Failure::Other));
-        // What is gone is nobody's trouble, and is left alone all the same.
+        // A deleted index is no failure, and is not retried at once.
         let gone = CountError::Cluster(crate::cluster::operator::OperatorError::Refused {
             status: 404,
             request: "GET /".into(),

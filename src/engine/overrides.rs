@@ -19,8 +19,8 @@ pub enum OverrideError {
     NoRoute(String),
     /// Its groups are in two forests.
     #[error(
-        "the method of {0} keeps short texts in a forest of their own, and a word holds in one forest: nothing can be \
-         said about its groups"
+        "the method of {0} keeps short texts in a forest of their own, and an override belongs to one forest: the \
+         groups of this index have no overrides"
     )]
     TwoForests(String),
     /// The forest cannot be asked.

@@ -37,7 +37,7 @@ pub(super) fn name_of(kind: u8) -> String {
         7 => "withdrawal",
         8 => "eviction",
         9 => "lesson",
-        10 => "evidence",
+        10 => "founder tokens",
         11 => "override",
         12 => "restamp",
         13 => "forgotten overrides",

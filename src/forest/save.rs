@@ -54,7 +54,7 @@ fn section_name(section: u8) -> String {
         NODES => "nodes",
         LEARNED => "what was learned",
         END => "times at the end",
-        EVIDENCE => "evidence",
+        EVIDENCE => "founder tokens",
         WORDS => "overrides",
         _ => "unknown to this version",
     };

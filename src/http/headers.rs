@@ -12,7 +12,7 @@ const LONG_HEAD: usize = 4 << 10;
 /// Says of a bulk that its sender adopts documents that are stored: partial updates carry all that the documents have
 /// of their route's fields. Its value are the aliases and data streams under which routes know the indices of the bulk,
 /// percent-encoded, with commas; `-` for none. It goes no further than spinney.
-pub(crate) const ADOPT: HeaderName = HeaderName::from_static("x-spinney-adopt");
+pub(crate) const BACKFILL: HeaderName = HeaderName::from_static("x-spinney-backfill");
 
 /// Removes the headers that belong to one connection only (RFC 9110, section 7.6.1), those that `Connection` names
 /// included, and `Expect: 100-continue`, which is answered on our side; any other expectation is the server's to

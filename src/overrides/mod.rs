@@ -191,7 +191,7 @@ impl<'a> OverrideEditor<'a> {
         let word = taken.map_err(|error| failed(self.state, error))?;
         self.state.restamping.wake();
         word.ok_or_else(|| {
-            let reason = format!("there is no word {number} about the groups of [{}]", self.index());
+            let reason = format!("there is no override {number} of the groups of [{}]", self.index());
             ProxyError::NotFound(reason).into()
         })
     }
@@ -202,8 +202,8 @@ impl<'a> OverrideEditor<'a> {
         let number = said.map_err(|error| failed(self.state, error))?;
         if number.is_none() {
             return Err(OverrideFault::bad(
-                "the forest remembers as many words as it can (65,536, and 16 MiB with what stored documents have to follow): take some \
-                 back, or come again when _words shows that fewer wait",
+                "the forest has as many overrides as it takes (65,536, or 16 MiB with the pending restamps): undo some of \
+                 them, or retry when _overrides shows fewer pending ones",
             ));
         }
         self.state.restamping.wake();

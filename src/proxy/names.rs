@@ -38,7 +38,7 @@ fn ends(state: &AppState, caller: u64, denied: Denied, now: Millis) -> bool {
 }
 
 /// Learns indices of a route's alias or data stream, if the cluster confirms to the writer that they are behind it.
-/// `names`: as in [`ADOPT`](crate::http::headers::ADOPT). Stops as [`resolve`] does.
+/// `names`: as in [`BACKFILL`](crate::http::headers::BACKFILL). Stops as [`resolve`] does.
 pub(super) async fn learn_name(
     state: &AppState,
     (caller, headers): (u64, &HeaderMap),

@@ -102,7 +102,7 @@ pub(super) async fn handle(
     }
 
     let encoding = headers::encoding(&parts.headers);
-    let adopted = parts.headers.remove(headers::ADOPT);
+    let adopted = parts.headers.remove(headers::BACKFILL);
     let caller = caller(&state.callers, &parts.headers, parts.uri.query());
     let PreparedWrite { content, reservation, placement } =
         prepare(state, write, buffered, encoding, WriteOrigin { caller, headers: &parts.headers, adopted }, &in_flight)
@@ -237,7 +237,7 @@ async fn prepare(
     if adopted.is_some() && stamped.tally().alone > 0 {
         // Marking would repeat with every sweep.
         placement.roll_back().await;
-        return Err(ProxyError::ForestAway { forest: "of the documents to adopt".into() });
+        return Err(ProxyError::ForestAway { forest: "of the documents to backfill".into() });
     }
     if let Err(reason) = log_stamped(&state.engine, write, &plain, &stamped).await {
         placement.roll_back().await;

@@ -1,4 +1,4 @@
-//! Why forests cannot be recovered, and what helps.
+//! Errors of a recovery, with advice.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ pub(crate) enum RecoveryError {
     /// The directory.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What was recovered cannot be stored.
+    /// The recovered forest cannot be stored.
     #[error(transparent)]
     Save(#[from] SaveError),
     /// No `--data-dir`.
@@ -83,7 +83,7 @@ impl RecoveryError {
         matches!(self, RecoveryError::Scan(_))
     }
 
-    /// The reason, and what helps.
+    /// The reason, and the way out.
     pub(crate) fn with_advice(&self) -> String {
         match self {
             RecoveryError::Scan(error) => error.with_advice(),

@@ -1,5 +1,5 @@
-//! Forests from the index alone. An operator's command rebuilds them ([`Rebuild`]); what a start has missed
-//! (`server/catch_up.rs`) is read in the same way ([`RecoveryReader`]).
+//! Recovery of forests from the index: as a command ([`Rebuild`]), and at each start for what was missed
+//! (`server/catch_up.rs`), which uses the same [`RecoveryReader`].
 //!
 //! ```text
 //! cluster::scan --pages, two ahead--> engine::recover: texts on all threads --> forests, one document after the other
@@ -30,7 +30,7 @@ pub(crate) use status::{ForestStatus, RecoveryStatus};
 
 /// Pages that are read ahead.
 const AHEAD: usize = 2;
-/// How often the log says how far it is.
+/// Interval of progress lines in the log.
 const TELL: Duration = Duration::from_secs(5);
 
 /// How far the reading of one forest is, in documents.
@@ -41,10 +41,10 @@ pub(crate) struct RecoveryProgress<'a> {
     pub(crate) total: u64,
 }
 
-/// Is told how far it is.
+/// A callback for progress.
 pub(crate) type ReportProgress<'a> = dyn Fn(RecoveryProgress<'_>) + Sync + 'a;
 
-/// What there is of one forest in the indices.
+/// The documents of one forest in the indices.
 #[derive(Debug)]
 pub(crate) struct Extent {
     pub(crate) source: RecoverySource,
@@ -65,7 +65,7 @@ pub(crate) struct Rebuild {
     sources: Vec<RecoverySource>,
 }
 
-/// Who reads the indices.
+/// Reads documents from the indices.
 pub(crate) struct RecoveryReader {
     pub(crate) operator: Operator,
     names: StampNames,
@@ -100,10 +100,10 @@ impl Rebuild {
         Ok(Rebuild { engine, reader: RecoveryReader::new(config, Operator::of_service(config)?, rate)?, dir, sources })
     }
 
-    /// What there is to read.
+    /// The documents to read.
     ///
     /// # Errors
-    /// When the cluster cannot be reached, an index cannot be read, or a forest has none.
+    /// If the cluster cannot be reached, an index cannot be read, or a forest has none.
     pub(crate) async fn extents(&self) -> Result<Vec<Extent>, RecoveryError> {
         let mut extents = Vec::new();
         for source in &self.sources {
@@ -147,7 +147,7 @@ impl Rebuild {
     }
 }
 
-/// What arrived before this is older than the window.
+/// Earlier arrivals are outside the window.
 pub(crate) fn before_window(now: Option<Millis>, window: Option<Millis>) -> Option<Millis> {
     let both = now.zip(window);
     both.map(|(now, window)| Millis(now.0.saturating_sub(window.0)))
@@ -166,10 +166,10 @@ impl RecoveryReader {
         ScanRequest { indices: source.indices.clone(), names: self.names.clone(), fields: source.fields.clone(), since }
     }
 
-    /// The indices of a forest that can be read, refreshed, and what there is in them; without the others.
+    /// The readable indices of a forest, refreshed, with the number of their documents; without the others.
     ///
     /// # Errors
-    /// When the cluster cannot be reached, or no index can be read yet.
+    /// If the cluster cannot be reached, or no index can be read yet.
     pub(crate) async fn readable(
         &self,
         source: &RecoverySource,
@@ -187,7 +187,7 @@ impl RecoveryReader {
         Ok((source, found))
     }
 
-    /// What there is of a forest that nothing is stored of.
+    /// The documents of a forest without stored state.
     ///
     /// # Errors
     /// As [`RecoveryReader::readable`].
@@ -263,7 +263,7 @@ impl RecoveryReader {
     }
 }
 
-/// Takes in what the index has of a forest that was put together of what reads of it, once and for all.
+/// Completes a salvaged forest from the index, once.
 pub(crate) async fn take_in_salvaged(
     engine: &Arc<Engine>,
     reader: &RecoveryReader,
@@ -272,7 +272,7 @@ pub(crate) async fn take_in_salvaged(
     let source = &extent.source;
     let recovering = engine.recover(source.clone(), Intake::Rest, clock::now());
     let recovered = reader.read(extent, recovering, &log_progress()).await?;
-    // What could not be read is read later.
+    // Unreadable indices are read later.
     if extent.unreadable.is_empty() {
         engine.has_read_index(source)?;
     }
@@ -287,8 +287,8 @@ pub(crate) async fn take_in_salvaged(
     Ok(recovered)
 }
 
-/// Puts what reads of stored forests in their place, where one does not read as a whole, and takes in what the index
-/// has of them. Answers what became of the documents, by forest; of none if all forests read.
+/// Salvages stored forests that cannot be read as a whole, and completes them from the index. Returns the counts by
+/// forest; empty if all forests can be read.
 ///
 /// # Errors
 /// As [`Rebuild::run`].

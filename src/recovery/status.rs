@@ -1,4 +1,4 @@
-//! What was found in the indices that forests did not know, for `_stats`.
+//! Counts of documents found in the indices that forests did not know, for `_stats`.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use serde_json::{Map, Value, json};
 
 use crate::engine::Recovered;
 
-/// What was found in the indices that the forests did not know.
+/// Counts of found documents.
 #[derive(Debug, Default)]
 pub(crate) struct RecoveryStatus {
     at_start: Mutex<Vec<ForestStatus>>,
-    /// By forest, what became of documents of which the cluster had not told whether they are stored.
+    /// By forest: found documents whose outcome had been indeterminate.
     unanswered: Mutex<BTreeMap<String, Recovered>>,
 }
 
-/// What the start has found of one forest.
+/// Counts of one forest's catch-up.
 #[derive(Debug, Clone)]
 pub(crate) struct ForestStatus {
     pub(crate) forest: String,
@@ -35,7 +35,7 @@ impl RecoveryStatus {
         all.push(status);
     }
 
-    /// Documents of a forest were looked for, because nobody had told what became of them.
+    /// Adds a search for documents of indeterminate outcome.
     pub(crate) fn looked(&self, forest: &str, recovered: Recovered) {
         let mut all = self.unanswered.lock();
         all.entry(forest.to_owned()).or_default().add(recovered);

@@ -13,7 +13,7 @@ use super::{Purpose, accept};
 use crate::backfill::BulkSink;
 use crate::cluster::describe;
 use crate::cluster::operator::OperatorError;
-use crate::http::headers::ADOPT;
+use crate::http::headers::BACKFILL;
 use crate::http::{ClientAddress, full};
 use crate::state::AppState;
 
@@ -42,7 +42,7 @@ impl BulkSink for Loopback {
         let headers = request.headers_mut();
         headers.insert(HOST, HeaderValue::from_static("spinney"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
-        headers.insert(ADOPT, known_as.clone());
+        headers.insert(BACKFILL, known_as.clone());
         if let Some(credentials) = &self.credentials {
             headers.insert(AUTHORIZATION, credentials.clone());
         }

@@ -1,5 +1,5 @@
-//! One article: its text and what changed in it, how its story spread, who else published it, and what it only looked
-//! like.
+//! The page of one article: its text with the changes, the spread of its story, the other publications, the
+//! neighbours.
 
 use askama::Template;
 use hyper::{Method, Response, StatusCode};
@@ -49,13 +49,13 @@ struct ArticlePage<'a> {
     time: Option<(String, String)>,
     link: Option<String>,
     root: Option<String>,
-    /// Where a reader says that it is another story.
+    /// Address of the override form that splits the article off.
     split: Option<String>,
     /// Its place among the others, in words.
     place: Option<String>,
     text: String,
     changes: Option<TextChanges>,
-    /// Whether the text is shown with what changed.
+    /// Whether the changes are marked in the text.
     shows_changes: bool,
     spread: Option<SpreadSection>,
     members: Vec<MemberRow>,
@@ -71,11 +71,11 @@ struct ArticlePage<'a> {
 struct OtherGroup {
     root: String,
     address: String,
-    /// Where a reader says that it is.
+    /// Address of the override form that merges the two groups.
     merge: String,
 }
 
-/// What changed against the first of the group.
+/// Changes against the first article of the group.
 struct TextChanges {
     lead: String,
     first: String,
@@ -220,8 +220,8 @@ pub(super) async fn first_of(page: &PageRequest<'_>, raw_index: &str, root: &str
     Ok(response::elsewhere(&url::article(&first.index, &first.id)))
 }
 
-/// A document by its id. By a search, since an alias or a pattern may stand in the path, and a document may have a
-/// routing.
+/// Fetches a document by its id. It is searched, since the path may have an alias or a pattern, and a document may
+/// have a routing.
 async fn find(page: &PageRequest<'_>, raw_index: &str, id: &str) -> Result<IndexedDocument, ErrorPage> {
     let body = json!({"size": 1, "track_total_hits": false, "query": {"ids": {"values": [id]}}});
     let path = format!("/{raw_index}/_search");
@@ -275,7 +275,7 @@ fn is_here(hit: &SimilarHit, found: &IndexedDocument) -> bool {
     hit.index == found.index && hit.id == found.id
 }
 
-/// What the text fields hold, a line a paragraph: where lines were broken is nobody's change.
+/// The text fields, one line per paragraph: a line break moved elsewhere is no change.
 fn text_of(source: &Value, names: &ReaderFields) -> String {
     let texts = names.text.iter().flat_map(|text| fields::texts(source, text));
     let lines = texts.flat_map(str::lines).map(str::trim);
@@ -313,7 +313,7 @@ async fn changes(
         return Ok(None);
     }
     let of_first = find(page, &url::segment(&first.index), &first.id).await;
-    // It may have been deleted a moment ago; the rest of the page stands.
+    // The document may have been deleted a moment ago; the other parts of the page remain.
     let Ok(of_first) = of_first else {
         return Ok(None);
     };

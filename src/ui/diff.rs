@@ -1,25 +1,25 @@
-//! What changed between two texts, word by word; in scripts without blanks between words, character by character.
+//! The difference of two texts: by words, in scripts without blanks between words by characters.
 
 use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
-/// Words of either text that are compared; what follows is not looked at.
+/// Most tokens of either text that are compared; the remainder is ignored.
 const MAX_TOKENS: usize = 8_000;
 
-/// How long the shortest way from one text to the other is looked for; after that any way will do.
+/// Time limit of the search for the shortest edit script; after it any correct one is used.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// A stretch of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// What happened to it.
+    /// The kind of change of a segment.
     pub change: PieceKind,
     /// It.
     pub text: String,
 }
 
-/// What happened to a stretch of text.
+/// One segment of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PieceKind {
     /// It is in both.
@@ -40,7 +40,7 @@ impl Piece {
     }
 }
 
-/// What changed.
+/// The differences of two texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TextDiff {
     /// Both texts, woven into each other.
@@ -49,7 +49,7 @@ pub(super) struct TextDiff {
     pub added: usize,
     /// Words that were removed.
     pub removed: usize,
-    /// One of them is longer than what is compared.
+    /// Whether a text is longer than the limit.
     pub is_cut: bool,
 }
 
@@ -59,7 +59,7 @@ impl TextDiff {
         self.pieces.iter().all(|piece| piece.change == PieceKind::None)
     }
 
-    /// Only what stands between words changed.
+    /// Whether only separators between words changed.
     pub(super) fn has_same_words(&self) -> bool {
         self.added == 0 && self.removed == 0
     }
@@ -69,7 +69,7 @@ impl TextDiff {
 pub(super) fn diff(old: &str, new: &str) -> TextDiff {
     let (old, old_cut) = words(old);
     let (new, new_cut) = words(new);
-    // A bound for texts that nobody writes: any way from one to the other is right.
+    // A limit for texts that nobody writes: any correct edit script is good enough.
     let deadline = Instant::now() + PATIENCE;
     let ops = capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(deadline));
     let mut woven = DiffBuilder::default();
@@ -95,7 +95,8 @@ struct DiffBuilder<'t> {
 }
 
 impl<'t> DiffBuilder<'t> {
-    /// What stands in both texts. A blank or a comma between two changes belongs to them: a reader sees one change.
+    /// Adds text that both sides have. A blank or a comma between two changes is added to them: readers see one
+    /// change.
     fn keep(&mut self, words: &[&'t str]) {
         let is_changing = !(self.removed.is_empty() && self.added.is_empty());
         let is_small = words.len() <= 2 && words.iter().all(|word| !is_word(word));
@@ -113,7 +114,7 @@ impl<'t> DiffBuilder<'t> {
         self.added.extend(added);
     }
 
-    /// Ends a change. What both sides end with was only taken along.
+    /// Ends a change; a common end of both sides is not part of it.
     fn flush(&mut self) {
         let (mut removed, mut added) = (std::mem::take(&mut self.removed), std::mem::take(&mut self.added));
         let both = removed.iter().rev().zip(added.iter().rev());
@@ -122,7 +123,7 @@ impl<'t> DiffBuilder<'t> {
         added.truncate(added.len() - common);
         let is_blank = |words: &[&str]| words.iter().all(|word| word.trim().is_empty());
         if is_blank(&removed) && is_blank(&added) {
-            // Where blanks and line ends stand is nobody's change.
+            // Moved blanks and line breaks are no change.
             let shown = if added.is_empty() { &removed } else { &added };
             self.push(PieceKind::None, shown);
             self.push(PieceKind::None, &kept);
@@ -136,7 +137,7 @@ impl<'t> DiffBuilder<'t> {
         self.push(PieceKind::None, &kept);
     }
 
-    /// Marks words; the line ends around them would be marks that nobody can read.
+    /// Marks words without the line breaks around them, which could not be seen.
     fn mark(&mut self, change: PieceKind, words: &[&str]) {
         let is_end = |word: &&&str| **word == "\n";
         let before = words.iter().take_while(is_end).count();
@@ -165,8 +166,8 @@ impl<'t> DiffBuilder<'t> {
     }
 }
 
-/// Splits a text into words, runs of blanks, line ends and single other characters; also says whether some are left
-/// over.
+/// Splits a text into words, runs of blanks, line breaks and single other characters; also returns whether the limit
+/// cut it.
 fn words(text: &str) -> (Vec<&str>, bool) {
     let mut words = Vec::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! What went wrong, as a page.
+//! Error pages.
 
 use askama::Template;
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use crate::http::{Body, ProxyError, full};
 /// The most characters of a reason that are shown.
 const REASON_CHARS: usize = 600;
 
-/// What went wrong.
+/// An error as a page.
 #[derive(Debug)]
 pub(super) struct ErrorPage {
     pub status: StatusCode,
@@ -24,7 +24,7 @@ pub(super) struct ErrorPage {
     reason: Option<String>,
     /// They are the cluster's words.
     by_cluster: bool,
-    /// How the cluster asks who somebody is.
+    /// The cluster's `WWW-Authenticate` challenges.
     challenges: Vec<HeaderValue>,
 }
 
@@ -33,7 +33,7 @@ impl ErrorPage {
         ErrorPage { status, reason, by_cluster: false, challenges: Vec::new() }
     }
 
-    /// What the cluster answered.
+    /// From a refusal of the cluster.
     pub(super) fn of_cluster(answer: &Response<Bytes>) -> ErrorPage {
         let challenges = answer.headers().get_all(WWW_AUTHENTICATE);
         ErrorPage {
@@ -120,7 +120,7 @@ impl From<ClusterError> for ErrorPage {
     }
 }
 
-/// The cluster's own reason, innermost first: it says what is wrong where the outer one says where.
+/// The cluster's innermost reason: it names the cause, the outer ones the place.
 fn reason(body: &[u8]) -> Option<String> {
     let said: Value = serde_json::from_slice(body).ok()?;
     let error = said.get("error")?;

@@ -11,14 +11,14 @@ pub(super) fn texts<'v>(source: &'v Value, path: &str) -> Vec<&'v str> {
     found.filter_map(Value::as_str).collect()
 }
 
-/// The first of them that says something.
+/// The first field that has a value.
 pub(super) fn text<'v>(source: &'v Value, path: Option<&str>) -> Option<&'v str> {
     let found = path.map(|path| texts(source, path)).unwrap_or_default();
     let mut trimmed = found.into_iter().map(str::trim);
     trimmed.find(|text| !text.is_empty())
 }
 
-/// A keyword: what a mapping calls `media.keyword` often stands in the source as `media`.
+/// The value of a keyword field: a multi-field `media.keyword` is `media` in the source.
 pub(super) fn keyword<'v>(source: &'v Value, path: Option<&str>) -> Option<&'v str> {
     text(source, path).or_else(|| text(source, path.and_then(parent)))
 }
@@ -28,7 +28,7 @@ pub(super) fn parent(path: &str) -> Option<&str> {
     path.rsplit_once('.').map(|(parent, _)| parent)
 }
 
-/// An address that a page may link to: what a document brings may be a script.
+/// A URL that a page may link to; other schemes, such as `javascript:`, are refused.
 pub(super) fn link(source: &Value, path: Option<&str>) -> Option<String> {
     let address = text(source, path)?;
     let scheme = address.split(':').next()?.to_ascii_lowercase();

@@ -21,7 +21,7 @@ pub(super) fn number(value: u64) -> String {
     shown
 }
 
-/// How many articles a group has besides the one that is shown: what people read as "similar".
+/// The number of similar articles: those of a group without the displayed one.
 pub(super) fn others(documents: u64) -> String {
     number(documents.saturating_sub(1))
 }

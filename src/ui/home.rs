@@ -22,7 +22,7 @@ struct HomePage<'a> {
     shell: &'a Layout,
     t: &'static Texts,
     choices: Vec<PatternChoice>,
-    /// The cluster wants to know who reads.
+    /// Whether the cluster requires authentication.
     asks_who: bool,
 }
 
@@ -58,15 +58,15 @@ pub(super) async fn show(page: &PageRequest<'_>) -> Result<Response<Body>, Error
         }
     }
     if asks_who {
-        // What the patterns are is nobody's business who is not known.
+        // Patterns are shown to authenticated readers only.
         choices.clear();
     }
     let home = HomePage { shell, t: shell.t(), choices, asks_who };
     Ok(response::page(StatusCode::OK, &home)?)
 }
 
-/// The indices of a pattern that the reader may search, and whether the cluster asks who that is. What is refused in
-/// another way is not listed: the page of the index says why.
+/// The indices of a pattern that the reader may search, and whether the cluster requires authentication. Any other
+/// refusal lists none: the page of the index shows the reason.
 async fn indices(page: &PageRequest<'_>, pattern: &str) -> Result<(Vec<IndexLink>, bool), ErrorPage> {
     let path = format!("/{}/_search", url::segment(pattern));
     let body = json!({

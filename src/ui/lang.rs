@@ -55,7 +55,7 @@ impl Lang {
         }
     }
 
-    /// What the browser asks for: the first of its languages that is here, by weight.
+    /// The preferred language of the request that is available, by weight.
     pub(super) fn accepted(headers: &HeaderMap) -> Option<Lang> {
         let values = headers.get_all(ACCEPT_LANGUAGE).iter();
         let ranges = values.flat_map(|value| value.to_str().unwrap_or_default().split(','));
@@ -79,7 +79,7 @@ impl Lang {
 
 macro_rules! texts {
     ($($name:ident,)+) => {
-        /// Everything that the page says. `{}` stands for what is filled in.
+        /// The texts of all pages. `{}` is a placeholder.
         pub(super) struct Texts {
             $(pub $name: &'static str,)+
         }
@@ -114,7 +114,7 @@ texts! {
     unknown_medium, refused, refused_lead, refused_none, refused_no_route, refused_article,
     why_proof, why_numbers, why_boilerplate, why_titles, why_page_chrome, why_full, why_radius, why_names, why_scattered, why_part,
     reason_proof, reason_numbers, reason_radius,
-    // What is said about groups.
+    // Texts of the override form.
     split, split_title, split_text, split_yes, merge, merge_title, merge_text, merge_yes, say_back, said_title, said_text,
     said_before, late, late_lead, late_group, take_back, taken_back_title, not_from_here,
     // The overview.

@@ -1,4 +1,4 @@
-//! What stands around every page, and what is known of who asks for it.
+//! Page layout: header, navigation, language, theme, sign-in state.
 
 use hyper::header::{COOKIE, HeaderName, HeaderValue, SET_COOKIE};
 use hyper::http::request;
@@ -9,18 +9,18 @@ use super::lang::{Lang, Texts, fill};
 use super::url::{self, QueryString};
 use crate::http::Body;
 
-/// Cookies of our own: the names say all that is in them.
+/// Cookies of the page; their names say what they hold.
 const LANG_COOKIE: &str = "spinney_lang";
 const THEME_COOKIE: &str = "spinney_theme";
 
-/// The script says with this that it asks: a browser that was answered with a challenge would ask its user a second
+/// Marks requests of the script. They get no authentication challenge, for which the browser would prompt a second
 /// time.
 const BY_SCRIPT: &str = "x-spinney-page";
 
 /// A year, in seconds.
 const REMEMBERED: u32 = 31_536_000;
 
-/// What browsers say that means nothing to a cluster, and differs between two requests of one reader.
+/// Headers of browsers without a meaning for the cluster that differ between two requests of one reader.
 const OF_BROWSERS: [&str; 5] = ["upgrade-insecure-requests", "dnt", "sec-gpc", "x-requested-with", BY_SCRIPT];
 
 /// How the page looks.
@@ -51,7 +51,7 @@ impl Theme {
     }
 }
 
-/// What stands around a page.
+/// The layout of one page.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub lang: Lang,
@@ -61,7 +61,7 @@ pub(super) struct Layout {
     /// Parameters, but for language and appearance.
     pub parameters: QueryString,
     path: String,
-    /// What the URL asks to be remembered.
+    /// Preferences in the URL that are stored as cookies.
     asked: [Option<(&'static str, &'static str)>; 2],
 }
 
@@ -143,7 +143,7 @@ impl Layout {
         url::asset(&ASSETS.icon.name)
     }
 
-    /// An answer that has the browser remember what the URL asks for.
+    /// A response that stores the preferences of the URL as cookies.
     pub(super) fn remembered(&self, mut answer: Response<Body>) -> Response<Body> {
         for (name, value) in self.asked.into_iter().flatten() {
             let cookie = format!("{name}={value}; Path=/_spinney/ui; Max-Age={REMEMBERED}; SameSite=Strict; HttpOnly");
@@ -163,7 +163,7 @@ fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     pairs.find(|(key, _)| *key == name).map(|(_, value)| value.trim())
 }
 
-/// The headers that the cluster gets: without our own cookies, which are nothing that it could know a reader by.
+/// The headers for the cluster, without the cookies of the page, which identify nobody.
 pub(super) fn for_cluster(headers: &HeaderMap) -> HeaderMap {
     let is_of_browser = |name: &HeaderName| OF_BROWSERS.contains(&name.as_str()) || name.as_str().starts_with("sec-");
     let mut kept = HeaderMap::with_capacity(headers.len());

@@ -110,7 +110,7 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
     Ok(response::page(StatusCode::OK, &list)?)
 }
 
-/// What an article needs to know for a way back: the index and the parameters of the list.
+/// The link back from an article: index and parameters of the list.
 fn back(index: &str, question: &ListParams) -> String {
     format!("{}{}", url::segment(index), question.here().suffix())
 }
@@ -127,7 +127,7 @@ fn total(shell: &Layout, groups: &GroupsPage) -> Option<String> {
     Some(shell.text(text, &[&format::number(total.value)]))
 }
 
-/// The media with the most documents, for the filter; none if the cluster does not say.
+/// The media with the most documents, for the filter; none if the cluster does not return them.
 async fn media(page: &PageRequest<'_>, raw_index: &str, names: &ReaderFields) -> Vec<String> {
     let Some(field) = &names.medium else {
         return Vec::new();
@@ -216,7 +216,7 @@ impl EntryBuilder<'_> {
     }
 }
 
-/// Where a way back leads: only to a list of ours.
+/// The target of a link back, which must be a list of this page.
 pub(super) fn way_back(back: Option<&str>, otherwise: &str) -> String {
     let otherwise = || url::list(otherwise);
     let Some(back) = back else {

@@ -1,4 +1,4 @@
-//! What the URL of a list asks for.
+//! Parameters of a list in its URL.
 
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ impl ListSort {
     }
 }
 
-/// What a list is to show.
+/// The parameters of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ListParams {
     pub words: Option<String>,
@@ -113,7 +113,7 @@ impl ListParams {
         1 + self.skipped.saturating_add(self.trail.len())
     }
 
-    /// The question for groups. `source`: what of the representatives is shown.
+    /// The request for groups. `source`: fields of the representatives.
     pub(super) fn request(&self, fields: &ReaderFields, source: Value) -> GroupsRequest {
         let (sort, direction) = match self.sort {
             ListSort::Relevance => (SortBy::Field("_score".into()), Direction::Descending),
@@ -144,7 +144,7 @@ impl ListParams {
         }
         let words = self.words.as_ref().map(|words| {
             let mut searched: Vec<String> = fields.text.clone();
-            // A headline says more of an article than a sentence in it.
+            // A match in the headline weighs more than one in the text.
             searched.extend(fields.title.iter().map(|title| format!("{title}^2")));
             let mut query = json!({"query": words, "default_operator": "and"});
             if !searched.is_empty() {

@@ -1,9 +1,10 @@
-//! The web page at `/_spinney/ui/`: thin handlers that ask the cluster in the reader's name and fill in templates.
+//! The web page at `/_spinney/ui/`: thin handlers that query the cluster with the reader's credentials and fill in
+//! templates.
 //!
 //! ```text
-//! request --> shell: language, appearance, who asks --> list | article | overview | home --> template --> answer
+//! request --> layout: language, theme, sign-in --> list | article | overview | home --> template --> answer
 //!                                                             |
-//!                                                             +-- reading: groups and their documents
+//!                                                             +-- groups: groups and their documents
 //!                                                             +-- diff, timeline, plot: pure
 //! ```
 //!
@@ -50,10 +51,10 @@ use layout::Layout;
 /// How long a page may take, all searches together.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Answers a page. The method is one that it takes.
+/// Answers a request for a page whose method is allowed.
 ///
 /// # Errors
-/// When a form cannot be read. What goes wrong besides is a page that says so.
+/// If a form cannot be parsed. Any other error is a page.
 pub(crate) async fn handle(
     state: &Arc<AppState>,
     endpoint: PageEndpoint,
@@ -88,7 +89,7 @@ pub(crate) async fn handle(
     Ok(shell.remembered(answer))
 }
 
-/// What a form has sent.
+/// A submitted form.
 async fn read_form(state: &AppState, parts: &request::Parts, body: Incoming) -> Result<Buffered, ProxyError> {
     if encoding(&parts.headers) != Encoding::Identity {
         body::discard(body, &parts.headers);
@@ -108,7 +109,7 @@ struct PageRequest<'a> {
 }
 
 impl PageRequest<'_> {
-    /// `form`: what was posted.
+    /// `form`: the submitted form.
     async fn show(
         &self,
         endpoint: PageEndpoint,
@@ -131,7 +132,7 @@ impl PageRequest<'_> {
         }
     }
 
-    /// The fields of an index, as it stands in a path.
+    /// The fields of an index that is given as in a path.
     async fn fields(&self, raw_index: &str) -> ReaderFields {
         self.state.reader_fields(&self.headers, raw_index).await
     }
@@ -154,7 +155,7 @@ impl PageRequest<'_> {
         })
     }
 
-    /// A hash of what the cluster knows the reader by.
+    /// A hash of the headers by which the cluster identifies the reader.
     fn caller(&self) -> u64 {
         caller::caller(&self.state.callers, &self.headers, None)
     }

@@ -20,7 +20,7 @@ use crate::method::Refusal;
 /// Neighbours that are shown.
 const SHOWN: usize = 8;
 
-/// What can be said of neighbours.
+/// The neighbours of an article.
 pub(super) enum Neighbours {
     /// No route stamps the index.
     NoRoute,
@@ -38,11 +38,11 @@ pub(super) struct Neighbour {
     /// Why the document does not belong to it.
     pub why: String,
     pub similar: String,
-    /// Where a reader says that the two are one story; none for who is shown no group of the document.
+    /// Address of the form that merges the two; `None` if the reader sees no group of the document.
     pub merge: Option<String>,
 }
 
-/// The neighbours of a document that the reader may read. What he sees no document of is not mentioned.
+/// The neighbours of a document of which the reader sees a document; others are omitted.
 pub(super) async fn neighbours(
     page: &PageRequest<'_>,
     index: &str,
@@ -94,7 +94,7 @@ pub(super) async fn neighbours(
     Neighbours::Found(found.collect())
 }
 
-/// Those of some groups of which the reader sees a document; none: nobody can tell.
+/// Those of some groups of which the reader sees a document; `None` if that cannot be determined.
 pub(super) async fn seen_groups(
     page: &PageRequest<'_>,
     index: &str,

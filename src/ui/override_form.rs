@@ -1,9 +1,8 @@
-//! What readers say about groups: a page that asks whether it is meant, and a form that says it. Works without the
-//! script.
+//! Overrides from the page: a confirmation, and the form that submits it. Works without the script.
 //!
-//! A page of another site could send such a form with the credentials that a browser keeps for this one. So each form
-//! carries a token that is made of a secret of the process, of who asks, and of what is said: nobody else's page can
-//! read it.
+//! A page of another site could submit such a form with the credentials that the browser stores for this one. Each
+//! form therefore carries a token derived from a secret of the process, the reader and the override, which no other
+//! site can read.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -47,14 +46,14 @@ struct OverrideForm {
     is_question: bool,
 }
 
-/// What is to be said.
+/// The override to confirm.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum RequestedOverride {
     /// This document is another story.
     Split { id: String },
     /// The group of this document and the other one are one story.
     Merge { id: String, roots: [Root; 2] },
-    /// What was said does not hold.
+    /// The parameters are not an override.
     TakeBack { id: String, number: u64 },
 }
 
@@ -110,7 +109,7 @@ fn address(index: &str, wish: &RequestedOverride) -> String {
     url::say(index) + &query.suffix()
 }
 
-/// Asks whether it is meant, or tells that it was said.
+/// The confirmation, or the result.
 pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<Body>, ErrorPage> {
     let (shell, t) = (page.shell, page.shell.t());
     let index = decode_segment(raw_index);
@@ -154,7 +153,7 @@ pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<B
     Ok(response::page(StatusCode::OK, &asked)?)
 }
 
-/// Says it, and leads to the page that tells so.
+/// Adds the override and redirects to its result.
 pub(super) async fn apply(page: &PageRequest<'_>, raw_index: &str, form: &[u8]) -> Result<Response<Body>, ErrorPage> {
     let index = decode_segment(raw_index).into_owned();
     let form = QueryString::parse(std::str::from_utf8(form).ok());

@@ -1,4 +1,4 @@
-//! What this spinney does: figures, small plots, forests. For those who may read the cluster's health.
+//! The overview: figures, small plots, forests; for readers who may read the cluster's health.
 
 use askama::Template;
 use hyper::{Response, StatusCode};
@@ -34,7 +34,7 @@ struct OverviewPage<'a> {
     t: &'static Texts,
     lead: String,
     figures: Vec<Figure>,
-    /// What somebody should look at.
+    /// Something that needs attention.
     attention: Vec<String>,
     largest: Vec<LargeGroup>,
     forests: Vec<ForestRow>,
@@ -43,7 +43,7 @@ struct OverviewPage<'a> {
     refusals: Vec<(&'static str, String)>,
 }
 
-/// A number, what it is, and how it went.
+/// A figure with its label and recent course.
 struct Figure {
     label: &'static str,
     value: String,
@@ -123,11 +123,11 @@ pub(super) async fn show(page: &PageRequest<'_>) -> Result<Response<Body>, Error
     Ok(response::page(StatusCode::OK, &overview)?)
 }
 
-/// What figures say that no sample has.
+/// Figures without samples.
 struct CurrentFigures {
     /// Documents that passed without a stamp.
     unstamped: u64,
-    /// Groups that wait to be counted; `None`: nobody counts.
+    /// Dirty groups; `None` if counting is off.
     waiting: Option<u64>,
 }
 
@@ -203,7 +203,7 @@ impl RecentSamples<'_> {
         let samples = || self.samples.iter().chain([&self.now]);
         let values: Vec<f64> = if is_rate {
             let pairs = samples().zip(samples().skip(1));
-            // Two looks at the same moment say nothing.
+            // Two samples of the same moment have no rate.
             let apart = pairs.filter(|(a, b)| b.at - a.at >= 1_000);
             apart.map(|(a, b)| (of(b) - of(a)).max(0.0) * 1_000.0 / (b.at - a.at) as f64).collect()
         } else {
@@ -220,7 +220,8 @@ impl RecentSamples<'_> {
     }
 }
 
-/// The largest groups of the routes' indices, counted with the reader's rights; none of what the cluster refuses him.
+/// The largest groups of the routes' indices, counted with the reader's privileges; without indices that the cluster
+/// refuses.
 async fn largest(page: &PageRequest<'_>, routes: &[ReaderRoute]) -> Vec<LargeGroup> {
     let (shell, t) = (page.shell, page.shell.t());
     let mut groups = Vec::new();
@@ -270,7 +271,7 @@ fn attention(page: &PageRequest<'_>, progress: Option<&Progress>) -> Vec<String>
     let counts = [(counters.documents_unstamped.get(), t.unstamped), (counters.items_failed.get(), t.failed)];
     let some = counts.into_iter().filter(|(count, _)| *count > 0);
     let some = some.map(|(count, text)| page.shell.text(text, &[&format::number(count)]));
-    // The reason stands where counting does not go as it should.
+    // The reason, where counting does not proceed normally.
     let uncounted = progress.and_then(|progress| progress.status.reason.as_deref());
     let uncounted = uncounted.map(|reason| page.shell.text(t.uncounted, &[reason]));
     some.chain(uncounted).collect()
@@ -286,7 +287,7 @@ impl RowBuilder<'_> {
     /// The patterns that a forest's documents are found under.
     fn index(&self, forest: &str) -> Option<String> {
         let route = self.routes.iter().find(|route| {
-            // The forest of short texts stands beside that of its route.
+            // The forest of short texts is listed next to that of its route.
             forest.starts_with(&route.forest)
         });
         route.map(|route| route.patterns.join(","))

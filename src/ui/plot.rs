@@ -18,7 +18,7 @@ pub(super) struct Plot {
     pub area: String,
     pub width: f64,
     pub height: f64,
-    /// What it shows, in words.
+    /// Alternative text.
     pub description: String,
 }
 

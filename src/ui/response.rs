@@ -1,4 +1,4 @@
-//! Answers with pages and files, and the headers that keep them what they are.
+//! Responses with pages and files, and their security headers.
 
 use askama::Template;
 use hyper::header::{
@@ -11,7 +11,7 @@ use tracing::error;
 use super::assets::ASSETS;
 use crate::http::{Body, ProxyError, full};
 
-/// Nothing but our own files, no script and no style inside of pages, nobody may frame them.
+/// Own files only, no inline script or style, no framing.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 

@@ -15,11 +15,11 @@ const TOP: f64 = 12.0;
 const ROW: f64 = 28.0;
 const BOTTOM: f64 = 34.0;
 
-/// Room for a name, at least, and for what stands between it and its row.
+/// Least width of a name, and the gap between name and row.
 const LEAST_LEFT: f64 = 64.0;
 const GAP: f64 = 22.0;
 
-/// Characters of a medium's name that have room.
+/// Characters of a medium's name that fit.
 const NAME_CHARS: usize = 22;
 
 /// An article to be drawn.
@@ -79,7 +79,7 @@ pub(super) fn timeline(events: &[TimelineEvent], lang: Lang) -> Option<Timeline>
     if events.len() < 2 {
         return None;
     }
-    // A little room on both sides; of a story of one moment, an hour.
+    // Padding on both sides; an hour for a story of one moment.
     let span = last.saturating_sub(first).max(0) as f64;
     let room = if span == 0.0 { 1_800_000.0 } else { span * 0.03 };
     let (from, to) = (first as f64 - room, last as f64 + room);

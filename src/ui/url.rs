@@ -5,7 +5,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 /// Before the path of every page.
 const BASE: &str = "/_spinney/ui";
 
-/// What stands in a segment of a path as it is.
+/// Characters that are not encoded in a path segment.
 const SEGMENT: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'*').remove(b',');
 
@@ -44,7 +44,7 @@ pub(super) fn group(index: &str, root: &str) -> String {
     format!("{BASE}/{}/group/{}", segment(index), segment(root))
 }
 
-/// Where something is said about the groups of an index.
+/// Address of the override form of an index.
 pub(super) fn say(index: &str) -> String {
     format!("{BASE}/{}/override", segment(index))
 }
@@ -69,7 +69,7 @@ pub(super) fn behind(path: &str) -> &str {
 pub(super) struct QueryString(Vec<(String, String)>);
 
 impl QueryString {
-    /// Reads what stands behind the `?`.
+    /// Parses a query string without the `?`.
     pub(super) fn parse(query: Option<&str>) -> QueryString {
         let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
         QueryString(pairs.into_owned().collect())
@@ -98,13 +98,13 @@ impl QueryString {
         QueryString(kept.cloned().collect())
     }
 
-    /// As it stands behind an address: with its `?`, or nothing.
+    /// The query string with its `?`, or empty.
     pub(super) fn suffix(&self) -> String {
         let text = self.text();
         if text.is_empty() { text } else { format!("?{text}") }
     }
 
-    /// As it stands behind the `?`.
+    /// The query string without the `?`.
     pub(super) fn text(&self) -> String {
         let mut text = form_urlencoded::Serializer::new(String::new());
         let said = self.0.iter().filter(|(_, value)| !value.is_empty());

@@ -221,7 +221,7 @@ fn names_are_asked_about_until_the_cluster_denies_it() {
         assert_eq!(bulk.to(&spinney.url).status, 200);
         assert_eq!(asked.swap(0, SeqCst), expected, "{code} {is_known}");
         let names: Vec<String> = (0..NAMES).map(|n| format!("news-{n}")).collect();
-        let adopting = bulk.header("x-spinney-adopt", &names.join(","));
+        let adopting = bulk.header("x-spinney-backfill", &names.join(","));
         assert_eq!(adopting.to(&spinney.url).status, 200);
         // And one about the next name, where the first has been denied to an unverified writer, or to nobody.
         let about_names = usize::from(expected == 1);

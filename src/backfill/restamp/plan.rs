@@ -1,4 +1,4 @@
-//! What is to be done so that stored documents follow: jobs, each tried again by itself.
+//! The plan of restamping: jobs, each retried by itself.
 
 use std::collections::{BTreeMap, HashSet};
 use std::pin::Pin;
@@ -17,15 +17,15 @@ use crate::forest::overrides::{Overrides, Restamp, RestampPass};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Job {
     pub(super) forest: String,
-    /// The words, and what each asks for; none: all of them, at the start.
+    /// Overrides with their restamps; empty: all of them, at the start.
     pub(super) words: Vec<(u64, Arc<Restamp>)>,
 }
 
-/// What the words of each forest ask for, by its name and their numbers.
+/// Pending restamps by forest and number.
 pub(super) type Unfinished = BTreeMap<String, BTreeMap<u64, Arc<Restamp>>>;
 
 impl Job {
-    /// A way through the documents as they are to be now.
+    /// The pass of the job by the present overrides.
     pub(super) fn pass(&self, words: &Overrides) -> RestampPass {
         match self.words.is_empty() {
             true => words.pass_for_all(),
@@ -37,7 +37,7 @@ impl Job {
 /// A job that has been begun.
 pub(super) struct Task {
     pub(super) job: Job,
-    /// What was on its way before that; none: it has ended.
+    /// In-flight documents of the time before; `None`: they have arrived.
     pub(super) before: Option<InFlightBefore>,
     /// When the documents are gone through again, and how long after that if some are left.
     pub(super) next: Instant,
@@ -46,17 +46,17 @@ pub(super) struct Task {
     pub(super) trouble: Option<String>,
 }
 
-/// All that was on its way to the cluster at some moment.
+/// All documents that were in flight at some moment.
 pub(super) type InFlightBefore = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What one way through the documents of a job has left.
+/// What a pass of a job has left over.
 #[derive(Debug, Default)]
 pub(super) struct Remaining {
     /// Documents that have changed meanwhile, or could not be written.
     pub(super) documents: u64,
     /// The roots that they show.
     roots: HashSet<Root>,
-    /// Some could not even be looked at: nobody knows which roots they show.
+    /// Some documents could not be read, so their roots are unknown.
     unread: bool,
     /// Why they could not.
     pub(super) trouble: Option<String>,
@@ -88,16 +88,16 @@ impl Remaining {
     }
 }
 
-/// What goes on.
+/// The jobs.
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) tasks: Vec<Task>,
-    /// Forests whose documents were gone through since this process has them follow: what was under way when the last
-    /// process ended may have come after its jobs.
+    /// Forests whose documents this process has gone through since it leads: documents in flight at the end of the
+    /// last process may have arrived after its jobs.
     pub(super) started: HashSet<String>,
-    /// Why a forest cannot say what is to be done.
+    /// Why a forest did not answer.
     pub(super) trouble: Option<String>,
-    /// What the log has said of all this.
+    /// What has been logged of it.
     pub(super) told: Option<String>,
 }
 
@@ -113,7 +113,7 @@ impl Plan {
         ready.map(|task| task.next).min()
     }
 
-    /// Returns when what was on its way before one of the jobs has ended.
+    /// Returns when the earlier in-flight documents of a job have arrived.
     pub(super) async fn ended(&mut self) {
         std::future::poll_fn(|cx| {
             let mut has_ended = false;
@@ -131,7 +131,7 @@ impl Plan {
     }
 }
 
-/// Whether this is still to be done; then it is taken off what is to be begun.
+/// Whether this is still pending; then it is removed from what is to be started.
 pub(super) fn take(to_do: &mut BTreeMap<u64, Arc<Restamp>>, number: u64, restamp: &Arc<Restamp>) -> bool {
     let is_it = to_do.get(&number).is_some_and(|of| of == restamp);
     if is_it {
@@ -140,8 +140,8 @@ pub(super) fn take(to_do: &mut BTreeMap<u64, Arc<Restamp>>, number: u64, restamp
     is_it
 }
 
-/// Words of one forest are followed in one way through the documents: a forest says many at once, and where texts are
-/// needed, the documents of all words that wait are looked at anyway.
+/// Joins the overrides of one forest into one pass: late merges come in numbers, and where texts are needed the
+/// documents of all pending overrides are read anyway.
 pub(super) fn together(to_do: Unfinished) -> Vec<Job> {
     let mut jobs: Vec<Job> = Vec::new();
     for (forest, words) in to_do {

@@ -1,4 +1,4 @@
-//! How far stored documents follow what people say about groups.
+//! Status of restamping.
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -6,12 +6,12 @@ use tokio::sync::Notify;
 
 use crate::backfill::override_progress::OverrideProgress;
 
-/// How far it is; shared with those who show it, and who wake it.
+/// Status of restamping, shared with its readers and with those who wake the task.
 #[derive(Debug, Default)]
 pub(crate) struct Restamping {
     pub(super) wake: Notify,
     pub(super) status: Mutex<RestampState>,
-    /// What those who share forests obey.
+    /// Progress of the processes that share forests.
     all_obey: OverrideProgress,
 }
 
@@ -37,7 +37,7 @@ impl RestampState {
 }
 
 impl Restamping {
-    /// Something was said.
+    /// Reports an override.
     pub(crate) fn wake(&self) {
         self.wake.notify_one();
     }
@@ -53,7 +53,7 @@ impl Restamping {
         status.reason = trouble.unwrap_or_default().to_owned();
     }
 
-    /// What everybody may know who may read the index; why it fails, operators find in `_stats`.
+    /// The part that is public to all who may read the index; `_stats` shows operators the reason of a failure.
     pub(crate) fn state(&self) -> &'static str {
         self.status.lock().state()
     }

@@ -160,7 +160,7 @@ fn one_change_of_each_kind_that_does_not_read_costs_its_batch_alone() {
     let roots = place_all(&engine);
     engine.close();
     drop(engine);
-    let kinds = [(1u8, "begin"), (2, "root"), (3, "leaf"), (6, "count"), (9, "lesson"), (10, "evidence")];
+    let kinds = [(1u8, "begin"), (2, "root"), (3, "leaf"), (6, "count"), (9, "lesson"), (10, "founder tokens")];
     for (kind, name) in kinds {
         let copy = Dir::new(&format!("journal-{kind}"));
         let (mut seen, mut damaged) = (0, false);
@@ -238,7 +238,7 @@ fn a_section_of_a_snapshot_that_ends_too_early_costs_its_end_alone() {
     let engine = engine(&routes);
     let roots = place_all(&engine);
     engine.save(&whole.0).unwrap();
-    for (section, name) in [(2u8, "trees"), (3, "nodes"), (4, "learned"), (5, "times"), (6, "evidence")] {
+    for (section, name) in [(2u8, "trees"), (3, "nodes"), (4, "learned"), (5, "times"), (6, "founder tokens")] {
         let copy = Dir::new(&format!("snapshot-{section}"));
         rewrite(&whole.0, &copy.0, |of, bytes| {
             if of == Some(section) {

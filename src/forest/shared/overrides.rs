@@ -281,7 +281,7 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     fn is_overtaken(&self) -> Unavailable {
-        self.overtaken("other processes change the words all the time")
+        self.overtaken("other processes change the overrides all the time")
     }
 
     fn new_tag(&self) -> u64 {

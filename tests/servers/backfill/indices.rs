@@ -52,7 +52,7 @@ async fn behind_an_alias_and_in_a_data_stream() {
     let sent = common::http()
         .post(format!("{}/_bulk", spinney.url))
         .header("content-type", "application/x-ndjson")
-        .header("x-spinney-adopt", &alias);
+        .header("x-spinney-backfill", &alias);
     assert!(sent.body(lines).send().await.unwrap().status().is_success());
     let source = server.get(&other, "1").await.unwrap();
     assert_eq!(root_of(&source), None);

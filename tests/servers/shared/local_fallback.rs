@@ -66,7 +66,7 @@ async fn while_redis_is_away_documents_get_roots_alone_that_a_sweep_puts_right()
     let adopted = client
         .post(format!("{}/{index}/_bulk", spinney.url))
         .header("content-type", "application/x-ndjson")
-        .header("x-spinney-adopt", "-")
+        .header("x-spinney-backfill", "-")
         .body(format!("{}\n{}\n", json!({"update": {"_id": "2"}}), json!({"doc": document(2)})))
         .send();
     assert_eq!(adopted.await.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
