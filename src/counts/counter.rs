@@ -288,6 +288,8 @@ impl Counter {
         if !found.has_documents() || self.indices.contains_key(&found.name) {
             return;
         }
+        // It is not asked for as a name any more: a failure would take the mark away.
+        self.names.remove(&found.name);
         self.mark(&found.name);
         self.shared.is_new(&found.name);
         self.indices.insert(found.name.clone(), IndexState::new(found, Instant::now()));

@@ -400,6 +400,27 @@ async fn a_deleted_index_is_forgotten() {
     scene.end().await;
 }
 
+/// Seen: its name was asked for once more, the failure took its mark away, and it was never counted as a whole.
+#[tokio::test(start_paused = true)]
+async fn an_index_that_was_found_is_not_asked_for_as_a_name() {
+    for nth in 0..20 {
+        let mut of = world(&["news-1", "other"]);
+        of.faults.insert("news-*".into(), (Of::All, Fault::Denied));
+        of.faults.insert("news-1".into(), (Of::All, Fault::Silent));
+        let scene = Scene::new(of);
+        scene.pass(1).await;
+        scene.write("news-1", "news-1", &[(1, 9), (2, 9)]);
+        // At another moment between two looks.
+        scene.pass(5 + nth).await;
+        scene.world.lock().faults = [("news-1".to_owned(), (Of::Settings, Fault::Missing))].into();
+        scene.pass(20).await;
+        scene.world.lock().faults.clear();
+        scene.pass(20).await;
+        scene.assert_counted("news-1");
+        scene.end().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn readers_are_told_how_true_the_entries_are() {
     let mut of = world(&["news-1", "news-2"]);
