@@ -196,7 +196,7 @@ fn bulk(forest: &SharedForest<Read>, documents: Vec<PlacementDocument>, millis: 
     millis.push(begun.elapsed().as_secs_f64() * 1e3);
     let mut joined = 0;
     let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
-    let settle = placed.map(|placed| {
+    let settle = placed.filter_map(|placed| {
         joined += u64::from(matches!(placed.decision, Decision::Joined { .. }));
         placed.settled(ItemOutcome::Accepted)
     });

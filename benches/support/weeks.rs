@@ -168,7 +168,7 @@ impl Run {
         let placed: Vec<_> = replies.into_iter().filter_map(|r| r.placed).collect();
         let joined = placed.iter().filter(|placed| placed.decision != Decision::NewRoot);
         let joined = joined.count() as u64;
-        let settled = placed.into_iter().map(|p| p.settled(ItemOutcome::Accepted));
+        let settled = placed.into_iter().filter_map(|p| p.settled(ItemOutcome::Accepted));
         block_on(forest.settle(settled.collect(), Millis(0))).unwrap();
         joined
     }

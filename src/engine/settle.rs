@@ -8,8 +8,7 @@ use super::{Engine, Unavailable};
 use crate::bulk::{self, Op};
 use crate::forest::document::PlacementDocument;
 use crate::forest::port::{self, Batch, ForestPort, ItemOutcome, Settlement};
-use crate::forest::{Rollback, Root, TreeNotice};
-use crate::method::TallyEntry;
+use crate::forest::{Root, Ticket, TreeNotice};
 use crate::time::Millis;
 
 /// The nodes that the documents of a request use, by item. To be given to [`Engine::settle`].
@@ -29,15 +28,12 @@ pub(super) struct HeldDocument {
     pub(super) item: usize,
     pub(super) forest: usize,
     pub(super) route: usize,
-    pub(super) rollback: Rollback,
-    pub(super) is_alone: bool,
-    pub(super) claimed: Option<Millis>,
+    /// Its tree.
+    pub(super) root: Root,
+    /// `None`: it was placed as if, and is placed if it is accepted.
+    pub(super) ticket: Option<Ticket>,
     /// The forest's clock when it was placed.
     pub(super) clock: Millis,
-    pub(super) lesson: Option<Vec<u64>>,
-    pub(super) counted: (Root, TallyEntry),
-    /// Other trees that would have taken it.
-    pub(super) others: Vec<Root>,
     /// The root that it shows.
     pub(super) answer: Root,
     /// Whether it joined a tree that was there, or shows another's root, or may: who is placed late may meet another of
@@ -240,7 +236,7 @@ impl Engine {
             }
             match (waiting.take(), late.get_mut(held.forest)) {
                 (Some(mut document), Some(late)) => {
-                    document.given = Some(held.counted.0);
+                    document.given = Some(held.root);
                     late.push(document);
                 }
                 _ => not_kept += 1,
@@ -257,16 +253,9 @@ impl Engine {
     ) -> Vec<(&str, port::PortFuture<port::SettleReport>)> {
         let mut batches: Vec<Vec<Settlement>> = self.forests.iter().map(|_| Vec::new()).collect();
         for held in placed.held {
-            if let Some(batch) = batches.get_mut(held.forest) {
-                batch.push(Settlement {
-                    outcome: outcome(&placed.ops, held.item, resolution).0,
-                    rollback: held.rollback,
-                    is_alone: held.is_alone,
-                    claimed: held.claimed,
-                    lesson: held.lesson,
-                    counted: held.counted,
-                    others: held.others,
-                });
+            if let (Some(batch), Some(ticket)) = (batches.get_mut(held.forest), held.ticket) {
+                let outcome = outcome(&placed.ops, held.item, resolution).0;
+                batch.push(Settlement { ticket, outcome });
             }
         }
         let told = self.forests.iter().zip(batches);
@@ -283,8 +272,7 @@ async fn place_accepted(
 ) -> Result<port::SettleReport, Unavailable> {
     let batch = Batch { documents, ..Batch::default() };
     let replies = port.place(batch).await?.replies.into_iter();
-    let accepted = replies.filter_map(|reply| reply.placed);
-    let accepted = accepted.map(|placed| placed.settled(ItemOutcome::Accepted));
+    let accepted = replies.filter_map(|reply| reply.placed?.settled(ItemOutcome::Accepted));
     port.settle(accepted.collect(), now).await
 }
 

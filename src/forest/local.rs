@@ -334,8 +334,8 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
         self.run(place, |shared, unwanted| {
             let _ = shared.with(|state, _| {
                 let replies = unwanted.replies.into_iter();
-                let placed = replies.filter_map(|reply| reply.placed);
-                state.withdraw(placed.map(|placed| placed.rollback))
+                let tickets = replies.filter_map(|reply| reply.placed?.ticket);
+                state.withdraw(tickets.map(|ticket| ticket.rollback))
             });
         })
     }

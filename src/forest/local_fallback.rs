@@ -1,6 +1,6 @@
 //! The local fallback of a shared forest.
 //!
-//! While Redis is away, documents are placed in a forest of this process and marked ([`Placed::is_alone`]) until a
+//! While Redis is away, documents are placed in a forest of this process and marked ([`Placed::is_alone`](super::port::Placed::is_alone)) until a
 //! sweep places them again. The fallback forest keeps its nodes for the next outage; they expire with their window.
 
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use std::sync::Arc;
 use super::document::PlacementDocument;
 use super::overrides::{Override, Overrides, RestampPass};
 use super::port::{
-    Acknowledged, Batch, CheckReply, DryPlacement, ForestPort, Placed, Placements, PortFuture, SettleReport,
-    Settlement, Unavailable,
+    Acknowledged, Batch, CheckReply, DryPlacement, ForestPort, Placements, PortFuture, SettleReport, Settlement,
+    Unavailable,
 };
 use super::recovery::RecoveryPass;
-use super::{ForestStats, LateMergeLog, Root, TreeView};
+use super::{ForestStats, LateMergeLog, Rollback, Root, TreeView};
 use crate::time::Millis;
 
 /// Two forests of the same kind.
@@ -46,7 +46,6 @@ impl LocalFallback {
 /// Marks the placements of the fallback.
 fn marked(mut placements: Placements) -> Placements {
     for placed in placements.replies.iter_mut().filter_map(|r| r.placed.as_mut()) {
-        let placed: &mut Placed = placed;
         placed.is_alone = true;
     }
     placements
@@ -71,7 +70,8 @@ impl ForestPort for LocalFallback {
     }
 
     fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortFuture<SettleReport> {
-        let (alone, shared): (Vec<_>, Vec<_>) = batch.into_iter().partition(|s| s.is_alone);
+        let (alone, shared): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|settlement| matches!(settlement.ticket.rollback, Rollback::Nodes(_)));
         let told = |port: &dyn ForestPort, batch: Vec<Settlement>| match batch.is_empty() {
             true => Box::pin(std::future::ready(Ok(SettleReport::default()))),
             false => port.settle(batch, now),

@@ -42,6 +42,7 @@ mod sparse_map;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod ticket;
 mod ticks;
 mod tree_stats;
 mod undo_guard;
@@ -53,10 +54,11 @@ pub use founder_tokens::EVIDENCE_BYTES;
 pub use late_merges::{LateMergeLog, LateMerges, Suggestion};
 pub use local_fallback::LocalFallback;
 pub use node::{Generation, NodeRef};
-pub use place::{Decision, Placement, Rollback};
+pub use place::{Decision, Placement};
 pub use recovery::{Recovered, RecoveryPass};
 pub use save::{Portions, Restoring, Unreadable};
 pub use summary::Summary;
+pub use ticket::{Rollback, Ticket};
 pub use ticks::{Tick, TickStart};
 pub use tree_stats::{TreeNotice, TreeSize};
 pub use view::{

@@ -5,6 +5,7 @@ use super::change::Change;
 use super::node::NodeRef;
 use super::placement::{self, PlacementPlan, PlacementView};
 use super::roots::RootNumber;
+use super::ticket::Rollback;
 use super::ticks::Tick;
 use super::{Forest, Root};
 use crate::fingerprint::Fingerprint;
@@ -58,24 +59,6 @@ impl Decision {
     /// Whether the document's tree was there before it.
     pub(super) fn finds_a_tree(self) -> bool {
         matches!(self, Decision::Refreshed | Decision::Joined { .. })
-    }
-}
-
-/// The nodes that a placement uses, by name. Harmless when they are gone.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rollback {
-    nodes: Vec<NodeRef>,
-}
-
-impl Rollback {
-    /// From nodes that another kind of forest names in its own way.
-    pub(super) fn of(nodes: Vec<NodeRef>) -> Rollback {
-        Rollback { nodes }
-    }
-
-    /// The nodes, in the order in which they were found or made.
-    pub fn nodes(&self) -> &[NodeRef] {
-        &self.nodes
     }
 }
 
@@ -149,7 +132,7 @@ impl<P: Proof> Forest<P> {
     /// The clock goes to `now`, and the nodes that a placement uses arrive there, with their roots.
     pub fn arrive(&mut self, rollback: &Rollback, now: Millis) {
         self.advance(now);
-        for &node in &rollback.nodes {
+        for &node in rollback.nodes() {
             let known = self.in_flight.node(node.fingerprint);
             let is_this = known.is_none_or(|known| known == node);
             if is_this && self.living(node.fingerprint).is_none() {
@@ -193,7 +176,7 @@ impl<P: Proof> Forest<P> {
 
     /// Settles an accepted document: the nodes that its placement uses stay, even if other users of them are refused.
     pub fn settle(&mut self, rollback: &Rollback) {
-        for &node in &rollback.nodes {
+        for &node in rollback.nodes() {
             self.in_flight.settled(node);
         }
     }
@@ -230,7 +213,7 @@ impl<P: Proof> Forest<P> {
             Decision::Joined { .. } => self.sign(query, outcome.root),
             _ => 0,
         };
-        let mut rollback = Rollback { nodes: Vec::with_capacity(changes.len()) };
+        let mut nodes = Vec::with_capacity(changes.len());
         let now = self.clock().max(at);
         for change in changes.drain(..) {
             let (fingerprint, is_new) = match &change {
@@ -241,7 +224,7 @@ impl<P: Proof> Forest<P> {
             if self.commit(change)
                 && let Some(fingerprint) = fingerprint
             {
-                rollback.nodes.push(match is_new {
+                nodes.push(match is_new {
                     true => self.in_flight.made(fingerprint),
                     false => self.in_flight.used(fingerprint),
                 });
@@ -253,12 +236,12 @@ impl<P: Proof> Forest<P> {
             arrived: outcome.arrived(now),
             founded: outcome.founded.unwrap_or(now),
             // The forest is full: the document has no node.
-            decision: if rollback.nodes.is_empty() { Decision::Outside } else { outcome.decision },
+            decision: if nodes.is_empty() { Decision::Outside } else { outcome.decision },
             by: outcome.by,
             refused: outcome.refused,
             others: outcome.others,
             sign,
-            rollback,
+            rollback: Rollback::Nodes(nodes),
         }
     }
 
@@ -301,10 +284,10 @@ impl<P: Proof> Forest<P> {
     /// therefore does not depend on the order in which the items of a bulk are settled. Arrivals stay as they are.
     /// Nodes that expired meanwhile are left to expiry, and later nodes of the same fingerprint are not touched.
     pub fn withdraw(&mut self, rollback: &Rollback) -> usize {
-        for &node in &rollback.nodes {
+        for &node in rollback.nodes() {
             self.in_flight.released(node);
         }
-        let nodes = rollback.nodes.iter();
+        let nodes = rollback.nodes().iter();
         nodes.map(|&node| self.withdraw_unused(node)).sum()
     }
 

@@ -1,8 +1,7 @@
 //! The port of a forest: the operations of every implementation, [local](super::local) or shared.
 //!
 //! A write has two phases. Its documents are placed before it is forwarded, and settled after the cluster has
-//! answered. In between the caller holds only [`Rollback`] handles, which name nodes in a way that every process
-//! understands.
+//! answered. In between the caller holds only [`Ticket`]s.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -13,9 +12,9 @@ use std::time::Duration;
 use super::document::PlacementDocument;
 use super::overrides::{Override, Overrides, ResolvedDocument, RestampPass};
 use super::recovery::RecoveryPass;
-use super::{Decision, ForestStats, LateMergeLog, NearNode, Rollback, Root, TreeNotice, TreeView};
+use super::{Decision, ForestStats, LateMergeLog, NearNode, Root, Ticket, TreeNotice, TreeView};
 use crate::fingerprint::Fingerprint;
-use crate::method::{Measure, Refusal, Stage, Tallies, TallyEntry};
+use crate::method::{Measure, Refusal, Stage, Tallies};
 use crate::text::boilerplate::PendingSentences;
 use crate::time::Millis;
 
@@ -210,7 +209,7 @@ pub enum Commit {
 
 /// Documents placed as if by themselves: they see the forest and each other, and nothing of them is seen.
 pub trait DryPlacement: Send + Sync {
-    /// The result that [`ForestPort::place`] would have, with handles that name nothing. One call at a time.
+    /// The result that [`ForestPort::place`] would have, without tickets. One call at a time.
     fn place(&self, documents: Vec<PlacementDocument>) -> PortFuture<Placements>;
 
     /// The same, which gives the documents back as [`ForestPort::place_or_return`] does.
@@ -252,8 +251,6 @@ pub struct Placed {
     pub answer: Root,
     /// How the root was found.
     pub decision: Decision,
-    /// The other near trees that would have taken it.
-    pub others: Vec<Root>,
     /// When its text first came; none if it came before, and is not the one that founded the tree.
     pub arrived: Option<Millis>,
     /// When its tree was founded.
@@ -270,49 +267,25 @@ pub struct Placed {
     /// The sentences of the document, by their numbers in it, that became boilerplate with it; none where it counts
     /// when it is settled.
     pub learned: Vec<usize>,
-    /// The time that it claims, which counts when it is accepted.
-    pub claimed: Option<Millis>,
-    /// The sentences, as hashes, that it teaches when it is accepted; `None` if it has founded no tree.
-    pub lesson: Option<Vec<u64>>,
-    /// Its contribution to the statistics of its tree, once accepted.
-    pub count: TallyEntry,
-    /// For [`ForestPort::settle`].
-    pub rollback: Rollback,
     /// Whether the place is one of this process alone, because the forest that it shares was away: the document is to
     /// be placed again.
     pub is_alone: bool,
+    /// For [`ForestPort::settle`]. None of a [dry placement](DryPlacement): it has left nothing to settle.
+    pub ticket: Option<Ticket>,
 }
 
 impl Placed {
     /// The settlement of this placement with the item's outcome.
-    pub fn settled(self, outcome: ItemOutcome) -> Settlement {
-        Settlement {
-            rollback: self.rollback,
-            is_alone: self.is_alone,
-            claimed: self.claimed,
-            lesson: self.lesson,
-            counted: (self.root, self.count),
-            others: self.others,
-            outcome,
-        }
+    pub fn settled(self, outcome: ItemOutcome) -> Option<Settlement> {
+        self.ticket.map(|ticket| Settlement { ticket, outcome })
     }
 }
 
 /// The outcome of a placed document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settlement {
-    /// Its nodes.
-    pub rollback: Rollback,
-    /// As it was placed: [`Placed::is_alone`].
-    pub is_alone: bool,
-    /// As it was placed: [`Placed::claimed`].
-    pub claimed: Option<Millis>,
-    /// As it was placed: [`Placed::lesson`].
-    pub lesson: Option<Vec<u64>>,
-    /// Its tree, and as it was placed: [`Placed::count`].
-    pub counted: (Root, TallyEntry),
-    /// As it was placed: [`Placed::others`].
-    pub others: Vec<Root>,
+    /// What the forest gave when it placed it.
+    pub ticket: Ticket,
     /// The item's outcome at the cluster.
     pub outcome: ItemOutcome,
 }

@@ -4,6 +4,8 @@ use serde_json::json;
 
 use super::*;
 use crate::engine::Resolution;
+use crate::fingerprint::Fingerprint;
+use crate::forest::Root;
 
 const CALLER: u64 = 5;
 
@@ -76,6 +78,21 @@ fn unverified_with_one_text_at_the_same_moment_are_a_group() {
     let told = accepted(1);
     let joined = |placed: &PlacedDocuments| placed.joined(&told).count();
     assert_eq!((joined(&one), joined(&other)), (1, 1));
+}
+
+/// Seen: counted as it was placed as if, and once more when it was placed.
+#[test]
+fn a_document_of_an_unverified_writer_is_counted_once() {
+    let engine = engine(&[route(json!({}))]);
+    for writer in 0..3 {
+        let body = index(&writer.to_string(), &json!({"content": LONG}));
+        let (roots, placed) = send(&engine, &body, from(CALLER + writer, 0));
+        settle(&engine, placed, accepted(1));
+        let root = u64::from_str_radix(&roots[0], 16).unwrap();
+        let tree = wait(engine.tree("news-1", Root(Fingerprint(root)))).unwrap();
+        let (_, tree) = tree.unwrap();
+        assert_eq!(u64::from(tree.documents), writer + 1);
+    }
 }
 
 #[test]

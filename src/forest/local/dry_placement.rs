@@ -9,7 +9,7 @@ use super::{CHUNK, Executor, ForestState, LocalInner, run};
 use crate::forest::document::PlacementDocument;
 use crate::forest::placement;
 use crate::forest::port::{DryPlacement, EarlierDocuments, Placed, PlacementReply, Placements, PortFuture};
-use crate::forest::{Decision, Forest, Rollback, Root};
+use crate::forest::{Decision, Forest, Root};
 use crate::method::{MethodKind, PlacementQuery, Proof, TallyEntry};
 use crate::time::Millis;
 
@@ -130,17 +130,12 @@ impl<F: MethodKind> ForestState<F> {
                 clock,
                 stage: foreseen.by.and_then(|by| F::stage(features, by)),
                 in_turn: foreseen.by.is_some(),
-                // They are met when it is placed.
-                others: Vec::new(),
                 refused: foreseen.refused,
                 learned: Vec::new(),
-                claimed: None,
-                lesson: None,
-                count: TallyEntry { title: document.title, sign },
                 is_alone: false,
-                rollback: Rollback::default(),
+                ticket: None,
             };
-            earlier.tallies.add(placed.root.0, placed.count);
+            earlier.tallies.add(placed.root.0, TallyEntry { title: document.title, sign });
             if placed.decision == Decision::NewRoot {
                 self.add_refused_by_boilerplate(features, placed.root, &mut placed.refused);
             }

@@ -21,7 +21,7 @@ use crate::forest::document::PlacementDocument;
 use crate::forest::placement::may_found;
 use crate::forest::port::{EarlierDocuments, ItemOutcome, Settlement};
 use crate::forest::recovery::RecoveryPass;
-use crate::forest::{Decision, Placement, Root};
+use crate::forest::{Decision, Placement, Root, Ticket};
 use crate::method::{MethodKind, PlacementQuery, TallyEntry};
 use crate::time::Millis;
 
@@ -108,15 +108,15 @@ impl<F: MethodKind> ForestState<F> {
                 }
                 let count = TallyEntry { title: document.title, sign: placement.sign };
                 moment.earlier.tallies.add(placement.root.0, count);
-                moment.settlements.push(Settlement {
-                    others: Vec::new(),
+                let ticket = Ticket {
+                    root: placement.root,
                     rollback: placement.rollback,
-                    is_alone: false,
+                    count,
                     claimed: None,
                     lesson,
-                    counted: (placement.root, count),
-                    outcome: ItemOutcome::Accepted,
-                });
+                    others: Vec::new(),
+                };
+                moment.settlements.push(Settlement { ticket, outcome: ItemOutcome::Accepted });
             }
         }
         None

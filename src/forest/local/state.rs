@@ -10,7 +10,9 @@ use crate::forest::port::{
     CheckReply, CheckedDocument, CheckedFingerprint, CheckedTree, Commit, EarlierDocuments, ItemOutcome, Placed,
     PlacementReply, SettleReport, Settlement,
 };
-use crate::forest::{Change, Decision, Forest, ForestError, LateMergeStats, NearNode, Rollback, Root, Settings};
+use crate::forest::{
+    Change, Decision, Forest, ForestError, LateMergeStats, NearNode, Rollback, Root, Settings, Ticket,
+};
 use crate::method::{BoilerplateLesson, Measure, MethodKind, PlacementQuery, Proof, Refusal, TallyEntry};
 use crate::text::boilerplate::PendingSentences;
 use crate::time::Millis;
@@ -259,15 +261,15 @@ impl<F: MethodKind> ForestState<F> {
         let placed = features.map(|features| {
             let at = now.unwrap_or(Millis(0));
             let (title, given) = (document.title, document.given);
-            let mut placed = self.place_features(features, (title, given), at, claimed, earlier);
+            let (mut placed, mut ticket) = self.place_features(features, (title, given), at, claimed, earlier);
             earlier.time = now.map(|_| placed.clock).or(earlier.time);
             match commit {
                 Commit::AtOnce => {
-                    self.forest.count(placed.root, placed.count);
-                    self.forest.settle(&placed.rollback);
-                    self.meet(placed.root, &placed.others);
+                    self.forest.count(ticket.root, ticket.count);
+                    self.forest.settle(&ticket.rollback);
+                    self.meet(ticket.root, &ticket.others);
                 }
-                Commit::Provisional => earlier.tallies.add(placed.root.0, placed.count),
+                Commit::Provisional => earlier.tallies.add(ticket.root.0, ticket.count),
             }
             if placed.decision == Decision::NewRoot {
                 let lesson = F::lesson(features);
@@ -275,10 +277,11 @@ impl<F: MethodKind> ForestState<F> {
                     Commit::AtOnce => placed.learned = self.learn_at_once(lesson),
                     Commit::Provisional => {
                         earlier.taught.add(&lesson.hashes);
-                        placed.lesson = Some(lesson.hashes);
+                        ticket.lesson = Some(lesson.hashes);
                     }
                 }
             }
+            placed.ticket = Some(ticket);
             placed
         });
         PlacementReply { now, placed }
@@ -291,7 +294,7 @@ impl<F: MethodKind> ForestState<F> {
         at: Millis,
         claimed: Option<Millis>,
         earlier: &EarlierDocuments,
-    ) -> Placed {
+    ) -> (Placed, Ticket) {
         let Self { forest, learned, .. } = self;
         let (mut placement, text) = F::ask(features, learned, &earlier.taught, |query| {
             let query = &PlacementQuery { earlier: Some(&earlier.tallies), ..*query };
@@ -305,7 +308,19 @@ impl<F: MethodKind> ForestState<F> {
             let root = placement.root;
             self.add_refused_by_boilerplate(features, root, &mut placement.refused);
         }
-        Placed {
+        let ticket = Ticket {
+            root: placement.root,
+            rollback: placement.rollback,
+            count: TallyEntry { title, sign: placement.sign },
+            claimed,
+            lesson: None,
+            // A pinned text suggests no late merges.
+            others: match self.words.is_pinned(text) {
+                true => Vec::new(),
+                false => placement.others,
+            },
+        };
+        let placed = Placed {
             root: placement.root,
             answer: self.words.shown_root(text, placement.root),
             decision: placement.decision,
@@ -314,19 +329,12 @@ impl<F: MethodKind> ForestState<F> {
             clock: self.forest.clock().max(at),
             stage: placement.by.and_then(|by| F::stage(features, by)),
             in_turn: placement.by.is_some(),
-            // A pinned text suggests no late merges.
-            others: match self.words.is_pinned(text) {
-                true => Vec::new(),
-                false => placement.others,
-            },
             refused: placement.refused,
             learned: Vec::new(),
-            claimed,
-            lesson: None,
-            count: TallyEntry { title, sign: placement.sign },
-            rollback: placement.rollback,
             is_alone: false,
-        }
+            ticket: None,
+        };
+        (placed, ticket)
     }
 
     /// Adds the trees that the document would have met, had the sentences that they share not become boilerplate.
@@ -367,24 +375,23 @@ impl<F: MethodKind> ForestState<F> {
         let (mut refused, mut lessons, mut met) = (Vec::new(), Vec::new(), Vec::new());
         let merged_before = self.late.applied;
         let due = 2 * batch.len();
-        for settlement in batch {
-            match settlement.outcome {
+        for Settlement { ticket, outcome } in batch {
+            match outcome {
                 ItemOutcome::Accepted => {
-                    let (root, count) = settlement.counted;
-                    if let Some(claimed) = settlement.claimed {
-                        self.forest.arrive(&settlement.rollback, claimed);
+                    if let Some(claimed) = ticket.claimed {
+                        self.forest.arrive(&ticket.rollback, claimed);
                     }
-                    self.forest.count(root, count);
-                    self.forest.settle(&settlement.rollback);
-                    if !settlement.others.is_empty() {
-                        met.push((root, settlement.others));
+                    self.forest.count(ticket.root, ticket.count);
+                    self.forest.settle(&ticket.rollback);
+                    if !ticket.others.is_empty() {
+                        met.push((ticket.root, ticket.others));
                     }
-                    lessons.extend(settlement.lesson);
+                    lessons.extend(ticket.lesson);
                 }
-                ItemOutcome::Refused => refused.push(settlement.rollback),
+                ItemOutcome::Refused => refused.push(ticket.rollback),
                 ItemOutcome::Unknown => {
                     let due = Millis(now.0.saturating_add(RETRY_WINDOW.0));
-                    self.unknown.push_back((due, settlement.rollback));
+                    self.unknown.push_back((due, ticket.rollback));
                 }
             }
         }

@@ -218,8 +218,8 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// Withdraws what nobody will settle, because nobody has waited for it, or its request has failed.
     fn undo(self: &Arc<Self>, replies: Vec<PlacementReply>) {
-        let placed = replies.into_iter().filter_map(|reply| reply.placed);
-        let rollbacks: Vec<_> = placed.map(|placed| placed.rollback).collect();
+        let tickets = replies.into_iter().filter_map(|reply| reply.placed?.ticket);
+        let rollbacks: Vec<_> = tickets.map(|ticket| ticket.rollback).collect();
         if rollbacks.is_empty() {
             return;
         }

@@ -12,9 +12,9 @@ use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, StoreReply};
 use super::layout::{LEASE, LeafValue, NodeValue, RootValue, write_evidence};
 
 use super::round::{Answer, ClaimOutcome, PlacementRound, RecheckQuery};
-use super::settle::{PlacementHandle, UsedLeaf};
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::Unavailable;
+use crate::forest::ticket::{SharedNodes, UsedLeaf};
 use crate::forest::{Rollback, Root};
 use crate::method::{FounderTokens, MethodKind};
 use crate::time::Millis;
@@ -377,7 +377,7 @@ impl<F: MethodKind> SharedInner<F> {
                 // They only go with the root, when nobody goes by any of them.
                 let own = tree.leaves.iter();
                 let own = own.filter(|leaf| leaf.is_own && leaf.document == document);
-                let handle = PlacementHandle {
+                let nodes = SharedNodes {
                     root: tree.root,
                     token: tree.token,
                     has_founded: tree.is_founder(document),
@@ -387,7 +387,7 @@ impl<F: MethodKind> SharedInner<F> {
                     used: tree.used.iter().filter(|&&(_, of)| of == document).map(|&(used, _)| used).collect(),
                 };
                 if let Some(claimed) = claimed.get_mut(document) {
-                    *claimed = ClaimOutcome::Holds(handle.into_rollback());
+                    *claimed = ClaimOutcome::Holds(Rollback::Shared(nodes.into()));
                 }
             }
         }

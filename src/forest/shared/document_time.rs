@@ -13,7 +13,6 @@ use std::time::Duration;
 use super::SharedInner;
 use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, ScanPosition, StoreReply};
 use super::layout::{Calendar, NodeValue, STEPS, living_names};
-use super::settle::PlacementHandle;
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::Unavailable;
 use crate::forest::{Rollback, Root};
@@ -102,19 +101,19 @@ impl<F: MethodKind> SharedInner<F> {
         let (mut roots, mut leaves) = (Arrivals::new(), Arrivals::new());
         for (rollback, at) in accepted {
             clock = clock.max(at);
-            let Some(handle) = PlacementHandle::of(&rollback) else {
+            let Some(nodes) = rollback.shared() else {
                 continue;
             };
             let step = self.calendar.step(clock);
-            let is_new_due = handle.placed != Some(step);
-            if is_new_due || handle.is_due {
-                roots.insert((handle.root, handle.token), clock);
+            let is_new_due = nodes.placed != Some(step);
+            if is_new_due || nodes.is_due {
+                roots.insert((nodes.root, nodes.token), clock);
             }
-            let new = handle.leaves.iter().copied().filter(|_| is_new_due);
-            let used = handle.used.iter();
+            let new = nodes.leaves.iter().copied().filter(|_| is_new_due);
+            let used = nodes.used.iter();
             let used = used.filter(|used| is_new_due || used.is_due);
             for leaf in new.chain(used.map(|used| used.leaf)) {
-                leaves.insert((leaf, handle.root, handle.token), clock);
+                leaves.insert((leaf, nodes.root, nodes.token), clock);
             }
         }
         let mut commands = vec![(KeyKind::Clock, Fingerprint(0), KeyOp::Advance { to })];

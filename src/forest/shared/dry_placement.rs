@@ -65,13 +65,10 @@ impl<F: MethodKind> DryPlacement for SharedDryPlacement<F> {
             for (work, answer) in round.work.into_iter().zip(round.answers) {
                 let placed = match answer {
                     Answer::Fate(fate) => {
-                        let rollback = Rollback::default();
-                        let commit = Commit::Provisional;
-                        let mut placed = inner.placed(&work, *fate, rollback, commit, &mut earlier);
-                        placed.lesson = None;
-                        placed.claimed = None;
+                        let (rollback, commit) = (Rollback::Nothing, Commit::Provisional);
+                        let (placed, ticket) = inner.placed(&work, *fate, rollback, commit, &mut earlier);
                         earlier.time = work.now.map(|_| placed.clock).or(earlier.time);
-                        earlier.tallies.add(placed.root.0, placed.count);
+                        earlier.tallies.add(ticket.root.0, ticket.count);
                         Some(placed)
                     }
                     Answer::None | Answer::Unread | Answer::Waits(_) => None,

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::fingerprint::Fingerprint;
+pub use crate::forest::ticket::FoundingToken;
 use crate::method::TreeTally;
 use crate::time::Millis;
 
@@ -381,26 +382,4 @@ pub enum StoreReply {
     Bytes(Vec<u8>),
     /// See the command.
     Number(i64),
-}
-
-/// Tells one attempt to found a tree from all others of the same fingerprint: 24 bits, by chance, never 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FoundingToken(pub u32);
-
-impl FoundingToken {
-    /// Of any bits.
-    pub(super) fn of(bits: u64) -> FoundingToken {
-        FoundingToken(((bits >> 24) as u32 & 0x00FF_FFFF).max(1))
-    }
-
-    /// Big endian.
-    pub fn bytes(self) -> [u8; 3] {
-        let [_, high, middle, low] = self.0.to_be_bytes();
-        [high, middle, low]
-    }
-
-    /// What [`bytes`](FoundingToken::bytes) gave.
-    pub fn from_bytes([high, middle, low]: [u8; 3]) -> FoundingToken {
-        FoundingToken(u32::from_be_bytes([0, high, middle, low]))
-    }
 }

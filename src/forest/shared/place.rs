@@ -16,7 +16,7 @@ use super::round::{
 use crate::forest::candidates::PriorClaim;
 use crate::forest::document::{DocumentTime, PlacementDocument};
 use crate::forest::port::{Commit, EarlierDocuments, Placed, PlacementReply, Unavailable};
-use crate::forest::{Decision, Rollback, Root};
+use crate::forest::{Decision, Rollback, Root, Ticket};
 use crate::method::{MethodKind, PlacementQuery, TallyEntry};
 
 /// A document that waits for another process's tree may end that tree after so long.
@@ -235,19 +235,20 @@ impl<F: MethodKind> SharedInner<F> {
             };
             let (fate, rollback) = fate;
             let (commit, earlier) = (request.commit, &mut request.earlier);
-            let mut placed = self.placed(&work, *fate, rollback, commit, earlier);
+            let (mut placed, mut ticket) = self.placed(&work, *fate, rollback, commit, earlier);
             earlier.time = work.now.map(|_| placed.clock).or(earlier.time);
             match commit {
                 Commit::AtOnce => {
-                    let claimed = placed.claimed.take();
-                    arrived.extend(claimed.map(|at| (placed.rollback.clone(), at)));
-                    counted.push((placed.rollback.clone(), placed.count));
+                    let claimed = ticket.claimed.take();
+                    arrived.extend(claimed.map(|at| (ticket.rollback.clone(), at)));
+                    counted.push((ticket.rollback.clone(), ticket.count));
                     let lessons = lessons.get_mut(work.request).into_iter();
-                    lessons.for_each(|lessons| lessons.extend(placed.lesson.take()));
-                    met.push((placed.root, placed.others.clone()));
+                    lessons.for_each(|lessons| lessons.extend(ticket.lesson.take()));
+                    met.push((ticket.root, ticket.others.clone()));
                 }
-                Commit::Provisional => earlier.tallies.add(placed.root.0, placed.count),
+                Commit::Provisional => earlier.tallies.add(ticket.root.0, ticket.count),
             }
+            placed.ticket = Some(ticket);
             self.reply(&work, Some(placed), &mut request.replies);
             if let Some(done) = &mut request.done {
                 done.push(work);
@@ -290,7 +291,7 @@ impl<F: MethodKind> SharedInner<F> {
         rollback: Rollback,
         commit: Commit,
         earlier: &mut EarlierDocuments,
-    ) -> Placed {
+    ) -> (Placed, Ticket) {
         let DocumentFate { decided, lesson, stage, question } = fate;
         let without_evidence = decided.without_evidence as u64;
         self.counters.without_evidence.fetch_add(without_evidence, Relaxed);
@@ -302,11 +303,24 @@ impl<F: MethodKind> SharedInner<F> {
             true => Vec::new(),
             false => outcome.others.clone(),
         };
-        let mut placed = Placed {
+        let mut ticket = Ticket {
+            root: outcome.root,
+            rollback,
+            count: TallyEntry { title: work.document.title, sign: decided.sign },
+            claimed,
+            lesson: None,
+            others,
+        };
+        if let Some(lesson) = lesson {
+            if commit == Commit::Provisional {
+                earlier.taught.add(&lesson.hashes);
+            }
+            ticket.lesson = Some(lesson.hashes);
+        }
+        let placed = Placed {
             root: outcome.root,
             answer: known.words().shown_root(question.whole, outcome.root),
             decision: outcome.decision,
-            others,
             arrived: outcome.arrived(at),
             founded: outcome.founded.unwrap_or(at),
             clock: claimed.map_or(at, |claimed| claimed.max(at)),
@@ -314,19 +328,10 @@ impl<F: MethodKind> SharedInner<F> {
             in_turn: outcome.by.is_some(),
             refused: outcome.refused,
             learned: Vec::new(),
-            claimed,
-            lesson: None,
-            count: TallyEntry { title: work.document.title, sign: decided.sign },
-            rollback,
             is_alone: false,
+            ticket: None,
         };
-        if let Some(lesson) = lesson {
-            if commit == Commit::Provisional {
-                earlier.taught.add(&lesson.hashes);
-            }
-            placed.lesson = Some(lesson.hashes);
-        }
-        placed
+        (placed, ticket)
     }
 }
 

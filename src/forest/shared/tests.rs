@@ -75,7 +75,7 @@ fn place(forest: &dyn ForestPort, documents: Vec<PlacementDocument>) -> Vec<Plac
 }
 
 fn settle(forest: &dyn ForestPort, placed: Vec<Placed>, outcome: ItemOutcome) -> SettleReport {
-    let settled = placed.into_iter().map(|placed| placed.settled(outcome));
+    let settled = placed.into_iter().filter_map(|placed| placed.settled(outcome));
     let batch = settled.collect();
     block_on(forest.settle(batch, Millis(0))).unwrap()
 }
@@ -439,6 +439,6 @@ fn what_one_process_learns_the_others_hear() {
     assert!(tables[0] == tables[1] && tables[1] == tables[2]);
     let late = process(&memory, 4);
     let placed = place(&late, vec![at(with_footer(6), 1)]);
-    assert!(placed[0].rollback.nodes().len() > 1);
+    assert!(placed[0].ticket.as_ref().unwrap().rollback.node_count() > 1);
     assert_eq!(format!("{:?}", late.inner.learned.lock()), tables[0]);
 }

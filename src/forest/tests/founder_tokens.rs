@@ -106,7 +106,7 @@ fn it_lives_again_with_its_root() {
     let forest = state.forest_mut();
     forest.expire(Millis(2 * WINDOW), 0);
     assert_eq!(forest.stats().nodes, 0);
-    forest.arrive(&placed.rollback, Millis(2 * WINDOW));
+    forest.arrive(&placed.ticket.unwrap().rollback, Millis(2 * WINDOW));
     assert_eq!(forest.root_of(root), Some(placed.root));
     let after = state.forest().evidence.get(root).map(<[u16]>::to_vec);
     assert_eq!(after, before);

@@ -47,7 +47,7 @@ fn document(text: &str, at: i64) -> PlacementDocument {
 fn place(state: &mut ForestState<Verified>, text: &str, at: i64) -> (Root, Root) {
     let placed = place_unsettled(state, text, at);
     let of = (placed.root, placed.answer);
-    state.settle(vec![placed.settled(ItemOutcome::Accepted)], Millis(at));
+    state.settle(placed.settled(ItemOutcome::Accepted).into_iter().collect(), Millis(at));
     of
 }
 
@@ -90,7 +90,7 @@ fn trees_that_a_document_agrees_with_are_suggested_or_merged() {
             assert_eq!(place(state, b, 0).0, scene.roots[1]);
             // Nothing that was refused counts.
             let refused = place_unsettled(state, between, 0);
-            state.settle(vec![refused.settled(ItemOutcome::Refused)], Millis(0));
+            state.settle(refused.settled(ItemOutcome::Refused).into_iter().collect(), Millis(0));
             assert_eq!(state.late(), LateMergeLog::default());
             let (tree, shown) = place(state, between, 0);
             assert_eq!(tree, shown, "what comes later is as it is placed");

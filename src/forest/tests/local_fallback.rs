@@ -68,7 +68,7 @@ fn place(forest: &LocalFallback, numbers: &[usize]) -> Vec<Placed> {
 }
 
 fn settle(forest: &LocalFallback, placed: Vec<Placed>, outcome: ItemOutcome) -> u64 {
-    let settlements = placed.into_iter().map(|placed| placed.settled(outcome));
+    let settlements = placed.into_iter().filter_map(|placed| placed.settled(outcome));
     let settled = block_on(forest.settle(settlements.collect(), Millis(1)));
     settled.unwrap().withdrawn
 }

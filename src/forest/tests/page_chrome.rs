@@ -160,7 +160,7 @@ fn place_all(port: &dyn ForestPort) -> Vec<Placed> {
 }
 
 fn settle(port: &dyn ForestPort, placed: Vec<Placed>, outcome: ItemOutcome) -> Vec<TreeNotice> {
-    let batch = placed.into_iter().map(|placed| placed.settled(outcome));
+    let batch = placed.into_iter().filter_map(|placed| placed.settled(outcome));
     block_on(port.settle(batch.collect(), Millis(1))).unwrap().notices
 }
 

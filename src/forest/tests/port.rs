@@ -182,7 +182,7 @@ fn provisional(documents: Vec<PlacementDocument>) -> Batch {
 }
 
 fn settle(subject: &Subject, placed: Vec<Placed>, outcome: ItemOutcome) -> u64 {
-    let settled = placed.into_iter().map(|placed| placed.settled(outcome));
+    let settled = placed.into_iter().filter_map(|placed| placed.settled(outcome));
     let batch = settled.collect();
     block_on(subject.port.settle(batch, NOW)).unwrap().withdrawn
 }
@@ -428,7 +428,7 @@ fn a_rehearsal_sees_all_and_leaves_nothing() {
         assert_eq!(second[0].root, first[2].root, "{}", say(&subject));
         assert_eq!(second[0].decision, Decision::Refreshed);
         assert_eq!(second[1].root, known[1]);
-        assert!(first.iter().all(|placed| placed.rollback.nodes().is_empty()));
+        assert!(first.iter().all(|placed| placed.ticket.is_none()));
         assert_eq!(state(), before, "{}", say(&subject));
         // Nobody else meets it.
         let other = subject.port.dry_placement();
@@ -534,7 +534,7 @@ fn learning_waits_for_acceptance_and_one_request_counts_once() {
         let documents = (from..from + 6).map(with_footer).collect();
         let replies = block_on(port.place(provisional(documents))).unwrap().replies;
         let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
-        let batch = placed.map(|placed| placed.settled(outcome)).collect();
+        let batch = placed.filter_map(|placed| placed.settled(outcome)).collect();
         block_on(port.settle(batch, NOW)).unwrap().learned
     };
     for outcome in [ItemOutcome::Refused, ItemOutcome::Unknown] {
@@ -719,7 +719,7 @@ fn a_panic_takes_the_forest_out_of_service() {
         assert_eq!(block_on(port.place(provisional(batch(&[0])))).unwrap_err(), broken);
         assert_eq!(block_on(port.stats()).unwrap_err(), broken);
         assert_eq!(block_on(port.expire(Millis(0), 1)).unwrap_err(), broken);
-        let settlement = |reply: PlacementReply| reply.placed.unwrap().settled(ItemOutcome::Refused);
+        let settlement = |reply: PlacementReply| reply.placed.unwrap().settled(ItemOutcome::Refused).unwrap();
         let settlements = placed.replies.into_iter().map(settlement).collect();
         assert_eq!(block_on(port.settle(settlements, NOW)).unwrap_err(), broken);
     }
@@ -758,7 +758,7 @@ fn the_changes_of_a_forest_make_the_same_forest() {
             1 => ItemOutcome::Unknown,
             _ => ItemOutcome::Accepted,
         };
-        placements.push(placed.settled(outcome));
+        placements.extend(placed.settled(outcome));
         if number % 20 == 19 {
             learned += first.settle(std::mem::take(&mut placements), NOW).learned;
             first.forget_unknown(Millis(NOW.0 + RETRY_WINDOW.0), 2);

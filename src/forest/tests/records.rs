@@ -114,7 +114,7 @@ fn law<F: MethodKind>(method: &str, make: impl Fn() -> ForestState<F>, documents
         let reply = state.place_by(document, Commit::Provisional, &mut earlier);
         let Some(placed) = reply.placed else { continue };
         let root = placed.root;
-        state.settle(vec![placed.settled(ItemOutcome::Accepted)], Millis(0));
+        state.settle(placed.settled(ItemOutcome::Accepted).into_iter().collect(), Millis(0));
         if at % 3 == 2 {
             let losers = state.forest().nodes().iter().map(|node| node.root).collect();
             let word = Override::Merge { winner: root, losers };

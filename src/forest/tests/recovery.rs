@@ -110,7 +110,7 @@ impl<F: MethodKind> Kind<F> {
                 if is_stored {
                     kept.push(Kept { number, root, arrival });
                 }
-                settlements.push(placed.settled(match request.fate {
+                settlements.extend(placed.settled(match request.fate {
                     Fate::Accepted => ItemOutcome::Accepted,
                     Fate::Refused => ItemOutcome::Refused,
                     Fate::Unanswered { .. } => ItemOutcome::Unknown,

@@ -129,7 +129,7 @@ impl<F: MethodKind> Kind<F> {
                     Fate::Refused => ItemOutcome::Refused,
                     _ => ItemOutcome::Accepted,
                 };
-                settlements.push(placed.settled(outcome));
+                settlements.extend(placed.settled(outcome));
             }
             if matches!(fate, Fate::Accepted | Fate::Refused) {
                 state.settle(settlements, Millis(now));

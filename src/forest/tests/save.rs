@@ -160,7 +160,7 @@ impl<F: MethodKind> Run<F> {
                 let reply = self.state.place_by(document, commit, &mut self.earlier);
                 let placed = reply.placed.unwrap();
                 if commit == Commit::Provisional {
-                    self.open.push(placed.settled(ItemOutcome::Accepted));
+                    self.open.extend(placed.settled(ItemOutcome::Accepted));
                 }
             }
             Step::Settle { outcome } => {

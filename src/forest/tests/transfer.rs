@@ -78,7 +78,7 @@ fn place(forest: &dyn ForestPort, numbers: std::ops::Range<usize>, at: Option<Mi
 }
 
 fn settle(forest: &dyn ForestPort, placed: Vec<Placed>) {
-    let settlements = placed.into_iter().map(|placed| placed.settled(ItemOutcome::Accepted));
+    let settlements = placed.into_iter().filter_map(|placed| placed.settled(ItemOutcome::Accepted));
     block_on(forest.settle(settlements.collect(), Millis(0))).unwrap();
 }
 

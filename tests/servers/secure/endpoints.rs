@@ -98,19 +98,15 @@ impl Walk {
 
     async fn fill(&mut self, names: [&str; 8]) {
         let [open, closed, own, hidden, stream, both, alias, literal] = names;
-        let api = "/_plugins/_security/api";
         let settings = |hidden: bool| {
             let number = json!({"number_of_shards": 1, "number_of_replicas": 0, "hidden": hidden});
             json!({"settings": number})
         };
         let roles = [(self.owner, format!("{own}*"), "indices_all"), (self.auditor, "*".to_owned(), "read")];
         for (user, pattern, action) in roles {
-            let (name, password) = user.unwrap();
             let role = json!({"cluster_permissions": ["cluster_composite_ops"],
                 "index_permissions": [{"index_patterns": [pattern], "allowed_actions": [action]}]});
-            self.make(&format!("{api}/roles/{name}"), role).await;
-            let user = json!({"password": password, "opendistro_security_roles": [name]});
-            self.make(&format!("{api}/internalusers/{name}"), user).await;
+            self.scene.make_user(user.unwrap(), role).await;
         }
         self.make(&format!("/{own}"), settings(false)).await;
         self.make(&format!("/{hidden}"), settings(true)).await;
@@ -316,6 +312,9 @@ impl Walk {
     async fn end(self) {
         for path in self.made.iter().rev() {
             self.admin("DELETE", path, &json!(null)).await;
+        }
+        for (name, _) in [self.owner, self.auditor].into_iter().flatten() {
+            self.scene.remove_user(name).await;
         }
         self.scene.end().await;
     }

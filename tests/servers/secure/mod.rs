@@ -13,7 +13,7 @@ use std::process::Command;
 use crate::common::fake::{self, Fake, Reply};
 use crate::common::twin::{article, text};
 use crate::common::wire::Request;
-use crate::common::{self, Secure, Server, Spinney, root_of};
+use crate::common::{self, Secure, Server, Spinney, Waiting, root_of};
 use reqwest::{Certificate, Client, Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -112,6 +112,33 @@ impl Scene {
             status: response.status(),
             headers: [header("content-type"), header("www-authenticate")],
             body: without_took(&response.text().await.unwrap()),
+        }
+    }
+
+    /// Makes a user with a role of its own.
+    async fn make_user(&self, (name, password): (&str, &str), role: Value) {
+        let user = json!({"password": password, "opendistro_security_roles": [name]});
+        self.security("PUT", "roles", name, role).await;
+        self.security("PUT", "internalusers", name, user).await;
+    }
+
+    async fn remove_user(&self, name: &str) {
+        self.security("DELETE", "internalusers", name, Value::Null).await;
+        self.security("DELETE", "roles", name, Value::Null).await;
+    }
+
+    /// All users of a cluster are one document there, and so are all roles: who changes one at the same moment as
+    /// another test is refused, and tries again.
+    async fn security(&self, method: &str, kind: &str, name: &str, body: Value) {
+        let path = format!("/_plugins/_security/api/{kind}/{name}");
+        let waiting = Waiting::until("the user is made or removed");
+        loop {
+            let answer = self.ask(true, Some(ADMIN), method, &path, &body.to_string()).await;
+            if answer.status.is_success() {
+                return;
+            }
+            assert_eq!(answer.status, 409, "{path}: {}", answer.body);
+            waiting.pause().await;
         }
     }
 

@@ -106,15 +106,12 @@ impl Restricted {
         let index = &scene.open;
         admin("PUT", &format!("/{index}/_mapping"), fields).await;
         let name = format!("only-public-{index}");
-        let api = "/_plugins/_security/api";
         let role = json!({"cluster_permissions": ["cluster_composite_ops_ro"], "index_permissions": [
             {"index_patterns": [index], "allowed_actions": ["read"], "dls": r#"{"term": {"medium": "public"}}"#},
             // Nothing of the whole index may come from here.
             {"index_patterns": [format!("spinney-roots-{index}")], "allowed_actions": ["read"]},
         ]});
-        admin("PUT", &format!("{api}/roles/{name}"), role).await;
-        let user = json!({"password": PASSWORD, "opendistro_security_roles": [name]});
-        admin("PUT", &format!("{api}/internalusers/{name}"), user).await;
+        scene.make_user((&name, PASSWORD), role).await;
         for (id, story, medium) in DOCUMENTS {
             let source =
                 json!({"content": super::text(story), "title": format!("{medium}-title-{id}"), "medium": medium});
@@ -156,13 +153,8 @@ impl Restricted {
     async fn end(self) {
         let Restricted { scene, user, .. } = self;
         let (name, _) = user.unwrap();
-        for path in [
-            format!("/spinney-roots-{}", scene.open),
-            format!("/_plugins/_security/api/internalusers/{name}"),
-            format!("/_plugins/_security/api/roles/{name}"),
-        ] {
-            scene.ask(true, Some(ADMIN), "DELETE", &path, "").await;
-        }
+        scene.ask(true, Some(ADMIN), "DELETE", &format!("/spinney-roots-{}", scene.open), "").await;
+        scene.remove_user(name).await;
         scene.end().await;
     }
 }
@@ -321,18 +313,9 @@ async fn neighbours_are_those_of_which_the_reader_sees_a_document() {
     let role = json!({"cluster_permissions": ["cluster_composite_ops_ro"], "index_permissions": [
         {"index_patterns": [open], "allowed_actions": ["read"], "dls": r#"{"term": {"medium": "public"}}"#},
     ]});
-    let api = "/_plugins/_security/api";
-    let made = [
-        (format!("{api}/roles/{}", user.0), role),
-        (
-            format!("{api}/internalusers/{}", user.0),
-            json!({"password": PASSWORD, "opendistro_security_roles": [user.0]}),
-        ),
-    ];
-    let mappings = [open, closed].map(|index| (format!("/{index}/_mapping"), fields.clone()));
-    for (path, body) in mappings.iter().chain(&made) {
-        let body = body.to_string();
-        let answer = scene.ask(true, Some(ADMIN), "PUT", path, &body).await;
+    scene.make_user(user, role).await;
+    for path in [open, closed].map(|index| format!("/{index}/_mapping")) {
+        let answer = scene.ask(true, Some(ADMIN), "PUT", &path, &fields.to_string()).await;
         assert!(answer.status.is_success(), "{path}: {}", answer.body);
     }
     let mut roots = Vec::new();
@@ -371,9 +354,7 @@ async fn neighbours_are_those_of_which_the_reader_sees_a_document() {
             assert_eq!(answer.body.contains(root), is_shown, "{told}");
         }
     }
-    for (path, _) in made.iter().rev() {
-        scene.ask(true, Some(ADMIN), "DELETE", path, "").await;
-    }
+    scene.remove_user(user.0).await;
     scene.end().await;
 }
 

@@ -63,7 +63,7 @@ fn place(forest: &dyn ForestPort, documents: Vec<PlacementDocument>) -> Vec<Plac
 }
 
 fn settle(forest: &dyn ForestPort, placed: Vec<Placed>, outcome: ItemOutcome) {
-    let settled = placed.into_iter().map(|placed| placed.settled(outcome));
+    let settled = placed.into_iter().filter_map(|placed| placed.settled(outcome));
     let batch = settled.collect();
     block_on(forest.settle(batch, Millis(0))).unwrap();
 }

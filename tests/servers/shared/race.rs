@@ -81,7 +81,9 @@ fn copies_that_come_at_once_get_one_root() {
         for placed in &placed {
             match placed.decision {
                 Decision::NewRoot => drop(founded.insert(placed.root)),
-                _ if !founded.contains(&placed.root) => stay += placed.rollback.nodes().len(),
+                _ if !founded.contains(&placed.root) => {
+                    stay += placed.ticket.as_ref().map_or(0, |ticket| ticket.rollback.node_count());
+                }
                 _ => {}
             }
         }

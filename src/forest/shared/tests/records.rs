@@ -151,7 +151,7 @@ fn lessons_are_heard_as_they_were_taught() {
     let mut longest = 0;
     for (number, len) in (1..).zip([1, 20, 1_023, 1_024, 1_025, 2_000]) {
         let placed = place(&teacher, vec![sentences(number, len, 2)]);
-        let lessons: Vec<Vec<u64>> = placed.iter().filter_map(|p| p.lesson.clone()).collect();
+        let lessons: Vec<Vec<u64>> = placed.iter().filter_map(|p| p.ticket.as_ref()?.lesson.clone()).collect();
         longest = longest.max(lessons[0].len());
         settle(&teacher, placed, ItemOutcome::Accepted);
         let expected = tell(lessons);
@@ -161,7 +161,7 @@ fn lessons_are_heard_as_they_were_taught() {
     assert_eq!(longest, 1_024, "the limit is reached");
     for (from, founders) in [(1 << 8, 999), (2 << 16, 1_000), (3 << 16, 1_001)] {
         let one = place(&teacher, vec![sentences(from, 3, 2)]).remove(0);
-        let lesson = one.lesson.unwrap();
+        let lesson = one.ticket.unwrap().lesson.unwrap();
         // As if so many had come, each with a sentence more.
         let lessons = (0..founders).map(|n| [&lesson[..], &[splitmix64(from ^ n << 40)]].concat());
         let lessons: Vec<Vec<u64>> = lessons.collect();

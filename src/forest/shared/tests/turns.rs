@@ -380,7 +380,10 @@ fn what_was_refused_while_the_engine_was_away_is_taken_back_later() {
     let (refused, accepted) = (both.remove(1), both.remove(0));
     let accepted_root = accepted.root;
     gated.0.set_away(Some("the cable is out"));
-    let settled = vec![accepted.settled(ItemOutcome::Accepted), refused.settled(ItemOutcome::Refused)];
+    let settled = [accepted.settled(ItemOutcome::Accepted), refused.settled(ItemOutcome::Refused)]
+        .into_iter()
+        .flatten()
+        .collect();
     block_on(forest.settle(settled, Millis(0))).unwrap_err();
     // And it is not lost by another try.
     block_on(forest.forget_unknown(Millis(0), 9)).unwrap_err();

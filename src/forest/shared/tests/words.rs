@@ -466,7 +466,7 @@ fn trees_of_one_story_are_suggested_or_made_one() {
     // Both meet it at the same moment: it is said once.
     let placed = [(&one, 4), (&other, 5)].map(|(forest, variant)| {
         let placed = place(forest, vec![at(torn(variant), 1)]);
-        assert_eq!(placed[0].others.len(), 1);
+        assert_eq!(placed[0].ticket.as_ref().unwrap().others.len(), 1);
         (forest, placed)
     });
     let merged: u64 = std::thread::scope(|scope| {
