@@ -117,7 +117,9 @@ async fn refresh(
             (heard.obeys, heard.before) = (change, None);
         }
     }
-    let obeyed = engine.acknowledge_overrides(&heard.forest, heard.obeys).await?;
+    let Some(obeyed) = engine.acknowledge_overrides(&heard.forest, heard.obeys).await? else {
+        return Ok(true);
+    };
     let known = shared.all_acknowledged().of(&heard.forest);
     if known != Some(obeyed) {
         shared.all_acknowledged().set(&heard.forest, obeyed);

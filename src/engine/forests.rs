@@ -8,9 +8,9 @@ use super::threads::TextThreads;
 use crate::config::{Clock, OnRedisFailure, Route};
 use crate::fingerprint::Distance;
 use crate::forest::local::{Copied, ForestState, LocalForest};
-use crate::forest::port::ForestPort;
+use crate::forest::port::{ForestPort, LocalPort};
 use crate::forest::shared::keys::KeyStore;
-use crate::forest::shared::{SharedDistance, SharedForest, SharedSettings, Transfer};
+use crate::forest::shared::{SharedDistance, SharedForest, SharedPort, SharedSettings};
 use crate::forest::{LocalFallback, Settings};
 use crate::hash::{HashKey, nonce};
 use crate::method::{LearnedText, Method, MethodKind, Proof, Short, Staged, Strict, Verified};
@@ -31,14 +31,16 @@ pub(super) struct ForestEntry {
     pub(super) copied: Option<Arc<dyn Copied>>,
     /// Directory of a salvaged forest, until the index was read.
     pub(super) salvaged: Option<DataDir>,
-    /// It, to be carried, where it is kept elsewhere.
-    pub(super) carry: Option<Arc<dyn Transfer>>,
+    /// What this process keeps of it.
+    pub(super) local: Option<Arc<dyn LocalPort>>,
+    /// It, where several processes share it.
+    pub(super) shared: Option<Arc<dyn SharedPort>>,
 }
 
 impl ForestEntry {
     /// Whether several processes share it.
     pub(super) fn is_shared(&self) -> bool {
-        self.copied.is_none()
+        self.shared.is_some()
     }
 }
 
@@ -150,7 +152,12 @@ impl Maker<'_> {
                 let alone = LocalForest::<F>::new(self.name, settings, thresholds, learned, threads)?
                     .with_evidence(self.route.founder_tokens_memory)
                     .with_max_tree(self.route.max_tree);
-                return Ok(ForestEntry { port: Arc::new(LocalFallback::new(shared.port, Arc::new(alone))), ..shared });
+                let alone = Arc::new(alone);
+                return Ok(ForestEntry {
+                    port: Arc::new(LocalFallback::new(shared.port, alone.clone())),
+                    local: Some(alone),
+                    ..shared
+                });
             }
             ForestStorage::InMemory => LocalForest::<F>::new(self.name, settings, thresholds, learned, threads)?
                 .with_evidence(self.route.founder_tokens_memory),
@@ -169,14 +176,17 @@ impl Maker<'_> {
                 local
             }
         };
+        let copied = local.copied();
+        let local = Arc::new(local.with_max_tree(self.route.max_tree).with_late_merges(self.route.late_merges));
         Ok(ForestEntry {
             name: self.name.to_owned(),
             k,
             identity: self.identity(k),
-            copied: Some(local.copied()),
+            copied: Some(copied),
             salvaged,
-            carry: None,
-            port: Arc::new(local.with_max_tree(self.route.max_tree).with_late_merges(self.route.late_merges)),
+            port: local.clone(),
+            local: Some(local),
+            shared: None,
         })
     }
 
@@ -223,8 +233,9 @@ impl Maker<'_> {
             identity,
             copied: None,
             salvaged: None,
-            carry: Some(shared.clone()),
-            port: shared,
+            port: shared.clone(),
+            local: None,
+            shared: Some(shared),
         })
     }
 

@@ -536,8 +536,8 @@ impl Engine {
     /// When a forest cannot be asked any more.
     pub async fn limit_memory(&self, bytes: usize) -> Result<(), Unavailable> {
         let share = bytes / self.forests.len().max(1);
-        for entry in &self.forests {
-            entry.port.set_memory_limit(share).await?;
+        for local in self.forests.iter().filter_map(|entry| entry.local.as_ref()) {
+            local.set_memory_limit(share).await?;
         }
         Ok(())
     }
@@ -551,8 +551,8 @@ impl Engine {
         for (at, entry) in self.forests.iter().enumerate() {
             let ticks =
                 self.routes.iter().all(|b| (b.forest != at && b.short != Some(at)) || b.route.clock == Clock::Arrival);
-            if ticks {
-                result = result.and(entry.port.expire(now, budget).await.map(drop));
+            if let Some(local) = entry.local.as_ref().filter(|_| ticks) {
+                result = result.and(local.expire(now, budget).await.map(drop));
             }
         }
         result
@@ -560,8 +560,8 @@ impl Engine {
 
     /// Writes everything pending to disk, for shutdown. Blocks.
     pub fn close(&self) {
-        for entry in &self.forests {
-            entry.port.close();
+        for local in self.forests.iter().filter_map(|entry| entry.local.as_ref()) {
+            local.close();
         }
     }
 

@@ -9,6 +9,7 @@ use super::{Engine, RequestContext, Unavailable, own_root};
 use crate::forest::document::PlacementDocument;
 use crate::forest::overrides::{Override, Overrides, ResolvedDocument, RestampPass};
 use crate::forest::port::Acknowledged;
+use crate::forest::shared::SharedPort;
 use crate::forest::{LateMergeLog, Root};
 
 /// Why an index has no overrides.
@@ -134,28 +135,31 @@ impl Engine {
         shared.map(|entry| entry.name.clone()).collect()
     }
 
-    /// Refreshes a forest's overrides from the store:
-    /// [`ForestPort::refresh_overrides`](crate::forest::port::ForestPort::refresh_overrides).
+    /// Refreshes a forest's overrides from the store: [`SharedPort::refresh_overrides`]. 0 of one that is not shared.
     ///
     /// # Errors
     /// When the forest is not available.
     pub async fn refresh_overrides(&self, forest: &str) -> Result<u64, Unavailable> {
-        match self.forest_called(forest) {
-            Some(entry) => entry.port.refresh_overrides().await,
+        match self.shared_forest(forest) {
+            Some(shared) => shared.refresh_overrides().await,
             None => Ok(0),
         }
     }
 
-    /// Acknowledges that all in-flight writes follow a version:
-    /// [`ForestPort::acknowledge_overrides`](crate::forest::port::ForestPort::acknowledge_overrides).
+    /// Acknowledges that all in-flight writes follow a version: [`SharedPort::acknowledge_overrides`]. `None`: no such
+    /// forest is shared.
     ///
     /// # Errors
     /// When the forest is not available.
-    pub async fn acknowledge_overrides(&self, forest: &str, heard: u64) -> Result<Acknowledged, Unavailable> {
-        match self.forest_called(forest) {
-            Some(entry) => entry.port.acknowledge_overrides(heard).await,
-            None => Ok(Acknowledged::ALONE),
+    pub async fn acknowledge_overrides(&self, forest: &str, heard: u64) -> Result<Option<Acknowledged>, Unavailable> {
+        match self.shared_forest(forest) {
+            Some(shared) => shared.acknowledge_overrides(heard).await.map(Some),
+            None => Ok(None),
         }
+    }
+
+    fn shared_forest(&self, name: &str) -> Option<&Arc<dyn SharedPort>> {
+        self.forest_called(name)?.shared.as_ref()
     }
 
     /// Groups of the forest of an index that may be one, and the name of the forest.

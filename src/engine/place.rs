@@ -66,7 +66,7 @@ impl ForestSession {
         let commit = match standing {
             WriterTrust::Stranger => {
                 let rehearsal = self.rehearsal.get_or_insert_with(|| port.dry_placement());
-                return rehearsal.place(documents).await;
+                return Ok(rehearsal.place(documents).await?);
             }
             WriterTrust::Known => Commit::Provisional,
             WriterTrust::Owner => Commit::AtOnce,

@@ -234,7 +234,12 @@ impl Recovering {
         for ((forest, placing), documents) in self.forests.iter_mut().zip(parts) {
             let recovery = placing.as_mut().await?;
             if let Some(entry) = self.engine.forests.get(*forest) {
-                *placing = entry.port.recover(documents, recovery, over);
+                let local = entry.local.as_ref().filter(|_| !entry.is_shared());
+                let local = local.ok_or_else(|| Unavailable::Unsupported {
+                    forest: entry.name.clone(),
+                    reason: "stored documents cannot be taken into a shared forest".into(),
+                })?;
+                *placing = local.recover(documents, recovery, over);
             }
         }
         Ok(())

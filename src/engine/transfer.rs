@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::forests::ForestEntry;
 use super::{Engine, SaveError, Unavailable};
 use crate::forest::local::Copied;
-use crate::forest::shared::{self, Transfer, TransferReport};
+use crate::forest::shared::{self, SharedPort, TransferReport};
 use crate::store::StoreError;
 
 /// Why forests were not carried.
@@ -119,14 +119,14 @@ impl Engine {
         let entries = self.forests.iter().filter(|entry| only.contains(&entry.name));
         let pairs = entries.filter_map(|entry| {
             let there = shared.forests.iter().find(|there| there.name == entry.name)?;
-            let carry = (there.name.as_str(), there.carry.as_ref()?);
+            let carry = (there.name.as_str(), there.shared.as_ref()?);
             Some((entry, entry.copied.as_ref()?, carry))
         });
         pairs.collect()
     }
 }
 
-type Pair<'e> = (&'e ForestEntry, &'e Arc<dyn Copied>, (&'e str, &'e Arc<dyn Transfer>));
+type Pair<'e> = (&'e ForestEntry, &'e Arc<dyn Copied>, (&'e str, &'e Arc<dyn SharedPort>));
 
 fn of_forest(name: &str, told: &Arc<ReportTransfer>) -> Arc<shared::ReportTransfer> {
     let (name, told) = (name.to_owned(), told.clone());

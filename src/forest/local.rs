@@ -17,7 +17,8 @@ use parking_lot::{Mutex, MutexGuard};
 use super::document::PlacementDocument;
 use super::overrides::{Override, Overrides, RestampPass};
 use super::port::{
-    Batch, CheckReply, Commit, DryPlacement, ForestPort, Placements, PortFuture, SettleReport, Settlement, Unavailable,
+    Batch, CheckReply, Commit, DryPlacement, ForestPort, LocalPort, PlaceFuture, Placements, PortFuture, SettleReport,
+    Settlement, Unavailable,
 };
 use super::promise::Promise;
 use super::recovery::RecoveryPass;
@@ -323,7 +324,7 @@ pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 impl<F: MethodKind> ForestPort for LocalForest<F> {
-    fn place(&self, batch: Batch) -> PortFuture<Placements> {
+    fn place(&self, batch: Batch) -> PlaceFuture<Batch> {
         let place = move |shared: &LocalInner<F>| {
             let Batch { documents, commit, earlier } = batch;
             let mut placements = Placements { earlier, ..Placements::default() };
@@ -331,13 +332,14 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
             placed.map(|()| placements)
         };
         // A placement whose caller has gone is never settled.
-        self.run(place, |shared, unwanted| {
+        let placed = self.run(place, |shared, unwanted| {
             let _ = shared.with(|state, _| {
                 let replies = unwanted.replies.into_iter();
                 let tickets = replies.filter_map(|reply| reply.placed?.ticket);
                 state.withdraw(tickets.map(|ticket| ticket.rollback))
             });
-        })
+        });
+        Box::pin(async move { Ok(placed.await?) })
     }
 
     fn dry_placement(&self) -> Box<dyn DryPlacement> {
@@ -350,25 +352,6 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
         }
         // The outcome is reported when it is durable.
         self.with_safe(move |state| state.settle(batch, now))
-    }
-
-    fn recover(
-        &self,
-        documents: Vec<PlacementDocument>,
-        mut recovery: RecoveryPass,
-        over: bool,
-    ) -> PortFuture<RecoveryPass> {
-        let recover = move |shared: &LocalInner<F>| {
-            let mut documents = documents.into_iter();
-            while let Some(group) = recovery.next_group(&mut documents, over) {
-                if let Some(journal) = &shared.journal {
-                    journal.wait_for_room()?;
-                }
-                shared.with(|state, _| state.recover(group, &mut recovery))?;
-            }
-            Ok(recovery)
-        };
-        self.run(recover, |_, _| ())
     }
 
     fn forget_unknown(&self, now: Millis, budget: usize) -> PortFuture<SettleReport> {
@@ -408,6 +391,31 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
         self.with(move |state, _| ForestStats { stored, late_merges: state.late_stats(), ..state.forest.stats() })
     }
 
+    fn unavailable(&self) -> Option<Unavailable> {
+        self.shared.unavailable()
+    }
+}
+
+impl<F: MethodKind> LocalPort for LocalForest<F> {
+    fn recover(
+        &self,
+        documents: Vec<PlacementDocument>,
+        mut recovery: RecoveryPass,
+        over: bool,
+    ) -> PortFuture<RecoveryPass> {
+        let recover = move |shared: &LocalInner<F>| {
+            let mut documents = documents.into_iter();
+            while let Some(group) = recovery.next_group(&mut documents, over) {
+                if let Some(journal) = &shared.journal {
+                    journal.wait_for_room()?;
+                }
+                shared.with(|state, _| state.recover(group, &mut recovery))?;
+            }
+            Ok(recovery)
+        };
+        self.run(recover, |_, _| ())
+    }
+
     fn expire(&self, now: Millis, budget: usize) -> PortFuture<usize> {
         self.with(move |state, _| state.forest.expire(now, budget))
     }
@@ -420,10 +428,6 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
         if let Some(journal) = &self.shared.journal {
             journal.close();
         }
-    }
-
-    fn unavailable(&self) -> Option<Unavailable> {
-        self.shared.unavailable()
     }
 }
 

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use super::document::PlacementDocument;
 use super::overrides::{Override, Overrides, RestampPass};
 use super::port::{
-    Acknowledged, Batch, CheckReply, DryPlacement, ForestPort, Placements, PortFuture, SettleReport, Settlement,
-    Unavailable,
+    Batch, CheckReply, DryPlacement, ForestPort, NotPlaced, PlaceFuture, Placements, PortFuture, SettleReport,
+    Settlement, Unavailable,
 };
-use super::recovery::RecoveryPass;
 use super::{ForestStats, LateMergeLog, Rollback, Root, TreeView};
 use crate::time::Millis;
 
@@ -43,7 +42,19 @@ impl LocalFallback {
     }
 }
 
-/// Marks the placements of the fallback.
+/// What was asked for or, where its documents come back, the placements of the fallback, marked.
+fn or_alone<D: Send + 'static>(
+    asked: PlaceFuture<D>,
+    alone: impl FnOnce(D) -> PlaceFuture<D> + Send + 'static,
+) -> PlaceFuture<D> {
+    Box::pin(async move {
+        match asked.await {
+            Err(NotPlaced { documents: Some(documents), .. }) => alone(documents).await.map(marked),
+            placed => placed,
+        }
+    })
+}
+
 fn marked(mut placements: Placements) -> Placements {
     for placed in placements.replies.iter_mut().filter_map(|r| r.placed.as_mut()) {
         placed.is_alone = true;
@@ -52,14 +63,9 @@ fn marked(mut placements: Placements) -> Placements {
 }
 
 impl ForestPort for LocalFallback {
-    fn place(&self, batch: Batch) -> PortFuture<Placements> {
-        let (asked, alone) = (self.shared.place_or_return(batch), self.alone.clone());
-        Box::pin(async move {
-            match asked.await? {
-                Ok(placements) => Ok(placements),
-                Err((_, batch)) => alone.place(batch).await.map(marked),
-            }
-        })
+    fn place(&self, batch: Batch) -> PlaceFuture<Batch> {
+        let (asked, alone) = (self.shared.place(batch), self.alone.clone());
+        or_alone(asked, move |batch| alone.place(batch))
     }
 
     fn dry_placement(&self) -> Box<dyn DryPlacement> {
@@ -77,15 +83,6 @@ impl ForestPort for LocalFallback {
             false => port.settle(batch, now),
         };
         both(told(&*self.alone, alone), told(&*self.shared, shared))
-    }
-
-    fn recover(
-        &self,
-        documents: Vec<PlacementDocument>,
-        recovery: RecoveryPass,
-        over: bool,
-    ) -> PortFuture<RecoveryPass> {
-        self.shared.recover(documents, recovery, over)
     }
 
     fn forget_unknown(&self, now: Millis, budget: usize) -> PortFuture<SettleReport> {
@@ -116,33 +113,12 @@ impl ForestPort for LocalFallback {
         self.shared.overrides()
     }
 
-    fn refresh_overrides(&self) -> PortFuture<u64> {
-        self.shared.refresh_overrides()
-    }
-
-    fn acknowledge_overrides(&self, heard: u64) -> PortFuture<Acknowledged> {
-        self.shared.acknowledge_overrides(heard)
-    }
-
     fn late(&self) -> PortFuture<LateMergeLog> {
         self.shared.late()
     }
 
     fn stats(&self) -> PortFuture<ForestStats> {
         self.shared.stats()
-    }
-
-    fn expire(&self, now: Millis, budget: usize) -> PortFuture<usize> {
-        self.alone.expire(now, budget)
-    }
-
-    fn set_memory_limit(&self, bytes: usize) -> PortFuture<()> {
-        self.alone.set_memory_limit(bytes)
-    }
-
-    fn close(&self) {
-        self.shared.close();
-        self.alone.close();
     }
 
     fn unavailable(&self) -> Option<Unavailable> {
@@ -173,13 +149,8 @@ struct FallbackDryPlacement {
 }
 
 impl DryPlacement for FallbackDryPlacement {
-    fn place(&self, documents: Vec<PlacementDocument>) -> PortFuture<Placements> {
-        let (asked, alone) = (self.shared.place_or_return(documents), self.alone.clone());
-        Box::pin(async move {
-            match asked.await? {
-                Ok(placements) => Ok(placements),
-                Err((_, documents)) => alone.place(documents).await.map(marked),
-            }
-        })
+    fn place(&self, documents: Vec<PlacementDocument>) -> PlaceFuture<Vec<PlacementDocument>> {
+        let (asked, alone) = (self.shared.place(documents), self.alone.clone());
+        or_alone(asked, move |documents| alone.place(documents))
     }
 }

@@ -25,14 +25,7 @@ use crate::time::Millis;
 pub trait ForestPort: Debug + Send + Sync {
     /// Finds or makes the place of each document, one after the other: their order is the order of placement. As many
     /// replies come back, in the same order.
-    fn place(&self, batch: Batch) -> PortFuture<Placements>;
-
-    /// The same, which gives the documents back as they came where the engine that keeps the forest cannot take
-    /// anything just now ([`Unavailable::is_store_unavailable`]), so that they can be placed elsewhere.
-    fn place_or_return(&self, batch: Batch) -> PortFuture<PlacementsOrBatch<Batch>> {
-        let placed = self.place(batch);
-        Box::pin(async move { placed.await.map(Ok) })
-    }
+    fn place(&self, batch: Batch) -> PlaceFuture<Batch>;
 
     /// A view of the forest for one request whose documents must leave no trace before the cluster has accepted them.
     fn dry_placement(&self) -> Box<dyn DryPlacement>;
@@ -40,15 +33,6 @@ pub trait ForestPort: Debug + Send + Sync {
     /// Reports at `now` the outcome of documents that were placed provisionally, all of one request. A node is
     /// removed when the last placement that uses it is refused, or has had an unknown outcome for long enough.
     fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortFuture<SettleReport>;
-
-    /// Takes in documents that are stored with their roots ([`PlacementDocument::given`]), in the order in which they
-    /// came. The recovery goes from call to call; `over`: no more will come.
-    fn recover(
-        &self,
-        documents: Vec<PlacementDocument>,
-        recovery: RecoveryPass,
-        over: bool,
-    ) -> PortFuture<RecoveryPass>;
 
     /// Takes back, of at most `budget` placements, those whose outcome has been unknown for so long that no retry is to
     /// be expected.
@@ -73,22 +57,26 @@ pub trait ForestPort: Debug + Send + Sync {
     /// The overrides in force. To be held briefly: a change has to copy what a caller holds.
     fn overrides(&self) -> PortFuture<Arc<Overrides>>;
 
-    /// Refreshes overrides from the store; returns the latest known version. 0 in a forest that is not shared.
-    fn refresh_overrides(&self) -> PortFuture<u64> {
-        Box::pin(std::future::ready(Ok(0)))
-    }
-
-    /// Acknowledges that all in-flight documents of this process use override version ≥ `heard`; doubles as a
-    /// heartbeat.
-    fn acknowledge_overrides(&self, _heard: u64) -> PortFuture<Acknowledged> {
-        Box::pin(std::future::ready(Ok(Acknowledged::ALONE)))
-    }
-
     /// Groups that may be one.
     fn late(&self) -> PortFuture<LateMergeLog>;
 
     /// Its size and totals.
     fn stats(&self) -> PortFuture<ForestStats>;
+
+    /// Why nothing can be placed here any more, if that is so. Never waits.
+    fn unavailable(&self) -> Option<Unavailable>;
+}
+
+/// What a forest of this process does beyond [`ForestPort`].
+pub trait LocalPort: Send + Sync {
+    /// Takes in documents that are stored with their roots ([`PlacementDocument::given`]), in the order in which they
+    /// came. The recovery goes from call to call; `over`: no more will come.
+    fn recover(
+        &self,
+        documents: Vec<PlacementDocument>,
+        recovery: RecoveryPass,
+        over: bool,
+    ) -> PortFuture<RecoveryPass>;
 
     /// Lets up to `budget` nodes go that are before the window at `now`, oldest first, and answers how many went.
     fn expire(&self, now: Millis, budget: usize) -> PortFuture<usize>;
@@ -97,14 +85,33 @@ pub trait ForestPort: Debug + Send + Sync {
     fn set_memory_limit(&self, bytes: usize) -> PortFuture<()>;
 
     /// Flushes queued changes to the disk before the process ends. Nothing is placed afterwards.
-    fn close(&self) {}
-
-    /// Why nothing can be placed here any more, if that is so. Never waits.
-    fn unavailable(&self) -> Option<Unavailable>;
+    fn close(&self);
 }
 
-/// Placements, or the reason why there are none with the documents.
-pub type PlacementsOrBatch<T, P = Placements> = Result<P, (Unavailable, T)>;
+/// Placements, or the reason why there are none.
+pub type PlaceFuture<D> = Pin<Box<dyn Future<Output = Result<Placements, NotPlaced<D>>> + Send>>;
+
+/// Why documents were not placed.
+#[derive(Debug)]
+pub struct NotPlaced<D> {
+    /// The reason.
+    pub reason: Unavailable,
+    /// The documents as they came, where the reason [may pass](Unavailable::is_store_unavailable) and another forest
+    /// may place them.
+    pub documents: Option<D>,
+}
+
+impl<D> From<Unavailable> for NotPlaced<D> {
+    fn from(reason: Unavailable) -> NotPlaced<D> {
+        NotPlaced { reason, documents: None }
+    }
+}
+
+impl<D> From<NotPlaced<D>> for Unavailable {
+    fn from(not_placed: NotPlaced<D>) -> Unavailable {
+        not_placed.reason
+    }
+}
 
 /// The future of a forest's operation.
 pub type PortFuture<T> = Pin<Box<dyn Future<Output = Result<T, Unavailable>> + Send>>;
@@ -210,16 +217,7 @@ pub enum Commit {
 /// Documents placed as if by themselves: they see the forest and each other, and nothing of them is seen.
 pub trait DryPlacement: Send + Sync {
     /// The result that [`ForestPort::place`] would have, without tickets. One call at a time.
-    fn place(&self, documents: Vec<PlacementDocument>) -> PortFuture<Placements>;
-
-    /// The same, which gives the documents back as [`ForestPort::place_or_return`] does.
-    fn place_or_return(
-        &self,
-        documents: Vec<PlacementDocument>,
-    ) -> PortFuture<PlacementsOrBatch<Vec<PlacementDocument>>> {
-        let placed = self.place(documents);
-        Box::pin(async move { placed.await.map(Ok) })
-    }
+    fn place(&self, documents: Vec<PlacementDocument>) -> PlaceFuture<Vec<PlacementDocument>>;
 }
 
 /// The replies to a batch.
@@ -308,11 +306,6 @@ pub struct Acknowledged {
     pub by_all: u64,
     /// Whether this process is the one that has been there longest: it has stored documents follow.
     pub is_first: bool,
-}
-
-impl Acknowledged {
-    /// The value of a forest that is not shared.
-    pub const ALONE: Acknowledged = Acknowledged { by_all: u64::MAX, is_first: true };
 }
 
 /// The effect of settling.

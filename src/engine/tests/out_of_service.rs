@@ -4,11 +4,10 @@ use std::future::ready;
 use std::sync::Arc;
 
 use crate::engine::{Engine, Unavailable};
-use crate::forest::RecoveryPass;
 use crate::forest::document::PlacementDocument;
 use crate::forest::overrides::{Override, Overrides, RestampPass};
 use crate::forest::port::{
-    Batch, CheckReply, DryPlacement, ForestPort, Placements, PortFuture, SettleReport, Settlement,
+    Batch, CheckReply, DryPlacement, ForestPort, PlaceFuture, PortFuture, SettleReport, Settlement,
 };
 use crate::forest::{ForestStats, LateMergeLog, Root, TreeView};
 use crate::time::Millis;
@@ -30,8 +29,8 @@ impl OutOfService {
 }
 
 impl ForestPort for OutOfService {
-    fn place(&self, _: Batch) -> PortFuture<Placements> {
-        self.refuse()
+    fn place(&self, _: Batch) -> PlaceFuture<Batch> {
+        Box::pin(ready(Err(self.reason().into())))
     }
 
     fn dry_placement(&self) -> Box<dyn DryPlacement> {
@@ -39,10 +38,6 @@ impl ForestPort for OutOfService {
     }
 
     fn settle(&self, _: Vec<Settlement>, _: Millis) -> PortFuture<SettleReport> {
-        self.refuse()
-    }
-
-    fn recover(&self, _: Vec<PlacementDocument>, _: RecoveryPass, _: bool) -> PortFuture<RecoveryPass> {
         self.refuse()
     }
 
@@ -82,22 +77,14 @@ impl ForestPort for OutOfService {
         self.refuse()
     }
 
-    fn expire(&self, _: Millis, _: usize) -> PortFuture<usize> {
-        self.refuse()
-    }
-
-    fn set_memory_limit(&self, _: usize) -> PortFuture<()> {
-        self.refuse()
-    }
-
     fn unavailable(&self) -> Option<Unavailable> {
         Some(self.reason())
     }
 }
 
 impl DryPlacement for OutOfService {
-    fn place(&self, _: Vec<PlacementDocument>) -> PortFuture<Placements> {
-        self.refuse()
+    fn place(&self, _: Vec<PlacementDocument>) -> PlaceFuture<Vec<PlacementDocument>> {
+        Box::pin(ready(Err(self.reason().into())))
     }
 }
 

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::{CHUNK, Executor, ForestState, LocalInner, run};
 use crate::forest::document::PlacementDocument;
 use crate::forest::placement;
-use crate::forest::port::{DryPlacement, EarlierDocuments, Placed, PlacementReply, Placements, PortFuture};
+use crate::forest::port::{DryPlacement, EarlierDocuments, PlaceFuture, Placed, PlacementReply, Placements};
 use crate::forest::{Decision, Forest, Root};
 use crate::method::{MethodKind, PlacementQuery, Proof, TallyEntry};
 use crate::time::Millis;
@@ -150,7 +150,7 @@ impl<F: MethodKind> ForestState<F> {
 }
 
 impl<F: MethodKind> DryPlacement for LocalDryPlacement<F> {
-    fn place(&self, documents: Vec<PlacementDocument>) -> PortFuture<Placements> {
+    fn place(&self, documents: Vec<PlacementDocument>) -> PlaceFuture<Vec<PlacementDocument>> {
         let own = self.own.clone();
         let rehearse = move |shared: &LocalInner<F>| {
             let mut own = own.lock();
@@ -171,6 +171,7 @@ impl<F: MethodKind> DryPlacement for LocalDryPlacement<F> {
             }
             Ok(placements)
         };
-        run(&self.shared, &self.executor, rehearse, |_, _| ())
+        let placed = run(&self.shared, &self.executor, rehearse, |_, _| ());
+        Box::pin(async move { Ok(placed.await?) })
     }
 }

@@ -15,9 +15,7 @@ use parking_lot::Mutex;
 
 use super::SharedInner;
 use super::round::{DocumentInProgress, PendingBatch};
-use crate::forest::port::{
-    Batch, EarlierDocuments, PlacementReply, Placements, PlacementsOrBatch, PortFuture, Unavailable,
-};
+use crate::forest::port::{Batch, NotPlaced, PlaceFuture, PlacementReply, Placements, Unavailable};
 use crate::forest::undo_guard::UndoGuard;
 use crate::hash::splitmix64;
 use crate::method::MethodKind;
@@ -100,20 +98,16 @@ impl<F: MethodKind> Drop for BatchGuard<F> {
 }
 
 impl<F: MethodKind> SharedInner<F> {
-    /// Has the documents placed when it is their turn. `to_return`: they are given back if the engine cannot take
-    /// anything.
-    pub(super) fn queue(self: &Arc<Self>, batch: Batch, to_return: bool) -> PortFuture<PlacementsOrBatch<Batch>> {
+    /// Has the documents placed when it is their turn.
+    pub(super) fn queue(self: &Arc<Self>, batch: Batch) -> PlaceFuture<Batch> {
         let Batch { documents, commit, earlier } = batch;
         let (answer, answered) = self.promise();
         let request = PendingBatch {
             work: Vec::new(),
             replies: documents.iter().map(|_| None).collect(),
             documents,
-            done: to_return.then(Vec::new),
-            came_with: match to_return {
-                true => earlier.clone(),
-                false => EarlierDocuments::default(),
-            },
+            done: Vec::new(),
+            came_with: earlier.clone(),
             commit,
             earlier,
             attempt: 0,
@@ -125,10 +119,10 @@ impl<F: MethodKind> SharedInner<F> {
         self.go_on();
         Box::pin(async move {
             match answered.await {
-                Ok(Ok(Ok(parcel))) => parcel.take().map(Ok).ok_or(Unavailable::Stopped),
-                Ok(Ok(Err(back))) => Ok(Err(back)),
-                Ok(Err(error)) => Err(error),
-                Err(_) => Err(Unavailable::Stopped),
+                Ok(Ok(Ok(parcel))) => Ok(parcel.take().ok_or(Unavailable::Stopped)?),
+                Ok(Ok(Err(not_placed))) => Err(not_placed),
+                Ok(Err(error)) => Err(error.into()),
+                Err(_) => Err(Unavailable::Stopped.into()),
             }
         })
     }
@@ -209,11 +203,11 @@ impl<F: MethodKind> SharedInner<F> {
     fn fail(self: &Arc<Self>, mut request: PendingBatch, error: Unavailable) {
         let replies = std::mem::take(&mut request.replies);
         self.undo(replies.into_iter().flatten().collect());
-        if request.done.is_none() || !error.is_store_unavailable() {
+        if !error.is_store_unavailable() {
             return request.answer.answer(Err(error));
         }
         let (batch, answer) = request.into_batch();
-        answer.answer(Ok(Err((error, batch))));
+        answer.answer(Ok(Err(NotPlaced { reason: error, documents: Some(batch) })));
     }
 
     /// Withdraws what nobody will settle, because nobody has waited for it, or its request has failed.

@@ -9,9 +9,7 @@ use super::read_set::BatchPlan;
 use super::round::Answer;
 use crate::forest::Rollback;
 use crate::forest::document::PlacementDocument;
-use crate::forest::port::{
-    self, Commit, DryPlacement, EarlierDocuments, PlacementReply, Placements, PlacementsOrBatch,
-};
+use crate::forest::port::{Commit, DryPlacement, EarlierDocuments, NotPlaced, PlaceFuture, PlacementReply, Placements};
 use crate::method::MethodKind;
 
 /// One request's view of a shared forest.
@@ -37,17 +35,9 @@ impl<F: MethodKind> SharedDryPlacement<F> {
 }
 
 impl<F: MethodKind> DryPlacement for SharedDryPlacement<F> {
-    fn place(&self, documents: Vec<PlacementDocument>) -> port::PortFuture<Placements> {
-        let placed = self.place_or_return(documents);
-        Box::pin(async move { placed.await?.map_err(|(error, _)| error) })
-    }
-
-    fn place_or_return(
-        &self,
-        documents: Vec<PlacementDocument>,
-    ) -> port::PortFuture<PlacementsOrBatch<Vec<PlacementDocument>>> {
+    fn place(&self, documents: Vec<PlacementDocument>) -> PlaceFuture<Vec<PlacementDocument>> {
         let (inner, own) = (self.forest.inner.clone(), self.own.clone());
-        self.forest.plain(async move {
+        let placed = self.forest.plain(async move {
             let (plans, mut earlier) = {
                 let own = own.lock();
                 (own.plans.clone(), own.earlier.clone())
@@ -57,7 +47,7 @@ impl<F: MethodKind> DryPlacement for SharedDryPlacement<F> {
                 Ok(round) => round,
                 Err((error, work)) if error.is_store_unavailable() => {
                     let documents = work.into_iter().map(|work| work.document);
-                    return Ok(Err((error, documents.collect())));
+                    return Ok(Err(NotPlaced { reason: error, documents: Some(documents.collect()) }));
                 }
                 Err((error, _)) => return Err(error),
             };
@@ -77,6 +67,7 @@ impl<F: MethodKind> DryPlacement for SharedDryPlacement<F> {
             }
             *own.lock() = Own { plans: round.plans, earlier };
             Ok(Ok(Placements { replies, ..Placements::default() }))
-        })
+        });
+        Box::pin(async move { placed.await? })
     }
 }

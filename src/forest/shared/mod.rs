@@ -60,11 +60,10 @@ use super::late_merges::MergeCandidates;
 use super::local::Executor;
 use super::overrides::{Override, Overrides, RestampPass};
 use super::port::{
-    Acknowledged, Batch, CheckReply, DryPlacement, ForestPort, Placements, PlacementsOrBatch, PortFuture, SettleReport,
-    Settlement, Unavailable,
+    Acknowledged, Batch, CheckReply, DryPlacement, ForestPort, PlaceFuture, PortFuture, SettleReport, Settlement,
+    Unavailable,
 };
 use super::promise::Promise;
-use super::recovery::RecoveryPass;
 use super::{ForestStats, FounderTokenStats, LateMergeLog, LateMerges, Rollback, Root, TreeView};
 use crate::fingerprint::Fingerprint;
 use crate::hash::splitmix64;
@@ -435,14 +434,19 @@ impl<F: MethodKind> SharedInner<F> {
     }
 }
 
-impl<F: MethodKind> ForestPort for SharedForest<F> {
-    fn place(&self, batch: Batch) -> PortFuture<Placements> {
-        let placed = self.inner.queue(batch, false);
-        Box::pin(async move { placed.await?.map_err(|(error, _)| error) })
-    }
+/// What a shared forest does beyond [`ForestPort`] while documents are placed.
+pub trait SharedPort: Transfer {
+    /// Refreshes overrides from the store; returns the latest known version.
+    fn refresh_overrides(&self) -> PortFuture<u64>;
 
-    fn place_or_return(&self, batch: Batch) -> PortFuture<PlacementsOrBatch<Batch>> {
-        self.inner.queue(batch, true)
+    /// Acknowledges that all in-flight documents of this process use override version ≥ `heard`; doubles as a
+    /// heartbeat.
+    fn acknowledge_overrides(&self, heard: u64) -> PortFuture<Acknowledged>;
+}
+
+impl<F: MethodKind> ForestPort for SharedForest<F> {
+    fn place(&self, batch: Batch) -> PlaceFuture<Batch> {
+        self.inner.queue(batch)
     }
 
     fn dry_placement(&self) -> Box<dyn DryPlacement> {
@@ -452,11 +456,6 @@ impl<F: MethodKind> ForestPort for SharedForest<F> {
     fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortFuture<SettleReport> {
         let inner = self.inner.clone();
         self.plain(async move { inner.settle(batch, now).await })
-    }
-
-    fn recover(&self, _: Vec<PlacementDocument>, _: RecoveryPass, _: bool) -> PortFuture<RecoveryPass> {
-        let reason = "stored documents cannot be taken into a shared forest";
-        Box::pin(std::future::ready(Err(self.inner.unsupported(reason))))
     }
 
     fn forget_unknown(&self, now: Millis, budget: usize) -> PortFuture<SettleReport> {
@@ -499,6 +498,16 @@ impl<F: MethodKind> ForestPort for SharedForest<F> {
         self.plain(async move { Ok(inner.overrides().await?.words().clone()) })
     }
 
+    fn late(&self) -> PortFuture<LateMergeLog> {
+        Box::pin(std::future::ready(Ok(self.inner.late())))
+    }
+
+    fn unavailable(&self) -> Option<Unavailable> {
+        self.inner.keys.away().map(|away| self.inner.away(away))
+    }
+}
+
+impl<F: MethodKind> SharedPort for SharedForest<F> {
     fn refresh_overrides(&self) -> PortFuture<u64> {
         let inner = self.inner.clone();
         self.plain(async move { Ok(inner.overrides().await?.version()) })
@@ -507,24 +516,6 @@ impl<F: MethodKind> ForestPort for SharedForest<F> {
     fn acknowledge_overrides(&self, heard: u64) -> PortFuture<Acknowledged> {
         let inner = self.inner.clone();
         self.plain(async move { inner.acknowledge(heard).await })
-    }
-
-    fn late(&self) -> PortFuture<LateMergeLog> {
-        Box::pin(std::future::ready(Ok(self.inner.late())))
-    }
-
-    /// The engine lets nodes go by itself.
-    fn expire(&self, _: Millis, _: usize) -> PortFuture<usize> {
-        Box::pin(std::future::ready(Ok(0)))
-    }
-
-    /// The engine has a limit of its own.
-    fn set_memory_limit(&self, _: usize) -> PortFuture<()> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-
-    fn unavailable(&self) -> Option<Unavailable> {
-        self.inner.keys.away().map(|away| self.inner.away(away))
     }
 }
 

@@ -215,9 +215,7 @@ impl<F: MethodKind> SharedInner<F> {
             let fate = match (answer, claimed) {
                 (Answer::None, _) => {
                     self.reply(&work, None, &mut request.replies);
-                    if let Some(done) = &mut request.done {
-                        done.push(work);
-                    }
+                    request.done.push(work);
                     continue;
                 }
                 (Answer::Fate(fate), ClaimOutcome::Holds(rollback)) => (fate, rollback),
@@ -250,9 +248,7 @@ impl<F: MethodKind> SharedInner<F> {
             }
             placed.ticket = Some(ticket);
             self.reply(&work, Some(placed), &mut request.replies);
-            if let Some(done) = &mut request.done {
-                done.push(work);
-            }
+            request.done.push(work);
         }
         let kill = killed.into_iter().filter_map(|root: Root| {
             let kept = round.read.kept(root.0)?;

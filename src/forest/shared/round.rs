@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 use super::read_set::{BatchPlan, DecidedDocument, MissingKeys, ReadValues};
 use crate::fingerprint::Fingerprint;
 use crate::forest::document::PlacementDocument;
-use crate::forest::port::{
-    Batch, Commit, EarlierDocuments, PlacementReply, Placements, PlacementsOrBatch, Unavailable,
-};
+use crate::forest::port::{Batch, Commit, EarlierDocuments, NotPlaced, PlacementReply, Placements, Unavailable};
 use crate::forest::promise::Promise;
 use crate::forest::undo_guard::UndoGuard;
 use crate::forest::{Rollback, Root};
@@ -19,20 +17,23 @@ pub(super) struct PendingBatch {
     /// Those that have no place yet. Before its first turn they are `documents`, and have no times.
     pub(super) work: Vec<DocumentInProgress>,
     pub(super) documents: Vec<PlacementDocument>,
-    /// Those that have their places, where they are to be given back if the others get none.
-    pub(super) done: Option<Vec<DocumentInProgress>>,
+    /// Those that have their places; given back if the others get none.
+    pub(super) done: Vec<DocumentInProgress>,
     /// As they were asked for.
     pub(super) commit: Commit,
     pub(super) earlier: EarlierDocuments,
-    /// What they knew of those before them when they came, where they are to be given back.
+    /// What they knew of those before them when they came.
     pub(super) came_with: EarlierDocuments,
     pub(super) replies: Vec<Option<PlacementReply>>,
     pub(super) attempt: u32,
     pub(super) pause: Duration,
     pub(super) begun: Instant,
     /// Unwanted when nobody waits for the answer any more.
-    pub(super) answer: Promise<PlacementsOrBatch<Batch, UndoGuard<Placements>>>,
+    pub(super) answer: BatchAnswer,
 }
+
+/// To those who wait for a request.
+type BatchAnswer = Promise<Result<UndoGuard<Placements>, NotPlaced<Batch>>>;
 
 impl PendingBatch {
     pub(super) fn len(&self) -> usize {
@@ -40,8 +41,8 @@ impl PendingBatch {
     }
 
     /// All of its documents, as they came.
-    pub(super) fn into_batch(self) -> (Batch, Promise<PlacementsOrBatch<Batch, UndoGuard<Placements>>>) {
-        let mut work: Vec<DocumentInProgress> = self.done.into_iter().flatten().chain(self.work).collect();
+    pub(super) fn into_batch(self) -> (Batch, BatchAnswer) {
+        let mut work: Vec<DocumentInProgress> = self.done.into_iter().chain(self.work).collect();
         work.sort_by_key(|work| work.place);
         let documents = work.into_iter().map(|work| work.document);
         let batch = Batch {

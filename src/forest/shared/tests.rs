@@ -272,7 +272,7 @@ fn an_engine_that_is_away_is_said_to_be() {
     memory.set_away(Some("the cable is out"));
     let batch = || Batch { documents: vec![at(story(1, 0), 0)], ..Batch::default() };
     let away = Unavailable::Away { forest: "test".into(), reason: "the cable is out".into() };
-    assert_eq!(block_on(forest.place(batch())).unwrap_err(), away);
+    assert_eq!(block_on(forest.place(batch())).unwrap_err().reason, away);
     assert_eq!(forest.unavailable(), Some(away.clone()));
     assert_eq!(block_on(forest.stats()).unwrap_err(), away);
     memory.set_away(None);

@@ -102,7 +102,7 @@ fn what_comes_while_the_engine_is_away_is_placed_alone_and_marked() {
             assert_eq!((foreseen[0].root, foreseen[0].is_alone), (third, true));
             forest.dry_placement()
         }
-        Err(away) => panic!("{away}"),
+        Err(away) => panic!("{away:?}"),
     };
     let foreseen = placed(block_on(rehearsed_before.place(stories(&[3]))).unwrap());
     assert!(foreseen[0].is_alone);

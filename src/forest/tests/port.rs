@@ -11,7 +11,7 @@ use crate::forest::document::{DocumentTime, PlacementDocument};
 use crate::forest::local::{Executor, ForestState, LocalForest, RETRY_WINDOW, StateChange};
 use crate::forest::overrides::Override;
 use crate::forest::port::{
-    Batch, Commit, EarlierDocuments, ForestPort, ItemOutcome, Placed, PlacementReply, Unavailable,
+    Batch, Commit, EarlierDocuments, ForestPort, ItemOutcome, LocalPort, Placed, PlacementReply, Unavailable,
 };
 use crate::forest::shared::memory::InMemoryStore;
 use crate::forest::shared::{SharedDistance, SharedForest, SharedSettings};
@@ -60,7 +60,7 @@ fn local<F: MethodKind>(
     window: Option<Millis>,
     thresholds: <F::Proof as Proof>::Thresholds,
     executor: Arc<dyn Executor>,
-) -> Arc<dyn ForestPort> {
+) -> Arc<LocalForest<F>> {
     let settings = Settings { k, window, key: HashKey::FIXED };
     let learned = F::Learned::default();
     Arc::new(LocalForest::<F>::new("test", settings, thresholds, learned, executor).unwrap())
@@ -93,6 +93,13 @@ struct Subject {
     name: &'static str,
     method: &'static str,
     port: Arc<dyn ForestPort>,
+    local: Option<Arc<dyn LocalPort>>,
+}
+
+impl Subject {
+    fn local<F: MethodKind>(name: &'static str, method: &'static str, forest: Arc<LocalForest<F>>) -> Subject {
+        Subject { name, method, port: forest.clone(), local: Some(forest) }
+    }
 }
 
 /// Every kind of forest there is, empty, with this window.
@@ -112,7 +119,7 @@ fn shared_forests(window: Option<Millis>, is_dated: bool) -> Vec<Subject> {
         ("staged", shared::<Staged>(equal, window, (), is_dated)),
         ("staged", shared::<Staged>(near, window, (), is_dated)),
     ];
-    let all = all.into_iter().map(|(method, port)| Subject { name: SHARED, method, port });
+    let all = all.into_iter().map(|(method, port)| Subject { name: SHARED, method, port, local: None });
     all.collect()
 }
 
@@ -128,22 +135,18 @@ const SHARED: &str = "shared";
 /// Those of this process. Only they let nodes go when they are told to, and remember what people say.
 fn local_forests(window: Option<Millis>) -> Vec<Subject> {
     let mut all = Vec::new();
-    let executors: [(&str, Arc<dyn Executor>); 2] = [("inline", Arc::new(Inline)), ("threads", Arc::new(Threads))];
+    let executors: [(&str, Arc<dyn Executor>); 2] =
+        [("local, inline", Arc::new(Inline)), ("local, threads", Arc::new(Threads))];
     for (name, executor) in executors {
         let run = || executor.clone();
         let similarity = Similarity::default();
-        let kinds: [(&'static str, Arc<dyn ForestPort>); 5] = [
-            ("longest", local::<Strict>(Distance(3), window, (), run())),
-            ("sentences:2", local::<Strict>(Distance(0), window, (), run())),
-            ("verified", local::<Verified>(Distance(0), window, similarity, run())),
-            ("staged", local::<Staged>(Distance(3), window, (), run())),
-            ("short", local::<Short>(WIDE, window, (), run())),
-        ];
-        all.extend(kinds.map(|(method, port)| Subject {
-            name: if name == "inline" { "local, inline" } else { "local, threads" },
-            method,
-            port,
-        }));
+        all.extend([
+            Subject::local(name, "longest", local::<Strict>(Distance(3), window, (), run())),
+            Subject::local(name, "sentences:2", local::<Strict>(Distance(0), window, (), run())),
+            Subject::local(name, "verified", local::<Verified>(Distance(0), window, similarity, run())),
+            Subject::local(name, "staged", local::<Staged>(Distance(3), window, (), run())),
+            Subject::local(name, "short", local::<Short>(WIDE, window, (), run())),
+        ]);
     }
     all
 }
@@ -526,11 +529,11 @@ fn with_footer(number: u64) -> PlacementDocument {
 #[test]
 fn learning_waits_for_acceptance_and_one_request_counts_once() {
     let port = || local::<Verified>(Distance(0), None, Similarity::default(), Arc::new(Inline));
-    let boilerplate = |port: &Arc<dyn ForestPort>| {
+    let boilerplate = |port: &LocalForest<Verified>| {
         let reply = block_on(port.check(with_footer(1_000))).unwrap();
         reply.check.unwrap().boilerplate
     };
-    let request = |port: &Arc<dyn ForestPort>, from: u64, outcome| {
+    let request = |port: &LocalForest<Verified>, from: u64, outcome| {
         let documents = (from..from + 6).map(with_footer).collect();
         let replies = block_on(port.place(provisional(documents))).unwrap().replies;
         let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
@@ -554,7 +557,7 @@ fn learning_waits_for_acceptance_and_one_request_counts_once() {
 fn a_late_handle_does_not_touch_a_later_node() {
     for subject in local_forests(Some(Millis(100))) {
         let late = place(&subject, documents(&subject, [1], 0));
-        while block_on(subject.port.expire(Millis(1_000), 2)).unwrap() > 0 {}
+        while block_on(subject.local.as_ref().unwrap().expire(Millis(1_000), 2)).unwrap() > 0 {}
         assert_eq!(nodes(&subject), 0);
         let root = place(&subject, documents(&subject, [1], 1_000))[0].root;
         assert_eq!(root, late[0].root);
@@ -619,7 +622,7 @@ fn features_of_another_method_have_no_place() {
 fn placements_that_nobody_waits_for_are_withdrawn() {
     let (jobs, waiting) = mpsc::channel();
     let port = local::<Verified>(Distance(0), None, Similarity::default(), Arc::new(Gate(jobs)));
-    let subject = Subject { name: "local, gate", method: "verified", port };
+    let subject = Subject::local("local, gate", "verified", port);
     let run_one = || waiting.recv().unwrap()();
     let answer = subject.port.place(provisional(documents(&subject, 0..3, 1)));
     drop(answer);
@@ -708,7 +711,7 @@ fn a_panic_takes_the_forest_out_of_service() {
         let placed = block_on(port.place(provisional(batch(&[0, 1 << 20])))).unwrap();
         assert_eq!(placed.replies.len(), 2);
         assert_eq!(port.unavailable(), None);
-        let broken = block_on(port.place(provisional(batch(&[1 << 40, FATAL.0])))).unwrap_err();
+        let broken = block_on(port.place(provisional(batch(&[1 << 40, FATAL.0])))).unwrap_err().reason;
         let Unavailable::Poisoned { forest, reason } = &broken else {
             panic!("{broken}");
         };
@@ -716,7 +719,7 @@ fn a_panic_takes_the_forest_out_of_service() {
         assert!(reason.contains("glass breaks"), "{reason}");
         assert_eq!(port.unavailable().as_ref(), Some(&broken));
         // Nobody sees what is left.
-        assert_eq!(block_on(port.place(provisional(batch(&[0])))).unwrap_err(), broken);
+        assert_eq!(block_on(port.place(provisional(batch(&[0])))).unwrap_err().reason, broken);
         assert_eq!(block_on(port.stats()).unwrap_err(), broken);
         assert_eq!(block_on(port.expire(Millis(0), 1)).unwrap_err(), broken);
         let settlement = |reply: PlacementReply| reply.placed.unwrap().settled(ItemOutcome::Refused).unwrap();

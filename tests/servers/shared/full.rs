@@ -38,7 +38,7 @@ fn a_full_redis_takes_nothing_new_and_lets_go_of_what_is_taken_back() {
         redis.command_all("CONFIG SET maxmemory 1");
         let batch = || Batch { documents: vec![document(0xFF_0000)], ..Batch::default() };
         let error = block_on(forest.place(batch())).unwrap_err();
-        let Unavailable::Full { reason, .. } = &error else {
+        let Unavailable::Full { reason, .. } = &error.reason else {
             panic!("{error:?}");
         };
         assert!(reason.contains("maxmemory"), "{reason}");

@@ -6,7 +6,7 @@ use parking_lot::Condvar;
 
 use super::*;
 use crate::forest::LocalFallback;
-use crate::forest::port::Commit;
+use crate::forest::port::{Commit, NotPlaced, Placements};
 use crate::forest::shared::keys::{Key, KeySample, ScanPosition, StoreFuture, SyncEntries, SyncEntry, SyncPosition};
 
 /// A memory whose round trips wait at a gate.
@@ -159,7 +159,7 @@ fn bulk(stories: impl IntoIterator<Item = u64>) -> Batch {
     Batch { documents: stories.map(|number| at(story(number, 0), 1)).collect(), ..Batch::default() }
 }
 
-fn placed(answer: Result<Placements, Unavailable>) -> Vec<Placed> {
+fn placed(answer: Result<Placements, NotPlaced<Batch>>) -> Vec<Placed> {
     let replies = answer.unwrap().replies.into_iter();
     replies.map(|reply| reply.placed.unwrap()).collect()
 }
@@ -319,7 +319,7 @@ fn what_was_placed_of_a_bulk_that_fails_is_taken_back() {
     gated.0.set_away(Some("the cable is out"));
     gated.let_pass(None);
     let error = block_on(answer).unwrap_err();
-    assert!(matches!(error, Unavailable::Away { .. }), "{error}");
+    assert!(matches!(error.reason, Unavailable::Away { .. }), "{error:?}");
     // It is taken back when that can be done.
     wait_until(|| !forest.inner.unknown.lock().is_empty());
     gated.0.set_away(None);
@@ -365,7 +365,7 @@ fn a_bulk_that_others_are_always_faster_with_is_refused_and_leaves_nothing() {
     gated.1.state.lock().loses_all_but = Some(kept);
     let error = block_on(forest.place(bulk([1, 2]))).unwrap_err();
     // The engine is there, and has room.
-    assert!(matches!(error, Unavailable::Overtaken { .. }), "{error:?}");
+    assert!(matches!(error.reason, Unavailable::Overtaken { .. }), "{error:?}");
     wait_until(|| forest.inner.counters.withdrawn.load(Relaxed) > 0);
     gated.1.state.lock().loses_all_but = None;
     assert_eq!(memory_roots(&gated.0), HashSet::new());
@@ -413,7 +413,7 @@ fn an_error_is_that_of_all_who_were_placed_together_and_of_nobody_else() {
     gated.let_pass(None);
     for answer in together {
         let error = block_on(answer).unwrap_err();
-        assert!(matches!(error, Unavailable::Away { .. }), "{error}");
+        assert!(matches!(error.reason, Unavailable::Away { .. }), "{error:?}");
     }
     gated.0.set_away(None);
     block_on(forest.place(bulk([4]))).unwrap();
@@ -430,7 +430,7 @@ fn a_panic_ends_those_that_it_is_about_and_the_others_go_on() {
     gated.1.state.lock().panics = true;
     gated.let_pass(None);
     let error = block_on(first).unwrap_err();
-    assert!(matches!(error, Unavailable::Panicked(_)), "{error}");
+    assert!(matches!(error.reason, Unavailable::Panicked(_)), "{error:?}");
     block_on(next).unwrap();
     check_laws(&gated.0);
 }

@@ -499,7 +499,7 @@ fn corrections_that_do_not_read_hold_documents_back() {
         memory.overwrite(*key, unreadable);
         let other = process(&memory, 2);
         let batch = || Batch { documents: vec![at(story(1, 0), 1)], ..Batch::default() };
-        let refused = block_on(other.place(batch())).unwrap_err();
+        let refused = block_on(other.place(batch())).unwrap_err().reason;
         assert!(matches!(refused, Unavailable::Unsupported { .. }), "{refused}");
         for part in ["\\x00W\"", "the version that wrote it", "delete that key"] {
             assert!(refused.to_string().contains(part), "{part}: {refused}");
