@@ -125,7 +125,7 @@ fn place_bulk(forest: &mut Forest<Founder>, bulk: &[Waiting], placed: &mut Place
             take: 4,
             known_by_whole: false,
             more: &[],
-            evidence: &[],
+            tokens: &[],
             earlier: None,
         };
         let begun = Instant::now();

@@ -116,7 +116,7 @@ impl MethodKind for Read {
             whole: strict.whole,
             known_by: prints,
             proof: &text.founder.of_text(strict.whole),
-            evidence: &[],
+            tokens: &[],
             take: 4,
             known_by_whole: false,
             earlier: None,
@@ -178,7 +178,7 @@ fn start(options: &Options) -> (Vec<redis::Node>, Arc<dyn KeyStore>) {
 
 /// A forest of a process.
 fn forest(keys: &Arc<dyn KeyStore>, name: &str, seed: u64) -> SharedForest<Read> {
-    let settings = SharedSettings { window: Some(Millis(30 * 86_400_000)), max_tree: None, evidence_bytes: 0 };
+    let settings = SharedSettings { window: Some(Millis(30 * 86_400_000)), max_tree: None, founder_token_bytes: 0 };
     SharedForest::new((name, "bench"), settings, Default::default(), (), Arc::new(Inline), keys.clone(), seed << 32)
 }
 

@@ -41,7 +41,7 @@ fn assert_told<P: Proof>(documents: u64, k: u32, fingerprints: u64, proof: impl 
                 take: 4,
                 known_by_whole: false,
                 more: &[],
-                evidence: &[],
+                tokens: &[],
                 earlier: None,
             };
             let placement = forest.place(&query, Millis(n as i64));

@@ -82,7 +82,7 @@ impl Run {
             true => Millis(DATES),
             false => Millis(WEEK.as_millis() as i64),
         };
-        let settings = SharedSettings { window: Some(window), max_tree: None, evidence_bytes: 0 };
+        let settings = SharedSettings { window: Some(window), max_tree: None, founder_token_bytes: 0 };
         let clock = if self.is_dated { "field" } else { "arrival" };
         let name = format!("weeks-{clock}-{}", self.k);
         let (threads, keys) = (Arc::new(Inline), keys.clone());

@@ -55,10 +55,10 @@ fn forest(stats: &ForestStats) -> Value {
         "evicted": stats.evicted_total,
         "memory_bytes": stats.memory_bytes,
         "founder_tokens": {
-            "trees": stats.evidence.trees,
-            "bytes": stats.evidence.bytes,
-            "evicted": stats.evidence.evicted_total,
-            "missing": stats.evidence.missing_total,
+            "trees": stats.founder_tokens.trees,
+            "bytes": stats.founder_tokens.bytes,
+            "evicted": stats.founder_tokens.evicted_total,
+            "missing": stats.founder_tokens.missing_total,
         },
         "late_merges": {
             "suggested": stats.late_merges.suggested,
@@ -198,11 +198,11 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
     each("forest_nodes", "Fingerprints remembered", |s| s.nodes);
     each("forest_roots", "Trees: clusters of similar documents", |s| s.roots);
     each("forest_memory_bytes", "Memory of the forest", |s| s.memory_bytes);
-    each("forest_founder_tokens_bytes", "Text of founders, kept for second looks", |s| s.evidence.bytes);
+    each("forest_founder_tokens_bytes", "Text of founders, kept for second looks", |s| s.founder_tokens.bytes);
     each(
         "forest_founder_tokens_missing",
         "How often a document met a near tree whose text had gone, and only the proof decided",
-        |s| usize::try_from(s.evidence.missing_total).unwrap_or(usize::MAX),
+        |s| usize::try_from(s.founder_tokens.missing_total).unwrap_or(usize::MAX),
     );
     each("forest_late_merges_suggested", "Pairs of clusters that may be one, suggested to people", |s| {
         s.late_merges.suggested

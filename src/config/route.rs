@@ -11,7 +11,7 @@ use super::ConfigError;
 use super::values::{ByteSize, FieldName, IndexPattern, OrNone, TimeSpan, from_text, some_parsed};
 use crate::fingerprint::Distance;
 use crate::forest::shared::SharedDistance;
-use crate::forest::{EVIDENCE_BYTES, LateMerges};
+use crate::forest::{FOUNDER_TOKEN_BYTES, LateMerges};
 use crate::hamming::NodeIndex;
 use crate::method::{Method, Similarity, WIDE};
 use crate::time::Millis;
@@ -310,7 +310,7 @@ impl RawRoute {
             boilerplate: self.boilerplate.as_deref().map_or(Ok(Vec::new()), sentences)?,
             max_tree: self.max_tree.and_then(|max| max.0).map(|max| max.0),
             late_merges: self.late_merges.unwrap_or_default(),
-            founder_tokens_memory: self.founder_tokens_memory.map_or(EVIDENCE_BYTES, |size| size.0),
+            founder_tokens_memory: self.founder_tokens_memory.map_or(FOUNDER_TOKEN_BYTES, |size| size.0),
             forest: self.forest.unwrap_or_else(|| {
                 let patterns: Vec<&str> = index.iter().map(|pattern| pattern.0.as_str()).collect();
                 patterns.join(",")

@@ -150,7 +150,7 @@ impl Maker<'_> {
                 let mut learned = F::Learned::default();
                 seed(&mut learned);
                 let alone = LocalForest::<F>::new(self.name, settings, thresholds, learned, threads)?
-                    .with_evidence(self.route.founder_tokens_memory)
+                    .with_founder_tokens(self.route.founder_tokens_memory)
                     .with_max_tree(self.route.max_tree);
                 let alone = Arc::new(alone);
                 return Ok(ForestEntry {
@@ -160,14 +160,14 @@ impl Maker<'_> {
                 });
             }
             ForestStorage::InMemory => LocalForest::<F>::new(self.name, settings, thresholds, learned, threads)?
-                .with_evidence(self.route.founder_tokens_memory),
+                .with_founder_tokens(self.route.founder_tokens_memory),
             ForestStorage::Stored(stores) => {
                 // A second reading finds both the stored state and what `seed` ensures.
                 let mut learned = Some(learned);
                 let empty = || {
                     let learned = learned.take().unwrap_or_default();
                     let empty = ForestState::<F>::new(settings, thresholds, learned)?;
-                    Ok(empty.with_evidence(self.route.founder_tokens_memory))
+                    Ok(empty.with_founder_tokens(self.route.founder_tokens_memory))
                 };
                 let local = stores.open(&self.identity(k), empty, seed, threads)?;
                 if stores.is_salvaged(self.name) {
@@ -203,7 +203,7 @@ impl Maker<'_> {
             // Without a clock nothing expires.
             window: route.window.filter(|_| route.clock != Clock::None),
             max_tree: route.max_tree,
-            evidence_bytes: match F::EVIDENCE {
+            founder_token_bytes: match F::KEEPS_FOUNDER_TOKENS {
                 true => route.founder_tokens_memory,
                 false => 0,
             },

@@ -139,7 +139,7 @@ pub fn inspect_shared(
         };
         let window = setting("window").strip_suffix("ms").and_then(|ms| ms.parse().ok());
         let settings =
-            SharedSettings { window: window.filter(|&ms| ms > 0).map(Millis), max_tree: None, evidence_bytes: 0 };
+            SharedSettings { window: window.filter(|&ms| ms > 0).map(Millis), max_tree: None, founder_token_bytes: 0 };
         let method: Method = setting("method").parse().map_err(|_| InspectError::Method {
             forest: identity.forest().to_owned(),
             method: setting("method").to_owned(),

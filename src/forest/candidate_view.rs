@@ -220,9 +220,9 @@ impl<P: Proof> CandidateView<'_, '_, P> {
             added: record.map_or(Millis(0), TreeRecord::added),
             children: None,
             proof: record.map(|record| &record.proof),
-            evidence: match self.query.evidence {
+            founder_tokens: match self.query.tokens {
                 [] => None,
-                _ => self.forest.evidence.get(self.forest.name(root).0),
+                _ => self.forest.founder_tokens.get(self.forest.name(root).0),
             },
             said: Cell::default(),
             laid: Cell::new(self.laid(root)),

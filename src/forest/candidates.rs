@@ -59,7 +59,7 @@ pub(super) struct CandidateTree<'f, P> {
     /// The founder's proof. Every root has one.
     pub(super) proof: Option<&'f P>,
     /// More of its founder's text, if it is at hand.
-    pub(super) evidence: Option<&'f [u16]>,
+    pub(super) founder_tokens: Option<&'f [u16]>,
     /// The verdict of the proof for so many fingerprints in common, cached: an alignment check is expensive.
     pub(super) said: Cell<Option<(usize, Result<(), Refusal>)>>,
     /// The differences between the two texts, as far as they have been aligned.
@@ -130,9 +130,9 @@ impl<P> Candidates<'_, P> {
     }
 
     /// Trees that were asked about the document and have no evidence.
-    pub(super) fn without_evidence(&self) -> usize {
+    pub(super) fn without_founder_tokens(&self) -> usize {
         let asked = self.trees.iter().filter(|tree| tree.said.get().is_some());
-        asked.filter(|tree| tree.evidence.is_none()).count()
+        asked.filter(|tree| tree.founder_tokens.is_none()).count()
     }
 
     /// The fingerprints of the query that have no node within k.

@@ -31,7 +31,7 @@ pub enum Change<P> {
         proof: P,
     },
     /// More of the text of the founder of a tree than its proof has. Without tokens: there is none any more.
-    Evidence {
+    FounderTokens {
         /// Its root.
         root: Root,
         /// Its tokens.
@@ -75,9 +75,9 @@ pub enum Change<P> {
 
 impl<P> Change<P> {
     /// The evidence of a root has gone.
-    pub(super) fn no_evidence(root: Fingerprint) -> Self {
+    pub(super) fn no_founder_tokens(root: Fingerprint) -> Self {
         let (root, words) = (Root(root), FounderTokens::from([].as_slice()));
-        Change::Evidence { root, words }
+        Change::FounderTokens { root, words }
     }
 
     /// The node that is to be found to apply it, if it is about one.
@@ -87,7 +87,7 @@ impl<P> Change<P> {
             | Change::AddLeaf { fingerprint, .. }
             | Change::Use { fingerprint }
             | Change::Withdraw { fingerprint } => Some(*fingerprint),
-            Change::Refresh { root } | Change::Count { root, .. } | Change::Evidence { root, .. } => Some(root.0),
+            Change::Refresh { root } | Change::Count { root, .. } | Change::FounderTokens { root, .. } => Some(root.0),
             Change::Begin(_) | Change::Evict { .. } => None,
         }
     }
@@ -107,13 +107,13 @@ impl<P: Proof> Forest<P> {
                 let added = self.add_root(*fingerprint, *added, proof);
                 if added {
                     // Whatever was kept, it was of another founder: that of this one comes with the next change.
-                    self.evidence.remove(*fingerprint);
+                    self.founder_tokens.remove(*fingerprint);
                 }
                 added
             }
-            Change::Evidence { root, words } if words.is_empty() => self.evidence.remove(root.0),
-            Change::Evidence { root, words } => {
-                self.root_number(*root, self.ticks.floor()).is_some() && self.evidence.put(root.0, words)
+            Change::FounderTokens { root, words } if words.is_empty() => self.founder_tokens.remove(root.0),
+            Change::FounderTokens { root, words } => {
+                self.root_number(*root, self.ticks.floor()).is_some() && self.founder_tokens.put(root.0, words)
             }
             Change::AddLeaf { fingerprint, root } => self.add_leaf(*fingerprint, *root),
             Change::Use { fingerprint } => self.touch(*fingerprint),
@@ -234,7 +234,7 @@ impl<P: Proof> Forest<P> {
         let is_root = self.is_root(fingerprint, root);
         self.ticks.remove(tick, is_root);
         if is_root {
-            self.evidence.remove(fingerprint);
+            self.founder_tokens.remove(fingerprint);
         } else {
             self.roots.leaf_went(root, tick, self.ticks.floor());
         }

@@ -132,7 +132,7 @@ impl<P: Durable> StateChange<P> {
                 let hashes = (0..sentences).map(|_| u64::read(bytes));
                 return Some(StateChange::Learn { hashes: hashes.collect::<Option<_>>()?, founders });
             }
-            10 => Change::Evidence { root: Root(fingerprint(bytes)?), words: Durable::read(bytes)? },
+            10 => Change::FounderTokens { root: Root(fingerprint(bytes)?), words: Durable::read(bytes)? },
             11 => {
                 return Some(StateChange::Words(OverrideChange::Say {
                     number: u64::read(bytes)?,
@@ -169,7 +169,7 @@ fn write_tree<P: Durable>(change: &Change<P>, out: &mut Vec<u8>) {
             added.0.write(out);
             proof.write(out);
         }
-        Change::Evidence { root, words } => {
+        Change::FounderTokens { root, words } => {
             out.push(10);
             root.0.write(out);
             words.write(out);

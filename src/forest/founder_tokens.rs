@@ -16,7 +16,7 @@ use crate::hash::{HashKey, KeyedHasher};
 use crate::method::{Durable, FounderTokens};
 
 /// Default budget for founder tokens, in bytes: about 200,000 articles.
-pub const EVIDENCE_BYTES: usize = 256 << 20;
+pub const FOUNDER_TOKEN_BYTES: usize = 256 << 20;
 
 /// Overhead of one entry besides its tokens, in bytes: its place in the map and in the order.
 const OVERHEAD: usize = 80;
@@ -185,36 +185,36 @@ mod tests {
             steps in prop::collection::vec((0u64..12, prop::option::weighted(0.8, prop::collection::vec(any::<u16>(), 0..40))), 0..200),
             limit in 0usize..1200,
         ) {
-            let (mut evidence, mut naive) = (empty(limit), Naive::default());
+            let (mut founder_tokens, mut naive) = (empty(limit), Naive::default());
             for (root, words) in steps {
                 let root = Fingerprint(root);
                 match words {
                     Some(words) => {
-                        evidence.put(root, &words.as_slice().into());
-                        while evidence.evict().is_some() {}
+                        founder_tokens.put(root, &words.as_slice().into());
+                        while founder_tokens.evict().is_some() {}
                         naive.put(root, &words, limit);
                     }
                     None => {
-                        let is_kept = evidence.get(root).is_some();
-                        prop_assert_eq!(evidence.remove(root), is_kept);
+                        let is_kept = founder_tokens.get(root).is_some();
+                        prop_assert_eq!(founder_tokens.remove(root), is_kept);
                         naive.remove(root);
                     }
                 }
-                prop_assert!(evidence.bytes() <= limit);
+                prop_assert!(founder_tokens.bytes() <= limit);
             }
-            prop_assert_eq!(evidence.len(), naive.0.len());
+            prop_assert_eq!(founder_tokens.len(), naive.0.len());
             for (root, words) in &naive.0 {
-                prop_assert_eq!(evidence.get(*root), Some(words.as_slice()));
+                prop_assert_eq!(founder_tokens.get(*root), Some(words.as_slice()));
             }
-            prop_assert!(evidence.roots().eq(naive.0.iter().map(|(root, _)| *root)));
+            prop_assert!(founder_tokens.roots().eq(naive.0.iter().map(|(root, _)| *root)));
             let (mut copy, mut from) = (empty(limit), Some(0));
             while let Some(number) = from {
                 let mut bytes = Vec::new();
-                from = evidence.write(number, &mut bytes);
+                from = founder_tokens.write(number, &mut bytes);
                 prop_assert_eq!(copy.read(&mut bytes.as_slice()), Some(()));
             }
-            prop_assert_eq!((copy.len(), copy.bytes()), (evidence.len(), evidence.bytes()));
-            prop_assert!(copy.roots().eq(evidence.roots()));
+            prop_assert_eq!((copy.len(), copy.bytes()), (founder_tokens.len(), founder_tokens.bytes()));
+            prop_assert!(copy.roots().eq(founder_tokens.roots()));
         }
 
         #[test]

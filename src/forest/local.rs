@@ -158,8 +158,8 @@ impl<F: MethodKind> LocalForest<F> {
     }
 
     /// The same forest with another budget for founder tokens, in bytes; to be called before anything is placed.
-    pub fn with_evidence(self, bytes: usize) -> LocalForest<F> {
-        self.shared.state.lock().forest.set_evidence(bytes);
+    pub fn with_founder_tokens(self, bytes: usize) -> LocalForest<F> {
+        self.shared.state.lock().forest.set_founder_token_bytes(bytes);
         self
     }
 
@@ -456,7 +456,7 @@ impl<F: MethodKind> Copied for LocalInner<F> {
                 };
                 state.apply(&change);
                 // The other one had another limit, perhaps.
-                while state.forest_mut().evidence.evict().is_some() {}
+                while state.forest_mut().founder_tokens.evict().is_some() {}
             }
             true
         })?;

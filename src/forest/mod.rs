@@ -50,7 +50,7 @@ mod view;
 mod window;
 
 pub use change::Change;
-pub use founder_tokens::EVIDENCE_BYTES;
+pub use founder_tokens::FOUNDER_TOKEN_BYTES;
 pub use late_merges::{LateMergeLog, LateMerges, Suggestion};
 pub use local_fallback::LocalFallback;
 pub use node::{Generation, NodeRef};
@@ -114,14 +114,14 @@ pub enum ForestError {
 
 /// The tables that the secret of the index is derived for; the index has those before.
 const IN_FLIGHT: u64 = 2;
-const OF_EVIDENCE: u64 = 3;
+const OF_FOUNDER_TOKENS: u64 = 3;
 
-fn evidence_key(index: &NodeIndex) -> HashKey {
-    index.secret().derived(OF_EVIDENCE)
+fn founder_tokens_key(index: &NodeIndex) -> HashKey {
+    index.secret().derived(OF_FOUNDER_TOKENS)
 }
 
 /// Bytes of evidence that the documents of one request may have for each other before the cluster has accepted them.
-const OWN_EVIDENCE: usize = 16 << 20;
+const OWN_FOUNDER_TOKENS: usize = 16 << 20;
 
 /// The nodes of one forest, their index and their window. `P` is the proof kept at every root.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ pub struct Forest<P: Proof = ()> {
     ticks: Ticks,
     in_flight: InFlightPlacements,
     tallies: SparseMap<TreeTally>,
-    evidence: FounderTokenStore,
+    founder_tokens: FounderTokenStore,
     thresholds: P::Thresholds,
     /// Nodes that there may be at most.
     max_nodes: usize,
@@ -170,14 +170,14 @@ impl<P: Proof> Forest<P> {
 
     fn over(index: NodeIndex, thresholds: P::Thresholds, window: Option<Millis>) -> Self {
         let key = index.secret().derived(IN_FLIGHT);
-        let of_evidence = evidence_key(&index);
+        let of_founder_tokens = founder_tokens_key(&index);
         Forest {
             index,
             roots: Roots::new(),
             ticks: Ticks::new(window),
             in_flight: InFlightPlacements::new(key),
             tallies: SparseMap::new(),
-            evidence: FounderTokenStore::new(EVIDENCE_BYTES, of_evidence),
+            founder_tokens: FounderTokenStore::new(FOUNDER_TOKEN_BYTES, of_founder_tokens),
             thresholds,
             max_nodes: usize::MAX,
             memory_limit: usize::MAX,
@@ -200,15 +200,18 @@ impl<P: Proof> Forest<P> {
     }
 
     /// Sets how many bytes its evidence may take. To be chosen before anything is placed.
-    pub fn set_evidence(&mut self, bytes: usize) {
-        self.evidence = FounderTokenStore::new(bytes, evidence_key(&self.index));
+    pub fn set_founder_token_bytes(&mut self, bytes: usize) {
+        self.founder_tokens = FounderTokenStore::new(bytes, founder_tokens_key(&self.index));
     }
 
     /// An empty forest of the same distance and thresholds, without window or limit.
     fn empty(&self) -> Forest<P> {
         Forest {
             max_tree: self.max_tree,
-            evidence: FounderTokenStore::new(self.evidence.limit().min(OWN_EVIDENCE), evidence_key(&self.index)),
+            founder_tokens: FounderTokenStore::new(
+                self.founder_tokens.limit().min(OWN_FOUNDER_TOKENS),
+                founder_tokens_key(&self.index),
+            ),
             ..Forest::over(self.index.empty(), self.thresholds, None)
         }
     }

@@ -115,9 +115,9 @@ impl<P: Proof> Forest<P> {
         let number = self.root_number(root, self.ticks.floor());
         if let Some(added) = number.and_then(|number| Some(self.roots.get(number)?.added())) {
             self.commit(Change::AddRoot { fingerprint: root.0, added, proof: query.proof.clone() });
-            if !query.evidence.is_empty() {
-                let words = query.evidence.into();
-                self.commit(Change::Evidence { root, words });
+            if !query.tokens.is_empty() {
+                let words = query.tokens.into();
+                self.commit(Change::FounderTokens { root, words });
             }
         }
     }
@@ -161,11 +161,11 @@ impl<P: Proof> Forest<P> {
         let is_free = self.living(root).is_none() && !self.has_root_within_k(root, self.ticks.floor());
         if is_free {
             let proof = record.proof.clone();
-            let words = self.evidence.get(root).map(FounderTokens::from);
+            let words = self.founder_tokens.get(root).map(FounderTokens::from);
             self.commit(Change::AddRoot { fingerprint: root, added, proof });
             if let Some(words) = words {
                 let root = Root(root);
-                self.commit(Change::Evidence { root, words });
+                self.commit(Change::FounderTokens { root, words });
             }
         }
         if root != fingerprint {
@@ -203,9 +203,9 @@ impl<P: Proof> Forest<P> {
             outcome = view.decide();
         }
         placement::changes(query, &view.seen, &outcome, self.ticks.clock(), &mut changes);
-        let unseen = match query.evidence.is_empty() {
+        let unseen = match query.tokens.is_empty() {
             true => 0,
-            false => view.seen.without_evidence(),
+            false => view.seen.without_founder_tokens(),
         };
         drop(view);
         self.unseen_total += unseen as u64;
@@ -318,12 +318,12 @@ impl<P: Proof> Forest<P> {
     /// Applies a change and records it. Returns whether anything changed.
     pub(super) fn commit(&mut self, change: Change<P>) -> bool {
         let done = self.apply(&change);
-        let is_evidence = matches!(change, Change::Evidence { .. });
+        let is_founder_tokens = matches!(change, Change::FounderTokens { .. });
         if done {
             self.note(change);
         }
-        if done && is_evidence {
-            self.evict_evidence();
+        if done && is_founder_tokens {
+            self.evict_founder_tokens();
         }
         done
     }
@@ -337,13 +337,13 @@ impl<P: Proof> Forest<P> {
 
     /// Evicts the oldest founder tokens while the budget is exceeded, each by a change of its own, so that a replica
     /// needs to know no limit.
-    fn evict_evidence(&mut self) {
+    fn evict_founder_tokens(&mut self) {
         // With another limit than before there may be much.
         for _ in 0..EVICTED {
-            let Some(root) = self.evidence.evict() else {
+            let Some(root) = self.founder_tokens.evict() else {
                 return;
             };
-            self.note(Change::no_evidence(root));
+            self.note(Change::no_founder_tokens(root));
         }
     }
 }

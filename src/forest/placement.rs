@@ -303,8 +303,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
             others: Vec::new(),
             founded: tree.map(|tree| tree.added),
             is_founder: root.0 == whole || by_proof,
-            by_text: matches!(decision, Decision::Joined { .. })
-                && tree.is_some_and(|tree| self.is_of_by_evidence(tree)),
+            by_text: matches!(decision, Decision::Joined { .. }) && tree.is_some_and(|tree| self.is_of_by_tokens(tree)),
             is_lost: false,
         })
     }
@@ -414,11 +413,11 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
             return said;
         }
         let (query, thresholds) = (self.query, self.thresholds);
-        let said = match tree.evidence.filter(|_| !query.evidence.is_empty()) {
+        let said = match tree.founder_tokens.filter(|_| !query.tokens.is_empty()) {
             None => query.proof.agrees(kept, shared, thresholds),
             Some(words) => {
                 let founder = (kept, words);
-                query.proof.agrees_by(query.evidence, founder, shared, thresholds, &tree.laid)
+                query.proof.agrees_by(query.tokens, founder, shared, thresholds, &tree.laid)
             }
         };
         tree.said.set(Some((shared, said)));
@@ -427,12 +426,12 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
 
     /// Whether the document belongs to a tree by founder tokens only: once these are evicted, only the hash of its
     /// text leads back to it.
-    fn is_of_by_evidence(&self, tree: &CandidateTree<'_, P>) -> bool {
+    fn is_of_by_tokens(&self, tree: &CandidateTree<'_, P>) -> bool {
         let agrees = |kept: &P| {
             let shared = self.query.fingerprints.len();
             self.query.proof.agrees(kept, shared, self.thresholds).is_ok()
         };
-        tree.evidence.is_some() && !tree.proof.is_some_and(agrees)
+        tree.founder_tokens.is_some() && !tree.proof.is_some_and(agrees)
     }
 
     fn tree(&self, tree: TreeIndex) -> Option<&CandidateTree<'_, P>> {
@@ -521,8 +520,8 @@ impl<P: Proof> Plan<'_, '_, P> {
         let root = self.root.0;
         self.used.push(root);
         self.out.push(Change::AddRoot { fingerprint: root, added: self.now, proof: self.query.proof.clone() });
-        if !self.query.evidence.is_empty() {
-            self.out.push(Change::Evidence { root: self.root, words: self.query.evidence.into() });
+        if !self.query.tokens.is_empty() {
+            self.out.push(Change::FounderTokens { root: self.root, words: self.query.tokens.into() });
         }
         if alone {
             if by_text {

@@ -33,7 +33,7 @@ const TREES: u8 = 2;
 const NODES: u8 = 3;
 const LEARNED: u8 = 4;
 const END: u8 = 5;
-const EVIDENCE: u8 = 6;
+const FOUNDER_TOKENS: u8 = 6;
 const WORDS: u8 = 7;
 
 /// Why bytes are not a state of this forest. The part before them has been taken.
@@ -54,7 +54,7 @@ fn section_name(section: u8) -> String {
         NODES => "nodes",
         LEARNED => "what was learned",
         END => "times at the end",
-        EVIDENCE => "founder tokens",
+        FOUNDER_TOKENS => "founder tokens",
         WORDS => "overrides",
         _ => "unknown to this version",
     };
@@ -73,7 +73,7 @@ enum Phase {
     #[default]
     Trees,
     Nodes,
-    Evidence,
+    FounderTokens,
     Learned,
     Words,
     End,
@@ -120,14 +120,14 @@ impl<F: MethodKind> ForestState<F> {
                 Some((NODES, out))
             }
             Phase::Nodes => {
-                portions.go_to(Phase::Evidence);
+                portions.go_to(Phase::FounderTokens);
                 self.next_portion(portions, lsn)
             }
-            Phase::Evidence => {
+            Phase::FounderTokens => {
                 // The next portion begins at the number of the next entry.
-                if let Some(next) = forest.evidence.write(at as u64, &mut out) {
+                if let Some(next) = forest.founder_tokens.write(at as u64, &mut out) {
                     portions.at = next as usize;
-                    return Some((EVIDENCE, out));
+                    return Some((FOUNDER_TOKENS, out));
                 }
                 portions.go_to(Phase::Learned);
                 self.next_portion(portions, lsn)
@@ -260,7 +260,7 @@ impl<F: MethodKind> Restoring<F> {
             BEGIN => self.read_begin(bytes),
             TREES => self.read_trees(bytes),
             NODES => self.read_nodes(bytes),
-            EVIDENCE => self.state.forest_mut().evidence.read(bytes),
+            FOUNDER_TOKENS => self.state.forest_mut().founder_tokens.read(bytes),
             LEARNED => self.read_learned(bytes),
             WORDS => Overrides::read(bytes).map(|words| self.state.set_overrides(words)),
             END => self.read_end(bytes),
@@ -478,9 +478,9 @@ impl<P: Proof> Forest<P> {
             let entry = self.index.get(*root);
             !entry.is_some_and(|entry| self.is_root(*root, RootNumber(entry.root)))
         };
-        let orphans: Vec<Fingerprint> = self.evidence.roots().filter(is_orphan).collect();
+        let orphans: Vec<Fingerprint> = self.founder_tokens.roots().filter(is_orphan).collect();
         for root in orphans {
-            self.evidence.remove(root);
+            self.founder_tokens.remove(root);
         }
     }
 

@@ -105,7 +105,7 @@ pub struct ForestStats {
     /// The largest of them.
     pub page_chrome: Vec<TreeSize>,
     /// Founder tokens.
-    pub evidence: FounderTokenStats,
+    pub founder_tokens: FounderTokenStats,
     /// Trees that were found to be one.
     pub late_merges: LateMergeStats,
     /// Durable state, of a forest with a data directory.
@@ -163,7 +163,7 @@ impl<P: Proof> Forest<P> {
                 return None;
             }
             let proof = self.proof_at(self.root_number(root, floor)?)?;
-            Some((proof, self.evidence.get(root.0).unwrap_or_default()))
+            Some((proof, self.founder_tokens.get(root.0).unwrap_or_default()))
         };
         Some(founders_agree(kept(one)?, kept(other)?, self.thresholds))
     }
@@ -300,10 +300,10 @@ impl<P: Proof> Forest<P> {
             withdrawn_total: self.withdrawn_total,
             evicted_total: self.evicted_total,
             memory_bytes: self.memory_bytes(),
-            evidence: FounderTokenStats {
-                trees: self.evidence.len(),
-                bytes: self.evidence.bytes(),
-                evicted_total: self.evidence.evicted_total(),
+            founder_tokens: FounderTokenStats {
+                trees: self.founder_tokens.len(),
+                bytes: self.founder_tokens.bytes(),
+                evicted_total: self.founder_tokens.evicted_total(),
                 missing_total: self.unseen_total,
             },
             late_merges: LateMergeStats::default(),
@@ -318,6 +318,6 @@ impl<P: Proof> Forest<P> {
             + self.ticks.memory_bytes()
             + self.tallies.memory_bytes()
             + self.in_flight.memory_bytes()
-            + self.evidence.bytes()
+            + self.founder_tokens.bytes()
     }
 }

@@ -89,8 +89,8 @@ impl<P: Proof> Forest<P> {
         let gone = dead.len();
         for (fingerprint, entry) in dead.drain(..) {
             // When a node is swept up is no change, so that its evidence goes is one.
-            if self.is_root(fingerprint, RootNumber(entry.root)) && self.evidence.remove(fingerprint) {
-                self.note(Change::no_evidence(fingerprint));
+            if self.is_root(fingerprint, RootNumber(entry.root)) && self.founder_tokens.remove(fingerprint) {
+                self.note(Change::no_founder_tokens(fingerprint));
             }
             self.left(fingerprint, entry);
         }

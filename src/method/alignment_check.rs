@@ -59,8 +59,8 @@ pub(super) fn write<'a>(title: &[u16], body: impl Iterator<Item = &'a [u16]>, ou
 }
 
 /// Inverse of [`write()`]; `None` if empty.
-pub(super) fn read(evidence: &[u16]) -> Option<AlignedTokens<'_>> {
-    let (&title, rest) = evidence.split_first()?;
+pub(super) fn read(tokens: &[u16]) -> Option<AlignedTokens<'_>> {
+    let (&title, rest) = tokens.split_first()?;
     let (title, body) = rest.split_at_checked(usize::from(title))?;
     (!body.is_empty()).then_some(AlignedTokens { title, body })
 }
@@ -181,10 +181,10 @@ mod tests {
             title in prop::collection::vec(any::<u16>(), 0..40),
             body in prop::collection::vec(any::<u16>(), 0..40),
         ) {
-            let mut evidence = vec![7; 3];
+            let mut tokens = vec![7; 3];
             let (first, second) = body.split_at(body.len() / 2);
-            write(&title, [first, second].into_iter(), &mut evidence);
-            let words = read(&evidence);
+            write(&title, [first, second].into_iter(), &mut tokens);
+            let words = read(&tokens);
             prop_assert_eq!(words.is_some(), !body.is_empty());
             if let Some(words) = words {
                 prop_assert_eq!(words.body, body.as_slice());
@@ -193,8 +193,8 @@ mod tests {
         }
 
         #[test]
-        fn any_evidence_is_read_or_not(evidence in prop::collection::vec(any::<u16>(), 0..40)) {
-            let _ = read(&evidence);
+        fn any_tokens_are_read_or_not(tokens in prop::collection::vec(any::<u16>(), 0..40)) {
+            let _ = read(&tokens);
         }
     }
 }

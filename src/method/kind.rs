@@ -18,8 +18,8 @@ pub trait MethodKind: Debug + Send + Sync + 'static {
     type Proof: Proof + Durable + Debug + Send + Sync + 'static;
     /// Learned state: deterministic in the documents and their order.
     type Learned: Durable + Debug + Default + Send + Sync;
-    /// Whether its questions have [`PlacementQuery::evidence`].
-    const EVIDENCE: bool = false;
+    /// Whether its questions have [`PlacementQuery::tokens`].
+    const KEEPS_FOUNDER_TOKENS: bool = false;
 
     /// Whether it learns anything of the documents that found trees.
     const LEARNS: bool = false;
@@ -128,7 +128,7 @@ impl MethodKind for Strict {
             whole: strict.whole,
             known_by: &[],
             proof: &(),
-            evidence: &[],
+            tokens: &[],
             take: 1,
             known_by_whole: false,
             earlier: None,
@@ -191,7 +191,7 @@ impl MethodKind for Verified {
     type Features = VerifiedFeatures;
     type Proof = Founder;
     type Learned = LearnedText;
-    const EVIDENCE: bool = true;
+    const KEEPS_FOUNDER_TOKENS: bool = true;
     const LEARNS: bool = true;
 
     fn features(features: &mut Features) -> Option<&mut VerifiedFeatures> {
@@ -282,7 +282,7 @@ impl MethodKind for Staged {
             whole: prints.whole,
             known_by: &[],
             proof: &StagedProof,
-            evidence: &[],
+            tokens: &[],
             take: prints.fingerprints.len(),
             known_by_whole: false,
             earlier: None,
@@ -326,7 +326,7 @@ impl MethodKind for Short {
             whole: short.prints.whole,
             known_by: &[],
             proof: &short.text,
-            evidence: &[],
+            tokens: &[],
             take: TAKEN_SHORT,
             known_by_whole: false,
             earlier: None,

@@ -26,7 +26,7 @@ pub trait Proof: Clone {
     /// Thresholds of comparisons, the same for a whole forest.
     type Thresholds: Copy + Default + Debug + Send + Sync;
 
-    /// Compares with more of both texts than the proofs have: [`PlacementQuery::evidence`] of this document and that of
+    /// Compares with more of both texts than the proofs have: [`PlacementQuery::tokens`] of this document and that of
     /// the root's founder. `laid` caches their alignment, which is the same for every root of that founder and
     /// expensive.
     ///
@@ -34,7 +34,7 @@ pub trait Proof: Clone {
     /// As [`agrees`](Proof::agrees).
     fn agrees_by(
         &self,
-        _evidence: &[u16],
+        _tokens: &[u16],
         (root, _founders): (&Self, &[u16]),
         shared: usize,
         thresholds: Self::Thresholds,
@@ -123,7 +123,7 @@ pub struct PlacementQuery<'a, P = ()> {
     pub proof: &'a P,
     /// Founder tokens for [`Proof::agrees_by`], stored separately for a while if the document founds a tree. At most
     /// 2 KiB; may be empty.
-    pub evidence: &'a [u16],
+    pub tokens: &'a [u16],
     /// How many nodes the fingerprints may take in the document's tree, at least 1: existing nodes first, then new
     /// ones in order. The others are only looked up.
     pub take: usize,
@@ -266,7 +266,7 @@ impl<'a> PlacementQuery<'a> {
             whole: *fingerprint,
             known_by: &[],
             proof: &(),
-            evidence: &[],
+            tokens: &[],
             take: 1,
             known_by_whole: false,
             earlier: None,

@@ -52,7 +52,7 @@ pub struct VerifiedFeatures {
     /// The letters of the title, if the shingles are those of title and body.
     title_within: Option<u32>,
     /// Buffer of founder tokens.
-    evidence: Vec<u16>,
+    tokens: Vec<u16>,
 }
 
 /// Words of a title that are kept.
@@ -83,7 +83,7 @@ impl VerifiedFeatures {
             heading: Shingles::new(),
             is_page: false,
             title_within: None,
-            evidence: Vec::new(),
+            tokens: Vec::new(),
         }
     }
 
@@ -176,8 +176,8 @@ impl VerifiedFeatures {
 
     /// Bytes of memory held, besides the value itself.
     pub fn heap_bytes(&self) -> usize {
-        let evidence = self.evidence.capacity() * size_of::<u16>();
-        self.shingles.heap_bytes() + self.heading.heap_bytes() + evidence
+        let tokens = self.tokens.capacity() * size_of::<u16>();
+        self.shingles.heap_bytes() + self.heading.heap_bytes() + tokens
     }
 
     /// The proof of the whole text, boilerplate included.
@@ -230,13 +230,13 @@ impl super::Proof for Founder {
 
     fn agrees_by(
         &self,
-        evidence: &[u16],
+        tokens: &[u16],
         (root, founders): (&Founder, &[u16]),
         shared: usize,
         long: Similarity,
         laid: &Cell<Option<Differences>>,
     ) -> Result<(), super::Refusal> {
-        let both = alignment_check::read(evidence).zip(alignment_check::read(founders));
+        let both = alignment_check::read(tokens).zip(alignment_check::read(founders));
         let Some((own, founders)) = both.filter(|_| self.whole() != root.whole()) else {
             return self.agrees(root, shared, long);
         };
@@ -320,7 +320,7 @@ pub struct Offer {
     own: First<{ 2 * OFFERED }>,
     founder: Founder,
     /// Tokens for the alignment check.
-    evidence: Vec<u16>,
+    tokens: Vec<u16>,
     /// The body is short and has nothing of the title: the two together are the text.
     is_page: bool,
 }
@@ -355,14 +355,14 @@ impl Offer {
                 false => proof,
             }
         };
-        let mut evidence = std::mem::take(&mut features.evidence);
+        let mut tokens = std::mem::take(&mut features.tokens);
         let title = features.heading.row();
         if is_bare {
-            alignment_check::write(title, std::iter::once(title), &mut evidence);
+            alignment_check::write(title, std::iter::once(title), &mut tokens);
         } else {
             let sentences = features.shingles.row_of_sentences();
             let kept = sentences.filter(|&(sentence, _)| mask.keeps(sentence));
-            alignment_check::write(title, kept.map(|(_, words)| words), &mut evidence);
+            alignment_check::write(title, kept.map(|(_, words)| words), &mut tokens);
         }
         let min_hashes = features.shingles.min_hashes.iter();
         let smallest = min_hashes.clone().take(OFFERED).map(|min_hash| min_hash.hash);
@@ -378,13 +378,7 @@ impl Offer {
             let offered = min_hashes.filter(|min_hash| mask.keeps(min_hash.sentence));
             First::of(offered.map(|min_hash| min_hash.hash))
         };
-        Offer {
-            offered,
-            own,
-            founder: Founder { whole: Fingerprint(features.shingles.whole), proof },
-            evidence,
-            is_page,
-        }
+        Offer { offered, own, founder: Founder { whole: Fingerprint(features.shingles.whole), proof }, tokens, is_page }
     }
 
     /// The placement query.
@@ -396,7 +390,7 @@ impl Offer {
             whole: self.founder.whole,
             known_by: self.own.as_slice(),
             proof: &self.founder,
-            evidence: &self.evidence,
+            tokens: &self.tokens,
             take: TAKEN,
             known_by_whole: self.is_page,
             earlier: None,

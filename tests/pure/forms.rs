@@ -40,7 +40,7 @@ fn forms_stay_apart_and_other_notations_are_found() {
 }
 
 #[test]
-fn without_evidence_only_the_proof_decides() {
+fn without_founder_tokens_only_the_proof_decides() {
     let (with, without) = (found(""), found("founder_tokens_memory = \"0\""));
     let notation = ("same".to_owned(), "notation".to_owned());
     assert!(without[&notation].1 < with[&notation].1, "{without:?}");

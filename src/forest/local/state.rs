@@ -75,8 +75,8 @@ impl<F: MethodKind> ForestState<F> {
     }
 
     /// The same state with another budget for founder tokens, in bytes; to be called before anything is placed.
-    pub fn with_evidence(mut self, bytes: usize) -> ForestState<F> {
-        self.forest.set_evidence(bytes);
+    pub fn with_founder_tokens(mut self, bytes: usize) -> ForestState<F> {
+        self.forest.set_founder_token_bytes(bytes);
         self
     }
 

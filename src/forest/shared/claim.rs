@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::SharedInner;
 use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, StoreReply};
-use super::layout::{LEASE, LeafValue, NodeValue, RootValue, write_evidence};
+use super::layout::{LEASE, LeafValue, NodeValue, RootValue, write_founder_tokens};
 
 use super::round::{Answer, ClaimOutcome, PlacementRound, RecheckQuery};
 use crate::fingerprint::Fingerprint;
@@ -56,7 +56,7 @@ pub(super) struct TreeFounding<P> {
     pub(super) value: RootValue<P>,
     /// What stands in its place and is dead.
     pub(super) before: Option<Vec<u8>>,
-    pub(super) evidence: Option<FounderTokens>,
+    pub(super) founder_tokens: Option<FounderTokens>,
     pub(super) question: RecheckQuery<P>,
 }
 
@@ -167,7 +167,7 @@ impl<F: MethodKind> SharedInner<F> {
                         proof: own.proof.clone(),
                     },
                     before: dead(root.0),
-                    evidence: own.evidence.clone(),
+                    founder_tokens: own.founder_tokens.clone(),
                     question: fate.question.clone(),
                 });
                 let kept = read.root(root.0).filter(|_| founding.is_none());
@@ -292,11 +292,11 @@ impl<F: MethodKind> SharedInner<F> {
             if tree.founding.is_some() {
                 self.enter(tree.root.0, now, &mut more);
             }
-            let words = tree.founding.as_ref().and_then(|f| f.evidence.as_ref());
-            if let Some(words) = words.filter(|_| self.has_evidence()) {
-                let value = write_evidence(tree.token, words);
-                let life = self.evidence_life(value.len(), now);
-                more.push((KeyKind::Evidence, tree.root.0, KeyOp::Put { value, life }));
+            let words = tree.founding.as_ref().and_then(|f| f.founder_tokens.as_ref());
+            if let Some(words) = words.filter(|_| self.has_founder_tokens()) {
+                let value = write_founder_tokens(tree.token, words);
+                let life = self.founder_tokens_life(value.len(), now);
+                more.push((KeyKind::FounderTokens, tree.root.0, KeyOp::Put { value, life }));
             }
         }
         commands.extend(more);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::SharedInner;
 use super::keys::{KeyKind, KeyOp, StoreReply};
-use super::layout::{read_bucket, read_evidence};
+use super::layout::{read_bucket, read_founder_tokens};
 use super::overrides::since;
 use super::read_set::{MissingKeys, ReadValues};
 use crate::fingerprint::Fingerprint;
@@ -13,8 +13,8 @@ use crate::forest::port::Unavailable;
 use crate::method::MethodKind;
 
 impl<F: MethodKind> SharedInner<F> {
-    pub(super) fn has_evidence(&self) -> bool {
-        F::EVIDENCE && self.settings.evidence_bytes > 0
+    pub(super) fn has_founder_tokens(&self) -> bool {
+        F::KEEPS_FOUNDER_TOKENS && self.settings.founder_token_bytes > 0
     }
 
     /// Reads what is missing, and every root that a leaf names: after the leaf, also if it was read before. Such a root
@@ -26,18 +26,18 @@ impl<F: MethodKind> SharedInner<F> {
         missing: MissingKeys,
     ) -> Result<(), Unavailable> {
         let mut due: BTreeSet<Fingerprint> = missing.nodes;
-        let mut evidence: BTreeSet<Fingerprint> = missing.evidence;
+        let mut founder_tokens: BTreeSet<Fingerprint> = missing.founder_tokens;
         let mut buckets: BTreeSet<Fingerprint> = missing.buckets;
         // The clock comes along: what is over is told by it. So does what was said.
         let mut reads_clock = self.calendar.is_dated;
         let mut known = Some(self.said.known());
-        while !due.is_empty() || !evidence.is_empty() || !buckets.is_empty() {
+        while !due.is_empty() || !founder_tokens.is_empty() || !buckets.is_empty() {
             let get = |kind| move |&fingerprint: &Fingerprint| (kind, fingerprint, KeyOp::Get);
             let clock = self.read_clock().filter(|_| reads_clock);
             let words = known.as_deref().map(since);
             let commands = clock.into_iter().chain(words);
             let commands = commands.chain(due.iter().map(get(KeyKind::Node)));
-            let commands = commands.chain(evidence.iter().map(get(KeyKind::Evidence)));
+            let commands = commands.chain(founder_tokens.iter().map(get(KeyKind::FounderTokens)));
             let commands = commands.chain(buckets.iter().map(get(KeyKind::Bucket)));
             let mut replies = self.run_all(commands.collect()).await?;
             if std::mem::take(&mut reads_clock) {
@@ -57,13 +57,13 @@ impl<F: MethodKind> SharedInner<F> {
                     next.insert(leaf.root.0);
                 }
             }
-            for root in evidence {
+            for root in founder_tokens {
                 let found = replies.next().and_then(bytes);
-                let evidence = found.as_deref().and_then(read_evidence);
-                if found.is_some() && evidence.is_none() {
-                    self.unreadable(KeyKind::Evidence, root);
+                let founder_tokens = found.as_deref().and_then(read_founder_tokens);
+                if found.is_some() && founder_tokens.is_none() {
+                    self.unreadable(KeyKind::FounderTokens, root);
                 }
-                read.put_evidence(root, evidence);
+                read.put_founder_tokens(root, founder_tokens);
             }
             for bucket in std::mem::take(&mut buckets) {
                 let found = replies.next().and_then(bytes).unwrap_or_default();
@@ -73,10 +73,10 @@ impl<F: MethodKind> SharedInner<F> {
                 }
                 read.put_bucket(bucket, names.unwrap_or_default());
             }
-            evidence = match self.has_evidence() {
+            founder_tokens = match self.has_founder_tokens() {
                 true => {
                     let roots = read.roots().chain(next.iter().copied());
-                    roots.filter(|root| !read.has_evidence(*root)).collect()
+                    roots.filter(|root| !read.has_founder_tokens(*root)).collect()
                 }
                 false => BTreeSet::new(),
             };

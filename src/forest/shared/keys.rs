@@ -98,7 +98,7 @@ pub enum KeyKind {
     /// The node of the fingerprint.
     Node,
     /// More of the text that founded the tree of the fingerprint.
-    Evidence,
+    FounderTokens,
     /// Fingerprints that have some bits in common: the key's fingerprint says which ones, and what they are.
     Bucket,
     /// The latest date of an accepted document. The fingerprint is 0.
@@ -116,7 +116,7 @@ impl KeyKind {
     fn end(self) -> &'static [u8] {
         match self {
             KeyKind::Node => b"",
-            KeyKind::Evidence => b"E",
+            KeyKind::FounderTokens => b"E",
             KeyKind::Bucket => b"B",
             KeyKind::Clock => b"C",
             KeyKind::Sweep => b"S",
@@ -144,7 +144,7 @@ impl Key {
         let (fingerprint, end) = rest.split_first_chunk()?;
         let kinds = [
             KeyKind::Node,
-            KeyKind::Evidence,
+            KeyKind::FounderTokens,
             KeyKind::Bucket,
             KeyKind::Clock,
             KeyKind::Sweep,

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::SharedInner;
 use super::keys::{FoundingToken, KeyKind, KeyOp, StoreReply};
-use super::layout::{NodeValue, read_evidence};
+use super::layout::{NodeValue, read_founder_tokens};
 use super::overrides::{ChangeOutcome, OverrideTable};
 use crate::fingerprint::Fingerprint;
 use crate::forest::late_merges::{LateMerges, are_one, founders_agree, may_be_one, trees_of};
@@ -110,19 +110,19 @@ impl<F: MethodKind> SharedInner<F> {
     /// What is kept of those of these trees that live.
     async fn founders(&self, roots: Vec<Root>) -> Result<FounderCache<F::Proof>, Unavailable> {
         let mut commands: Vec<_> = roots.iter().map(|root| (KeyKind::Node, root.0, KeyOp::Get)).collect();
-        let has_evidence = self.has_evidence();
-        if has_evidence {
-            let evidence = roots.iter();
-            commands.extend(evidence.map(|root| (KeyKind::Evidence, root.0, KeyOp::Get)));
+        let has_founder_tokens = self.has_founder_tokens();
+        if has_founder_tokens {
+            let founder_tokens = roots.iter();
+            commands.extend(founder_tokens.map(|root| (KeyKind::FounderTokens, root.0, KeyOp::Get)));
         }
         commands.extend(self.read_clock());
         let mut replies = self.run_all(commands).await?;
         let nodes: Vec<Option<StoreReply>> = roots.iter().map(|_| replies.next()).collect();
-        let mut evidence: HashMap<Fingerprint, (FoundingToken, FounderTokens)> = HashMap::new();
-        if has_evidence {
+        let mut founder_tokens: HashMap<Fingerprint, (FoundingToken, FounderTokens)> = HashMap::new();
+        if has_founder_tokens {
             for root in &roots {
                 if let Some(StoreReply::Bytes(bytes)) = replies.next() {
-                    evidence.extend(read_evidence(&bytes).map(|of| (root.0, of)));
+                    founder_tokens.extend(read_founder_tokens(&bytes).map(|of| (root.0, of)));
                 }
             }
         }
@@ -136,7 +136,7 @@ impl<F: MethodKind> SharedInner<F> {
                 return None;
             };
             let is_there = kept.is_confirmed && !calendar.is_over(kept.step);
-            let words = evidence.remove(&root.0);
+            let words = founder_tokens.remove(&root.0);
             let words = words.filter(|(token, _)| *token == kept.token);
             let words = words.map_or_else(|| FounderTokens::from(&[][..]), |(_, words)| words);
             is_there.then_some((root, (kept.proof, words)))

@@ -310,7 +310,7 @@ impl<P: Durable> NodeValue<P> {
 }
 
 /// The evidence of a root as a value.
-pub(super) fn write_evidence(token: FoundingToken, words: &[u16]) -> Vec<u8> {
+pub(super) fn write_founder_tokens(token: FoundingToken, words: &[u16]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(3 + 2 * words.len());
     bytes.extend(token.bytes());
     for word in words {
@@ -341,8 +341,8 @@ pub(super) fn living_names(bytes: &[u8], step: u8) -> Option<Vec<u8>> {
     (living.len() < bytes.len()).then_some(living)
 }
 
-/// What [`write_evidence`] wrote.
-pub(super) fn read_evidence(bytes: &[u8]) -> Option<(FoundingToken, FounderTokens)> {
+/// What [`write_founder_tokens`] wrote.
+pub(super) fn read_founder_tokens(bytes: &[u8]) -> Option<(FoundingToken, FounderTokens)> {
     let mut rest = bytes;
     let token = FoundingToken::from_bytes(take(&mut rest)?);
     let (words, []) = rest.as_chunks::<2>() else {

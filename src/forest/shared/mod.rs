@@ -78,7 +78,7 @@ pub struct SharedSettings {
     /// Documents that a tree may have.
     pub max_tree: Option<u32>,
     /// Bytes that the evidence of this process may take in the engine, about; 0: there is none.
-    pub evidence_bytes: usize,
+    pub founder_token_bytes: usize,
 }
 
 /// A forest that is kept elsewhere.
@@ -127,7 +127,7 @@ struct SharedInner<F: MethodKind> {
 /// Bytes of lessons that the engine keeps for a forest, about: for a process that begins, or that was away.
 const LESSON_BYTES: usize = 16 << 20;
 /// What evidence takes in the engine besides its words.
-const EVIDENCE_OVERHEAD: usize = 120;
+const FOUNDER_TOKENS_OVERHEAD: usize = 120;
 
 /// What a shared forest has done in this process.
 #[derive(Debug, Default)]
@@ -138,7 +138,7 @@ pub(super) struct Counters {
     conflicts: AtomicU64,
     withdrawn: AtomicU64,
     expired: AtomicU64,
-    without_evidence: AtomicU64,
+    without_founder_tokens: AtomicU64,
     unreadable: AtomicU64,
     /// Those of which the log has said so.
     named: Mutex<HashSet<(KeyKind, Fingerprint)>>,
@@ -200,7 +200,7 @@ impl<F: MethodKind> SharedForest<F> {
                 tokens: AtomicU64::new(seed),
                 said: overrides::KnownOverrides::new(seed),
                 late: Mutex::default(),
-                pace: Mutex::new(TtlRefresh::new(settings.evidence_bytes)),
+                pace: Mutex::new(TtlRefresh::new(settings.founder_token_bytes)),
                 counters: Counters::default(),
             }),
         }
@@ -319,8 +319,8 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// How long so many bytes of evidence are kept that are written now.
-    fn evidence_life(&self, bytes: usize, now: Millis) -> Lifetime {
-        let life = self.pace.lock().write((bytes + EVIDENCE_OVERHEAD) as u64, now);
+    fn founder_tokens_life(&self, bytes: usize, now: Millis) -> Lifetime {
+        let life = self.pace.lock().write((bytes + FOUNDER_TOKENS_OVERHEAD) as u64, now);
         let now = self.engine_time(now);
         match (self.life(now, true), life) {
             (life, None) => life,
@@ -398,7 +398,7 @@ impl<F: MethodKind> SharedInner<F> {
         self.refresh_clock(self.run_all(clock).await?.next());
         let drawn = |kind| sample.drawn.iter().filter(move |(key, _)| key.kind == kind);
         let is_root = |(_, bytes): &&(Key, usize)| NodeValue::<F::Proof>::is_root(*bytes);
-        let evidence_bytes: usize = drawn(KeyKind::Evidence).map(|(_, bytes)| bytes).sum();
+        let founder_token_bytes: usize = drawn(KeyKind::FounderTokens).map(|(_, bytes)| bytes).sum();
         let count = |counter: &AtomicU64| counter.load(Relaxed);
         let counters = &self.counters;
         Ok(ForestStats {
@@ -414,11 +414,11 @@ impl<F: MethodKind> SharedInner<F> {
             largest: None,
             page_chrome_trees: 0,
             page_chrome: Vec::new(),
-            evidence: FounderTokenStats {
-                trees: sample.all(drawn(KeyKind::Evidence).count()),
-                bytes: sample.all(evidence_bytes),
+            founder_tokens: FounderTokenStats {
+                trees: sample.all(drawn(KeyKind::FounderTokens).count()),
+                bytes: sample.all(founder_token_bytes),
                 evicted_total: 0,
-                missing_total: count(&counters.without_evidence),
+                missing_total: count(&counters.without_founder_tokens),
             },
             stored: None,
             shared: Some(SharedStats {

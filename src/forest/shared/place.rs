@@ -289,8 +289,8 @@ impl<F: MethodKind> SharedInner<F> {
         earlier: &mut EarlierDocuments,
     ) -> (Placed, Ticket) {
         let DocumentFate { decided, lesson, stage, question } = fate;
-        let without_evidence = decided.without_evidence as u64;
-        self.counters.without_evidence.fetch_add(without_evidence, Relaxed);
+        let without_founder_tokens = decided.without_founder_tokens as u64;
+        self.counters.without_founder_tokens.fetch_add(without_founder_tokens, Relaxed);
         let (outcome, at) = (decided.outcome, work.at);
         let claimed = work.now.filter(|_| self.calendar.is_dated);
         let known = self.said.known();
@@ -342,8 +342,8 @@ impl<P: Clone> RecheckQuery<P> {
             known_by: query.known_by.to_vec(),
             whole: query.whole,
             proof: query.proof.clone(),
-            evidence: match decided.outcome.decision {
-                Decision::NewRoot => query.evidence.to_vec(),
+            tokens: match decided.outcome.decision {
+                Decision::NewRoot => query.tokens.to_vec(),
                 // Who joins a tree looks for its own text alone.
                 _ => Vec::new(),
             },

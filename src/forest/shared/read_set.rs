@@ -24,7 +24,7 @@ pub(super) struct ReadValue<P> {
 }
 
 /// The words of a founder, of the attempt with this token.
-type Evidence = (FoundingToken, FounderTokens);
+type StoredTokens = (FoundingToken, FounderTokens);
 
 /// What was read. A key that is not in it was not asked for.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) struct ReadValues<P> {
     nodes: HashMap<Fingerprint, Option<ReadValue<P>>>,
     /// Values that are no nodes: as good as none, and whoever puts a node there puts it in their place.
     unreadable: HashMap<Fingerprint, Vec<u8>>,
-    evidence: HashMap<Fingerprint, Option<Evidence>>,
+    founder_tokens: HashMap<Fingerprint, Option<StoredTokens>>,
     /// What buckets name.
     buckets: HashMap<Fingerprint, Vec<Fingerprint>>,
 }
@@ -41,13 +41,13 @@ pub(super) struct ReadValues<P> {
 #[derive(Debug, Default)]
 pub(super) struct MissingKeys {
     pub(super) nodes: BTreeSet<Fingerprint>,
-    pub(super) evidence: BTreeSet<Fingerprint>,
+    pub(super) founder_tokens: BTreeSet<Fingerprint>,
     pub(super) buckets: BTreeSet<Fingerprint>,
 }
 
 impl MissingKeys {
     pub(super) fn is_empty(&self) -> bool {
-        self.nodes.is_empty() && self.evidence.is_empty() && self.buckets.is_empty()
+        self.nodes.is_empty() && self.founder_tokens.is_empty() && self.buckets.is_empty()
     }
 }
 
@@ -56,7 +56,7 @@ impl<P> Default for ReadValues<P> {
         ReadValues {
             nodes: HashMap::new(),
             unreadable: HashMap::new(),
-            evidence: HashMap::new(),
+            founder_tokens: HashMap::new(),
             buckets: HashMap::new(),
         }
     }
@@ -91,16 +91,16 @@ impl<P: Durable> ReadValues<P> {
         self.unreadable.contains_key(&fingerprint)
     }
 
-    pub(super) fn put_evidence(&mut self, root: Fingerprint, evidence: Option<Evidence>) {
-        self.evidence.insert(root, evidence);
+    pub(super) fn put_founder_tokens(&mut self, root: Fingerprint, founder_tokens: Option<StoredTokens>) {
+        self.founder_tokens.insert(root, founder_tokens);
     }
 
     pub(super) fn put_bucket(&mut self, bucket: Fingerprint, names: Vec<Fingerprint>) {
         self.buckets.insert(bucket, names);
     }
 
-    pub(super) fn has_evidence(&self, root: Fingerprint) -> bool {
-        self.evidence.contains_key(&root)
+    pub(super) fn has_founder_tokens(&self, root: Fingerprint) -> bool {
+        self.founder_tokens.contains_key(&root)
     }
 
     pub(super) fn has_node(&self, fingerprint: Fingerprint) -> bool {
@@ -154,7 +154,7 @@ impl<P: Durable> ReadValues<P> {
 pub(super) struct OwnTree<P> {
     pub(super) added: Millis,
     pub(super) proof: P,
-    pub(super) evidence: Option<FounderTokens>,
+    pub(super) founder_tokens: Option<FounderTokens>,
 }
 
 /// What the documents of a request plan.
@@ -183,7 +183,7 @@ pub(super) struct DecidedDocument {
     /// How much of a sign it is that its tree is page chrome.
     pub(super) sign: u8,
     /// Trees that were asked about it and have no evidence.
-    pub(super) without_evidence: usize,
+    pub(super) without_founder_tokens: usize,
     /// All of its fingerprints were looked up.
     pub(super) is_wide: bool,
 }
@@ -203,7 +203,7 @@ pub(super) struct PlannedDecision<P> {
     pub(super) outcome: PlacementPlan,
     pub(super) changes: Vec<Change<P>>,
     pub(super) sign: u8,
-    pub(super) without_evidence: usize,
+    pub(super) without_founder_tokens: usize,
     pub(super) is_wide: bool,
 }
 
@@ -260,7 +260,7 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
         claim: Option<PriorClaim<'_>>,
     ) -> QueryOutcome {
         let concluded = self.foresee(query, now, claim);
-        let PlannedDecision { outcome, changes, sign, without_evidence, is_wide } = match concluded {
+        let PlannedDecision { outcome, changes, sign, without_founder_tokens, is_wide } = match concluded {
             Some(Ok(concluded)) => concluded,
             Some(Err(waits)) => return QueryOutcome::Waits(waits),
             None => return QueryOutcome::Unread,
@@ -269,7 +269,7 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
         for change in changes {
             match change {
                 Change::AddRoot { fingerprint, added, proof } => {
-                    let tree = OwnTree { added, proof, evidence: None };
+                    let tree = OwnTree { added, proof, founder_tokens: None };
                     self.plans.trees.insert(Root(fingerprint), tree);
                     self.plans.nodes.insert(fingerprint, Root(fingerprint));
                     new.push(fingerprint);
@@ -279,9 +279,9 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
                     *self.plans.children.entry(root).or_default() += 1;
                     new.push(fingerprint);
                 }
-                Change::Evidence { root, words } => {
+                Change::FounderTokens { root, words } => {
                     if let Some(tree) = self.plans.trees.get_mut(&root) {
-                        tree.evidence = Some(words);
+                        tree.founder_tokens = Some(words);
                     }
                 }
                 Change::Use { fingerprint } => used.push(fingerprint),
@@ -292,7 +292,7 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
                 | Change::Evict { .. } => {}
             }
         }
-        QueryOutcome::Decided(DecidedDocument { outcome, new, used, sign, without_evidence, is_wide })
+        QueryOutcome::Decided(DecidedDocument { outcome, new, used, sign, without_founder_tokens, is_wide })
     }
 
     /// Leaves the trees of these tokens out: they are the request's own.
@@ -361,18 +361,18 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
     }
 
     /// What is kept of a tree's founder besides its proof.
-    pub(super) fn evidence(&self, root: Root) -> Option<&[u16]> {
+    pub(super) fn founder_tokens(&self, root: Root) -> Option<&[u16]> {
         if let Some(own) = self.plans.trees.get(&root) {
-            return own.evidence.as_deref();
+            return own.founder_tokens.as_deref();
         }
-        match self.read.evidence.get(&root.0) {
+        match self.read.founder_tokens.get(&root.0) {
             Some(Some((token, words))) => {
                 let own = self.read.root(root.0)?.token;
                 (own == *token).then_some(&**words)
             }
             Some(None) => None,
             None => {
-                self.missing.borrow_mut().evidence.insert(root.0);
+                self.missing.borrow_mut().founder_tokens.insert(root.0);
                 None
             }
         }

@@ -108,9 +108,9 @@ impl<'p, 'r, 'q, P: Proof + Durable> ReadSetView<'p, 'r, 'q, P> {
             added: added.unwrap_or(Millis(0)),
             children: Some(read_set.children(root, self.now)),
             proof: read_set.proof(root),
-            evidence: match self.query.evidence {
+            founder_tokens: match self.query.tokens {
                 [] => None,
-                _ => read_set.evidence(root),
+                _ => read_set.founder_tokens(root),
             },
             said: Cell::default(),
             laid: Cell::<Option<Differences>>::default(),
@@ -190,9 +190,9 @@ impl<P: Proof + Durable> ReadSet<'_, P> {
                 Decision::Joined { .. } => self.sign(query, outcome.root),
                 _ => 0,
             },
-            without_evidence: match query.evidence.is_empty() {
+            without_founder_tokens: match query.tokens.is_empty() {
                 true => 0,
-                false => view.seen.without_evidence(),
+                false => view.seen.without_founder_tokens(),
             },
             outcome,
             changes,

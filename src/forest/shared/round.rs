@@ -76,7 +76,7 @@ pub(super) struct RecheckQuery<P> {
     pub(super) known_by: Vec<Fingerprint>,
     pub(super) whole: Fingerprint,
     pub(super) proof: P,
-    pub(super) evidence: Vec<u16>,
+    pub(super) tokens: Vec<u16>,
     pub(super) take: usize,
     pub(super) known_by_whole: bool,
     /// Trees that have refused it: what the request itself has counted there is not to be seen when it looks again.
@@ -93,7 +93,7 @@ impl<P> RecheckQuery<P> {
             whole: self.whole,
             known_by: &self.known_by,
             proof: &self.proof,
-            evidence: &self.evidence,
+            tokens: &self.tokens,
             take: self.take,
             known_by_whole: self.known_by_whole,
             earlier: None,

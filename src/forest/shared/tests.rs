@@ -10,7 +10,7 @@ use std::sync::{Arc, Barrier};
 use futures_executor::block_on;
 use proptest::prelude::*;
 
-use super::layout::{LeafValue, NodeValue, RootValue, read_evidence, write_evidence};
+use super::layout::{LeafValue, NodeValue, RootValue, read_founder_tokens, write_founder_tokens};
 use super::memory::InMemoryStore;
 use super::*;
 use crate::fingerprint::Distance;
@@ -36,7 +36,7 @@ const WINDOW: i64 = 64_000;
 
 /// One of several processes that share an engine.
 fn process(memory: &InMemoryStore, seed: u64) -> SharedForest<Verified> {
-    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, evidence_bytes: 1 << 20 };
+    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, founder_token_bytes: 1 << 20 };
     SharedForest::new(
         ("test", "k=0"),
         settings,
@@ -280,7 +280,7 @@ fn an_engine_that_is_away_is_said_to_be() {
     assert_eq!(block_on(forest.place(batch())).unwrap().replies.len(), 1);
     let other = SharedForest::<Strict>::new(
         ("test", "k=0 method=sentences:1"),
-        SharedSettings { window: None, max_tree: None, evidence_bytes: 0 },
+        SharedSettings { window: None, max_tree: None, founder_token_bytes: 0 },
         (),
         (),
         Arc::new(Threads),
@@ -365,15 +365,15 @@ proptest! {
             proof: founder(&text, root),
         };
         prop_assert_eq!(NodeValue::read(&value.bytes()), Some(NodeValue::Root(value)));
-        let evidence = write_evidence(token, &words);
-        prop_assert_eq!(read_evidence(&evidence), Some((token, words.as_slice().into())));
+        let founder_tokens = write_founder_tokens(token, &words);
+        prop_assert_eq!(read_founder_tokens(&founder_tokens), Some((token, words.as_slice().into())));
     }
 
     #[test]
     fn any_bytes_are_a_node_or_none(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
         let _ = NodeValue::<Founder>::read(&bytes);
         let _ = NodeValue::<()>::read(&bytes);
-        let _ = read_evidence(&bytes);
+        let _ = read_founder_tokens(&bytes);
     }
 
     /// Roots live longer than their leaves, by two steps at least; both at least a window.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::keys::{Command, FoundingToken, Key, KeyKind, KeyOp, Lifetime, ScanPosition, StoreReply};
-use super::layout::{Calendar, LeafValue, NodeValue, RootValue, read_evidence, write_evidence};
+use super::layout::{Calendar, LeafValue, NodeValue, RootValue, read_founder_tokens, write_founder_tokens};
 use super::{SharedForest, SharedInner};
 use crate::fingerprint::Fingerprint;
 use crate::forest::local::{Copied, ForestState, StateChange};
@@ -82,14 +82,14 @@ struct ExportedForest<P> {
 
 struct ExportedTree<P> {
     value: RootValue<P>,
-    evidence: Option<FounderTokens>,
+    founder_tokens: Option<FounderTokens>,
 }
 
 /// What was read of an engine.
 struct Found<P> {
     roots: HashMap<Fingerprint, RootValue<P>>,
     leaves: Vec<(Fingerprint, LeafValue)>,
-    evidence: HashMap<Fingerprint, (FoundingToken, FounderTokens)>,
+    founder_tokens: HashMap<Fingerprint, (FoundingToken, FounderTokens)>,
     keys: u64,
 }
 
@@ -214,7 +214,7 @@ impl<F: MethodKind> SharedInner<F> {
         let settings = Settings { k: self.blocks.k(), window: self.settings.window, key: HashKey::FIXED };
         let learned = F::Learned::default();
         let empty = ForestState::<F>::new(settings, self.thresholds, learned).map_err(|_| unreadable())?;
-        let mut restoring = Restoring::new(empty.with_evidence(usize::MAX));
+        let mut restoring = Restoring::new(empty.with_founder_tokens(usize::MAX));
         let (section, bytes) = from.begin()?;
         let mut read = restoring.part(section, &bytes);
         let mut portions = Portions::default();
@@ -244,7 +244,7 @@ impl<F: MethodKind> SharedInner<F> {
         let (mut carried, mut done) = (TransferReport::default(), 0);
         let mut nodes = nodes.into_iter().peekable();
         while nodes.peek().is_some() {
-            let (mut commands, mut evidence) = (Vec::new(), Vec::new());
+            let (mut commands, mut founder_tokens) = (Vec::new(), Vec::new());
             let (mut claimed, mut names) = (Vec::new(), Vec::new());
             let is_root = nodes.peek().is_some_and(|node| node.tree.is_some());
             // Not roots and leaves in one round trip.
@@ -265,9 +265,9 @@ impl<F: MethodKind> SharedInner<F> {
                 };
                 let value = match node.tree {
                     Some(tree) => {
-                        if let Some(words) = tree.evidence {
-                            let value = write_evidence(token, &words);
-                            evidence.push((node.fingerprint, value));
+                        if let Some(words) = tree.founder_tokens {
+                            let value = write_founder_tokens(token, &words);
+                            founder_tokens.push((node.fingerprint, value));
                         }
                         RootValue { token, ..tree.value }.bytes()
                     }
@@ -294,12 +294,12 @@ impl<F: MethodKind> SharedInner<F> {
                     tokens.insert(Root(fingerprint), token);
                 }
             }
-            evidence.retain(|(root, _)| tokens.contains_key(&Root(*root)));
-            let put = evidence.into_iter().map(|(root, value)| {
-                let life = self.evidence_life(value.len(), now);
-                (KeyKind::Evidence, root, KeyOp::Put { value, life })
+            founder_tokens.retain(|(root, _)| tokens.contains_key(&Root(*root)));
+            let put = founder_tokens.into_iter().map(|(root, value)| {
+                let life = self.founder_tokens_life(value.len(), now);
+                (KeyKind::FounderTokens, root, KeyOp::Put { value, life })
             });
-            if self.settings.evidence_bytes > 0 {
+            if self.settings.founder_token_bytes > 0 {
                 names.extend(put);
             }
             self.run_all(names).await?;
@@ -310,7 +310,7 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// Reads all that is there.
     async fn find(&self, told: &ReportTransfer) -> Result<Found<F::Proof>, Unavailable> {
-        let mut found = Found { roots: HashMap::new(), leaves: Vec::new(), evidence: HashMap::new(), keys: 0 };
+        let mut found = Found { roots: HashMap::new(), leaves: Vec::new(), founder_tokens: HashMap::new(), keys: 0 };
         self.number().await?;
         let size = self.keys.size().await;
         let (total, _) = size.map_err(|away| self.away(away))?;
@@ -327,12 +327,12 @@ impl<F: MethodKind> SharedInner<F> {
                     self.refresh_clock(Some(StoreReply::Bytes(bytes)));
                     continue;
                 }
-                if !matches!(key.kind, KeyKind::Node | KeyKind::Evidence) {
+                if !matches!(key.kind, KeyKind::Node | KeyKind::FounderTokens) {
                     continue;
                 }
-                if key.kind == KeyKind::Evidence {
-                    let evidence = read_evidence(&bytes);
-                    found.evidence.extend(evidence.map(|e| (key.fingerprint, e)));
+                if key.kind == KeyKind::FounderTokens {
+                    let founder_tokens = read_founder_tokens(&bytes);
+                    found.founder_tokens.extend(founder_tokens.map(|e| (key.fingerprint, e)));
                     continue;
                 }
                 match NodeValue::read(&bytes) {
@@ -380,10 +380,10 @@ impl<F: MethodKind> SharedInner<F> {
                     );
                     let tally = value.tally();
                     write(Change::Count { root, tally }, &mut changes);
-                    let words = found.evidence.get(&fingerprint);
+                    let words = found.founder_tokens.get(&fingerprint);
                     if let Some((_, words)) = words.filter(|(token, _)| *token == value.token) {
                         let words = words.clone();
-                        write(Change::Evidence { root, words }, &mut changes);
+                        write(Change::FounderTokens { root, words }, &mut changes);
                     }
                 }
                 (Kind::Leaf, _) => write(Change::AddLeaf { fingerprint, root }, &mut changes),
@@ -500,7 +500,7 @@ fn own_nodes<P: Proof>(forest: &Forest<P>, calendar: Calendar) -> Vec<ExportedNo
                     tally: tally.filter(|tally| tally.documents > 1),
                     proof: proof.clone(),
                 },
-                evidence: forest.evidence.get(node.fingerprint).map(FounderTokens::from),
+                founder_tokens: forest.founder_tokens.get(node.fingerprint).map(FounderTokens::from),
             }
         });
         ExportedNode { fingerprint: node.fingerprint, root: node.root, arrival: node.arrival, tree }

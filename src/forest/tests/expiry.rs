@@ -18,7 +18,7 @@ fn place_all(forest: &mut Forest, fingerprints: &[Fingerprint], at: Option<i64>)
         whole: fingerprints[fingerprints.len() - 1],
         known_by: &[],
         proof: &(),
-        evidence: &[],
+        tokens: &[],
         take: fingerprints.len(),
         known_by_whole: false,
         earlier: None,

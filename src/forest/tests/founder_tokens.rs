@@ -29,7 +29,7 @@ fn state() -> ForestState<Verified> {
 
 /// Roots with evidence, oldest first.
 fn kept(state: &ForestState<Verified>) -> Vec<Fingerprint> {
-    state.forest().evidence.roots().collect()
+    state.forest().founder_tokens.roots().collect()
 }
 
 fn place(state: &mut ForestState<Verified>, number: u64, at: i64) -> Fingerprint {
@@ -53,15 +53,15 @@ fn it_goes_when_its_tree_is_swept_up() {
     let first: Vec<Fingerprint> = (0..40).map(|n| place(&mut state, n, 0)).collect();
     let second: Vec<Fingerprint> = (40..60).map(|n| place(&mut state, n, 500)).collect();
     assert_eq!(kept(&state), [first.clone(), second.clone()].concat());
-    let bytes = state.forest().stats().evidence.bytes;
+    let bytes = state.forest().stats().founder_tokens.bytes;
     state.forest_mut().expire(Millis(WINDOW + 1), usize::MAX);
     assert_eq!(kept(&state), second);
-    let left = state.forest().stats().evidence.bytes;
+    let left = state.forest().stats().founder_tokens.bytes;
     assert!(left < bytes / 2, "{left} of {bytes}");
     assert_eq!(kept(&copied(&state)), second);
     state.forest_mut().expire(Millis(3 * WINDOW), usize::MAX);
     assert_eq!(kept(&state), []);
-    assert_eq!(state.forest().stats().evidence.bytes, 0);
+    assert_eq!(state.forest().stats().founder_tokens.bytes, 0);
 }
 
 /// A root that founds again has the evidence of its new founder, or none, whether or not the old node was swept up.
@@ -101,14 +101,14 @@ fn it_lives_again_with_its_root() {
     let mut state = state();
     let placed = state.place(document(1, 0)).placed.unwrap();
     let root = placed.root.0;
-    let before = state.forest().evidence.get(root).map(<[u16]>::to_vec);
+    let before = state.forest().founder_tokens.get(root).map(<[u16]>::to_vec);
     assert!(before.is_some());
     let forest = state.forest_mut();
     forest.expire(Millis(2 * WINDOW), 0);
     assert_eq!(forest.stats().nodes, 0);
     forest.arrive(&placed.ticket.unwrap().rollback, Millis(2 * WINDOW));
     assert_eq!(forest.root_of(root), Some(placed.root));
-    let after = state.forest().evidence.get(root).map(<[u16]>::to_vec);
+    let after = state.forest().founder_tokens.get(root).map(<[u16]>::to_vec);
     assert_eq!(after, before);
 }
 
@@ -117,8 +117,8 @@ fn it_lives_again_with_its_root() {
 fn what_has_no_tree_is_not_read() {
     let mut state = state();
     let roots: Vec<Fingerprint> = (0..3).map(|n| place(&mut state, n, 0)).collect();
-    let evidence = &mut state.forest_mut().evidence;
-    evidence.put(Fingerprint(5), &[1, 2, 3].as_slice().into());
+    let founder_tokens = &mut state.forest_mut().founder_tokens;
+    founder_tokens.put(Fingerprint(5), &[1, 2, 3].as_slice().into());
     assert_eq!(kept(&state).len(), 4);
     assert_eq!(kept(&copied(&state)), roots);
 }

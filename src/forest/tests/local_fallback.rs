@@ -23,7 +23,7 @@ impl Executor for Threads {
 }
 
 fn or_alone(engine: &InMemoryStore) -> LocalFallback {
-    let settings = SharedSettings { window: None, max_tree: None, evidence_bytes: 1 << 20 };
+    let settings = SharedSettings { window: None, max_tree: None, founder_token_bytes: 1 << 20 };
     let shared = SharedForest::<Verified>::new(
         ("test", "a test"),
         settings,

@@ -15,7 +15,7 @@ fn place(forest: &mut Forest<ShortText>, print: u64, text: &str) -> Placement {
         take: TAKEN_SHORT,
         known_by_whole: false,
         more: &[],
-        evidence: &[],
+        tokens: &[],
         earlier: None,
     };
     forest.place(&query, Millis(0))

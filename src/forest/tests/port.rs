@@ -73,7 +73,7 @@ fn shared<F: MethodKind>(
     thresholds: <F::Proof as Proof>::Thresholds,
     is_dated: bool,
 ) -> Arc<dyn ForestPort> {
-    let settings = SharedSettings { window, max_tree: None, evidence_bytes: 1 << 20 };
+    let settings = SharedSettings { window, max_tree: None, founder_token_bytes: 1 << 20 };
     let learned = F::Learned::default();
     let shared = SharedForest::<F>::new(
         ("test", "a test"),
@@ -686,7 +686,7 @@ impl MethodKind for Fragile {
             take: 1,
             known_by_whole: false,
             more: &[],
-            evidence: &[],
+            tokens: &[],
             earlier: None,
         })
     }

@@ -130,7 +130,7 @@ fn law<F: MethodKind>(method: &str, make: impl Fn() -> ForestState<F>, documents
     let replayed = replayed.finish();
     assert_eq!(seen(&state), seen(&replayed));
     assert_eq!(state.overrides(), replayed.overrides());
-    assert_evidence(&state, &replayed);
+    assert_founder_tokens(&state, &replayed);
 
     let mut copied = Restoring::new(make());
     let (section, bytes) = state.begin_copy();
@@ -142,12 +142,12 @@ fn law<F: MethodKind>(method: &str, make: impl Fn() -> ForestState<F>, documents
     let copied = copied.finish();
     assert_eq!(seen(&state), seen(&copied));
     assert_eq!(state.overrides(), copied.overrides());
-    assert_evidence(&state, &copied);
+    assert_founder_tokens(&state, &copied);
 }
 
-fn assert_evidence<F: MethodKind>(one: &ForestState<F>, other: &ForestState<F>) {
+fn assert_founder_tokens<F: MethodKind>(one: &ForestState<F>, other: &ForestState<F>) {
     for node in one.forest().nodes() {
-        let of = |state: &ForestState<F>| state.forest().evidence.get(node.root.0).map(<[u16]>::to_vec);
+        let of = |state: &ForestState<F>| state.forest().founder_tokens.get(node.root.0).map(<[u16]>::to_vec);
         assert_eq!(of(one), of(other));
     }
 }
@@ -198,7 +198,7 @@ fn articles_of_every_length_are_read_again() {
             let Some(placed) = state.place(document).placed else {
                 continue;
             };
-            let kept = state.forest().evidence.get(placed.root.0);
+            let kept = state.forest().founder_tokens.get(placed.root.0);
             longest = longest.max(kept.map_or(0, <[u16]>::len));
         }
     }
@@ -229,10 +229,10 @@ fn the_largest_overrides_are_read_again() {
 fn what_an_earlier_version_has_written_is_read() {
     for len in [1_025u32, 1_026, 4_000] {
         let words = (0..len).map(|n| n as u16);
-        let mut evidence = Vec::new();
-        Fingerprint(7).write(&mut evidence);
-        len.write(&mut evidence);
-        words.for_each(|word| evidence.extend_from_slice(&word.to_le_bytes()));
+        let mut founder_tokens = Vec::new();
+        Fingerprint(7).write(&mut founder_tokens);
+        len.write(&mut founder_tokens);
+        words.for_each(|word| founder_tokens.extend_from_slice(&word.to_le_bytes()));
         let document = Written { title: 3, body: 50, script: Script::Words, salt: 1, at: 5, claims: false };
         let mut before = verified();
         before.record();
@@ -242,12 +242,12 @@ fn what_an_earlier_version_has_written_is_read() {
         let mut batch = StateChange::batch(&changes).unwrap();
         batch.push(10);
         of_tree.0.write(&mut batch);
-        batch.extend_from_slice(&evidence[8..]);
+        batch.extend_from_slice(&founder_tokens[8..]);
         let mut restoring = Restoring::new(verified());
         restoring.batch(1, &batch).unwrap();
-        restoring.part(6, &evidence).unwrap();
+        restoring.part(6, &founder_tokens).unwrap();
         let state = restoring.finish();
-        let kept = |root| state.forest().evidence.get(root).map(<[u16]>::len);
+        let kept = |root| state.forest().founder_tokens.get(root).map(<[u16]>::len);
         let expected = FounderTokens::MOST.min(len as usize);
         assert_eq!(kept(of_tree.0), Some(expected), "{len}");
         assert_eq!(kept(Fingerprint(7)), Some(expected), "{len}");

@@ -231,8 +231,8 @@ pub(super) fn seen<F: MethodKind>(state: &ForestState<F>) -> (Vec<String>, Fores
         format!("{} {} {:?} {} {tree:?}", node.fingerprint, node.root, node.added, node.arrival.0)
     });
     let mut stats = forest.stats();
-    stats.evidence.evicted_total = 0;
-    stats.evidence.missing_total = 0;
+    stats.founder_tokens.evicted_total = 0;
+    stats.founder_tokens.missing_total = 0;
     let stats =
         ForestStats { dead_nodes: 0, memory_bytes: 0, expired_total: 0, withdrawn_total: 0, evicted_total: 0, ..stats };
     (rows.collect(), stats, format!("{:?}", state.learned()))
@@ -256,14 +256,14 @@ fn run<F: MethodKind>(method: &str, make: impl Fn() -> ForestState<F>, before: &
     let mut restored = run.restored(make());
     assert_eq!(seen(&run.state), seen(&restored), "{method}");
     // In its order: who goes next when there is no room.
-    let evidence = |state: &ForestState<F>| -> Vec<(Fingerprint, Vec<u16>)> {
-        let kept = &state.forest().evidence;
+    let founder_tokens = |state: &ForestState<F>| -> Vec<(Fingerprint, Vec<u16>)> {
+        let kept = &state.forest().founder_tokens;
         let row = |root| Some((root, kept.get(root)?.to_vec()));
         kept.roots().filter_map(row).collect()
     };
-    assert_eq!(evidence(&run.state), evidence(&restored), "{method}");
+    assert_eq!(founder_tokens(&run.state), founder_tokens(&restored), "{method}");
     let forest = run.state.forest();
-    for root in forest.evidence.roots() {
+    for root in forest.founder_tokens.roots() {
         let entry = forest.index.get(root).unwrap();
         assert!(forest.is_root(root, roots::RootNumber(entry.root)));
     }
@@ -301,7 +301,7 @@ proptest! {
         during in prop::collection::vec(step(), 0..120),
         window in prop_oneof![Just(None), Just(Some(Millis(200))), Just(Some(Millis(5_000)))],
         // That of a few trees, or of all.
-        evidence in prop_oneof![Just(None), Just(Some(1_000)), Just(Some(4_000))],
+        founder_tokens in prop_oneof![Just(None), Just(Some(1_000)), Just(Some(4_000))],
     ) {
         let strict = || ForestState::<Strict>::new(settings(Distance(3), window), (), ()).unwrap();
         run("longest", strict, &before, &during);
@@ -312,8 +312,8 @@ proptest! {
         let verified = || {
             let settings = settings(Distance(0), window);
             let mut state = ForestState::<Verified>::new(settings, Similarity::default(), LearnedText::default()).unwrap();
-            if let Some(bytes) = evidence {
-                state = state.with_evidence(bytes);
+            if let Some(bytes) = founder_tokens {
+                state = state.with_founder_tokens(bytes);
             }
             state.set_late_merges(LateMerges::Apply);
             state

@@ -30,7 +30,7 @@ impl Executor for Inline {
 }
 
 fn shared(engine: &InMemoryStore) -> SharedForest<Verified> {
-    let settings = SharedSettings { window: Some(WINDOW), max_tree: None, evidence_bytes: 1 << 20 };
+    let settings = SharedSettings { window: Some(WINDOW), max_tree: None, founder_token_bytes: 1 << 20 };
     SharedForest::new(
         ("test", "a test"),
         settings,
@@ -100,8 +100,8 @@ fn rows_of(copied: &dyn Copied) -> Vec<(Fingerprint, Root, u32, bool)> {
     let forest = state.forest();
     let row = |node: NodeView<'_, _>| {
         let documents = forest.tree(node.root).unwrap().documents;
-        let has_evidence = forest.evidence.get(node.root.0).is_some();
-        (node.fingerprint, node.root, documents, has_evidence)
+        let has_founder_tokens = forest.founder_tokens.get(node.root.0).is_some();
+        (node.fingerprint, node.root, documents, has_founder_tokens)
     };
     let mut rows: Vec<_> = forest.nodes().into_iter().map(row).collect();
     rows.sort_unstable();
@@ -173,7 +173,7 @@ fn a_forest_with_a_distance_goes_there_and_back() {
     let local = || LocalForest::<Strict>::new("test", settings, (), (), Arc::new(Inline)).unwrap();
     let (own, back, engine) = (local(), local(), InMemoryStore::default());
     let sharing = |seed: u32| {
-        let settings = SharedSettings { window: Some(WINDOW), max_tree: None, evidence_bytes: 0 };
+        let settings = SharedSettings { window: Some(WINDOW), max_tree: None, founder_token_bytes: 0 };
         let of = ("test", "k=3");
         let keys = Arc::new(engine.clone());
         SharedForest::<Strict>::new(of, settings, (), (), Arc::new(Inline), keys, u64::from(seed) << 32)

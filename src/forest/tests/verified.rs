@@ -37,7 +37,7 @@ fn place_given(
         take: fingerprints.len(),
         known_by_whole: false,
         more: &[],
-        evidence: &[],
+        tokens: &[],
         earlier: None,
     };
     forest.place_given(&query, Millis(now), given)
@@ -170,7 +170,7 @@ fn check_says_what_place_would_do_and_changes_nothing() {
         take: 2,
         known_by_whole: false,
         more: &[],
-        evidence: &[],
+        tokens: &[],
         earlier: None,
     };
     let check = forest.check(&query, Millis(3));

@@ -21,7 +21,7 @@ impl<P> Document<P> {
             proof: &self.proof,
             known_by_whole: false,
             more: &[],
-            evidence: &[],
+            tokens: &[],
             earlier: None,
             take: self.take,
         }

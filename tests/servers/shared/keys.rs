@@ -153,7 +153,7 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
                 key: Key {
                     forest,
                     fingerprint: Fingerprint(n),
-                    kind: if n % 3 == 0 { KeyKind::Evidence } else { KeyKind::Node },
+                    kind: if n % 3 == 0 { KeyKind::FounderTokens } else { KeyKind::Node },
                 },
                 what: claim(b"x"),
             });

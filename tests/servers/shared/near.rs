@@ -19,7 +19,7 @@ use crate::common::redis::Redis;
 
 /// One of several processes' forests, in which fingerprints of three bits' difference are near.
 pub(super) fn forest(redis: &Redis, window: i64, seed: u64) -> SharedForest<Strict> {
-    let settings = SharedSettings { window: Some(Millis(window)), max_tree: None, evidence_bytes: 0 };
+    let settings = SharedSettings { window: Some(Millis(window)), max_tree: None, founder_token_bytes: 0 };
     let of = ("near", "of near fingerprints");
     let (threads, keys) = (Arc::new(Threads), store(redis));
     SharedForest::new(of, settings, (), (), threads, keys, seed << 32)

@@ -17,7 +17,7 @@ use crate::restart::document;
 
 /// One of several processes' forests.
 fn forest(redis: &Redis, seed: u64) -> SharedForest<Verified> {
-    let settings = SharedSettings { window: Some(Millis(3_600_000)), max_tree: None, evidence_bytes: 64 << 20 };
+    let settings = SharedSettings { window: Some(Millis(3_600_000)), max_tree: None, founder_token_bytes: 64 << 20 };
     let (similarity, learned) = (Similarity::default(), LearnedText::default());
     let of = ("race", "a race");
     SharedForest::new(of, settings, similarity, learned, Arc::new(Threads), store(redis), seed << 32)

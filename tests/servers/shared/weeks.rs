@@ -55,7 +55,7 @@ fn forest<F: MethodKind>(
     thresholds: <F::Proof as Proof>::Thresholds,
     learned: F::Learned,
 ) -> SharedForest<F> {
-    let settings = SharedSettings { window: Some(WINDOW), max_tree: None, evidence_bytes: 64 << 20 };
+    let settings = SharedSettings { window: Some(WINDOW), max_tree: None, founder_token_bytes: 64 << 20 };
     let (of, threads) = ((name, "weeks"), Arc::new(Threads));
     let (store, seed) = (store.clone(), 1 << 32);
     SharedForest::new(of, settings, thresholds, learned, threads, store, seed)

@@ -6,7 +6,7 @@ use crate::forest::shared::keys::KeyKind;
 const STEP: i64 = WINDOW / 64;
 
 fn dated(memory: &InMemoryStore, seed: u64) -> SharedForest<Verified> {
-    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, evidence_bytes: 1 << 20 };
+    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, founder_token_bytes: 1 << 20 };
     let of = ("test", "k=0 clock=field");
     let (similarity, learned) = (Similarity::default(), LearnedText::default());
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
@@ -140,7 +140,7 @@ fn what_is_over_goes_and_what_somebody_needs_stays() {
 
 /// A forest of near fingerprints whose documents have dates.
 fn near(memory: &InMemoryStore) -> SharedForest<Strict> {
-    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, evidence_bytes: 0 };
+    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, founder_token_bytes: 0 };
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
     let of = ("near", "k=3 clock=field");
     let forest = SharedForest::new(of, settings, (), (), threads, keys, 1 << 32);

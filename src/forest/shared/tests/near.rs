@@ -8,7 +8,7 @@ use crate::method::StrictFeatures;
 const K: Distance = Distance(3);
 
 pub(super) fn process(memory: &InMemoryStore, seed: u64) -> SharedForest<Strict> {
-    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, evidence_bytes: 0 };
+    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, founder_token_bytes: 0 };
     let of = ("test", "k=3");
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
     SharedForest::new(of, settings, (), (), threads, keys, seed << 32).with_distance(SharedDistance::new(K).unwrap())

@@ -16,8 +16,8 @@ fn values_that_do_not_read_count_as_absent() {
     let roots: Vec<Root> = placed.iter().map(|placed| placed.root).collect();
     settle(&first, placed, ItemOutcome::Accepted);
     let keys = memory.nodes();
-    let evidence = memory.of_kind(KeyKind::Evidence);
-    assert!(keys.len() > 4 && evidence.len() == 2);
+    let founder_tokens = memory.of_kind(KeyKind::FounderTokens);
+    assert!(keys.len() > 4 && founder_tokens.len() == 2);
     for bytes in [&[][..], &[7], &[200; 60], &[1; 12]] {
         let memory = memory.copy();
         for (key, ..) in &keys {
@@ -25,7 +25,7 @@ fn values_that_do_not_read_count_as_absent() {
                 memory.overwrite(*key, bytes);
             }
         }
-        for (key, _) in &evidence {
+        for (key, _) in &founder_tokens {
             memory.overwrite(*key, &bytes[..bytes.len().min(2)]);
         }
         let second = process(&memory, 2);
@@ -50,7 +50,7 @@ where
 {
     let memory = InMemoryStore::default();
     let start = || {
-        let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, evidence_bytes: 1 << 30 };
+        let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, founder_token_bytes: 1 << 30 };
         SharedForest::<F>::new(
             ("test", "k=0"),
             settings,
@@ -83,9 +83,9 @@ where
         };
         assert_eq!(again, bytes, "{method}: {key:?}");
     }
-    for (key, bytes) in memory.of_kind(KeyKind::Evidence) {
-        let (token, words) = read_evidence(&bytes).unwrap();
-        assert_eq!(write_evidence(token, &words), bytes, "{method}: {key:?}");
+    for (key, bytes) in memory.of_kind(KeyKind::FounderTokens) {
+        let (token, words) = read_founder_tokens(&bytes).unwrap();
+        assert_eq!(write_founder_tokens(token, &words), bytes, "{method}: {key:?}");
         assert!(words.len() <= FounderTokens::MOST && !words.is_empty());
     }
     let reader = start();

@@ -140,7 +140,7 @@ impl KeyStore for Gated {
 
 /// A process that places one turn after the other.
 fn process_of(gated: &Gated) -> SharedForest<Verified> {
-    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, evidence_bytes: 1 << 20 };
+    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, founder_token_bytes: 1 << 20 };
     let forest = SharedForest::new(
         ("test", "k=0"),
         settings,
