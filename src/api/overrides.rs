@@ -225,8 +225,8 @@ async fn show(
         return Ok(merge_suggestions(index, &forest, &late));
     }
     let page = ListRequest::parse(query)?;
-    let (forest, words) = overrides::list(state, reader).await?;
-    Ok(listed(state, index, &forest, (&words, page)))
+    let (forest, overrides) = overrides::list(state, reader).await?;
+    Ok(listed(state, index, &forest, (&overrides, page)))
 }
 
 /// Changes something for whoever may.
@@ -246,8 +246,8 @@ async fn change(
         (None, Action::TakeBack(number)) => {
             let bad = |_| OverrideFault::bad("the number of an override is a whole number, as _overrides lists it");
             let number = number.parse().map_err(bad)?;
-            let word = speaker.undo(number).await?;
-            Ok(json!({"taken_back": shown(number, &word)}))
+            let correction = speaker.undo(number).await?;
+            Ok(json!({"taken_back": shown(number, &correction)}))
         }
         (None, _) => Err(ProxyError::Internal.into()),
     }
@@ -289,8 +289,8 @@ fn override_of(kind: &str, said: Applied) -> Value {
     })
 }
 
-fn shown(number: u64, word: &Override) -> Value {
-    match word {
+fn shown(number: u64, correction: &Override) -> Value {
+    match correction {
         Override::Merge { winner, losers } => json!({
             "override": number,
             "kind": "merge",
@@ -344,35 +344,35 @@ impl ListRequest {
 }
 
 /// A page of words, and the number from which the next one goes on.
-fn page(words: &Overrides, listed: ListRequest) -> (Vec<Value>, Option<u64>) {
+fn page(overrides: &Overrides, listed: ListRequest) -> (Vec<Value>, Option<u64>) {
     let (mut page, mut named) = (Vec::new(), 0);
-    for (number, word) in words.iter_from(listed.from) {
+    for (number, correction) in overrides.iter_from(listed.from) {
         let is_full = page.len() == listed.size || named >= NAMED_LISTED;
         if is_full {
             return (page, Some(number));
         }
-        named += match word {
+        named += match correction {
             Override::Merge { losers, .. } => losers.len(),
             Override::Pin { texts, .. } => texts.len(),
             Override::Late { .. } | Override::Apart { .. } => 1,
         };
-        page.push(shown(number, word));
+        page.push(shown(number, correction));
     }
     (page, None)
 }
 
-fn listed(state: &AppState, index: &str, forest: &str, (words, of): (&Overrides, ListRequest)) -> Value {
-    let (page, next) = page(words, of);
-    let unfinished = words.unfinished().map(|(number, _)| number);
+fn listed(state: &AppState, index: &str, forest: &str, (overrides, of): (&Overrides, ListRequest)) -> Value {
+    let (page, next) = page(overrides, of);
+    let unfinished = overrides.unfinished().map(|(number, _)| number);
     json!({
         "index": index,
         "forest": forest,
         "overrides": page,
-        "total": words.iter().len(),
+        "total": overrides.iter().len(),
         "next": next,
         "restamping": {
             "overrides": unfinished.take(MOST_LISTED).collect::<Vec<_>>(),
-            "total": words.unfinished().len(),
+            "total": overrides.unfinished().len(),
             // Readers see this; why it fails may say more than they are to know.
             "state": state.restamping.state(),
         },
@@ -404,18 +404,18 @@ mod tests {
 
     #[test]
     fn words_are_listed_a_page_at_a_time() {
-        let mut words = Overrides::default();
+        let mut overrides = Overrides::default();
         let merge = |losers: usize| Override::Merge {
             winner: Root(Fingerprint(1)),
             losers: vec![Root(Fingerprint(2)); losers],
         };
         for number in 0..2 * LISTED as u64 + 1 {
-            words.set(number, Some(merge(1)));
+            overrides.set(number, Some(merge(1)));
         }
-        words.set(3, None);
+        overrides.set(3, None);
         let numbers = |query: &str| {
-            let (page, next) = page(&words, ListRequest::parse(Some(query)).unwrap());
-            let number = |word: &Value| word["override"].as_u64().unwrap();
+            let (page, next) = page(&overrides, ListRequest::parse(Some(query)).unwrap());
+            let number = |correction: &Value| correction["override"].as_u64().unwrap();
             (number(&page[0]), page.len(), next)
         };
         assert_eq!(numbers(""), (0, LISTED, Some(LISTED as u64 + 1)));
@@ -427,9 +427,9 @@ mod tests {
         assert!(ListRequest::parse(Some("size=1000")).is_ok());
         // Large words make shorter pages.
         for number in 0..12 {
-            words.set(number, Some(merge(MOST_NAMED)));
+            overrides.set(number, Some(merge(MOST_NAMED)));
         }
-        let (page, next) = page(&words, ListRequest::parse(None).unwrap());
+        let (page, next) = page(&overrides, ListRequest::parse(None).unwrap());
         assert_eq!((page.len(), next), (10, Some(10)));
     }
 

@@ -152,23 +152,23 @@ impl Restamper<'_> {
         let (mut new, mut to_do, mut waiting) = (Vec::new(), Unfinished::new(), 0);
         let mut unknown = HashSet::new();
         for forest in self.engine.forests_with_overrides() {
-            let words = match self.engine.overrides_of(&forest).await {
-                Ok(words) => words,
+            let overrides = match self.engine.overrides_of(&forest).await {
+                Ok(overrides) => overrides,
                 Err(error) => {
                     self.failed(&mut plan.trouble, &error.to_string());
                     unknown.insert(forest);
                     continue;
                 }
             };
-            waiting += words.unfinished().len() as u64;
+            waiting += overrides.unfinished().len() as u64;
             if !self.leads(&forest) {
                 continue;
             }
-            let of_start = |task: &Task| task.job.forest == forest && task.job.words.is_empty();
+            let of_start = |task: &Task| task.job.forest == forest && task.job.overrides.is_empty();
             if !plan.started.contains(&forest) && !plan.tasks.iter().any(of_start) {
-                new.push(Job { forest: forest.clone(), words: Vec::new() });
+                new.push(Job { forest: forest.clone(), overrides: Vec::new() });
             }
-            let unfinished = words.unfinished();
+            let unfinished = overrides.unfinished();
             let unfinished = unfinished.map(|(number, of)| (number, of.clone()));
             to_do.insert(forest, unfinished.collect());
         }
@@ -178,22 +178,22 @@ impl Restamper<'_> {
             if unknown.contains(&job.forest) {
                 return true;
             }
-            if job.words.is_empty() {
+            if job.overrides.is_empty() {
                 return self.leads(&job.forest);
             }
             let mut of_forest = to_do.get_mut(&job.forest);
-            job.words.retain(|(number, restamp)| {
+            job.overrides.retain(|(number, restamp)| {
                 let to_do = of_forest.as_mut();
                 to_do.is_some_and(|to_do| take(to_do, *number, restamp))
             });
-            !job.words.is_empty()
+            !job.overrides.is_empty()
         });
         new.extend(together(to_do));
         new
     }
 
     async fn begin_job(&self, job: Job) -> Result<Task, RestampError> {
-        let before = if job.words.is_empty() {
+        let before = if job.overrides.is_empty() {
             None
         } else {
             // From here on all answers follow the override.
@@ -223,7 +223,7 @@ impl Restamper<'_> {
             let is_due = task.before.is_none() && task.next <= Instant::now();
             if !is_due || !self.end(&mut task).await {
                 open.push(task);
-            } else if task.job.words.is_empty() {
+            } else if task.job.overrides.is_empty() {
                 plan.started.insert(task.job.forest);
             }
         }
@@ -255,21 +255,21 @@ impl Restamper<'_> {
             }
             None => {}
         }
-        if task.job.words.is_empty() {
+        if task.job.overrides.is_empty() {
             return left.is_clear();
         }
-        let words = task.job.words.iter();
-        let words = words.filter(|(_, restamp)| left.is_clear_of(restamp));
-        let clear: HashSet<u64> = words.map(|&(number, _)| number).collect();
+        let overrides = task.job.overrides.iter();
+        let overrides = overrides.filter(|(_, restamp)| left.is_clear_of(restamp));
+        let clear: HashSet<u64> = overrides.map(|&(number, _)| number).collect();
         if clear.is_empty() {
             return false;
         }
         let done = pass.restricted_to(|number| clear.contains(&number));
         match self.engine.restamped(&task.job.forest, done).await {
-            Ok(()) => task.job.words.retain(|(number, _)| !clear.contains(number)),
+            Ok(()) => task.job.overrides.retain(|(number, _)| !clear.contains(number)),
             Err(error) => self.failed(&mut task.trouble, &error.to_string()),
         }
-        task.job.words.is_empty()
+        task.job.overrides.is_empty()
     }
 
     fn failed(&self, trouble: &mut Option<String>, error: &str) {
@@ -279,11 +279,11 @@ impl Restamper<'_> {
 
     /// Runs one pass of a job. Also returns the pass.
     async fn pass(&self, job: &Job) -> Result<(Remaining, RestampPass), RestampError> {
-        let words = self.engine.overrides_of(&job.forest).await?;
-        let pass = job.pass(&words);
-        let sought = pass.sought(&words);
+        let overrides = self.engine.overrides_of(&job.forest).await?;
+        let pass = job.pass(&overrides);
+        let sought = pass.sought(&overrides);
         // Others change them meanwhile.
-        drop(words);
+        drop(overrides);
         let mut left = Remaining::default();
         if sought.is_empty() {
             return Ok((left, pass));
@@ -391,15 +391,15 @@ impl Restamper<'_> {
         }
         // The present overrides count. It is a write like others: another process may wait for it.
         let _writing = self.writes.enter();
-        let words = self.engine.overrides_of(forest).await?;
+        let overrides = self.engine.overrides_of(forest).await?;
         let mut moved: BTreeMap<&str, Vec<Moved<'_>>> = BTreeMap::new();
         for (found, shown, of) in looked {
-            let root = pass.shows(&words, shown, of);
+            let root = pass.shows(&overrides, shown, of);
             if root != shown {
                 moved.entry(&found.index).or_default().push(Moved { found, shown, root });
             }
         }
-        drop(words);
+        drop(overrides);
         let all: Vec<Moved<'_>> = moved.values().flatten().copied().collect();
         if all.is_empty() {
             return Ok(());

@@ -53,15 +53,15 @@ impl Engine {
     /// of the word when it is safe; `None`: there are as many, or as many bytes of them, as a forest remembers.
     ///
     /// # Errors
-    /// As [`words`](Engine::overrides_of_index).
+    /// As [`overrides`](Engine::overrides_of_index).
     pub async fn add_override(
         &self,
         index: &str,
-        word: Override,
+        correction: Override,
         shown: Vec<Root>,
     ) -> Result<Option<u64>, OverrideError> {
         let entry = self.overridable_forest(index)?;
-        Ok(entry.port.add_override(word, shown).await?)
+        Ok(entry.port.add_override(correction, shown).await?)
     }
 
     /// Undoes an override; returns it, if the number exists.
@@ -165,7 +165,7 @@ impl Engine {
     /// Groups of the forest of an index that may be one, and the name of the forest.
     ///
     /// # Errors
-    /// As [`words`](Engine::overrides_of_index).
+    /// As [`overrides`](Engine::overrides_of_index).
     pub async fn merge_suggestions(&self, index: &str) -> Result<(String, LateMergeLog), OverrideError> {
         let entry = self.overridable_forest(index)?;
         Ok((entry.name.clone(), entry.port.late().await?))

@@ -35,7 +35,7 @@ pub enum Change<P> {
         /// Its root.
         root: Root,
         /// Its tokens.
-        words: FounderTokens,
+        tokens: FounderTokens,
     },
     /// A new leaf.
     AddLeaf {
@@ -76,8 +76,8 @@ pub enum Change<P> {
 impl<P> Change<P> {
     /// The evidence of a root has gone.
     pub(super) fn no_founder_tokens(root: Fingerprint) -> Self {
-        let (root, words) = (Root(root), FounderTokens::from([].as_slice()));
-        Change::FounderTokens { root, words }
+        let (root, tokens) = (Root(root), FounderTokens::from([].as_slice()));
+        Change::FounderTokens { root, tokens }
     }
 
     /// The node that is to be found to apply it, if it is about one.
@@ -111,9 +111,9 @@ impl<P: Proof> Forest<P> {
                 }
                 added
             }
-            Change::FounderTokens { root, words } if words.is_empty() => self.founder_tokens.remove(root.0),
-            Change::FounderTokens { root, words } => {
-                self.root_number(*root, self.ticks.floor()).is_some() && self.founder_tokens.put(root.0, words)
+            Change::FounderTokens { root, tokens } if tokens.is_empty() => self.founder_tokens.remove(root.0),
+            Change::FounderTokens { root, tokens } => {
+                self.root_number(*root, self.ticks.floor()).is_some() && self.founder_tokens.put(root.0, tokens)
             }
             Change::AddLeaf { fingerprint, root } => self.add_leaf(*fingerprint, *root),
             Change::Use { fingerprint } => self.touch(*fingerprint),

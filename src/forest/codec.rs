@@ -92,17 +92,17 @@ impl<P: Durable> StateChange<P> {
                     hash.write(out);
                 }
             }
-            StateChange::Words(OverrideChange::Say { number, word }) => {
+            StateChange::Overrides(OverrideChange::Say { number, correction }) => {
                 out.push(11);
                 number.write(out);
-                word.write(out);
+                correction.write(out);
             }
-            StateChange::Words(OverrideChange::Forget { numbers }) => {
+            StateChange::Overrides(OverrideChange::Forget { numbers }) => {
                 out.push(13);
                 (numbers.len() as u32).write(out);
                 numbers.iter().for_each(|number| number.write(out));
             }
-            StateChange::Words(OverrideChange::Restamp { number, restamp }) => {
+            StateChange::Overrides(OverrideChange::Restamp { number, restamp }) => {
                 out.push(12);
                 number.write(out);
                 restamp.write(out);
@@ -132,20 +132,22 @@ impl<P: Durable> StateChange<P> {
                 let hashes = (0..sentences).map(|_| u64::read(bytes));
                 return Some(StateChange::Learn { hashes: hashes.collect::<Option<_>>()?, founders });
             }
-            10 => Change::FounderTokens { root: Root(fingerprint(bytes)?), words: Durable::read(bytes)? },
+            10 => Change::FounderTokens { root: Root(fingerprint(bytes)?), tokens: Durable::read(bytes)? },
             11 => {
-                return Some(StateChange::Words(OverrideChange::Say {
+                return Some(StateChange::Overrides(OverrideChange::Say {
                     number: u64::read(bytes)?,
-                    word: Durable::read(bytes)?,
+                    correction: Durable::read(bytes)?,
                 }));
             }
             13 => {
                 let count = u32::read(bytes)?;
                 let numbers = (0..count).map(|_| u64::read(bytes));
-                return Some(StateChange::Words(OverrideChange::Forget { numbers: numbers.collect::<Option<_>>()? }));
+                return Some(StateChange::Overrides(OverrideChange::Forget {
+                    numbers: numbers.collect::<Option<_>>()?,
+                }));
             }
             12 => {
-                return Some(StateChange::Words(OverrideChange::Restamp {
+                return Some(StateChange::Overrides(OverrideChange::Restamp {
                     number: u64::read(bytes)?,
                     restamp: Durable::read(bytes)?,
                 }));
@@ -169,10 +171,10 @@ fn write_tree<P: Durable>(change: &Change<P>, out: &mut Vec<u8>) {
             added.0.write(out);
             proof.write(out);
         }
-        Change::FounderTokens { root, words } => {
+        Change::FounderTokens { root, tokens } => {
             out.push(10);
             root.0.write(out);
-            words.write(out);
+            tokens.write(out);
         }
         Change::AddLeaf { fingerprint, root } => {
             out.push(3);

@@ -39,11 +39,11 @@ pub(super) struct FounderTokenStore {
 #[derive(Debug)]
 struct Kept {
     number: u64,
-    words: FounderTokens,
+    tokens: FounderTokens,
 }
 
-fn bytes(words: &[u16]) -> usize {
-    size_of_val(words) + OVERHEAD
+fn bytes(tokens: &[u16]) -> usize {
+    size_of_val(tokens) + OVERHEAD
 }
 
 impl FounderTokenStore {
@@ -79,20 +79,20 @@ impl FounderTokenStore {
     }
 
     pub(super) fn get(&self, root: Fingerprint) -> Option<&[u16]> {
-        self.kept.get(&root).map(|kept| &*kept.words)
+        self.kept.get(&root).map(|kept| &*kept.tokens)
     }
 
     /// Keeps that of a root as the latest, in place of any that there is. There may be more than the limit then.
-    pub(super) fn put(&mut self, root: Fingerprint, words: &FounderTokens) -> bool {
-        if words.is_empty() || bytes(words) > self.limit {
+    pub(super) fn put(&mut self, root: Fingerprint, tokens: &FounderTokens) -> bool {
+        if tokens.is_empty() || bytes(tokens) > self.limit {
             return false;
         }
         self.remove(root);
         let number = self.next;
         self.next += 1;
-        self.bytes += bytes(words);
-        let words = words.clone();
-        self.kept.insert(root, Kept { number, words });
+        self.bytes += bytes(tokens);
+        let tokens = tokens.clone();
+        self.kept.insert(root, Kept { number, tokens });
         self.order.insert(number, root);
         true
     }
@@ -113,7 +113,7 @@ impl FounderTokenStore {
         let Some(kept) = self.kept.remove(&root) else {
             return false;
         };
-        self.bytes -= bytes(&kept.words);
+        self.bytes -= bytes(&kept.tokens);
         self.order.remove(&kept.number);
         true
     }
@@ -130,7 +130,7 @@ impl FounderTokenStore {
             last = Some(number + 1);
             if let Some(kept) = self.kept.get(root) {
                 root.write(out);
-                kept.words.write(out);
+                kept.tokens.write(out);
             }
         }
         last
@@ -159,13 +159,13 @@ mod tests {
     struct Naive(Vec<(Fingerprint, Vec<u16>)>);
 
     impl Naive {
-        fn put(&mut self, root: Fingerprint, words: &[u16], limit: usize) {
-            if words.is_empty() || bytes(words) > limit {
+        fn put(&mut self, root: Fingerprint, tokens: &[u16], limit: usize) {
+            if tokens.is_empty() || bytes(tokens) > limit {
                 return;
             }
             self.remove(root);
-            self.0.push((root, words.to_vec()));
-            while self.0.iter().map(|(_, words)| bytes(words)).sum::<usize>() > limit {
+            self.0.push((root, tokens.to_vec()));
+            while self.0.iter().map(|(_, tokens)| bytes(tokens)).sum::<usize>() > limit {
                 self.0.remove(0);
             }
         }
@@ -186,13 +186,13 @@ mod tests {
             limit in 0usize..1200,
         ) {
             let (mut founder_tokens, mut naive) = (empty(limit), Naive::default());
-            for (root, words) in steps {
+            for (root, tokens) in steps {
                 let root = Fingerprint(root);
-                match words {
-                    Some(words) => {
-                        founder_tokens.put(root, &words.as_slice().into());
+                match tokens {
+                    Some(tokens) => {
+                        founder_tokens.put(root, &tokens.as_slice().into());
                         while founder_tokens.evict().is_some() {}
-                        naive.put(root, &words, limit);
+                        naive.put(root, &tokens, limit);
                     }
                     None => {
                         let is_kept = founder_tokens.get(root).is_some();
@@ -203,8 +203,8 @@ mod tests {
                 prop_assert!(founder_tokens.bytes() <= limit);
             }
             prop_assert_eq!(founder_tokens.len(), naive.0.len());
-            for (root, words) in &naive.0 {
-                prop_assert_eq!(founder_tokens.get(*root), Some(words.as_slice()));
+            for (root, tokens) in &naive.0 {
+                prop_assert_eq!(founder_tokens.get(*root), Some(tokens.as_slice()));
             }
             prop_assert!(founder_tokens.roots().eq(naive.0.iter().map(|(root, _)| *root)));
             let (mut copy, mut from) = (empty(limit), Some(0));

@@ -63,23 +63,23 @@ impl LateMergeLog {
 }
 
 /// Whether the groups of two trees may be merged: they are two groups, and no override separates them.
-pub(super) fn may_be_one(words: &Overrides, tree: Root, other: Root) -> bool {
-    let pair = pair(words.group(tree), words.group(other));
-    pair.0 != pair.1 && words.kept_apart().all(|apart| apart != pair)
+pub(super) fn may_be_one(overrides: &Overrides, tree: Root, other: Root) -> bool {
+    let pair = pair(overrides.group(tree), overrides.group(other));
+    pair.0 != pair.1 && overrides.kept_apart().all(|apart| apart != pair)
 }
 
 /// The trees that have to be compared before these two groups are merged, including those that are gone; `None`: they
 /// are too many, and the merge is only suggested.
-pub(super) fn trees_of(words: &Overrides, tree: Root, other: Root) -> Option<Vec<Root>> {
-    let all: Vec<Root> = [tree, other].into_iter().flat_map(|root| words.merged_with(root)).collect();
+pub(super) fn trees_of(overrides: &Overrides, tree: Root, other: Root) -> Option<Vec<Root>> {
+    let all: Vec<Root> = [tree, other].into_iter().flat_map(|root| overrides.merged_with(root)).collect();
     (all.len() <= MOST_READ).then_some(all)
 }
 
 /// Whether the founders of two trees are the same text by what is kept of them, proof and tokens: each would join the
 /// tree of the other with one fingerprint in common.
 pub(super) fn founders_agree<P: Proof>(one: (&P, &[u16]), other: (&P, &[u16]), thresholds: P::Thresholds) -> bool {
-    let agrees = |(own, words): (&P, &[u16]), root: (&P, &[u16])| {
-        own.agrees_by(words, root, 1, thresholds, &Cell::new(None)).is_ok()
+    let agrees = |(own, tokens): (&P, &[u16]), root: (&P, &[u16])| {
+        own.agrees_by(tokens, root, 1, thresholds, &Cell::new(None)).is_ok()
     };
     agrees(one, other) && agrees(other, one)
 }
@@ -87,7 +87,7 @@ pub(super) fn founders_agree<P: Proof>(one: (&P, &[u16]), other: (&P, &[u16]), t
 /// Whether all living trees of two groups agree pairwise, so that no group is made by way of a third; `None` if one
 /// of the two is gone. `agree`: whether two trees do, `None` if one of them is gone.
 pub(super) fn are_one(
-    words: &Overrides,
+    overrides: &Overrides,
     (tree, other): (Root, Root),
     is_alive: impl Fn(Root) -> bool,
     agree: impl Fn(Root, Root) -> Option<bool>,
@@ -96,7 +96,7 @@ pub(super) fn are_one(
         return Some(false);
     }
     let living = |root| {
-        let group = words.merged_with(root).into_iter();
+        let group = overrides.merged_with(root).into_iter();
         group.filter(|&root| is_alive(root))
     };
     let others: Vec<Root> = living(other).collect();
@@ -172,10 +172,10 @@ impl MergeCandidates {
     }
 
     /// The late merges since the start that are still valid.
-    pub(super) fn late(&self, words: &Overrides) -> LateMergeLog {
-        let mut told: HashSet<(Root, Root)> = words.kept_apart().collect();
+    pub(super) fn late(&self, overrides: &Overrides) -> LateMergeLog {
+        let mut told: HashSet<(Root, Root)> = overrides.kept_apart().collect();
         let suggestions = self.agreeing().filter_map(|met| {
-            let (winner, loser) = (words.group(met.winner), words.group(met.loser));
+            let (winner, loser) = (overrides.group(met.winner), overrides.group(met.loser));
             let is_open = winner != loser && told.insert(pair(winner, loser));
             is_open.then_some(Suggestion { winner, loser, documents: met.documents })
         });

@@ -366,8 +366,8 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
         self.with(move |state, _| state.forest.tree(root))
     }
 
-    fn add_override(&self, word: Override, shown: Vec<Root>) -> PortFuture<Option<u64>> {
-        self.with_safe(move |state| state.add_override(word, &shown))
+    fn add_override(&self, correction: Override, shown: Vec<Root>) -> PortFuture<Option<u64>> {
+        self.with_safe(move |state| state.add_override(correction, &shown))
     }
 
     fn undo_override(&self, number: u64) -> PortFuture<Option<Override>> {

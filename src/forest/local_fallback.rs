@@ -97,8 +97,8 @@ impl ForestPort for LocalFallback {
         self.either(move |port| port.tree(root))
     }
 
-    fn add_override(&self, word: Override, shown: Vec<Root>) -> PortFuture<Option<u64>> {
-        self.shared.add_override(word, shown)
+    fn add_override(&self, correction: Override, shown: Vec<Root>) -> PortFuture<Option<u64>> {
+        self.shared.add_override(correction, shown)
     }
 
     fn undo_override(&self, number: u64) -> PortFuture<Option<Override>> {

@@ -82,7 +82,7 @@ pub struct Overrides {
 /// which is harmless.
 impl PartialEq for Overrides {
     fn eq(&self, other: &Overrides) -> bool {
-        let of = |words: &Overrides| (words.next, words.said.len(), words.unfinished.len());
+        let of = |overrides: &Overrides| (overrides.next, overrides.said.len(), overrides.unfinished.len());
         of(self) == of(other) && self.said == other.said && self.unfinished == other.unfinished
     }
 }
@@ -112,8 +112,8 @@ impl Overrides {
         for root in self.said.values().flat_map(Override::roots) {
             *named.entry(root).or_default() += 1;
         }
-        let gone = self.said.iter().filter(|(number, word)| {
-            let Some(root) = word.late_loser() else {
+        let gone = self.said.iter().filter(|(number, correction)| {
+            let Some(root) = correction.late_loser() else {
                 return false;
             };
             !is_alive(root) && named.get(&root) == Some(&1) && !self.unfinished.contains_key(number)
@@ -131,37 +131,37 @@ impl Overrides {
     }
 
     /// The word of this number is that one, or none any more.
-    pub fn set(&mut self, number: u64, word: Option<Override>) {
+    pub fn set(&mut self, number: u64, correction: Option<Override>) {
         self.next = self.next.max(number.saturating_add(1));
-        if self.said.get(&number) == word.as_ref() {
+        if self.said.get(&number) == correction.as_ref() {
             return;
         }
         let mut named = self.detach(number);
-        let Some(word) = word else {
+        let Some(correction) = correction else {
             return self.rebuild_groups(named);
         };
         let last = self.said.keys().next_back();
         // Where another one had this number, its groups are to be taken apart.
         let is_last = named.is_empty() && last.is_none_or(|&last| last < number);
-        self.bytes += word.bytes();
-        if word.is_late() {
+        self.bytes += correction.bytes();
+        if correction.is_late() {
             self.late.insert(number);
         }
-        if let Override::Pin { texts, root } = &word {
+        if let Override::Pin { texts, root } = &correction {
             for &text in texts {
                 self.pins.add(text, number, *root);
             }
         }
         // The common case: no group of earlier overrides changes.
         if is_last {
-            self.merge(number, &word);
-        } else if word.is_merge() {
-            named.extend(word.roots());
+            self.merge(number, &correction);
+        } else if correction.is_merge() {
+            named.extend(correction.roots());
         }
-        self.said.insert(number, word.clone());
+        self.said.insert(number, correction.clone());
         if !is_last {
             let mut merges = self.groups.take_apart(named);
-            if word.is_merge() {
+            if correction.is_merge() {
                 merges.insert(number);
             }
             self.merge_all(merges);
@@ -170,12 +170,12 @@ impl Overrides {
 
     /// Removes an override without rebuilding the groups; returns the roots that it names for that.
     fn detach(&mut self, number: u64) -> Vec<Root> {
-        let Some(word) = self.said.remove(&number) else {
+        let Some(correction) = self.said.remove(&number) else {
             return Vec::new();
         };
-        self.bytes -= word.bytes();
+        self.bytes -= correction.bytes();
         self.late.remove(&number);
-        match &word {
+        match &correction {
             Override::Pin { texts, .. } => {
                 for &text in texts {
                     self.pins.remove(text, number);
@@ -183,7 +183,7 @@ impl Overrides {
                 Vec::new()
             }
             Override::Apart { .. } => Vec::new(),
-            Override::Merge { .. } | Override::Late { .. } => word.roots(),
+            Override::Merge { .. } | Override::Late { .. } => correction.roots(),
         }
     }
 
@@ -195,14 +195,14 @@ impl Overrides {
 
     fn merge_all(&mut self, merges: BTreeSet<u64>) {
         for number in merges {
-            if let Some(word) = self.said.get(&number).cloned() {
-                self.merge(number, &word);
+            if let Some(correction) = self.said.get(&number).cloned() {
+                self.merge(number, &correction);
             }
         }
     }
 
-    fn merge(&mut self, number: u64, word: &Override) {
-        match word {
+    fn merge(&mut self, number: u64, correction: &Override) {
+        match correction {
             Override::Merge { winner, losers } => {
                 self.groups.merge(number, *winner, losers.iter().copied());
             }
@@ -218,13 +218,13 @@ impl Overrides {
 
     /// The words by their numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, &Override)> {
-        self.said.iter().map(|(&number, word)| (number, word))
+        self.said.iter().map(|(&number, correction)| (number, correction))
     }
 
     /// The same from this number on.
     pub fn iter_from(&self, number: u64) -> impl Iterator<Item = (u64, &Override)> {
         let said = self.said.range(number..);
-        said.map(|(&number, word)| (number, word))
+        said.map(|(&number, correction)| (number, correction))
     }
 
     /// The root that is answered for a document with this text in the tree of this root.
@@ -244,7 +244,7 @@ impl Overrides {
     /// The pairs of groups that the forest is not to merge, the smaller root first.
     pub fn kept_apart(&self) -> impl Iterator<Item = (Root, Root)> {
         let late = self.late.iter().filter_map(|number| self.said.get(number));
-        late.filter_map(|word| match word {
+        late.filter_map(|correction| match correction {
             Override::Apart { roots } => {
                 let [one, other] = roots.map(|root| self.group(root));
                 Some((one.min(other), one.max(other)))
@@ -334,7 +334,7 @@ impl Durable for Option<Override> {
     fn write(&self, out: &mut Vec<u8>) {
         match self {
             None => out.push(0),
-            Some(word) => word.write_all(out),
+            Some(correction) => correction.write_all(out),
         }
     }
 
@@ -364,9 +364,9 @@ impl Durable for Overrides {
         out.reserve(self.bytes() + 64);
         self.next.write(out);
         (self.said.len() as u32).write(out);
-        for (number, word) in &self.said {
+        for (number, correction) in &self.said {
             number.write(out);
-            word.write_all(out);
+            correction.write_all(out);
         }
         (self.restamps().count() as u32).write(out);
         for (number, restamp) in self.restamps() {
@@ -376,16 +376,16 @@ impl Durable for Overrides {
     }
 
     fn read(bytes: &mut &[u8]) -> Option<Overrides> {
-        let mut words = Overrides { next: u64::read(bytes)?, ..Overrides::default() };
+        let mut overrides = Overrides { next: u64::read(bytes)?, ..Overrides::default() };
         for _ in 0..u32::read(bytes)? {
             let number = u64::read(bytes)?;
-            words.set(number, Some(Option::<Override>::read(bytes)??));
+            overrides.set(number, Some(Option::<Override>::read(bytes)??));
         }
         for _ in 0..u32::read(bytes)? {
             let number = u64::read(bytes)?;
-            words.set_restamp(number, Some(Option::<Restamp>::read(bytes)??));
+            overrides.set_restamp(number, Some(Option::<Restamp>::read(bytes)??));
         }
-        Some(words)
+        Some(overrides)
     }
 }
 
@@ -407,14 +407,14 @@ mod tests {
             // More roots and texts than any override names.
             let mut labels: Vec<u64> = (0..ROOTS).collect();
             let mut pinned: Vec<Option<u64>> = vec![None; TEXTS as usize];
-            for word in self.0.values() {
+            for correction in self.0.values() {
                 let mut join = |winner: &Root, loser: &Root| {
                     let (from, to) = (labels[loser.0.0 as usize], labels[winner.0.0 as usize]);
                     for label in labels.iter_mut().filter(|label| **label == from) {
                         *label = to;
                     }
                 };
-                match word {
+                match correction {
                     Override::Merge { winner, losers } => {
                         losers.iter().for_each(|loser| join(winner, loser));
                     }
@@ -482,17 +482,17 @@ mod tests {
     }
 
     impl Done {
-        fn apply(&self, words: &mut Overrides) {
+        fn apply(&self, overrides: &mut Overrides) {
             match self {
-                Done::Set(number, word) => words.set(*number, word.clone()),
-                Done::Forgotten(numbers) => words.forget(numbers),
+                Done::Set(number, correction) => overrides.set(*number, correction.clone()),
+                Done::Forgotten(numbers) => overrides.forget(numbers),
             }
         }
     }
 
-    fn written(words: &Overrides) -> Overrides {
+    fn written(overrides: &Overrides) -> Overrides {
         let mut bytes = Vec::new();
-        words.write(&mut bytes);
+        overrides.write(&mut bytes);
         let mut rest = &bytes[..];
         let read = Overrides::read(&mut rest).unwrap();
         assert!(rest.is_empty());
@@ -502,20 +502,20 @@ mod tests {
     proptest! {
         #[test]
         fn every_answer_is_the_models(steps in steps()) {
-            let (mut words, mut model) = (Overrides::default(), OverrideModel::default());
+            let (mut overrides, mut model) = (Overrides::default(), OverrideModel::default());
             let mut journal: Vec<Done> = Vec::new();
             let mut copy = (0, Overrides::default());
             for (at, step) in steps.into_iter().enumerate() {
                 let change = match step {
-                    Step::Say(word) => Some(Done::Set(words.next_number().unwrap(), Some(word))),
+                    Step::Say(correction) => Some(Done::Set(overrides.next_number().unwrap(), Some(correction))),
                     Step::Forget(alive) => {
                         let is_alive = |root: Root| alive[root.0.0 as usize];
-                        let numbers = words.outlived(is_alive);
-                        let mut without = words.clone();
+                        let numbers = overrides.outlived(is_alive);
+                        let mut without = overrides.clone();
                         without.forget(&numbers);
                         for tree in (0..ROOTS).map(root).filter(|&tree| is_alive(tree)) {
                             for text in (0..TEXTS).map(Fingerprint) {
-                                prop_assert_eq!(words.shown_root(text, tree), without.shown_root(text, tree));
+                                prop_assert_eq!(overrides.shown_root(text, tree), without.shown_root(text, tree));
                             }
                         }
                         Some(Done::Forgotten(numbers))
@@ -528,22 +528,22 @@ mod tests {
                     Step::Again => journal.last().cloned(),
                 };
                 let Some(change) = change else { continue };
-                change.apply(&mut words);
+                change.apply(&mut overrides);
                 match change.clone() {
-                    Done::Set(number, Some(word)) => drop(model.0.insert(number, word)),
+                    Done::Set(number, Some(correction)) => drop(model.0.insert(number, correction)),
                     Done::Set(number, None) => drop(model.0.remove(&number)),
                     Done::Forgotten(numbers) => model.0.retain(|number, _| !numbers.contains(number)),
                 }
                 journal.push(change);
                 if at == 7 {
-                    copy = (journal.len() / 2, words.clone());
+                    copy = (journal.len() / 2, overrides.clone());
                 }
                 for tree in 0..ROOTS {
                     for text in 0..TEXTS {
-                        let answer = words.shown_root(Fingerprint(text), root(tree));
+                        let answer = overrides.shown_root(Fingerprint(text), root(tree));
                         prop_assert_eq!(answer, root(model.answer(text, tree)));
                         // Flat.
-                        prop_assert_eq!(words.group(answer), answer);
+                        prop_assert_eq!(overrides.group(answer), answer);
                     }
                 }
             }
@@ -552,45 +552,45 @@ mod tests {
             let mut replayed = Overrides::default();
             let mut restored = written(&copy.1);
             for (at, change) in journal.iter().enumerate() {
-                if let Done::Set(_, word) = change {
+                if let Done::Set(_, correction) = change {
                     let mut bytes = Vec::new();
-                    word.write(&mut bytes);
+                    correction.write(&mut bytes);
                     let read = Option::<Override>::read(&mut &bytes[..]).unwrap();
-                    prop_assert_eq!(&read, word);
+                    prop_assert_eq!(&read, correction);
                 }
                 change.apply(&mut replayed);
                 if at >= copy.0 {
                     change.apply(&mut restored);
                 }
             }
-            prop_assert_eq!(&replayed, &words);
-            prop_assert_eq!(&restored, &words);
-            prop_assert_eq!(&written(&words), &words);
+            prop_assert_eq!(&replayed, &overrides);
+            prop_assert_eq!(&restored, &overrides);
+            prop_assert_eq!(&written(&overrides), &overrides);
         }
     }
 
     #[test]
     fn a_word_is_obeyed_and_undone() {
-        let mut words = Overrides::default();
+        let mut overrides = Overrides::default();
         let text = Fingerprint(77);
         let merge = |winner, loser| Override::Merge { winner: root(winner), losers: vec![root(loser)] };
-        words.set(0, Some(merge(1, 2)));
-        words.set(1, Some(merge(3, 1)));
-        words.set(2, Some(Override::Pin { texts: vec![text], root: root(2) }));
-        assert_eq!(words.shown_root(Fingerprint(5), root(2)), root(3));
-        assert_eq!(words.shown_root(text, root(9)), root(3));
+        overrides.set(0, Some(merge(1, 2)));
+        overrides.set(1, Some(merge(3, 1)));
+        overrides.set(2, Some(Override::Pin { texts: vec![text], root: root(2) }));
+        assert_eq!(overrides.shown_root(Fingerprint(5), root(2)), root(3));
+        assert_eq!(overrides.shown_root(text, root(9)), root(3));
         // Added again with the roots exchanged: they are one group already.
-        words.set(3, Some(merge(2, 3)));
-        assert_eq!(words.group(root(3)), root(3));
-        words.set(1, None);
-        assert_eq!(words.shown_root(text, root(9)), root(1));
-        assert_eq!(words.group(root(3)), root(1), "the third word is heard now");
-        words.set(0, None);
-        assert_eq!(words.group(root(3)), root(2));
-        words.set(3, None);
-        words.set(2, None);
-        assert_eq!(words.shown_root(text, root(9)), root(9));
-        assert_eq!(words.next_number(), Some(4), "a number is not given twice");
+        overrides.set(3, Some(merge(2, 3)));
+        assert_eq!(overrides.group(root(3)), root(3));
+        overrides.set(1, None);
+        assert_eq!(overrides.shown_root(text, root(9)), root(1));
+        assert_eq!(overrides.group(root(3)), root(1), "the third word is heard now");
+        overrides.set(0, None);
+        assert_eq!(overrides.group(root(3)), root(2));
+        overrides.set(3, None);
+        overrides.set(2, None);
+        assert_eq!(overrides.shown_root(text, root(9)), root(9));
+        assert_eq!(overrides.next_number(), Some(4), "a number is not given twice");
     }
 
     #[test]

@@ -116,8 +116,8 @@ impl<P: Proof> Forest<P> {
         if let Some(added) = number.and_then(|number| Some(self.roots.get(number)?.added())) {
             self.commit(Change::AddRoot { fingerprint: root.0, added, proof: query.proof.clone() });
             if !query.tokens.is_empty() {
-                let words = query.tokens.into();
-                self.commit(Change::FounderTokens { root, words });
+                let tokens = query.tokens.into();
+                self.commit(Change::FounderTokens { root, tokens });
             }
         }
     }
@@ -161,11 +161,11 @@ impl<P: Proof> Forest<P> {
         let is_free = self.living(root).is_none() && !self.has_root_within_k(root, self.ticks.floor());
         if is_free {
             let proof = record.proof.clone();
-            let words = self.founder_tokens.get(root).map(FounderTokens::from);
+            let tokens = self.founder_tokens.get(root).map(FounderTokens::from);
             self.commit(Change::AddRoot { fingerprint: root, added, proof });
-            if let Some(words) = words {
+            if let Some(tokens) = tokens {
                 let root = Root(root);
-                self.commit(Change::FounderTokens { root, words });
+                self.commit(Change::FounderTokens { root, tokens });
             }
         }
         if root != fingerprint {

@@ -415,8 +415,8 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         let (query, thresholds) = (self.query, self.thresholds);
         let said = match tree.founder_tokens.filter(|_| !query.tokens.is_empty()) {
             None => query.proof.agrees(kept, shared, thresholds),
-            Some(words) => {
-                let founder = (kept, words);
+            Some(tokens) => {
+                let founder = (kept, tokens);
                 query.proof.agrees_by(query.tokens, founder, shared, thresholds, &tree.laid)
             }
         };
@@ -521,7 +521,7 @@ impl<P: Proof> Plan<'_, '_, P> {
         self.used.push(root);
         self.out.push(Change::AddRoot { fingerprint: root, added: self.now, proof: self.query.proof.clone() });
         if !self.query.tokens.is_empty() {
-            self.out.push(Change::FounderTokens { root: self.root, words: self.query.tokens.into() });
+            self.out.push(Change::FounderTokens { root: self.root, tokens: self.query.tokens.into() });
         }
         if alone {
             if by_text {

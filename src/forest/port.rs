@@ -46,7 +46,7 @@ pub trait ForestPort: Debug + Send + Sync {
 
     /// Adds an override; documents of a pin show the roots `shown`. Returns its number once it is durable; `None` if
     /// the number or size of overrides is at its limit.
-    fn add_override(&self, word: Override, shown: Vec<Root>) -> PortFuture<Option<u64>>;
+    fn add_override(&self, correction: Override, shown: Vec<Root>) -> PortFuture<Option<u64>>;
 
     /// Removes an override. Returns it once the removal is durable.
     fn undo_override(&self, number: u64) -> PortFuture<Option<Override>>;

@@ -34,7 +34,7 @@ const NODES: u8 = 3;
 const LEARNED: u8 = 4;
 const END: u8 = 5;
 const FOUNDER_TOKENS: u8 = 6;
-const WORDS: u8 = 7;
+const OVERRIDES: u8 = 7;
 
 /// Why bytes are not a state of this forest. The part before them has been taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,7 +55,7 @@ fn section_name(section: u8) -> String {
         LEARNED => "what was learned",
         END => "times at the end",
         FOUNDER_TOKENS => "founder tokens",
-        WORDS => "overrides",
+        OVERRIDES => "overrides",
         _ => "unknown to this version",
     };
     format!("section {section} ({name})")
@@ -75,7 +75,7 @@ enum Phase {
     Nodes,
     FounderTokens,
     Learned,
-    Words,
+    Overrides,
     End,
     Over,
 }
@@ -133,18 +133,18 @@ impl<F: MethodKind> ForestState<F> {
                 self.next_portion(portions, lsn)
             }
             Phase::Learned => {
-                portions.go_to(Phase::Words);
+                portions.go_to(Phase::Overrides);
                 lsn.write(&mut out);
                 self.learned().write(&mut out);
                 Some((LEARNED, out))
             }
-            Phase::Words => {
+            Phase::Overrides => {
                 portions.go_to(Phase::End);
                 if self.overrides().next_number() == Some(0) {
                     return self.next_portion(portions, lsn);
                 }
                 self.overrides().write(&mut out);
-                Some((WORDS, out))
+                Some((OVERRIDES, out))
             }
             Phase::End => {
                 portions.go_to(Phase::Over);
@@ -262,7 +262,7 @@ impl<F: MethodKind> Restoring<F> {
             NODES => self.read_nodes(bytes),
             FOUNDER_TOKENS => self.state.forest_mut().founder_tokens.read(bytes),
             LEARNED => self.read_learned(bytes),
-            WORDS => Overrides::read(bytes).map(|words| self.state.set_overrides(words)),
+            OVERRIDES => Overrides::read(bytes).map(|overrides| self.state.set_overrides(overrides)),
             END => self.read_end(bytes),
             _ => None,
         };

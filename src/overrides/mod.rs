@@ -104,13 +104,13 @@ impl<'a> OverrideEditor<'a> {
         let (Some(winner), losers @ [_, ..]) = (roots.first(), roots.get(1..).unwrap_or_default()) else {
             return Err(OverrideFault::bad("roots: name the root that is to stay, and at least one other"));
         };
-        let words = self.overrides().await?;
-        let all: BTreeSet<Root> = roots.iter().flat_map(|&root| words.merged_with(root)).collect();
+        let overrides = self.overrides().await?;
+        let all: BTreeSet<Root> = roots.iter().flat_map(|&root| overrides.merged_with(root)).collect();
         let found = self.documents_of(all).await?;
         for &root in roots {
             let of_group = |seen: &&VisibleDocument| {
-                let shown = seen.shown.map(|shown| words.group(shown));
-                shown == Some(words.group(root))
+                let shown = seen.shown.map(|shown| overrides.group(shown));
+                shown == Some(overrides.group(root))
             };
             let Some(seen) = found.iter().find(of_group) else {
                 return Err(self.no_group(root));
@@ -121,15 +121,15 @@ impl<'a> OverrideEditor<'a> {
                 return Err(OverrideFault::bad(&reason));
             }
         }
-        let root = words.group(*winner);
+        let root = overrides.group(*winner);
         let losers: BTreeSet<Root> = losers.iter().copied().collect();
-        let losers: Vec<Root> = losers.into_iter().filter(|&l| words.group(l) != root).collect();
+        let losers: Vec<Root> = losers.into_iter().filter(|&l| overrides.group(l) != root).collect();
         if losers.is_empty() {
             return Ok(Applied { number: None, root });
         }
         let winner = *winner;
         // A change of the overrides would have to copy them while this reference lives.
-        drop(words);
+        drop(overrides);
         self.add(Override::Merge { winner, losers }, Vec::new(), root).await
     }
 
@@ -188,17 +188,17 @@ impl<'a> OverrideEditor<'a> {
     #[expect(clippy::disallowed_methods, reason = "the caller was admitted: there is an editor")]
     pub(crate) async fn undo(&self, number: u64) -> Result<Override, OverrideFault> {
         let taken = self.state.engine.undo_override(self.route_name(), number).await;
-        let word = taken.map_err(|error| failed(self.state, error))?;
+        let correction = taken.map_err(|error| failed(self.state, error))?;
         self.state.restamping.wake();
-        word.ok_or_else(|| {
+        correction.ok_or_else(|| {
             let reason = format!("there is no override {number} of the groups of [{}]", self.index());
             ProxyError::NotFound(reason).into()
         })
     }
 
     #[expect(clippy::disallowed_methods, reason = "the caller was admitted: there is an editor")]
-    async fn add(&self, word: Override, shown: Vec<Root>, root: Root) -> Result<Applied, OverrideFault> {
-        let said = self.state.engine.add_override(self.route_name(), word, shown).await;
+    async fn add(&self, correction: Override, shown: Vec<Root>, root: Root) -> Result<Applied, OverrideFault> {
+        let said = self.state.engine.add_override(self.route_name(), correction, shown).await;
         let number = said.map_err(|error| failed(self.state, error))?;
         if number.is_none() {
             return Err(OverrideFault::bad(
@@ -211,8 +211,8 @@ impl<'a> OverrideEditor<'a> {
     }
 
     async fn overrides(&self) -> Result<Arc<Overrides>, OverrideFault> {
-        let words = self.state.engine.overrides_of_index(self.route_name()).await;
-        words.map(|(_, words)| words).map_err(|error| failed(self.state, error))
+        let overrides = self.state.engine.overrides_of_index(self.route_name()).await;
+        overrides.map(|(_, overrides)| overrides).map_err(|error| failed(self.state, error))
     }
 
     async fn resolve(&self, seen: &VisibleDocument) -> Result<Option<ResolvedDocument>, OverrideFault> {
@@ -297,8 +297,8 @@ impl<'a> OverrideEditor<'a> {
 /// # Errors
 /// When the index cannot have overrides, or the forest does not answer.
 pub(crate) async fn list(state: &AppState, reader: &ForestReader) -> Result<(String, Arc<Overrides>), OverrideFault> {
-    let words = state.engine.overrides_of_index(reader.route_name()).await;
-    words.map_err(|error| failed(state, error))
+    let overrides = state.engine.overrides_of_index(reader.route_name()).await;
+    overrides.map_err(|error| failed(state, error))
 }
 
 /// Returns the name of the forest and its merge suggestions, for a caller who may see it.

@@ -138,7 +138,7 @@ pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<B
         }
         Some(done) => {
             let id = said.get("id").ok_or_else(nothing)?.to_owned();
-            match (done, said.get("override").and_then(|word| word.parse().ok())) {
+            match (done, said.get("override").and_then(|correction| correction.parse().ok())) {
                 ("said", Some(number)) => {
                     let wish = RequestedOverride::TakeBack { id: id.clone(), number };
                     let form = form(&wish, t.take_back, false);

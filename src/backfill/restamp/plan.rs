@@ -18,7 +18,7 @@ use crate::forest::overrides::{Overrides, Restamp, RestampPass};
 pub(super) struct Job {
     pub(super) forest: String,
     /// Overrides with their restamps; empty: all of them, at the start.
-    pub(super) words: Vec<(u64, Arc<Restamp>)>,
+    pub(super) overrides: Vec<(u64, Arc<Restamp>)>,
 }
 
 /// Pending restamps by forest and number.
@@ -26,10 +26,10 @@ pub(super) type Unfinished = BTreeMap<String, BTreeMap<u64, Arc<Restamp>>>;
 
 impl Job {
     /// The pass of the job by the present overrides.
-    pub(super) fn pass(&self, words: &Overrides) -> RestampPass {
-        match self.words.is_empty() {
-            true => words.pass_for_all(),
-            false => words.pass_for(self.words.clone()),
+    pub(super) fn pass(&self, overrides: &Overrides) -> RestampPass {
+        match self.overrides.is_empty() {
+            true => overrides.pass_for_all(),
+            false => overrides.pass_for(self.overrides.clone()),
         }
     }
 }
@@ -144,9 +144,10 @@ pub(super) fn take(to_do: &mut BTreeMap<u64, Arc<Restamp>>, number: u64, restamp
 /// documents of all pending overrides are read anyway.
 pub(super) fn together(to_do: Unfinished) -> Vec<Job> {
     let mut jobs: Vec<Job> = Vec::new();
-    for (forest, words) in to_do {
-        let job = |words| Job { forest: forest.clone(), words };
-        let (by_texts, by_root): (Vec<_>, Vec<_>) = words.into_iter().partition(|(_, restamp)| restamp.needs_texts());
+    for (forest, overrides) in to_do {
+        let job = |overrides| Job { forest: forest.clone(), overrides };
+        let (by_texts, by_root): (Vec<_>, Vec<_>) =
+            overrides.into_iter().partition(|(_, restamp)| restamp.needs_texts());
         let (mut some, mut roots) = (Vec::new(), 0);
         for (number, restamp) in by_root {
             let more = restamp.roots.len();
@@ -158,7 +159,7 @@ pub(super) fn together(to_do: Unfinished) -> Vec<Job> {
             some.push((number, restamp));
         }
         let rest = [some, by_texts].into_iter();
-        jobs.extend(rest.filter(|words| !words.is_empty()).map(job));
+        jobs.extend(rest.filter(|overrides| !overrides.is_empty()).map(job));
     }
     jobs
 }

@@ -188,7 +188,7 @@ fn rare_changes() -> Vec<(&'static str, Vec<u8>)> {
     let root = |number| Root(Fingerprint(number));
     let [merge, taken_back] = [1, 2].map(|number| OverrideChange::Say {
         number,
-        word: (number == 1).then(|| Override::Merge { winner: root(1), losers: vec![root(2)] }),
+        correction: (number == 1).then(|| Override::Merge { winner: root(1), losers: vec![root(2)] }),
     });
     let restamp =
         OverrideChange::Restamp { number: 1, restamp: Some(Restamp { roots: vec![root(1)], by: ResolvedBy::Root }) };
@@ -202,7 +202,7 @@ fn rare_changes() -> Vec<(&'static str, Vec<u8>)> {
     ];
     let trees = trees.map(|(name, change)| (name, StateChange::<Founder>::Tree(change)));
     let words = [("override", merge), ("override", taken_back), ("restamp", restamp), ("forgotten overrides", forget)];
-    let words = words.map(|(name, change)| (name, StateChange::Words(change)));
+    let words = words.map(|(name, change)| (name, StateChange::Overrides(change)));
     let changes = trees.into_iter().chain(words);
     let bytes = |change| StateChange::batch(&[change]).unwrap();
     changes.map(|(name, change)| (name, bytes(change))).collect()

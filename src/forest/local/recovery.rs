@@ -131,7 +131,7 @@ impl<F: MethodKind> ForestState<F> {
         recovery: &mut RecoveryPass,
         last: bool,
     ) -> RecoveredAs {
-        let Self { forest, learned, words, .. } = self;
+        let Self { forest, learned, overrides, .. } = self;
         let now = at.unwrap_or(Millis(0));
         let earlier = &moment.earlier;
         let may_have_named = F::may_have_named(features, root.0);
@@ -141,7 +141,7 @@ impl<F: MethodKind> ForestState<F> {
             if let Some(tree) = known {
                 // The stored root may be of another method, or older than this forest: what the forest has answered
                 // stands. With an override of its group, it is stored with another root than that of its tree.
-                let is_elsewhere = words.shown_root(query.whole, tree) != root;
+                let is_elsewhere = overrides.shown_root(query.whole, tree) != root;
                 if is_elsewhere || !forest.is_in_flight(query) {
                     recovery.recovered.elsewhere += u64::from(is_elsewhere);
                     return RecoveredAs::Known;
@@ -153,7 +153,7 @@ impl<F: MethodKind> ForestState<F> {
                 if !last {
                     return RecoveredAs::Later;
                 }
-                let is_named = may_have_named || words.is_pinned(query.whole);
+                let is_named = may_have_named || overrides.is_pinned(query.whole);
                 if recovery.leaves_out_foreign && !is_named {
                     return RecoveredAs::Foreign;
                 }

@@ -22,7 +22,7 @@ pub struct ForestState<F: MethodKind> {
     pub(super) forest: Forest<F::Proof>,
     pub(super) learned: F::Learned,
     /// The overrides, shared with readers: a change copies them.
-    pub(super) words: Arc<Overrides>,
+    pub(super) overrides: Arc<Overrides>,
     /// Trees that may be one.
     late: MergeCandidates,
     /// Placements of unknown outcome, and when they are taken back, in that order.
@@ -51,7 +51,7 @@ pub enum StateChange<P> {
         founders: u64,
     },
     /// A change of overrides.
-    Words(OverrideChange),
+    Overrides(OverrideChange),
 }
 
 impl<F: MethodKind> ForestState<F> {
@@ -67,7 +67,7 @@ impl<F: MethodKind> ForestState<F> {
         Ok(ForestState {
             forest: Forest::new(settings)?.with_thresholds(thresholds),
             learned,
-            words: Arc::default(),
+            overrides: Arc::default(),
             late: MergeCandidates::default(),
             unknown: VecDeque::new(),
             recorded: None,
@@ -113,13 +113,13 @@ impl<F: MethodKind> ForestState<F> {
             StateChange::Learn { hashes, founders } => {
                 F::learn(&mut self.learned, hashes, *founders);
             }
-            StateChange::Words(change) => Arc::make_mut(&mut self.words).apply(change),
+            StateChange::Overrides(change) => Arc::make_mut(&mut self.overrides).apply(change),
         }
     }
 
     /// Adds an override. `shown`: the roots that documents of a pin show. Returns its number; `None` at the limit.
-    pub fn add_override(&mut self, word: Override, shown: &[Root]) -> Option<u64> {
-        let (number, changes) = Arc::make_mut(&mut self.words).add(word, shown)?;
+    pub fn add_override(&mut self, correction: Override, shown: &[Root]) -> Option<u64> {
+        let (number, changes) = Arc::make_mut(&mut self.overrides).add(correction, shown)?;
         self.late.overrides_changed();
         self.overrides_changed(changes);
         Some(number)
@@ -127,15 +127,15 @@ impl<F: MethodKind> ForestState<F> {
 
     /// Undoes an override. Returns it, if there is one of this number.
     pub fn take_back(&mut self, number: u64) -> Option<Override> {
-        let (word, changes) = Arc::make_mut(&mut self.words).undo(number)?;
+        let (correction, changes) = Arc::make_mut(&mut self.overrides).undo(number)?;
         self.late.overrides_changed();
         self.overrides_changed(changes);
-        Some(word)
+        Some(correction)
     }
 
     /// Marks the tasks of a pass as done, as far as they are still current.
     pub fn restamped(&mut self, done: &RestampPass) {
-        let changes = Arc::make_mut(&mut self.words).restamped(done);
+        let changes = Arc::make_mut(&mut self.overrides).restamped(done);
         self.overrides_changed(changes);
     }
 
@@ -143,13 +143,13 @@ impl<F: MethodKind> ForestState<F> {
         if self.recorded.is_some() && !changes.is_empty() {
             self.collect_changes();
             let recorded = self.recorded.get_or_insert_default();
-            recorded.extend(changes.into_iter().map(StateChange::Words));
+            recorded.extend(changes.into_iter().map(StateChange::Overrides));
         }
     }
 
     /// The late merges since the start that are still valid.
     pub fn late(&self) -> LateMergeLog {
-        self.late.late(&self.words)
+        self.late.late(&self.overrides)
     }
 
     /// The same as figures.
@@ -162,14 +162,14 @@ impl<F: MethodKind> ForestState<F> {
         if self.late.is_time_to_forget() {
             let now = self.forest.clock();
             let is_alive = |root| self.forest.tree_at(root, now).is_some();
-            let numbers = self.words.outlived(is_alive);
+            let numbers = self.overrides.outlived(is_alive);
             if !numbers.is_empty() {
                 let change = OverrideChange::Forget { numbers };
-                Arc::make_mut(&mut self.words).apply(&change);
+                Arc::make_mut(&mut self.overrides).apply(&change);
                 self.overrides_changed(vec![change]);
             }
         }
-        let said = match self.words.has_room_for_late() {
+        let said = match self.overrides.has_room_for_late() {
             true => self.add_override(Override::Late { winner, loser }, &[]),
             false => None,
         };
@@ -185,14 +185,14 @@ impl<F: MethodKind> ForestState<F> {
             return;
         }
         for &other in others {
-            if !may_be_one(&self.words, tree, other) {
+            if !may_be_one(&self.overrides, tree, other) {
                 continue;
             }
             let agree = self.late.known(tree, other).or_else(|| {
                 let agree = |one, other| self.forest.roots_agree(one, other);
                 let now = self.forest.clock();
                 let is_alive = |root| self.forest.tree_at(root, now).is_some();
-                let agree = are_one(&self.words, (tree, other), is_alive, agree)?;
+                let agree = are_one(&self.overrides, (tree, other), is_alive, agree)?;
                 self.late.judged(tree, other, agree);
                 Some(agree)
             });
@@ -204,12 +204,12 @@ impl<F: MethodKind> ForestState<F> {
 
     /// The overrides.
     pub fn overrides(&self) -> &Arc<Overrides> {
-        &self.words
+        &self.overrides
     }
 
     /// The words of a copy, in place of these.
-    pub(in crate::forest) fn set_overrides(&mut self, words: Overrides) {
-        self.words = Arc::new(words);
+    pub(in crate::forest) fn set_overrides(&mut self, overrides: Overrides) {
+        self.overrides = Arc::new(overrides);
     }
 
     /// The learned text.
@@ -315,14 +315,14 @@ impl<F: MethodKind> ForestState<F> {
             claimed,
             lesson: None,
             // A pinned text suggests no late merges.
-            others: match self.words.is_pinned(text) {
+            others: match self.overrides.is_pinned(text) {
                 true => Vec::new(),
                 false => placement.others,
             },
         };
         let placed = Placed {
             root: placement.root,
-            answer: self.words.shown_root(text, placement.root),
+            answer: self.overrides.shown_root(text, placement.root),
             decision: placement.decision,
             arrived: placement.arrived,
             founded: placement.founded,
@@ -495,8 +495,8 @@ impl<F: MethodKind> ForestState<F> {
         let is_known = check.decision.finds_a_tree();
         CheckedDocument {
             root: check.root,
-            answer: self.words.shown_root(text, check.root),
-            looked: self.words.resolve(text, check.root, is_known),
+            answer: self.overrides.shown_root(text, check.root),
+            looked: self.overrides.resolve(text, check.root, is_known),
             decision: check.decision,
             stage: check.by.and_then(|by| F::stage(features, by)),
             fingerprints,

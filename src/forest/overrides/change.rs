@@ -15,7 +15,7 @@ pub enum OverrideChange {
         /// The number of the word.
         number: u64,
         /// `None`: it is taken back.
-        word: Option<Override>,
+        correction: Option<Override>,
     },
     /// These overrides have no effect any more.
     Forget {
@@ -35,7 +35,7 @@ impl Overrides {
     /// Makes a change that was made before, here or elsewhere.
     pub fn apply(&mut self, change: &OverrideChange) {
         match change {
-            OverrideChange::Say { number, word } => self.set(*number, word.clone()),
+            OverrideChange::Say { number, correction } => self.set(*number, correction.clone()),
             OverrideChange::Forget { numbers } => self.forget(numbers),
             OverrideChange::Restamp { number, restamp } => {
                 self.set_restamp(*number, restamp.clone());
@@ -45,27 +45,27 @@ impl Overrides {
 
     /// Adds an override. `shown`: the roots that documents of a pin show. Returns its number and the changes; `None`
     /// at the limit of number or size.
-    pub fn add(&mut self, word: Override, shown: &[Root]) -> Option<(u64, Vec<OverrideChange>)> {
+    pub fn add(&mut self, correction: Override, shown: &[Root]) -> Option<(u64, Vec<OverrideChange>)> {
         let number = self.next_number()?;
-        let restamp = self.restamp_of(&word, shown);
+        let restamp = self.restamp_of(&correction, shown);
         // Late merges are small and limited in number.
-        let bytes = self.bytes() + word.bytes() + restamp.bytes();
-        if bytes > MOST_BYTES && !word.is_late() {
+        let bytes = self.bytes() + correction.bytes() + restamp.bytes();
+        if bytes > MOST_BYTES && !correction.is_late() {
             return None;
         }
-        Some((number, self.change(number, Some(word), restamp)))
+        Some((number, self.change(number, Some(correction), restamp)))
     }
 
     /// Undoes an override. Returns it, if there is one of this number, and the changes. An undone late merge is
     /// replaced by [`Override::Apart`], or the forest would add it again.
     pub fn undo(&mut self, number: u64) -> Option<(Override, Vec<OverrideChange>)> {
-        let word = self.get(number)?.clone();
-        let restamp = self.restamp_without(number, &word);
-        let remains = match word {
+        let correction = self.get(number)?.clone();
+        let restamp = self.restamp_without(number, &correction);
+        let remains = match correction {
             Override::Late { winner, loser } => Some(Override::Apart { roots: [loser, winner] }),
             _ => None,
         };
-        Some((word, self.change(number, remains, restamp)))
+        Some((correction, self.change(number, remains, restamp)))
     }
 
     /// Marks the tasks of a pass as done, as far as they are still current. Returns the changes.
@@ -89,9 +89,11 @@ impl Overrides {
         ResolvedDocument { text, answer: is_known.then(|| self.shown_root(text, tree)) }
     }
 
-    fn change(&mut self, number: u64, word: Option<Override>, restamp: Restamp) -> Vec<OverrideChange> {
-        let changes =
-            vec![OverrideChange::Say { number, word }, OverrideChange::Restamp { number, restamp: Some(restamp) }];
+    fn change(&mut self, number: u64, correction: Option<Override>, restamp: Restamp) -> Vec<OverrideChange> {
+        let changes = vec![
+            OverrideChange::Say { number, correction },
+            OverrideChange::Restamp { number, restamp: Some(restamp) },
+        ];
         changes.iter().for_each(|change| self.apply(change));
         changes
     }
@@ -112,7 +114,7 @@ mod tests {
         let mut out = Vec::new();
         for change in changes {
             match change {
-                OverrideChange::Say { word, .. } => word.write(&mut out),
+                OverrideChange::Say { correction, .. } => correction.write(&mut out),
                 OverrideChange::Restamp { restamp, .. } => restamp.write(&mut out),
                 OverrideChange::Forget { numbers } => out.resize(out.len() + 8 * numbers.len(), 0),
             }
@@ -123,27 +125,27 @@ mod tests {
     /// A pin of a thousand texts, and the roots that they show.
     fn pin(number: u64) -> (Override, Vec<Root>) {
         let texts = (0..1_000).map(|n| Fingerprint(1_000_000 * number + n));
-        let word = Override::Pin { texts: texts.collect(), root: root(1 << 40 | number) };
+        let correction = Override::Pin { texts: texts.collect(), root: root(1 << 40 | number) };
         let shown = (0..1_000).map(|n| root(1_000_000 * number + n));
-        (word, shown.collect())
+        (correction, shown.collect())
     }
 
     #[test]
     fn a_word_takes_what_it_names_however_many_wait() {
-        let mut words = Overrides::default();
+        let mut overrides = Overrides::default();
         for number in 0..40 {
-            let (word, shown) = pin(number);
-            let (_, changes) = words.add(word, &shown).unwrap();
+            let (correction, shown) = pin(number);
+            let (_, changes) = overrides.add(correction, &shown).unwrap();
             let bytes = written(&changes);
             assert!(bytes < 40_000, "{number}: {bytes} bytes");
         }
         let merge = Override::Merge { winner: root(1), losers: vec![root(2)] };
         for _ in 0..2 {
-            let (_, changes) = words.add(merge.clone(), &[]).unwrap();
+            let (_, changes) = overrides.add(merge.clone(), &[]).unwrap();
             assert!(written(&changes) < 100);
         }
         for number in 0..41 {
-            let (_, changes) = words.undo(number).unwrap();
+            let (_, changes) = overrides.undo(number).unwrap();
             let bytes = written(&changes);
             assert!(bytes < 40_000, "{number}: {bytes} bytes");
         }
@@ -152,60 +154,60 @@ mod tests {
     #[test]
     fn a_word_looks_at_its_group_and_at_no_other_one() {
         let merge = |winner, loser| Override::Merge { winner: root(winner), losers: vec![root(loser)] };
-        let mut words = Overrides::default();
+        let mut overrides = Overrides::default();
         const MOST: u64 = super::super::MAX_OVERRIDES as u64;
         let said = crate::work_counter::count(|| {
             for number in 1..=MOST / 2 {
                 // Chains and stars.
-                words.add(merge(number / 2 * 2, number), &[]).unwrap();
-                words.add(merge(0, number), &[]).unwrap();
+                overrides.add(merge(number / 2 * 2, number), &[]).unwrap();
+                overrides.add(merge(0, number), &[]).unwrap();
             }
         });
         let logarithm = u64::from(MOST.ilog2()) as usize;
         assert!(said < 4 * logarithm * MOST as usize, "{said} steps");
-        let taken = crate::work_counter::count(|| drop(words.undo(7).unwrap()));
+        let taken = crate::work_counter::count(|| drop(overrides.undo(7).unwrap()));
         assert!(taken < 8 * logarithm * MOST as usize, "{taken} steps");
         // Another group is none of its business.
-        words.set(1 << 30, Some(merge(1 << 40, 1 << 41)));
-        let other = crate::work_counter::count(|| drop(words.undo(1 << 30).unwrap()));
+        overrides.set(1 << 30, Some(merge(1 << 40, 1 << 41)));
+        let other = crate::work_counter::count(|| drop(overrides.undo(1 << 30).unwrap()));
         assert!(other < 10, "{other} steps");
     }
 
     #[test]
     fn a_forest_remembers_so_many_bytes() {
-        let mut words = Overrides::default();
+        let mut overrides = Overrides::default();
         let mut number = 0;
         while {
-            let (word, shown) = pin(number);
-            words.add(word, &shown).is_some()
+            let (correction, shown) = pin(number);
+            overrides.add(correction, &shown).is_some()
         } {
             number += 1;
-            assert!(words.bytes() <= MOST_BYTES);
+            assert!(overrides.bytes() <= MOST_BYTES);
         }
         let mut out = Vec::new();
-        words.write(&mut out);
-        assert!(out.len().abs_diff(words.bytes()) < 64, "{} bytes", out.len());
-        let (word, shown) = pin(number);
-        let more = word.bytes() + words.restamp_of(&word, &shown).bytes();
-        assert!(words.bytes() + more > MOST_BYTES);
+        overrides.write(&mut out);
+        assert!(out.len().abs_diff(overrides.bytes()) < 64, "{} bytes", out.len());
+        let (correction, shown) = pin(number);
+        let more = correction.bytes() + overrides.restamp_of(&correction, &shown).bytes();
+        assert!(overrides.bytes() + more > MOST_BYTES);
         // At the limit, and one beyond it.
-        let rest = MOST_BYTES - words.bytes();
+        let rest = MOST_BYTES - overrides.bytes();
         let fits = |texts: usize| Override::Pin {
             texts: (0..texts as u64).map(|n| Fingerprint(1 << 50 | n)).collect(),
             root: root(1),
         };
-        let empty = fits(0).bytes() + words.restamp_of(&fits(0), &[]).bytes();
+        let empty = fits(0).bytes() + overrides.restamp_of(&fits(0), &[]).bytes();
         // A text is encoded twice: in the override and in its restamp.
         let texts = (rest - empty) / 16;
-        assert_eq!(words.clone().add(fits(texts + 1), &[]), None);
-        words.add(fits(texts), &[]).unwrap();
+        assert_eq!(overrides.clone().add(fits(texts + 1), &[]), None);
+        overrides.add(fits(texts), &[]).unwrap();
         // It can always be undone, and a completed restamp frees its bytes.
         let (first, shown) = pin(0);
-        assert!(words.clone().add(first.clone(), &shown).is_none());
-        words.undo(0).unwrap();
-        let unfinished = words.unfinished().map(|(n, of)| (n, of.clone())).collect();
-        let pass = words.pass_for(unfinished);
-        words.restamped(&pass);
-        words.add(first, &shown).unwrap();
+        assert!(overrides.clone().add(first.clone(), &shown).is_none());
+        overrides.undo(0).unwrap();
+        let unfinished = overrides.unfinished().map(|(n, of)| (n, of.clone())).collect();
+        let pass = overrides.pass_for(unfinished);
+        overrides.restamped(&pass);
+        overrides.add(first, &shown).unwrap();
     }
 }

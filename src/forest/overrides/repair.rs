@@ -11,48 +11,48 @@ impl Overrides {
     /// have followed lost overrides, so all of them are restamped.
     #[must_use]
     pub fn mended(&self, heard: &Overrides) -> Overrides {
-        let mut words = self.clone();
+        let mut overrides = self.clone();
         let mut moved = Vec::new();
-        for (number, word) in heard.iter() {
-            match (self.get(number), word) {
-                (Some(here), word) if here == word => {}
+        for (number, correction) in heard.iter() {
+            match (self.get(number), correction) {
+                (Some(here), correction) if here == correction => {}
                 // A person has undone the late merge, which takes precedence.
                 (Some(Override::Apart { .. }), Override::Late { .. }) => {}
                 (Some(Override::Late { .. }), Override::Apart { .. }) => {
-                    words.set(number, Some(word.clone()));
+                    overrides.set(number, Some(correction.clone()));
                 }
-                (Some(_), word) => moved.push(word),
+                (Some(_), correction) => moved.push(correction),
                 (None, _) if number < self.next => {}
-                (None, word) => words.set(number, Some(word.clone())),
+                (None, correction) => overrides.set(number, Some(correction.clone())),
             }
         }
         // Another process may have restored it already.
         let mut said: HashSet<Override> = match moved.is_empty() {
             true => HashSet::new(),
-            false => words.said.values().cloned().collect(),
+            false => overrides.said.values().cloned().collect(),
         };
-        for word in moved {
-            let is_new = said.insert(word.clone());
-            if let Some(number) = words.next_number().filter(|_| is_new) {
-                words.set(number, Some(word.clone()));
+        for correction in moved {
+            let is_new = said.insert(correction.clone());
+            if let Some(number) = overrides.next_number().filter(|_| is_new) {
+                overrides.set(number, Some(correction.clone()));
             }
         }
-        let said = words.said.clone();
-        for (number, word) in said {
-            if matches!(word, Override::Apart { .. }) {
+        let said = overrides.said.clone();
+        for (number, correction) in said {
+            if matches!(correction, Override::Apart { .. }) {
                 continue;
             }
-            let mut restamp = words.restamp_of(&word, &[]);
-            if let Some(waiting) = words.unfinished.get(&number) {
+            let mut restamp = overrides.restamp_of(&correction, &[]);
+            if let Some(waiting) = overrides.unfinished.get(&number) {
                 let Restamp { roots, by } = &**waiting;
                 restamp.roots.extend(roots);
                 restamp.roots.sort_unstable();
                 restamp.roots.dedup();
                 restamp.by = by.clone();
             }
-            words.set_restamp(number, Some(restamp));
+            overrides.set_restamp(number, Some(restamp));
         }
-        words
+        overrides
     }
 }
 
@@ -97,8 +97,8 @@ mod tests {
     fn a_person_stays_stronger() {
         let late = Override::Late { winner: root(1), loser: root(2) };
         let (mut said, mut taken) = (Overrides::default(), Overrides::default());
-        for words in [&mut said, &mut taken] {
-            words.add(late.clone(), &[]).unwrap();
+        for overrides in [&mut said, &mut taken] {
+            overrides.add(late.clone(), &[]).unwrap();
         }
         taken.undo(0).unwrap();
         let apart = taken.get(0).cloned();

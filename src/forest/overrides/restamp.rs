@@ -45,7 +45,7 @@ pub struct ResolvedDocument {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RestampPass {
     /// Overrides with their restamps.
-    words: Vec<(u64, Arc<Restamp>)>,
+    overrides: Vec<(u64, Arc<Restamp>)>,
     /// All roots whose documents are searched, with the roots that replace them.
     sought: HashSet<Root>,
     texts: HashSet<Fingerprint>,
@@ -88,21 +88,21 @@ impl Restamp {
 impl RestampPass {
     /// The words that it is for.
     pub fn override_numbers(&self) -> &[(u64, Arc<Restamp>)] {
-        &self.words
+        &self.overrides
     }
 
     /// The same pass, limited to overrides all of whose documents follow.
     #[must_use]
     pub fn restricted_to(mut self, is_done: impl Fn(u64) -> bool) -> RestampPass {
-        self.words.retain(|&(number, _)| is_done(number));
+        self.overrides.retain(|&(number, _)| is_done(number));
         self
     }
 
     /// The roots whose documents are to be read.
-    pub fn sought(&self, words: &Overrides) -> Vec<Root> {
+    pub fn sought(&self, overrides: &Overrides) -> Vec<Root> {
         let roots = self.sought.iter().copied();
         let mut sought: Vec<Root> = match self.needs_texts() {
-            false => roots.filter(|&root| words.group(root) != root).collect(),
+            false => roots.filter(|&root| overrides.group(root) != root).collect(),
             true => roots.collect(),
         };
         sought.sort_unstable();
@@ -115,21 +115,21 @@ impl RestampPass {
     }
 
     /// The new root of a document that has the root `shown`. A document whose text is unknown keeps its root.
-    pub fn shows(&self, words: &Overrides, shown: Root, looked: Option<ResolvedDocument>) -> Root {
+    pub fn shows(&self, overrides: &Overrides, shown: Root, looked: Option<ResolvedDocument>) -> Root {
         let answer = looked.and_then(|looked| {
             let is_one = |answer: &Root| self.by_trees && self.sought.contains(answer);
             let is_its = |answer: &Root| self.texts.contains(&looked.text) || is_one(answer);
             looked.answer.filter(is_its)
         });
-        answer.unwrap_or_else(|| words.group(shown))
+        answer.unwrap_or_else(|| overrides.group(shown))
     }
 }
 
 impl Overrides {
     /// The restamp that an override requires, computed before it is added. `shown`: roots of a pin's documents.
-    pub fn restamp_of(&self, word: &Override, shown: &[Root]) -> Restamp {
-        match word {
-            Override::Merge { .. } | Override::Late { .. } => self.restamp(word.roots(), ResolvedBy::Root),
+    pub fn restamp_of(&self, correction: &Override, shown: &[Root]) -> Restamp {
+        match correction {
+            Override::Merge { .. } | Override::Late { .. } => self.restamp(correction.roots(), ResolvedBy::Root),
             Override::Apart { .. } => self.restamp(Vec::new(), ResolvedBy::Root),
             Override::Pin { texts, .. } => {
                 let pinned = texts.iter().filter_map(|&text| self.pins.root(text));
@@ -140,10 +140,10 @@ impl Overrides {
     }
 
     /// The restamp that undoing this override requires, computed before it is undone.
-    pub fn restamp_without(&self, number: u64, word: &Override) -> Restamp {
-        let (roots, by) = match word {
+    pub fn restamp_without(&self, number: u64, correction: &Override) -> Restamp {
+        let (roots, by) = match correction {
             // Whatever its group falls into, each part has one of its roots.
-            Override::Merge { .. } | Override::Late { .. } => (word.roots(), ResolvedBy::Trees),
+            Override::Merge { .. } | Override::Late { .. } => (correction.roots(), ResolvedBy::Trees),
             // It has no effect of its own, but the late merge before it may still be pending.
             Override::Apart { .. } => (Vec::new(), ResolvedBy::Trees),
             Override::Pin { texts, root } => (vec![*root], ResolvedBy::Texts(texts.clone())),
@@ -207,9 +207,9 @@ impl Overrides {
     }
 
     /// A pass for these overrides.
-    pub fn pass_for(&self, words: Vec<(u64, Arc<Restamp>)>) -> RestampPass {
+    pub fn pass_for(&self, overrides: Vec<(u64, Arc<Restamp>)>) -> RestampPass {
         let mut pass = RestampPass::default();
-        for (_, restamp) in &words {
+        for (_, restamp) in &overrides {
             pass.sought.extend(&restamp.roots);
             match &restamp.by {
                 ResolvedBy::Root => {}
@@ -217,7 +217,7 @@ impl Overrides {
                 ResolvedBy::Trees => pass.by_trees = true,
             }
         }
-        pass.words = words;
+        pass.overrides = overrides;
         if pass.needs_texts() {
             let waiting = self.unfinished.values().flat_map(|restamp| &restamp.roots);
             pass.sought.extend(waiting.chain(&self.carried));
@@ -328,7 +328,7 @@ mod tests {
             4 => (0..ROOTS, prop::collection::vec(0..ROOTS, 1..3)).prop_map(|(w, l)| Step::Merge(w, l)),
             2 => (texts(), prop::option::of(0..ROOTS)).prop_map(|(t, r)| Step::Pin(t, r)),
             3 => any::<usize>().prop_map(Step::Undo),
-            4 => some().prop_map(|(words, chosen)| Step::Some(words, chosen)),
+            4 => some().prop_map(|(overrides, chosen)| Step::Some(overrides, chosen)),
             2 => (1..4_usize).prop_map(Step::All),
             2 => (0..2 * TEXTS).prop_map(Step::Write),
             2 => Just(Step::Stored),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     struct World {
-        words: Overrides,
+        overrides: Overrides,
         documents: Vec<Stored>,
         /// In-flight documents with their stamped roots.
         flying: Vec<(usize, Root)>,
@@ -348,39 +348,39 @@ mod tests {
     impl World {
         fn new() -> World {
             let documents = (0..2 * TEXTS).map(|n| Stored { text: n % TEXTS, shown: tree_of(n % TEXTS) });
-            World { words: Overrides::default(), documents: documents.collect(), flying: Vec::new(), new: 1000 }
+            World { overrides: Overrides::default(), documents: documents.collect(), flying: Vec::new(), new: 1000 }
         }
 
         fn answer(&self, text: usize) -> Root {
             let hash = Fingerprint(text as u64);
-            self.words.shown_root(hash, tree_of(text))
+            self.overrides.shown_root(hash, tree_of(text))
         }
 
-        fn say(&mut self, word: Override, texts: &[usize]) {
+        fn say(&mut self, correction: Override, texts: &[usize]) {
             // One of the documents with each text is named.
             let named = texts.iter().map(|&text| self.documents[text].shown);
             let mut shown: Vec<Root> = named.collect();
             shown.extend(texts.iter().map(|&text| self.answer(text)));
-            self.words.add(word, &shown).unwrap();
+            self.overrides.add(correction, &shown).unwrap();
         }
 
         /// Stamps those of the chosen documents anew that the first job is about. It may be for some of the words
         /// alone.
         fn work(&mut self, some: usize, chosen: impl Fn(usize) -> bool) -> Option<RestampPass> {
-            let words = self.words.unfinished().take(some);
-            let words: Vec<_> = words.map(|(number, of)| (number, of.clone())).collect();
-            if words.is_empty() {
+            let overrides = self.overrides.unfinished().take(some);
+            let overrides: Vec<_> = overrides.map(|(number, of)| (number, of.clone())).collect();
+            if overrides.is_empty() {
                 return None;
             }
-            let pass = self.words.pass_for(words);
-            let sought = pass.sought(&self.words);
+            let pass = self.overrides.pass_for(overrides);
+            let sought = pass.sought(&self.overrides);
             for at in 0..self.documents.len() {
                 let Stored { text, shown } = self.documents[at];
                 if chosen(at) && sought.contains(&shown) {
                     let looked = pass
                         .needs_texts()
                         .then(|| ResolvedDocument { text: Fingerprint(text as u64), answer: Some(self.answer(text)) });
-                    self.documents[at].shown = pass.shows(&self.words, shown, looked);
+                    self.documents[at].shown = pass.shows(&self.overrides, shown, looked);
                 }
             }
             Some(pass)
@@ -390,7 +390,7 @@ mod tests {
             // A job ends when the in-flight documents have been stored.
             self.land();
             if let Some(pass) = self.work(some, |_| true) {
-                self.words.restamped(&pass);
+                self.overrides.restamped(&pass);
             }
         }
 
@@ -403,21 +403,22 @@ mod tests {
         fn step(&mut self, step: Step) {
             match step {
                 Step::Merge(winner, losers) => {
-                    let word = Override::Merge { winner: root(winner), losers: losers.into_iter().map(root).collect() };
-                    self.say(word, &[]);
+                    let correction =
+                        Override::Merge { winner: root(winner), losers: losers.into_iter().map(root).collect() };
+                    self.say(correction, &[]);
                 }
                 Step::Pin(texts, to) => {
                     self.new += 1;
-                    let word = Override::Pin {
+                    let correction = Override::Pin {
                         texts: texts.iter().map(|&text| Fingerprint(text as u64)).collect(),
                         root: root(to.unwrap_or(self.new)),
                     };
-                    self.say(word, &texts);
+                    self.say(correction, &texts);
                 }
                 Step::Undo(which) => {
-                    let said: Vec<u64> = self.words.iter().map(|(number, _)| number).collect();
+                    let said: Vec<u64> = self.overrides.iter().map(|(number, _)| number).collect();
                     if let Some(at) = which.checked_rem(said.len()) {
-                        self.words.undo(said[at]).unwrap();
+                        self.overrides.undo(said[at]).unwrap();
                     }
                 }
                 Step::Some(some, chosen) => drop(self.work(some, |at| chosen[at])),
@@ -429,10 +430,10 @@ mod tests {
                 Step::Stored => self.land(),
                 Step::Restart => {
                     let mut bytes = Vec::new();
-                    self.words.write(&mut bytes);
+                    self.overrides.write(&mut bytes);
                     let read = Overrides::read(&mut &bytes[..]).unwrap();
-                    assert_eq!(read, self.words);
-                    self.words = read;
+                    assert_eq!(read, self.overrides);
+                    self.overrides = read;
                 }
             }
         }
@@ -450,14 +451,14 @@ mod tests {
             let mut world = World::new();
             for step in steps {
                 world.step(step);
-                let unfinished: Vec<u64> = world.words.unfinished().map(|(number, _)| number).collect();
+                let unfinished: Vec<u64> = world.overrides.unfinished().map(|(number, _)| number).collect();
                 if unfinished.is_empty() && world.flying.is_empty() {
                     for document in &world.documents {
                         prop_assert_eq!(document.shown, world.answer(document.text));
                     }
                 }
             }
-            while world.words.unfinished().next().is_some() {
+            while world.overrides.unfinished().next().is_some() {
                 world.finish(2);
             }
             world.land();
@@ -469,19 +470,19 @@ mod tests {
 
     #[test]
     fn a_forgotten_text_stays_where_it_is() {
-        let mut words = Overrides::default();
+        let mut overrides = Overrides::default();
         let merge = Override::Merge { winner: root(1), losers: vec![root(2)] };
-        words.set(0, Some(merge));
-        words.undo(0).unwrap();
-        let unfinished: Vec<_> = words.unfinished().map(|(n, of)| (n, of.clone())).collect();
+        overrides.set(0, Some(merge));
+        overrides.undo(0).unwrap();
+        let unfinished: Vec<_> = overrides.unfinished().map(|(n, of)| (n, of.clone())).collect();
         assert_eq!(unfinished[0].1.roots, [root(1), root(2)]);
-        let restamp = words.pass_for(unfinished);
+        let restamp = overrides.pass_for(unfinished);
         let looked = |answer| Some(ResolvedDocument { text: Fingerprint(9), answer });
-        assert_eq!(restamp.shows(&words, root(1), looked(None)), root(1));
+        assert_eq!(restamp.shows(&overrides, root(1), looked(None)), root(1));
         let known = looked(Some(root(2)));
-        assert_eq!(restamp.shows(&words, root(1), known), root(2));
+        assert_eq!(restamp.shows(&overrides, root(1), known), root(2));
         // A third group is not affected.
         let elsewhere = looked(Some(root(5)));
-        assert_eq!(restamp.shows(&words, root(1), elsewhere), root(1));
+        assert_eq!(restamp.shows(&overrides, root(1), elsewhere), root(1));
     }
 }

@@ -138,10 +138,10 @@ impl<F: MethodKind> SharedInner<F> {
         });
         let (known, is_known) = (self.said.known(), outcome.decision.finds_a_tree());
         let check = CheckedDocument {
-            answer: known.words().shown_root(query.whole, outcome.root),
+            answer: known.overrides().shown_root(query.whole, outcome.root),
             decision: outcome.decision,
             trees: trees.collect(),
-            looked: known.words().resolve(query.whole, outcome.root, is_known),
+            looked: known.overrides().resolve(query.whole, outcome.root, is_known),
             ..empty(outcome.root)
         };
         (check, outcome.by)

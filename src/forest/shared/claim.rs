@@ -292,9 +292,9 @@ impl<F: MethodKind> SharedInner<F> {
             if tree.founding.is_some() {
                 self.enter(tree.root.0, now, &mut more);
             }
-            let words = tree.founding.as_ref().and_then(|f| f.founder_tokens.as_ref());
-            if let Some(words) = words.filter(|_| self.has_founder_tokens()) {
-                let value = write_founder_tokens(tree.token, words);
+            let tokens = tree.founding.as_ref().and_then(|f| f.founder_tokens.as_ref());
+            if let Some(tokens) = tokens.filter(|_| self.has_founder_tokens()) {
+                let value = write_founder_tokens(tree.token, tokens);
                 let life = self.founder_tokens_life(value.len(), now);
                 more.push((KeyKind::FounderTokens, tree.root.0, KeyOp::Put { value, life }));
             }

@@ -207,7 +207,9 @@ impl<F: MethodKind> SharedInner<F> {
             keys.retain(|key| match key.kind {
                 KeyKind::Node => true,
                 KeyKind::Bucket => sweeps_names,
-                KeyKind::FounderTokens | KeyKind::Clock | KeyKind::Sweep | KeyKind::Words | KeyKind::Obeyed => false,
+                KeyKind::FounderTokens | KeyKind::Clock | KeyKind::Sweep | KeyKind::Overrides | KeyKind::Obeyed => {
+                    false
+                }
             });
             let values = self.get(&keys).await?;
             let over = keys.into_iter().zip(values).filter_map(|(key, value)| {

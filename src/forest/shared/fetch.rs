@@ -34,8 +34,8 @@ impl<F: MethodKind> SharedInner<F> {
         while !due.is_empty() || !founder_tokens.is_empty() || !buckets.is_empty() {
             let get = |kind| move |&fingerprint: &Fingerprint| (kind, fingerprint, KeyOp::Get);
             let clock = self.read_clock().filter(|_| reads_clock);
-            let words = known.as_deref().map(since);
-            let commands = clock.into_iter().chain(words);
+            let overrides = known.as_deref().map(since);
+            let commands = clock.into_iter().chain(overrides);
             let commands = commands.chain(due.iter().map(get(KeyKind::Node)));
             let commands = commands.chain(founder_tokens.iter().map(get(KeyKind::FounderTokens)));
             let commands = commands.chain(buckets.iter().map(get(KeyKind::Bucket)));

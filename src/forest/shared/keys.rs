@@ -106,7 +106,7 @@ pub enum KeyKind {
     /// The step in which somebody last began to remove what is over. The fingerprint is 0.
     Sweep,
     /// What people have said about groups. The fingerprint is 0.
-    Words,
+    Overrides,
     /// The processes that place documents, and what they obey. The fingerprint is 0.
     Obeyed,
 }
@@ -120,7 +120,7 @@ impl KeyKind {
             KeyKind::Bucket => b"B",
             KeyKind::Clock => b"C",
             KeyKind::Sweep => b"S",
-            KeyKind::Words => b"W",
+            KeyKind::Overrides => b"W",
             KeyKind::Obeyed => b"O",
         }
     }
@@ -148,7 +148,7 @@ impl Key {
             KeyKind::Bucket,
             KeyKind::Clock,
             KeyKind::Sweep,
-            KeyKind::Words,
+            KeyKind::Overrides,
             KeyKind::Obeyed,
         ];
         Some(Key {

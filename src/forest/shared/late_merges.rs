@@ -26,8 +26,8 @@ struct FounderCache<P>(HashMap<Root, (P, FounderTokens)>);
 impl<P: Proof> FounderCache<P> {
     fn agree(&self, one: Root, other: Root, thresholds: P::Thresholds) -> Option<bool> {
         let kept = |root| {
-            let (proof, words): &(P, FounderTokens) = self.0.get(&root)?;
-            Some((proof, &**words))
+            let (proof, tokens): &(P, FounderTokens) = self.0.get(&root)?;
+            Some((proof, &**tokens))
         };
         Some(founders_agree(kept(one)?, kept(other)?, thresholds))
     }
@@ -59,7 +59,7 @@ impl<F: MethodKind> SharedInner<F> {
         let mut is_met = false;
         for _ in 0..TRIES {
             let known = self.said.known();
-            if !may_be_one(known.words(), tree, other) {
+            if !may_be_one(known.overrides(), tree, other) {
                 return Ok(false);
             }
             let judged = {
@@ -98,13 +98,13 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// Whether all living trees of their groups agree; `None` if one of the two is gone.
     async fn judge(&self, known: &OverrideTable, tree: Root, other: Root) -> Result<Option<bool>, Unavailable> {
-        let Some(trees) = trees_of(known.words(), tree, other) else {
+        let Some(trees) = trees_of(known.overrides(), tree, other) else {
             return Ok(Some(false));
         };
         let founders = self.founders(trees).await?;
         let agree = |one, other| founders.agree(one, other, self.thresholds);
         let is_alive = |root| founders.0.contains_key(&root);
-        Ok(are_one(known.words(), (tree, other), is_alive, agree))
+        Ok(are_one(known.overrides(), (tree, other), is_alive, agree))
     }
 
     /// What is kept of those of these trees that live.
@@ -136,10 +136,10 @@ impl<F: MethodKind> SharedInner<F> {
                 return None;
             };
             let is_there = kept.is_confirmed && !calendar.is_over(kept.step);
-            let words = founder_tokens.remove(&root.0);
-            let words = words.filter(|(token, _)| *token == kept.token);
-            let words = words.map_or_else(|| FounderTokens::from(&[][..]), |(_, words)| words);
-            is_there.then_some((root, (kept.proof, words)))
+            let tokens = founder_tokens.remove(&root.0);
+            let tokens = tokens.filter(|(token, _)| *token == kept.token);
+            let tokens = tokens.map_or_else(|| FounderTokens::from(&[][..]), |(_, tokens)| tokens);
+            is_there.then_some((root, (kept.proof, tokens)))
         });
         Ok(FounderCache(living.collect()))
     }
@@ -154,14 +154,14 @@ impl<F: MethodKind> SharedInner<F> {
     ) -> Result<ChangeOutcome<u64>, Unavailable> {
         let is_time = self.late.lock().is_time_to_forget();
         let outlived = match is_time {
-            true => self.outlived(judged.words()).await?,
+            true => self.outlived(judged.overrides()).await?,
             false => Vec::new(),
         };
         let (winner, loser) = (tree, other);
-        let say = |words: &mut Overrides| {
-            words.forget(&outlived);
-            let word = Override::Late { winner, loser };
-            let said = words.has_room_for_late().then(|| words.add(word, &[]))?;
+        let say = |overrides: &mut Overrides| {
+            overrides.forget(&outlived);
+            let correction = Override::Late { winner, loser };
+            let said = overrides.has_room_for_late().then(|| overrides.add(correction, &[]))?;
             said.map(|(number, _)| number)
         };
         let only = Some(judged.version());
@@ -176,15 +176,15 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// Late merges of which nothing is left.
-    async fn outlived(&self, words: &Overrides) -> Result<Vec<u64>, Unavailable> {
-        let roots: BTreeSet<Root> = words.iter().filter_map(|(_, word)| word.late_loser()).collect();
+    async fn outlived(&self, overrides: &Overrides) -> Result<Vec<u64>, Unavailable> {
+        let roots: BTreeSet<Root> = overrides.iter().filter_map(|(_, correction)| correction.late_loser()).collect();
         let living = self.founders(roots.into_iter().collect()).await?;
-        Ok(words.outlived(|root| living.0.contains_key(&root)))
+        Ok(overrides.outlived(|root| living.0.contains_key(&root)))
     }
 
     /// What was met by this process since its start, as far as it still holds.
     pub(super) fn late(&self) -> LateMergeLog {
-        self.late.lock().late(self.said.known().words())
+        self.late.lock().late(self.said.known().overrides())
     }
 
     pub(super) fn late_stats(&self) -> LateMergeStats {

@@ -310,10 +310,10 @@ impl<P: Durable> NodeValue<P> {
 }
 
 /// The evidence of a root as a value.
-pub(super) fn write_founder_tokens(token: FoundingToken, words: &[u16]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(3 + 2 * words.len());
+pub(super) fn write_founder_tokens(token: FoundingToken, tokens: &[u16]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(3 + 2 * tokens.len());
     bytes.extend(token.bytes());
-    for word in words {
+    for word in tokens {
         bytes.extend(word.to_be_bytes());
     }
     bytes
@@ -345,9 +345,9 @@ pub(super) fn living_names(bytes: &[u8], step: u8) -> Option<Vec<u8>> {
 pub(super) fn read_founder_tokens(bytes: &[u8]) -> Option<(FoundingToken, FounderTokens)> {
     let mut rest = bytes;
     let token = FoundingToken::from_bytes(take(&mut rest)?);
-    let (words, []) = rest.as_chunks::<2>() else {
+    let (tokens, []) = rest.as_chunks::<2>() else {
         return None;
     };
-    let words: Vec<u16> = words.iter().map(|&word| u16::from_be_bytes(word)).collect();
-    Some((token, words.as_slice().into()))
+    let tokens: Vec<u16> = tokens.iter().map(|&word| u16::from_be_bytes(word)).collect();
+    Some((token, tokens.as_slice().into()))
 }

@@ -478,9 +478,9 @@ impl<F: MethodKind> ForestPort for SharedForest<F> {
         self.plain(async move { inner.stats().await })
     }
 
-    fn add_override(&self, word: Override, shown: Vec<Root>) -> PortFuture<Option<u64>> {
+    fn add_override(&self, correction: Override, shown: Vec<Root>) -> PortFuture<Option<u64>> {
         let inner = self.inner.clone();
-        self.plain(async move { inner.add_override(word, &shown).await })
+        self.plain(async move { inner.add_override(correction, &shown).await })
     }
 
     fn undo_override(&self, number: u64) -> PortFuture<Option<Override>> {
@@ -495,7 +495,7 @@ impl<F: MethodKind> ForestPort for SharedForest<F> {
 
     fn overrides(&self) -> PortFuture<Arc<Overrides>> {
         let inner = self.inner.clone();
-        self.plain(async move { Ok(inner.overrides().await?.words().clone()) })
+        self.plain(async move { Ok(inner.overrides().await?.overrides().clone()) })
     }
 
     fn late(&self) -> PortFuture<LateMergeLog> {

@@ -53,7 +53,7 @@ pub(super) struct OverrideTable {
     tag: u64,
     /// The last ones before it, the latest first.
     before: Vec<(u64, u64)>,
-    words: Arc<Overrides>,
+    overrides: Arc<Overrides>,
 }
 
 /// What came of changing words.
@@ -81,7 +81,7 @@ impl OverrideTable {
             version.write(&mut bytes);
             tag.write(&mut bytes);
         }
-        self.words.write(&mut bytes);
+        self.overrides.write(&mut bytes);
         bytes
     }
 
@@ -92,8 +92,8 @@ impl OverrideTable {
         for _ in 0..u32::read(bytes)? {
             before.push((u64::read(bytes)?, u64::read(bytes)?));
         }
-        let words = Overrides::read(bytes)?;
-        bytes.is_empty().then_some(OverrideTable { version, tag, before, words: Arc::new(words) })
+        let overrides = Overrides::read(bytes)?;
+        bytes.is_empty().then_some(OverrideTable { version, tag, before, overrides: Arc::new(overrides) })
     }
 
     /// Whether that one is this, or has become this. Of one that was long before, it is believed.
@@ -110,12 +110,12 @@ impl OverrideTable {
     }
 
     /// These words after this change.
-    fn changed(&self, version: u64, tag: u64, words: Overrides) -> OverrideTable {
+    fn changed(&self, version: u64, tag: u64, overrides: Overrides) -> OverrideTable {
         let mut before = vec![(self.version, self.tag)];
         before.extend(&self.before);
         before.truncate(MOST_BEFORE);
         before.retain(|(version, _)| *version > 0);
-        OverrideTable { version, tag, before, words: Arc::new(words) }
+        OverrideTable { version, tag, before, overrides: Arc::new(overrides) }
     }
 }
 
@@ -147,7 +147,7 @@ impl KnownOverrides {
 /// What reads the words if they are not these.
 pub(super) fn since(known: &OverrideTable) -> (KeyKind, Fingerprint, KeyOp) {
     let head = known.head();
-    (KeyKind::Words, Fingerprint(0), KeyOp::Since { head })
+    (KeyKind::Overrides, Fingerprint(0), KeyOp::Since { head })
 }
 
 impl<F: MethodKind> SharedInner<F> {
@@ -189,7 +189,7 @@ impl<F: MethodKind> SharedInner<F> {
     /// Other values that do not read count as absent. These do not: without them documents would get roots that
     /// somebody has corrected, and nobody would see it.
     fn unreadable_overrides(&self, forest: u8) -> Unavailable {
-        let key = Key { forest, fingerprint: Fingerprint(0), kind: KeyKind::Words };
+        let key = Key { forest, fingerprint: Fingerprint(0), kind: KeyKind::Overrides };
         let (key, len) = key.bytes();
         let key = key.get(..len).unwrap_or_default().escape_ascii();
         self.unsupported(&format!(
@@ -204,18 +204,18 @@ impl<F: MethodKind> SharedInner<F> {
         let (before, mended) = match there.version {
             0 => (None, OverrideTable::clone(known)),
             version => {
-                let words = there.words.mended(&known.words);
+                let overrides = there.overrides.mended(&known.overrides);
                 let version = 1 + version.max(known.version);
-                let mended = match words == *there.words {
+                let mended = match overrides == *there.overrides {
                     true => there.clone(),
-                    false => there.changed(version, self.new_tag(), words),
+                    false => there.changed(version, self.new_tag(), overrides),
                 };
                 (Some(there.head()), mended)
             }
         };
         if mended != there {
             let value = mended.bytes();
-            let turn = (KeyKind::Words, Fingerprint(0), KeyOp::Turn { before, value });
+            let turn = (KeyKind::Overrides, Fingerprint(0), KeyOp::Turn { before, value });
             if self.run_all(vec![turn]).await?.next() != Some(StoreReply::Number(1)) {
                 return Ok(());
             }
@@ -258,14 +258,14 @@ impl<F: MethodKind> SharedInner<F> {
             if only.is_some_and(|only| only != known.version) {
                 return Ok(ChangeOutcome::Overtaken);
             }
-            let mut words = Overrides::clone(&known.words);
-            let Some(answer) = change(&mut words) else {
+            let mut overrides = Overrides::clone(&known.overrides);
+            let Some(answer) = change(&mut overrides) else {
                 return Ok(ChangeOutcome::Nothing);
             };
-            let changed = known.changed(known.version + 1, self.new_tag(), words);
+            let changed = known.changed(known.version + 1, self.new_tag(), overrides);
             let value = changed.bytes();
             let before = (known.version > 0).then(|| known.head());
-            let turn = (KeyKind::Words, Fingerprint(0), KeyOp::Turn { before, value });
+            let turn = (KeyKind::Overrides, Fingerprint(0), KeyOp::Turn { before, value });
             if self.run_all(vec![turn]).await?.next() == Some(StoreReply::Number(1)) {
                 self.said.advance(changed);
                 return Ok(ChangeOutcome::Done(answer));
@@ -288,39 +288,41 @@ impl<F: MethodKind> SharedInner<F> {
         splitmix64(self.tokens.fetch_add(1, Relaxed)).max(1)
     }
 
-    pub(super) async fn add_override(&self, word: Override, shown: &[Root]) -> Result<Option<u64>, Unavailable> {
-        let say = |words: &mut Overrides| Some(words.add(word.clone(), shown)?.0);
+    pub(super) async fn add_override(&self, correction: Override, shown: &[Root]) -> Result<Option<u64>, Unavailable> {
+        let say = |overrides: &mut Overrides| Some(overrides.add(correction.clone(), shown)?.0);
         self.change_overrides(say).await
     }
 
     pub(super) async fn undo_override(&self, number: u64) -> Result<Option<Override>, Unavailable> {
-        let take_back = |words: &mut Overrides| Some(words.undo(number)?.0);
+        let take_back = |overrides: &mut Overrides| Some(overrides.undo(number)?.0);
         self.change_overrides(take_back).await
     }
 
     pub(super) async fn restamped(&self, done: &RestampPass) -> Result<(), Unavailable> {
-        let restamped = |words: &mut Overrides| (!words.restamped(done).is_empty()).then_some(());
+        let restamped = |overrides: &mut Overrides| (!overrides.restamped(done).is_empty()).then_some(());
         self.change_overrides(restamped).await.map(drop)
     }
 
     /// Puts what a process has kept for itself where nobody has said anything.
-    pub(super) async fn import_overrides(&self, words: &Overrides) -> Result<(), Unavailable> {
+    pub(super) async fn import_overrides(&self, overrides: &Overrides) -> Result<(), Unavailable> {
         let put = |there: &mut Overrides| {
-            let is_to_be_put = *there == Overrides::default() && there != words;
-            is_to_be_put.then(|| *there = words.clone())
+            let is_to_be_put = *there == Overrides::default() && there != overrides;
+            is_to_be_put.then(|| *there = overrides.clone())
         };
         self.change_overrides(put).await.map(drop)
     }
 
     /// The same words as the changes that make them.
-    pub(super) fn changes_of(&self, words: &Overrides) -> Vec<u8> {
-        let said = words.iter().map(|(number, word)| OverrideChange::Say { number, word: Some(word.clone()) });
-        let restamps = words.restamps();
+    pub(super) fn changes_of(&self, overrides: &Overrides) -> Vec<u8> {
+        let said = overrides
+            .iter()
+            .map(|(number, correction)| OverrideChange::Say { number, correction: Some(correction.clone()) });
+        let restamps = overrides.restamps();
         let restamps = restamps
             .map(|(number, restamp)| OverrideChange::Restamp { number, restamp: Some(Restamp::clone(&restamp)) });
         let mut bytes = Vec::new();
         for change in said.chain(restamps) {
-            StateChange::<F::Proof>::Words(change).write(&mut bytes);
+            StateChange::<F::Proof>::Overrides(change).write(&mut bytes);
         }
         bytes
     }
@@ -368,7 +370,7 @@ impl OverrideTable {
         self.version
     }
 
-    pub(super) fn words(&self) -> &Arc<Overrides> {
-        &self.words
+    pub(super) fn overrides(&self) -> &Arc<Overrides> {
+        &self.overrides
     }
 }

@@ -295,7 +295,7 @@ impl<F: MethodKind> SharedInner<F> {
         let claimed = work.now.filter(|_| self.calendar.is_dated);
         let known = self.said.known();
         // Where somebody has said where a text belongs, it tells of no other.
-        let others = match known.words().is_pinned(question.whole) {
+        let others = match known.overrides().is_pinned(question.whole) {
             true => Vec::new(),
             false => outcome.others.clone(),
         };
@@ -315,7 +315,7 @@ impl<F: MethodKind> SharedInner<F> {
         }
         let placed = Placed {
             root: outcome.root,
-            answer: known.words().shown_root(question.whole, outcome.root),
+            answer: known.overrides().shown_root(question.whole, outcome.root),
             decision: outcome.decision,
             arrived: outcome.arrived(at),
             founded: outcome.founded.unwrap_or(at),

@@ -279,9 +279,9 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
                     *self.plans.children.entry(root).or_default() += 1;
                     new.push(fingerprint);
                 }
-                Change::FounderTokens { root, words } => {
+                Change::FounderTokens { root, tokens } => {
                     if let Some(tree) = self.plans.trees.get_mut(&root) {
-                        tree.founder_tokens = Some(words);
+                        tree.founder_tokens = Some(tokens);
                     }
                 }
                 Change::Use { fingerprint } => used.push(fingerprint),
@@ -366,9 +366,9 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
             return own.founder_tokens.as_deref();
         }
         match self.read.founder_tokens.get(&root.0) {
-            Some(Some((token, words))) => {
+            Some(Some((token, tokens))) => {
                 let own = self.read.root(root.0)?.token;
-                (own == *token).then_some(&**words)
+                (own == *token).then_some(&**tokens)
             }
             Some(None) => None,
             None => {

@@ -77,7 +77,7 @@ struct ExportedForest<P> {
     learned: Vec<Vec<u8>>,
     known: u64,
     /// What was said.
-    words: Arc<Overrides>,
+    overrides: Arc<Overrides>,
 }
 
 struct ExportedTree<P> {
@@ -127,7 +127,7 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
             }
             inner.teach_all(own.learned).await?;
             let carried = inner.fill(own.nodes, &*told).await?;
-            inner.import_overrides(&own.words).await?;
+            inner.import_overrides(&own.overrides).await?;
             let boilerplate = own.known;
             Ok(TransferReport { boilerplate, ..carried })
         })
@@ -142,7 +142,7 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
             inner
                 .compute(move |inner| {
                     let carried = inner.pour(&found, &*into)?;
-                    into.replay(&inner.changes_of(said.words()))?;
+                    into.replay(&inner.changes_of(said.overrides()))?;
                     Ok(carried)
                 })
                 .await?
@@ -230,7 +230,7 @@ impl<F: MethodKind> SharedInner<F> {
             clock: state.forest().clock(),
             learned: F::portions(state.learned()),
             known: F::known(state.learned()) as u64,
-            words: state.overrides().clone(),
+            overrides: state.overrides().clone(),
         })
     }
 
@@ -265,8 +265,8 @@ impl<F: MethodKind> SharedInner<F> {
                 };
                 let value = match node.tree {
                     Some(tree) => {
-                        if let Some(words) = tree.founder_tokens {
-                            let value = write_founder_tokens(token, &words);
+                        if let Some(tokens) = tree.founder_tokens {
+                            let value = write_founder_tokens(token, &tokens);
                             founder_tokens.push((node.fingerprint, value));
                         }
                         RootValue { token, ..tree.value }.bytes()
@@ -380,10 +380,10 @@ impl<F: MethodKind> SharedInner<F> {
                     );
                     let tally = value.tally();
                     write(Change::Count { root, tally }, &mut changes);
-                    let words = found.founder_tokens.get(&fingerprint);
-                    if let Some((_, words)) = words.filter(|(token, _)| *token == value.token) {
-                        let words = words.clone();
-                        write(Change::FounderTokens { root, words }, &mut changes);
+                    let tokens = found.founder_tokens.get(&fingerprint);
+                    if let Some((_, tokens)) = tokens.filter(|(token, _)| *token == value.token) {
+                        let tokens = tokens.clone();
+                        write(Change::FounderTokens { root, tokens }, &mut changes);
                     }
                 }
                 (Kind::Leaf, _) => write(Change::AddLeaf { fingerprint, root }, &mut changes),

@@ -119,7 +119,7 @@ fn who_is_there_is_told_and_who_is_gone_is_not_waited_for() {
 
 /// What the engine holds of words now.
 fn value(memory: &InMemoryStore) -> Option<(Key, Vec<u8>)> {
-    memory.of_kind(KeyKind::Words).pop()
+    memory.of_kind(KeyKind::Overrides).pop()
 }
 
 /// The engine holds this again: a replica has taken the master's place. Or nothing, as one that is empty.
@@ -351,7 +351,7 @@ impl World {
                     process: who,
                     text,
                     change: table.version(),
-                    shown: table.words().shown_root(Fingerprint(text), tree_of(text)),
+                    shown: table.overrides().shown_root(Fingerprint(text), tree_of(text)),
                 });
             }
             Step::Stored(which) => {
@@ -492,7 +492,7 @@ fn corrections_that_do_not_read_hold_documents_back() {
     let memory = InMemoryStore::default();
     let one = process(&memory, 1);
     say(&one, merge(root(1), root(2)), Vec::new());
-    let [(key, bytes)] = &*memory.of_kind(KeyKind::Words) else { panic!("one value has all of them") };
+    let [(key, bytes)] = &*memory.of_kind(KeyKind::Overrides) else { panic!("one value has all of them") };
     let longer = [bytes, &[0][..]].concat();
     for unreadable in [&[7][..], &bytes[..bytes.len() - 1], &longer] {
         let memory = memory.copy();
