@@ -97,12 +97,12 @@ async fn ask_to_write(access: Access<'_>, caller: &HeaderMap, index: &str) -> Re
     let body = json!({"doc": {}});
     let asked = access.cluster.ask_as(caller, Method::POST, &path, Some(&body), ANSWER_BYTES);
     let answer = asked.await.map_err(ProxyError::from)?;
-    let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
-    let kind = said.pointer("/error/type").and_then(Value::as_str);
+    let parsed: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+    let kind = parsed.pointer("/error/type").and_then(Value::as_str);
     match (answer.status(), kind) {
         (StatusCode::NOT_FOUND, Some("document_missing_exception")) => Ok(Right::Granted),
         // A document of this id exists.
-        (status, _) if status.is_success() && said["result"] == "noop" => Ok(Right::Granted),
+        (status, _) if status.is_success() && parsed["result"] == "noop" => Ok(Right::Granted),
         (status, _) if status.is_success() => Err(ProxyError::NotTheCluster("POST /INDEX/_update/ID").into()),
         // The right to write is looked at before this.
         (_, Some("cluster_block_exception")) => Ok(Right::Blocked(answer)),

@@ -160,27 +160,27 @@ async fn denied_search(
     let path = format!("/{raw_index}/_count?terminate_after=1");
     let answer = state.cluster.get_as(caller, &path, ANSWER_BYTES).await?;
     // A load balancer has pages of its own for every status, and they are no consent.
-    let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
-    if answer.status() == StatusCode::NOT_FOUND && is_index_not_found(&said) {
+    let parsed: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+    if answer.status() == StatusCode::NOT_FOUND && is_index_not_found(&parsed) {
         return Ok(None);
     }
     if !answer.status().is_success() {
         return Ok(Some(answer.map(full)));
     }
-    if said.get("count").and_then(Value::as_u64).is_none() {
+    if parsed.get("count").and_then(Value::as_u64).is_none() {
         return Err(ProxyError::NotTheCluster("GET /INDEX/_count"));
     }
     // OpenSearch can be configured to search nothing instead of refusing; any index has a shard.
-    match said.pointer("/_shards/total").and_then(Value::as_u64) {
+    match parsed.pointer("/_shards/total").and_then(Value::as_u64) {
         Some(1..) => Ok(None),
         _ => Err(ProxyError::NotShown(index.to_owned())),
     }
 }
 
 /// Whether this is what the servers answer of an index that is not there.
-fn is_index_not_found(said: &Value) -> bool {
-    let kind = said.pointer("/error/type").and_then(Value::as_str);
-    let status = said.get("status").and_then(Value::as_u64);
+fn is_index_not_found(parsed: &Value) -> bool {
+    let kind = parsed.pointer("/error/type").and_then(Value::as_str);
+    let status = parsed.get("status").and_then(Value::as_u64);
     kind == Some("index_not_found_exception") && status == Some(404)
 }
 
@@ -248,19 +248,19 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_has_the_members_of_such_a_service() {
-        let said = |stage, hottest| async move {
+        let parsed = |stage, hottest| async move {
             let root = Root(Fingerprint(0xab));
             let response = answer(PlacedArticle { root, stage }, hottest).unwrap();
             let body = response.into_body().collect().await.unwrap().to_bytes();
             String::from_utf8(body.to_vec()).unwrap()
         };
         assert_eq!(
-            said(None, None).await,
+            parsed(None, None).await,
             r#"{"filterReason":"docId_filter good news","docId":"00000000000000ab","filterStatus":"good","status":"success"}"#
         );
         let hottest: &RawValue = serde_json::from_str(r#"{"heat" : 1.50}"#).unwrap();
         assert_eq!(
-            said(Some(Stage::Content), Some(hottest)).await,
+            parsed(Some(Stage::Content), Some(hottest)).await,
             r#"{"filterReason":"docId_filter content repeat","docId":"00000000000000ab","filterStatus":"repeat","status":"success","hottest":{"heat" : 1.50}}"#
         );
     }

@@ -166,17 +166,17 @@ pub(super) async fn handle(
             return answered(show(state, what, &reader, parts.uri.query()).await);
         }
     };
-    let (said, _reservation) = match what.reads() {
+    let (request, _reservation) = match what.reads() {
         Some(reads) => {
-            let (said, reservation) = body::read(state, WORD, &parts, body, reads).await?;
-            (Some(said), Some(reservation))
+            let (request, reservation) = body::read(state, WORD, &parts, body, reads).await?;
+            (Some(request), Some(reservation))
         }
         None => {
             discard(body, &parts.headers);
             (None, None)
         }
     };
-    answered(change(state, what, editor, said).await)
+    answered(change(state, what, editor, request).await)
 }
 
 /// Whom the cluster lets do it.
@@ -234,19 +234,23 @@ async fn change(
     state: &AppState,
     what: Action<'_>,
     editor: ForestEditor<'_>,
-    said: Option<Result<OverrideRequest, OverrideFault>>,
+    request: Option<Result<OverrideRequest, OverrideFault>>,
 ) -> Result<Value, OverrideFault> {
-    let speaker = OverrideEditor::new(state, editor)?;
-    match (said.transpose()?, what) {
-        (Some(OverrideRequest::Merge(roots)), _) => speaker.merge(&roots).await.map(|said| override_of("merge", said)),
-        (Some(OverrideRequest::Split(ids)), _) => speaker.split(&ids).await.map(|said| override_of("pin", said)),
+    let overrides = OverrideEditor::new(state, editor)?;
+    match (request.transpose()?, what) {
+        (Some(OverrideRequest::Merge(roots)), _) => {
+            overrides.merge(&roots).await.map(|applied| override_of("merge", applied))
+        }
+        (Some(OverrideRequest::Split(ids)), _) => {
+            overrides.split(&ids).await.map(|applied| override_of("pin", applied))
+        }
         (Some(OverrideRequest::Pin(ids, root)), _) => {
-            speaker.pin(&ids, root).await.map(|said| override_of("pin", said))
+            overrides.pin(&ids, root).await.map(|applied| override_of("pin", applied))
         }
         (None, Action::TakeBack(number)) => {
             let bad = |_| OverrideFault::bad("the number of an override is a whole number, as _overrides lists it");
             let number = number.parse().map_err(bad)?;
-            let correction = speaker.undo(number).await?;
+            let correction = overrides.undo(number).await?;
             Ok(json!({"taken_back": shown(number, &correction)}))
         }
         (None, _) => Err(ProxyError::Internal.into()),
@@ -279,13 +283,13 @@ fn root_of(member: &str, hex: &str) -> Result<Root, OverrideFault> {
     root.map(Root).ok_or_else(|| OverrideFault::bad(&format!("{member}: takes 16 hex digits, not {hex}")))
 }
 
-fn override_of(kind: &str, said: Applied) -> Value {
+fn override_of(kind: &str, applied: Applied) -> Value {
     json!({
-        "override": said.number,
+        "override": applied.number,
         "kind": kind,
-        "result": if said.number.is_some() { "said" } else { "noop" },
-        "root": said.root.to_string(),
-        "key": said.root.0.0.cast_signed(),
+        "result": if applied.number.is_some() { "added" } else { "noop" },
+        "root": applied.root.to_string(),
+        "key": applied.root.0.0.cast_signed(),
     })
 }
 

@@ -142,7 +142,7 @@ fn add_shared(gauges: &mut Gauges, forests: &[(String, ForestStats)]) {
 
 /// How far counting in the background is.
 fn add_counts(gauges: &mut Gauges, progress: &Progress) {
-    let Progress { touched_roots, reconciling, lag, status } = progress;
+    let Progress { dirty_groups, reconciling, lag, status } = progress;
     let is_well = status.state == CountState::Counting;
     for (name, help, value) in [
         ("counts_up", "Whether groups are counted: 1, or 0 if the cluster refuses or is away", u64::from(is_well)),
@@ -151,7 +151,7 @@ fn add_counts(gauges: &mut Gauges, progress: &Progress) {
             "Seconds since the first write whose groups have not been counted, rounded up",
             lag.as_secs() + u64::from(lag.subsec_nanos() > 0),
         ),
-        ("counts_touched_roots", "Roots that wait to be counted", *touched_roots),
+        ("counts_dirty_groups", "Roots that wait to be counted", *dirty_groups),
         ("counts_reconciling_indices", "Indices that wait to be compared with their entries as a whole", *reconciling),
         ("counts_entries_written", "Entries of roots indices that were written since the start", status.kept.written),
         ("counts_entries_removed", "Entries of roots indices that were removed since the start", status.kept.removed),

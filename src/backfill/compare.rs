@@ -88,7 +88,7 @@ impl Compared {
 }
 
 /// Reads both roots of all documents of a target: the first by the stamp with `first`'s field names, the second by
-/// the target's own stamp. Calls `told` with the number of documents read.
+/// the target's own stamp. Calls `report` with the number of documents read.
 ///
 /// # Errors
 /// If the cluster cannot be reached or refuses.
@@ -97,7 +97,7 @@ pub(crate) async fn compare(
     target: &RouteIndices,
     first: &StampNames,
     compared: &mut Compared,
-    told: &(dyn Fn(u64) + Sync),
+    report: &(dyn Fn(u64) + Sync),
 ) -> Result<(), BackfillError> {
     let mut target = target.clone();
     let second = target.names.root().to_owned();
@@ -115,7 +115,7 @@ pub(crate) async fn compare(
             }
         }
         read += found.len() as u64;
-        told(read);
+        report(read);
     }
     pages.close().await;
     Ok(())

@@ -37,8 +37,8 @@ impl OverrideProgress {
         self.0.forests.lock().get(forest).copied()
     }
 
-    fn set(&self, forest: &str, obeyed: Acknowledged) {
-        self.0.forests.lock().insert(forest.to_owned(), obeyed);
+    fn set(&self, forest: &str, acknowledged: Acknowledged) {
+        self.0.forests.lock().insert(forest.to_owned(), acknowledged);
         self.0.changed.notify_waiters();
     }
 
@@ -50,7 +50,7 @@ impl OverrideProgress {
             // From here on nothing is missed.
             changed.as_mut().enable();
             let known = self.of(&forest);
-            if known.is_some_and(|obeyed| obeyed.by_all >= change) {
+            if known.is_some_and(|acknowledged| acknowledged.by_all >= change) {
                 return;
             }
             changed.await;
@@ -69,26 +69,26 @@ struct ForestProgress {
     /// In-flight documents of earlier versions, and the version they precede.
     before: Option<(u64, Ended)>,
     /// All in-flight documents use this version.
-    obeys: u64,
+    followed: u64,
 }
 
 /// Reads and reports until it is aborted.
 pub(crate) async fn run(shared: &Restamping, engine: &Engine, writes: &Writes) {
     let forests = engine.forests_shared().into_iter();
     let mut forests: Vec<ForestProgress> =
-        forests.map(|forest| ForestProgress { forest, change: 0, before: None, obeys: 0 }).collect();
+        forests.map(|forest| ForestProgress { forest, change: 0, before: None, followed: 0 }).collect();
     if forests.is_empty() {
         return;
     }
     loop {
         let mut next = CALM;
-        for heard in &mut forests {
-            match refresh(heard, shared, engine, writes).await {
+        for progress in &mut forests {
+            match refresh(progress, shared, engine, writes).await {
                 Ok(true) => {}
                 Ok(false) => next = BUSY,
                 // Writes are refused as well, with this reason.
                 Err(reason) => {
-                    debug!(forest = heard.forest, %reason, "what people say is not heard");
+                    debug!(forest = progress.forest, %reason, "what people say is not heard");
                 }
             }
         }
@@ -98,36 +98,36 @@ pub(crate) async fn run(shared: &Restamping, engine: &Engine, writes: &Writes) {
 
 /// Returns whether all processes use all overrides that were read.
 async fn refresh(
-    heard: &mut ForestProgress,
+    progress: &mut ForestProgress,
     shared: &Restamping,
     engine: &Engine,
     writes: &Writes,
 ) -> Result<bool, Unavailable> {
-    let change = engine.refresh_overrides(&heard.forest).await?;
-    if change > heard.change {
-        heard.change = change;
+    let change = engine.refresh_overrides(&progress.forest).await?;
+    if change > progress.change {
+        progress.change = change;
         shared.wake();
     }
-    if heard.before.is_none() && heard.change > heard.obeys {
-        heard.before = Some((heard.change, Box::pin(writes.begun())));
+    if progress.before.is_none() && progress.change > progress.followed {
+        progress.before = Some((progress.change, Box::pin(writes.begun())));
     }
-    if let Some((change, before)) = &mut heard.before {
+    if let Some((change, before)) = &mut progress.before {
         let change = *change;
         if tokio::time::timeout(BUSY, before).await.is_ok() {
-            (heard.obeys, heard.before) = (change, None);
+            (progress.followed, progress.before) = (change, None);
         }
     }
-    let Some(obeyed) = engine.acknowledge_overrides(&heard.forest, heard.obeys).await? else {
+    let Some(acknowledged) = engine.acknowledge_overrides(&progress.forest, progress.followed).await? else {
         return Ok(true);
     };
-    let known = shared.all_acknowledged().of(&heard.forest);
-    if known != Some(obeyed) {
-        shared.all_acknowledged().set(&heard.forest, obeyed);
-        if known.is_none_or(|known| known.is_first != obeyed.is_first) {
+    let known = shared.all_acknowledged().of(&progress.forest);
+    if known != Some(acknowledged) {
+        shared.all_acknowledged().set(&progress.forest, acknowledged);
+        if known.is_none_or(|known| known.is_first != acknowledged.is_first) {
             shared.wake();
         }
     }
-    Ok(obeyed.by_all >= heard.change)
+    Ok(acknowledged.by_all >= progress.change)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a pause between two looks at what other processes do")]

@@ -107,18 +107,18 @@ impl Restamper<'_> {
         let trouble = plan.last_error().map(str::to_owned);
         self.shared.tell(!plan.tasks.is_empty(), trouble.as_deref());
         match &trouble {
-            Some(error) if plan.told != trouble => {
+            Some(error) if plan.reported != trouble => {
                 warn!(%error, "some stored documents do not follow yet what was said about groups");
             }
             Some(error) => debug!(%error, "some stored documents still do not follow"),
             None => {}
         }
-        plan.told = trouble;
+        plan.reported = trouble;
     }
 
     /// Whether it is this process that has the stored documents of a forest follow.
     fn leads(&self, forest: &str) -> bool {
-        let is_first = |obeyed: Acknowledged| obeyed.is_first;
+        let is_first = |acknowledged: Acknowledged| acknowledged.is_first;
         !self.is_shared(forest) || self.shared.all_acknowledged().of(forest).is_some_and(is_first)
     }
 
@@ -197,14 +197,14 @@ impl Restamper<'_> {
             None
         } else {
             // From here on all answers follow the override.
-            let heard = self.engine.refresh_overrides(&job.forest).await?;
+            let version = self.engine.refresh_overrides(&job.forest).await?;
             let (here, forest) = (self.writes.begun(), job.forest.clone());
-            let all_obey = self.shared.all_acknowledged().clone();
+            let all_acknowledged = self.shared.all_acknowledged().clone();
             let is_shared = self.is_shared(&forest);
             let before: InFlightBefore = Box::pin(async move {
                 here.await;
                 if is_shared {
-                    all_obey.wait(forest, heard).await;
+                    all_acknowledged.wait(forest, version).await;
                 }
             });
             // Most documents follow at once; in-flight ones are found by the later pass.
@@ -370,14 +370,14 @@ impl Restamper<'_> {
         left: &mut Remaining,
     ) -> Result<(), RestampError> {
         let root_field = target.names.root();
-        let mut looked = Vec::with_capacity(found.len());
+        let mut resolved = Vec::with_capacity(found.len());
         for found in found {
             let Some(shown) = shown(&found.source, root_field) else {
                 continue;
             };
             let of = match pass.needs_texts() {
                 false => None,
-                true => match self.look(target, found).await {
+                true => match self.resolve(target, found).await {
                     Ok(of) => of,
                     Err(OverrideError::Unavailable(reason)) => return Err(reason.into()),
                     Err(error) => {
@@ -387,13 +387,13 @@ impl Restamper<'_> {
                     }
                 },
             };
-            looked.push((found, shown, of));
+            resolved.push((found, shown, of));
         }
         // The present overrides count. It is a write like others: another process may wait for it.
         let _writing = self.writes.enter();
         let overrides = self.engine.overrides_of(forest).await?;
         let mut moved: BTreeMap<&str, Vec<Moved<'_>>> = BTreeMap::new();
-        for (found, shown, of) in looked {
+        for (found, shown, of) in resolved {
             let root = pass.shows(&overrides, shown, of);
             if root != shown {
                 moved.entry(&found.index).or_default().push(Moved { found, shown, root });
@@ -468,7 +468,11 @@ impl Restamper<'_> {
         Ok(())
     }
 
-    async fn look(&self, target: &RouteIndices, found: &StoredHit) -> Result<Option<ResolvedDocument>, OverrideError> {
+    async fn resolve(
+        &self,
+        target: &RouteIndices,
+        found: &StoredHit,
+    ) -> Result<Option<ResolvedDocument>, OverrideError> {
         let name = target.name_of(&found.index);
         let source = found.source.clone();
         self.engine.resolve(name, source, (self.context)()).await

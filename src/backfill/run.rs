@@ -116,11 +116,11 @@ struct RunState<'t> {
     outcome: Mutex<BackfillOutcome>,
     /// Documents that failed, as index and id: a later pass finds them again.
     failed: Mutex<HashSet<(String, String)>>,
-    told: &'t (dyn Fn(BackfillProgress<'_>) + Sync),
+    report: &'t (dyn Fn(BackfillProgress<'_>) + Sync),
 }
 
 impl<D: BulkSink> Backfill<'_, D> {
-    /// Stamps all documents without a stamp; `total` is their number. `told` is called with the progress, which is
+    /// Stamps all documents without a stamp; `total` is their number. `report` is called with the progress, which is
     /// also valid if the run is aborted.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ impl<D: BulkSink> Backfill<'_, D> {
     pub(crate) async fn run(
         &self,
         total: u64,
-        told: &(dyn Fn(BackfillProgress<'_>) + Sync),
+        report: &(dyn Fn(BackfillProgress<'_>) + Sync),
     ) -> Result<BackfillOutcome, BackfillError> {
         let shared = RunState {
             known_as: known_as(&self.target.known_as),
@@ -136,7 +136,7 @@ impl<D: BulkSink> Backfill<'_, D> {
             total,
             outcome: Mutex::default(),
             failed: Mutex::default(),
-            told,
+            report,
         };
         let mut left = total;
         for _ in 0..PASSES {
@@ -346,7 +346,7 @@ impl<D: BulkSink> Backfill<'_, D> {
 
     fn tell(&self, shared: &RunState<'_>) {
         let done = shared.outcome.lock().done();
-        (shared.told)(BackfillProgress { forest: &self.target.route.forest, done, total: shared.total.max(done) });
+        (shared.report)(BackfillProgress { forest: &self.target.route.forest, done, total: shared.total.max(done) });
     }
 
     /// Documents as they are now, in the order of these; `None` for those that are not there. `whole`: with all their

@@ -36,7 +36,7 @@ pub(crate) struct VerifyReport {
     pub(crate) named: Vec<String>,
 }
 
-/// Checks a random sample of stamped documents, determined by `seed`. Calls `told` after each.
+/// Checks a random sample of stamped documents, determined by `seed`. Calls `report` after each.
 ///
 /// # Errors
 /// If the cluster or spinney cannot be reached, or refuses.
@@ -45,7 +45,7 @@ pub(crate) async fn verify(
     spinney: &Operator,
     target: &RouteIndices,
     (sample, seed): (usize, u64),
-    told: &(dyn Fn(u64) + Sync),
+    report: &(dyn Fn(u64) + Sync),
 ) -> Result<VerifyReport, BackfillError> {
     let mut verified = VerifyReport::default();
     let mut seen = HashSet::new();
@@ -59,8 +59,8 @@ pub(crate) async fn verify(
         for hit in found {
             let name = format!("{}/{}", text(&hit["_index"]), text(&hit["_id"]));
             if seen.insert(name.clone()) {
-                verified.look(spinney, target, &hit, &name).await?;
-                told(verified.sampled);
+                verified.check(spinney, target, &hit, &name).await?;
+                report(verified.sampled);
             }
         }
         if drawn < size || seen.len() == before {
@@ -92,7 +92,7 @@ async fn draw(reader: &Operator, target: &RouteIndices, size: usize, seed: u64) 
 
 impl VerifyReport {
     /// Checks one document.
-    async fn look(
+    async fn check(
         &mut self,
         spinney: &Operator,
         target: &RouteIndices,
@@ -160,14 +160,14 @@ mod tests {
     #[test]
     fn what_the_forest_says_of_a_stamp() {
         let mut verified = VerifyReport::default();
-        let said = |decision: &str, root: &str| json!({"decision": decision, "root": root});
+        let stamped = |decision: &str, root: &str| json!({"decision": decision, "root": root});
         for checked in [
-            said("refreshed", "a"),
-            said("refreshed", "b"),
-            said("joined", "a"),
-            said("joined", "b"),
-            said("new_root", "c"),
-            said("own_root", "d"),
+            stamped("refreshed", "a"),
+            stamped("refreshed", "b"),
+            stamped("joined", "a"),
+            stamped("joined", "b"),
+            stamped("new_root", "c"),
+            stamped("own_root", "d"),
             json!({}),
         ] {
             verified.compare("a", &checked, "news/1");

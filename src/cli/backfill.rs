@@ -124,11 +124,11 @@ async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
     let bar = Bar::new(total, "done")?;
     for Work { target, unstamped } in work.iter().filter(|work| work.unstamped > 0) {
         let backfill = Backfill { reader, door: &door, target, options: &options };
-        let told = |progress: BackfillProgress<'_>| {
+        let report = |progress: BackfillProgress<'_>| {
             bar.tell(progress.forest, progress.done, progress.total);
         };
         let done = tokio::select! {
-            done = backfill.run(*unstamped, &told) => done,
+            done = backfill.run(*unstamped, &report) => done,
             _ = shutdown::signal() => {
                 bar.clear();
                 say("spinney: interrupted; what is stamped is stamped, begin again for the rest");

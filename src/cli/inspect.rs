@@ -87,11 +87,11 @@ pub(super) fn run(args: &InspectArgs) -> anyhow::Result<()> {
         let keys = RedisStore::new(address, args.forest_store_ca.as_deref())?;
         let keys: Arc<dyn KeyStore> = Arc::new(keys);
         let bar = Arc::new(Bar::of("keys", "read")?);
-        let told: Arc<ReportTransfer> = {
+        let report: Arc<ReportTransfer> = {
             let bar = bar.clone();
             Arc::new(move |forest, done, total| bar.tell(forest, done, total))
         };
-        let forests = inspect_shared(&keys, args.top, &told);
+        let forests = inspect_shared(&keys, args.top, &report);
         bar.clear();
         print_all(args, &forests?, "the forest store");
         return Ok(());
@@ -137,8 +137,8 @@ async fn compare(args: &InspectArgs, prefix: &str) -> anyhow::Result<()> {
     for target in &targets {
         let total = target.count_all(&spinney).await?;
         let bar = Bar::new(total, "read")?;
-        let told = |done| bar.tell(&target.route.forest, done, total);
-        backfill::compare(&spinney, target, &names, &mut compared, &told).await?;
+        let report = |done| bar.tell(&target.route.forest, done, total);
+        backfill::compare(&spinney, target, &names, &mut compared, &report).await?;
         bar.clear();
     }
     let company = compared.group_changes();

@@ -87,9 +87,9 @@ pub(super) fn run(args: RecoverArgs) -> anyhow::Result<ExitCode> {
         }
         let begun = Instant::now();
         let bar = Bar::new(documents, "read")?;
-        let told = |progress: RecoveryProgress<'_>| bar.tell(progress.forest, progress.read, progress.total);
+        let report = |progress: RecoveryProgress<'_>| bar.tell(progress.forest, progress.read, progress.total);
         let recovered = tokio::select! {
-            recovered = rebuild.run(&extents, &told) => recovered,
+            recovered = rebuild.run(&extents, &report) => recovered,
             // Nothing stands in the directory yet.
             _ = shutdown::signal() => return Ok(false),
         };

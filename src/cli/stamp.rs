@@ -195,15 +195,15 @@ fn progress() -> ProgressBar {
 
 /// Cuts the input into pieces that end at a line end, in a bulk after a whole item.
 fn read_pieces(mut input: impl BufRead, bulk: bool, pieces: &mpsc::SyncSender<std::io::Result<Vec<u8>>>) {
-    let mut carried = Vec::new();
+    let mut rest = Vec::new();
     loop {
-        let mut piece = std::mem::take(&mut carried);
+        let mut piece = std::mem::take(&mut rest);
         let before = piece.len();
         let read = input.by_ref().take(PIECE as u64).read_to_end(&mut piece);
         let read = read.and_then(|_| input.read_until(b'\n', &mut piece));
         let end = piece.len() == before;
         if bulk && !end {
-            carried = piece.split_off(end_of_items(&piece));
+            rest = piece.split_off(end_of_items(&piece));
         }
         let end = end || read.is_err();
         let piece = read.map(|_| piece);

@@ -64,11 +64,11 @@ pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
     let shared = Engine::shared(routes, prefix, threads, key, &keys, OnRedisFailure::Refuse)?;
     let begun = Instant::now();
     let bar = Arc::new(Bar::of("fingerprints", "moved")?);
-    let told: Arc<ReportTransfer> = {
+    let report: Arc<ReportTransfer> = {
         let bar = bar.clone();
         Arc::new(move |forest, done, total| bar.tell(forest, done, total))
     };
-    let carried = if is_from_dir {
+    let transferred = if is_from_dir {
         ensure!(dir.is_dir(), "{} is no directory: give the one that serve has as --data-dir", dir.display());
         // Looks only: what is not there is not to be made.
         let none = Engine::new(routes, prefix, 1, key)?;
@@ -87,20 +87,20 @@ pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
         };
         let routes: Vec<_> = routes.iter().filter(|route| held.contains(&route.forest)).cloned().collect();
         let local = Engine::stored(&routes, prefix, threads, key, Some(&storage))?;
-        block_on(local.import(&shared, &held, args.replace, &told))
+        block_on(local.import(&shared, &held, args.replace, &report))
     } else {
         let local = Engine::new(routes, prefix, threads, key)?;
-        block_on(local.export(&shared, &dir, &told))
+        block_on(local.export(&shared, &dir, &report))
     };
     bar.clear();
-    for (forest, carried) in carried? {
+    for (forest, transferred) in transferred? {
         print(format_args!(
             "forest {forest}: {} fingerprints moved, {} of them roots; {} stayed behind, older than the window or \
              without a tree; {} sentences known as boilerplate",
-            HumanCount(carried.nodes),
-            HumanCount(carried.roots),
-            HumanCount(carried.behind),
-            HumanCount(carried.boilerplate)
+            HumanCount(transferred.nodes),
+            HumanCount(transferred.roots),
+            HumanCount(transferred.behind),
+            HumanCount(transferred.boilerplate)
         ));
     }
     say(format_args!("spinney: moved in {:.1} s", begun.elapsed().as_secs_f32()));

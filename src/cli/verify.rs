@@ -63,9 +63,9 @@ async fn report(args: &VerifyArgs) -> anyhow::Result<()> {
     for target in &targets {
         unstamped += target.count_unstamped(&spinney).await?;
         let bar = Bar::new(args.sample as u64, "looked at")?;
-        let told = |done| bar.tell(&target.route.forest, done, args.sample as u64);
+        let report = |done| bar.tell(&target.route.forest, done, args.sample as u64);
         let sample = (args.sample, args.seed);
-        let verified = backfill::verify(&spinney, &spinney, target, sample, &told).await?;
+        let verified = backfill::verify(&spinney, &spinney, target, sample, &report).await?;
         bar.clear();
         all.add(verified);
     }

@@ -20,7 +20,7 @@ use super::status::CountState;
 use super::throttle::{COUNTING, ROLLING, RetrySchedule, rest_after};
 use super::{CLOSING, Shared};
 
-/// How often touched roots are counted.
+/// How often dirty groups are counted.
 const TICK: Duration = Duration::from_millis(2_500);
 /// The tick while a reader waits: recent writes are mostly not visible at the first attempt.
 const SHORT_TICK: Duration = Duration::from_millis(500);
@@ -118,7 +118,7 @@ impl Counter {
             self.resolve_names().await;
         }
         let now = Instant::now();
-        let waiting = self.shared.touched.lock().names();
+        let waiting = self.shared.dirty.lock().names();
         let due = |name: &String, index: &IndexState| index.is_due(waiting.binary_search(name).is_ok(), now);
         let due = self.indices.iter().filter(|(name, index)| due(name, index));
         let mut due: Vec<(Instant, String)> = due.map(|(name, index)| (index.tried(), name.clone())).collect();
@@ -199,9 +199,9 @@ impl Counter {
         let now = Instant::now();
         let known: Vec<&str> = self.indices.keys().map(String::as_str).collect();
         let names = {
-            let mut touched = self.shared.touched.lock();
-            touched.spread(known.into_iter());
-            touched.names()
+            let mut dirty = self.shared.dirty.lock();
+            dirty.spread(known.into_iter());
+            dirty.names()
         };
         let mut asked: Vec<(Instant, String)> = Vec::new();
         for name in names {
@@ -210,9 +210,9 @@ impl Counter {
                 None => asked.push((now, name)),
                 // It waits for its next attempt, which counts later writes, too.
                 Some(of) => {
-                    let mut touched = self.shared.touched.lock();
-                    of.has_documents |= touched.has_documents(&name);
-                    touched.stands_for(&name, &[]);
+                    let mut dirty = self.shared.dirty.lock();
+                    of.has_documents |= dirty.has_documents(&name);
+                    dirty.stands_for(&name, &[]);
                 }
             }
         }
@@ -236,7 +236,7 @@ impl Counter {
     async fn resolve(&mut self, name: &str) -> Result<(), CountError> {
         let again = self.names.get(name);
         let is_again = again.is_some();
-        let has_documents = self.shared.touched.lock().has_documents(name) || again.is_some_and(|of| of.has_documents);
+        let has_documents = self.shared.dirty.lock().has_documents(name) || again.is_some_and(|of| of.has_documents);
         let found = self.searcher.indices(name).await?;
         // Where documents were stamped, the index is ours; a deletion by query may be anybody's.
         let is_ours = |found: &FoundIndex| {
@@ -246,7 +246,7 @@ impl Counter {
         let found: Vec<FoundIndex> = found.into_iter().filter(is_ours).collect();
         if !matches!(&*found, [only] if only.name == name) {
             let names: Vec<&str> = found.iter().map(|found| &*found.name).collect();
-            self.shared.touched.lock().stands_for(name, &names);
+            self.shared.dirty.lock().stands_for(name, &names);
         }
         for index in &found {
             // Earlier writes under it were forgotten.
@@ -262,9 +262,9 @@ impl Counter {
     /// documents of a route were written, or the cluster is away.
     fn name_failed(&mut self, name: String, error: &CountError) {
         let has_documents = {
-            let mut touched = self.shared.touched.lock();
-            let has_documents = touched.has_documents(&name);
-            touched.stands_for(&name, &[]);
+            let mut dirty = self.shared.dirty.lock();
+            let has_documents = dirty.has_documents(&name);
+            dirty.stands_for(&name, &[]);
             has_documents
         };
         let now = Instant::now();
@@ -298,16 +298,16 @@ impl Counter {
     /// Marks an index to be counted as a whole.
     fn mark(&self, name: &str) {
         let whole = IndexWrites { index: name, whole: true, ..IndexWrites::default() };
-        self.shared.touched.lock().note(&whole, Instant::now());
+        self.shared.dirty.lock().note(&whole, Instant::now());
     }
 
     /// The index is gone.
     fn forget(&mut self, name: &str) {
         self.indices.remove(name);
         self.shared.standings.write().remove(name);
-        let mut touched = self.shared.touched.lock();
-        touched.settled(name, false);
-        touched.stands_for(name, &[]);
+        let mut dirty = self.shared.dirty.lock();
+        dirty.settled(name, false);
+        dirty.stands_for(name, &[]);
         debug!(index = name, "an index is gone");
     }
 
@@ -379,7 +379,7 @@ impl Counter {
         index.passing.succeeded();
         self.last_passed = name.to_owned();
         self.shared.has_passed(name);
-        self.shared.touched.lock().mark(name, index.is_marked());
+        self.shared.dirty.lock().mark(name, index.is_marked());
         let mut status = self.shared.status.lock();
         status.reconciled += 1;
         status.kept.add(found.kept);

@@ -313,28 +313,28 @@ mod tests {
     #[test]
     fn what_finds_no_room_is_counted_as_a_whole() {
         let now = Instant::now();
-        let mut touched = DirtyGroups::new(FEW);
-        touched.note(&roots("a", &[1, 2, 3, 4, 5, 1]), now);
+        let mut dirty = DirtyGroups::new(FEW);
+        dirty.note(&roots("a", &[1, 2, 3, 4, 5, 1]), now);
         // A known entry takes no further space.
-        touched.note(&roots("a", &[5]), now);
-        assert!(!touched.gathering["a"].whole);
-        touched.note(&roots("b", &[9]), now);
-        assert!(touched.gathering["b"].whole && touched.gathering["b"].roots.is_empty());
+        dirty.note(&roots("a", &[5]), now);
+        assert!(!dirty.gathering["a"].whole);
+        dirty.note(&roots("b", &[9]), now);
+        assert!(dirty.gathering["b"].whole && dirty.gathering["b"].roots.is_empty());
         let replaced = IndexWrites { index: "a", replaced: &["1", "2", "3", "4"], ..IndexWrites::default() };
-        touched.note(&replaced, now);
-        let a = touched.seal("a").unwrap();
+        dirty.note(&replaced, now);
+        let a = dirty.seal("a").unwrap();
         assert!(a.whole && a.replaced.len() == 3);
         // The generation in progress does not count against the limit.
-        touched.note(&roots("b", &[9]), now);
-        assert_eq!(touched.gathering["b"].roots.len(), 1);
-        touched.note(&roots("c", &[9]), now);
-        touched.note(&roots("d", &[9]), now);
-        assert_eq!(touched.names(), ["b", "c"]);
-        assert_eq!(touched.everything, Some(now));
-        touched.seal("b");
-        touched.spread(["b", "c"].into_iter());
-        assert!(touched.gathering["b"].whole && touched.gathering["c"].whole);
-        assert_eq!(touched.everything, None);
+        dirty.note(&roots("b", &[9]), now);
+        assert_eq!(dirty.gathering["b"].roots.len(), 1);
+        dirty.note(&roots("c", &[9]), now);
+        dirty.note(&roots("d", &[9]), now);
+        assert_eq!(dirty.names(), ["b", "c"]);
+        assert_eq!(dirty.everything, Some(now));
+        dirty.seal("b");
+        dirty.spread(["b", "c"].into_iter());
+        assert!(dirty.gathering["b"].whole && dirty.gathering["c"].whole);
+        assert_eq!(dirty.everything, None);
     }
 
     #[test]
@@ -347,15 +347,15 @@ mod tests {
             };
             (0..count).map(of).collect()
         };
-        let mut touched = DirtyGroups::new(DirtyLimits::DEFAULT);
+        let mut dirty = DirtyGroups::new(DirtyLimits::DEFAULT);
         let writes = 40;
         for write in 0..writes {
             let seen = seen(write, 64);
             let witnesses: Vec<&DocumentChange> = seen.iter().collect();
             let written = IndexWrites { index: "a", roots: &[write], witnesses: &witnesses, ..IndexWrites::default() };
-            touched.note(&written, Instant::now());
+            dirty.note(&written, Instant::now());
         }
-        let of = touched.seal("a").unwrap();
+        let of = dirty.seal("a").unwrap();
         let of_write = |write: u64| {
             let mine = of.witnesses.iter().map(|seen| seen.seq_no);
             mine.filter(|seq_no| seq_no / 100 == write).collect::<Vec<u64>>()
@@ -377,72 +377,72 @@ mod tests {
             static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
             *START.get_or_init(Instant::now)
         }
-        let mut touched = DirtyGroups::new(FEW);
-        assert_eq!(touched.waiting(), DirtyBacklog::default());
-        touched.note(&roots("a", &[]), at(0));
-        assert_eq!(touched.waiting(), DirtyBacklog::default());
-        touched.note(&roots("a", &[1, 2]), at(1));
-        let a = touched.seal("a").unwrap();
-        touched.note(&roots("a", &[2]), at(2));
-        let waiting = touched.waiting();
+        let mut dirty = DirtyGroups::new(FEW);
+        assert_eq!(dirty.waiting(), DirtyBacklog::default());
+        dirty.note(&roots("a", &[]), at(0));
+        assert_eq!(dirty.waiting(), DirtyBacklog::default());
+        dirty.note(&roots("a", &[1, 2]), at(1));
+        let a = dirty.seal("a").unwrap();
+        dirty.note(&roots("a", &[2]), at(2));
+        let waiting = dirty.waiting();
         assert_eq!((waiting.roots, waiting.since), (3, Some(at(1))));
         assert_eq!((a.roots.len(), a.unproven), (2, Some(at(1))));
-        touched.settled("a", true);
-        let waiting = touched.waiting();
+        dirty.settled("a", true);
+        let waiting = dirty.waiting();
         assert_eq!((waiting.roots, waiting.since), (1, Some(at(2))));
-        touched.seal("a").unwrap();
-        touched.settled("a", true);
-        assert_eq!(touched.waiting().marked, 1);
-        touched.mark("a", false);
-        assert_eq!(touched.waiting(), DirtyBacklog::default());
-        assert!(touched.seal("a").is_none());
+        dirty.seal("a").unwrap();
+        dirty.settled("a", true);
+        assert_eq!(dirty.waiting().marked, 1);
+        dirty.mark("a", false);
+        assert_eq!(dirty.waiting(), DirtyBacklog::default());
+        assert!(dirty.seal("a").is_none());
     }
 
     #[test]
     fn what_readers_may_know_of_an_index() {
         let now = Instant::now();
-        let mut touched = DirtyGroups::new(FEW);
+        let mut dirty = DirtyGroups::new(FEW);
         let is_index = |name: &str| matches!(name, "a" | "b");
-        let known = |touched: &DirtyGroups| (touched.is_marked("a"), touched.waits_for("a", is_index));
-        touched.note(&roots("b", &[1]), now);
-        assert_eq!(known(&touched), (false, false));
-        touched.note(&roots("a", &[1]), now);
-        assert_eq!(known(&touched), (false, true));
+        let known = |dirty: &DirtyGroups| (dirty.is_marked("a"), dirty.waits_for("a", is_index));
+        dirty.note(&roots("b", &[1]), now);
+        assert_eq!(known(&dirty), (false, false));
+        dirty.note(&roots("a", &[1]), now);
+        assert_eq!(known(&dirty), (false, true));
         // What cannot be counted is discarded; whatever is in progress is known.
-        touched.give_up("a");
-        touched.give_up("nothing");
-        assert_eq!((known(&touched), touched.roots), ((true, true), 1));
-        let of = touched.seal("a").unwrap();
+        dirty.give_up("a");
+        dirty.give_up("nothing");
+        assert_eq!((known(&dirty), dirty.roots), ((true, true), 1));
+        let of = dirty.seal("a").unwrap();
         assert!(of.whole && of.roots.is_empty());
-        assert_eq!(known(&touched), (true, true));
-        touched.settled("a", true);
-        assert_eq!(known(&touched), (true, false));
-        touched.mark("a", false);
-        assert_eq!(known(&touched), (false, false));
+        assert_eq!(known(&dirty), (true, true));
+        dirty.settled("a", true);
+        assert_eq!(known(&dirty), (true, false));
+        dirty.mark("a", false);
+        assert_eq!(known(&dirty), (false, false));
         // A name may resolve to it.
-        touched.seal("b");
-        touched.note(&roots("alias", &[1]), now);
-        assert_eq!(known(&touched), (false, true));
-        touched.note_everything(now);
-        assert_eq!(known(&touched), (true, true));
+        dirty.seal("b");
+        dirty.note(&roots("alias", &[1]), now);
+        assert_eq!(known(&dirty), (false, true));
+        dirty.note_everything(now);
+        assert_eq!(known(&dirty), (true, true));
     }
 
     #[test]
     fn a_name_stands_for_indices() {
         let now = Instant::now();
-        let mut touched = DirtyGroups::new(DirtyLimits::DEFAULT);
+        let mut dirty = DirtyGroups::new(DirtyLimits::DEFAULT);
         let seen = DocumentChange::default();
         let written = IndexWrites { index: "alias", roots: &[1], replaced: &["x"], witnesses: &[&seen], whole: false };
-        touched.note(&written, now);
-        touched.stands_for("alias", &["a", "b"]);
-        assert_eq!(touched.names(), ["a", "b"]);
+        dirty.note(&written, now);
+        dirty.stands_for("alias", &["a", "b"]);
+        assert_eq!(dirty.names(), ["a", "b"]);
         for index in ["a", "b"] {
-            let of = touched.seal(index).unwrap();
+            let of = dirty.seal(index).unwrap();
             assert_eq!((of.roots.len(), of.replaced.len()), (1, 1));
             assert!(of.witnesses.is_empty() && of.unproven == Some(now));
-            touched.settled(index, false);
+            dirty.settled(index, false);
         }
-        assert_eq!((touched.roots, touched.ids), (0, 0));
+        assert_eq!((dirty.roots, dirty.ids), (0, 0));
     }
 
     #[derive(Debug, Clone)]
@@ -471,7 +471,7 @@ mod tests {
         #[test]
         fn nothing_is_lost(steps in prop::collection::vec(step(), 0..60)) {
             let now = Instant::now();
-            let mut touched = DirtyGroups::new(FEW);
+            let mut dirty = DirtyGroups::new(FEW);
             // The expected state of the indices at the end.
             let mut owed: HashMap<String, HashSet<u64>> = HashMap::new();
             let mut held: HashMap<String, DirtyGeneration> = HashMap::new();
@@ -481,39 +481,39 @@ mod tests {
                     Step::Note(index, of, ids) => {
                         let (index, ids) = (name(index), vec!["id"; ids.into()]);
                         let written = IndexWrites { index: &index, roots: &of, replaced: &ids, ..IndexWrites::default() };
-                        touched.note(&written, now);
+                        dirty.note(&written, now);
                         owed.entry(index).or_default().extend(of);
                     }
                     Step::Seal(index) if !held.contains_key(&name(index)) => {
-                        if let Some(of) = touched.seal(&name(index)) {
+                        if let Some(of) = dirty.seal(&name(index)) {
                             held.insert(name(index), of);
                         }
                     }
                     Step::Settled(index) => {
                         if let Some(of) = held.remove(&name(index)) {
-                            touched.settled(&name(index), false);
+                            dirty.settled(&name(index), false);
                             let owed = owed.get_mut(&name(index)).unwrap();
                             owed.retain(|root| !of.whole && !of.roots.contains(root));
                         }
                     }
                     Step::Rename(a, b) if a != b && !held.contains_key(&name(a)) => {
-                        touched.stands_for(&name(a), &[&name(b)]);
+                        dirty.stands_for(&name(a), &[&name(b)]);
                         let moved = owed.remove(&name(a)).unwrap_or_default();
                         owed.entry(name(b)).or_default().extend(moved);
                     }
-                    Step::GiveUp(index) => touched.give_up(&name(index)),
+                    Step::GiveUp(index) => dirty.give_up(&name(index)),
                     Step::Seal(_) | Step::Rename(..) => {}
                 }
-                prop_assert!(touched.gathering.len() <= FEW.indices + 4);
-                let counted: usize = touched.gathering.values().map(|of| of.roots.len()).sum();
-                prop_assert_eq!(touched.roots, counted);
-                let ids: usize = touched.gathering.values().map(|of| of.replaced.len()).sum();
-                prop_assert_eq!(touched.ids, ids);
+                prop_assert!(dirty.gathering.len() <= FEW.indices + 4);
+                let counted: usize = dirty.gathering.values().map(|of| of.roots.len()).sum();
+                prop_assert_eq!(dirty.roots, counted);
+                let ids: usize = dirty.gathering.values().map(|of| of.replaced.len()).sum();
+                prop_assert_eq!(dirty.ids, ids);
                 for (index, roots) in &owed {
-                    let all = [touched.gathering.get(index), held.get(index)];
+                    let all = [dirty.gathering.get(index), held.get(index)];
                     let known = |root: &u64| all.iter().flatten().any(|of| of.whole || of.roots.contains(root));
-                    let is_kept = touched.everything.is_some() || roots.iter().all(known);
-                    prop_assert!(is_kept, "{index}: {roots:?} {touched:?}");
+                    let is_kept = dirty.everything.is_some() || roots.iter().all(known);
+                    prop_assert!(is_kept, "{index}: {roots:?} {dirty:?}");
                 }
             }
         }

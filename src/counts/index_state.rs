@@ -85,12 +85,12 @@ impl IndexState {
         }
     }
 
-    /// Whether a tick has to see to it. `is_touched`: something has gathered.
-    pub(super) fn is_due(&self, is_touched: bool, now: Instant) -> bool {
+    /// Whether a tick has to see to it. `is_dirty`: something has gathered.
+    pub(super) fn is_due(&self, is_dirty: bool, now: Instant) -> bool {
         let wants_renewal = !self.points.is_empty() && now >= self.counted + RENEWAL;
         // A success ends the failure, even if nothing is left of its cause.
         let has_failed = self.counting.trouble().is_some();
-        let is_wanted = is_touched || self.in_hand.is_some() || wants_renewal || has_failed;
+        let is_wanted = is_dirty || self.in_hand.is_some() || wants_renewal || has_failed;
         self.counting.is_due(now) && is_wanted
     }
 
@@ -142,7 +142,7 @@ impl IndexState {
             Some(generation) => generation,
             None => {
                 self.asked = began;
-                let sealed = shared.touched.lock().seal(name);
+                let sealed = shared.dirty.lock().seal(name);
                 sealed.unwrap_or_default()
             }
         };
@@ -161,7 +161,7 @@ impl IndexState {
             if generation.whole {
                 self.mark();
             }
-            shared.touched.lock().settled(name, self.marked);
+            shared.dirty.lock().settled(name, self.marked);
             self.counting.succeeded();
         } else {
             self.in_hand = Some(generation);
@@ -172,11 +172,11 @@ impl IndexState {
 
     /// Replaces the count of dirty groups by a comparison of the whole index, range by range.
     pub(super) fn give_up(&mut self, name: &str, shared: &Shared) {
-        let mut touched = shared.touched.lock();
-        touched.give_up(name);
+        let mut dirty = shared.dirty.lock();
+        dirty.give_up(name);
         if self.in_hand.take().is_some() {
             self.mark();
-            touched.settled(name, true);
+            dirty.settled(name, true);
         }
     }
 

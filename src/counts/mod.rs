@@ -63,7 +63,7 @@ pub(crate) struct Counts {
 /// State shared by the task and the requests.
 #[derive(Debug)]
 struct Shared {
-    touched: Mutex<DirtyGroups>,
+    dirty: Mutex<DirtyGroups>,
     /// The indices that are kept true.
     standings: RwLock<HashMap<String, Standing>>,
     status: Mutex<CountStatus>,
@@ -152,12 +152,12 @@ impl Shared {
         let Some(standing) = standings.get(index) else {
             return Entries::Unfinished;
         };
-        let touched = self.touched.lock();
-        if !standing.has_passed || touched.is_marked(index) {
+        let dirty = self.dirty.lock();
+        if !standing.has_passed || dirty.is_marked(index) {
             return Entries::Unfinished;
         }
         let is_visible = standing.written.is_none_or(|at| at.elapsed() >= VISIBLE);
-        let waits = touched.waits_for(index, |name| standings.contains_key(name));
+        let waits = dirty.waits_for(index, |name| standings.contains_key(name));
         match standing.is_failing || standing.has_refused {
             false if is_visible && !waits => Entries::True,
             is_failing => Entries::Late { is_failing },
@@ -191,7 +191,7 @@ impl Counts {
     /// Counting that is on, or off.
     pub(crate) fn new(is_on: bool) -> Counts {
         let shared = || Shared {
-            touched: Mutex::new(DirtyGroups::new(DirtyLimits::DEFAULT)),
+            dirty: Mutex::new(DirtyGroups::new(DirtyLimits::DEFAULT)),
             standings: RwLock::default(),
             status: Mutex::default(),
             hurry: Notify::new(),
@@ -233,9 +233,9 @@ impl Counts {
     pub(crate) fn note<'w>(&self, parts: impl Iterator<Item = IndexWrites<'w>>) {
         let Some(shared) = &self.shared else { return };
         let now = Instant::now();
-        let mut touched = shared.touched.lock();
+        let mut dirty = shared.dirty.lock();
         for written in parts {
-            touched.note(&written, now);
+            dirty.note(&written, now);
         }
     }
 
@@ -252,7 +252,7 @@ impl Counts {
     /// Notes a write to an unknown index.
     pub(crate) fn note_everything(&self) {
         if let Some(shared) = &self.shared {
-            shared.touched.lock().note_everything(Instant::now());
+            shared.dirty.lock().note_everything(Instant::now());
         }
     }
 
@@ -265,11 +265,11 @@ impl Counts {
     /// How far counting is. `None` if it is off.
     pub(crate) fn progress(&self) -> Option<Progress> {
         let shared = self.shared.as_ref()?;
-        let waiting = shared.touched.lock().waiting();
+        let waiting = shared.dirty.lock().waiting();
         let status = shared.status.lock().clone();
         let lag = waiting.since.map(|since| since.elapsed());
         Some(Progress {
-            touched_roots: waiting.roots as u64,
+            dirty_groups: waiting.roots as u64,
             reconciling: waiting.marked as u64,
             lag: lag.unwrap_or_default(),
             status,
@@ -281,7 +281,7 @@ impl Counts {
 #[derive(Debug, Clone)]
 pub(crate) struct Progress {
     /// Roots that wait to be counted.
-    pub touched_roots: u64,
+    pub dirty_groups: u64,
     /// Indices that are being compared as a whole, or wait for it.
     pub reconciling: u64,
     /// Age of the oldest uncounted write; zero if there is none.
@@ -298,7 +298,7 @@ impl Progress {
             "state": status.state.as_str(),
             "reason": status.reason,
             "lag_s": self.lag.as_secs_f64(),
-            "touched_roots": self.touched_roots,
+            "dirty_groups": self.dirty_groups,
             "indices": status.indices,
             "reconciling": self.reconciling,
             "reconciled": status.reconciled,

@@ -65,22 +65,22 @@ pub enum InspectError {
     },
 }
 
-/// Reads all forests of an unused directory without changing it. `top`: number of largest trees to list; `told`:
+/// Reads all forests of an unused directory without changing it. `top`: number of largest trees to list; `report`:
 /// progress callback.
 ///
 /// # Errors
 /// When the directory is in use, or a forest cannot be read.
-pub fn inspect(dir: &Path, top: usize, told: &ReportInspection) -> Result<Vec<InspectedForest>, InspectError> {
+pub fn inspect(dir: &Path, top: usize, report: &ReportInspection) -> Result<Vec<InspectedForest>, InspectError> {
     let data_dir = DataDir::lock(dir)?;
     let forests = data_dir.forests()?;
-    forests.into_iter().map(|identity| one(&data_dir, identity, top, told)).collect()
+    forests.into_iter().map(|identity| one(&data_dir, identity, top, report)).collect()
 }
 
 fn one(
     data_dir: &DataDir,
     identity: ForestIdentity,
     top: usize,
-    told: &ReportInspection,
+    report: &ReportInspection,
 ) -> Result<InspectedForest, InspectError> {
     let setting = |name| {
         let found = identity.settings().find(|(key, _)| *key == name);
@@ -91,10 +91,10 @@ fn one(
     let method: Method = setting("method").parse().map_err(|_| unknown())?;
     let is_short = identity.forest().ends_with(super::forests::SHORT_TEXTS);
     match method {
-        Method::Verified => load::<Verified>(data_dir, identity, top, told),
-        Method::Staged => load::<Staged>(data_dir, identity, top, told),
-        Method::Short(_) if is_short => load::<Short>(data_dir, identity, top, told),
-        _ => load::<Strict>(data_dir, identity, top, told),
+        Method::Verified => load::<Verified>(data_dir, identity, top, report),
+        Method::Staged => load::<Staged>(data_dir, identity, top, report),
+        Method::Short(_) if is_short => load::<Short>(data_dir, identity, top, report),
+        _ => load::<Strict>(data_dir, identity, top, report),
     }
 }
 
@@ -102,11 +102,11 @@ fn load<F: MethodKind>(
     data_dir: &DataDir,
     identity: ForestIdentity,
     top: usize,
-    told: &ReportInspection,
+    report: &ReportInspection,
 ) -> Result<InspectedForest, InspectError> {
-    let told = |progress: ReplayProgress| told(identity.forest(), progress);
+    let report = |progress: ReplayProgress| report(identity.forest(), progress);
     let mut replay = Store::salvage(data_dir, &identity)?;
-    let (state, gaps) = read::<F>(&mut replay, empty_of(&identity)?, told)?;
+    let (state, gaps) = read::<F>(&mut replay, empty_of(&identity)?, report)?;
     Ok(InspectedForest {
         summary: state.forest().summary(top),
         boilerplate: F::known(state.learned()),
@@ -118,7 +118,7 @@ fn load<F: MethodKind>(
     })
 }
 
-/// Reads all forests of a shared store while they are in use, without changing them. `top` and `told` as in
+/// Reads all forests of a shared store while they are in use, without changing them. `top` and `report` as in
 /// [`inspect`].
 ///
 /// # Errors
@@ -126,7 +126,7 @@ fn load<F: MethodKind>(
 pub fn inspect_shared(
     keys: &Arc<dyn KeyStore>,
     top: usize,
-    told: &Arc<ReportTransfer>,
+    report: &Arc<ReportTransfer>,
 ) -> Result<Vec<InspectedForest>, InspectError> {
     let away = |away| InspectError::Away(away);
     let forests = block_on(keys.forests()).map_err(away)?;
@@ -147,18 +147,18 @@ pub fn inspect_shared(
         let k = SharedDistance::new(Distance(setting("k").parse().unwrap_or_default()))?;
         let is_dated = of.split(' ').any(|setting| setting == DATED);
         let kept = (identity.forest(), of.as_str());
-        let carry: Box<dyn Transfer> = match method {
+        let port: Box<dyn Transfer> = match method {
             Method::Verified => Box::new(shared::<Verified>(kept, settings, (k, is_dated), keys)),
             Method::Staged => Box::new(shared::<Staged>(kept, settings, (k, is_dated), keys)),
             _ => Box::new(shared::<Strict>(kept, settings, (k, is_dated), keys)),
         };
-        let (forest, told) = (identity.forest().to_owned(), told.clone());
-        let told = Arc::new(move |done, total| told(&forest, done, total));
-        let summary = block_on(carry.summary(top, told))?;
+        let (forest, report) = (identity.forest().to_owned(), report.clone());
+        let report = Arc::new(move |done, total| report(&forest, done, total));
+        let summary = block_on(port.summary(top, report))?;
         Ok(InspectedForest {
             bytes: summary.memory_bytes as u64,
             summary,
-            boilerplate: block_on(carry.known())? as usize,
+            boilerplate: block_on(port.known())? as usize,
             torn: 0,
             unreadable: Vec::new(),
             is_shared: true,

@@ -165,7 +165,7 @@ pub struct Engine {
     /// Bounds the memory between reading and placing by the number of batches.
     batches: Arc<Semaphore>,
     /// Unverified writers do their text work one after the other.
-    strangers: Arc<Semaphore>,
+    unverified_turns: Arc<Semaphore>,
     /// Deferred placements of unverified writers.
     waiting: DeferredPlacements,
     /// The engine that keeps the forests, if it is not this process.
@@ -304,7 +304,7 @@ impl Engine {
             reader_threads: TextThreads::for_readers()?,
             writers: Writers::default(),
             batches: Arc::new(Semaphore::new(BATCHES)),
-            strangers: Arc::new(Semaphore::new(1)),
+            unverified_turns: Arc::new(Semaphore::new(1)),
             waiting: DeferredPlacements::default(),
             store: None,
             merged: Notify::new(),
@@ -504,7 +504,7 @@ impl Engine {
         if self.has_written(caller, now) {
             return Turn::default();
         }
-        let turn = self.strangers.clone().acquire_owned().await;
+        let turn = self.unverified_turns.clone().acquire_owned().await;
         Turn { _permit: turn.ok().map(Arc::new) }
     }
 

@@ -95,7 +95,7 @@ impl Engine {
         let document =
             PlacementDocument { features: prepared.features, when: prepared.when, title: prepared.title, given: None };
         let reply = entry.port.check(document).await?;
-        Ok(reply.check.map(|check| check.looked))
+        Ok(reply.check.map(|check| check.resolved))
     }
 
     fn forest_called(&self, name: &str) -> Option<&ForestEntry> {
@@ -151,9 +151,9 @@ impl Engine {
     ///
     /// # Errors
     /// When the forest is not available.
-    pub async fn acknowledge_overrides(&self, forest: &str, heard: u64) -> Result<Option<Acknowledged>, Unavailable> {
+    pub async fn acknowledge_overrides(&self, forest: &str, version: u64) -> Result<Option<Acknowledged>, Unavailable> {
         match self.shared_forest(forest) {
-            Some(shared) => shared.acknowledge_overrides(heard).await.map(Some),
+            Some(shared) => shared.acknowledge_overrides(version).await.map(Some),
             None => Ok(None),
         }
     }

@@ -44,16 +44,16 @@ pub(super) enum WriterTrust {
     /// Nobody can refuse them.
     Owner,
     /// The cluster has lately accepted what the caller wrote, by each of the routes.
-    Known,
+    Verified,
     /// It has not: the documents leave no trace before it does.
-    Stranger,
+    Unverified,
 }
 
 /// What a request knows of one forest, from batch to batch.
 #[derive(Default)]
 struct ForestSession {
     earlier: EarlierDocuments,
-    rehearsal: Option<Box<dyn DryPlacement>>,
+    dry: Option<Box<dyn DryPlacement>>,
 }
 
 impl ForestSession {
@@ -61,14 +61,14 @@ impl ForestSession {
         &mut self,
         port: &dyn ForestPort,
         documents: Vec<PlacementDocument>,
-        standing: WriterTrust,
+        trust: WriterTrust,
     ) -> Result<Placements, Unavailable> {
-        let commit = match standing {
-            WriterTrust::Stranger => {
-                let rehearsal = self.rehearsal.get_or_insert_with(|| port.dry_placement());
-                return Ok(rehearsal.place(documents).await?);
+        let commit = match trust {
+            WriterTrust::Unverified => {
+                let dry = self.dry.get_or_insert_with(|| port.dry_placement());
+                return Ok(dry.place(documents).await?);
             }
-            WriterTrust::Known => Commit::Provisional,
+            WriterTrust::Verified => Commit::Provisional,
             WriterTrust::Owner => Commit::AtOnce,
         };
         let mut placements =
@@ -80,7 +80,7 @@ impl ForestSession {
 
 impl Engine {
     /// What is known of who has sent these items.
-    fn standing(&self, items: &[WorkItem], context: RequestContext) -> WriterTrust {
+    fn trust(&self, items: &[WorkItem], context: RequestContext) -> WriterTrust {
         let Some(caller) = context.caller else {
             return WriterTrust::Owner;
         };
@@ -90,11 +90,11 @@ impl Engine {
                 continue;
             }
             if !self.writers.knows(caller, route, context.now) {
-                return WriterTrust::Stranger;
+                return WriterTrust::Unverified;
             }
             known = Some(route);
         }
-        WriterTrust::Known
+        WriterTrust::Verified
     }
 
     /// Stamps the items of a body. In each batch, documents are read and turned into features on all threads, then
@@ -105,7 +105,7 @@ impl Engine {
         items: Vec<WorkItem>,
         context: RequestContext,
     ) -> Result<Stamped, Unavailable> {
-        let standing = self.standing(&items, context);
+        let trust = self.trust(&items, context);
         let mut unfinished = Unfinished {
             engine: self.clone(),
             placed: PlacedDocuments::of(items.iter().map(|item| item.op).collect(), context.caller),
@@ -115,11 +115,11 @@ impl Engine {
         let items: Arc<[WorkItem]> = items.into();
         let mut first = 0;
         while let Some(rest) = items.get(first..).filter(|rest| !rest.is_empty()) {
-            let is_stranger = standing == WriterTrust::Stranger;
-            let batch = first..first + WorkItem::batch(rest, is_stranger);
+            let is_unverified = trust == WriterTrust::Unverified;
+            let batch = first..first + WorkItem::batch(rest, is_unverified);
             first = batch.end;
-            let turn = match is_stranger {
-                true => Some(self.strangers.clone().acquire_owned().await),
+            let turn = match is_unverified {
+                true => Some(self.unverified_turns.clone().acquire_owned().await),
                 false => None,
             };
             // Jobs hold them, too: they go on for a while when the client has left.
@@ -133,7 +133,7 @@ impl Engine {
                 };
                 self.threads.run_wanted(read).await?
             };
-            stamped = self.place(&body, read, stamped, standing, &mut sessions, &mut unfinished.placed).await?;
+            stamped = self.place(&body, read, stamped, trust, &mut sessions, &mut unfinished.placed).await?;
         }
         stamped.placed = std::mem::take(&mut unfinished.placed);
         Ok(stamped)
@@ -145,7 +145,7 @@ impl Engine {
         body: &Bytes,
         mut read: Vec<ReadItem>,
         mut stamped: Stamped,
-        standing: WriterTrust,
+        trust: WriterTrust,
         sessions: &mut [ForestSession],
         placed: &mut PlacedDocuments,
     ) -> Result<Stamped, Unavailable> {
@@ -169,15 +169,15 @@ impl Engine {
                 continue;
             }
             // An unverified writer's documents are placed when the cluster has accepted them.
-            let late: Vec<DeferredClaim> = match standing {
-                WriterTrust::Stranger => {
+            let late: Vec<DeferredClaim> = match trust {
+                WriterTrust::Unverified => {
                     let documents = batch.documents.iter();
                     documents.map(|d| self.waiting.keep(d)).collect()
                 }
-                WriterTrust::Known | WriterTrust::Owner => Vec::new(),
+                WriterTrust::Verified | WriterTrust::Owner => Vec::new(),
             };
             let mut late = late.into_iter();
-            let mut placements = session.place(&*entry.port, batch.documents, standing).await?;
+            let mut placements = session.place(&*entry.port, batch.documents, trust).await?;
             // First of all: from here on they are withdrawn if anything goes wrong.
             for ((item, route), reply) in batch.items.into_iter().zip(&mut placements.replies) {
                 let late = late.next();

@@ -78,11 +78,11 @@ pub struct SettledRequest {
 }
 
 impl SettledRequest {
-    fn add(&mut self, forest: &str, told: port::SettleReport) {
-        self.withdrawn += told.withdrawn;
-        self.learned += told.learned;
-        self.merged += told.merged;
-        let notices = told.notices.into_iter();
+    fn add(&mut self, forest: &str, report: port::SettleReport) {
+        self.withdrawn += report.withdrawn;
+        self.learned += report.learned;
+        self.merged += report.merged;
+        let notices = report.notices.into_iter();
         self.notices.extend(notices.map(|notice| (forest.to_owned(), notice)));
     }
 }
@@ -176,7 +176,7 @@ impl Engine {
         let mut failure = None;
         for (forest, answer) in self.tell(placed, &resolution, now) {
             match answer.await {
-                Ok(told) => settled.add(forest, told),
+                Ok(report) => settled.add(forest, report),
                 Err(unavailable) => failure = Some(unavailable),
             }
         }
@@ -185,7 +185,7 @@ impl Engine {
                 continue;
             }
             match place_accepted(&*entry.port, documents, now).await {
-                Ok(told) => settled.add(&entry.name, told),
+                Ok(report) => settled.add(&entry.name, report),
                 Err(unavailable) => failure = Some(unavailable),
             }
         }
@@ -258,9 +258,9 @@ impl Engine {
                 batch.push(Settlement { ticket, outcome });
             }
         }
-        let told = self.forests.iter().zip(batches);
-        let told = told.filter(|(_, batch)| !batch.is_empty());
-        told.map(|(entry, batch)| (&*entry.name, entry.port.settle(batch, now))).collect()
+        let report = self.forests.iter().zip(batches);
+        let report = report.filter(|(_, batch)| !batch.is_empty());
+        report.map(|(entry, batch)| (&*entry.name, entry.port.settle(batch, now))).collect()
     }
 }
 

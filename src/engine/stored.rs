@@ -95,19 +95,19 @@ impl Stores {
         &self,
         identity: &ForestIdentity,
         empty: ForestState<F>,
-        told: impl Fn(ReplayProgress),
+        report: impl Fn(ReplayProgress),
     ) -> Result<(Replay, ForestState<F>), StoreError> {
         let mut replay = Store::open(&self.data_dir, identity, self.storage.durability)?;
-        let (state, _) = read(&mut replay, empty, told)?;
+        let (state, _) = read(&mut replay, empty, report)?;
         Ok((replay, state))
     }
 }
 
-/// Reads everything stored, or the readable part in salvage mode together with the gaps; `told` reports progress.
+/// Reads everything stored, or the readable part in salvage mode together with the gaps; `report` reports progress.
 pub(super) fn read<F: MethodKind>(
     replay: &mut Replay,
     empty: ForestState<F>,
-    told: impl Fn(ReplayProgress),
+    report: impl Fn(ReplayProgress),
 ) -> Result<(ForestState<F>, Vec<UnreadableRange>), StoreError> {
     let mut restoring = match replay.salvages() {
         true => Restoring::salvaging(empty),
@@ -143,7 +143,7 @@ pub(super) fn read<F: MethodKind>(
         }
         if last.elapsed() >= TELL {
             last = Instant::now();
-            told(replay.progress());
+            report(replay.progress());
         }
     }
     gaps.extend_from_slice(replay.gaps());

@@ -62,22 +62,22 @@ impl Engine {
         shared: &Engine,
         only: &[String],
         replace: bool,
-        told: &Arc<ReportTransfer>,
+        report: &Arc<ReportTransfer>,
     ) -> Result<Vec<(String, TransferReport)>, TransferError> {
         let pairs = self.pairs(shared, only);
-        for (_, _, carry) in &pairs {
-            if !replace && !carry.1.is_empty().await? {
-                let forest = carry.0.to_owned();
+        for (_, _, port) in &pairs {
+            if !replace && !port.1.is_empty().await? {
+                let forest = port.0.to_owned();
                 return Err(TransferError::Held { forest });
             }
         }
         let mut all = Vec::new();
-        for (entry, copied, (_, carry)) in pairs {
+        for (entry, copied, (_, port)) in pairs {
             if replace {
-                carry.clear().await?;
+                port.clear().await?;
             }
-            let carried = carry.fill(copied.clone(), of_forest(&entry.name, told)).await?;
-            all.push((entry.name.clone(), carried));
+            let transferred = port.fill(copied.clone(), of_forest(&entry.name, report)).await?;
+            all.push((entry.name.clone(), transferred));
         }
         Ok(all)
     }
@@ -91,7 +91,7 @@ impl Engine {
         &self,
         shared: &Engine,
         dir: &Path,
-        told: &Arc<ReportTransfer>,
+        report: &Arc<ReportTransfer>,
     ) -> Result<Vec<(String, TransferReport)>, TransferError> {
         let held = match dir.exists() {
             true => self.stored_forests(dir)?,
@@ -103,11 +103,11 @@ impl Engine {
         }
         let names: Vec<String> = self.forests.iter().map(|entry| entry.name.clone()).collect();
         let mut all = Vec::new();
-        for (entry, copied, (_, carry)) in self.pairs(shared, &names) {
-            let carried = carry.import(copied.clone(), of_forest(&entry.name, told)).await?;
-            all.push((entry.name.clone(), carried));
+        for (entry, copied, (_, port)) in self.pairs(shared, &names) {
+            let transferred = port.import(copied.clone(), of_forest(&entry.name, report)).await?;
+            all.push((entry.name.clone(), transferred));
         }
-        if all.iter().all(|(_, carried)| carried.nodes == 0) {
+        if all.iter().all(|(_, transferred)| transferred.nodes == 0) {
             return Err(TransferError::Nothing { from: "the forest store".into(), wanted: names.join(", ") });
         }
         self.save(dir)?;
@@ -119,8 +119,8 @@ impl Engine {
         let entries = self.forests.iter().filter(|entry| only.contains(&entry.name));
         let pairs = entries.filter_map(|entry| {
             let there = shared.forests.iter().find(|there| there.name == entry.name)?;
-            let carry = (there.name.as_str(), there.shared.as_ref()?);
-            Some((entry, entry.copied.as_ref()?, carry))
+            let port = (there.name.as_str(), there.shared.as_ref()?);
+            Some((entry, entry.copied.as_ref()?, port))
         });
         pairs.collect()
     }
@@ -128,7 +128,7 @@ impl Engine {
 
 type Pair<'e> = (&'e ForestEntry, &'e Arc<dyn Copied>, (&'e str, &'e Arc<dyn SharedPort>));
 
-fn of_forest(name: &str, told: &Arc<ReportTransfer>) -> Arc<shared::ReportTransfer> {
-    let (name, told) = (name.to_owned(), told.clone());
-    Arc::new(move |done, total| told(&name, done, total))
+fn of_forest(name: &str, report: &Arc<ReportTransfer>) -> Arc<shared::ReportTransfer> {
+    let (name, report) = (name.to_owned(), report.clone());
+    Arc::new(move |done, total| report(&name, done, total))
 }

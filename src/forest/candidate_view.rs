@@ -224,7 +224,7 @@ impl<P: Proof> CandidateView<'_, '_, P> {
                 [] => None,
                 _ => self.forest.founder_tokens.get(self.forest.name(root).0),
             },
-            said: Cell::default(),
+            verdict: Cell::default(),
             laid: Cell::new(self.laid(root)),
             closed: self.forest.closed(root, self.query.earlier),
         });

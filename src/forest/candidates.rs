@@ -61,7 +61,7 @@ pub(super) struct CandidateTree<'f, P> {
     /// More of its founder's text, if it is at hand.
     pub(super) founder_tokens: Option<&'f [u16]>,
     /// The verdict of the proof for so many fingerprints in common, cached: an alignment check is expensive.
-    pub(super) said: Cell<Option<(usize, Result<(), Refusal>)>>,
+    pub(super) verdict: Cell<Option<(usize, Result<(), Refusal>)>>,
     /// The differences between the two texts, as far as they have been aligned.
     pub(super) laid: Cell<Option<Differences>>,
     /// Why the tree accepts no further documents, if it is closed or at its size limit.
@@ -131,7 +131,7 @@ impl<P> Candidates<'_, P> {
 
     /// Trees that were asked about the document and have no evidence.
     pub(super) fn without_founder_tokens(&self) -> usize {
-        let asked = self.trees.iter().filter(|tree| tree.said.get().is_some());
+        let asked = self.trees.iter().filter(|tree| tree.verdict.get().is_some());
         asked.filter(|tree| tree.founder_tokens.is_none()).count()
     }
 

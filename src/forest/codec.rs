@@ -92,12 +92,12 @@ impl<P: Durable> StateChange<P> {
                     hash.write(out);
                 }
             }
-            StateChange::Overrides(OverrideChange::Say { number, correction }) => {
+            StateChange::Overrides(OverrideChange::Add { number, correction }) => {
                 out.push(11);
                 number.write(out);
                 correction.write(out);
             }
-            StateChange::Overrides(OverrideChange::Forget { numbers }) => {
+            StateChange::Overrides(OverrideChange::Remove { numbers }) => {
                 out.push(13);
                 (numbers.len() as u32).write(out);
                 numbers.iter().for_each(|number| number.write(out));
@@ -134,7 +134,7 @@ impl<P: Durable> StateChange<P> {
             }
             10 => Change::FounderTokens { root: Root(fingerprint(bytes)?), tokens: Durable::read(bytes)? },
             11 => {
-                return Some(StateChange::Overrides(OverrideChange::Say {
+                return Some(StateChange::Overrides(OverrideChange::Add {
                     number: u64::read(bytes)?,
                     correction: Durable::read(bytes)?,
                 }));
@@ -142,7 +142,7 @@ impl<P: Durable> StateChange<P> {
             13 => {
                 let count = u32::read(bytes)?;
                 let numbers = (0..count).map(|_| u64::read(bytes));
-                return Some(StateChange::Overrides(OverrideChange::Forget {
+                return Some(StateChange::Overrides(OverrideChange::Remove {
                     numbers: numbers.collect::<Option<_>>()?,
                 }));
             }

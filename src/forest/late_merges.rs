@@ -173,10 +173,10 @@ impl MergeCandidates {
 
     /// The late merges since the start that are still valid.
     pub(super) fn late(&self, overrides: &Overrides) -> LateMergeLog {
-        let mut told: HashSet<(Root, Root)> = overrides.kept_apart().collect();
+        let mut listed: HashSet<(Root, Root)> = overrides.kept_apart().collect();
         let suggestions = self.agreeing().filter_map(|met| {
             let (winner, loser) = (overrides.group(met.winner), overrides.group(met.loser));
-            let is_open = winner != loser && told.insert(pair(winner, loser));
+            let is_open = winner != loser && listed.insert(pair(winner, loser));
             is_open.then_some(Suggestion { winner, loser, documents: met.documents })
         });
         LateMergeLog { suggestions: suggestions.collect(), applied: self.applied, no_room: self.no_room }

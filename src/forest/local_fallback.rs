@@ -78,11 +78,11 @@ impl ForestPort for LocalFallback {
     fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortFuture<SettleReport> {
         let (alone, shared): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|settlement| matches!(settlement.ticket.rollback, Rollback::Nodes(_)));
-        let told = |port: &dyn ForestPort, batch: Vec<Settlement>| match batch.is_empty() {
+        let settle_in = |port: &dyn ForestPort, batch: Vec<Settlement>| match batch.is_empty() {
             true => Box::pin(std::future::ready(Ok(SettleReport::default()))),
             false => port.settle(batch, now),
         };
-        both(told(&*self.alone, alone), told(&*self.shared, shared))
+        both(settle_in(&*self.alone, alone), settle_in(&*self.shared, shared))
     }
 
     fn forget_unknown(&self, now: Millis, budget: usize) -> PortFuture<SettleReport> {

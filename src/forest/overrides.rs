@@ -60,7 +60,7 @@ pub enum Override {
 /// The overrides in force, and the groups that follow from them.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
-    said: BTreeMap<u64, Override>,
+    entries: BTreeMap<u64, Override>,
     /// No word ever had this number or a higher one.
     next: u64,
     /// Numbers of the late merges, and of those that replace undone ones.
@@ -82,8 +82,8 @@ pub struct Overrides {
 /// which is harmless.
 impl PartialEq for Overrides {
     fn eq(&self, other: &Overrides) -> bool {
-        let of = |overrides: &Overrides| (overrides.next, overrides.said.len(), overrides.unfinished.len());
-        of(self) == of(other) && self.said == other.said && self.unfinished == other.unfinished
+        let of = |overrides: &Overrides| (overrides.next, overrides.entries.len(), overrides.unfinished.len());
+        of(self) == of(other) && self.entries == other.entries && self.unfinished == other.unfinished
     }
 }
 
@@ -92,7 +92,7 @@ impl Eq for Overrides {}
 impl Overrides {
     /// The number of the next override; `None` at the limit. Late merges have a limit of their own.
     pub fn next_number(&self) -> Option<u64> {
-        (self.said.len() < MAX_OVERRIDES + MOST_LATE).then_some(self.next)
+        (self.entries.len() < MAX_OVERRIDES + MOST_LATE).then_some(self.next)
     }
 
     /// Whether one more late merge fits.
@@ -109,10 +109,10 @@ impl Overrides {
     /// all stored documents are restamped. Living trees have the same answers without them.
     pub fn outlived(&self, is_alive: impl Fn(Root) -> bool) -> Vec<u64> {
         let mut named: HashMap<Root, u32> = HashMap::new();
-        for root in self.said.values().flat_map(Override::roots) {
+        for root in self.entries.values().flat_map(Override::roots) {
             *named.entry(root).or_default() += 1;
         }
-        let gone = self.said.iter().filter(|(number, correction)| {
+        let gone = self.entries.iter().filter(|(number, correction)| {
             let Some(root) = correction.late_loser() else {
                 return false;
             };
@@ -133,14 +133,14 @@ impl Overrides {
     /// The word of this number is that one, or none any more.
     pub fn set(&mut self, number: u64, correction: Option<Override>) {
         self.next = self.next.max(number.saturating_add(1));
-        if self.said.get(&number) == correction.as_ref() {
+        if self.entries.get(&number) == correction.as_ref() {
             return;
         }
         let mut named = self.detach(number);
         let Some(correction) = correction else {
             return self.rebuild_groups(named);
         };
-        let last = self.said.keys().next_back();
+        let last = self.entries.keys().next_back();
         // Where another one had this number, its groups are to be taken apart.
         let is_last = named.is_empty() && last.is_none_or(|&last| last < number);
         self.bytes += correction.bytes();
@@ -158,7 +158,7 @@ impl Overrides {
         } else if correction.is_merge() {
             named.extend(correction.roots());
         }
-        self.said.insert(number, correction.clone());
+        self.entries.insert(number, correction.clone());
         if !is_last {
             let mut merges = self.groups.take_apart(named);
             if correction.is_merge() {
@@ -170,7 +170,7 @@ impl Overrides {
 
     /// Removes an override without rebuilding the groups; returns the roots that it names for that.
     fn detach(&mut self, number: u64) -> Vec<Root> {
-        let Some(correction) = self.said.remove(&number) else {
+        let Some(correction) = self.entries.remove(&number) else {
             return Vec::new();
         };
         self.bytes -= correction.bytes();
@@ -195,7 +195,7 @@ impl Overrides {
 
     fn merge_all(&mut self, merges: BTreeSet<u64>) {
         for number in merges {
-            if let Some(correction) = self.said.get(&number).cloned() {
+            if let Some(correction) = self.entries.get(&number).cloned() {
                 self.merge(number, &correction);
             }
         }
@@ -213,24 +213,24 @@ impl Overrides {
 
     /// The word of this number.
     pub fn get(&self, number: u64) -> Option<&Override> {
-        self.said.get(&number)
+        self.entries.get(&number)
     }
 
     /// The words by their numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, &Override)> {
-        self.said.iter().map(|(&number, correction)| (number, correction))
+        self.entries.iter().map(|(&number, correction)| (number, correction))
     }
 
     /// The same from this number on.
     pub fn iter_from(&self, number: u64) -> impl Iterator<Item = (u64, &Override)> {
-        let said = self.said.range(number..);
-        said.map(|(&number, correction)| (number, correction))
+        let entries = self.entries.range(number..);
+        entries.map(|(&number, correction)| (number, correction))
     }
 
     /// The root that is answered for a document with this text in the tree of this root.
     pub fn shown_root(&self, text: Fingerprint, tree: Root) -> Root {
         // Nearly every forest is without overrides.
-        if self.said.is_empty() {
+        if self.entries.is_empty() {
             return tree;
         }
         self.group(self.pins.root(text).unwrap_or(tree))
@@ -243,7 +243,7 @@ impl Overrides {
 
     /// The pairs of groups that the forest is not to merge, the smaller root first.
     pub fn kept_apart(&self) -> impl Iterator<Item = (Root, Root)> {
-        let late = self.late.iter().filter_map(|number| self.said.get(number));
+        let late = self.late.iter().filter_map(|number| self.entries.get(number));
         late.filter_map(|correction| match correction {
             Override::Apart { roots } => {
                 let [one, other] = roots.map(|root| self.group(root));
@@ -363,8 +363,8 @@ impl Durable for Overrides {
     fn write(&self, out: &mut Vec<u8>) {
         out.reserve(self.bytes() + 64);
         self.next.write(out);
-        (self.said.len() as u32).write(out);
-        for (number, correction) in &self.said {
+        (self.entries.len() as u32).write(out);
+        for (number, correction) in &self.entries {
             number.write(out);
             correction.write_all(out);
         }

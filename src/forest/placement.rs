@@ -133,8 +133,8 @@ pub(super) fn known<P: Proof>(
     seen: &Candidates<'_, P>,
     thresholds: P::Thresholds,
 ) -> Option<Root> {
-    let law = PlacementRules { query, seen, thresholds };
-    law.known().map(|tree| law.root(tree))
+    let rules = PlacementRules { query, seen, thresholds };
+    rules.known().map(|tree| rules.root(tree))
 }
 
 /// Whether a document may have founded the tree of this root: by one of its fingerprints, or by the hash of its text.
@@ -192,11 +192,11 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
             // Replays the original lookup, including the extended set of fingerprints.
             let mut is_lost = false;
             if !self.query.more.is_empty() {
-                let looked = self.seen.fingerprints.iter();
-                if let Some(at) = looked.clone().position(|spot| spot.near.is_none()) {
-                    return RuleStep::Ask(PlacementQuestion::Near(at..looked.len()));
+                let spots = self.seen.fingerprints.iter();
+                if let Some(at) = spots.clone().position(|spot| spot.near.is_none()) {
+                    return RuleStep::Ask(PlacementQuestion::Near(at..spots.len()));
                 }
-                let verdicts = self.verdicts(looked.len());
+                let verdicts = self.verdicts(spots.len());
                 is_lost = self.is_lost(verdicts.iter().map(|(_, _, verdict)| *verdict));
             }
             let verdict = self.decided(decision, root, None, Vec::new());
@@ -409,19 +409,19 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         let unproved = Refusal::Proof { similarity: 0.0, needed: 1.0 };
         let tree = self.tree(tree).ok_or(unproved)?;
         let kept = tree.proof.ok_or(unproved)?;
-        if let Some((_, said)) = tree.said.get().filter(|&(of, _)| of == shared) {
-            return said;
+        if let Some((_, verdict)) = tree.verdict.get().filter(|&(of, _)| of == shared) {
+            return verdict;
         }
         let (query, thresholds) = (self.query, self.thresholds);
-        let said = match tree.founder_tokens.filter(|_| !query.tokens.is_empty()) {
+        let verdict = match tree.founder_tokens.filter(|_| !query.tokens.is_empty()) {
             None => query.proof.agrees(kept, shared, thresholds),
             Some(tokens) => {
                 let founder = (kept, tokens);
                 query.proof.agrees_by(query.tokens, founder, shared, thresholds, &tree.laid)
             }
         };
-        tree.said.set(Some((shared, said)));
-        said
+        tree.verdict.set(Some((shared, verdict)));
+        verdict
     }
 
     /// Whether the document belongs to a tree by founder tokens only: once these are evicted, only the hash of its

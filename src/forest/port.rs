@@ -338,7 +338,7 @@ pub struct CheckedDocument {
     /// The root that it would show.
     pub answer: Root,
     /// The root that a stored document with this text should have.
-    pub looked: ResolvedDocument,
+    pub resolved: ResolvedDocument,
     /// How that root would be found.
     pub decision: Decision,
     /// The stage that finds the tree, for the method `staged`.

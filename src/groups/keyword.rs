@@ -91,12 +91,12 @@ async fn is_beside(cluster: &Client, caller: &HeaderMap, raw_index: &str, field:
     if answer.status() != StatusCode::OK {
         return None;
     }
-    let said: Value = serde_json::from_slice(answer.body()).ok()?;
-    of_capabilities(&said, field)
+    let parsed: Value = serde_json::from_slice(answer.body()).ok()?;
+    of_capabilities(&parsed, field)
 }
 
-fn of_capabilities(said: &Value, field: &str) -> Option<bool> {
-    let fields = said.get("fields")?;
+fn of_capabilities(parsed: &Value, field: &str) -> Option<bool> {
+    let fields = parsed.get("fields")?;
     let can_be_counted = |name: &str| {
         let types: Option<&Map<String, Value>> = fields.get(name)?.as_object();
         let types = types?.values();
@@ -130,8 +130,8 @@ mod tests {
             // Nothing was written yet.
             (json!({}), None),
         ] {
-            let said = json!({ "fields": fields });
-            assert_eq!(of_capabilities(&said, "m"), expected, "{said}");
+            let parsed = json!({ "fields": fields });
+            assert_eq!(of_capabilities(&parsed, "m"), expected, "{parsed}");
         }
         assert_eq!(of_capabilities(&json!([]), "m"), None);
     }

@@ -103,15 +103,15 @@ pub(super) async fn largest(
     });
     let answer: SearchAnswer<Groups> = source.search_by(&source.stamped(query, vec![]), body).await?;
     // Without a shard, as for a pattern that no index fits, there is no aggregation.
-    let Some(Groups { groups: told }) = answer.aggregations else {
+    let Some(Groups { groups }) = answer.aggregations else {
         return Ok(LargestGroups::All(Vec::new()));
     };
-    if told.is_all() {
-        let all = told.buckets.iter();
+    if groups.is_all() {
+        let all = groups.buckets.iter();
         let all = all.map(|bucket| listed(bucket.key, bucket.doc_count));
         return Ok(LargestGroups::All(all.collect()));
     }
-    let Some((candidates, least)) = told.candidates(size) else {
+    let Some((candidates, least)) = groups.candidates(size) else {
         return Ok(LargestGroups::Unproven);
     };
     let counted = group_counts::counts(source, query, &candidates).await?;
@@ -131,14 +131,14 @@ mod tests {
 
     type Counts = BTreeMap<i64, u64>;
 
-    /// What shards that tell `told` groups each would answer, as the servers do it.
-    fn ask(shards: &[Counts], told: usize) -> ShardGroups {
+    /// What shards that tell `most` groups each would answer, as the servers do it.
+    fn ask(shards: &[Counts], most: usize) -> ShardGroups {
         let (mut sum, mut bound) = (Counts::new(), 0);
         for shard in shards {
             let mut groups: Vec<(i64, u64)> = shard.iter().map(|(k, n)| (*k, *n)).collect();
             groups.sort_by_key(|(key, n)| (u64::MAX - n, *key));
-            if groups.len() > told {
-                groups.truncate(told);
+            if groups.len() > most {
+                groups.truncate(most);
                 bound += groups.last().map_or(0, |(_, n)| *n);
             }
             for (key, n) in groups {
@@ -163,17 +163,17 @@ mod tests {
         /// What is proven is what counting everything says.
         #[test]
         fn a_page_that_is_proven_is_the_naive_one(
-            shards in prop::collection::vec(counts(), 1..4), told in 1_usize..150, size in 1_usize..25,
+            shards in prop::collection::vec(counts(), 1..4), most in 1_usize..150, size in 1_usize..25,
         ) {
             let mut all = Counts::new();
             for (key, n) in shards.iter().flatten() {
                 *all.entry(*key).or_default() += n;
             }
-            let answer = ask(&shards, told);
+            let answer = ask(&shards, most);
             if answer.is_all() {
-                let told: Counts = answer.buckets.iter().map(|b| (b.key, b.doc_count)).collect();
+                let groups: Counts = answer.buckets.iter().map(|b| (b.key, b.doc_count)).collect();
                 all.retain(|_, n| *n >= 2);
-                prop_assert_eq!(told, all);
+                prop_assert_eq!(groups, all);
             } else if let Some((candidates, least)) = answer.candidates(size) {
                 let counted = candidates.iter().map(|key| (*key, all[key]));
                 if let Some(page) = first(counted, least, size) {

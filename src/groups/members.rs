@@ -233,8 +233,8 @@ impl IndexReader<'_> {
 /// Whether a document cannot be read by its id under this name: an alias over several indices, or a data stream. A
 /// missing document is no error to the servers.
 fn is_not_one_index(refused: &Response<Bytes>) -> bool {
-    let said: Value = serde_json::from_slice(refused.body()).unwrap_or_default();
-    let is_error = said.get("error").is_some();
+    let parsed: Value = serde_json::from_slice(refused.body()).unwrap_or_default();
+    let is_error = parsed.get("error").is_some();
     matches!(refused.status(), StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND) && is_error
 }
 

@@ -98,13 +98,13 @@ pub(crate) fn caller(key: &RandomState, headers: &HeaderMap, query: Option<&str>
     let mut hasher = key.build_hasher();
     // A map of headers gives its names in an order that follows from their hashes: the same names, the same order is
     // not promised.
-    let mut told: Vec<(&str, &[u8])> = headers
+    let mut identity: Vec<(&str, &[u8])> = headers
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_bytes()))
         .filter(|(name, _)| !is_of_request(name))
         .collect();
-    told.sort_unstable();
-    told.hash(&mut hasher);
+    identity.sort_unstable();
+    identity.hash(&mut hasher);
     // Some servers read a semicolon as the end of a parameter, too.
     if let Some(query) = query.filter(|query| query.contains(';')) {
         query.hash(&mut hasher);

@@ -167,13 +167,13 @@ impl<'a> OverrideEditor<'a> {
         }
         let (mut texts, mut shown) = (BTreeSet::new(), BTreeSet::new());
         for seen in &found {
-            let Some(looked) = self.resolve(seen).await? else {
+            let Some(resolved) = self.resolve(seen).await? else {
                 return Err(OverrideFault::bad(
                     "ids: a document without a text that could be compared is alone as it is",
                 ));
             };
-            texts.insert(looked.text);
-            shown.extend(seen.shown.into_iter().chain(looked.answer));
+            texts.insert(resolved.text);
+            shown.extend(seen.shown.into_iter().chain(resolved.answer));
         }
         let texts: Vec<Fingerprint> = texts.into_iter().collect();
         let group = self.overrides().await?.group(root);
@@ -198,8 +198,8 @@ impl<'a> OverrideEditor<'a> {
 
     #[expect(clippy::disallowed_methods, reason = "the caller was admitted: there is an editor")]
     async fn add(&self, correction: Override, shown: Vec<Root>, root: Root) -> Result<Applied, OverrideFault> {
-        let said = self.state.engine.add_override(self.route_name(), correction, shown).await;
-        let number = said.map_err(|error| failed(self.state, error))?;
+        let added = self.state.engine.add_override(self.route_name(), correction, shown).await;
+        let number = added.map_err(|error| failed(self.state, error))?;
         if number.is_none() {
             return Err(OverrideFault::bad(
                 "the forest has as many overrides as it takes (65,536, or 16 MiB with the pending restamps): undo some of \
@@ -218,8 +218,8 @@ impl<'a> OverrideEditor<'a> {
     async fn resolve(&self, seen: &VisibleDocument) -> Result<Option<ResolvedDocument>, OverrideFault> {
         let context = self.state.request_context(0);
         let (engine, source) = (&self.state.engine, seen.source.clone());
-        let looked = engine.resolve(&seen.route_name, source, context).await;
-        looked.map_err(|error| failed(self.state, error))
+        let resolved = engine.resolve(&seen.route_name, source, context).await;
+        resolved.map_err(|error| failed(self.state, error))
     }
 
     /// One document of each of these groups of which the caller sees any.

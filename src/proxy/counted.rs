@@ -22,12 +22,12 @@ struct IndexPart<'p> {
 }
 
 /// Reports the documents of a write. `index`: the index in the path, for items whose answer does not name one.
-pub(super) fn note(state: &AppState, index: Option<&str>, placed: &PlacedDocuments, told: &Resolution) {
-    if !state.counts.is_on() || changed_nothing(told) {
+pub(super) fn note(state: &AppState, index: Option<&str>, placed: &PlacedDocuments, resolution: &Resolution) {
+    if !state.counts.is_on() || changed_nothing(resolution) {
         return;
     }
     let unknown = Changes::unknown();
-    let changes = match told {
+    let changes = match resolution {
         Resolution::Items(outcome) if placed.is_answered_by(outcome) => &*outcome.changes,
         Resolution::Document(_, outcome) if outcome.well_formed => &*outcome.changes,
         _ => &unknown,
@@ -36,7 +36,7 @@ pub(super) fn note(state: &AppState, index: Option<&str>, placed: &PlacedDocumen
     let is_kept = |name: &str| state.engine.routes(name) || state.counts.knows(name);
     let mut parts: BTreeMap<&str, IndexPart<'_>> = BTreeMap::new();
     let mut is_lost = false;
-    for (item, root) in placed.joined(told) {
+    for (item, root) in placed.joined(resolution) {
         match name_of(item) {
             Some(name) => parts.entry(name).or_default().roots.push(root),
             None => is_lost = true,
@@ -72,8 +72,8 @@ pub(super) fn note(state: &AppState, index: Option<&str>, placed: &PlacedDocumen
     }));
 }
 
-fn changed_nothing(told: &Resolution) -> bool {
-    match told {
+fn changed_nothing(resolution: &Resolution) -> bool {
+    match resolution {
         Resolution::NotSent | Resolution::Unchanged => true,
         Resolution::Status(status) | Resolution::Document(status, _) => is_refusal(*status),
         Resolution::Unknown | Resolution::Items(_) => false,

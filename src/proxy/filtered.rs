@@ -114,18 +114,18 @@ pub(super) async fn answer(
         }
     };
     let (is_json, answer) = (headers::is_json(&parts.headers), whole.clone());
-    let look = move || {
+    let scan = move || {
         let mut scanner = ResponseScanner::default();
         scanner.push(&answer);
         let filter = FilterPath::parse(&wanted.0).filter(|_| is_json);
         let part = filter.and_then(|filter| filter.apply(&answer));
         (scanner.finish(), part)
     };
-    let looked = match whole.len() <= FILTER_INLINE {
-        true => Ok(look()),
-        false => state.engine.run(look).await,
+    let scanned = match whole.len() <= FILTER_INLINE {
+        true => Ok(scan()),
+        false => state.engine.run(scan).await,
     };
-    let part = match looked {
+    let part = match scanned {
         Ok((outcome, part)) => {
             placement.settle_and_wait(Resolution::Items(outcome)).await;
             part.map_or(whole, Bytes::from)

@@ -131,13 +131,13 @@ impl Rebuild {
     pub(crate) async fn run(
         &self,
         extents: &[Extent],
-        told: &ReportProgress<'_>,
+        report: &ReportProgress<'_>,
     ) -> Result<Vec<(String, Recovered)>, RecoveryError> {
         let mut all = Vec::new();
         for extent in extents {
             let source = &extent.source;
             let recovering = self.engine.recover(source.clone(), Intake::All, clock::now());
-            let recovered = self.reader.read(extent, recovering, told).await?;
+            let recovered = self.reader.read(extent, recovering, report).await?;
             all.push((source.forest.clone(), recovered));
         }
         let (engine, dir) = (self.engine.clone(), self.dir.clone());
@@ -216,7 +216,7 @@ impl RecoveryReader {
         &self,
         extent: &Extent,
         mut recovering: Recovering,
-        told: &ReportProgress<'_>,
+        report: &ReportProgress<'_>,
     ) -> Result<Recovered, RecoveryError> {
         let wanted = self.wanted(&extent.source, extent.since);
         let (pages, mut read) = mpsc::channel(AHEAD);
@@ -233,7 +233,7 @@ impl RecoveryReader {
             while let Some(page) = read.recv().await {
                 progress.read += page.len() as u64;
                 recovering.add(page).await?;
-                told(progress);
+                report(progress);
             }
             Ok(recovering.finish().await?)
         };

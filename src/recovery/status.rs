@@ -36,7 +36,7 @@ impl RecoveryStatus {
     }
 
     /// Adds a search for documents of indeterminate outcome.
-    pub(crate) fn looked(&self, forest: &str, recovered: Recovered) {
+    pub(crate) fn resolved(&self, forest: &str, recovered: Recovered) {
         let mut all = self.unanswered.lock();
         all.entry(forest.to_owned()).or_default().add(recovered);
     }

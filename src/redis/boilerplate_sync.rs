@@ -104,9 +104,9 @@ fn read_lessons(value: Value) -> Option<SyncEntries> {
             return None;
         };
         let (millis, number) = std::str::from_utf8(&id).ok()?.split_once('-')?;
-        let heard = SyncPosition(millis.parse().ok()?, number.parse().ok()?);
+        let place = SyncPosition(millis.parse().ok()?, number.parse().ok()?);
         match pair.into_iter().nth(1) {
-            Some(Value::BulkString(bytes)) => Some((heard, bytes)),
+            Some(Value::BulkString(bytes)) => Some((place, bytes)),
             _ => None,
         }
     };

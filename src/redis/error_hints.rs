@@ -17,12 +17,12 @@ const LOGIN: &str = "write user and password into the URL of the forest store, r
 #[expect(clippy::needless_pass_by_value, reason = "it stands where an error is mapped")]
 pub(super) fn away(error: RedisError) -> StoreUnavailable {
     match error.code() {
-        Some(FULL) => StoreUnavailable::full(told(&error)),
-        _ => StoreUnavailable::of(told(&error)),
+        Some(FULL) => StoreUnavailable::full(explain(&error)),
+        _ => StoreUnavailable::of(explain(&error)),
     }
 }
 
-fn told(error: &RedisError) -> String {
+fn explain(error: &RedisError) -> String {
     if error.kind() == ErrorKind::AuthenticationFailed {
         return format!("it does not let in this user with this password: {LOGIN}");
     }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn of_tls(error: rustls::Error) -> String {
-        told(&io::Error::new(io::ErrorKind::InvalidData, error).into())
+        explain(&io::Error::new(io::ErrorKind::InvalidData, error).into())
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
         assert!(namesake.contains("--forest-store-ca"), "{namesake}");
         let other = of_tls(CertificateError::NotValidForName.into());
         assert!(other.contains("has to name the host"), "{other}");
-        let login = told(&(ErrorKind::AuthenticationFailed, "no").into());
+        let login = explain(&(ErrorKind::AuthenticationFailed, "no").into());
         assert!(login.contains("%40 for @"), "{login}");
         assert!(refused("NOAUTH", "Authentication required.").contains("user:password@host"));
         let rights = refused("NOPERM", "this user has no permissions to run the 'scan' command");
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn other_errors_are_told_as_they_are() {
         let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "nobody is there");
-        assert!(told(&refused.into()).contains("nobody is there"));
+        assert!(explain(&refused.into()).contains("nobody is there"));
         assert_eq!(super::refused("ERR", "there are 100 forests"), "ERR there are 100 forests");
         assert!(super::of_tls(&rustls::Error::DecryptError).is_none());
     }

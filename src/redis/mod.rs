@@ -54,7 +54,7 @@ struct StoreInner {
     link: Connections,
     away: Mutex<Option<StoreUnavailable>>,
     /// Last log message about a full store.
-    full_said: Mutex<Option<Instant>>,
+    full_logged: Mutex<Option<Instant>>,
     /// Log text for the behaviour while it is away.
     meanwhile: Mutex<&'static str>,
 }
@@ -73,7 +73,7 @@ impl RedisStore {
             shared: Arc::new(StoreInner {
                 link: Connections::new(address, ca),
                 away: Mutex::new(None),
-                full_said: Mutex::new(None),
+                full_logged: Mutex::new(None),
                 meanwhile: Mutex::new("nothing is placed"),
             }),
         })
@@ -120,10 +120,10 @@ impl StoreInner {
 
     /// Says so, and not again for a while.
     fn is_full(&self, why: &StoreUnavailable) {
-        let mut said = self.full_said.lock();
-        if said.is_none_or(|said| said.elapsed() >= SAY_AGAIN) {
-            *said = Some(Instant::now());
-            drop(said);
+        let mut claimed = self.full_logged.lock();
+        if claimed.is_none_or(|claimed| claimed.elapsed() >= SAY_AGAIN) {
+            *claimed = Some(Instant::now());
+            drop(claimed);
             let meanwhile = *self.meanwhile.lock();
             warn!(engine = %self.link.address(), reason = %why, "the engine of the shared forests has no room: {meanwhile}");
         }
@@ -155,16 +155,16 @@ impl StoreInner {
 
 /// The authority of a file.
 fn authority(path: &Path) -> io::Result<Vec<u8>> {
-    let told = |what: String| {
+    let unreadable = |what: String| {
         let (path, kind) = (path.display(), io::ErrorKind::InvalidData);
         io::Error::new(kind, format!("{path}: {what}"))
     };
-    let pem = std::fs::read(path).map_err(|error| told(error.to_string()))?;
+    let pem = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
     let mut certificates = CertificateDer::pem_slice_iter(&pem);
     match certificates.next() {
         Some(Ok(_)) => Ok(pem),
-        Some(Err(error)) => Err(told(error.to_string())),
-        None => Err(told("it holds no certificate in PEM form".into())),
+        Some(Err(error)) => Err(unreadable(error.to_string())),
+        None => Err(unreadable("it holds no certificate in PEM form".into())),
     }
 }
 
@@ -238,9 +238,9 @@ impl KeyStore for RedisStore {
         Box::pin(sleep(time))
     }
 
-    fn arrival(&self, said: Millis) -> Millis {
+    fn arrival(&self, claimed: Millis) -> Millis {
         let now = clock::now();
-        Millis(said.0.clamp(now.0.saturating_sub(WAITED), now.0))
+        Millis(claimed.0.clamp(now.0.saturating_sub(WAITED), now.0))
     }
 
     fn now(&self) -> Millis {

@@ -182,8 +182,8 @@ pub(super) fn add(command: &Command, pipeline: &mut Pipeline) {
             let before = before.as_ref().map_or(&[][..], |head| &head[..]);
             call("spinney1_turn", key, pipeline).arg(before).arg(value.as_slice());
         }
-        KeyOp::Tell { process, obeys, life } => {
-            call("spinney1_tell", key, pipeline).arg(format!("{process:016x}")).arg(*obeys).arg(*life);
+        KeyOp::Acknowledge { process, acknowledged, life } => {
+            call("spinney1_tell", key, pipeline).arg(format!("{process:016x}")).arg(*acknowledged).arg(*life);
         }
         KeyOp::Count { token, tally } => {
             let mut bytes = Vec::with_capacity(17);
@@ -240,7 +240,7 @@ pub(super) fn unknown(command: &Command) -> Option<StoreReply> {
         | KeyOp::Advance { .. }
         | KeyOp::Since { .. }
         | KeyOp::Turn { .. }
-        | KeyOp::Tell { .. } => None,
+        | KeyOp::Acknowledge { .. } => None,
     }
 }
 

@@ -90,7 +90,7 @@ impl IndeterminateWatcher {
         let found = "documents are stored of which the cluster had not told that";
         let taken_in = take_in(&self.state, &self.reader, source, since, || (), found).await?;
         if let Some(recovered) = taken_in.recovered {
-            self.state.recovery.looked(&source.forest, recovered);
+            self.state.recovery.resolved(&source.forest, recovered);
         }
         Ok(taken_in.unreadable)
     }

@@ -322,10 +322,10 @@ impl StoreShared {
         queue.taken = 0;
         let durable = queue.durable(self.durability);
         let later = queue.waiters.split_off(&durable.next());
-        let told = std::mem::replace(&mut queue.waiters, later);
+        let woken = std::mem::replace(&mut queue.waiters, later);
         drop(queue);
         self.room.notify_all();
-        for waiter in told.into_values().flatten() {
+        for waiter in woken.into_values().flatten() {
             // A waiter that has gone needs no answer.
             let _ = waiter.send(Ok(()));
         }
@@ -336,7 +336,7 @@ impl StoreShared {
         let mut queue = self.queue();
         let failure = queue.failure.get_or_insert(failure).clone();
         let jobs = std::mem::take(&mut queue.jobs);
-        let told = std::mem::take(&mut queue.waiters);
+        let woken = std::mem::take(&mut queue.waiters);
         queue.urgent = 0;
         queue.bytes = 0;
         queue.taken = 0;
@@ -344,7 +344,7 @@ impl StoreShared {
         // Dropping the jobs tells their waiters.
         drop(jobs);
         self.room.notify_all();
-        for waiter in told.into_values().flatten() {
+        for waiter in woken.into_values().flatten() {
             let _ = waiter.send(Err(failure.clone()));
         }
     }

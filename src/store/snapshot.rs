@@ -152,8 +152,8 @@ impl SnapshotWriter {
         Ok(())
     }
 
-    fn wait_for(&self, told: &SnapshotDone, what: &'static str, name: &str) -> Result<(), SnapshotError> {
-        match told.recv() {
+    fn wait_for(&self, done: &SnapshotDone, what: &'static str, name: &str) -> Result<(), SnapshotError> {
+        match done.recv() {
             Ok(Ok(())) => Ok(()),
             Ok(Err(source)) => Err(SnapshotError::Io { what, path: self.shared.directory.file(name), source }),
             Err(mpsc::RecvError) => {

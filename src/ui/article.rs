@@ -239,8 +239,8 @@ async fn find(page: &PageRequest<'_>, raw_index: &str, id: &str) -> Result<Index
     if !answer.status().is_success() {
         return Err(ErrorPage::of_cluster(&answer));
     }
-    let mut said: Value = serde_json::from_slice(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
-    let hit = said.pointer_mut("/hits/hits/0").map(Value::take);
+    let mut parsed: Value = serde_json::from_slice(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
+    let hit = parsed.pointer_mut("/hits/hits/0").map(Value::take);
     let mut hit = hit.ok_or_else(|| {
         let reason = format!("there is no document [{id}] in [{}]", decode_segment(raw_index));
         ErrorPage::from(ReadError::NotFound(reason))

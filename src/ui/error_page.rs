@@ -122,8 +122,8 @@ impl From<ClusterError> for ErrorPage {
 
 /// The cluster's innermost reason: it names the cause, the outer ones the place.
 fn reason(body: &[u8]) -> Option<String> {
-    let said: Value = serde_json::from_slice(body).ok()?;
-    let error = said.get("error")?;
+    let parsed: Value = serde_json::from_slice(body).ok()?;
+    let error = parsed.get("error")?;
     let text = |at: &str| error.pointer(at).and_then(Value::as_str);
     let found = text("/root_cause/0/reason")
         .or_else(|| text("/failed_shards/0/reason/reason"))
@@ -144,12 +144,12 @@ mod tests {
 
     #[test]
     fn the_clusters_words() {
-        let said = |error: Value| reason(json!({ "error": error }).to_string().as_bytes());
+        let parsed = |error: Value| reason(json!({ "error": error }).to_string().as_bytes());
         let both = json!({"reason": "all shards failed", "root_cause": [{"reason": "no field [x]"}]});
-        assert_eq!(said(both).as_deref(), Some("no field [x]"));
-        assert_eq!(said(json!({"reason": "r"})).as_deref(), Some("r"));
-        assert_eq!(said(json!("plain")).as_deref(), Some("plain"));
-        assert_eq!(said(json!("x".repeat(1000))).map(|r| r.chars().count()), Some(601));
+        assert_eq!(parsed(both).as_deref(), Some("no field [x]"));
+        assert_eq!(parsed(json!({"reason": "r"})).as_deref(), Some("r"));
+        assert_eq!(parsed(json!("plain")).as_deref(), Some("plain"));
+        assert_eq!(parsed(json!("x".repeat(1000))).map(|r| r.chars().count()), Some(601));
         assert_eq!(reason(b"Unauthorized"), None);
     }
 }

@@ -80,8 +80,8 @@ async fn indices(page: &PageRequest<'_>, pattern: &str) -> Result<(Vec<IndexLink
     if answer.status() == StatusCode::UNAUTHORIZED {
         return Ok((Vec::new(), true));
     }
-    let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
-    let buckets = said.pointer("/aggregations/indices/buckets");
+    let parsed: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+    let buckets = parsed.pointer("/aggregations/indices/buckets");
     let buckets = buckets.and_then(Value::as_array);
     let index = |bucket: &Value| {
         let name = bucket.get("key")?.as_str()?.to_owned();

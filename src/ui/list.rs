@@ -143,8 +143,8 @@ async fn media(page: &PageRequest<'_>, raw_index: &str, names: &ReaderFields) ->
     let Ok(answer) = asked.await else {
         return Vec::new();
     };
-    let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
-    let buckets = said.pointer("/aggregations/media/buckets");
+    let parsed: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+    let buckets = parsed.pointer("/aggregations/media/buckets");
     let buckets = buckets.and_then(Value::as_array);
     let name = |bucket: &Value| Some(bucket.get("key")?.as_str()?.to_owned());
     let mut media: Vec<String> = buckets.map(|buckets| buckets.iter().filter_map(name).collect()).unwrap_or_default();

@@ -58,13 +58,13 @@ enum RequestedOverride {
 }
 
 impl RequestedOverride {
-    fn read(said: &QueryString) -> Option<RequestedOverride> {
-        let id = said.get("id")?.to_owned();
-        let root = |name| Fingerprint::written(said.get(name)?, true).map(Root);
-        match said.get("what")? {
+    fn read(parameters: &QueryString) -> Option<RequestedOverride> {
+        let id = parameters.get("id")?.to_owned();
+        let root = |name| Fingerprint::written(parameters.get(name)?, true).map(Root);
+        match parameters.get("what")? {
             "split" => Some(RequestedOverride::Split { id }),
             "merge" => Some(RequestedOverride::Merge { id, roots: [root("root")?, root("other")?] }),
-            "undo" => Some(RequestedOverride::TakeBack { id, number: said.get("override")?.parse().ok()? }),
+            "undo" => Some(RequestedOverride::TakeBack { id, number: parameters.get("override")?.parse().ok()? }),
             _ => None,
         }
     }
@@ -113,16 +113,16 @@ fn address(index: &str, wish: &RequestedOverride) -> String {
 pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<Body>, ErrorPage> {
     let (shell, t) = (page.shell, page.shell.t());
     let index = decode_segment(raw_index);
-    let said = &shell.parameters;
+    let parameters = &shell.parameters;
     let nothing = || ErrorPage::new(StatusCode::NOT_FOUND, None);
     let form = |wish: &RequestedOverride, yes, is_question| {
         let mut fields = wish.fields();
         fields.push(("token", token(page, &index, wish)));
         OverrideForm { action: url::say(&index), fields, yes, is_question }
     };
-    let (id, title, text, form) = match said.get("done") {
+    let (id, title, text, form) = match parameters.get("done") {
         None => {
-            let wish = RequestedOverride::read(said).ok_or_else(nothing)?;
+            let wish = RequestedOverride::read(parameters).ok_or_else(nothing)?;
             let shown: String = wish.id().chars().take(TITLE).collect();
             let (title, text, yes) = match &wish {
                 RequestedOverride::Split { .. } => (t.split_title, shell.text(t.split_text, &[&shown]), t.split_yes),
@@ -137,14 +137,14 @@ pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<B
             (wish.id().to_owned(), title, text, Some(form))
         }
         Some(done) => {
-            let id = said.get("id").ok_or_else(nothing)?.to_owned();
-            match (done, said.get("override").and_then(|correction| correction.parse().ok())) {
-                ("said", Some(number)) => {
+            let id = parameters.get("id").ok_or_else(nothing)?.to_owned();
+            match (done, parameters.get("override").and_then(|correction| correction.parse().ok())) {
+                ("added", Some(number)) => {
                     let wish = RequestedOverride::TakeBack { id: id.clone(), number };
                     let form = form(&wish, t.take_back, false);
                     (id, t.said_title, t.said_text.to_owned(), Some(form))
                 }
-                ("said", None) => (id, t.said_title, t.said_before.to_owned(), None),
+                ("added", None) => (id, t.said_title, t.said_before.to_owned(), None),
                 _ => (id, t.taken_back_title, t.said_text.to_owned(), None),
             }
         }
@@ -164,7 +164,7 @@ pub(super) async fn apply(page: &PageRequest<'_>, raw_index: &str, form: &[u8]) 
     }
     let editor = ForestEditor::admit(page.state.access(), &page.headers, raw_index).await;
     let speaker = OverrideEditor::new(page.state, editor.map_err(OverrideFault::from)?)?;
-    let said = match &wish {
+    let applied = match &wish {
         RequestedOverride::Split { id } => Some(speaker.split(std::slice::from_ref(id)).await?),
         RequestedOverride::Merge { roots, .. } => Some(speaker.merge(roots).await?),
         RequestedOverride::TakeBack { number, .. } => {
@@ -172,16 +172,16 @@ pub(super) async fn apply(page: &PageRequest<'_>, raw_index: &str, form: &[u8]) 
             None
         }
     };
-    let done = if said.is_some() { "said" } else { "undone" };
-    let number = said.and_then(|said| said.number).map(|n| n.to_string());
-    let told =
+    let done = if applied.is_some() { "added" } else { "undone" };
+    let number = applied.and_then(|applied| applied.number).map(|n| n.to_string());
+    let shown =
         QueryString::default().with("done", Some(done)).with("id", Some(wish.id())).with("override", number.as_deref());
-    Ok(response::elsewhere(&(url::say(&index) + &told.suffix())))
+    Ok(response::elsewhere(&(url::say(&index) + &shown.suffix())))
 }
 
 fn token(page: &PageRequest<'_>, index: &str, wish: &RequestedOverride) -> String {
-    let told = ("a form of the page", page.caller(), index, wish);
-    format!("{:016x}", page.state.callers.hash_one(told))
+    let form = ("a form of the page", page.caller(), index, wish);
+    format!("{:016x}", page.state.callers.hash_one(form))
 }
 
 impl From<OverrideFault> for ErrorPage {

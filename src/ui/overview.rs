@@ -102,7 +102,7 @@ pub(super) async fn show(page: &PageRequest<'_>) -> Result<Response<Body>, Error
             &forests,
             &CurrentFigures {
                 unstamped: state.metrics.counters.documents_unstamped.get(),
-                waiting: counts.as_ref().map(|progress| progress.touched_roots),
+                waiting: counts.as_ref().map(|progress| progress.dirty_groups),
             },
         ),
         largest: largest(page, &routes).await,
@@ -214,8 +214,8 @@ impl RecentSamples<'_> {
         let last = values.last().copied().unwrap_or_default();
         let first_at = self.samples.first().map_or(self.now.at, |first| first.at);
         let over = format::span(self.now.at - first_at, self.shell.lang);
-        let said = [label, &over, &shown(least), &shown(most), &shown(last)];
-        let description = self.shell.text(self.shell.t().plot_desc, &said);
+        let parts = [label, &over, &shown(least), &shown(most), &shown(last)];
+        let description = self.shell.text(self.shell.t().plot_desc, &parts);
         plot(&values, description)
     }
 }

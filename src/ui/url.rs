@@ -107,8 +107,8 @@ impl QueryString {
     /// The query string without the `?`.
     pub(super) fn text(&self) -> String {
         let mut text = form_urlencoded::Serializer::new(String::new());
-        let said = self.0.iter().filter(|(_, value)| !value.is_empty());
-        text.extend_pairs(said);
+        let set = self.0.iter().filter(|(_, value)| !value.is_empty());
+        text.extend_pairs(set);
         text.finish()
     }
 }

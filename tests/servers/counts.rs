@@ -205,7 +205,7 @@ fn is_settled(spinney: &Spinney) -> bool {
     assert_eq!(counts["errors"], 0, "{counts}");
     counts["state"] == "counting"
         && counts["lag_s"].as_f64() == Some(0.0)
-        && counts["touched_roots"] == 0
+        && counts["dirty_groups"] == 0
         && counts["reconciling"] == 0
         && counts["indices"] == 1
 }
@@ -336,7 +336,7 @@ async fn without_rights_the_state_says_so_and_writes_go_on() {
             let reason = counts["reason"].as_str().unwrap();
             assert!(reason.contains("403") && reason.contains("no permissions"), "{reason}");
             // What was written waits.
-            assert!(counts["touched_roots"].as_u64() >= Some(1), "{counts}");
+            assert!(counts["dirty_groups"].as_u64() >= Some(1), "{counts}");
             assert!(counts["lag_s"].as_f64() > Some(0.0), "{counts}");
             break;
         }

@@ -98,7 +98,7 @@ pub(super) struct Plan {
     /// Why a forest did not answer.
     pub(super) trouble: Option<String>,
     /// What has been logged of it.
-    pub(super) told: Option<String>,
+    pub(super) reported: Option<String>,
 }
 
 impl Plan {

@@ -186,13 +186,13 @@ fn one_change_of_each_kind_that_does_not_read_costs_its_batch_alone() {
 /// One change of each of the other kinds, as the journal has it.
 fn rare_changes() -> Vec<(&'static str, Vec<u8>)> {
     let root = |number| Root(Fingerprint(number));
-    let [merge, taken_back] = [1, 2].map(|number| OverrideChange::Say {
+    let [merge, taken_back] = [1, 2].map(|number| OverrideChange::Add {
         number,
         correction: (number == 1).then(|| Override::Merge { winner: root(1), losers: vec![root(2)] }),
     });
     let restamp =
         OverrideChange::Restamp { number: 1, restamp: Some(Restamp { roots: vec![root(1)], by: ResolvedBy::Root }) };
-    let forget = OverrideChange::Forget { numbers: vec![7, 8] };
+    let forget = OverrideChange::Remove { numbers: vec![7, 8] };
     let fingerprint = Fingerprint(77);
     let trees = [
         ("use", Change::Use { fingerprint }),

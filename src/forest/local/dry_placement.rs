@@ -102,7 +102,7 @@ impl<F: MethodKind> ForestState<F> {
     /// The result that [`place_by`](ForestState::place_by) would have; only `own` and `earlier` change. Rarely, a
     /// tree of the request's own gets another root than it would, because fewer of the document's fingerprints are
     /// taken here.
-    fn rehearse(
+    fn place_dry(
         &mut self,
         document: PlacementDocument,
         own: &mut OwnTrees<F::Proof>,
@@ -152,7 +152,7 @@ impl<F: MethodKind> ForestState<F> {
 impl<F: MethodKind> DryPlacement for LocalDryPlacement<F> {
     fn place(&self, documents: Vec<PlacementDocument>) -> PlaceFuture<Vec<PlacementDocument>> {
         let own = self.own.clone();
-        let rehearse = move |shared: &LocalInner<F>| {
+        let place_dry = move |shared: &LocalInner<F>| {
             let mut own = own.lock();
             let mut placements = Placements::default();
             let mut documents = documents.into_iter();
@@ -164,14 +164,14 @@ impl<F: MethodKind> DryPlacement for LocalDryPlacement<F> {
                         earlier: EarlierDocuments::default(),
                     });
                     for document in documents.by_ref().take(CHUNK) {
-                        let reply = state.rehearse(document, &mut own.trees, &mut own.earlier);
+                        let reply = state.place_dry(document, &mut own.trees, &mut own.earlier);
                         placements.replies.push(reply);
                     }
                 })?;
             }
             Ok(placements)
         };
-        let placed = run(&self.shared, &self.executor, rehearse, |_, _| ());
+        let placed = run(&self.shared, &self.executor, place_dry, |_, _| ());
         Box::pin(async move { Ok(placed.await?) })
     }
 }

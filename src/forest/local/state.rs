@@ -164,23 +164,23 @@ impl<F: MethodKind> ForestState<F> {
             let is_alive = |root| self.forest.tree_at(root, now).is_some();
             let numbers = self.overrides.outlived(is_alive);
             if !numbers.is_empty() {
-                let change = OverrideChange::Forget { numbers };
+                let change = OverrideChange::Remove { numbers };
                 Arc::make_mut(&mut self.overrides).apply(&change);
                 self.overrides_changed(vec![change]);
             }
         }
-        let said = match self.overrides.has_room_for_late() {
+        let added = match self.overrides.has_room_for_late() {
             true => self.add_override(Override::Late { winner, loser }, &[]),
             false => None,
         };
-        match said {
+        match added {
             Some(_) => self.late.applied += 1,
             None => self.late.no_room += 1,
         }
     }
 
     /// An accepted document of a tree agrees with these, too: their groups are candidates to be one with its own.
-    fn meet(&mut self, tree: Root, others: &[Root]) {
+    fn consider_late_merges(&mut self, tree: Root, others: &[Root]) {
         if self.late.mode == LateMerges::Off || !F::Proof::TELLS_OF_ROOTS {
             return;
         }
@@ -267,7 +267,7 @@ impl<F: MethodKind> ForestState<F> {
                 Commit::AtOnce => {
                     self.forest.count(ticket.root, ticket.count);
                     self.forest.settle(&ticket.rollback);
-                    self.meet(ticket.root, &ticket.others);
+                    self.consider_late_merges(ticket.root, &ticket.others);
                 }
                 Commit::Provisional => earlier.tallies.add(ticket.root.0, ticket.count),
             }
@@ -398,7 +398,7 @@ impl<F: MethodKind> ForestState<F> {
         let mut settled = self.withdraw(refused.into_iter());
         // Trees of documents that were refused have gone.
         for (root, others) in met {
-            self.meet(root, &others);
+            self.consider_late_merges(root, &others);
         }
         settled.learned = self.learn_from_request(lessons);
         self.forest.expire(self.forest.clock(), due);
@@ -496,7 +496,7 @@ impl<F: MethodKind> ForestState<F> {
         CheckedDocument {
             root: check.root,
             answer: self.overrides.shown_root(text, check.root),
-            looked: self.overrides.resolve(text, check.root, is_known),
+            resolved: self.overrides.resolve(text, check.root, is_known),
             decision: check.decision,
             stage: check.by.and_then(|by| F::stage(features, by)),
             fingerprints,

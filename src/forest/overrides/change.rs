@@ -11,14 +11,14 @@ use crate::forest::Root;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OverrideChange {
     /// An override was added or undone.
-    Say {
+    Add {
         /// The number of the word.
         number: u64,
         /// `None`: it is taken back.
         correction: Option<Override>,
     },
     /// These overrides have no effect any more.
-    Forget {
+    Remove {
         /// Their numbers.
         numbers: Vec<u64>,
     },
@@ -35,8 +35,8 @@ impl Overrides {
     /// Makes a change that was made before, here or elsewhere.
     pub fn apply(&mut self, change: &OverrideChange) {
         match change {
-            OverrideChange::Say { number, correction } => self.set(*number, correction.clone()),
-            OverrideChange::Forget { numbers } => self.forget(numbers),
+            OverrideChange::Add { number, correction } => self.set(*number, correction.clone()),
+            OverrideChange::Remove { numbers } => self.forget(numbers),
             OverrideChange::Restamp { number, restamp } => {
                 self.set_restamp(*number, restamp.clone());
             }
@@ -91,7 +91,7 @@ impl Overrides {
 
     fn change(&mut self, number: u64, correction: Option<Override>, restamp: Restamp) -> Vec<OverrideChange> {
         let changes = vec![
-            OverrideChange::Say { number, correction },
+            OverrideChange::Add { number, correction },
             OverrideChange::Restamp { number, restamp: Some(restamp) },
         ];
         changes.iter().for_each(|change| self.apply(change));
@@ -114,9 +114,9 @@ mod tests {
         let mut out = Vec::new();
         for change in changes {
             match change {
-                OverrideChange::Say { correction, .. } => correction.write(&mut out),
+                OverrideChange::Add { correction, .. } => correction.write(&mut out),
                 OverrideChange::Restamp { restamp, .. } => restamp.write(&mut out),
-                OverrideChange::Forget { numbers } => out.resize(out.len() + 8 * numbers.len(), 0),
+                OverrideChange::Remove { numbers } => out.resize(out.len() + 8 * numbers.len(), 0),
             }
         }
         out.len()
@@ -156,7 +156,7 @@ mod tests {
         let merge = |winner, loser| Override::Merge { winner: root(winner), losers: vec![root(loser)] };
         let mut overrides = Overrides::default();
         const MOST: u64 = super::super::MAX_OVERRIDES as u64;
-        let said = crate::work_counter::count(|| {
+        let entries = crate::work_counter::count(|| {
             for number in 1..=MOST / 2 {
                 // Chains and stars.
                 overrides.add(merge(number / 2 * 2, number), &[]).unwrap();
@@ -164,7 +164,7 @@ mod tests {
             }
         });
         let logarithm = u64::from(MOST.ilog2()) as usize;
-        assert!(said < 4 * logarithm * MOST as usize, "{said} steps");
+        assert!(entries < 4 * logarithm * MOST as usize, "{entries} steps");
         let taken = crate::work_counter::count(|| drop(overrides.undo(7).unwrap()));
         assert!(taken < 8 * logarithm * MOST as usize, "{taken} steps");
         // Another group is none of its business.

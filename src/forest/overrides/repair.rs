@@ -10,10 +10,10 @@ impl Overrides {
     /// undone here stay undone; those that were undone there and are here again are undone, too. Stored documents may
     /// have followed lost overrides, so all of them are restamped.
     #[must_use]
-    pub fn mended(&self, heard: &Overrides) -> Overrides {
+    pub fn mended(&self, newer: &Overrides) -> Overrides {
         let mut overrides = self.clone();
         let mut moved = Vec::new();
-        for (number, correction) in heard.iter() {
+        for (number, correction) in newer.iter() {
             match (self.get(number), correction) {
                 (Some(here), correction) if here == correction => {}
                 // A person has undone the late merge, which takes precedence.
@@ -27,18 +27,18 @@ impl Overrides {
             }
         }
         // Another process may have restored it already.
-        let mut said: HashSet<Override> = match moved.is_empty() {
+        let mut entries: HashSet<Override> = match moved.is_empty() {
             true => HashSet::new(),
-            false => overrides.said.values().cloned().collect(),
+            false => overrides.entries.values().cloned().collect(),
         };
         for correction in moved {
-            let is_new = said.insert(correction.clone());
+            let is_new = entries.insert(correction.clone());
             if let Some(number) = overrides.next_number().filter(|_| is_new) {
                 overrides.set(number, Some(correction.clone()));
             }
         }
-        let said = overrides.said.clone();
-        for (number, correction) in said {
+        let entries = overrides.entries.clone();
+        for (number, correction) in entries {
             if matches!(correction, Override::Apart { .. }) {
                 continue;
             }
@@ -75,34 +75,34 @@ mod tests {
         let mut there = Overrides::default();
         there.add(merge(1, 2), &[]).unwrap();
         there.add(merge(3, 4), &[]).unwrap();
-        let mut heard = there.clone();
+        let mut newer = there.clone();
         there.undo(0).unwrap();
-        heard.add(merge(5, 6), &[]).unwrap();
+        newer.add(merge(5, 6), &[]).unwrap();
         // The number is free.
-        let mended = there.mended(&heard);
+        let mended = there.mended(&newer);
         assert_eq!(mended.get(0), None, "taken back");
         assert_eq!(mended.get(2), Some(&merge(5, 6)));
         let unfinished: Vec<u64> = mended.unfinished().map(|(number, _)| number).collect();
         assert_eq!(unfinished, [0, 1, 2]);
         // It is another word's.
         there.add(merge(7, 8), &[]).unwrap();
-        let mended = there.mended(&heard);
+        let mended = there.mended(&newer);
         assert_eq!(mended.get(2), Some(&merge(7, 8)));
         assert_eq!(mended.get(3), Some(&merge(5, 6)));
         // Idempotent: a second process with the same overrides adds nothing.
-        assert_eq!(mended.mended(&heard), mended);
+        assert_eq!(mended.mended(&newer), mended);
     }
 
     #[test]
     fn a_person_stays_stronger() {
         let late = Override::Late { winner: root(1), loser: root(2) };
-        let (mut said, mut taken) = (Overrides::default(), Overrides::default());
-        for overrides in [&mut said, &mut taken] {
+        let (mut entries, mut taken) = (Overrides::default(), Overrides::default());
+        for overrides in [&mut entries, &mut taken] {
             overrides.add(late.clone(), &[]).unwrap();
         }
         taken.undo(0).unwrap();
         let apart = taken.get(0).cloned();
-        assert_eq!(said.mended(&taken).get(0), apart.as_ref());
-        assert_eq!(taken.mended(&said).get(0), apart.as_ref());
+        assert_eq!(entries.mended(&taken).get(0), apart.as_ref());
+        assert_eq!(taken.mended(&entries).get(0), apart.as_ref());
     }
 }

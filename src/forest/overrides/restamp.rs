@@ -115,11 +115,11 @@ impl RestampPass {
     }
 
     /// The new root of a document that has the root `shown`. A document whose text is unknown keeps its root.
-    pub fn shows(&self, overrides: &Overrides, shown: Root, looked: Option<ResolvedDocument>) -> Root {
-        let answer = looked.and_then(|looked| {
+    pub fn shows(&self, overrides: &Overrides, shown: Root, resolved: Option<ResolvedDocument>) -> Root {
+        let answer = resolved.and_then(|resolved| {
             let is_one = |answer: &Root| self.by_trees && self.sought.contains(answer);
-            let is_its = |answer: &Root| self.texts.contains(&looked.text) || is_one(answer);
-            looked.answer.filter(is_its)
+            let is_its = |answer: &Root| self.texts.contains(&resolved.text) || is_one(answer);
+            resolved.answer.filter(is_its)
         });
         answer.unwrap_or_else(|| overrides.group(shown))
     }
@@ -377,10 +377,10 @@ mod tests {
             for at in 0..self.documents.len() {
                 let Stored { text, shown } = self.documents[at];
                 if chosen(at) && sought.contains(&shown) {
-                    let looked = pass
+                    let resolved = pass
                         .needs_texts()
                         .then(|| ResolvedDocument { text: Fingerprint(text as u64), answer: Some(self.answer(text)) });
-                    self.documents[at].shown = pass.shows(&self.overrides, shown, looked);
+                    self.documents[at].shown = pass.shows(&self.overrides, shown, resolved);
                 }
             }
             Some(pass)
@@ -416,9 +416,9 @@ mod tests {
                     self.say(correction, &texts);
                 }
                 Step::Undo(which) => {
-                    let said: Vec<u64> = self.overrides.iter().map(|(number, _)| number).collect();
-                    if let Some(at) = which.checked_rem(said.len()) {
-                        self.overrides.undo(said[at]).unwrap();
+                    let entries: Vec<u64> = self.overrides.iter().map(|(number, _)| number).collect();
+                    if let Some(at) = which.checked_rem(entries.len()) {
+                        self.overrides.undo(entries[at]).unwrap();
                     }
                 }
                 Step::Some(some, chosen) => drop(self.work(some, |at| chosen[at])),
@@ -477,12 +477,12 @@ mod tests {
         let unfinished: Vec<_> = overrides.unfinished().map(|(n, of)| (n, of.clone())).collect();
         assert_eq!(unfinished[0].1.roots, [root(1), root(2)]);
         let restamp = overrides.pass_for(unfinished);
-        let looked = |answer| Some(ResolvedDocument { text: Fingerprint(9), answer });
-        assert_eq!(restamp.shows(&overrides, root(1), looked(None)), root(1));
-        let known = looked(Some(root(2)));
+        let resolved = |answer| Some(ResolvedDocument { text: Fingerprint(9), answer });
+        assert_eq!(restamp.shows(&overrides, root(1), resolved(None)), root(1));
+        let known = resolved(Some(root(2)));
         assert_eq!(restamp.shows(&overrides, root(1), known), root(2));
         // A third group is not affected.
-        let elsewhere = looked(Some(root(5)));
+        let elsewhere = resolved(Some(root(5)));
         assert_eq!(restamp.shows(&overrides, root(1), elsewhere), root(1));
     }
 }

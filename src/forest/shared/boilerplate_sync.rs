@@ -21,7 +21,7 @@ const TEACHERS: usize = 1_000;
 impl<F: MethodKind> SharedInner<F> {
     /// Teaches what the founders of one request have brought, and hears of it with the others. Answers how many
     /// sentences became boilerplate. One request counts each sentence once, and no more than so many documents.
-    pub(super) async fn teach(&self, lessons: Vec<Vec<u64>>) -> Result<u64, Unavailable> {
+    pub(super) async fn publish_lessons(&self, lessons: Vec<Vec<u64>>) -> Result<u64, Unavailable> {
         let founders = lessons.len().min(TEACHERS);
         if founders == 0 || !F::LEARNS {
             return Ok(0);
@@ -51,7 +51,7 @@ impl<F: MethodKind> SharedInner<F> {
         let forest = self.number().await?;
         let forgotten = self.keys.remove_sync_entries(forest).await;
         forgotten.map_err(|away| self.away(away))?;
-        *self.heard.lock() = SyncPosition::default();
+        *self.synced.lock() = SyncPosition::default();
         Ok(())
     }
 
@@ -70,14 +70,14 @@ impl<F: MethodKind> SharedInner<F> {
             return Ok(None);
         }
         let forest = self.number().await?;
-        let after = *self.heard.lock();
+        let after = *self.synced.lock();
         self.counters.commands.fetch_add(1, Relaxed);
         Ok(Some(self.keys.sync_entries(forest, None, after)))
     }
 
     /// Takes down what was heard. Answers whether that was anything.
-    pub(super) async fn has_heard(&self, heard: StoreFuture<SyncEntries>) -> Result<bool, Unavailable> {
-        let (lessons, is_all) = heard.await.map_err(|away| self.away(away))?;
+    pub(super) async fn has_synced(&self, reply: StoreFuture<SyncEntries>) -> Result<bool, Unavailable> {
+        let (lessons, is_all) = reply.await.map_err(|away| self.away(away))?;
         self.count_lessons(&lessons);
         if !is_all {
             self.refresh_boilerplate().await?;
@@ -89,17 +89,17 @@ impl<F: MethodKind> SharedInner<F> {
         let forest = self.number().await?;
         let mut became = 0;
         loop {
-            let after = *self.heard.lock();
+            let after = *self.synced.lock();
             self.counters.commands.fetch_add(1, Relaxed);
             self.counters.rounds.fetch_add(1, Relaxed);
-            let teach = lesson.take().map(|bytes| SyncEntry {
+            let publish_lessons = lesson.take().map(|bytes| SyncEntry {
                 // As many as fit, if the others are like this one.
                 most: (LESSON_BYTES / (bytes.len() + 1)).max(1),
                 life: self.calendar.lessons(),
                 bytes,
             });
-            let heard = self.keys.sync_entries(forest, teach, after).await;
-            let (lessons, is_all) = heard.map_err(|away| self.away(away))?;
+            let reply = self.keys.sync_entries(forest, publish_lessons, after).await;
+            let (lessons, is_all) = reply.map_err(|away| self.away(away))?;
             became += self.count_lessons(&lessons);
             if is_all {
                 return Ok(became);
@@ -110,13 +110,13 @@ impl<F: MethodKind> SharedInner<F> {
     fn count_lessons(&self, lessons: &[(SyncPosition, Vec<u8>)]) -> u64 {
         let mut became = 0;
         // Two may have heard the same.
-        let mut heard = self.heard.lock();
+        let mut reply = self.synced.lock();
         let mut learned = self.learned.lock();
         for (at, bytes) in lessons {
-            if *at <= *heard {
+            if *at <= *reply {
                 continue;
             }
-            *heard = *at;
+            *reply = *at;
             let mut bytes = bytes.as_slice();
             let Some(founders) = u64::read(&mut bytes) else {
                 continue;

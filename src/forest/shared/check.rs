@@ -24,8 +24,8 @@ impl<F: MethodKind> SharedInner<F> {
         let Some(work) = work.pop() else {
             return Ok(CheckReply { now: None, check: None });
         };
-        let (said, mut at) = (work.now, work.at);
-        let mut now = said;
+        let (claimed, mut at) = (work.now, work.at);
+        let mut now = claimed;
         let mut document = work.document;
         if document.features.as_mut().and_then(F::features).is_none() {
             return Ok(CheckReply { now: None, check: None });
@@ -46,8 +46,8 @@ impl<F: MethodKind> SharedInner<F> {
             (document, read) = (kept, read_again);
             self.fetch(&mut read, missing).await?;
             if self.calendar.is_dated {
-                at = self.dated_arrival(said);
-                now = said.map(|said| said.max(at));
+                at = self.dated_arrival(claimed);
+                now = claimed.map(|claimed| claimed.max(at));
             }
         }
     }
@@ -136,12 +136,12 @@ impl<F: MethodKind> SharedInner<F> {
                 measure: query.proof.measure(&kept.proof, shared, self.thresholds),
             })
         });
-        let (known, is_known) = (self.said.known(), outcome.decision.finds_a_tree());
+        let (known, is_known) = (self.known_overrides.known(), outcome.decision.finds_a_tree());
         let check = CheckedDocument {
             answer: known.overrides().shown_root(query.whole, outcome.root),
             decision: outcome.decision,
             trees: trees.collect(),
-            looked: known.overrides().resolve(query.whole, outcome.root, is_known),
+            resolved: known.overrides().resolve(query.whole, outcome.root, is_known),
             ..empty(outcome.root)
         };
         (check, outcome.by)
@@ -152,7 +152,7 @@ fn empty(root: Root) -> CheckedDocument {
     CheckedDocument {
         root,
         answer: root,
-        looked: ResolvedDocument { text: root.0, answer: None },
+        resolved: ResolvedDocument { text: root.0, answer: None },
         decision: Decision::NewRoot,
         stage: None,
         fingerprints: Vec::new(),

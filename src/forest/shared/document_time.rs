@@ -39,8 +39,8 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// When a document of a dated forest arrives as long as it was not accepted.
-    pub(super) fn dated_arrival(&self, said: Option<Millis>) -> Millis {
-        self.dated_clock().or(said).unwrap_or(Millis(0))
+    pub(super) fn dated_arrival(&self, claimed: Option<Millis>) -> Millis {
+        self.dated_clock().or(claimed).unwrap_or(Millis(0))
     }
 
     /// The calendar with what the clock shows.
@@ -207,9 +207,11 @@ impl<F: MethodKind> SharedInner<F> {
             keys.retain(|key| match key.kind {
                 KeyKind::Node => true,
                 KeyKind::Bucket => sweeps_names,
-                KeyKind::FounderTokens | KeyKind::Clock | KeyKind::Sweep | KeyKind::Overrides | KeyKind::Obeyed => {
-                    false
-                }
+                KeyKind::FounderTokens
+                | KeyKind::Clock
+                | KeyKind::Sweep
+                | KeyKind::Overrides
+                | KeyKind::Acknowledgements => false,
             });
             let values = self.get(&keys).await?;
             let over = keys.into_iter().zip(values).filter_map(|(key, value)| {

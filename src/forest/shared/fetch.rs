@@ -30,7 +30,7 @@ impl<F: MethodKind> SharedInner<F> {
         let mut buckets: BTreeSet<Fingerprint> = missing.buckets;
         // The clock comes along: what is over is told by it. So does what was said.
         let mut reads_clock = self.calendar.is_dated;
-        let mut known = Some(self.said.known());
+        let mut known = Some(self.known_overrides.known());
         while !due.is_empty() || !founder_tokens.is_empty() || !buckets.is_empty() {
             let get = |kind| move |&fingerprint: &Fingerprint| (kind, fingerprint, KeyOp::Get);
             let clock = self.read_clock().filter(|_| reads_clock);

@@ -72,7 +72,7 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
     fn pause(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
     /// When a document arrives that says so: keys expire by the engine's own clock.
-    fn arrival(&self, said: Millis) -> Millis;
+    fn arrival(&self, claimed: Millis) -> Millis;
 
     /// What that clock shows.
     fn now(&self) -> Millis;
@@ -108,7 +108,7 @@ pub enum KeyKind {
     /// What people have said about groups. The fingerprint is 0.
     Overrides,
     /// The processes that place documents, and what they obey. The fingerprint is 0.
-    Obeyed,
+    Acknowledgements,
 }
 
 impl KeyKind {
@@ -121,7 +121,7 @@ impl KeyKind {
             KeyKind::Clock => b"C",
             KeyKind::Sweep => b"S",
             KeyKind::Overrides => b"W",
-            KeyKind::Obeyed => b"O",
+            KeyKind::Acknowledgements => b"O",
         }
     }
 }
@@ -149,7 +149,7 @@ impl Key {
             KeyKind::Clock,
             KeyKind::Sweep,
             KeyKind::Overrides,
-            KeyKind::Obeyed,
+            KeyKind::Acknowledgements,
         ];
         Some(Key {
             forest,
@@ -356,11 +356,11 @@ pub enum KeyOp {
     },
     /// Says that a process is there, and up to which change of words all that it has on its way obeys.
     /// [`StoreReply::Bytes`]: `1` if of those that are there it came first, else `0`; a space; what all of them obey.
-    Tell {
+    Acknowledge {
         /// The process.
         process: u64,
         /// The number of the change.
-        obeys: u64,
+        acknowledged: u64,
         /// So long it is there, in milliseconds of the engine.
         life: u64,
     },

@@ -35,7 +35,7 @@ impl<P: Proof> FounderCache<P> {
 
 impl<F: MethodKind> SharedInner<F> {
     /// Accepted documents of trees agree with others, too. Answers how many groups were made one.
-    pub(super) async fn meet(&self, met: Vec<(Root, Vec<Root>)>) -> Result<u64, Unavailable> {
+    pub(super) async fn consider_late_merges(&self, met: Vec<(Root, Vec<Root>)>) -> Result<u64, Unavailable> {
         let mode = self.late.lock().mode;
         if mode == LateMerges::Off || !F::Proof::TELLS_OF_ROOTS {
             return Ok(0);
@@ -58,7 +58,7 @@ impl<F: MethodKind> SharedInner<F> {
     ) -> Result<bool, Unavailable> {
         let mut is_met = false;
         for _ in 0..TRIES {
-            let known = self.said.known();
+            let known = self.known_overrides.known();
             if !may_be_one(known.overrides(), tree, other) {
                 return Ok(false);
             }
@@ -161,18 +161,18 @@ impl<F: MethodKind> SharedInner<F> {
         let say = |overrides: &mut Overrides| {
             overrides.forget(&outlived);
             let correction = Override::Late { winner, loser };
-            let said = overrides.has_room_for_late().then(|| overrides.add(correction, &[]))?;
-            said.map(|(number, _)| number)
+            let added = overrides.has_room_for_late().then(|| overrides.add(correction, &[]))?;
+            added.map(|(number, _)| number)
         };
         let only = Some(judged.version());
-        let said = self.change_overrides_at(only, say).await?;
+        let added = self.change_overrides_at(only, say).await?;
         let mut late = self.late.lock();
-        match said {
+        match added {
             ChangeOutcome::Done(_) => late.applied += 1,
             ChangeOutcome::Nothing => late.no_room += 1,
             ChangeOutcome::Overtaken => {}
         }
-        Ok(said)
+        Ok(added)
     }
 
     /// Late merges of which nothing is left.
@@ -184,7 +184,7 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// What was met by this process since its start, as far as it still holds.
     pub(super) fn late(&self) -> LateMergeLog {
-        self.late.lock().late(self.said.known().overrides())
+        self.late.lock().late(self.known_overrides.known().overrides())
     }
 
     pub(super) fn late_stats(&self) -> LateMergeStats {

@@ -273,11 +273,11 @@ impl InMemoryStore {
                 }
                 StoreReply::Number(i64::from(fits || is_done))
             }
-            KeyOp::Tell { process, obeys, life } => {
+            KeyOp::Acknowledge { process, acknowledged, life } => {
                 let text = String::from_utf8(there.unwrap_or_default()).unwrap();
                 let numbers = |line: &str| -> Vec<u64> { line.split(' ').map(|n| n.parse().unwrap()).collect() };
                 let mut told: Vec<Vec<u64>> = text.lines().map(numbers).collect();
-                let own = vec![*process, *obeys, now as u64 + life];
+                let own = vec![*process, *acknowledged, now as u64 + life];
                 told.retain(|of| of[0] == *process || of[2] > now as u64);
                 match told.iter_mut().find(|of| of[0] == *process) {
                     Some(of) => *of = own,
@@ -443,10 +443,10 @@ impl KeyStore for InMemoryStore {
         Box::pin(std::future::ready(()))
     }
 
-    fn arrival(&self, said: Millis) -> Millis {
+    fn arrival(&self, claimed: Millis) -> Millis {
         // What arrives in the last millisecond that there is would be over at once. No clock shows it.
-        let said = said.0.min(i64::MAX >> 1);
-        Millis(self.0.clock.fetch_max(said, Relaxed).max(said))
+        let claimed = claimed.0.min(i64::MAX >> 1);
+        Millis(self.0.clock.fetch_max(claimed, Relaxed).max(claimed))
     }
 
     fn now(&self) -> Millis {

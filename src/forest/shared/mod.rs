@@ -99,10 +99,10 @@ struct SharedInner<F: MethodKind> {
     /// Its number in the engine, once that has said it.
     number: OnceLock<u8>,
     /// What all processes have learned, as far as this one has heard. One document after the other is asked about, and
-    /// each leaves its mask here. Locked after `heard`.
+    /// each leaves its mask here. Locked after `synced`.
     learned: Mutex<F::Learned>,
     /// The last lesson that it has heard.
-    heard: Mutex<SyncPosition>,
+    synced: Mutex<SyncPosition>,
     /// The latest arrival here; of a dated forest what its clock has last shown.
     clock: AtomicI64,
     /// The step in which somebody has last begun to remove what is over, as far as it was heard.
@@ -116,7 +116,7 @@ struct SharedInner<F: MethodKind> {
     turns: Batcher,
     tokens: AtomicU64,
     /// What people have said about groups.
-    said: overrides::KnownOverrides,
+    known_overrides: overrides::KnownOverrides,
     /// Trees that may be one, as far as this process has met them.
     late: Mutex<MergeCandidates>,
     /// Of the evidence that it has written.
@@ -189,7 +189,7 @@ impl<F: MethodKind> SharedForest<F> {
                 calendar: Calendar::new(settings.window),
                 number: OnceLock::new(),
                 learned: Mutex::new(learned),
-                heard: Mutex::default(),
+                synced: Mutex::default(),
                 blocks: LshBuckets::new(SharedDistance::EQUAL),
                 clock: AtomicI64::new(i64::MIN),
                 swept: AtomicU32::new(0),
@@ -198,7 +198,7 @@ impl<F: MethodKind> SharedForest<F> {
                 unknown: Mutex::default(),
                 turns: Batcher::default(),
                 tokens: AtomicU64::new(seed),
-                said: overrides::KnownOverrides::new(seed),
+                known_overrides: overrides::KnownOverrides::new(seed),
                 late: Mutex::default(),
                 pace: Mutex::new(TtlRefresh::new(settings.founder_token_bytes)),
                 counters: Counters::default(),
@@ -334,11 +334,11 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// When a document arrives that says so; `None`: time stands still for it.
-    fn arrives(&self, said: Option<Millis>) -> Millis {
+    fn arrives(&self, known_overrides: Option<Millis>) -> Millis {
         if self.calendar.is_dated {
-            return self.dated_arrival(said);
+            return self.dated_arrival(known_overrides);
         }
-        let at = self.keys.arrival(said.unwrap_or(Millis(0)));
+        let at = self.keys.arrival(known_overrides.unwrap_or(Millis(0)));
         Millis(self.clock.fetch_max(at.0, Relaxed).max(at.0))
     }
 
@@ -439,9 +439,9 @@ pub trait SharedPort: Transfer {
     /// Refreshes overrides from the store; returns the latest known version.
     fn refresh_overrides(&self) -> PortFuture<u64>;
 
-    /// Acknowledges that all in-flight documents of this process use override version ≥ `heard`; doubles as a
+    /// Acknowledges that all in-flight documents of this process use override version ≥ `synced`; doubles as a
     /// heartbeat.
-    fn acknowledge_overrides(&self, heard: u64) -> PortFuture<Acknowledged>;
+    fn acknowledge_overrides(&self, synced: u64) -> PortFuture<Acknowledged>;
 }
 
 impl<F: MethodKind> ForestPort for SharedForest<F> {
@@ -513,9 +513,9 @@ impl<F: MethodKind> SharedPort for SharedForest<F> {
         self.plain(async move { Ok(inner.overrides().await?.version()) })
     }
 
-    fn acknowledge_overrides(&self, heard: u64) -> PortFuture<Acknowledged> {
+    fn acknowledge_overrides(&self, synced: u64) -> PortFuture<Acknowledged> {
         let inner = self.inner.clone();
-        self.plain(async move { inner.acknowledge(heard).await })
+        self.plain(async move { inner.acknowledge(synced).await })
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) struct KnownOverrides {
     /// Tells this process from the others.
     process: u64,
     /// Up to which change all that it has on its way obeys.
-    obeys: AtomicU64,
+    acknowledged: AtomicU64,
     /// When it tells the engine that it is there the next time.
     due: Mutex<Option<Instant>>,
 }
@@ -124,7 +124,7 @@ impl KnownOverrides {
         KnownOverrides {
             known: Mutex::default(),
             process: splitmix64(seed ^ 0x5A1D),
-            obeys: AtomicU64::new(0),
+            acknowledged: AtomicU64::new(0),
             due: Mutex::new(None),
         }
     }
@@ -169,10 +169,10 @@ impl<F: MethodKind> SharedInner<F> {
                     None => return Err(self.unreadable_overrides(self.number().await?)),
                 },
             };
-            if self.said.advance(there.clone()) {
+            if self.known_overrides.advance(there.clone()) {
                 return Ok(());
             }
-            let known = self.said.known();
+            let known = self.known_overrides.known();
             if known.head() == asked.head() {
                 // Nobody was told of anything since this was asked: the engine has lost what this process had heard.
                 self.mend(&known, there).await?;
@@ -180,7 +180,7 @@ impl<F: MethodKind> SharedInner<F> {
                 // Another request was faster.
                 return Ok(());
             }
-            asked = self.said.known();
+            asked = self.known_overrides.known();
             reply = self.run_all(vec![since(&asked)]).await?.next();
         }
         Err(self.is_overtaken())
@@ -220,7 +220,7 @@ impl<F: MethodKind> SharedInner<F> {
                 return Ok(());
             }
         }
-        let mut now = self.said.known.lock();
+        let mut now = self.known_overrides.known.lock();
         if Arc::ptr_eq(&now, known) {
             *now = Arc::new(mended);
         }
@@ -229,10 +229,10 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// Hears what was said through other processes; answers what was.
     pub(super) async fn overrides(&self) -> Result<Arc<OverrideTable>, Unavailable> {
-        let asked = self.said.known();
+        let asked = self.known_overrides.known();
         let reply = self.run_all(vec![since(&asked)]).await?.next();
         self.refresh_overrides(asked, reply).await?;
-        Ok(self.said.known())
+        Ok(self.known_overrides.known())
     }
 
     /// Changes the words, and answers what came of it when the engine has them; `None`: there is nothing to change, or
@@ -267,14 +267,14 @@ impl<F: MethodKind> SharedInner<F> {
             let before = (known.version > 0).then(|| known.head());
             let turn = (KeyKind::Overrides, Fingerprint(0), KeyOp::Turn { before, value });
             if self.run_all(vec![turn]).await?.next() == Some(StoreReply::Number(1)) {
-                self.said.advance(changed);
+                self.known_overrides.advance(changed);
                 return Ok(ChangeOutcome::Done(answer));
             }
             // It may have been done, and its reply been lost.
             if self.overrides().await?.follows(&changed) {
                 return Ok(ChangeOutcome::Done(answer));
             }
-            let pause = splitmix64(self.said.process ^ u64::from(attempt)) % 8;
+            let pause = splitmix64(self.known_overrides.process ^ u64::from(attempt)) % 8;
             self.keys.pause(Duration::from_millis(1 + pause)).await;
         }
         Err(self.is_overtaken())
@@ -314,14 +314,14 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// The same words as the changes that make them.
     pub(super) fn changes_of(&self, overrides: &Overrides) -> Vec<u8> {
-        let said = overrides
+        let entries = overrides
             .iter()
-            .map(|(number, correction)| OverrideChange::Say { number, correction: Some(correction.clone()) });
+            .map(|(number, correction)| OverrideChange::Add { number, correction: Some(correction.clone()) });
         let restamps = overrides.restamps();
         let restamps = restamps
             .map(|(number, restamp)| OverrideChange::Restamp { number, restamp: Some(Restamp::clone(&restamp)) });
         let mut bytes = Vec::new();
-        for change in said.chain(restamps) {
+        for change in entries.chain(restamps) {
             StateChange::<F::Proof>::Overrides(change).write(&mut bytes);
         }
         bytes
@@ -329,7 +329,7 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// Has the engine know that this process is there, before it looks at anything that a word may change.
     pub(super) async fn announce(&self) -> Result<(), Unavailable> {
-        let due = *self.said.due.lock();
+        let due = *self.known_overrides.due.lock();
         if due.is_none_or(|due| due <= Instant::now()) {
             self.tell().await?;
         }
@@ -338,21 +338,21 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// All that this process has on its way obeys what was said up to this change. Answers how that is for all
     /// processes.
-    pub(super) async fn acknowledge(&self, heard: u64) -> Result<Acknowledged, Unavailable> {
-        self.said.obeys.fetch_max(heard, Relaxed);
+    pub(super) async fn acknowledge(&self, version: u64) -> Result<Acknowledged, Unavailable> {
+        self.known_overrides.acknowledged.fetch_max(version, Relaxed);
         self.tell().await
     }
 
     async fn tell(&self) -> Result<Acknowledged, Unavailable> {
         let began = Instant::now();
-        let what = KeyOp::Tell {
-            process: self.said.process,
-            obeys: self.said.obeys.load(Relaxed),
+        let what = KeyOp::Acknowledge {
+            process: self.known_overrides.process,
+            acknowledged: self.known_overrides.acknowledged.load(Relaxed),
             life: LEASE.as_millis() as u64,
         };
-        let tell = vec![(KeyKind::Obeyed, Fingerprint(0), what)];
+        let tell = vec![(KeyKind::Acknowledgements, Fingerprint(0), what)];
         let reply = self.run_all(tell).await?.next();
-        *self.said.due.lock() = Some(began + LEASE / 3);
+        *self.known_overrides.due.lock() = Some(began + LEASE / 3);
         let read = |bytes: &[u8]| {
             let (is_first, by_all) = std::str::from_utf8(bytes).ok()?.split_once(' ')?;
             Some(Acknowledged { is_first: is_first == "1", by_all: by_all.parse().ok()? })

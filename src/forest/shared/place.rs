@@ -32,15 +32,15 @@ impl<F: MethodKind> SharedInner<F> {
         let mut last = earlier.time;
         let each = documents.into_iter().enumerate();
         each.map(|(place, document)| {
-            let said = match document.when {
+            let claimed = match document.when {
                 DocumentTime::At(at) | DocumentTime::Claimed(at) => Some(at),
                 DocumentTime::AsBefore => last.max(self.dated_clock()),
                 DocumentTime::Still => None,
             };
-            let at = self.arrives(said);
+            let at = self.arrives(claimed);
             let now = match self.calendar.is_dated {
-                true => said,
-                false => said.map(|_| at),
+                true => claimed,
+                false => claimed.map(|_| at),
             };
             last = now.max(self.dated_clock()).filter(|_| now.is_some()).or(last);
             DocumentInProgress { request: 0, place, document, now, at, waited: Duration::ZERO }
@@ -72,7 +72,7 @@ impl<F: MethodKind> SharedInner<F> {
         work: Vec<DocumentInProgress>,
         earlier: Vec<EarlierDocuments>,
         base: BatchPlan<F::Proof>,
-        is_rehearsal: bool,
+        is_dry: bool,
     ) -> Result<PlacementRound<F>, Failed> {
         let mut round = PlacementRound {
             answers: Vec::new(),
@@ -81,7 +81,7 @@ impl<F: MethodKind> SharedInner<F> {
             missing: MissingKeys::default(),
             plans: base.clone(),
         };
-        let decided = self.decide_in(&mut round, earlier, base, is_rehearsal);
+        let decided = self.decide_in(&mut round, earlier, base, is_dry);
         match decided.await {
             Ok(()) => Ok(round),
             Err(error) => Err((error, round.work)),
@@ -93,16 +93,16 @@ impl<F: MethodKind> SharedInner<F> {
         round: &mut PlacementRound<F>,
         earlier: Vec<EarlierDocuments>,
         base: BatchPlan<F::Proof>,
-        is_rehearsal: bool,
+        is_dry: bool,
     ) -> Result<(), Unavailable> {
         self.announce().await?;
-        let mut hearing = self.hears().await?;
+        let mut syncing = self.hears().await?;
         loop {
             let (earlier, base) = (earlier.clone(), base.clone());
             let (work, read) = (std::mem::take(&mut round.work), std::mem::take(&mut round.read));
-            *round = self.compute(move |inner| inner.ask(work, read, earlier, base, is_rehearsal)).await?;
-            if let Some(heard) = hearing.take()
-                && self.has_heard(heard).await?
+            *round = self.compute(move |inner| inner.ask(work, read, earlier, base, is_dry)).await?;
+            if let Some(reply) = syncing.take()
+                && self.has_synced(reply).await?
             {
                 // Other sentences are left out now, so other fingerprints are to be read.
                 continue;
@@ -128,21 +128,21 @@ impl<F: MethodKind> SharedInner<F> {
         read: ReadValues<F::Proof>,
         mut earlier: Vec<EarlierDocuments>,
         base: BatchPlan<F::Proof>,
-        is_rehearsal: bool,
+        is_dry: bool,
     ) -> PlacementRound<F> {
         let mut answers = Vec::with_capacity(work.len());
         let (missing, plans) = {
             let (thresholds, calendar) = (self.thresholds, self.calendar());
             let found_by = (self.settings.max_tree, &self.blocks);
-            let mut picture = ReadSet::new(&read, base, thresholds, calendar, found_by);
-            picture.joins_all = is_rehearsal;
+            let mut read_set = ReadSet::new(&read, base, thresholds, calendar, found_by);
+            read_set.joins_all = is_dry;
             let mut learned = self.learned.lock();
             for work in &mut work {
                 let Some(earlier) = earlier.get_mut(work.request) else {
                     answers.push(Answer::None);
                     continue;
                 };
-                let answer = self.ask_one(work, &mut picture, &mut learned, earlier);
+                let answer = self.ask_one(work, &mut read_set, &mut learned, earlier);
                 if let Answer::Fate(fate) = &answer {
                     let outcome = &fate.decided.outcome;
                     let count = TallyEntry { title: work.document.title, sign: fate.decided.sign };
@@ -153,7 +153,7 @@ impl<F: MethodKind> SharedInner<F> {
                 }
                 answers.push(answer);
             }
-            picture.into_missing()
+            read_set.into_missing()
         };
         PlacementRound { work, answers, read, missing, plans }
     }
@@ -161,7 +161,7 @@ impl<F: MethodKind> SharedInner<F> {
     fn ask_one(
         &self,
         work: &mut DocumentInProgress,
-        picture: &mut ReadSet<'_, F::Proof>,
+        read_set: &mut ReadSet<'_, F::Proof>,
         learned: &mut F::Learned,
         earlier: &EarlierDocuments,
     ) -> Answer<F> {
@@ -173,7 +173,7 @@ impl<F: MethodKind> SharedInner<F> {
         };
         let answered = F::ask(features, learned, &earlier.taught, |query| {
             let query = &PlacementQuery { earlier: Some(&earlier.tallies), ..*query };
-            let answered = picture.place(query, at, claim);
+            let answered = read_set.place(query, at, claim);
             let question = match &answered {
                 QueryOutcome::Decided(decided) => Some(RecheckQuery::of(query, decided, claim.is_some())),
                 QueryOutcome::Unread | QueryOutcome::Waits(_) => None,
@@ -261,9 +261,9 @@ impl<F: MethodKind> SharedInner<F> {
             self.count(counted.into_iter()).await?;
             for lessons in lessons {
                 // A request counts each sentence once, and another one counts it again.
-                self.teach(lessons).await?;
+                self.publish_lessons(lessons).await?;
             }
-            self.meet(met).await?;
+            self.consider_late_merges(met).await?;
             self.run(kill).await.map(drop)
         };
         match ended.await {
@@ -293,7 +293,7 @@ impl<F: MethodKind> SharedInner<F> {
         self.counters.without_founder_tokens.fetch_add(without_founder_tokens, Relaxed);
         let (outcome, at) = (decided.outcome, work.at);
         let claimed = work.now.filter(|_| self.calendar.is_dated);
-        let known = self.said.known();
+        let known = self.known_overrides.known();
         // Where somebody has said where a text belongs, it tells of no other.
         let others = match known.overrides().is_pinned(question.whole) {
             true => Vec::new(),

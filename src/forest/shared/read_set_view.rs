@@ -112,7 +112,7 @@ impl<'p, 'r, 'q, P: Proof + Durable> ReadSetView<'p, 'r, 'q, P> {
                 [] => None,
                 _ => read_set.founder_tokens(root),
             },
-            said: Cell::default(),
+            verdict: Cell::default(),
             laid: Cell::<Option<Differences>>::default(),
             closed: read_set.closed(root, self.query.earlier),
         });

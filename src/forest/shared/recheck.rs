@@ -212,10 +212,10 @@ impl<F: MethodKind> SharedInner<F> {
         }
         let thresholds = self.thresholds;
         let found_by = (self.settings.max_tree, &self.blocks);
-        let picture: ReadSet<'_, F::Proof> =
+        let read_set: ReadSet<'_, F::Proof> =
             ReadSet::new(read, BatchPlan::default(), thresholds, self.calendar(), found_by).without(tokens.clone());
-        let next = looks.iter().map(|look| look.next(&picture, now)).collect();
-        let (missing, _) = picture.into_missing();
+        let next = looks.iter().map(|look| look.next(&read_set, now)).collect();
+        let (missing, _) = read_set.into_missing();
         (next, missing)
     }
 }
@@ -284,9 +284,9 @@ struct Recheck<P> {
 }
 
 impl<P: Proof + Durable> Recheck<P> {
-    fn next(&self, picture: &ReadSet<'_, P>, now: Millis) -> Next {
+    fn next(&self, read_set: &ReadSet<'_, P>, now: Millis) -> Next {
         let query = self.question.query();
-        let Some(agreeing) = picture.agreeing(&query, now, self.question.is_given) else {
+        let Some(agreeing) = read_set.agreeing(&query, now, self.question.is_given) else {
             return Next::Confirm;
         };
         let mut kill = Vec::new();
@@ -294,7 +294,7 @@ impl<P: Proof + Durable> Recheck<P> {
             if self.question.refused.contains(&root) {
                 continue;
             }
-            let Some(kept) = picture.read.kept(root.0) else {
+            let Some(kept) = read_set.read.kept(root.0) else {
                 continue;
             };
             let NodeValue::Root(other) = &kept.node else {
@@ -306,8 +306,8 @@ impl<P: Proof + Durable> Recheck<P> {
             kill.push((root.0, kept.bytes.clone()));
         }
         let free = self.wanted.iter();
-        let free = free.filter(|&&wanted| picture.tree_of(wanted).is_none());
-        let claim: Vec<_> = free.map(|&wanted| (wanted, picture.read.value(wanted).map(<[u8]>::to_vec))).collect();
+        let free = free.filter(|&&wanted| read_set.tree_of(wanted).is_none());
+        let claim: Vec<_> = free.map(|&wanted| (wanted, read_set.read.value(wanted).map(<[u8]>::to_vec))).collect();
         match kill.is_empty() && claim.is_empty() {
             true => Next::Confirm,
             false => Next::Go { kill, claim },

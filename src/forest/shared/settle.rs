@@ -46,9 +46,9 @@ impl<F: MethodKind> SharedInner<F> {
         let withdrawn = self.withdraw(refused).await;
         counted?;
         let mut settled = withdrawn?;
-        settled.learned = self.teach(lessons).await?;
+        settled.learned = self.publish_lessons(lessons).await?;
         // Trees of documents that were refused have gone.
-        settled.merged = self.meet(met).await?;
+        settled.merged = self.consider_late_merges(met).await?;
         Ok(settled)
     }
 

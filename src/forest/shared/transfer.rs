@@ -51,13 +51,13 @@ pub trait Transfer: Send + Sync {
     /// Removes all that there is of it, and answers how many keys went. Nobody may be placing documents.
     fn clear(&self) -> PortFuture<u64>;
     /// Puts there what a process has. What stands there already stays.
-    fn fill(&self, from: Arc<dyn Copied>, told: Arc<ReportTransfer>) -> PortFuture<TransferReport>;
+    fn fill(&self, from: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortFuture<TransferReport>;
     /// Gives a process what is there; it has nothing of its own.
-    fn import(&self, into: Arc<dyn Copied>, told: Arc<ReportTransfer>) -> PortFuture<TransferReport>;
+    fn import(&self, into: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortFuture<TransferReport>;
     /// How many sentences it knows as boilerplate.
     fn known(&self) -> PortFuture<u64>;
     /// How it looks. `top`: how many of the largest trees are listed.
-    fn summary(&self, top: usize, told: Arc<ReportTransfer>) -> PortFuture<Summary>;
+    fn summary(&self, top: usize, report: Arc<ReportTransfer>) -> PortFuture<Summary>;
 }
 
 /// A node of a process's own.
@@ -101,7 +101,7 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
             while let Some(at) = place {
                 let (keys, next) = inner.keys_from(at).await?;
                 // Who was there a moment ago is not of it.
-                if keys.iter().any(|key| key.kind != KeyKind::Obeyed) {
+                if keys.iter().any(|key| key.kind != KeyKind::Acknowledgements) {
                     return Ok(false);
                 }
                 place = next;
@@ -115,7 +115,7 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
         self.plain(async move { inner.clear().await })
     }
 
-    fn fill(&self, from: Arc<dyn Copied>, told: Arc<ReportTransfer>) -> PortFuture<TransferReport> {
+    fn fill(&self, from: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortFuture<TransferReport> {
         let inner = self.inner.clone();
         self.plain(async move {
             let own = inner.compute(move |inner| inner.own(&*from)).await??;
@@ -126,24 +126,24 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
                 inner.run_all(advance).await?;
             }
             inner.teach_all(own.learned).await?;
-            let carried = inner.fill(own.nodes, &*told).await?;
+            let transferred = inner.fill(own.nodes, &*report).await?;
             inner.import_overrides(&own.overrides).await?;
             let boilerplate = own.known;
-            Ok(TransferReport { boilerplate, ..carried })
+            Ok(TransferReport { boilerplate, ..transferred })
         })
     }
 
-    fn import(&self, into: Arc<dyn Copied>, told: Arc<ReportTransfer>) -> PortFuture<TransferReport> {
+    fn import(&self, into: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortFuture<TransferReport> {
         let inner = self.inner.clone();
         self.plain(async move {
-            let found = inner.find(&*told).await?;
-            let said = inner.overrides().await?;
+            let found = inner.find(&*report).await?;
+            let table = inner.overrides().await?;
             inner.refresh_boilerplate().await?;
             inner
                 .compute(move |inner| {
-                    let carried = inner.pour(&found, &*into)?;
-                    into.replay(&inner.changes_of(said.overrides()))?;
-                    Ok(carried)
+                    let transferred = inner.import_all(&found, &*into)?;
+                    into.replay(&inner.changes_of(table.overrides()))?;
+                    Ok(transferred)
                 })
                 .await?
         })
@@ -158,10 +158,10 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
         })
     }
 
-    fn summary(&self, top: usize, told: Arc<ReportTransfer>) -> PortFuture<Summary> {
+    fn summary(&self, top: usize, report: Arc<ReportTransfer>) -> PortFuture<Summary> {
         let inner = self.inner.clone();
         self.plain(async move {
-            let found = inner.find(&*told).await?;
+            let found = inner.find(&*report).await?;
             let size = inner.keys.size().await;
             let (_, memory_bytes) = size.map_err(|away| inner.away(away))?;
             let now = inner.arrives(None);
@@ -237,11 +237,11 @@ impl<F: MethodKind> SharedInner<F> {
     async fn fill(
         &self,
         nodes: Vec<ExportedNode<F::Proof>>,
-        told: &ReportTransfer,
+        report: &ReportTransfer,
     ) -> Result<TransferReport, Unavailable> {
         let (total, now) = (nodes.len() as u64, self.arrives(None));
         let mut tokens: HashMap<Root, FoundingToken> = HashMap::new();
-        let (mut carried, mut done) = (TransferReport::default(), 0);
+        let (mut transferred, mut done) = (TransferReport::default(), 0);
         let mut nodes = nodes.into_iter().peekable();
         while nodes.peek().is_some() {
             let (mut commands, mut founder_tokens) = (Vec::new(), Vec::new());
@@ -260,7 +260,7 @@ impl<F: MethodKind> SharedInner<F> {
                     false => tokens.get(&node.root).copied(),
                 };
                 let Some(token) = token.filter(|_| !is_over) else {
-                    carried.behind += 1;
+                    transferred.behind += 1;
                     continue;
                 };
                 let value = match node.tree {
@@ -285,12 +285,12 @@ impl<F: MethodKind> SharedInner<F> {
             }
             for (reply, (fingerprint, token)) in self.run(commands).await?.zip(claimed) {
                 if reply != StoreReply::Nothing {
-                    carried.behind += 1;
+                    transferred.behind += 1;
                     continue;
                 }
-                carried.nodes += 1;
+                transferred.nodes += 1;
                 if is_root {
-                    carried.roots += 1;
+                    transferred.roots += 1;
                     tokens.insert(Root(fingerprint), token);
                 }
             }
@@ -303,13 +303,13 @@ impl<F: MethodKind> SharedInner<F> {
                 names.extend(put);
             }
             self.run_all(names).await?;
-            told(done, total);
+            report(done, total);
         }
-        Ok(carried)
+        Ok(transferred)
     }
 
     /// Reads all that is there.
-    async fn find(&self, told: &ReportTransfer) -> Result<Found<F::Proof>, Unavailable> {
+    async fn find(&self, report: &ReportTransfer) -> Result<Found<F::Proof>, Unavailable> {
         let mut found = Found { roots: HashMap::new(), leaves: Vec::new(), founder_tokens: HashMap::new(), keys: 0 };
         self.number().await?;
         let size = self.keys.size().await;
@@ -344,7 +344,7 @@ impl<F: MethodKind> SharedInner<F> {
                     Some(NodeValue::Root(_)) | None => {}
                 }
             }
-            told(found.keys, found.keys.max(total as u64));
+            report(found.keys, found.keys.max(total as u64));
             place = next;
         }
         // A key may come twice.
@@ -354,11 +354,11 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// Hands over what was read as changes.
-    fn pour(&self, found: &Found<F::Proof>, into: &dyn Copied) -> Result<TransferReport, Unavailable> {
+    fn import_all(&self, found: &Found<F::Proof>, into: &dyn Copied) -> Result<TransferReport, Unavailable> {
         let now = self.arrives(None);
-        let mut carried = TransferReport::default();
+        let mut transferred = TransferReport::default();
         let mut changes = Vec::new();
-        let mut events = found.events(self.calendar(), now, &mut carried);
+        let mut events = found.events(self.calendar(), now, &mut transferred);
         // A root before its leaves, and at its own time once more: it lives on after them.
         events.sort_unstable_by_key(|&(at, kind, fingerprint, _)| (at, kind, fingerprint));
         let (mut tick, mut of_tick, mut last) = (Tick(0), 0, None);
@@ -402,8 +402,8 @@ impl<F: MethodKind> SharedInner<F> {
         into.replay(&changes)?;
         let learned = self.learned.lock();
         into.learn(&F::portions(&learned))?;
-        carried.boilerplate = F::known(&learned) as u64;
-        Ok(carried)
+        transferred.boilerplate = F::known(&learned) as u64;
+        Ok(transferred)
     }
 }
 
@@ -428,22 +428,22 @@ impl<P: Proof + Durable> Found<P> {
     }
 
     /// All that happened, in no order.
-    fn events(&self, calendar: Calendar, now: Millis, carried: &mut TransferReport) -> Vec<Event> {
+    fn events(&self, calendar: Calendar, now: Millis, transferred: &mut TransferReport) -> Vec<Event> {
         let mut events = Vec::with_capacity(self.roots.len() + self.leaves.len());
         let mut first: HashMap<Fingerprint, Millis> = HashMap::new();
         for (fingerprint, leaf) in &self.leaves {
             let Some(at) = self.arrival_of(leaf, calendar, now) else {
-                carried.behind += 1;
+                transferred.behind += 1;
                 continue;
             };
-            carried.nodes += 1;
+            transferred.nodes += 1;
             let of_tree = first.entry(leaf.root.0).or_insert(at);
             *of_tree = at.min(*of_tree);
             events.push((at, Kind::Leaf, *fingerprint, leaf.root));
         }
         for (&fingerprint, root) in &self.roots {
-            carried.nodes += 1;
-            carried.roots += 1;
+            transferred.nodes += 1;
+            transferred.roots += 1;
             let own = calendar.begun(root.step, now);
             let founded = first.get(&fingerprint).map_or(own, |&first| first.min(own));
             events.push((founded, Kind::Root, fingerprint, Root(fingerprint)));

@@ -155,8 +155,8 @@ fn who_was_pinned_brings_nobody_together() {
     let mut state = state(LateMerges::Apply);
     place(&mut state, a, 0);
     place(&mut state, b, 0);
-    let looked = state.check(document(between, 0)).check.unwrap().looked;
-    let word = Override::Pin { texts: vec![looked.text], root: root(7) };
+    let resolved = state.check(document(between, 0)).check.unwrap().resolved;
+    let word = Override::Pin { texts: vec![resolved.text], root: root(7) };
     state.add_override(word, &[]);
     assert_eq!(place(&mut state, between, 0).1, root(7));
     assert_eq!(state.overrides().iter().count(), 1);

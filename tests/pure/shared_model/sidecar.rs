@@ -187,7 +187,7 @@ impl Side {
         while self.left == 0 {
             match self.phase {
                 Idle | Done | Crashed | Cut | Forward => return,
-                Look | Again => self.looked(desk),
+                Look | Again => self.resolved(desk),
                 Roots | AgainRoots => self.rooted(desk),
                 Claim => self.claimed(desk),
                 Leaves => self.left_leaves(desk),
@@ -246,7 +246,7 @@ impl Side {
         self.gets(Phase::Look, mask);
     }
 
-    fn looked(&mut self, desk: &mut Desk<'_>) {
+    fn resolved(&mut self, desk: &mut Desk<'_>) {
         let mut read = 0;
         let mut roots = 0;
         for (request, found) in self.ops.iter().zip(&self.found).take(self.count) {

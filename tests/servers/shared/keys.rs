@@ -114,7 +114,7 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
         assert_eq!(run(5, turn(Some(one), other)), StoreReply::Number(1));
         assert_eq!(get(5), value(other));
         // Who is there, and what all of them obey.
-        let tell = |process, obeys, life| KeyOp::Tell { process, obeys, life };
+        let tell = |process, acknowledged, life| KeyOp::Acknowledge { process, acknowledged, life };
         let told = |text: &str| StoreReply::Bytes(text.as_bytes().to_vec());
         assert_eq!(run(6, tell(u64::MAX, 1 << 40, 1)), told("1 1099511627776"));
         wait_until("the one that told nothing any more is gone", || run(6, tell(7, 3, 60_000)) == told("1 3"));

@@ -165,7 +165,7 @@ fn lessons_are_heard_as_they_were_taught() {
         // As if so many had come, each with a sentence more.
         let lessons = (0..founders).map(|n| [&lesson[..], &[splitmix64(from ^ n << 40)]].concat());
         let lessons: Vec<Vec<u64>> = lessons.collect();
-        block_on(teacher.inner.teach(lessons.clone())).unwrap();
+        block_on(teacher.inner.publish_lessons(lessons.clone())).unwrap();
         assert!(heard(&reader) == tell(lessons), "{founders}");
     }
     let portions = heard(&reader);

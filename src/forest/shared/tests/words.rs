@@ -47,10 +47,10 @@ fn what_was_said_to_one_is_obeyed_by_the_next_request_of_the_other() {
         assert_eq!(rehearsed.placed.unwrap().answer, first);
         let check = block_on(forest.check(at(story(2, 4), 1))).unwrap().check.unwrap();
         assert_eq!((check.root, check.answer), (second, first));
-        assert_eq!(check.looked.answer, Some(first));
+        assert_eq!(check.resolved.answer, Some(first));
     }
     // A text of its own.
-    let text = block_on(one.check(at(story(2, 0), 1))).unwrap().check.unwrap().looked.text;
+    let text = block_on(one.check(at(story(2, 0), 1))).unwrap().check.unwrap().resolved.text;
     let pin = Override::Pin { texts: vec![text], root: root(77) };
     let pinned = say(&one, pin.clone(), vec![second]);
     assert_eq!(of(&other, 2, 0), (second, root(77)));
@@ -99,22 +99,22 @@ fn what_is_said_at_once_is_said_once() {
 fn who_is_there_is_told_and_who_is_gone_is_not_waited_for() {
     let memory = InMemoryStore::default();
     let [first, second, third] = [1, 2, 3].map(|seed| process(&memory, seed));
-    let obeys = |forest: &SharedForest<Verified>, change| {
+    let acknowledged = |forest: &SharedForest<Verified>, change| {
         let obeyed = block_on(forest.acknowledge_overrides(change)).unwrap();
         (obeyed.is_first, obeyed.by_all)
     };
-    assert_eq!(obeys(&first, 3), (true, 3));
-    assert_eq!(obeys(&second, 2), (false, 2));
-    assert_eq!(obeys(&first, 3), (true, 2));
+    assert_eq!(acknowledged(&first, 3), (true, 3));
+    assert_eq!(acknowledged(&second, 2), (false, 2));
+    assert_eq!(acknowledged(&first, 3), (true, 2));
     // It was never asked anything and places documents.
     settle(&third, place(&third, vec![at(story(1, 0), 1)]), ItemOutcome::Accepted);
-    assert_eq!(obeys(&second, 4), (false, 0));
-    assert_eq!(obeys(&third, 3), (false, 3));
+    assert_eq!(acknowledged(&second, 4), (false, 0));
+    assert_eq!(acknowledged(&third, 3), (false, 3));
     // It does not go back.
-    assert_eq!(obeys(&first, 1), (true, 3));
+    assert_eq!(acknowledged(&first, 1), (true, 3));
     memory.advance(LONG);
-    assert_eq!(obeys(&second, 4), (true, 4));
-    assert_eq!(obeys(&first, 5), (false, 4));
+    assert_eq!(acknowledged(&second, 4), (true, 4));
+    assert_eq!(acknowledged(&first, 5), (false, 4));
 }
 
 /// What the engine holds of words now.
@@ -270,8 +270,8 @@ impl World {
         let change = block_on(one.forest.refresh_overrides()).unwrap();
         let own = self.flying.iter().filter(|flying| flying.process == who);
         // It waits for all that has looked before.
-        let obeys = own.map(|flying| flying.change).min().unwrap_or(change);
-        let obeyed = block_on(one.forest.acknowledge_overrides(obeys.min(change))).unwrap();
+        let acknowledged = own.map(|flying| flying.change).min().unwrap_or(change);
+        let obeyed = block_on(one.forest.acknowledge_overrides(acknowledged.min(change))).unwrap();
         (one.is_first, one.by_all) = (obeyed.is_first, obeyed.by_all);
     }
 
@@ -281,11 +281,11 @@ impl World {
         let sought = pass.sought(&words);
         for (text, shown) in (0..).zip(&mut self.stored) {
             if sought.contains(shown) {
-                let looked = pass.needs_texts().then(|| ResolvedDocument {
+                let resolved = pass.needs_texts().then(|| ResolvedDocument {
                     text: Fingerprint(text),
                     answer: Some(words.shown_root(Fingerprint(text), tree_of(text))),
                 });
-                *shown = pass.shows(&words, *shown, looked);
+                *shown = pass.shows(&words, *shown, resolved);
             }
         }
         pass
