@@ -72,8 +72,8 @@ pub struct Checked {
 }
 
 impl Engine {
-    /// Returns what stamping a document of this index would do. Changes nothing: no arrival, no node, no count of a
-    /// sentence.
+    /// Returns how a document of this index would be stamped. Changes nothing: no arrival, no node, no sentence
+    /// count.
     ///
     /// # Errors
     /// When no route matches the index, the body is not one JSON object, or the forest is not available.

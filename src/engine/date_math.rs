@@ -1,8 +1,8 @@
-//! Names of indices that hold a date, as both servers read them in paths and action lines:
+//! Resolves date math in index names, as both servers read it in paths and action lines:
 //! `<news-{now/d{yyyy.MM.dd|+08:00}-1d}>`.
 //!
-//! Read are the units and the letters of dates that people name indices by. What else the servers may understand (weeks
-//! of the year, names of months, time zones by name) stays unresolved, and is said so in the log.
+//! Supports the units and format letters that are used in index names. Others that the servers may support (weeks of
+//! the year, month names, named time zones) stay unresolved, with a line in the log.
 
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};

@@ -1,5 +1,5 @@
 //! Deferred placements: documents of unverified writers wait here until the cluster has accepted them. Their total
-//! memory is bounded: without room the oldest are evicted, so that nobody can occupy it by not reading a response. An
+//! memory is bounded: the oldest are evicted first, so that a writer who reads no response cannot occupy it. An
 //! evicted document is stored with its stamp but unknown to the forest.
 
 use std::collections::BTreeMap;

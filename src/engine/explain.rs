@@ -5,7 +5,7 @@ use crate::forest::port::Placed as Place;
 use crate::forest::{Decision, Root};
 use crate::method::Refusal;
 
-/// What one document met.
+/// How one document was placed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
     /// Place of the item in the body.

@@ -31,7 +31,7 @@ pub(super) struct ForestEntry {
     pub(super) copied: Option<Arc<dyn Copied>>,
     /// Directory of a salvaged forest, until the index was read.
     pub(super) salvaged: Option<DataDir>,
-    /// What this process keeps of it.
+    /// The part of it that this process keeps.
     pub(super) local: Option<Arc<dyn LocalPort>>,
     /// It, where several processes share it.
     pub(super) shared: Option<Arc<dyn SharedPort>>,
@@ -162,7 +162,7 @@ impl Maker<'_> {
             ForestStorage::InMemory => LocalForest::<F>::new(self.name, settings, thresholds, learned, threads)?
                 .with_founder_tokens(self.route.founder_tokens_memory),
             ForestStorage::Stored(stores) => {
-                // A second reading finds both the stored state and what `seed` ensures.
+                // If the stored forest is read twice, the second reading starts from what `seed` ensures.
                 let mut learned = Some(learned);
                 let empty = || {
                     let learned = learned.take().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The first phase: what was read is placed in its order, and its stamps are written.
+//! The first phase: documents are placed in their order, and their stamps are written.
 
 use std::sync::Arc;
 use std::vec::IntoIter;
@@ -17,8 +17,8 @@ use crate::forest::port::{self, Commit, DryPlacement, EarlierDocuments, ForestPo
 use crate::forest::{Decision, Root};
 use crate::time::{Millis, format_date};
 
-/// Documents that are placed while a body is stamped. Dropped before they are taken, because a forest failed or nobody
-/// waits any more, they are withdrawn.
+/// Placed documents of a body that is being stamped. Withdraws them if it is dropped before they are taken: a forest
+/// failed, or the client is gone.
 struct Unfinished {
     engine: Arc<Engine>,
     placed: PlacedDocuments,
@@ -38,18 +38,18 @@ struct ForestBatch {
     documents: Vec<PlacementDocument>,
 }
 
-/// What is known of who has sent the documents.
+/// How far the writer of a request is trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriterTrust {
-    /// Nobody can refuse them.
+    /// The documents cannot be refused.
     Owner,
-    /// The cluster has lately accepted what the caller wrote, by each of the routes.
+    /// The cluster has recently accepted writes of the caller, on each of the routes.
     Verified,
     /// It has not: the documents leave no trace before it does.
     Unverified,
 }
 
-/// What a request knows of one forest, from batch to batch.
+/// State of one request in one forest, across batches.
 #[derive(Default)]
 struct ForestSession {
     earlier: EarlierDocuments,
@@ -79,7 +79,7 @@ impl ForestSession {
 }
 
 impl Engine {
-    /// What is known of who has sent these items.
+    /// Returns the trust in the writer of these items.
     fn trust(&self, items: &[WorkItem], context: RequestContext) -> WriterTrust {
         let Some(caller) = context.caller else {
             return WriterTrust::Owner;
@@ -139,7 +139,7 @@ impl Engine {
         Ok(stamped)
     }
 
-    /// Places what was read and writes its stamps.
+    /// Places the documents that were read, and writes their stamps.
     async fn place(
         self: &Arc<Self>,
         body: &Bytes,
@@ -190,7 +190,7 @@ impl Engine {
                         ticket: place.ticket.take(),
                         clock: place.clock,
                         answer: place.answer,
-                        // Two unverified writers who know nothing of each other may both be given one new root.
+                        // Two unverified writers may both be given the same new root.
                         has_joined: place.decision != Decision::NewRoot || place.answer != place.root || late.is_some(),
                         late,
                     });

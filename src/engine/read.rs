@@ -15,12 +15,12 @@ use crate::method::{Attributes, Features, Method, VerifiedFeatures, Workspace};
 use crate::text::{self, Scratch};
 use crate::time::{Millis, parse_date};
 
-/// Items and bytes of sources that are read at once: enough to keep all threads busy, few enough to bound what stands
-/// between reading and placing.
+/// Items and source bytes read at once: enough to keep all threads busy, few enough to bound the memory between
+/// reading and placing.
 const BATCH: usize = 4096;
 pub(super) const BATCH_BYTES: usize = 2 << 20;
 
-/// Bytes of sources of an unverified writer that are read at once: those who are known wait for no more than this.
+/// Source bytes of an unverified writer read at once: verified writers wait for no more than this.
 const UNVERIFIED_BATCH_BYTES: usize = 256 << 10;
 
 /// Fewer items than this are not worth a thread.
@@ -30,7 +30,7 @@ const SPLIT: usize = 16;
 #[derive(Debug, Clone)]
 pub(super) struct WorkItem {
     pub(super) op: Op,
-    /// Where its source stands in the body, if it has one and a route wants it.
+    /// Range of its source in the body, if it has one that a route stamps.
     source: Option<Range<usize>>,
     route: Option<usize>,
     /// A hash of the name of its index.
@@ -47,12 +47,12 @@ pub(super) struct PreparedDocument {
     /// Place of its item in the body.
     pub(super) item: usize,
     pub(super) route: usize,
-    /// Where it stands in the body.
+    /// Its range in the body.
     pub(super) object: Range<usize>,
     pub(super) cut: Cut,
     /// `None` once they were handed to the forest, too.
     pub(super) features: Option<Features>,
-    /// What a full stamp shows; nothing for a lean one.
+    /// The hashes of a full stamp; empty for a lean one.
     pub(super) hashes: Vec<u64>,
     pub(super) proof: Option<String>,
     pub(super) forest: usize,
@@ -71,14 +71,14 @@ pub(super) struct ReadItem {
     pub(super) objects: [Option<PreparedDocument>; 2],
     /// Its place in the body.
     pub(super) item: usize,
-    /// Why the item of a routed index goes on without a stamp.
+    /// Why the item of a routed index is forwarded without a stamp.
     pub(super) unstamped: Option<Unstamped>,
 }
 
-/// Why a document of a routed index goes on without a stamp.
+/// Why a document of a routed index is forwarded without a stamp.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unstamped {
-    /// The cluster will say what is wrong with it.
+    /// The cluster reports the error.
     #[error("the source is not understood: {0}")]
     Source(#[from] JsonError),
     /// An update that leaves the text alone leaves the stamp alone.
@@ -110,7 +110,7 @@ impl Parsed {
         self.unrouted.iter().map(|(_, name)| name.as_str())
     }
 
-    /// Takes the items of the index `name` for those of another index, which that name stands for.
+    /// Treats the items of the index `name` as those of another index, for which the name is an alias.
     pub fn stands_for(&mut self, engine: &Engine, name: &str, index: &str) {
         let hash = xxh3_64(name.as_bytes());
         let Some(route) = engine.route(index) else {
@@ -122,8 +122,8 @@ impl Parsed {
         }
     }
 
-    /// Takes partial updates for what they are of: whoever adopts stored documents sends all that they have of the
-    /// route's fields. So one without the text is a document without text, and no stored stamp says when it arrived.
+    /// Treats partial updates as whole documents: backfill sends all of the route's fields. An update without the
+    /// text is then a document without text, and no stored stamp gives its arrival.
     pub fn updates_are_whole(&mut self) {
         for item in &mut self.items {
             item.is_whole = true;
@@ -177,7 +177,7 @@ impl Engine {
         Parsed { items: items.collect(), unrouted, is_bulk: true }
     }
 
-    /// Reads some items of a body on all threads. An item that is not understood says why.
+    /// Reads some items of a body on all threads. An item that cannot be read gives the reason.
     pub(super) fn read_batch(
         &self,
         body: &[u8],
@@ -190,7 +190,7 @@ impl Engine {
         let items = items.get(batch).unwrap_or_default();
         let read = items.par_iter().enumerate().with_min_len(SPLIT);
         read.map_init(Workspace::default, |workspace, (at, item)| {
-            // The client has gone: nobody will look at what comes of this.
+            // The client is gone: the result is not needed.
             if !wanted.is_so() {
                 return ReadItem::default();
             }
@@ -240,7 +240,7 @@ impl Engine {
         Ok(read)
     }
 
-    /// Reads one object into features; also says whether it has a text field at all.
+    /// Reads one object into features; also returns whether it has a text field.
     fn prepare(
         &self,
         object: &[u8],
@@ -260,7 +260,7 @@ impl Engine {
             Method::Field(_) => own(&document).is_some(),
             _ => document.has_text(),
         };
-        // Forests have their own copy: what no stamp will show need not be made again.
+        // Forests keep their own copy: members that no stamp shows are not computed again.
         let shown = features.as_ref().filter(|_| self.form == StampForm::Full);
         let prepared = PreparedDocument {
             item: at,
@@ -323,7 +323,7 @@ fn own(document: &ParsedDocument<'_>) -> Option<Fingerprint> {
     Fingerprint::written(&own.text, own.quoted)
 }
 
-/// What the route's method makes of a document, and a number for its title.
+/// Returns the features of a document by the route's method, and the number of its title.
 pub(super) fn features(
     route: &Route,
     document: &ParsedDocument<'_>,
@@ -336,7 +336,7 @@ pub(super) fn features(
     (features, fields.title.map(title_number))
 }
 
-/// What the text fields of a document hold.
+/// Returns the text fields of a document.
 pub(super) fn texts<'d>(document: &'d ParsedDocument<'_>) -> Vec<&'d str> {
     let values = document.values.iter();
     let texts = values.filter(|value| matches!(value.selected, Selected::Text(_)));
@@ -348,7 +348,7 @@ fn title_number(title: &str) -> u32 {
     xxh3_64(title.trim().as_bytes()) as u32
 }
 
-/// When a document comes to its forest.
+/// Returns the document's time for its forest.
 fn when(clock: &Clock, date: Option<Millis>, context: RequestContext) -> DocumentTime {
     match (clock, date) {
         (Clock::Arrival, _) => DocumentTime::At(context.now),
@@ -359,8 +359,8 @@ fn when(clock: &Clock, date: Option<Millis>, context: RequestContext) -> Documen
     }
 }
 
-/// The root of a document without usable text: `collapse` takes all documents without the field for one group, so it
-/// gets one of its own.
+/// The root of a document without usable text. `collapse` puts all documents without the field into one group, so
+/// each gets a root of its own.
 pub(super) fn own_root(index: &str, id: Option<&str>, unique: u64, at: usize) -> u64 {
     let mut hash = Xxh3::new();
     hash.update(index.as_bytes());

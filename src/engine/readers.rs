@@ -1,4 +1,4 @@
-//! What readers of an index need to know of its route.
+//! The settings of an index's route, for readers.
 
 use super::{Engine, Unavailable};
 use crate::config::Route;
@@ -13,9 +13,9 @@ pub struct ReaderFields {
     pub root: String,
     /// The documents' time.
     pub time: String,
-    /// Who published them.
+    /// The field of the medium.
     pub medium: Option<String>,
-    /// What their text is made of.
+    /// The fields of the text.
     pub text: Vec<String>,
     /// Their title.
     pub title: Option<String>,

@@ -20,7 +20,7 @@ use crate::method::Workspace;
 use crate::store::StoreError;
 use crate::time::Millis;
 
-/// What a forest can be rebuilt from.
+/// The stored documents from which a forest can be rebuilt.
 #[derive(Debug, Clone)]
 pub struct RecoverySource {
     /// The name of the forest.
@@ -35,7 +35,7 @@ pub struct RecoverySource {
     pub clock: Clock,
     /// The latest time that it has seen.
     pub seen: Option<Millis>,
-    /// It was put together of what reads of it: the index may have more, of any time.
+    /// It is a salvaged forest: the index may have more documents, of any time.
     pub is_salvaged: bool,
     /// The first of its routes.
     route: usize,
@@ -44,7 +44,7 @@ pub struct RecoverySource {
 }
 
 impl RecoverySource {
-    /// Whether it is what the forest of this number, or that of its short texts, can be rebuilt from.
+    /// Whether the forest of this number, or that of its short texts, is rebuilt from it.
     pub(super) fn is_of(&self, forest: usize) -> bool {
         self.at == forest || self.short == Some(forest)
     }
@@ -61,14 +61,14 @@ pub struct StoredDocument {
     pub arrival: Option<Millis>,
 }
 
-/// What a forest takes in of what is stored.
+/// Which stored documents a forest takes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Intake {
     /// All: it is empty.
     All,
-    /// All that it does not know: an operator has said that the indices are its own.
+    /// All that it does not know: an operator has confirmed that the indices are its own.
     Rest,
-    /// What it does not know and can have stamped: a start looks for what it has missed, and finds whatever is there.
+    /// Those that it does not know and can have stamped: used by a start, which finds documents of any origin.
     Missed,
 }
 
@@ -81,10 +81,10 @@ pub struct Recovering {
 }
 
 impl Engine {
-    /// What each forest can be rebuilt from.
+    /// Returns the source of each forest.
     ///
     /// # Errors
-    /// When a forest cannot be asked any more.
+    /// When a forest is not available.
     pub async fn sources(&self) -> Result<Vec<RecoverySource>, Unavailable> {
         let mut sources: Vec<RecoverySource> = Vec::new();
         for (route, bound) in self.routes.iter().enumerate() {
@@ -128,10 +128,10 @@ impl Engine {
         Ok(sources)
     }
 
-    /// What the index has of a forest that was put together of what reads of it is known now.
+    /// Marks the index as read for a salvaged forest.
     ///
     /// # Errors
-    /// When that cannot be taken down: the next start reads the index again.
+    /// When the mark cannot be removed: the next start reads the index again.
     pub fn has_read_index(&self, source: &RecoverySource) -> Result<(), StoreError> {
         for at in std::iter::once(source.at).chain(source.short) {
             let entry = self.forests.get(at);
@@ -162,8 +162,8 @@ impl Engine {
         Recovering { engine: self.clone(), latest, forests: forests.map(|forest| (forest, begun())).collect(), source }
     }
 
-    /// The forest of a stored document, and what that is told of it; none if the document is of another forest, or has
-    /// no root.
+    /// Returns the forest of a stored document, and its placement document; `None` if it belongs to another forest or
+    /// has no root.
     fn read_stored(
         &self,
         stored: &StoredDocument,
@@ -171,7 +171,7 @@ impl Engine {
         latest: Millis,
         workspace: &mut Workspace,
     ) -> Option<(usize, PlacementDocument)> {
-        // Behind an alias or a data stream stand indices of other names.
+        // Aliases and data streams resolve to indices of other names.
         let route = self.route(&stored.index).unwrap_or(source.route);
         let bound = self.routes.get(route)?;
         if bound.forest != source.at {
@@ -215,7 +215,7 @@ impl Recovering {
         self.place(parts, false).await
     }
 
-    /// What has become of the documents, all of which were taken in.
+    /// Ends the recovery, and returns the totals once all documents are placed.
     ///
     /// # Errors
     /// As [`add`](Recovering::add).

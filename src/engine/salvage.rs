@@ -1,9 +1,8 @@
-//! What reads of a stored forest that does not read as a whole, as a forest to go on with. The old files are kept
-//! beside it, and nothing of them is changed.
+//! Salvages the readable part of a stored forest that cannot be opened. The old files are kept beside it, unchanged.
 //!
 //! ```text
-//! news/              does not read           -> UNREADABLE-1-news/
-//! SALVAGED-news/     what reads, a snapshot  -> news/, with a mark until the index's documents were read
+//! news/              cannot be opened         -> UNREADABLE-1-news/
+//! SALVAGED-news/     readable part, a snapshot -> news/, marked until the index's documents were read
 //! ```
 
 use std::path::Path;
@@ -19,11 +18,10 @@ use crate::hash::HashKey;
 use crate::method::MethodKind;
 use crate::store::{DataDir, Durability, ForestIdentity, Store, StoreError, UnreadableRange};
 
-/// Where what reads is gathered until it is whole. No forest's own directory has a name in upper case.
+/// Directory in which a salvage is prepared. No forest's own directory has an upper-case name.
 const SALVAGED: &str = "SALVAGED";
 
-/// As much as a stored forest needs to be read: what is over by now is the window's to say, which is no part of what
-/// is stored.
+/// An empty forest with the settings that reading needs. Expiry is decided by the window, which is not stored.
 pub(super) fn empty_of<F: MethodKind>(identity: &ForestIdentity) -> Result<ForestState<F>, StoreError> {
     let k = identity.settings().find(|(key, _)| *key == "k");
     let settings = Settings {
@@ -36,12 +34,12 @@ pub(super) fn empty_of<F: MethodKind>(identity: &ForestIdentity) -> Result<Fores
 }
 
 impl Stores {
-    /// Whether a forest was put together of what reads of it, and what the index has of it was not read since.
+    /// Whether a forest is salvaged, and the index has not been read since.
     pub(super) fn is_salvaged(&self, forest: &str) -> bool {
         self.data_dir.is_marked(forest)
     }
 
-    /// Brings to its end what a process was killed in the middle of.
+    /// Finishes a salvage that a kill has interrupted.
     pub(super) fn finish_salvage(&self, forest: &str) -> Result<(), StoreError> {
         let aside = self.data_dir.aside(SALVAGED, forest);
         if !aside.is_dir() || self.data_dir.has_directory(forest)? {
@@ -54,7 +52,7 @@ impl Stores {
         }
     }
 
-    /// Puts what reads of a forest in the place of one that does not read as a whole.
+    /// Replaces a forest that cannot be opened by its readable part.
     pub(super) fn salvage<F: MethodKind>(
         &self,
         identity: &ForestIdentity,
@@ -107,7 +105,7 @@ impl Stores {
     }
 }
 
-/// What of a stored forest does not read, in one line each.
+/// Lists the unreadable ranges of a stored forest, one line each.
 pub(super) fn listed(gaps: &[UnreadableRange]) -> Vec<String> {
     gaps.iter().map(UnreadableRange::to_string).collect()
 }

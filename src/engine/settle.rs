@@ -1,4 +1,4 @@
-//! The second phase: what the cluster's answer takes back.
+//! The second phase: applies the cluster's response to placed documents.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::time::Millis;
 /// The nodes that the documents of a request use, by item. To be given to [`Engine::settle`].
 #[derive(Debug, Default)]
 pub struct PlacedDocuments {
-    /// The operation of every item: an answer that tells of others cannot be matched.
+    /// The operation of every item: a response with other operations is not matched.
     pub(super) ops: Vec<Op>,
     caller: Option<u64>,
     pub(super) held: Vec<HeldDocument>,
@@ -36,31 +36,31 @@ pub(super) struct HeldDocument {
     pub(super) clock: Millis,
     /// The root that it shows.
     pub(super) answer: Root,
-    /// Whether it joined a tree that was there, or shows another's root, or may: who is placed late may meet another of
-    /// its root.
+    /// Whether it joined an existing tree, shows another root than its tree's, or may: a deferred placement may meet
+    /// another document of its root.
     pub(super) has_joined: bool,
     /// To be placed if it is accepted, and not before.
     pub(super) late: Option<DeferredClaim>,
 }
 
-/// What is known of the outcome of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub enum Resolution {
     /// Timeout, broken connection, response that cannot be read: the nodes stay for a while.
     Unknown,
     /// The request was never sent.
     NotSent,
-    /// The status of a response that speaks of all documents at once.
+    /// The status of a response that is about all documents at once.
     Status(u16),
-    /// A response of success to a single document that says `noop`: the index is as it was before.
+    /// A successful response to a single document with `noop`: the index is unchanged.
     Unchanged,
     /// The items of a bulk response.
     Items(bulk::ItemStatuses),
-    /// The status of a response to a single document, and what it says.
+    /// The status of a response to a single document, and its item.
     Document(u16, bulk::ItemStatuses),
 }
 
-/// What settling did.
+/// The effect of settling a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SettledRequest {
     /// Items that the cluster refused, for now or for good.
@@ -69,11 +69,11 @@ pub struct SettledRequest {
     pub withdrawn: u64,
     /// Sentences that became boilerplate.
     pub learned: u64,
-    /// Accepted documents of unverified writers that are not remembered: there was no room for them to wait.
+    /// Accepted documents of unverified writers that the forest does not know, because they were evicted.
     pub not_kept: u64,
     /// Groups that their forests have made one.
     pub merged: u64,
-    /// What somebody should know of trees, by the names of their forests.
+    /// Changes in the state of trees, with the names of their forests.
     pub notices: Vec<(String, TreeNotice)>,
 }
 
@@ -126,27 +126,27 @@ impl PlacedDocuments {
         self.held.push(held);
     }
 
-    /// The root of the first document that stands in a forest.
+    /// The root of the first document that is in a forest.
     pub(super) fn first_root(&self) -> Option<Root> {
         self.held.first().map(|held| held.answer)
     }
 
-    /// Whether its documents wait for the cluster's answer to be placed: nobody knows their writer.
+    /// Whether its documents are placed after the cluster's response: their writer is unverified.
     pub fn is_of_unverified_writer(&self) -> bool {
         self.held.iter().any(|held| held.late.is_some())
     }
 
-    /// Whether an answer tells of exactly the items of the request.
+    /// Whether a response has exactly the items of the request.
     pub fn is_answered_by(&self, outcome: &bulk::ItemStatuses) -> bool {
         outcome.answers(self.ops.iter().copied())
     }
 
-    /// How many items an answer says have failed.
+    /// Number of failed items of a response.
     fn failed(&self, resolution: &Resolution) -> u64 {
         let Resolution::Items(items) = resolution else {
             return 0;
         };
-        // A delete of what is not there answers 404 and is no failure.
+        // A delete of a missing document is answered with 404 and is no failure.
         let writes = items.failed.iter();
         let writes = writes.filter(|(at, _)| self.ops.get(*at) != Some(&Op::Delete));
         writes.count() as u64
@@ -154,10 +154,10 @@ impl PlacedDocuments {
 }
 
 impl Engine {
-    /// The second phase: tells the forests at `now` what became of the documents of a request.
+    /// The second phase: reports to the forests at `now` the outcomes of the documents of a request.
     ///
     /// # Errors
-    /// When a forest cannot be asked any more; the others were told.
+    /// When a forest is not available; the others were informed.
     pub async fn settle(
         self: &Arc<Self>,
         mut placed: PlacedDocuments,
@@ -195,10 +195,10 @@ impl Engine {
         failure.map_or(Ok(settled), Err)
     }
 
-    /// Withdraws documents for whose outcome nobody waits.
+    /// Withdraws documents without waiting.
     pub(super) fn withdraw(&self, placed: PlacedDocuments) {
         if !placed.held.is_empty() {
-            // A forest works off what it is told even if the answer is dropped.
+            // A forest completes the operation even if its future is dropped.
             drop(self.tell(placed, &Resolution::NotSent, Millis(i64::MIN)));
         }
     }
@@ -222,7 +222,7 @@ impl Engine {
         }
     }
 
-    /// Takes the accepted documents that wait to be placed, by forest; and how many had to make room.
+    /// Takes the accepted deferred placements, by forest; also returns how many were evicted.
     fn late(&self, placed: &mut PlacedDocuments, resolution: &Resolution) -> (Vec<Vec<PlacementDocument>>, u64) {
         let mut late: Vec<Vec<PlacementDocument>> = self.forests.iter().map(|_| Vec::new()).collect();
         let mut not_kept = 0;
@@ -264,7 +264,7 @@ impl Engine {
     }
 }
 
-/// Places what the cluster has accepted already.
+/// Places documents that the cluster has accepted.
 async fn place_accepted(
     port: &dyn ForestPort,
     documents: Vec<PlacementDocument>,
@@ -276,7 +276,7 @@ async fn place_accepted(
     port.settle(accepted.collect(), now).await
 }
 
-/// What became of one item of a request with these operations, and the status that says so.
+/// Returns the outcome of one item, and its status.
 pub(super) fn outcome(ops: &[Op], item: usize, resolution: &Resolution) -> (ItemOutcome, Option<u16>) {
     // An update that changes nothing leaves the document as it was sent before; of a new one, nothing is stored.
     let unchanged = match ops.get(item) {
@@ -302,8 +302,8 @@ pub(super) fn outcome(ops: &[Op], item: usize, resolution: &Resolution) -> (Item
     }
 }
 
-/// What a status says of a document. 2xx: it is stored. 4xx: the server's last word, except 408, which says that it
-/// gave up waiting. Anything else (a redirect, a timeout, a lost shard): a part may have been done.
+/// Returns the outcome for a status. 2xx: stored. 4xx: the server's final answer, except 408 (it gave up waiting).
+/// Anything else (a redirect, a timeout, a lost shard): a part may have been done.
 fn outcome_of(status: u16) -> ItemOutcome {
     match status {
         200..300 => ItemOutcome::Accepted,
