@@ -80,19 +80,19 @@ pub(super) struct BackfillArgs {
     dry_run: bool,
 }
 
-/// Stamps what has no stamp.
+/// Stamps documents without a stamp.
 ///
 /// # Errors
-/// When spinney or the cluster cannot be reached or refuses, or an index cannot be adopted as it is.
+/// When spinney or the cluster cannot be reached or refuses, or an index cannot be backfilled.
 pub(super) fn run(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(backfill(args));
-    // What was begun on other threads does not hold the process.
+    // Work on other threads does not delay the exit.
     runtime.shutdown_background();
     code
 }
 
-/// What there is to do with the indices of a route.
+/// The indices of a route that need backfill.
 struct Work {
     target: RouteIndices,
     unstamped: u64,
@@ -141,7 +141,7 @@ async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
     Ok(report(&outcome, begun.elapsed()))
 }
 
-/// What a running spinney says of its routes.
+/// The route table of a running spinney.
 pub(super) async fn routes_of(door: &Operator) -> anyhow::Result<RouteTable> {
     let routes = door.ask(Method::GET, "/_spinney/_routes", None).await;
     let routes = routes.with_context(|| format!("{} is to say what its routes are", door.url()))?;
@@ -149,7 +149,7 @@ pub(super) async fn routes_of(door: &Operator) -> anyhow::Result<RouteTable> {
         .with_context(|| format!("{} does not say what its routes are: is it a spinney of this version?", door.url()))
 }
 
-/// Looks at the indices of a route, and maps what they lack. Answers how many documents have no stamp.
+/// Adds missing mappings to the indices of a route. Returns the number of documents without a stamp.
 async fn prepare(args: &BackfillArgs, reader: &Operator, target: &RouteIndices) -> anyhow::Result<u64> {
     let forest = &target.route.forest;
     let missing = target.missing_fields(reader).await?;

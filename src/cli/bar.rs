@@ -8,26 +8,26 @@ use parking_lot::Mutex;
 
 use super::say;
 
-/// How often a line says how far it is where nobody watches a bar.
+/// Interval of progress lines where there is no terminal.
 const TELL: Duration = Duration::from_secs(5);
 
 pub(super) struct Bar {
     bar: ProgressBar,
     unit: &'static str,
-    /// What is done with the documents, such as `read`.
+    /// The verb of the unit, such as `read`.
     done: &'static str,
     last: Mutex<(Instant, u64)>,
 }
 
 impl Bar {
-    /// For so many documents. `done`: what is done with them, as in "17 documents read".
+    /// A bar for a number of documents. `done`: the verb, as in "17 documents read".
     pub(super) fn new(documents: u64, done: &'static str) -> anyhow::Result<Bar> {
         let bar = Bar::of("documents", done)?;
         bar.bar.set_length(documents);
         Ok(bar)
     }
 
-    /// The same for something else, of which nobody knows yet how many there are.
+    /// A bar for another unit, of an unknown number.
     pub(super) fn of(unit: &'static str, done: &'static str) -> anyhow::Result<Bar> {
         let bar = match std::io::stderr().is_terminal() {
             true => ProgressBar::no_length(),

@@ -1,5 +1,5 @@
-//! `spinney inspect`: what is stored, in a directory or in the Redis that several spinneys share, and how two groupings
-//! of stored documents differ.
+//! `spinney inspect`: shows stored forests, in a directory or in Redis, and how two groupings of stored documents
+//! differ.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -71,10 +71,10 @@ pub(super) struct InspectArgs {
     json: bool,
 }
 
-/// Prints what is stored in a directory, or how two groupings differ.
+/// Prints the forests of a directory, or how two groupings differ.
 ///
 /// # Errors
-/// When it is in use, or something in it cannot be read; when spinney cannot be reached, or refuses.
+/// When the directory is in use or cannot be read; when spinney cannot be reached, or refuses.
 pub(super) fn run(args: &InspectArgs) -> anyhow::Result<()> {
     if let Some(prefix) = &args.compare {
         return tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(compare(args, prefix));
@@ -98,7 +98,7 @@ pub(super) fn run(args: &InspectArgs) -> anyhow::Result<()> {
     }
     ensure!(data_dir.is_dir(), "{} is no directory: give the one that serve has as --data-dir", data_dir.display());
     let bar = ProgressBar::no_length();
-    // Only where somebody looks at it: it hides itself where standard error is no terminal.
+    // It hides itself where standard error is no terminal.
     bar.set_style(ProgressStyle::with_template("{msg} [{wide_bar}] {bytes}/{total_bytes} {eta}")?);
     let shown = bar.clone();
     let forests = inspect(data_dir, args.top, &move |forest, progress| {

@@ -88,12 +88,12 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Writes a line to standard output. That nobody reads it there is no reason to fail.
+/// Writes a line to standard output. A closed pipe is no failure.
 fn print(line: impl Display) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-/// Writes a line to standard error. That nobody reads it there is no reason to fail.
+/// Writes a line to standard error. A closed pipe is no failure.
 fn say(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -59,7 +59,7 @@ pub(super) fn run(args: RecoverArgs) -> anyhow::Result<ExitCode> {
         if !dry_run {
             salvaged = tokio::select! {
                 salvaged = recovery::salvage(&config, args.rate) => salvaged?,
-                // What reads is in its place, and the rest of it is taken in by the next start.
+                // The readable part is in place; the next start takes in the rest.
                 _ = shutdown::signal() => return Ok(false),
             };
         }
@@ -90,7 +90,7 @@ pub(super) fn run(args: RecoverArgs) -> anyhow::Result<ExitCode> {
         let report = |progress: RecoveryProgress<'_>| bar.tell(progress.forest, progress.read, progress.total);
         let recovered = tokio::select! {
             recovered = rebuild.run(&extents, &report) => recovered,
-            // Nothing stands in the directory yet.
+            // The directory is still empty.
             _ = shutdown::signal() => return Ok(false),
         };
         bar.clear();
@@ -107,7 +107,7 @@ pub(super) fn run(args: RecoverArgs) -> anyhow::Result<ExitCode> {
         say(format_args!("spinney: recovered in {:.1} s", begun.elapsed().as_secs_f32()));
         anyhow::Ok(true)
     });
-    // What was begun on other threads does not hold the process.
+    // Work on other threads does not delay the exit.
     runtime.shutdown_background();
     Ok(match done? {
         true => ExitCode::SUCCESS,

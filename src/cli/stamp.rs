@@ -74,7 +74,7 @@ pub(super) struct StampArgs {
 /// # Errors
 /// When the options are wrong, a bulk is not understood, or input or output break.
 pub(super) fn run(args: &StampArgs) -> anyhow::Result<ExitCode> {
-    // Without a clock of the documents' own, time stands still: the output must not depend on when it is made.
+    // Without dates in the documents time stands still: the output must not depend on when it is made.
     let mut route = args.route.clone().any_index().or_clock(Clock::None).validate("stamp")?;
     route.id_field.clone_from(&args.id_field);
     let routes = std::slice::from_ref(&route);
@@ -124,7 +124,7 @@ pub(super) fn run(args: &StampArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.boilerplate_report {
         std::fs::write(path, learned).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    // Nothing can be said of a stream that was not read to its end, or that was empty.
+    // Nothing is known of a stream that was empty or not read to its end.
     let missing = match read_all && total.stamped + total.unstamped > 0 {
         true => engine.fields_never_found(),
         false => Vec::new(),
@@ -142,7 +142,7 @@ pub(super) fn run(args: &StampArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What to do about a field that no document has.
+/// The advice about a field that no document has.
 fn never_found(route: &Route, field: &str) -> String {
     let option = match route.method.own_field() {
         Some(_) => "name the field that holds the fingerprint with --method field:NAME",
@@ -214,8 +214,8 @@ fn read_pieces(mut input: impl BufRead, bulk: bool, pieces: &mpsc::SyncSender<st
     }
 }
 
-/// Where the last whole item of a bulk body ends; the line after it may be an action whose source is still to come.
-/// The whole length when the body is not understood: the engine will say why.
+/// End of the last complete item of a bulk body; the line after it may be an action whose source is still missing.
+/// The whole length when the body cannot be parsed: the engine reports why.
 fn end_of_items(body: &[u8]) -> usize {
     let Ok(items) = crate::bulk::parse(body) else {
         return body.len();

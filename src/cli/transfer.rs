@@ -70,7 +70,7 @@ pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
     };
     let transferred = if is_from_dir {
         ensure!(dir.is_dir(), "{} is no directory: give the one that serve has as --data-dir", dir.display());
-        // Looks only: what is not there is not to be made.
+        // Only looks: a missing forest is not created.
         let none = Engine::new(routes, prefix, 1, key)?;
         let held = none.stored_forests(&dir)?;
         drop(none);

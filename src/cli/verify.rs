@@ -1,4 +1,4 @@
-//! `spinney verify`: what stamps say, and what spinney would say now.
+//! `spinney verify`: compares stored stamps with those of a running spinney.
 
 use std::path::PathBuf;
 

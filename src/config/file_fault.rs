@@ -1,7 +1,6 @@
-//! What is wrong with a configuration file.
+//! Errors of a configuration file.
 
-/// What is wrong with a configuration file, and where. It repeats nothing of the file but names of options: a password
-/// may stand in every value.
+/// An error of a configuration file, with its place. It repeats option names only: any value may be a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("TOML parse error at line {line}, column {column}: {reason}")]
 pub struct FileFault {
@@ -12,7 +11,7 @@ pub struct FileFault {
     reason: String,
 }
 
-/// How messages begin that repeat a value; what was expected instead follows.
+/// Beginnings of messages that repeat a value; what was expected instead follows.
 const WITH_VALUE: [&str; 4] = ["invalid type: ", "invalid value: ", "invalid length ", "unknown variant "];
 
 impl FileFault {
@@ -56,7 +55,7 @@ mod tests {
     }
 
     proptest! {
-        /// Wherever somebody mistypes one character, no value is shown.
+        /// No value is shown, wherever a character is mistyped.
         #[test]
         fn no_value_is_repeated(
             option in prop::sample::select(vec![

@@ -97,7 +97,7 @@ mod tests {
         raw: Flags<RawServeOptions>,
     }
 
-    /// What `spinney serve FLAGS` has with this file, as TOML of the validated options that matter here.
+    /// The validated options of `spinney serve FLAGS` with this file that matter here, as TOML.
     fn layered(flags: &str, file: &str) -> (String, Vec<(String, u32)>) {
         let path = std::env::temp_dir().join(format!("spinney-flags-{}-{:x}", std::process::id(), {
             use std::hash::{BuildHasher, RandomState};

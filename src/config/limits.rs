@@ -1,4 +1,4 @@
-//! How much, how many and how long: what keeps one client, or a cluster that does not answer, from holding everything.
+//! Limits of size, number and time that keep one client, or a silent cluster, from holding everything.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -6,21 +6,20 @@ use std::time::Duration;
 use super::RawServeOptions;
 use super::values::{OrNone, Timeout};
 
-/// Connections that are served at once where nobody chose a number and the system does not say how many files the
-/// process may open.
+/// Connections served at once where neither the operator nor the system sets a number.
 const CONNECTIONS: usize = 480;
 
 /// The most connections without anybody's choice. Each costs some tens of KiB, and no set of writers needs more.
 const MOST_CONNECTIONS: usize = 8192;
 
-/// Files that are no connections of clients or to the cluster: listeners, the log, certificates, the runtime's own, and
-/// the connections beyond the cap that are told so.
+/// Files other than connections of clients or to the cluster: listeners, the log, certificates, the runtime's own,
+/// and the connections beyond the cap that are refused.
 const OTHER_FILES: usize = 64;
 
 /// Validated limits of `spinney serve`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServeLimits {
-    /// Of the budget, in hundredths, what one client address may hold; from 1 to 100.
+    /// Percentage of the budget that one client address may hold; from 1 to 100.
     pub client_share: u8,
     /// How long the body of a write may take from its head to its end.
     pub body_timeout: Duration,
@@ -59,7 +58,7 @@ impl ServeLimits {
     }
 }
 
-/// Files that so many connections may need: whatever one asks for may take a connection to the cluster as well.
+/// Files that so many connections may need: each may take a connection to the cluster as well.
 fn files_for(connections: usize) -> usize {
     connections.saturating_mul(2).saturating_add(OTHER_FILES)
 }
@@ -68,7 +67,7 @@ fn default_connections(files: Option<usize>) -> usize {
     files.map_or(CONNECTIONS, |files| (files.saturating_sub(OTHER_FILES) / 2).clamp(1, MOST_CONNECTIONS))
 }
 
-/// How many files the process may open, where the system says so in a file.
+/// The process's limit of open files, where the system has it in a file.
 fn open_files() -> Option<usize> {
     soft_limit(&std::fs::read_to_string("/proc/self/limits").ok()?)
 }

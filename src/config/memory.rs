@@ -1,7 +1,7 @@
 //! How much memory there is.
 
 /// Bytes of memory that this process may use: those of the machine, or of its control group if that has fewer. `None`
-/// where the system does not say (it is asked as Linux is).
+/// where Linux' files are missing.
 pub(super) fn of_machine() -> Option<usize> {
     let read = |path| std::fs::read_to_string(path).ok();
     let machine = total(&read("/proc/meminfo")?)?;

@@ -1,7 +1,7 @@
-//! What an operator can set. Options come from flags, then `SPINNEY_*` environment variables, then a TOML file.
+//! The options. They come from flags, then `SPINNEY_*` environment variables, then a TOML file.
 //!
-//! Raw options ([`RawServeOptions`], [`RawRoute`]) hold what was written there, each value parsed ([`values`]) and any
-//! of them absent. `validate` fills in the defaults and checks what goes together: [`ServeOptions`], [`Route`].
+//! Raw options ([`RawServeOptions`], [`RawRoute`]) hold the given values, each parsed ([`values`]) and any of them
+//! absent. `validate` fills in the defaults and checks combinations: [`ServeOptions`], [`Route`].
 
 mod docid;
 mod file_fault;
@@ -40,11 +40,11 @@ pub use shared::{ForestStore, OnRedisFailure};
 pub use storage::{OnFailure, OnUnreadable, Storage};
 pub use transfer::{RawTransferOptions, TransferOptions};
 
-/// What the names of the stamp's fields begin with where nobody chose another prefix.
+/// The default prefix of the stamp's fields.
 pub const DEFAULT_PREFIX: &str = "cluster_";
 
-/// What was wrong with which option, and what to do. The cause of a variant with a `source` is not part of its message:
-/// whoever prints the error prints the chain.
+/// An error of an option, and the way out. The cause of a variant with a `source` is not part of its message: callers
+/// print the whole chain.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file of `--config` cannot be read.
@@ -60,7 +60,7 @@ pub enum ConfigError {
     Toml {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, and where.
+        /// The error, and its place.
         source: FileFault,
     },
     /// The file of `--boilerplate` cannot be read.
@@ -76,7 +76,7 @@ pub enum ConfigError {
     Option {
         /// The option, with its route in front if it belongs to one.
         option: String,
-        /// What is wrong, and what to do.
+        /// The error, and the way out.
         reason: String,
     },
 }
@@ -251,12 +251,12 @@ pub enum LogFormat {
     Json,
 }
 
-/// The fields of a stamp. Every field costs the cluster something with every document, so what can be computed from the
-/// text is not written by default.
+/// The fields of a stamp. Every field costs the cluster something with every document, so fields that can be computed
+/// from the text are not written by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StampForm {
-    /// Root, key and arrival: what searches use.
+    /// Root, key and arrival: the fields that searches use.
     #[default]
     Lean,
     /// Also the document's own fingerprints and proof, which can then be used without reading the text.
@@ -268,7 +268,7 @@ pub enum StampForm {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RestrictedReaders {
-    /// Whoever may search an index may see all of it: the roots index gives the order.
+    /// Readers of an index may see all of it: the roots index gives the order.
     #[default]
     None,
     /// The order is computed for each reader, from the documents that they may see.
@@ -318,13 +318,13 @@ pub struct ServeOptions {
     pub grace: Duration,
     /// Threads for text work; 0 means all cores.
     pub threads: usize,
-    /// What the names of the stamp's fields begin with.
+    /// Prefix of the stamp's fields.
     pub prefix: String,
     /// Which fields a stamp has.
     pub stamp: StampForm,
     /// Whether groups are counted.
     pub counts: bool,
-    /// How long after a look for documents without a stamp the next one begins; `None`: nobody looks.
+    /// Pause between two sweeps for documents without a stamp; `None`: no sweeps.
     pub sweep: Option<Duration>,
     /// How groups are sorted where readers may not see every document of an index.
     pub restricted_readers: RestrictedReaders,
@@ -404,7 +404,7 @@ impl RawServeOptions {
     }
 }
 
-/// Memory of the forests where the machine does not say how much it has.
+/// Memory of the forests where the machine's is unknown.
 const DEFAULT_FOREST_MEMORY: usize = 2 << 30;
 
 /// Address of the listener by default.

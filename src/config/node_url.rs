@@ -1,5 +1,4 @@
-//! The URL of a node, and the credentials that may stand in it. They are shown nowhere: no message repeats what was
-//! written.
+//! The URL of a node and its credentials. No message repeats any of its text.
 
 use std::fmt;
 
@@ -18,13 +17,13 @@ pub struct NodeUrl {
     credentials: Option<HeaderValue>,
 }
 
-/// A URL of which no node can be read. The message has nothing of the URL: a secret may stand anywhere in it.
+/// A URL that is not a node's. The message repeats none of it: it may hold a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NodeUrlError {
     /// It begins with something else.
     #[error("it must begin with http:// or https://")]
     Scheme,
-    /// What stands before the host cannot stand there.
+    /// Something before the host is not a login.
     #[error(
         "user and password must be percent-encoded in a URL: write %23 for #, %2F for /, %3F for ?, %25 for %, %5C for \
          \\"
@@ -39,17 +38,17 @@ pub enum NodeUrlError {
 }
 
 impl NodeUrl {
-    /// Reads a URL.
+    /// Parses a URL.
     ///
     /// # Errors
-    /// What is wrong with it, without any of its text.
+    /// The fault, without any of the text.
     pub fn parse(text: &str) -> Result<NodeUrl, NodeUrlError> {
         let (scheme, rest) = text.split_once("://").ok_or(NodeUrlError::Scheme)?;
         let scheme = scheme.to_ascii_lowercase();
         if !matches!(scheme.as_str(), "http" | "https") {
             return Err(NodeUrlError::Scheme);
         }
-        // Whatever stands before the last one is meant to be credentials, and not a host that they are sent to.
+        // The text before the last `@` is meant as credentials, not as a host to send them to.
         let (login, rest) = match rest.rsplit_once('@') {
             Some((login, rest)) => (Some(login), rest),
             None => (None, rest),
@@ -76,7 +75,7 @@ impl NodeUrl {
         &self.uri
     }
 
-    /// What stands in front of every path.
+    /// Prefix of every path.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -105,7 +104,7 @@ impl fmt::Debug for NodeUrl {
     }
 }
 
-/// The header of a login, percent-encoded as it stands in a URL.
+/// The header of a login, percent-encoded as in the URL.
 fn basic(login: &str) -> Result<Option<HeaderValue>, NodeUrlError> {
     let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '?' | '#' | '\\');
     let is_code = |rest: &str| {
@@ -149,7 +148,7 @@ mod tests {
             ("http://me@es", "http://es", basic("me:")),
             ("http://@es", "http://es", None),
             ("http://a%40b:c%3Ad%23@es:9200", "http://es:9200", basic("a@b:c:d#")),
-            // Whoever forgets to encode it still means the last one.
+            // A login that is not encoded ends at the last `@`.
             ("http://me:p@ss@es", "http://es", basic("me:p@ss")),
             ("http://me:%E5%AF%86@es", "http://es", basic("me:\u{5bc6}")),
         ] {
@@ -182,7 +181,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever stands in front of a host is not shown, be it understood or not.
+        /// The text before a host is never shown, understood or not.
         #[test]
         fn nothing_shows_what_stands_before_the_host(secret in "[!-~]{6,20}") {
             let shown = match NodeUrl::parse(&format!("https://svc:{secret}@es-host:9200")) {

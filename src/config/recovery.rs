@@ -1,4 +1,4 @@
-//! The options of `spinney recover`: those of `serve` that say what a forest is and where it is stored.
+//! The options of `spinney recover`: those of `serve` that describe forests and their storage.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use clap::Args;
 use super::values::{ByteSize, FieldPrefix};
 use super::{ConfigError, Flags, RawRoute, RawServeOptions};
 
-/// What was written on the command line of `spinney recover`.
+/// The flags of `spinney recover`.
 #[derive(Debug, Clone, Args)]
 pub struct RawRecoverOptions {
     /// TOML file, the one of serve: whatever is given here as well goes before it
@@ -50,7 +50,7 @@ impl RawRecoverOptions {
             forest_memory: self.forest_memory.or(file.forest_memory),
             threads: self.threads.or(file.threads),
             prefix: self.prefix.or(file.prefix),
-            // It is what is done anyway.
+            // Implied by the command.
             recover_at_start: None,
             ..file
         })

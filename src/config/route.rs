@@ -130,7 +130,7 @@ impl FromStr for Similarity {
     }
 }
 
-/// What time it is for the forest.
+/// The clock of a forest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Clock {
     /// When spinney received the document.
@@ -141,8 +141,7 @@ pub enum Clock {
     None,
 }
 
-/// Whether the whole of `name` fits a pattern in which `*` stands for any run of characters. Linear in `name` for each
-/// `*`.
+/// Whether all of `name` fits a pattern in which `*` stands for any run of characters. Linear in `name` for each `*`.
 pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
@@ -167,7 +166,7 @@ pub(crate) fn fits(pattern: &str, name: &str) -> bool {
 /// Whether there is a name that fits both patterns. Takes as many steps as the two have bytes, multiplied.
 pub(crate) fn meets(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
-    // Whether what follows in the other pattern, from each of its places on, meets what follows in this one.
+    // Whether the rest of the other pattern, from each position on, meets the rest of this one.
     let ends = |place: usize| other[place..].iter().all(|&byte| byte == b'*');
     let mut behind: Vec<bool> = (0..=other.len()).map(ends).collect();
     for &byte in one.iter().rev() {
@@ -194,17 +193,17 @@ pub struct Route {
     pub title_field: Option<String>,
     /// Field that holds the address the document was published under.
     pub url_field: Option<String>,
-    /// Where the id stands in the document itself; in a cluster it stands beside it.
+    /// Field of the document's own id, outside of a cluster.
     pub id_field: Option<String>,
     /// How a document becomes fingerprints.
     pub method: Method,
     /// Fingerprints at most this far apart are near; for short texts the method has a distance of its own.
     pub k: Distance,
-    /// What `verified` asks of long texts; the default for the other methods.
+    /// The similarity that `verified` requires of long texts; the default for the other methods.
     pub similarity: Similarity,
     /// How long after its last arrival a fingerprint is remembered. `None`: nothing expires.
     pub window: Option<Millis>,
-    /// What time it is for the forest.
+    /// The clock of the forest.
     pub clock: Clock,
     /// Name of the forest; routes with the same name share it.
     pub forest: String,
@@ -212,13 +211,13 @@ pub struct Route {
     pub boilerplate: Vec<String>,
     /// Documents that a tree may have.
     pub max_tree: Option<u32>,
-    /// What becomes of trees that are found to be one.
+    /// Handling of late merges.
     pub late_merges: LateMerges,
     /// Bytes of evidence that its forest keeps for alignment checks.
     pub founder_tokens_memory: usize,
     /// The date that readers see; `None`: the stamp's arrival.
     pub time_field: Option<String>,
-    /// Keyword that says who published a document.
+    /// Keyword field of the medium.
     pub medium_field: Option<String>,
 }
 
@@ -267,10 +266,10 @@ impl RawRoute {
         Ok(self)
     }
 
-    /// Validates every option and fills in the defaults; `name` says in errors which route is meant.
+    /// Validates every option and fills in the defaults; errors name the route by `name`.
     ///
     /// # Errors
-    /// When a value is not one of its option, options do not go together, or the boilerplate file cannot be read.
+    /// When a value is not one of its option, options conflict, or the boilerplate file cannot be read.
     pub fn validate(self, name: &str) -> Result<Route, ConfigError> {
         let wrong = |option: &str, reason: String| ConfigError::option(format!("{name}: {option}"), reason);
         let index = self.index.unwrap_or_default();
@@ -335,10 +334,10 @@ const DEFAULT_WINDOW: Millis = Millis(30 * 86_400_000);
 /// The largest distance that the index of fingerprints can be asked for.
 const MAX_K: Distance = NodeIndex::MAX_DISTANCE;
 
-/// The distance at which fingerprints are near where nobody chose one.
+/// The default distance of a method.
 fn default_k(method: &Method) -> Distance {
     match method {
-        // Its fingerprints are hashes: what is near one of them but not equal is so by chance.
+        // Its fingerprints are hashes: near but unequal ones are chance.
         Method::Verified => Distance(0),
         _ => Distance(3),
     }
@@ -366,7 +365,7 @@ impl Route {
         }
     }
 
-    /// Validates that a forest on Redis finds what its method looks for.
+    /// Validates that a shared forest can find near fingerprints at the method's distance.
     ///
     /// # Errors
     /// When [its distance](Self::widest) is no [`SharedDistance`].

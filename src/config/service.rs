@@ -8,20 +8,19 @@ use super::{ConfigError, NodeUrl};
 /// The nodes that spinney asks in its own name, and as whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceUrl {
-    /// The nodes, at least one: they take turns, and stand in for each other.
+    /// The nodes, at least one: used in turns, each in place of one that fails.
     pub nodes: Vec<Uri>,
-    /// What stands in front of every path.
+    /// Prefix of every path.
     pub path: String,
-    /// As whom; none: as nobody.
+    /// The credentials; `None`: anonymous.
     pub credentials: Option<HeaderValue>,
 }
 
 impl ServiceUrl {
-    /// The nodes of the cluster, and the one of `--service-url` if there is one. `upstream`: those that somebody has
-    /// named.
+    /// The nodes of the cluster, and that of `--service-url` if given. `upstream`: the nodes that were named.
     ///
     /// # Errors
-    /// When the URL is none.
+    /// When the URL is not a node's.
     pub(super) fn of(url: Option<&str>, upstream: &[Uri]) -> Result<ServiceUrl, ConfigError> {
         let Some(url) = url else {
             return Ok(ServiceUrl { nodes: upstream.to_vec(), path: String::new(), credentials: None });
@@ -63,12 +62,12 @@ mod tests {
         assert_eq!(nodes(&url), ["http://es2:9200/", "http://es1:9200/"]);
         assert_eq!(url.credentials.as_ref().unwrap(), "Basic bWU6c2VjcmV0");
         assert!(!format!("{url:?}").contains("bWU6"), "{url:?}");
-        // What is secret stays under TLS, and a path is that of one node.
+        // Secrets stay under TLS, and a path is that of one node.
         let url = named("https://me:secret@es2:9200").unwrap();
         assert_eq!(nodes(&url), ["https://es2:9200/"]);
         let url = named("http://es:9200/gate/").unwrap();
         assert_eq!((nodes(&url).len(), url.path.as_str()), (1, "/gate"));
-        // A node that nobody has named is none.
+        // A default node is not one that was named.
         let alone = "service_url = 'http://me:secret@es3:9200'\n[[route]]\nindex = ['a']";
         assert_eq!(nodes(&with(alone).unwrap()), ["http://es3:9200/"]);
         for wrong in ["http://svc:Pa55#word@host:9200", "svc:Pa55word@host"] {

@@ -11,15 +11,15 @@ use crate::redis::Address;
 /// The engine of shared forests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForestStore {
-    /// Where it is, and who asks.
+    /// Address and credentials.
     pub address: Address,
     /// PEM file of the only authority to trust.
     pub ca: Option<PathBuf>,
-    /// What becomes of writes when it is away.
+    /// Handling of writes while it is away.
     pub on_loss: OnRedisFailure,
 }
 
-/// What becomes of writes when the engine of the shared forests is away.
+/// Handling of writes while the store of the shared forests is away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnRedisFailure {
@@ -31,7 +31,7 @@ pub enum OnRedisFailure {
 }
 
 impl OnRedisFailure {
-    /// What the log says of writes then.
+    /// The part of the log line about writes.
     pub(crate) fn told(self) -> &'static str {
         match self {
             OnRedisFailure::Refuse => "writes are refused",
@@ -44,10 +44,10 @@ impl OnRedisFailure {
 }
 
 impl ForestStore {
-    /// Validates the options among the raw ones that say where it is; none if there is none.
+    /// Validates the options of a shared store; `None` if there is none.
     ///
     /// # Errors
-    /// When the URL is not one of an engine, or another option says that the forests are kept elsewhere.
+    /// When the URL is not Redis', or another option places the forests elsewhere.
     pub(super) fn of(raw: &RawServeOptions) -> Result<Option<ForestStore>, ConfigError> {
         let Some(url) = &raw.forest_store else {
             return match (&raw.forest_store_ca, &raw.on_redis_failure) {

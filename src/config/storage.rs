@@ -1,4 +1,4 @@
-//! Where the forests are stored, and what an answer waits for.
+//! Storage of the forests, and the durability of answers.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use super::values::{Timeout, from_text};
 use super::{ConfigError, RawServeOptions};
 use crate::store::Durability;
 
-/// How often is synced where nothing else is said.
+/// The default interval of syncs.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Where and how the forests are stored.
@@ -19,33 +19,33 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub struct Storage {
     /// The directory; of one process alone.
     pub data_dir: PathBuf,
-    /// When what was answered is safe.
+    /// When an answered write is durable.
     pub durability: Durability,
-    /// What becomes of writes when the disk fails.
+    /// Handling of writes when the disk fails.
     pub on_failure: OnFailure,
-    /// What a start does when a part of what is stored does not read.
+    /// Handling of an unreadable part at a start.
     pub on_unreadable: OnUnreadable,
 }
 
-/// What a start does when a part of what is stored does not read.
+/// Handling of an unreadable part at a start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnUnreadable {
-    /// It ends, and says where that part is.
+    /// The start fails, and names the part.
     #[default]
     Refuse,
-    /// It goes on with the rest, and with what the index has.
+    /// The start continues with the rest and with the index's documents.
     Recover,
 }
 
-/// What becomes of writes when nothing can be stored any more.
+/// Handling of writes when nothing can be stored any more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnFailure {
     /// They are refused with 503, and readiness is off.
     #[default]
     Refuse,
-    /// They are stamped from memory; what comes is forgotten at the next restart.
+    /// They are stamped from memory; new documents are forgotten at the next restart.
     Continue,
 }
 
@@ -66,10 +66,10 @@ impl FromStr for Durability {
 }
 
 impl Storage {
-    /// Validates the options among the raw ones that say how to store; none if nothing is to be stored.
+    /// Validates the storage options; `None` if nothing is to be stored.
     ///
     /// # Errors
-    /// If there is no directory for them.
+    /// When they need a directory and none is given.
     pub(super) fn of(raw: &RawServeOptions) -> Result<Option<Storage>, ConfigError> {
         match &raw.data_dir {
             Some(data_dir) => Ok(Some(Storage {

@@ -1,4 +1,4 @@
-//! The options of `spinney transfer`: those of `serve` that say what a forest is, and where it comes from and goes.
+//! The options of `spinney transfer`: those of `serve` that describe forests, their source and their target.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{ConfigError, Flags, RawRoute, RawServeOptions, ServeOptions};
 
-/// What was written on the command line of `spinney transfer`.
+/// The flags of `spinney transfer`.
 #[derive(Debug, Clone, Args)]
 pub struct RawTransferOptions {
     /// Where the forests are: the directory that serve was given as --data-dir, or the URL that it was given as
@@ -26,7 +26,7 @@ pub struct RawTransferOptions {
     route: Flags<RawRoute>,
 }
 
-/// What is to be moved.
+/// The forests to transfer.
 #[derive(Debug, Clone)]
 pub struct TransferOptions {
     /// Options of a `serve` that would share the forests.
@@ -64,7 +64,7 @@ impl RawTransferOptions {
         };
         let raw = self.route.over_file(self.config.as_deref())?;
         let forest_store_ca = self.forest_store_ca.or(raw.forest_store_ca);
-        // What the file says of the one place or the other is what is to be changed.
+        // The file describes the place before or after the transfer.
         let serve = RawServeOptions {
             forest_store_ca: forest_store_ca.filter(|_| url.starts_with("rediss")),
             forest_store: Some(url),

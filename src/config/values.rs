@@ -1,7 +1,7 @@
 //! Values of options: parsed alike from a flag, an environment variable and a file.
 //!
 //! Every type parses by `FromStr`, which clap uses for flags and variables; `from_text` has serde use it, too. Errors
-//! say what to write and do not repeat the value: clap shows it, and a value in a file may be a password.
+//! name valid values and do not repeat the given one: clap shows it, and a value in a file may be a password.
 
 use std::fmt;
 use std::marker::PhantomData;
