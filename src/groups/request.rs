@@ -168,7 +168,7 @@ impl Default for GroupsRequest {
     }
 }
 
-/// Matches all documents. Written out, because only then the servers skip what a sort does not need.
+/// Matches all documents. Written out: only then do the servers skip documents that a sort does not need.
 pub(crate) fn match_all() -> Value {
     json!({"match_all": {}})
 }

@@ -31,11 +31,11 @@ pub(super) struct WantedParts(String);
 /// Makes a request ask for status and result of every item. Returns the client's filter; `None` if that includes
 /// them, or if the shape of the response cannot be predicted: then the request stays as it is. The filter of an
 /// unverified writer is not evaluated before the cluster has answered.
-pub(super) fn ask_for_outcome(parts: &mut request::Parts, is_stranger: bool) -> Option<WantedParts> {
+pub(super) fn ask_for_outcome(parts: &mut request::Parts, is_unverified: bool) -> Option<WantedParts> {
     // Some servers read a semicolon as the end of a parameter, too.
     let query = parts.uri.query().filter(|query| !query.contains(';'))?;
     let wanted = parameter(Some(query), "filter_path")?.into_owned();
-    let has_it = match is_stranger {
+    let has_it = match is_unverified {
         true => !FilterPath::is_understood(&wanted),
         false => FilterPath::parse(&wanted)?.keeps_outcome(),
     };
@@ -217,13 +217,13 @@ mod tests {
         asked_by(uri, accept, false)
     }
 
-    fn asked_by(uri: &str, accept: Option<&str>, is_stranger: bool) -> (Option<WantedParts>, String) {
+    fn asked_by(uri: &str, accept: Option<&str>, is_unverified: bool) -> (Option<WantedParts>, String) {
         let mut request = Request::post(uri).header(ACCEPT_ENCODING, "gzip");
         if let Some(accept) = accept {
             request = request.header(ACCEPT, accept);
         }
         let mut parts = request.body(()).unwrap().into_parts().0;
-        let filter = ask_for_outcome(&mut parts, is_stranger);
+        let filter = ask_for_outcome(&mut parts, is_unverified);
         assert_eq!(parts.headers.contains_key(ACCEPT_ENCODING), filter.is_none());
         (filter, parts.uri.to_string())
     }

@@ -124,16 +124,16 @@ pub(super) async fn handle(
     // A task of its own: a sent write is settled by its response, whether or not the client waits.
     let state = state.clone();
     let sending = async move {
-        let is_stranger = placement.as_ref().is_some_and(PlacementGuard::is_of_unverified_writer);
+        let is_unverified = placement.as_ref().is_some_and(PlacementGuard::is_of_unverified_writer);
         let wanted = match &placement {
             Some(_) => {
                 headers::accept_gzip_only(&mut parts.headers);
-                is_bulk.then(|| filtered::ask_for_outcome(&mut parts, is_stranger)).flatten()
+                is_bulk.then(|| filtered::ask_for_outcome(&mut parts, is_unverified)).flatten()
             }
             None => None,
         };
         let client = ClientAddress::of(&parts.extensions);
-        let turn = match is_stranger {
+        let turn = match is_unverified {
             true => unverified_turn(&state).await,
             false => None,
         };

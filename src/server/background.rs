@@ -1,5 +1,4 @@
-//! What goes on beside requests in spinney's own name: counting groups, looking for documents without a stamp and for
-//! those of which the cluster has told nothing, stamping anew those that people have spoken of.
+//! Background tasks in spinney's own name: counting, sweep, restamping, override progress, indeterminate documents.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use crate::counts::{Running, StampFields};
 use crate::recovery::RecoveryReader;
 use crate::state::AppState;
 
-/// Begins to count groups in the background, if somebody wants that.
+/// Starts counting, if it is on.
 pub(super) fn count(state: &AppState, config: &ServeOptions, service: &Operator) -> Option<Running> {
     if !config.counts {
         return None;
@@ -25,7 +24,7 @@ pub(super) fn count(state: &AppState, config: &ServeOptions, service: &Operator)
     state.counts.start(service.clone(), StampFields::new(&config.prefix), &patterns)
 }
 
-/// Begins to look for documents without a stamp, if somebody wants that.
+/// Starts the sweep for documents without a stamp, if it is on.
 pub(super) fn sweep(state: &Arc<AppState>, config: &ServeOptions, service: &Operator) -> Option<JoinHandle<()>> {
     state.swept.every?;
     let reader = service.clone();
@@ -38,7 +37,7 @@ pub(super) fn sweep(state: &Arc<AppState>, config: &ServeOptions, service: &Oper
     }))
 }
 
-/// Begins to let stored documents follow what people say about groups.
+/// Starts restamping: stored documents follow overrides.
 pub(super) fn restamp(state: &Arc<AppState>, config: &ServeOptions, service: &Operator) -> Option<JoinHandle<()>> {
     if config.routes.is_empty() {
         return None;
@@ -61,8 +60,8 @@ pub(super) fn restamp(state: &Arc<AppState>, config: &ServeOptions, service: &Op
     }))
 }
 
-/// Begins to tell those who share forests what this process obeys of what people say.
-pub(super) fn obey(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinHandle<()>> {
+/// Starts to acknowledge overrides of shared forests.
+pub(super) fn acknowledge(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinHandle<()>> {
     config.forest_store.as_ref()?;
     let state = state.clone();
     Some(tokio::spawn(async move {
@@ -70,9 +69,13 @@ pub(super) fn obey(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinH
     }))
 }
 
-/// Begins to look for documents of which the cluster has not told whether they are stored.
-pub(super) fn look(state: &Arc<AppState>, config: &ServeOptions, service: &Operator) -> Option<JoinHandle<()>> {
-    // What several processes keep is not rebuilt by one of them.
+/// Starts to search for documents with an indeterminate outcome.
+pub(super) fn search_indeterminate(
+    state: &Arc<AppState>,
+    config: &ServeOptions,
+    service: &Operator,
+) -> Option<JoinHandle<()>> {
+    // One process does not rebuild a forest that several share.
     if config.routes.is_empty() || config.forest_store.is_some() {
         return None;
     }

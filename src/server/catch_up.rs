@@ -1,4 +1,4 @@
-//! A start takes in what is indexed and not stored, because the process before it was killed.
+//! A start takes in documents that were indexed but not stored, because the process before was killed.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -19,16 +19,16 @@ use crate::recovery::{
 use crate::state::AppState;
 use crate::time::Millis;
 
-/// Documents that arrived so long before the last one that is stored may still have been on their way, in milliseconds.
+/// Documents that arrived so long before the last stored one may have been in flight, in milliseconds.
 const MARGIN: i64 = 60_000;
-/// How long a start waits for what it has missed; the rest is taken in while it serves.
+/// How long a start waits before it serves; the rest is taken in while it serves.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The pauses between two looks for a cluster that does not answer.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Begins to take in what is indexed and not stored, and waits for it for a moment. If the cluster does not answer that
-/// goes on while spinney serves.
+/// Begins to take in documents that were indexed but not stored, and waits for a moment. While the cluster does not
+/// answer, it continues in the background.
 pub(super) async fn begin(state: &Arc<AppState>, config: &ServeOptions, service: &Operator) {
     let Some(storage) = config.storage.as_ref().filter(|_| !config.routes.is_empty()) else {
         return;
@@ -48,7 +48,7 @@ pub(super) async fn begin(state: &Arc<AppState>, config: &ServeOptions, service:
     }
 }
 
-/// What came of reading the indices of a forest.
+/// The result of reading the indices of a forest.
 pub(super) struct TakenIn {
     /// `None`: no index could be read.
     pub(super) recovered: Option<Recovered>,
@@ -120,7 +120,7 @@ struct CatchUp {
 struct Pending {
     /// With the indices that are still to be read.
     source: RecoverySource,
-    /// What its other indices have given.
+    /// The documents of its other indices.
     recovered: Recovered,
 }
 
@@ -194,7 +194,7 @@ impl CatchUp {
             return self.look_for_stamps(forest).await;
         };
         if source.clock == Clock::None {
-            // Nothing tells which documents came last.
+            // Without a clock the last documents are unknown.
             self.say(forest, "no clock", 0, &[]);
             return Ok(Vec::new());
         }

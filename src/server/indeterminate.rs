@@ -1,6 +1,6 @@
-//! Documents of which the cluster has not told whether they are stored, because the connection broke or it gave up, are
-//! looked for in the index. Their nodes stand until then; without this they would be given up after a while
-//! (`RETRY_WINDOW`), although the documents may be stored and nobody may send them again.
+//! Searches the index for documents whose outcome is indeterminate: the connection broke, or the cluster timed out.
+//! Their nodes stay until then; otherwise they would be withdrawn after `RETRY_WINDOW`, although the documents may be
+//! stored and never be sent again.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,8 +17,7 @@ use crate::time::Millis;
 
 /// So long after the first document without an answer the index is looked at: the cluster may still be busy with it.
 const SOON: Duration = Duration::from_secs(5);
-/// And so long after each look once more, for what the cluster was slow with. Both looks are over before the nodes are
-/// given up.
+/// Pause before each second search, for a slow cluster. Both are over before the nodes are withdrawn.
 const AGAIN: Duration = Duration::from_secs(30);
 /// The longest pause between two looks at an index that cannot be read.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -55,7 +54,7 @@ impl IndeterminateWatcher {
             pause = if new.is_empty() { (pause * 2).min(LONGEST_PAUSE) } else { AGAIN };
             let mut next = new.clone();
             for mut gap in joined(open, new) {
-                match self.look(&gap).await {
+                match self.search_indeterminate(&gap).await {
                     Ok(unreadable) if unreadable.is_empty() => {}
                     Ok(unreadable) => {
                         warn_of(&gap.source.forest, &unreadable, &mut warned);
@@ -84,7 +83,7 @@ impl IndeterminateWatcher {
     }
 
     /// Answers the indices that are to be tried again.
-    async fn look(&self, gap: &Gap) -> Result<Vec<UnreadableIndex>, RecoveryError> {
+    async fn search_indeterminate(&self, gap: &Gap) -> Result<Vec<UnreadableIndex>, RecoveryError> {
         let source = &gap.source;
         let since = Some(Millis(gap.since.0.saturating_sub(BEFORE)));
         let found = "documents are stored of which the cluster had not told that";

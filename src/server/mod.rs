@@ -137,8 +137,8 @@ pub(crate) async fn serve(
     let counting = background::count(&state, &config, &service);
     let sweeping = background::sweep(&state, &config, &service);
     let restamping = background::restamp(&state, &config, &service);
-    let obeying = background::obey(&state, &config);
-    let looking = background::look(&state, &config, &service);
+    let obeying = background::acknowledge(&state, &config);
+    let searching = background::search_indeterminate(&state, &config, &service);
     tokio::spawn(remember(state.clone()));
     let main = Listener::main(acceptor.clone(), config.limits);
     let accepting = tokio::spawn(accept::accept(listener, main, state.clone()));
@@ -148,7 +148,7 @@ pub(crate) async fn serve(
     let signal = signals.next().await.map_err(ServeError::Signals)?;
     info!(signal, in_flight = state.in_flight.count(), "stopping");
     // Requests they have sent are in flight like all others.
-    for own in [sweeping, restamping, looking].into_iter().flatten() {
+    for own in [sweeping, restamping, searching].into_iter().flatten() {
         own.abort();
     }
     // A second signal ends the wait.
