@@ -23,7 +23,7 @@ use crate::method::MethodKind;
 /// Documents that are placed together, if they are not of one request. More in a round trip cost no less for each, and
 /// keep others waiting.
 const TOGETHER: usize = 1_000;
-/// Turns at once: while one waits for the engine, the work of another goes on.
+/// Concurrent turns: while one waits for Redis, another works.
 const AT_ONCE: usize = 8;
 /// The first pause before documents are tried again, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
@@ -49,8 +49,8 @@ impl Default for WaitingBatch {
 }
 
 impl WaitingBatch {
-    /// Those whose turn it is: at least one, and as many as may be placed together. `None`: nobody waits, and nobody is
-    /// at it any more.
+    /// The next requests: at least one, and as many as may be placed together. `None`: there are none, and this turn
+    /// ends.
     pub(super) fn next(&mut self) -> Option<Vec<PendingBatch>> {
         if self.requests.is_empty() {
             self.busy -= 1;
@@ -75,8 +75,7 @@ fn give_back(work: Vec<DocumentInProgress>, requests: &mut [PendingBatch]) {
     }
 }
 
-/// Somebody is at it. A panic ends the requests that it is about, and the others go on; the end of the runtime ends
-/// all.
+/// Holds a turn. A panic ends its requests, and the others continue; the end of the runtime ends all.
 struct BatchGuard<F: MethodKind>(Option<Arc<SharedInner<F>>>);
 
 impl<F: MethodKind> Drop for BatchGuard<F> {
@@ -127,7 +126,7 @@ impl<F: MethodKind> SharedInner<F> {
         })
     }
 
-    /// Has somebody see to the requests that wait, if there are any and nobody does.
+    /// Starts a turn if requests wait and there is a free one.
     fn go_on(self: &Arc<Self>) {
         {
             let mut waiting = self.turns.0.lock();
@@ -148,9 +147,9 @@ impl<F: MethodKind> SharedInner<F> {
         }));
     }
 
-    /// Tries to place what is left of these requests, as if they had come in this order.
+    /// Tries to place the remaining documents of these requests, in their order.
     async fn take_turn(self: &Arc<Self>, requests: Vec<PendingBatch>) {
-        // What nobody waits for is not placed.
+        // Requests without a receiver are not placed.
         let is_wanted = |request: &PendingBatch| !request.answer.is_unwanted();
         let (mut requests, unwanted): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_wanted);
         for request in unwanted {
@@ -189,17 +188,17 @@ impl<F: MethodKind> SharedInner<F> {
         let replies: Option<Vec<PlacementReply>> = request.replies.into_iter().collect();
         let placements = Placements {
             replies: replies.unwrap_or_default(),
-            // It is no text work: what placing takes is waiting for the engine, and for others.
+            // Placing takes no text work: all of it is waiting.
             waited: request.begun.elapsed(),
             earlier: request.earlier,
         };
         let inner = self.clone();
-        // If nobody waits any more, it comes back and is dropped here.
+        // Without a receiver it comes back and is dropped here.
         let parcel = UndoGuard::new(placements, move |unwanted| inner.undo(unwanted.replies));
         request.answer.answer(Ok(Ok(parcel)));
     }
 
-    /// Ends a request that cannot be placed whole. Nobody will settle what was placed of it.
+    /// Ends a request that cannot be placed as a whole, and withdraws its placements.
     fn fail(self: &Arc<Self>, mut request: PendingBatch, error: Unavailable) {
         let replies = std::mem::take(&mut request.replies);
         self.undo(replies.into_iter().flatten().collect());
@@ -210,7 +209,7 @@ impl<F: MethodKind> SharedInner<F> {
         answer.answer(Ok(Err(NotPlaced { reason: error, documents: Some(batch) })));
     }
 
-    /// Withdraws what nobody will settle, because nobody has waited for it, or its request has failed.
+    /// Withdraws placements that no caller will settle.
     fn undo(self: &Arc<Self>, replies: Vec<PlacementReply>) {
         let tickets = replies.into_iter().filter_map(|reply| reply.placed?.ticket);
         let rollbacks: Vec<_> = tickets.map(|ticket| ticket.rollback).collect();

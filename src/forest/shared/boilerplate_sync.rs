@@ -1,9 +1,10 @@
-//! What processes learn of boilerplate, from each other: the founders of a settled request teach their sentences
-//! through one log in the engine, which everybody reads in its order and counts in a table of its own. So all tables
-//! have the same counts, a moment later.
+//! Boilerplate sync: processes share their lessons through one log in Redis. Each reads it in order and counts
+//! sentences in a table of its own, so all tables converge to the same counts.
 //!
 //! ```text
-//! | founders 8 | hashes of their sentences, 8 each |, or what a forest that moved here had learned: | all ones 8 | portion of its table |
+//! | founders 8 | hashes of their sentences, 8 each |
+//! or what an imported forest had learned:
+//! | all ones 8 | portion of its table |
 //! ```
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,14 +14,14 @@ use super::{LESSON_BYTES, SharedInner};
 use crate::forest::port::Unavailable;
 use crate::method::{Durable, MethodKind};
 
-/// In place of the number of founders: what follows is a portion of a table.
+/// Marks an entry with a portion of a table; in place of the number of founders.
 const TABLE: u64 = u64::MAX;
 /// Documents of one request that teach, as in a local forest.
 const TEACHERS: usize = 1_000;
 
 impl<F: MethodKind> SharedInner<F> {
-    /// Teaches what the founders of one request have brought, and hears of it with the others. Answers how many
-    /// sentences became boilerplate. One request counts each sentence once, and no more than so many documents.
+    /// Publishes the lessons of a request's founders and reads those of others. Returns how many sentences became
+    /// boilerplate. One request counts each sentence once, and a bounded number of documents.
     pub(super) async fn publish_lessons(&self, lessons: Vec<Vec<u64>>) -> Result<u64, Unavailable> {
         let founders = lessons.len().min(TEACHERS);
         if founders == 0 || !F::LEARNS {
@@ -35,7 +36,7 @@ impl<F: MethodKind> SharedInner<F> {
         self.hear_after(Some(lesson)).await
     }
 
-    /// Teaches all that a forest of one process has learned. The log keeps it as long as what came to it then.
+    /// Publishes all that a local forest has learned. The log keeps it as long as other entries of this time.
     pub(super) async fn teach_all(&self, portions: Vec<Vec<u8>>) -> Result<(), Unavailable> {
         for portion in portions {
             let mut lesson = Vec::with_capacity(8 + portion.len());
@@ -46,7 +47,7 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(())
     }
 
-    /// Forgets what everybody has taught. Nobody may be teaching.
+    /// Removes all entries. No other process may be publishing.
     pub(super) async fn forget_lessons(&self) -> Result<(), Unavailable> {
         let forest = self.number().await?;
         let forgotten = self.keys.remove_sync_entries(forest).await;
@@ -55,7 +56,7 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(())
     }
 
-    /// Hears what others have taught. Answers how many sentences became boilerplate.
+    /// Reads the entries of others. Returns how many sentences became boilerplate.
     pub(super) async fn refresh_boilerplate(&self) -> Result<u64, Unavailable> {
         match F::LEARNS {
             true => self.hear_after(None).await,
@@ -63,8 +64,7 @@ impl<F: MethodKind> SharedInner<F> {
         }
     }
 
-    /// Begins to hear what others have taught; it comes while something else is done. `None`: there is nothing to wait
-    /// for.
+    /// Starts to read the entries of others, while other work continues. `None`: nothing to read.
     pub(super) async fn hears(&self) -> Result<Option<StoreFuture<SyncEntries>>, Unavailable> {
         if !F::LEARNS {
             return Ok(None);
@@ -75,7 +75,7 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(Some(self.keys.sync_entries(forest, None, after)))
     }
 
-    /// Takes down what was heard. Answers whether that was anything.
+    /// Applies the entries that were read. Returns whether there were any.
     pub(super) async fn has_synced(&self, reply: StoreFuture<SyncEntries>) -> Result<bool, Unavailable> {
         let (lessons, is_all) = reply.await.map_err(|away| self.away(away))?;
         self.count_lessons(&lessons);
@@ -109,7 +109,7 @@ impl<F: MethodKind> SharedInner<F> {
 
     fn count_lessons(&self, lessons: &[(SyncPosition, Vec<u8>)]) -> u64 {
         let mut became = 0;
-        // Two may have heard the same.
+        // Two readers may have read the same entries.
         let mut reply = self.synced.lock();
         let mut learned = self.learned.lock();
         for (at, bytes) in lessons {

@@ -1,4 +1,4 @@
-//! What would happen to a document, and stored documents that come with their roots.
+//! Checks documents without placing them, and resolves stored documents.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

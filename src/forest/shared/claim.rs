@@ -1,8 +1,7 @@
-//! Claiming what was planned: the steps after reading, each one round trip for all documents of a request.
+//! Claims planned placements: the steps after reading, each one round trip for all documents of a request.
 //!
-//! Founders write first and read then, so of two that found the same tree at least one sees the other. A tree is
-//! confirmed and killed at one key, so one of the two happens. Who joins a tree has pinned it before it hangs a leaf in
-//! it.
+//! Founders write before they read, so of two that found the same tree at least one sees the other. A tree is
+//! confirmed and killed at one key, so only one of the two happens. A joiner pins the root before it inserts a leaf.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -33,9 +32,9 @@ pub(super) struct ClaimedTree<P> {
     pub(super) used: Vec<(UsedLeaf, usize)>,
     /// The root is there, and of an earlier step.
     pub(super) is_due: bool,
-    /// Documents that its root stands for.
+    /// Documents for which its root is pinned.
     pub(super) counted: usize,
-    /// Documents that have to begin again, though the tree stands.
+    /// Documents that begin again, although the tree stays.
     pub(super) lost: HashSet<usize>,
     pub(super) founding: Option<TreeFounding<P>>,
     pub(super) state: TreeClaim,
@@ -51,10 +50,10 @@ pub(super) enum TreeClaim {
     Lost,
 }
 
-/// What is needed to found a tree.
+/// State of founding a tree.
 pub(super) struct TreeFounding<P> {
     pub(super) value: RootValue<P>,
-    /// What stands in its place and is dead.
+    /// The dead value in its place.
     pub(super) before: Option<Vec<u8>>,
     pub(super) founder_tokens: Option<FounderTokens>,
     pub(super) question: RecheckQuery<P>,
@@ -86,7 +85,7 @@ impl<P> ClaimedTree<P> {
         self.documents.len() - self.lost.len()
     }
 
-    /// Takes down what came of the claim of a leaf.
+    /// Records the reply to the claim of a leaf.
     pub(super) fn claimed(&mut self, leaf: usize, reply: &StoreReply, value: &[u8]) {
         let is_own = has_put(reply, value);
         let is_of_tree = match reply {
@@ -103,7 +102,7 @@ impl<P> ClaimedTree<P> {
         }
     }
 
-    /// Whether what stands in the place of a leaf is one of this tree.
+    /// Whether a stored value is a leaf of this tree.
     fn has(&self, there: &[u8]) -> bool {
         match NodeValue::<()>::read(there) {
             Some(NodeValue::Leaf(leaf)) => leaf.root == self.root && leaf.token == self.token,
@@ -113,7 +112,7 @@ impl<P> ClaimedTree<P> {
 }
 
 impl<F: MethodKind> SharedInner<F> {
-    /// Claims what a round has decided. One answer for each of its documents.
+    /// Claims the placements of a round. One outcome for each of its documents.
     pub(super) async fn claim(self: &Arc<Self>, round: &PlacementRound<F>) -> Result<Vec<ClaimOutcome>, Unavailable> {
         let now = round.work.iter().map(|work| work.at).max();
         let now = now.max(self.dated_clock()).unwrap_or(Millis(0));
@@ -134,7 +133,7 @@ impl<F: MethodKind> SharedInner<F> {
         self.claim_leaves(&mut trees, now).await
     }
 
-    /// What comes to each tree.
+    /// The planned changes by tree.
     fn trees(&self, round: &PlacementRound<F>, now: Millis) -> Vec<ClaimedTree<F::Proof>> {
         let PlacementRound { answers, read, plans, .. } = round;
         let mut trees: Vec<ClaimedTree<F::Proof>> = Vec::new();
@@ -234,7 +233,7 @@ impl<F: MethodKind> SharedInner<F> {
                     let value = founding.value.bytes();
                     put(founding.before.clone(), value, Lifetime::For(LEASE))
                 }
-                // Its time goes on when its documents are accepted.
+                // Its arrival is set when its documents are accepted.
                 None if self.calendar.is_dated => KeyOp::Hold {
                     token: tree.token,
                     uses: small(tree.documents.len()),
@@ -271,8 +270,8 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(())
     }
 
-    /// Hangs the new leaves into trees whose roots stand. Where another tree is faster its leaf stays, and whoever only
-    /// joins begins again: it might have joined that one.
+    /// Inserts the new leaves of confirmed trees. A leaf of a faster tree stays, and joiners that lose to it begin
+    /// again: they might have joined that tree.
     async fn claim_leaves(&self, trees: &mut [ClaimedTree<F::Proof>], now: Millis) -> Result<(), Unavailable> {
         let (mut commands, mut more) = (Vec::new(), Vec::new());
         let life = self.life(now, false);
@@ -336,7 +335,7 @@ impl<F: MethodKind> SharedInner<F> {
         Some(KeyOp::Confirm { token: tree.token, value: confirmed.bytes(), life: self.life(now, true) })
     }
 
-    /// Takes back what was put for trees that are not to be, and for documents that begin again.
+    /// Removes the keys of trees that are given up, and of documents that begin again.
     async fn give_way(&self, trees: &[ClaimedTree<F::Proof>], now: Millis) -> Result<(), Unavailable> {
         let mut commands = Vec::new();
         for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Done) {
@@ -374,7 +373,7 @@ impl<F: MethodKind> SharedInner<F> {
         for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Done) {
             let standing = tree.documents.iter();
             for &document in standing.filter(|document| !tree.lost.contains(document)) {
-                // They only go with the root, when nobody goes by any of them.
+                // Leaves are removed only together with the root, when no document was placed by them.
                 let own = tree.leaves.iter();
                 let own = own.filter(|leaf| leaf.is_own && leaf.document == document);
                 let nodes = SharedNodes {

@@ -1,9 +1,9 @@
-//! Forests whose documents have dates of their own. Their clock is one key: the latest date of a document that the
-//! cluster has accepted. It is read with the first nodes of a request, and only goes forward.
+//! Document-time expiry: forests whose documents have dates of their own. Their clock is one key, the latest date of
+//! an accepted document. It is read with the first nodes of a request and only advances.
 //!
 //! A node arrives at the clock when it is placed, and at the date of its document when that is accepted
-//! ([`SharedInner::arrive`]). The engine does not know that clock: what is over is told by the step of a node, and
-//! removed when the clock has gone on by a part of the window.
+//! ([`SharedInner::arrive`]). Redis does not know that clock: a node's step shows whether it has expired, and expired
+//! nodes are removed when the clock has advanced by a part of the window.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,43 +19,42 @@ use crate::forest::{Rollback, Root};
 use crate::method::MethodKind;
 use crate::time::Millis;
 
-/// What is over is removed when the clock has gone on by so many steps.
+/// Steps of the clock between two sweeps of expired nodes.
 const SWEEP: u32 = STEPS as u32 / 8;
-/// Names of what is over are removed when it has gone on by so many steps: there are many names for each node, and they
-/// lead to nothing.
+/// Steps of the clock between two sweeps of bucket entries: there are many for each node, and expired ones lead
+/// nowhere.
 const NAMES: u32 = STEPS as u32 / 2;
 /// Between two parts of a sweep.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What accepted documents set forward: when, of which tree.
+/// New arrivals of accepted documents, by tree or leaf.
 type Arrivals<Of> = BTreeMap<Of, Millis>;
 
 impl<F: MethodKind> SharedInner<F> {
-    /// What the clock of a dated forest shows, as far as it was heard; none before it has begun, and where documents
-    /// have no dates.
+    /// The clock of a dated forest as last read; `None` before it has begun, and without dates.
     pub(super) fn dated_clock(&self) -> Option<Millis> {
         let clock = Millis(self.clock.load(Relaxed));
         Some(clock).filter(|clock| self.calendar.is_dated && clock.0 > i64::MIN)
     }
 
-    /// When a document of a dated forest arrives as long as it was not accepted.
+    /// Provisional arrival of a document in a dated forest.
     pub(super) fn dated_arrival(&self, claimed: Option<Millis>) -> Millis {
         self.dated_clock().or(claimed).unwrap_or(Millis(0))
     }
 
-    /// The calendar with what the clock shows.
+    /// The calendar at the clock.
     pub(super) fn calendar(&self) -> Calendar {
         let clock = self.dated_clock();
         self.calendar.at(clock.unwrap_or(Millis(i64::MIN)))
     }
 
-    /// What reads the clock, where there is one.
+    /// The command that reads the clock, if there is one.
     pub(super) fn read_clock(&self) -> Option<(KeyKind, Fingerprint, KeyOp)> {
         let is_dated = self.calendar.is_dated;
         is_dated.then_some((KeyKind::Clock, Fingerprint(0), KeyOp::Get))
     }
 
-    /// Takes down what the clock has shown.
+    /// Applies the value of the clock that was read.
     pub(super) fn refresh_clock(&self, reply: Option<StoreReply>) {
         let shown = match reply {
             Some(StoreReply::Bytes(text)) => std::str::from_utf8(&text).ok().and_then(|t| t.parse().ok()),
@@ -67,7 +66,7 @@ impl<F: MethodKind> SharedInner<F> {
         }
     }
 
-    /// What the engine's clock shows, by which nodes are kept, when it is `now` for the forest.
+    /// Redis' time for the forest's `now`, by which keys expire.
     pub(super) fn engine_time(&self, now: Millis) -> Millis {
         match self.calendar.is_dated {
             true => self.keys.now(),
@@ -90,8 +89,8 @@ impl<F: MethodKind> SharedInner<F> {
         }));
     }
 
-    /// These placements were accepted, in this order, with these dates: the clock goes forward, and what they rest on
-    /// arrives there. Roots first, so that none is over before its leaves.
+    /// Advances the clock and the arrivals of accepted placements, in this order. Roots before leaves, so that none
+    /// expires before its leaves.
     pub(super) async fn arrive(self: &Arc<Self>, accepted: Vec<(Rollback, Millis)>) -> Result<(), Unavailable> {
         let Some(last) = accepted.iter().map(|&(_, at)| at).max() else {
             return Ok(());
@@ -145,7 +144,7 @@ impl<F: MethodKind> SharedInner<F> {
         self.sweep_if_due().await
     }
 
-    /// Has what is over removed, if the clock has gone on by enough since anybody has last begun with that.
+    /// Starts a sweep of expired nodes if the clock has advanced enough since the last one.
     async fn sweep_if_due(self: &Arc<Self>) -> Result<(), Unavailable> {
         let Some(clock) = self.dated_clock().filter(|_| self.settings.window.is_some()) else {
             return Ok(());
@@ -160,7 +159,7 @@ impl<F: MethodKind> SharedInner<F> {
             _ => Vec::new(),
         };
         let begun = before.first_chunk::<4>().map(|step| u32::from_be_bytes(*step));
-        // A forest that begins has nothing that is over.
+        // A new forest has nothing expired.
         let is_due = begun.is_some_and(|begun| {
             let ago = step.wrapping_sub(begun);
             (SWEEP..1 << 31).contains(&ago)
@@ -185,7 +184,7 @@ impl<F: MethodKind> SharedInner<F> {
             let inner = self.clone();
             self.keys.spawn(Box::pin(async move {
                 loop {
-                    // What it leaves is left for the next one.
+                    // A sweep that is cut short is continued by the next one.
                     let sweeps_names = inner.sweeps_names.swap(false, SeqCst);
                     let _ = inner.sweep(sweeps_names).await;
                     inner.sweeps.store(false, SeqCst);
@@ -218,7 +217,7 @@ impl<F: MethodKind> SharedInner<F> {
                 let StoreReply::Bytes(value) = value else {
                     return None;
                 };
-                // This very value: a document may just have come to it.
+                // Compares the value: a document may have joined it meanwhile.
                 let what = match key.kind {
                     KeyKind::Bucket => self.without_old_names(value)?,
                     _ => self.is_over(&value)?.then_some(KeyOp::Remove { value })?,
@@ -246,7 +245,7 @@ impl<F: MethodKind> SharedInner<F> {
         })
     }
 
-    /// What makes a bucket name nothing that is over. `None`: it does not.
+    /// The command that removes expired entries of a bucket; `None` if there are none.
     fn without_old_names(&self, before: Vec<u8>) -> Option<KeyOp> {
         let clock = self.dated_clock()?;
         let value = living_names(&before, self.calendar.whole_step(clock) as u8)?;

@@ -15,11 +15,11 @@ use crate::method::MethodKind;
 /// One request's view of a shared forest.
 pub(super) struct SharedDryPlacement<F: MethodKind> {
     forest: SharedForest<F>,
-    /// Nobody contends for it: the request asks one question at a time.
+    /// Uncontended: a request places one batch at a time.
     own: Arc<Mutex<Own<F>>>,
 }
 
-/// What only the request itself sees.
+/// State visible to the request only.
 struct Own<F: MethodKind> {
     plans: BatchPlan<F::Proof>,
     earlier: EarlierDocuments,

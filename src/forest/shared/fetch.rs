@@ -17,9 +17,9 @@ impl<F: MethodKind> SharedInner<F> {
         F::KEEPS_FOUNDER_TOKENS && self.settings.founder_token_bytes > 0
     }
 
-    /// Reads what is missing, and every root that a leaf names: after the leaf, also if it was read before. Such a root
-    /// may be a leaf by now, since its founder gave way and another tree took its place; then its root is read too,
-    /// until a read gives what was there before. Without that, a living leaf would be taken for a dead one.
+    /// Reads missing nodes, and the root of every leaf after the leaf, even if it was read before. Such a root may
+    /// have become a leaf meanwhile, since its founder gave way to another tree; then its root is read too, until two
+    /// reads agree. Otherwise a live leaf would be taken for a dead one.
     pub(super) async fn fetch(
         self: &Arc<Self>,
         read: &mut ReadValues<F::Proof>,
@@ -28,7 +28,7 @@ impl<F: MethodKind> SharedInner<F> {
         let mut due: BTreeSet<Fingerprint> = missing.nodes;
         let mut founder_tokens: BTreeSet<Fingerprint> = missing.founder_tokens;
         let mut buckets: BTreeSet<Fingerprint> = missing.buckets;
-        // The clock comes along: what is over is told by it. So does what was said.
+        // The clock, by which nodes expire, and the overrides are read along.
         let mut reads_clock = self.calendar.is_dated;
         let mut known = Some(self.known_overrides.known());
         while !due.is_empty() || !founder_tokens.is_empty() || !buckets.is_empty() {

@@ -1,5 +1,5 @@
-//! What a shared forest asks of the engine that keeps it: a few commands, each on one key. The forest knows no network;
-//! whoever implements [`KeyStore`] does.
+//! The port to the store of shared forests: a few commands, each on one key. The forest knows no network;
+//! implementations of [`KeyStore`] do.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,16 +10,16 @@ pub use crate::forest::ticket::FoundingToken;
 use crate::method::TreeTally;
 use crate::time::Millis;
 
-/// What is asked of an engine, when it has answered.
+/// The future of a store operation.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreUnavailable>> + Send>>;
 
-/// The engine cannot be asked, or did not answer in time. What became of the commands is not known.
+/// The store cannot be reached, or did not answer in time. Commands may have been run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct StoreUnavailable {
     /// Why.
     pub reason: String,
-    /// It is there, and refuses what needs room: what it is asked for otherwise it does.
+    /// Whether it is reachable, and refuses only commands that need memory.
     pub is_full: bool,
 }
 
@@ -29,7 +29,7 @@ impl StoreUnavailable {
         StoreUnavailable { reason: reason.into(), is_full: false }
     }
 
-    /// It has no room.
+    /// It has no memory for new keys.
     pub fn full(reason: impl Into<String>) -> StoreUnavailable {
         StoreUnavailable { reason: reason.into(), is_full: true }
     }
@@ -41,9 +41,8 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
     /// one key is theirs.
     fn run(&self, commands: Vec<Command>) -> StoreFuture<Vec<StoreReply>>;
 
-    /// The number of the forest of this name, which it gets when it is asked for the first time. `identity`: what its
-    /// nodes are of; the outer error is that of the engine, the inner one says that a forest of that name is of
-    /// something else.
+    /// Returns the number of the forest of this name, assigned at the first call. `identity`: the settings its nodes
+    /// depend on; the outer error is the store's, the inner one reports a forest of that name with another identity.
     fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>>;
 
     /// The name, the number and the identity of every forest that was ever [enrolled](KeyStore::enroll).
@@ -52,8 +51,8 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
     /// Some keys of a forest, and where the next are; a key that is there all the while comes at least once.
     fn keys(&self, forest: u8, place: ScanPosition) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)>;
 
-    /// Puts a lesson at the end of those of a forest, if there is one, and gives those after one that was heard, in
-    /// their order; and whether that was all.
+    /// Appends a lesson to those of a forest, if given, and returns those after a position, in order, and whether
+    /// that was all.
     fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, after: SyncPosition) -> StoreFuture<SyncEntries>;
 
     /// Removes all lessons of a forest.
@@ -65,16 +64,16 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
     /// Some keys of a forest, drawn about evenly, and how long their values are. `seed`: any number.
     fn sample(&self, forest: u8, seed: u64) -> StoreFuture<KeySample>;
 
-    /// Works a job off, whoever waits for it.
+    /// Runs a job to its end, with or without a waiter.
     fn spawn(&self, job: Pin<Box<dyn Future<Output = ()> + Send>>);
 
     /// Ends so long after it was asked for.
     fn pause(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-    /// When a document arrives that says so: keys expire by the engine's own clock.
+    /// Arrival of a document with this time: keys expire by the store's own clock.
     fn arrival(&self, claimed: Millis) -> Millis;
 
-    /// What that clock shows.
+    /// The store's clock.
     fn now(&self) -> Millis;
 
     /// Why it cannot be asked now, if that is known. Never waits.
@@ -88,31 +87,31 @@ pub struct Key {
     pub forest: u8,
     /// Whose it is.
     pub fingerprint: Fingerprint,
-    /// What it is.
+    /// Its kind.
     pub kind: KeyKind,
 }
 
-/// What a key holds.
+/// The kind of a key's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyKind {
     /// The node of the fingerprint.
     Node,
     /// More of the text that founded the tree of the fingerprint.
     FounderTokens,
-    /// Fingerprints that have some bits in common: the key's fingerprint says which ones, and what they are.
+    /// Fingerprints that share some bits: the key's fingerprint gives the bits and their values.
     Bucket,
     /// The latest date of an accepted document. The fingerprint is 0.
     Clock,
-    /// The step in which somebody last began to remove what is over. The fingerprint is 0.
+    /// The step of the last sweep. The fingerprint is 0.
     Sweep,
-    /// What people have said about groups. The fingerprint is 0.
+    /// The overrides. The fingerprint is 0.
     Overrides,
-    /// The processes that place documents, and what they obey. The fingerprint is 0.
+    /// The processes that place documents, and the override version of each. The fingerprint is 0.
     Acknowledgements,
 }
 
 impl KeyKind {
-    /// What the key ends with.
+    /// The suffix of the key.
     fn end(self) -> &'static [u8] {
         match self {
             KeyKind::Node => b"",
@@ -138,7 +137,7 @@ impl Key {
         (bytes, 9 + end.len())
     }
 
-    /// What [`bytes`](Key::bytes) gave.
+    /// The inverse of [`bytes`](Key::bytes).
     pub fn from_bytes(bytes: &[u8]) -> Option<Key> {
         let (&forest, rest) = bytes.split_first()?;
         let (fingerprint, end) = rest.split_first_chunk()?;
@@ -159,10 +158,10 @@ impl Key {
     }
 }
 
-/// What somebody has taught all who share a forest.
+/// An entry of the boilerplate sync.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyncEntry {
-    /// What it says.
+    /// Its content.
     pub bytes: Vec<u8>,
     /// Lessons that are kept, about: the oldest go.
     pub most: usize,
@@ -177,7 +176,7 @@ pub struct SyncPosition(pub u64, pub u64);
 /// Some lessons in their order, and whether there are no more.
 pub type SyncEntries = (Vec<(SyncPosition, Vec<u8>)>, bool);
 
-/// Keys of a forest that stand for all of them.
+/// A sample of a forest's keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeySample {
     /// Keys, and bytes of their values.
@@ -189,7 +188,7 @@ pub struct KeySample {
 }
 
 impl KeySample {
-    /// How many there are in all of what was so often drawn, about.
+    /// Estimates how many keys there are in all, from the number in the sample.
     pub fn all(&self, drawn: usize) -> usize {
         let all = drawn as u128 * self.keys as u128 / self.of.max(1) as u128;
         usize::try_from(all).unwrap_or(usize::MAX)
@@ -201,7 +200,7 @@ impl KeySample {
 pub struct ScanPosition {
     /// How many of its nodes are done.
     pub node: usize,
-    /// What the next one has said last.
+    /// The cursor that the node returned.
     pub cursor: u64,
 }
 
@@ -221,11 +220,11 @@ pub enum Lifetime {
 pub struct Command {
     /// The key.
     pub key: Key,
-    /// What is to be done.
+    /// The operation.
     pub what: KeyOp,
 }
 
-/// What is to be done with a key.
+/// An operation on a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeyOp {
     /// [`StoreReply::Bytes`], or [`StoreReply::Nothing`].
@@ -246,7 +245,7 @@ pub enum KeyOp {
     },
     /// Puts a value in the place of another one. `Number(1)` if it did or if it is there already, else `Number(0)`.
     Swap {
-        /// What has to be there.
+        /// The expected value.
         before: Vec<u8>,
         /// Nothing may be there as well.
         or_nothing: bool,
@@ -255,8 +254,8 @@ pub enum KeyOp {
         /// How long it is kept.
         life: Lifetime,
     },
-    /// Makes a provisional root of a token a confirmed one. `Number(1)` if it did or if a confirmed root of that token
-    /// is there, whatever has come to it since; else `Number(0)`.
+    /// Confirms a provisional root of this token. `Number(1)` if it did, or if a confirmed root of that token is
+    /// there, whatever joined it since; else `Number(0)`.
     Confirm {
         /// Of the root.
         token: FoundingToken,
@@ -267,10 +266,10 @@ pub enum KeyOp {
     },
     /// Removes a value. `Number(1)` if it was there, else `Number(0)`.
     Remove {
-        /// What has to be there.
+        /// The expected value.
         value: Vec<u8>,
     },
-    /// Has a root stand for more documents. The `Number` of pins so far, below 65,536; [`StoreReply::Nothing`] if no
+    /// Pins a root for more documents. The `Number` of pins before, below 65,536; [`StoreReply::Nothing`] if no
     /// confirmed root of that token is there.
     Pin {
         /// Of the root.
@@ -329,11 +328,11 @@ pub enum KeyOp {
     },
     /// Sets a clock forward. The `Number` that it shows then, in milliseconds.
     Advance {
-        /// What it shows at least.
+        /// The least value afterwards.
         to: Millis,
     },
-    /// Has a root stand for fewer documents, and removes it where it stands for none. [`StoreReply::Nothing`] if no
-    /// confirmed root of that token is there, `Number(-1)` if it went, else the number of pins.
+    /// Releases pins of a root, and removes it without any. [`StoreReply::Nothing`] if no confirmed root of that
+    /// token is there, `Number(-1)` if it was removed, else the number of pins.
     Release {
         /// Of the root.
         token: FoundingToken,
@@ -343,19 +342,19 @@ pub enum KeyOp {
     /// Reads a value that begins otherwise. [`StoreReply::Nothing`] if it begins so, else its [`StoreReply::Bytes`];
     /// none at all where there is no value.
     Since {
-        /// What it may begin with.
+        /// The new first bytes.
         head: [u8; 16],
     },
     /// Puts a value in the place of one that begins so, or of none. `Number(1)` if it did or if one that begins like
     /// the new one is there already, else `Number(0)`.
     Turn {
-        /// What has to be there begins with this; `None`: nothing may be there.
+        /// The expected first bytes; `None`: the key must not exist.
         before: Option<[u8; 16]>,
         /// The value.
         value: Vec<u8>,
     },
-    /// Says that a process is there, and up to which change of words all that it has on its way obeys.
-    /// [`StoreReply::Bytes`]: `1` if of those that are there it came first, else `0`; a space; what all of them obey.
+    /// Registers a process, and the override version that all its in-flight documents follow. [`StoreReply::Bytes`]:
+    /// `1` if it is the oldest process, else `0`; a space; the version that all processes follow.
     Acknowledge {
         /// The process.
         process: u64,
@@ -368,12 +367,12 @@ pub enum KeyOp {
     Count {
         /// Of the root.
         token: FoundingToken,
-        /// What came.
+        /// The statistics to add.
         tally: TreeTally,
     },
 }
 
-/// What came of a command.
+/// The reply to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreReply {
     /// See the command.

@@ -1,5 +1,5 @@
-//! Late merges in a forest that several processes share: accepted documents that agree with two living trees tell that
-//! these may be one. What is kept of their founders is read from the engine; docs/merges.md specifies it.
+//! Late merges in a shared forest: an accepted document that agrees with two live trees suggests that they are one.
+//! The founders are read from Redis; docs/merges.md specifies it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,7 +20,7 @@ const MOST_JUDGED: u32 = 64;
 /// How often two groups are judged while others change the words.
 const TRIES: u32 = 3;
 
-/// What is kept of the founders of living trees: the proof and the evidence of each.
+/// Proofs and founder tokens of live trees.
 struct FounderCache<P>(HashMap<Root, (P, FounderTokens)>);
 
 impl<P: Proof> FounderCache<P> {
@@ -89,7 +89,7 @@ impl<F: MethodKind> SharedInner<F> {
             match self.merge_late(&known, tree, other).await? {
                 ChangeOutcome::Done(_) => return Ok(true),
                 ChangeOutcome::Nothing => return Ok(false),
-                // Somebody has said something since it was judged.
+                // Overrides have changed since it was judged.
                 ChangeOutcome::Overtaken => {}
             }
         }
@@ -107,7 +107,7 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(are_one(known.overrides(), (tree, other), is_alive, agree))
     }
 
-    /// What is kept of those of these trees that live.
+    /// The founders of those of these trees that are live.
     async fn founders(&self, roots: Vec<Root>) -> Result<FounderCache<F::Proof>, Unavailable> {
         let mut commands: Vec<_> = roots.iter().map(|root| (KeyKind::Node, root.0, KeyOp::Get)).collect();
         let has_founder_tokens = self.has_founder_tokens();
@@ -144,8 +144,8 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(FounderCache(living.collect()))
     }
 
-    /// The forest itself says that these two are one, if nobody has said anything since that was judged. Answers the
-    /// number of the word, if there is room for it.
+    /// Adds a late merge, if the overrides have not changed since it was judged. Returns its number, if there is
+    /// room.
     async fn merge_late(
         &self,
         judged: &OverrideTable,
@@ -182,7 +182,7 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(overrides.outlived(|root| living.0.contains_key(&root)))
     }
 
-    /// What was met by this process since its start, as far as it still holds.
+    /// Candidates that this process has met since its start, as far as they are still open.
     pub(super) fn late(&self) -> LateMergeLog {
         self.late.lock().late(self.known_overrides.known().overrides())
     }

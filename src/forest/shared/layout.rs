@@ -1,19 +1,19 @@
-//! Nodes as the values of keys. Numbers are big endian, but for what a proof and a tally write themselves.
+//! Layout of the values of keys. Numbers are big endian, except in a proof and in tree statistics.
 //!
 //! ```text
-//! leaf     | root 8 | token 3 | step 1 |
-//! root     | state 1 | token 3 | added 6 | step 2 | uses 2 | pins 2 | children 2 | before 2 | tally 17, if counted | proof |
-//! evidence | token 3 | words, of 2 |
-//! bucket   | name 8 | step 1 | … as many as there are
+//! leaf           | root 8 | token 3 | step 1 |
+//! root           | state 1 | token 3 | added 6 | step 2 | uses 2 | pins 2 | children 2 | before 2 |
+//!                | statistics 17, if counted | proof |
+//! founder tokens | token 3 | tokens, 2 each |
+//! bucket         | fingerprint 8 | step 1 | … repeated
 //!
 //! where documents have dates of their own:
-//! leaf     | root 8 | token 3 | step 4 |
-//! root     | … proof | upper half of the step 2 |
+//! leaf           | root 8 | token 3 | step 4 |
+//! root           | … proof | upper half of the step 2 |
 //! ```
 //!
-//! A leaf is told from a root by its length. Twelve bytes and a key of nine are the smallest allocations there are. The
-//! *step* is when the node last arrived, in parts of the window; *before* are the children of the window before this
-//! one.
+//! Leaves and roots differ in length. Twelve bytes and a key of nine are Redis' smallest allocations. The *step* is
+//! that of the node's last arrival, in parts of the window; *before* are the children of the previous window.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ pub(super) const LEASE: Duration = Duration::from_secs(5);
 const LEAF: usize = 12;
 const DATED_LEAF: usize = 15;
 
-/// How much longer than by its window the engine keeps a node where documents have dates of their own, in windows and
-/// in milliseconds: it only goes by that if nobody has removed it.
+/// How much longer than the window Redis keeps a node of a dated forest, in windows and in milliseconds: a fallback
+/// for nodes that no sweep has removed.
 const DATED_WINDOWS: i64 = 1;
 const DATED_MORE: i64 = 24 * 3_600_000;
 
@@ -40,9 +40,9 @@ const DATED_MORE: i64 = 24 * 3_600_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Calendar {
     window: Option<Millis>,
-    /// Documents have dates of their own. What is over is then told by its step, and not by whether it is there.
+    /// Whether documents have dates of their own. Expiry then follows a node's step, not its presence.
     pub(super) is_dated: bool,
-    /// What the clock of a dated forest shows; [`i64::MIN`] before it has begun.
+    /// The clock of a dated forest; [`i64::MIN`] before it has begun.
     clock: Millis,
 }
 
@@ -105,7 +105,7 @@ impl Calendar {
         self.begun(self.whole_step(now).wrapping_sub(ago) & 0xFFFF, now)
     }
 
-    /// Whether what arrived in a step is over, though it is there.
+    /// Whether nodes of a step have expired, present or not.
     pub(super) fn is_over(self, step: u32) -> bool {
         let (Some(window), Some(length)) = (self.window, self.length()) else {
             return false;
@@ -114,14 +114,14 @@ impl Calendar {
         is_known && self.ago(step, self.clock) > window.0 / length
     }
 
-    /// How many milliseconds longer than from one moment the engine keeps what arrives in a dated forest then.
+    /// Additional milliseconds for which Redis keeps nodes of a dated forest.
     fn dated_life(window: i64, length: i64, is_root: bool) -> i64 {
         let more = if is_root { 2 * length + 60_000 } else { 0 };
         window.saturating_mul(1 + DATED_WINDOWS).saturating_add(DATED_MORE).saturating_add(more)
     }
 
-    /// Until when what arrives now is kept: roots longer than leaves, by more than the clocks of the engine's nodes
-    /// differ. For a dated forest `now` is what the engine's clock shows.
+    /// Lifetime of a node that arrives now: longer for roots than for leaves, by more than the clocks of Redis' nodes
+    /// differ. For a dated forest `now` is Redis' time.
     pub(super) fn life(self, now: Millis, is_root: bool) -> Lifetime {
         let (Some(window), Some(length)) = (self.window, self.length()) else {
             return Lifetime::Endless;
@@ -135,7 +135,7 @@ impl Calendar {
         Lifetime::Until(Millis(begun.saturating_add(window.0).saturating_add(more * length)))
     }
 
-    /// How long what was learned is kept.
+    /// Lifetime of lessons.
     pub(super) fn lessons(self) -> Option<Millis> {
         let (window, length) = (self.window?, self.length()?);
         match self.is_dated {
@@ -166,7 +166,7 @@ impl Calendar {
     }
 }
 
-/// What a key of a node holds.
+/// The value of a node's key.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum NodeValue<P> {
     Leaf(LeafValue),
@@ -191,13 +191,13 @@ pub(super) struct RootValue<P> {
     /// The last 16 bits of its number, or all of them in a dated forest.
     pub(super) step: u32,
     pub(super) is_dated: bool,
-    /// Placements that rest on the tree; the highest value stands for more.
+    /// Placements that use the tree; the highest value stands for more.
     pub(super) uses: u16,
     /// How often it was pinned, going round.
     pub(super) pins: u16,
     pub(super) children: u16,
     pub(super) before: u16,
-    /// What came to it, from its second accepted document on.
+    /// Tree statistics, from its second accepted document on.
     pub(super) tally: Option<TreeTally>,
     pub(super) proof: P,
 }
@@ -243,7 +243,7 @@ impl<P: Durable> RootValue<P> {
         bytes
     }
 
-    /// What came to the tree: its founder counts from the start.
+    /// Tree statistics: the founder counts from the start.
     pub(super) fn tally(&self) -> TreeTally {
         self.tally.unwrap_or_else(TreeTally::of_founder)
     }
@@ -329,8 +329,8 @@ pub(super) fn read_bucket(bytes: &[u8]) -> Option<Vec<Fingerprint>> {
     Some(names.collect())
 }
 
-/// The names of a bucket that are not over in this step, as whoever writes one sees it: by the last 8 bits of its
-/// number, a window and three steps after their own. `None`: all of them.
+/// The entries of a bucket that have not expired in this step: by the last 8 bits of its number, a window and three
+/// steps after their own. `None`: all of them.
 pub(super) fn living_names(bytes: &[u8], step: u8) -> Option<Vec<u8>> {
     let (entries, _) = bytes.as_chunks::<9>();
     let lives = |entry: &&[u8; 9]| {
@@ -341,7 +341,7 @@ pub(super) fn living_names(bytes: &[u8], step: u8) -> Option<Vec<u8>> {
     (living.len() < bytes.len()).then_some(living)
 }
 
-/// What [`write_founder_tokens`] wrote.
+/// The inverse of [`write_founder_tokens`].
 pub(super) fn read_founder_tokens(bytes: &[u8]) -> Option<(FoundingToken, FounderTokens)> {
     let mut rest = bytes;
     let token = FoundingToken::from_bytes(take(&mut rest)?);

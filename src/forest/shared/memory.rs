@@ -1,5 +1,4 @@
-//! An engine of this process, for tests: what `functions.lua` does, in Rust. Its clock is the latest arrival that it
-//! was told of.
+//! A store in this process, for tests: `functions.lua` in Rust. Its clock is the latest given arrival.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -37,17 +36,17 @@ struct Value {
 }
 
 impl InMemoryStore {
-    /// Answers nobody, or everybody again.
+    /// Makes it unreachable, or reachable again.
     pub(crate) fn set_away(&self, why: Option<&str>) {
         *self.0.away.lock() = why.map(|why| StoreUnavailable::of(why.to_owned()));
     }
 
-    /// Time goes on.
+    /// Advances the clock.
     pub(crate) fn advance(&self, now: i64) {
         self.0.clock.fetch_max(now, Relaxed);
     }
 
-    /// What is there of nodes, and until when.
+    /// All nodes, with their expiry.
     pub(crate) fn nodes(&self) -> Vec<(Key, Vec<u8>, Option<i64>)> {
         let values = self.0.values.lock();
         let now = self.0.clock.load(Relaxed);
@@ -72,14 +71,14 @@ impl InMemoryStore {
         copy
     }
 
-    /// Somebody puts another value in a place.
+    /// Overwrites a value.
     pub(crate) fn overwrite(&self, key: Key, bytes: &[u8]) {
         if let Some(value) = self.0.values.lock().get_mut(&key) {
             value.bytes = bytes.to_vec();
         }
     }
 
-    /// What is there of one kind.
+    /// All values of a kind.
     pub(crate) fn of_kind(&self, kind: KeyKind) -> Vec<(Key, Vec<u8>)> {
         let values = self.0.values.lock();
         let now = self.0.clock.load(Relaxed);
@@ -90,7 +89,7 @@ impl InMemoryStore {
 
     fn run_one(&self, command: &Command) -> StoreReply {
         let now = self.0.clock.load(Relaxed);
-        // One lock a command: what others do comes in between.
+        // One lock a command: commands of others may come in between.
         let mut values = self.0.values.lock();
         let key = command.key;
         if values.get(&key).is_some_and(|value| value.until.is_some_and(|until| until <= now)) {
@@ -444,7 +443,7 @@ impl KeyStore for InMemoryStore {
     }
 
     fn arrival(&self, claimed: Millis) -> Millis {
-        // What arrives in the last millisecond that there is would be over at once. No clock shows it.
+        // A node in the last possible millisecond would expire at once. No clock shows it.
         let claimed = claimed.0.min(i64::MAX >> 1);
         Millis(self.0.clock.fetch_max(claimed, Relaxed).max(claimed))
     }

@@ -1,16 +1,16 @@
-//! A forest that several processes share: its nodes are the keys of an engine that all of them ask ([`KeyStore`]), and
+//! A forest that several processes share: its nodes are keys of a store that all of them use ([`KeyStore`]), and
 //! expire there. A process keeps nothing that another one needs.
 //!
 //! ```text
-//! documents --ask--> keys --fetch.rs--> Read + Plans = picture.rs --law--> what each is to be given
-//!                                ^---- what was not read yet ----+               |
-//!                                                                                v
-//!               replies <-- confirm or yield <-- look again <-- claim --found.rs-+
+//! documents --ask--> keys --fetch.rs--> ReadSet --placement rules--> planned placements
+//!                      ^-- missing keys --+                                    |
+//!                                                                              v
+//!              replies <-- confirm or yield <-- recheck.rs <-- claim.rs -------+
 //! ```
 //!
-//! Requests that come at the same moment gather before that (`batcher.rs`).
+//! Concurrent requests are combined before that (`batcher.rs`).
 //!
-//! `docs/shared-forest.md` has the protocol, why it is safe, and what a crash between two steps leaves behind.
+//! `docs/shared-forest.md` has the protocol, its safety argument, and the effect of a crash between any two steps.
 
 mod batcher;
 mod boilerplate_sync;
@@ -70,7 +70,7 @@ use crate::hash::splitmix64;
 use crate::method::{MethodKind, Proof};
 use crate::time::Millis;
 
-/// What a shared forest is made with.
+/// Settings of a shared forest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedSettings {
     /// How long after its arrival a node lives; without it nothing expires.
@@ -93,19 +93,19 @@ struct SharedInner<F: MethodKind> {
     executor: Arc<dyn Executor>,
     settings: SharedSettings,
     thresholds: <F::Proof as Proof>::Thresholds,
-    /// Where documents have dates of their own, without what its clock shows.
+    /// The calendar of its documents, without the clock.
     calendar: Calendar,
     blocks: LshBuckets,
-    /// Its number in the engine, once that has said it.
+    /// Its number in the store, once known.
     number: OnceLock<u8>,
-    /// What all processes have learned, as far as this one has heard. One document after the other is asked about, and
+    /// The lessons of all processes, as far as they were read here. Documents are queried one after the other, and
     /// each leaves its mask here. Locked after `synced`.
     learned: Mutex<F::Learned>,
-    /// The last lesson that it has heard.
+    /// Position of the last lesson that was read.
     synced: Mutex<SyncPosition>,
-    /// The latest arrival here; of a dated forest what its clock has last shown.
+    /// The latest arrival here; of a dated forest the clock as last read.
     clock: AtomicI64,
-    /// The step in which somebody has last begun to remove what is over, as far as it was heard.
+    /// Step of the last sweep that is known here.
     swept: AtomicU32,
     /// This process is about it.
     sweeps: AtomicBool,
@@ -115,7 +115,7 @@ struct SharedInner<F: MethodKind> {
     unknown: Mutex<VecDeque<(Millis, Rollback)>>,
     turns: Batcher,
     tokens: AtomicU64,
-    /// What people have said about groups.
+    /// The overrides as last read.
     known_overrides: overrides::KnownOverrides,
     /// Trees that may be one, as far as this process has met them.
     late: Mutex<MergeCandidates>,
@@ -126,10 +126,10 @@ struct SharedInner<F: MethodKind> {
 
 /// Bytes of lessons that the engine keeps for a forest, about: for a process that begins, or that was away.
 const LESSON_BYTES: usize = 16 << 20;
-/// What evidence takes in the engine besides its words.
+/// Bytes that founder tokens take in Redis besides themselves.
 const FOUNDER_TOKENS_OVERHEAD: usize = 120;
 
-/// What a shared forest has done in this process.
+/// Counters of a shared forest in this process.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     commands: AtomicU64,
@@ -140,14 +140,14 @@ pub(super) struct Counters {
     expired: AtomicU64,
     without_founder_tokens: AtomicU64,
     unreadable: AtomicU64,
-    /// Those of which the log has said so.
+    /// Keys that the log has named as unreadable.
     named: Mutex<HashSet<(KeyKind, Fingerprint)>>,
 }
 
 /// So many values that do not read are named in the log, each once; more are only counted.
 const MOST_UNREADABLE_NAMED: usize = 1_000;
 
-/// What a shared forest has done in this process, for people.
+/// Counters of a shared forest in this process, for `_stats`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SharedStats {
     /// Documents that were placed.
@@ -162,13 +162,13 @@ pub struct SharedStats {
     pub unreadable: u64,
     /// Keys, of this and other forests, by which nodes, roots and evidence are reckoned.
     pub sampled: u64,
-    /// Keys that the engine holds; where they are as many, what is reckoned is counted.
+    /// Keys in the store; where the sample has as many, the estimates are exact.
     pub keys: u64,
 }
 
 impl<F: MethodKind> SharedForest<F> {
-    /// A forest in this engine, which need not be there yet. `identity`: what its nodes are of, for the engine to
-    /// refuse others under the same name. `seed`: any number, another one for each process.
+    /// A forest in this store, created on first use. `identity`: the settings its nodes depend on; the store refuses
+    /// another identity under the same name. `seed`: any number, different for each process.
     pub fn new(
         (name, identity): (&str, &str),
         settings: SharedSettings,
@@ -231,7 +231,7 @@ impl<F: MethodKind> SharedForest<F> {
         self
     }
 
-    /// Works a job off, whoever waits for it.
+    /// Runs a job to its end, with or without a waiter.
     fn plain<T: Send + 'static>(
         &self,
         job: impl Future<Output = Result<T, Unavailable>> + Send + 'static,
@@ -262,7 +262,7 @@ impl<F: MethodKind> SharedInner<F> {
         Unavailable::Unsupported { forest: self.name.clone(), reason: reason.into() }
     }
 
-    /// What a job of this forest owes, and where its answer comes.
+    /// A promise of a job of this forest, and its receiver.
     fn promise<T>(&self) -> (Promise<T>, oneshot::Receiver<Result<T, Unavailable>>) {
         Promise::new(format!("a job of the forest '{}'", self.name))
     }
@@ -333,12 +333,12 @@ impl<F: MethodKind> SharedInner<F> {
         FoundingToken::of(splitmix64(self.tokens.fetch_add(1, Relaxed)))
     }
 
-    /// When a document arrives that says so; `None`: time stands still for it.
-    fn arrives(&self, known_overrides: Option<Millis>) -> Millis {
+    /// The arrival of a document with this time; `None`: time stands still for it.
+    fn arrives(&self, claimed: Option<Millis>) -> Millis {
         if self.calendar.is_dated {
-            return self.dated_arrival(known_overrides);
+            return self.dated_arrival(claimed);
         }
-        let at = self.keys.arrival(known_overrides.unwrap_or(Millis(0)));
+        let at = self.keys.arrival(claimed.unwrap_or(Millis(0)));
         Millis(self.clock.fetch_max(at.0, Relaxed).max(at.0))
     }
 
@@ -434,7 +434,7 @@ impl<F: MethodKind> SharedInner<F> {
     }
 }
 
-/// What a shared forest does beyond [`ForestPort`] while documents are placed.
+/// The operations of a shared forest beyond [`ForestPort`], while documents are placed.
 pub trait SharedPort: Transfer {
     /// Refreshes overrides from the store; returns the latest known version.
     fn refresh_overrides(&self) -> PortFuture<u64>;

@@ -1,14 +1,13 @@
-//! What people say about groups, for all who share a forest: one value of the engine, all of it, which is changed by
-//! whoever knows what is there and replaces it in one command. Every process has a copy, and asks with the first nodes
-//! of each request whether there is a newer one.
+//! Overrides of a shared forest: one value in the store, replaced as a whole by compare-and-swap. Every process has a
+//! copy, and checks for a newer one with the first nodes of each request.
 //!
 //! ```text
-//! | version 8 | tag 8 | versions before: how many 4, of each: version 8, tag 8 | words |
+//! | version 8 | tag 8 | earlier versions: number 4, of each: version 8, tag 8 | overrides |
 //! ```
 //!
-//! The tag is drawn anew for each change, so two values with the same head are the same, and the last ones before tell
-//! a process whether what it has heard is a part of what is there. What an engine has lost is said again by whoever had
-//! heard it.
+//! The tag is random for each change, so two values with the same head are equal, and the earlier versions show
+//! whether a copy is a predecessor of the stored value. Overrides that the store has lost are written again by a
+//! process that has them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -30,18 +29,18 @@ use crate::method::{Durable, MethodKind};
 const MOST_BEFORE: usize = 64;
 /// How often a change is tried that others are faster with.
 const ATTEMPTS: u32 = 100;
-/// A process that has not told of itself for so long is gone.
+/// A process that has not acknowledged for so long is gone.
 const LEASE: Duration = Duration::from_secs(10);
 
-/// What one process knows.
+/// The overrides that a process knows.
 #[derive(Debug)]
 pub(super) struct KnownOverrides {
     known: Mutex<Arc<OverrideTable>>,
-    /// Tells this process from the others.
+    /// Identifies this process.
     process: u64,
-    /// Up to which change all that it has on its way obeys.
+    /// The override version that all its in-flight documents follow.
     acknowledged: AtomicU64,
-    /// When it tells the engine that it is there the next time.
+    /// When its next acknowledgement is due.
     due: Mutex<Option<Instant>>,
 }
 
@@ -56,12 +55,12 @@ pub(super) struct OverrideTable {
     overrides: Arc<Overrides>,
 }
 
-/// What came of changing words.
+/// The outcome of a change.
 pub(super) enum ChangeOutcome<T> {
     Done(T),
     /// There was nothing to change, or no room.
     Nothing,
-    /// Somebody has changed them before.
+    /// Another process has changed them before.
     Overtaken,
 }
 
@@ -144,14 +143,14 @@ impl KnownOverrides {
     }
 }
 
-/// What reads the words if they are not these.
+/// The command that reads the overrides if they differ from these.
 pub(super) fn since(known: &OverrideTable) -> (KeyKind, Fingerprint, KeyOp) {
     let head = known.head();
     (KeyKind::Overrides, Fingerprint(0), KeyOp::Since { head })
 }
 
 impl<F: MethodKind> SharedInner<F> {
-    /// Takes down what was said, where that is not what was known when it was asked for.
+    /// Applies the overrides that were read, unless they are the known ones.
     pub(super) async fn refresh_overrides(
         &self,
         asked: Arc<OverrideTable>,
@@ -174,7 +173,7 @@ impl<F: MethodKind> SharedInner<F> {
             }
             let known = self.known_overrides.known();
             if known.head() == asked.head() {
-                // Nobody was told of anything since this was asked: the engine has lost what this process had heard.
+                // Nothing was acknowledged since the read: the store has lost what this process had.
                 self.mend(&known, there).await?;
             } else if known.follows(&there) {
                 // Another request was faster.
@@ -186,8 +185,8 @@ impl<F: MethodKind> SharedInner<F> {
         Err(self.is_overtaken())
     }
 
-    /// Other values that do not read count as absent. These do not: without them documents would get roots that
-    /// somebody has corrected, and nobody would see it.
+    /// Other unreadable values count as absent. Not this one: without it documents would silently get roots that were
+    /// corrected.
     fn unreadable_overrides(&self, forest: u8) -> Unavailable {
         let key = Key { forest, fingerprint: Fingerprint(0), kind: KeyKind::Overrides };
         let (key, len) = key.bytes();
@@ -227,7 +226,7 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(())
     }
 
-    /// Hears what was said through other processes; answers what was.
+    /// Refreshes the overrides from the store, and returns them.
     pub(super) async fn overrides(&self) -> Result<Arc<OverrideTable>, Unavailable> {
         let asked = self.known_overrides.known();
         let reply = self.run_all(vec![since(&asked)]).await?.next();
@@ -235,8 +234,8 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(self.known_overrides.known())
     }
 
-    /// Changes the words, and answers what came of it when the engine has them; `None`: there is nothing to change, or
-    /// no room.
+    /// Changes the overrides, and returns the result once it is stored; `None`: there is nothing to change, or no
+    /// room.
     async fn change_overrides<T>(
         &self,
         change: impl Fn(&mut Overrides) -> Option<T>,
@@ -247,7 +246,7 @@ impl<F: MethodKind> SharedInner<F> {
         })
     }
 
-    /// The same, and if a change is named, only as long as that is the last one.
+    /// The same; with a version, only if that is still the latest.
     pub(super) async fn change_overrides_at<T>(
         &self,
         only: Option<u64>,
@@ -303,7 +302,7 @@ impl<F: MethodKind> SharedInner<F> {
         self.change_overrides(restamped).await.map(drop)
     }
 
-    /// Puts what a process has kept for itself where nobody has said anything.
+    /// Stores the overrides of a local forest if there are none yet.
     pub(super) async fn import_overrides(&self, overrides: &Overrides) -> Result<(), Unavailable> {
         let put = |there: &mut Overrides| {
             let is_to_be_put = *there == Overrides::default() && there != overrides;
@@ -336,7 +335,7 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(())
     }
 
-    /// All that this process has on its way obeys what was said up to this change. Answers how that is for all
+    /// Acknowledges that all in-flight documents of this process follow this version; returns the state of all
     /// processes.
     pub(super) async fn acknowledge(&self, version: u64) -> Result<Acknowledged, Unavailable> {
         self.known_overrides.acknowledged.fetch_max(version, Relaxed);

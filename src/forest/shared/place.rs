@@ -1,6 +1,5 @@
-//! Placing the documents of a request, or of some that came at the same moment: what they are to be given is decided by
-//! what was read, and then claimed. Those whose claims are lost to another process, and those that it would take but is
-//! not done with, begin again.
+//! Places the documents of one or several concurrent requests: decides from the read set, then claims. Documents that
+//! lose a claim to another process, or wait for one, begin again.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -65,8 +64,8 @@ impl<F: MethodKind> SharedInner<F> {
         self.end(round, claimed, requests).await
     }
 
-    /// Asks for the documents until all that they hang on was read. `earlier`: of each request. In a dry placement
-    /// nobody waits for trees that others are founding.
+    /// Decides placements, reading until nothing is missing. `earlier`: of each request. A dry placement does not
+    /// wait for trees that others are founding.
     pub(super) async fn decide(
         self: &Arc<Self>,
         work: Vec<DocumentInProgress>,
@@ -279,7 +278,7 @@ impl<F: MethodKind> SharedInner<F> {
         }
     }
 
-    /// What a document is told, and what it teaches.
+    /// The reply of a document, and its ticket.
     pub(super) fn placed(
         &self,
         work: &DocumentInProgress,
@@ -294,7 +293,7 @@ impl<F: MethodKind> SharedInner<F> {
         let (outcome, at) = (decided.outcome, work.at);
         let claimed = work.now.filter(|_| self.calendar.is_dated);
         let known = self.known_overrides.known();
-        // Where somebody has said where a text belongs, it tells of no other.
+        // A pinned text suggests no late merges.
         let others = match known.overrides().is_pinned(question.whole) {
             true => Vec::new(),
             false => outcome.others.clone(),
@@ -344,7 +343,7 @@ impl<P: Clone> RecheckQuery<P> {
             proof: query.proof.clone(),
             tokens: match decided.outcome.decision {
                 Decision::NewRoot => query.tokens.to_vec(),
-                // Who joins a tree looks for its own text alone.
+                // A joiner rechecks its own text only.
                 _ => Vec::new(),
             },
             take: query.take,

@@ -1,6 +1,6 @@
-//! What was read of a shared forest, and what the documents of a request plan on top of it: what the placement rules
-//! are shown. Pure: where something is asked that was not read, that is noted, and whoever asks reads it and asks
-//! again.
+//! The read set: values read from a shared forest, with the planned changes of a request on top. The placement rules
+//! decide on its view. Pure: a key that is asked for and was not read is noted as missing; the caller reads it and
+//! asks again.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -16,7 +16,7 @@ use crate::forest::{NearNode, Root};
 use crate::method::{Durable, FounderTokens, PlacementQuery, Proof, Refusal, Tallies, TreeTally};
 use crate::time::Millis;
 
-/// A value and what it says.
+/// A value and its node.
 #[derive(Debug, Clone)]
 pub(super) struct ReadValue<P> {
     pub(super) bytes: Vec<u8>,
@@ -26,18 +26,18 @@ pub(super) struct ReadValue<P> {
 /// The words of a founder, of the attempt with this token.
 type StoredTokens = (FoundingToken, FounderTokens);
 
-/// What was read. A key that is not in it was not asked for.
+/// The values that were read. A key that is absent was not read.
 #[derive(Debug)]
 pub(super) struct ReadValues<P> {
     nodes: HashMap<Fingerprint, Option<ReadValue<P>>>,
-    /// Values that are no nodes: as good as none, and whoever puts a node there puts it in their place.
+    /// Unreadable values: they count as absent, and are replaced by the node that is written there.
     unreadable: HashMap<Fingerprint, Vec<u8>>,
     founder_tokens: HashMap<Fingerprint, Option<StoredTokens>>,
-    /// What buckets name.
+    /// Entries of buckets.
     buckets: HashMap<Fingerprint, Vec<Fingerprint>>,
 }
 
-/// What is to be read before anything can be said.
+/// Keys to be read before a decision.
 #[derive(Debug, Default)]
 pub(super) struct MissingKeys {
     pub(super) nodes: BTreeSet<Fingerprint>,
@@ -63,7 +63,7 @@ impl<P> Default for ReadValues<P> {
 }
 
 impl<P: Durable> ReadValues<P> {
-    /// Takes down what a key holds now. Answers whether it is another thing than before.
+    /// Sets the present value of a key. Returns whether it has changed.
     pub(super) fn put(&mut self, fingerprint: Fingerprint, bytes: Option<Vec<u8>>) -> bool {
         if self.nodes.contains_key(&fingerprint) && self.value(fingerprint) == bytes.as_deref() {
             return false;
@@ -80,7 +80,7 @@ impl<P: Durable> ReadValues<P> {
         true
     }
 
-    /// What a key holds, whether it is a node or not.
+    /// The value of a key, node or not.
     pub(super) fn value(&self, fingerprint: Fingerprint) -> Option<&[u8]> {
         let kept = self.kept(fingerprint).map(|kept| &kept.bytes);
         kept.or_else(|| self.unreadable.get(&fingerprint)).map(Vec::as_slice)
@@ -157,7 +157,7 @@ pub(super) struct OwnTree<P> {
     pub(super) founder_tokens: Option<FounderTokens>,
 }
 
-/// What the documents of a request plan.
+/// The planned changes of a request.
 #[derive(Debug, Clone)]
 pub(super) struct BatchPlan<P> {
     pub(super) trees: HashMap<Root, OwnTree<P>>,
@@ -172,7 +172,7 @@ impl<P> Default for BatchPlan<P> {
     }
 }
 
-/// What a document is to be given, and what it needs for that.
+/// The decision on a document, and the claims that it needs.
 #[derive(Debug)]
 pub(super) struct DecidedDocument {
     pub(super) outcome: PlacementPlan,
@@ -188,7 +188,7 @@ pub(super) struct DecidedDocument {
     pub(super) is_wide: bool,
 }
 
-/// What comes of a question.
+/// The outcome of a query.
 #[derive(Debug)]
 pub(super) enum QueryOutcome {
     /// Something has to be read first.
@@ -198,7 +198,7 @@ pub(super) enum QueryOutcome {
     Decided(DecidedDocument),
 }
 
-/// A decision, and what it changes.
+/// A decision and its changes.
 pub(super) struct PlannedDecision<P> {
     pub(super) outcome: PlacementPlan,
     pub(super) changes: Vec<Change<P>>,
@@ -207,7 +207,7 @@ pub(super) struct PlannedDecision<P> {
     pub(super) is_wide: bool,
 }
 
-/// What the placement rules are shown.
+/// The read set with the plans of a request.
 #[derive(Debug)]
 pub(super) struct ReadSet<'r, P: Proof> {
     pub(super) read: &'r ReadValues<P>,
@@ -243,7 +243,7 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
         }
     }
 
-    /// What was asked for and not read.
+    /// The missing keys.
     pub(super) fn into_missing(self) -> (MissingKeys, BatchPlan<P>) {
         (self.missing.into_inner(), self.plans)
     }
@@ -360,7 +360,7 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
         }
     }
 
-    /// What is kept of a tree's founder besides its proof.
+    /// The founder tokens of a tree.
     pub(super) fn founder_tokens(&self, root: Root) -> Option<&[u16]> {
         if let Some(own) = self.plans.trees.get(&root) {
             return own.founder_tokens.as_deref();
@@ -383,10 +383,10 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
         TreeTally::sign(foreign, query.known_by_whole)
     }
 
-    /// Why a tree takes nobody who is not in it, if it does not.
+    /// Why a tree accepts no new documents, if it does not.
     pub(super) fn closed(&self, root: Root, earlier: Option<&Tallies>) -> Option<Refusal> {
         if self.is_provisional(root) {
-            // Nobody joins it before it is confirmed; `waits` tells it from one that is full.
+            // A tree that is not confirmed accepts no documents; `waits` distinguishes it from a full one.
             return Some(Refusal::Full);
         }
         let mut tally = self.read.root(root.0).map(RootValue::tally).unwrap_or_default();

@@ -138,7 +138,7 @@ impl<P: Proof + Durable> PlacementView<P> for ReadSetView<'_, '_, '_, P> {
 }
 
 impl<P: Proof + Durable> ReadSet<'_, P> {
-    /// What comes of a document, or the trees for which it has to wait; `None`: something has to be read first.
+    /// The plan of a document, or the trees for which it has to wait; `None`: something has to be read first.
     pub(super) fn foresee(
         &self,
         query: &PlacementQuery<'_, P>,
@@ -147,7 +147,7 @@ impl<P: Proof + Durable> ReadSet<'_, P> {
     ) -> Option<Result<PlannedDecision<P>, Vec<Root>>> {
         let mut view = ReadSetView::of(self, query, now);
         view.give(claim);
-        // What is behind this document is noted all the same.
+        // Missing keys behind this document are noted, too.
         if self.is_missing() {
             return None;
         }
@@ -170,7 +170,7 @@ impl<P: Proof + Durable> ReadSet<'_, P> {
         (!self.is_missing()).then_some(concluded)
     }
 
-    /// What a decision comes to, or the trees for which it has to wait.
+    /// The outcome of a decision, or the trees for which it has to wait.
     fn conclude(
         &self,
         view: &ReadSetView<'_, '_, '_, P>,
@@ -200,8 +200,8 @@ impl<P: Proof + Durable> ReadSet<'_, P> {
         })
     }
 
-    /// The trees that take a document, or that have its text: what its founder sees when it looks again. `None`:
-    /// something has to be read first.
+    /// The trees that accept a document or have its text: what its founder checks again. `None`: something has to be
+    /// read first.
     pub(super) fn agreeing(
         &self,
         query: &PlacementQuery<'_, P>,

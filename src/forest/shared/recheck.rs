@@ -1,4 +1,4 @@
-//! Looking again: what a request has claimed stands, and now it reads what others have claimed meanwhile.
+//! The recheck: after a request's claims are stored, it reads the claims of others.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::forest::{Decision, Root};
 use crate::method::{Durable, MethodKind, Proof};
 use crate::time::Millis;
 
-/// What a founder that looked again does next.
+/// The next step of a founder after a recheck.
 enum Next {
     Yield,
     Confirm,
     Go { kill: Vec<(Fingerprint, Vec<u8>)>, claim: Vec<(Fingerprint, Option<Vec<u8>>)> },
 }
 
-/// What a command of a pass was for.
+/// The purpose of a command.
 enum Done {
     Kill,
     Claim(usize, Fingerprint),
@@ -32,8 +32,8 @@ enum Done {
 }
 
 impl<F: MethodKind> SharedInner<F> {
-    /// Has each founder look for other trees that its document belongs to, until it gives way to one or nothing is left
-    /// that it wants; then its tree is confirmed. Who joins a tree looks for one that its own text has founded.
+    /// Rechecks each founder for other trees that its document belongs to, until it gives way to one or nothing is
+    /// left to claim; then its tree is confirmed. A joiner checks for a tree that its own text has founded.
     pub(super) async fn look_again(
         self: &Arc<Self>,
         trees: &mut [ClaimedTree<F::Proof>],
@@ -53,7 +53,7 @@ impl<F: MethodKind> SharedInner<F> {
             let (next, read) = self.look(trees, &open, &looking, &tokens, now).await?;
             let (mut commands, mut done) = (Vec::new(), Vec::new());
             let mut names = Vec::new();
-            // Who joins looks once, and then claims the hash of its text.
+            // A joiner checks once, and then claims the hash of its text.
             for member in looking {
                 let Some(tree) = trees.get_mut(member.tree) else {
                     continue;
@@ -142,7 +142,7 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(())
     }
 
-    /// What these founders are to do, by what there is now; and what was read for them and for the others.
+    /// The next steps of these founders by the present state, and the values read for them.
     async fn look(
         self: &Arc<Self>,
         trees: &[ClaimedTree<F::Proof>],
@@ -179,7 +179,7 @@ impl<F: MethodKind> SharedInner<F> {
                 wanted,
             });
         }
-        // Most founders own what nobody else has asked for.
+        // Most founders own keys that nobody else has claimed.
         loop {
             self.fetch(&mut read, missing).await?;
             let tokens = tokens.clone();
@@ -273,7 +273,7 @@ fn members<F: MethodKind>(trees: &[ClaimedTree<F::Proof>], round: &PlacementRoun
     members
 }
 
-/// What one founder looks for.
+/// The recheck of one founder.
 struct Recheck<P> {
     question: RecheckQuery<P>,
     /// The earlier one founds; of two of one moment, that of the smaller root.

@@ -12,7 +12,7 @@ use crate::forest::{Rollback, Root};
 use crate::method::{BoilerplateLesson, MethodKind, PlacementQuery, Stage};
 use crate::time::Millis;
 
-/// The documents of one request on their way, or a part of them.
+/// The documents of a request that are being placed, or a part of them.
 pub(super) struct PendingBatch {
     /// Those that have no place yet. Before its first turn they are `documents`, and have no times.
     pub(super) work: Vec<DocumentInProgress>,
@@ -22,17 +22,17 @@ pub(super) struct PendingBatch {
     /// As they were asked for.
     pub(super) commit: Commit,
     pub(super) earlier: EarlierDocuments,
-    /// What they knew of those before them when they came.
+    /// State of the request's earlier documents when they were queued.
     pub(super) came_with: EarlierDocuments,
     pub(super) replies: Vec<Option<PlacementReply>>,
     pub(super) attempt: u32,
     pub(super) pause: Duration,
     pub(super) begun: Instant,
-    /// Unwanted when nobody waits for the answer any more.
+    /// Unwanted when the receiver is gone.
     pub(super) answer: BatchAnswer,
 }
 
-/// To those who wait for a request.
+/// The promise to a request.
 type BatchAnswer = Promise<Result<UndoGuard<Placements>, NotPlaced<Batch>>>;
 
 impl PendingBatch {
@@ -54,14 +54,14 @@ impl PendingBatch {
     }
 }
 
-/// One document on its way.
+/// A document that is being placed.
 pub(super) struct DocumentInProgress {
     /// Its request, by its place among those that are placed together.
     pub(super) request: usize,
     /// Its place in the request.
     pub(super) place: usize,
     pub(super) document: PlacementDocument,
-    /// What its reply says.
+    /// The time in its reply.
     pub(super) now: Option<Millis>,
     /// When it arrives. It founds with this rank, however often it is tried.
     pub(super) at: Millis,
@@ -69,7 +69,7 @@ pub(super) struct DocumentInProgress {
     pub(super) waited: Duration,
 }
 
-/// What a document needs to look again.
+/// The query of a document, for the recheck.
 #[derive(Debug, Clone)]
 pub(super) struct RecheckQuery<P> {
     pub(super) fingerprints: Vec<Fingerprint>,
@@ -79,9 +79,9 @@ pub(super) struct RecheckQuery<P> {
     pub(super) tokens: Vec<u16>,
     pub(super) take: usize,
     pub(super) known_by_whole: bool,
-    /// Trees that have refused it: what the request itself has counted there is not to be seen when it looks again.
+    /// Trees that have refused it: the request's own counts there are hidden from the recheck.
     pub(super) refused: Vec<Root>,
-    /// It brings its root: only its own text may stand against that.
+    /// It has a prior assignment, which only its own text overrides.
     pub(super) is_given: bool,
 }
 
@@ -100,14 +100,14 @@ impl<P> RecheckQuery<P> {
         }
     }
 
-    /// All that it asks for, once.
+    /// All its fingerprints, once each.
     pub(super) fn asked(&self) -> impl Iterator<Item = Fingerprint> + '_ {
         let all = self.fingerprints.iter().chain(&self.known_by);
         all.copied().chain([self.whole])
     }
 }
 
-/// What is to become of one document.
+/// The decision on one document.
 pub(super) struct DocumentFate<P> {
     pub(super) decided: DecidedDocument,
     pub(super) question: RecheckQuery<P>,
@@ -118,7 +118,7 @@ pub(super) struct DocumentFate<P> {
 /// Why documents were not placed, and those that have no place.
 pub(super) type Failed = (Unavailable, Vec<DocumentInProgress>);
 
-/// What came of asking for documents.
+/// The result of one round of decisions.
 pub(super) struct PlacementRound<F: MethodKind> {
     pub(super) work: Vec<DocumentInProgress>,
     /// One for each of `work`.
@@ -136,7 +136,7 @@ pub(super) enum Answer<F: MethodKind> {
     Fate(Box<DocumentFate<F::Proof>>),
 }
 
-/// What became of the claims of one document.
+/// The outcome of a document's claims.
 #[derive(Debug, Default)]
 pub(super) enum ClaimOutcome {
     /// Another process was faster.

@@ -1,4 +1,4 @@
-//! What became of placed documents: those that were refused let go of their trees.
+//! Settles placed documents: accepted ones count, refused ones release their trees.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl<F: MethodKind> SharedInner<F> {
             self.count(accepted.into_iter()).await
         };
         let counted = counted.await;
-        // Whatever became of the others: nobody else takes these back.
+        // Whatever the outcome of the others: nobody else withdraws these.
         let withdrawn = self.withdraw(refused).await;
         counted?;
         let mut settled = withdrawn?;
@@ -79,11 +79,11 @@ impl<F: MethodKind> SharedInner<F> {
         self.withdraw(due).await
     }
 
-    /// Takes placements back: a root goes with the last one that rests on it, and with it what these documents brought.
-    /// In a tree that stays their leaves stay too: somebody may have seen one and be about to join by it.
+    /// Withdraws placements: a root is removed with its last placement, together with the leaves of these documents.
+    /// In a tree that stays the leaves stay, too: a concurrent joiner may have seen one.
     ///
-    /// While the engine cannot be asked they are kept for [`forget_unknown`](Self::forget_unknown). What was sent is
-    /// not sent again: done twice, it would take a root from documents that rest on it.
+    /// While the store is away they are kept for [`forget_unknown`](Self::forget_unknown). Commands that were sent
+    /// are not sent again: a second release would take a root from other documents.
     pub(super) async fn withdraw(&self, rollbacks: Vec<Rollback>) -> Result<SettleReport, Unavailable> {
         let mut settled = SettleReport::default();
         if rollbacks.is_empty() {

@@ -1,9 +1,8 @@
-//! A whole forest carried into the engine from the memory of a process, and back: before anybody places documents in
-//! it.
+//! Transfers a whole forest from a process into the store, and back, while no documents are placed.
 //!
-//! Into the engine go roots first, then leaves, so that no leaf is dead; each with the time that is left of its window.
-//! Back they are sorted by the step of time in which they arrived, and become the changes that make them. What was
-//! learned of boilerplate goes along as lessons (`boilerplate_sync.rs`), and what people have said.
+//! An import writes roots before leaves, so that no leaf is dead, each with the rest of its lifetime. An export sorts
+//! nodes by the step of their arrival, and writes the changes that make them. Boilerplate is transferred as lessons
+//! (`boilerplate_sync.rs`), with the overrides.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,10 +27,10 @@ const BATCH: usize = 1 << 20;
 /// Nodes that arrive in one tick, where they are put together again.
 const MOST_OF_TICK: usize = 1 << 16;
 
-/// Is told how many nodes are done, of how many.
+/// Progress callback: nodes done, of how many.
 pub type ReportTransfer = dyn Fn(u64, u64) + Send + Sync;
 
-/// What was carried.
+/// The totals of a transfer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TransferReport {
     /// Nodes, roots among them.
@@ -48,11 +47,11 @@ pub struct TransferReport {
 pub trait Transfer: Send + Sync {
     /// Whether there is nothing of it in the engine.
     fn is_empty(&self) -> PortFuture<bool>;
-    /// Removes all that there is of it, and answers how many keys went. Nobody may be placing documents.
+    /// Removes the forest, and returns the number of removed keys. No process may be placing documents.
     fn clear(&self) -> PortFuture<u64>;
-    /// Puts there what a process has. What stands there already stays.
+    /// Writes a local forest into the store. Existing keys stay.
     fn fill(&self, from: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortFuture<TransferReport>;
-    /// Gives a process what is there; it has nothing of its own.
+    /// Fills an empty local forest from the store.
     fn import(&self, into: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortFuture<TransferReport>;
     /// How many sentences it knows as boilerplate.
     fn known(&self) -> PortFuture<u64>;
@@ -65,7 +64,7 @@ struct ExportedNode<P> {
     fingerprint: Fingerprint,
     root: Root,
     arrival: Millis,
-    /// At a root: when it was founded, its leaves, and what it keeps.
+    /// At a root: its founding, its leaves and its data.
     tree: Option<ExportedTree<P>>,
 }
 
@@ -73,10 +72,10 @@ struct ExportedNode<P> {
 struct ExportedForest<P> {
     nodes: Vec<ExportedNode<P>>,
     clock: Millis,
-    /// What it has learned, in portions, and how many sentences it knows.
+    /// What it has learned, in portions, and the number of known sentences.
     learned: Vec<Vec<u8>>,
     known: u64,
-    /// What was said.
+    /// Its overrides.
     overrides: Arc<Overrides>,
 }
 
@@ -85,7 +84,7 @@ struct ExportedTree<P> {
     founder_tokens: Option<FounderTokens>,
 }
 
-/// What was read of an engine.
+/// The content of a store.
 struct Found<P> {
     roots: HashMap<Fingerprint, RootValue<P>>,
     leaves: Vec<(Fingerprint, LeafValue)>,
@@ -100,7 +99,7 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
             let mut place = Some(ScanPosition::default());
             while let Some(at) = place {
                 let (keys, next) = inner.keys_from(at).await?;
-                // Who was there a moment ago is not of it.
+                // Acknowledgements of recent processes do not count.
                 if keys.iter().any(|key| key.kind != KeyKind::Acknowledgements) {
                     return Ok(false);
                 }
@@ -340,7 +339,7 @@ impl<F: MethodKind> SharedInner<F> {
                         found.roots.insert(key.fingerprint, root);
                     }
                     Some(NodeValue::Leaf(leaf)) => found.leaves.push((key.fingerprint, leaf)),
-                    // One that somebody was founding, or of a later version.
+                    // A provisional root, or one of a later version.
                     Some(NodeValue::Root(_)) | None => {}
                 }
             }
@@ -353,7 +352,7 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(found)
     }
 
-    /// Hands over what was read as changes.
+    /// Writes the content of the store as changes.
     fn import_all(&self, found: &Found<F::Proof>, into: &dyn Copied) -> Result<TransferReport, Unavailable> {
         let now = self.arrives(None);
         let mut transferred = TransferReport::default();
@@ -407,7 +406,7 @@ impl<F: MethodKind> SharedInner<F> {
     }
 }
 
-/// What makes a node.
+/// The event of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Root,
@@ -492,7 +491,7 @@ fn own_nodes<P: Proof>(forest: &Forest<P>, calendar: Calendar) -> Vec<ExportedNo
                     added: node.added.unwrap_or(node.arrival),
                     step: calendar.step(node.arrival),
                     is_dated: calendar.is_dated,
-                    // How many placements rest on it nobody knows: it goes with its window.
+                    // Its number of placements is unknown: it expires with its window.
                     uses: u16::MAX,
                     pins: 0,
                     children: u16::try_from(children).unwrap_or(u16::MAX),

@@ -1,6 +1,5 @@
-//! How long evidence is kept, so that what one process has written takes no more than its budget: as long as it took to
-//! write the last so many bytes. A local forest lets the oldest go when there is no room; here nobody knows which that
-//! is.
+//! Lifetime of founder tokens that keeps those of one process within its budget: the time in which it wrote the last
+//! budget's worth of bytes. A local forest evicts the oldest; here no process knows which those are.
 
 use std::collections::VecDeque;
 
@@ -9,7 +8,7 @@ use crate::time::Millis;
 /// Marks in a budget.
 const MARKS: u64 = 128;
 
-/// The pace of what is written.
+/// The rate of writes.
 #[derive(Debug)]
 pub(super) struct TtlRefresh {
     budget: u64,
@@ -23,8 +22,8 @@ impl TtlRefresh {
         TtlRefresh { budget: budget as u64, written: 0, marks: VecDeque::new() }
     }
 
-    /// So many bytes are written now. Answers for how many milliseconds they are to be kept; `None`: for as long as
-    /// they are of use, since the budget was never used up.
+    /// Records written bytes, and returns for how many milliseconds they are to be kept; `None`: for as long as they
+    /// are of use, since the budget was never exceeded.
     pub(super) fn write(&mut self, bytes: u64, now: Millis) -> Option<i64> {
         let is_due = |&(_, mark): &(Millis, u64)| self.written - mark >= self.budget / MARKS;
         if self.marks.back().is_none_or(is_due) {
@@ -57,7 +56,7 @@ mod tests {
             kept.push_back((now + life, bytes));
             kept.retain(|&(until, _)| until > now);
             let taken: u64 = kept.iter().map(|(_, bytes)| bytes).sum();
-            // What was written before the budget was used up for the first time stays.
+            // Bytes written before the budget was first exceeded stay.
             assert!(taken <= 3_500_000, "{taken} at {n}");
             assert!(pace.marks.len() as u64 <= MARKS + 2);
         }
