@@ -86,8 +86,8 @@ impl Restamper<'_> {
         let mut plan = Plan::default();
         loop {
             self.begin(&mut plan).await;
-            self.go_on(&mut plan).await;
-            self.tell(&mut plan);
+            self.advance(&mut plan).await;
+            self.report_trouble(&mut plan);
             let next = plan.next();
             if next.is_some_and(|next| next <= Instant::now()) {
                 continue;
@@ -103,9 +103,9 @@ impl Restamper<'_> {
         }
     }
 
-    fn tell(&self, plan: &mut Plan) {
+    fn report_trouble(&self, plan: &mut Plan) {
         let trouble = plan.last_error().map(str::to_owned);
-        self.shared.tell(!plan.tasks.is_empty(), trouble.as_deref());
+        self.shared.report_trouble(!plan.tasks.is_empty(), trouble.as_deref());
         match &trouble {
             Some(error) if plan.reported != trouble => {
                 warn!(%error, "some stored documents do not follow yet what was said about groups");
@@ -217,7 +217,7 @@ impl Restamper<'_> {
     }
 
     /// Goes once through the documents of every job whose time it is.
-    async fn go_on(&self, plan: &mut Plan) {
+    async fn advance(&self, plan: &mut Plan) {
         let mut open = Vec::new();
         for mut task in std::mem::take(&mut plan.tasks) {
             let is_due = task.before.is_none() && task.next <= Instant::now();

@@ -340,11 +340,11 @@ impl<D: BulkSink> Backfill<'_, D> {
             }
         }
         shared.outcome.lock().stamped += stamped;
-        self.tell(shared);
+        self.report_progress(shared);
         Ok(later)
     }
 
-    fn tell(&self, shared: &RunState<'_>) {
+    fn report_progress(&self, shared: &RunState<'_>) {
         let done = shared.outcome.lock().done();
         (shared.report)(BackfillProgress { forest: &self.target.route.forest, done, total: shared.total.max(done) });
     }

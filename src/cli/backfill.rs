@@ -10,7 +10,7 @@ use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use serde_json::Value;
 
 use super::bar::Bar;
-use super::{print, say};
+use super::{print, print_error};
 use crate::backfill::{
     self, Backfill, BackfillOptions, BackfillOutcome, BackfillProgress, HttpSink, RouteIndices, RouteTable, put_fields,
 };
@@ -125,13 +125,13 @@ async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
     for Work { target, unstamped } in work.iter().filter(|work| work.unstamped > 0) {
         let backfill = Backfill { reader, door: &door, target, options: &options };
         let report = |progress: BackfillProgress<'_>| {
-            bar.tell(progress.forest, progress.done, progress.total);
+            bar.set(progress.forest, progress.done, progress.total);
         };
         let done = tokio::select! {
             done = backfill.run(*unstamped, &report) => done,
             _ = shutdown::signal() => {
                 bar.clear();
-                say("spinney: interrupted; what is stamped is stamped, begin again for the rest");
+                print_error("spinney: interrupted; what is stamped is stamped, begin again for the rest");
                 return Ok(ExitCode::from(130));
             }
         };
@@ -155,7 +155,7 @@ async fn prepare(args: &BackfillArgs, reader: &Operator, target: &RouteIndices) 
     let missing = target.missing_fields(reader).await?;
     let unstamped = target.count_unstamped(reader).await?;
     let all = target.count_all(reader).await?;
-    say(format_args!(
+    print_error(format_args!(
         "spinney: forest {forest}: {} of {} documents in {} have no stamp; read by {}",
         HumanCount(unstamped),
         HumanCount(all),
@@ -166,12 +166,12 @@ async fn prepare(args: &BackfillArgs, reader: &Operator, target: &RouteIndices) 
         let names: Vec<&str> = fields.keys().map(String::as_str).collect();
         let names = names.join(", ");
         if args.dry_run {
-            say(format_args!("spinney: {index}: would map {names}"));
+            print_error(format_args!("spinney: {index}: would map {names}"));
         } else {
             put_fields(reader, index, fields)
                 .await
                 .with_context(|| format!("{index} does not map {names}, and that cannot be changed here"))?;
-            say(format_args!("spinney: {index}: mapped {names}"));
+            print_error(format_args!("spinney: {index}: mapped {names}"));
         }
     }
     if let Some((index, setting)) = target.blocked(reader).await? {
@@ -188,14 +188,14 @@ async fn prepare(args: &BackfillArgs, reader: &Operator, target: &RouteIndices) 
             HumanBytes(space.free)
         ),
         Some(_) => {}
-        None => say("spinney: the cluster does not say how much room its disks have"),
+        None => print_error("spinney: the cluster does not say how much room its disks have"),
     }
     let estimate = match args.rate {
         Some(rate) => Some(f64::from(rate)),
         None => target.guess_rate(reader).await,
     };
     if let Some(rate) = estimate.filter(|_| args.dry_run) {
-        say(format_args!(
+        print_error(format_args!(
             "spinney: forest {forest}: at {rate:.0} documents a second that takes {}{}",
             HumanDuration(Duration::from_secs_f64(unstamped as f64 / rate)),
             match args.rate {
@@ -232,13 +232,13 @@ fn report(outcome: &BackfillOutcome, took: Duration) -> ExitCode {
         }
     }
     print(format_args!("{line}; {} have no stamp", HumanCount(*left)));
-    say(format_args!(
+    print_error(format_args!(
         "spinney: {:.1} s, {:.0} documents a second",
         took.as_secs_f64(),
         *stamped as f64 / took.as_secs_f64().max(0.001)
     ));
     for failure in failures {
-        say(format_args!("spinney: {failure}"));
+        print_error(format_args!("spinney: {failure}"));
     }
     match *failed > 0 || *left > 0 {
         true => ExitCode::from(3),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 
-use super::say;
+use super::print_error;
 
 /// Interval of progress lines where there is no terminal.
 const TELL: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ impl Bar {
     }
 
     /// `position` of `total` documents of a forest are done.
-    pub(super) fn tell(&self, forest: &str, position: u64, total: u64) {
+    pub(super) fn set(&self, forest: &str, position: u64, total: u64) {
         self.bar.set_message(forest.to_owned());
         self.bar.set_length(total);
         self.bar.set_position(position);
@@ -53,7 +53,7 @@ impl Bar {
         let rate = position.saturating_sub(last.1) as f64 / passed.as_secs_f64();
         *last = (Instant::now(), position);
         let left = Duration::from_secs_f64(total.saturating_sub(position) as f64 / rate.max(1.0));
-        say(format_args!(
+        print_error(format_args!(
             "spinney: forest {forest}: {} of {} {} {}, {rate:.0} a second, {} left",
             HumanCount(position),
             HumanCount(total),

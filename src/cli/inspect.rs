@@ -89,7 +89,7 @@ pub(super) fn run(args: &InspectArgs) -> anyhow::Result<()> {
         let bar = Arc::new(Bar::of("keys", "read")?);
         let report: Arc<ReportTransfer> = {
             let bar = bar.clone();
-            Arc::new(move |forest, done, total| bar.tell(forest, done, total))
+            Arc::new(move |forest, done, total| bar.set(forest, done, total))
         };
         let forests = inspect_shared(&keys, args.top, &report);
         bar.clear();
@@ -137,7 +137,7 @@ async fn compare(args: &InspectArgs, prefix: &str) -> anyhow::Result<()> {
     for target in &targets {
         let total = target.count_all(&spinney).await?;
         let bar = Bar::new(total, "read")?;
-        let report = |done| bar.tell(&target.route.forest, done, total);
+        let report = |done| bar.set(&target.route.forest, done, total);
         backfill::compare(&spinney, target, &names, &mut compared, &report).await?;
         bar.clear();
     }

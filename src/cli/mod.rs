@@ -82,7 +82,7 @@ pub fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            say(format_args!("spinney: {error:#}"));
+            print_error(format_args!("spinney: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -94,6 +94,6 @@ fn print(line: impl Display) {
 }
 
 /// Writes a line to standard error. A closed pipe is no failure.
-fn say(line: impl Display) {
+fn print_error(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

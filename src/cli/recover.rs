@@ -6,7 +6,7 @@ use std::time::Instant;
 use indicatif::HumanCount;
 
 use super::bar::Bar;
-use super::{print, say};
+use super::{print, print_error};
 use crate::config::RawRecoverOptions;
 use crate::recovery::{self, Extent, Rebuild, RecoveryError, RecoveryProgress};
 use crate::shutdown;
@@ -79,7 +79,7 @@ pub(super) fn run(args: RecoverArgs) -> anyhow::Result<ExitCode> {
         };
         let extents = rebuild.extents().await?;
         for extent in &extents {
-            say(extent_of(extent));
+            print_error(extent_of(extent));
         }
         let documents: u64 = extents.iter().map(|extent| extent.read.documents).sum();
         if dry_run || documents == 0 {
@@ -87,7 +87,7 @@ pub(super) fn run(args: RecoverArgs) -> anyhow::Result<ExitCode> {
         }
         let begun = Instant::now();
         let bar = Bar::new(documents, "read")?;
-        let report = |progress: RecoveryProgress<'_>| bar.tell(progress.forest, progress.read, progress.total);
+        let report = |progress: RecoveryProgress<'_>| bar.set(progress.forest, progress.read, progress.total);
         let recovered = tokio::select! {
             recovered = rebuild.run(&extents, &report) => recovered,
             // The directory is still empty.
@@ -104,7 +104,7 @@ pub(super) fn run(args: RecoverArgs) -> anyhow::Result<ExitCode> {
                 HumanCount(recovered.without_text)
             ));
         }
-        say(format_args!("spinney: recovered in {:.1} s", begun.elapsed().as_secs_f32()));
+        print_error(format_args!("spinney: recovered in {:.1} s", begun.elapsed().as_secs_f32()));
         anyhow::Ok(true)
     });
     // Work on other threads does not delay the exit.
@@ -112,7 +112,7 @@ pub(super) fn run(args: RecoverArgs) -> anyhow::Result<ExitCode> {
     Ok(match done? {
         true => ExitCode::SUCCESS,
         false => {
-            say("spinney: interrupted; nothing was stored");
+            print_error("spinney: interrupted; nothing was stored");
             ExitCode::from(130)
         }
     })

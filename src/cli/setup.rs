@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::{print, say};
+use super::{print, print_error};
 use crate::backfill::{self, mapping};
 use crate::bulk::StampNames;
 use crate::cluster::operator::{Operator, Template};
@@ -98,7 +98,7 @@ async fn install(operator: &Operator, templates: &[Template]) -> anyhow::Result<
     }
     for template in templates {
         for warning in operator.put_template(template).await? {
-            say(format_args!("the cluster warns: {warning}"));
+            print_error(format_args!("the cluster warns: {warning}"));
         }
         let name = template.path().trim_start_matches('/').to_owned();
         print(format_args!("installed {name}"));

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_executor::block_on;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
-use super::say;
+use super::print_error;
 use crate::config::{Clock, DEFAULT_PREFIX, RawRoute, Route, StampForm};
 use crate::engine::{Engine, RequestContext, StampTally, Write as WriteKind};
 use crate::hash::HashKey;
@@ -130,11 +130,11 @@ pub(super) fn run(args: &StampArgs) -> anyhow::Result<ExitCode> {
         false => Vec::new(),
     };
     for field in &missing {
-        say(format_args!("spinney: warning: {}", never_found(&route, field)));
+        print_error(format_args!("spinney: warning: {}", never_found(&route, field)));
     }
-    say(format_args!("spinney: {}", summary(total)));
+    print_error(format_args!("spinney: {}", summary(total)));
     if args.stats {
-        say(stats(&engine, total)?);
+        print_error(stats(&engine, total)?);
     }
     Ok(match args.strict && (total.unstamped > 0 || !missing.is_empty()) {
         true => ExitCode::from(STRICT_FAILURE),

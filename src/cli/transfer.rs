@@ -8,7 +8,7 @@ use futures_executor::block_on;
 use indicatif::HumanCount;
 
 use super::bar::Bar;
-use super::{print, say};
+use super::{print, print_error};
 use crate::config::{OnFailure, OnRedisFailure, OnUnreadable, RawTransferOptions, Storage, TransferOptions};
 use crate::engine::{Engine, ReportTransfer};
 use crate::forest::shared::keys::KeyStore;
@@ -66,7 +66,7 @@ pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
     let bar = Arc::new(Bar::of("fingerprints", "moved")?);
     let report: Arc<ReportTransfer> = {
         let bar = bar.clone();
-        Arc::new(move |forest, done, total| bar.tell(forest, done, total))
+        Arc::new(move |forest, done, total| bar.set(forest, done, total))
     };
     let transferred = if is_from_dir {
         ensure!(dir.is_dir(), "{} is no directory: give the one that serve has as --data-dir", dir.display());
@@ -103,6 +103,6 @@ pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
             HumanCount(transferred.boilerplate)
         ));
     }
-    say(format_args!("spinney: moved in {:.1} s", begun.elapsed().as_secs_f32()));
+    print_error(format_args!("spinney: moved in {:.1} s", begun.elapsed().as_secs_f32()));
     Ok(())
 }

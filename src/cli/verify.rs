@@ -6,7 +6,7 @@ use indicatif::HumanCount;
 
 use super::backfill::routes_of;
 use super::bar::Bar;
-use super::{print, say};
+use super::{print, print_error};
 use crate::backfill::{self, VerifyReport};
 use crate::cluster::operator::Operator;
 
@@ -63,7 +63,7 @@ async fn report(args: &VerifyArgs) -> anyhow::Result<()> {
     for target in &targets {
         unstamped += target.count_unstamped(&spinney).await?;
         let bar = Bar::new(args.sample as u64, "looked at")?;
-        let report = |done| bar.tell(&target.route.forest, done, args.sample as u64);
+        let report = |done| bar.set(&target.route.forest, done, args.sample as u64);
         let sample = (args.sample, args.seed);
         let verified = backfill::verify(&spinney, &spinney, target, sample, &report).await?;
         bar.clear();
@@ -82,7 +82,7 @@ async fn report(args: &VerifyArgs) -> anyhow::Result<()> {
         print(format_args!("{:>12} {what}", HumanCount(count).to_string()));
     }
     for named in &all.named {
-        say(format_args!("spinney: {named}"));
+        print_error(format_args!("spinney: {named}"));
     }
     Ok(())
 }

@@ -174,7 +174,7 @@ impl Engine {
         let (late, not_kept) = self.late(&mut placed, &resolution);
         settled.not_kept = not_kept;
         let mut failure = None;
-        for (forest, answer) in self.tell(placed, &resolution, now) {
+        for (forest, answer) in self.settle_forests(placed, &resolution, now) {
             match answer.await {
                 Ok(report) => settled.add(forest, report),
                 Err(unavailable) => failure = Some(unavailable),
@@ -199,7 +199,7 @@ impl Engine {
     pub(super) fn withdraw(&self, placed: PlacedDocuments) {
         if !placed.held.is_empty() {
             // A forest completes the operation even if its future is dropped.
-            drop(self.tell(placed, &Resolution::NotSent, Millis(i64::MIN)));
+            drop(self.settle_forests(placed, &Resolution::NotSent, Millis(i64::MIN)));
         }
     }
 
@@ -245,7 +245,7 @@ impl Engine {
         (late, not_kept)
     }
 
-    fn tell(
+    fn settle_forests(
         &self,
         placed: PlacedDocuments,
         resolution: &Resolution,

@@ -66,12 +66,12 @@ impl<P: Proof> Forest<P> {
             tally.add(count);
         }
         if self.commit(Change::Count { root, tally }) {
-            self.tell(root, &before, &tally);
+            self.add_notice(root, &before, &tally);
         }
     }
 
     /// Adds a notice if the tree has changed its state.
-    fn tell(&mut self, root: Root, before: &TreeTally, after: &TreeTally) {
+    fn add_notice(&mut self, root: Root, before: &TreeTally, after: &TreeTally) {
         let size = TreeSize::of(root, after);
         let notices = &mut self.watched.notices;
         if after.is_page_chrome() && !before.is_page_chrome() {

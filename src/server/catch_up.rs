@@ -151,11 +151,11 @@ impl CatchUp {
                                 "what was indexed and not stored is taken in as soon as the cluster lets it be read");
                         }
                         let state = if error.is_away() { "waiting" } else { "failed" };
-                        self.say(&forest, state, 0, &[]);
+                        self.record(&forest, state, 0, &[]);
                         again.push(forest);
                     }
                     Err(error) => {
-                        self.say(&forest, "failed", 0, &[]);
+                        self.record(&forest, "failed", 0, &[]);
                         warn!(forest = forest.source.forest, error = %error.with_advice(),
                             "what was indexed and not stored stays unknown");
                     }
@@ -172,7 +172,7 @@ impl CatchUp {
     }
 
     /// Shows the state of a forest; `incomplete` in place of a final one while indices are to be tried again.
-    fn say(&self, forest: &Pending, state: &'static str, unknown: u64, unreadable: &[UnreadableIndex]) {
+    fn record(&self, forest: &Pending, state: &'static str, unknown: u64, unreadable: &[UnreadableIndex]) {
         let reasons = unreadable.iter().map(|UnreadableIndex { name, reason }| (name.clone(), reason.with_advice()));
         let unreadable: Vec<_> = reasons.collect();
         self.state.recovery.set(ForestStatus {
@@ -195,14 +195,14 @@ impl CatchUp {
         };
         if source.clock == Clock::None {
             // Without a clock the last documents are unknown.
-            self.say(forest, "no clock", 0, &[]);
+            self.record(forest, "no clock", 0, &[]);
             return Ok(Vec::new());
         }
         let mut since = Some(Millis(seen.0.saturating_sub(MARGIN)));
         if source.clock == Clock::Arrival {
             since = since.max(before_window(Some(clock::now()), source.window));
         }
-        let begun = || self.say(forest, "running", 0, &[]);
+        let begun = || self.record(forest, "running", 0, &[]);
         let found = "documents that were indexed and not stored are known now";
         let taken_in = take_in(&self.state, &self.reader, &source, since, begun, found).await?;
         let TakenIn { recovered, unreadable } = taken_in;
@@ -210,11 +210,11 @@ impl CatchUp {
             if unreadable.is_empty() {
                 info!(forest = source.forest, indices = ?source.indices, "there is no such index: nothing to catch up");
             }
-            self.say(forest, "no index", 0, &unreadable);
+            self.record(forest, "no index", 0, &unreadable);
             return Ok(unreadable);
         };
         forest.recovered.add(recovered);
-        self.say(forest, "done", 0, &unreadable);
+        self.record(forest, "done", 0, &unreadable);
         if recovered.foreign > 0 {
             let dir = self.dir.display();
             warn!(
@@ -235,13 +235,13 @@ impl CatchUp {
     async fn salvaged(&self, forest: &mut Pending) -> Result<Vec<UnreadableIndex>, RecoveryError> {
         let extent = self.reader.extent(&forest.source).await?;
         if !extent.all.has_index {
-            self.say(forest, "no index", 0, &extent.unreadable);
+            self.record(forest, "no index", 0, &extent.unreadable);
             return Ok(extent.unreadable);
         }
-        self.say(forest, "running", 0, &[]);
+        self.record(forest, "running", 0, &[]);
         let recovered = take_in_salvaged(&self.state.engine, &self.reader, &extent).await?;
         forest.recovered.add(recovered);
-        self.say(forest, "done", 0, &extent.unreadable);
+        self.record(forest, "done", 0, &extent.unreadable);
         Ok(extent.unreadable)
     }
 
@@ -249,7 +249,7 @@ impl CatchUp {
     async fn look_for_stamps(&self, forest: &Pending) -> Result<Vec<UnreadableIndex>, RecoveryError> {
         let extent = self.reader.extent(&forest.source).await?;
         let documents = extent.read.documents;
-        self.say(forest, "empty", documents, &extent.unreadable);
+        self.record(forest, "empty", documents, &extent.unreadable);
         if documents > 0 {
             warn!(
                 forest = forest.source.forest,

@@ -106,7 +106,7 @@ fn address(index: &str, wish: &RequestedOverride) -> String {
     for (name, value) in wish.fields() {
         query = query.with(name, Some(&value));
     }
-    url::say(index) + &query.suffix()
+    url::override_page(index) + &query.suffix()
 }
 
 /// The confirmation, or the result.
@@ -118,7 +118,7 @@ pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<B
     let form = |wish: &RequestedOverride, yes, is_question| {
         let mut fields = wish.fields();
         fields.push(("token", token(page, &index, wish)));
-        OverrideForm { action: url::say(&index), fields, yes, is_question }
+        OverrideForm { action: url::override_page(&index), fields, yes, is_question }
     };
     let (id, title, text, form) = match parameters.get("done") {
         None => {
@@ -176,7 +176,7 @@ pub(super) async fn apply(page: &PageRequest<'_>, raw_index: &str, form: &[u8]) 
     let number = applied.and_then(|applied| applied.number).map(|n| n.to_string());
     let shown =
         QueryString::default().with("done", Some(done)).with("id", Some(wish.id())).with("override", number.as_deref());
-    Ok(response::elsewhere(&(url::say(&index) + &shown.suffix())))
+    Ok(response::elsewhere(&(url::override_page(&index) + &shown.suffix())))
 }
 
 fn token(page: &PageRequest<'_>, index: &str, wish: &RequestedOverride) -> String {

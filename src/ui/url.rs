@@ -45,7 +45,7 @@ pub(super) fn group(index: &str, root: &str) -> String {
 }
 
 /// Address of the override form of an index.
-pub(super) fn say(index: &str) -> String {
+pub(super) fn override_page(index: &str) -> String {
     format!("{BASE}/{}/override", segment(index))
 }
 

@@ -47,7 +47,7 @@ impl Restamping {
     }
 
     /// How far the jobs are.
-    pub(super) fn tell(&self, is_working: bool, trouble: Option<&str>) {
+    pub(super) fn report_trouble(&self, is_working: bool, trouble: Option<&str>) {
         let mut status = self.status.lock();
         status.is_working = is_working;
         status.reason = trouble.unwrap_or_default().to_owned();

@@ -92,7 +92,7 @@ impl<F: MethodKind> Drop for BatchGuard<F> {
             }
         };
         drop(ended);
-        inner.go_on();
+        inner.start_turn();
     }
 }
 
@@ -115,7 +115,7 @@ impl<F: MethodKind> SharedInner<F> {
             answer,
         };
         self.turns.0.lock().requests.push_back(request);
-        self.go_on();
+        self.start_turn();
         Box::pin(async move {
             match answered.await {
                 Ok(Ok(Ok(parcel))) => Ok(parcel.take().ok_or(Unavailable::Stopped)?),
@@ -127,7 +127,7 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// Starts a turn if requests wait and there is a free one.
-    fn go_on(self: &Arc<Self>) {
+    fn start_turn(self: &Arc<Self>) {
         {
             let mut waiting = self.turns.0.lock();
             if waiting.busy >= waiting.most || waiting.requests.is_empty() {
@@ -243,7 +243,7 @@ impl<F: MethodKind> SharedInner<F> {
         self.keys.spawn(Box::pin(async move {
             inner.keys.pause(paused).await;
             inner.turns.0.lock().requests.push_front(request);
-            inner.go_on();
+            inner.start_turn();
         }));
     }
 }

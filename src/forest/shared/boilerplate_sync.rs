@@ -65,7 +65,7 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// Starts to read the entries of others, while other work continues. `None`: nothing to read.
-    pub(super) async fn hears(&self) -> Result<Option<StoreFuture<SyncEntries>>, Unavailable> {
+    pub(super) async fn start_sync(&self) -> Result<Option<StoreFuture<SyncEntries>>, Unavailable> {
         if !F::LEARNS {
             return Ok(None);
         }

@@ -119,8 +119,8 @@ impl<F: MethodKind> SharedInner<F> {
         let mut trees = self.trees(round, now);
         self.claim_roots(&mut trees, now).await?;
         self.claim_leaves(&mut trees, now).await?;
-        self.look_again(&mut trees, round, now).await?;
-        self.give_way(&trees, now).await?;
+        self.recheck(&mut trees, round, now).await?;
+        self.withdraw_claims(&trees, now).await?;
         Ok(self.claimed(round, &trees, now))
     }
 
@@ -336,7 +336,7 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// Removes the keys of trees that are given up, and of documents that begin again.
-    async fn give_way(&self, trees: &[ClaimedTree<F::Proof>], now: Millis) -> Result<(), Unavailable> {
+    async fn withdraw_claims(&self, trees: &[ClaimedTree<F::Proof>], now: Millis) -> Result<(), Unavailable> {
         let mut commands = Vec::new();
         for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Done) {
             let (token, uses) = (tree.token, small(tree.counted - tree.standing()));

@@ -174,7 +174,7 @@ impl<F: MethodKind> SharedInner<F> {
             let known = self.known_overrides.known();
             if known.head() == asked.head() {
                 // Nothing was acknowledged since the read: the store has lost what this process had.
-                self.mend(&known, there).await?;
+                self.restore_lost(&known, there).await?;
             } else if known.follows(&there) {
                 // Another request was faster.
                 return Ok(());
@@ -199,7 +199,7 @@ impl<F: MethodKind> SharedInner<F> {
         ))
     }
 
-    async fn mend(&self, known: &Arc<OverrideTable>, there: OverrideTable) -> Result<(), Unavailable> {
+    async fn restore_lost(&self, known: &Arc<OverrideTable>, there: OverrideTable) -> Result<(), Unavailable> {
         let (before, mended) = match there.version {
             0 => (None, OverrideTable::clone(known)),
             version => {
@@ -330,7 +330,7 @@ impl<F: MethodKind> SharedInner<F> {
     pub(super) async fn announce(&self) -> Result<(), Unavailable> {
         let due = *self.known_overrides.due.lock();
         if due.is_none_or(|due| due <= Instant::now()) {
-            self.tell().await?;
+            self.send_acknowledgement().await?;
         }
         Ok(())
     }
@@ -339,18 +339,18 @@ impl<F: MethodKind> SharedInner<F> {
     /// processes.
     pub(super) async fn acknowledge(&self, version: u64) -> Result<Acknowledged, Unavailable> {
         self.known_overrides.acknowledged.fetch_max(version, Relaxed);
-        self.tell().await
+        self.send_acknowledgement().await
     }
 
-    async fn tell(&self) -> Result<Acknowledged, Unavailable> {
+    async fn send_acknowledgement(&self) -> Result<Acknowledged, Unavailable> {
         let began = Instant::now();
         let what = KeyOp::Acknowledge {
             process: self.known_overrides.process,
             acknowledged: self.known_overrides.acknowledged.load(Relaxed),
             life: LEASE.as_millis() as u64,
         };
-        let tell = vec![(KeyKind::Acknowledgements, Fingerprint(0), what)];
-        let reply = self.run_all(tell).await?.next();
+        let command = vec![(KeyKind::Acknowledgements, Fingerprint(0), what)];
+        let reply = self.run_all(command).await?.next();
         *self.known_overrides.due.lock() = Some(began + LEASE / 3);
         let read = |bytes: &[u8]| {
             let (is_first, by_all) = std::str::from_utf8(bytes).ok()?.split_once(' ')?;

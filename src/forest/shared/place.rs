@@ -95,7 +95,7 @@ impl<F: MethodKind> SharedInner<F> {
         is_dry: bool,
     ) -> Result<(), Unavailable> {
         self.announce().await?;
-        let mut syncing = self.hears().await?;
+        let mut syncing = self.start_sync().await?;
         loop {
             let (earlier, base) = (earlier.clone(), base.clone());
             let (work, read) = (std::mem::take(&mut round.work), std::mem::take(&mut round.read));

@@ -34,7 +34,7 @@ enum Done {
 impl<F: MethodKind> SharedInner<F> {
     /// Rechecks each founder for other trees that its document belongs to, until it gives way to one or nothing is
     /// left to claim; then its tree is confirmed. A joiner checks for a tree that its own text has founded.
-    pub(super) async fn look_again(
+    pub(super) async fn recheck(
         self: &Arc<Self>,
         trees: &mut [ClaimedTree<F::Proof>],
         round: &PlacementRound<F>,

@@ -171,9 +171,9 @@ fn lessons_are_heard_as_they_were_taught() {
     let portions = heard(&reader);
     assert!(portions.len() > 3);
     let other = InMemoryStore::default();
-    let (told, hears) = (process(&other, 1), process(&other, 2));
+    let (told, start_sync) = (process(&other, 1), process(&other, 2));
     block_on(told.inner.teach_all(portions.clone())).unwrap();
-    assert!(heard(&hears) == portions);
+    assert!(heard(&start_sync) == portions);
 }
 
 /// Names that documents leave in one bucket, far from each other, from an empty bucket on and over all steps that its
