@@ -1,6 +1,5 @@
 //! `spinney backfill`: the documents of existing indices get their stamps.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -10,6 +9,7 @@ use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use serde_json::Value;
 
 use super::bar::Bar;
+use super::connection::SpinneyFlags;
 use super::{print, print_error};
 use crate::backfill::{
     self, Backfill, BackfillOptions, BackfillOutcome, BackfillProgress, HttpSink, RouteIndices, RouteTable, put_fields,
@@ -42,21 +42,11 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct BackfillArgs {
-    /// URL of the running spinney; it may contain credentials: http://user:password@host:9201
-    #[arg(
-        long,
-        env = "SPINNEY_URL",
-        value_name = "URL",
-        hide_env_values = true,
-        default_value = "http://127.0.0.1:9201"
-    )]
-    spinney_url: String,
+    #[command(flatten)]
+    spinney: SpinneyFlags,
     /// URL of a cluster node to read from, which may contain credentials [default: through spinney]
     #[arg(long, env = "SPINNEY_SERVICE_URL", value_name = "URL", hide_env_values = true)]
     service_url: Option<String>,
-    /// PEM file of the authority that signed the certificates of both; only it is trusted then
-    #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
-    upstream_ca: Option<PathBuf>,
     /// The index, an alias of indices, or a pattern; several with commas [default: all indices of spinney's routes]
     #[arg(long, value_name = "NAME")]
     index: Option<String>,
@@ -101,9 +91,9 @@ struct Work {
 async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
     let query = args.query.as_deref().map(serde_json::from_str::<Value>);
     let query = query.transpose().context("--query is no JSON")?;
-    let door = Operator::new(&args.spinney_url, args.upstream_ca.as_deref())?;
+    let door = args.spinney.spinney()?;
     let cluster = match &args.service_url {
-        Some(url) => Some(Operator::new(url, args.upstream_ca.as_deref())?),
+        Some(url) => Some(args.spinney.operator(url)?),
         None => None,
     };
     let reader = cluster.as_ref().unwrap_or(&door);
@@ -118,7 +108,7 @@ async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
     if args.dry_run || total == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    let door = HttpSink(Operator::new(&args.spinney_url, args.upstream_ca.as_deref())?);
+    let door = HttpSink(args.spinney.spinney()?);
     let options = BackfillOptions { slices: args.slices, rate: args.rate, batch: args.bulk_docs as usize };
     let (begun, mut outcome) = (Instant::now(), BackfillOutcome::default());
     let bar = Bar::new(total, "done")?;

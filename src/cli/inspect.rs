@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::backfill::routes_of;
 use super::bar::Bar;
+use super::connection::SpinneyFlags;
 use super::print;
 use crate::backfill::{self, Compared, GroupChanges};
 use crate::bulk::StampNames;
-use crate::cluster::operator::Operator;
 use crate::engine::{InspectedForest, ReportTransfer, inspect, inspect_shared};
 use crate::forest::shared::keys::KeyStore;
 use crate::redis::{Address, RedisStore};
@@ -48,18 +48,8 @@ pub(super) struct InspectArgs {
     /// Compare two groupings of stored documents: the stamp with fields of this prefix, and that of the running spinney
     #[arg(long, value_name = "PREFIX")]
     compare: Option<String>,
-    /// With --compare, URL of the running spinney; it may contain credentials: http://user:password@host:9201
-    #[arg(
-        long,
-        env = "SPINNEY_URL",
-        value_name = "URL",
-        hide_env_values = true,
-        default_value = "http://127.0.0.1:9201"
-    )]
-    spinney_url: String,
-    /// With --compare, PEM file of the authority that signed its certificate; only it is trusted then
-    #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
-    upstream_ca: Option<PathBuf>,
+    #[command(flatten)]
+    spinney: SpinneyFlags,
     /// With --compare, the index, an alias of indices, or a pattern [default: all indices of spinney's routes]
     #[arg(long, value_name = "NAME")]
     index: Option<String>,
@@ -125,7 +115,7 @@ fn print_all(args: &InspectArgs, forests: &[InspectedForest], place: &str) {
 }
 
 async fn compare(args: &InspectArgs, prefix: &str) -> anyhow::Result<()> {
-    let spinney = Operator::new(&args.spinney_url, args.upstream_ca.as_deref())?;
+    let spinney = args.spinney.spinney()?;
     let routes = routes_of(&spinney).await?;
     ensure!(
         routes.prefix != prefix,

@@ -2,6 +2,7 @@
 
 mod backfill;
 mod bar;
+mod connection;
 mod inspect;
 mod reconcile;
 mod recover;

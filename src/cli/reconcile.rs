@@ -1,40 +1,19 @@
 //! `spinney reconcile`: the counts of an index's groups, compared with the index itself.
 
-use std::path::PathBuf;
-
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::connection::ClusterFlags;
 use super::print;
 use crate::bulk::StampNames;
-use crate::cluster::operator::Operator;
-use crate::config::DEFAULT_PREFIX;
 use crate::counts::{Findings, Mode, ReconcilePass, SOON, Searcher, StampFields};
 
 #[derive(clap::Args)]
 pub(super) struct ReconcileArgs {
-    /// URL of a cluster node; it may contain credentials: https://user:password@host:9200
-    #[arg(
-        long,
-        env = "SPINNEY_UPSTREAM",
-        value_name = "URL",
-        hide_env_values = true,
-        default_value = "http://127.0.0.1:9200"
-    )]
-    upstream: String,
-    /// PEM file of the authority that signed the cluster's certificates; only it is trusted then
-    #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
-    upstream_ca: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: ClusterFlags,
     /// The index, an alias of indices, or a pattern; several with commas
     #[arg(long, value_name = "NAME")]
     index: String,
-    /// Prefix of the names of the stamp's fields
-    #[arg(
-        long,
-        env = "SPINNEY_PREFIX",
-        value_name = "PREFIX",
-        default_value = DEFAULT_PREFIX
-    )]
-    prefix: String,
     /// Tell the difference and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -46,9 +25,9 @@ pub(super) struct ReconcileArgs {
 /// When there is no such index, or the cluster cannot be reached or refuses something.
 pub(super) fn run(args: &ReconcileArgs) -> anyhow::Result<()> {
     use anyhow::Context;
-    StampNames::new(&args.prefix).context("prefix")?;
-    let operator = Operator::new(&args.upstream, args.upstream_ca.as_deref())?;
-    let searcher = Searcher::new(operator, StampFields::new(&args.prefix));
+    StampNames::new(&args.cluster.prefix).context("prefix")?;
+    let operator = args.cluster.operator()?;
+    let searcher = Searcher::new(operator, StampFields::new(&args.cluster.prefix));
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(reconcile(args, &searcher))
 }
 

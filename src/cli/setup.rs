@@ -1,15 +1,13 @@
 //! `spinney setup`: the templates that the stamp's fields need.
 
-use std::path::PathBuf;
-
 use anyhow::Context;
 use serde_json::{Value, json};
 
+use super::connection::ClusterFlags;
 use super::{print, print_error};
 use crate::backfill::{self, mapping};
 use crate::bulk::StampNames;
 use crate::cluster::operator::{Operator, Template};
-use crate::config::DEFAULT_PREFIX;
 use crate::counts;
 
 /// Of the indices that `spinney serve` counts in.
@@ -20,30 +18,12 @@ const TEMPLATE: &str = include_str!("../../mappings/index-template.json");
 
 #[derive(clap::Args)]
 pub(super) struct SetupArgs {
-    /// URL of a cluster node; it may contain credentials: https://user:password@host:9200
-    #[arg(
-        long,
-        env = "SPINNEY_UPSTREAM",
-        value_name = "URL",
-        hide_env_values = true,
-        default_value = "http://127.0.0.1:9200"
-    )]
-    upstream: String,
-    /// PEM file of the authority that signed the cluster's certificates; only it is trusted then
-    #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
-    upstream_ca: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: ClusterFlags,
     /// Index pattern that gets the template; without one only the component template is installed, for your own
     /// templates to name in composed_of, and the template of spinney's own indices of roots
     #[arg(long, env = "SPINNEY_INDEX", value_name = "PATTERN", value_delimiter = ',')]
     index: Vec<String>,
-    /// Prefix of the names of the stamp's fields
-    #[arg(
-        long,
-        env = "SPINNEY_PREFIX",
-        value_name = "PREFIX",
-        default_value = DEFAULT_PREFIX
-    )]
-    prefix: String,
     /// Name of the index template; the component template is always called spinney-stamp
     #[arg(long, value_name = "NAME", default_value = "spinney")]
     name: String,
@@ -74,7 +54,7 @@ pub(super) fn run(args: &SetupArgs) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    let operator = Operator::new(&args.upstream, args.upstream_ca.as_deref())?;
+    let operator = args.cluster.operator()?;
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         install(&operator, &templates).await?;
         if args.existing {
@@ -108,7 +88,7 @@ async fn install(operator: &Operator, templates: &[Template]) -> anyhow::Result<
 
 async fn map_existing(operator: &Operator, args: &SetupArgs) -> anyhow::Result<()> {
     let patterns = args.index.join(",");
-    let mapped = backfill::map_existing(operator, &patterns, &args.prefix).await?;
+    let mapped = backfill::map_existing(operator, &patterns, &args.cluster.prefix).await?;
     if mapped.is_empty() {
         print(format_args!("no index of {patterns} lacks a field"));
     }
@@ -119,8 +99,8 @@ async fn map_existing(operator: &Operator, args: &SetupArgs) -> anyhow::Result<(
 }
 
 fn templates(args: &SetupArgs) -> anyhow::Result<Vec<Template>> {
-    StampNames::new(&args.prefix).context("prefix")?;
-    let component = mapping::component(&args.prefix).context("mappings/component-template.json")?;
+    StampNames::new(&args.cluster.prefix).context("prefix")?;
+    let component = mapping::component(&args.cluster.prefix).context("mappings/component-template.json")?;
     let mut templates = vec![Template::Component { name: COMPONENT_NAME.into(), body: component }];
     templates.push(Template::Index {
         name: ROOTS_NAME.into(),

@@ -1,14 +1,12 @@
 //! `spinney verify`: compares stored stamps with those of a running spinney.
 
-use std::path::PathBuf;
-
 use indicatif::HumanCount;
 
 use super::backfill::routes_of;
 use super::bar::Bar;
+use super::connection::SpinneyFlags;
 use super::{print, print_error};
 use crate::backfill::{self, VerifyReport};
-use crate::cluster::operator::Operator;
 
 /// Paragraphs in one line each: clap wraps them.
 const AFTER_HELP: &str = "\
@@ -23,18 +21,8 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct VerifyArgs {
-    /// URL of the running spinney; it may contain credentials: http://user:password@host:9201
-    #[arg(
-        long,
-        env = "SPINNEY_URL",
-        value_name = "URL",
-        hide_env_values = true,
-        default_value = "http://127.0.0.1:9201"
-    )]
-    spinney_url: String,
-    /// PEM file of the authority that signed its certificate; only it is trusted then
-    #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
-    upstream_ca: Option<PathBuf>,
+    #[command(flatten)]
+    spinney: SpinneyFlags,
     /// The index, an alias of indices, or a pattern; several with commas [default: all indices of spinney's routes]
     #[arg(long, value_name = "NAME")]
     index: Option<String>,
@@ -55,7 +43,7 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
 }
 
 async fn report(args: &VerifyArgs) -> anyhow::Result<()> {
-    let spinney = Operator::new(&args.spinney_url, args.upstream_ca.as_deref())?;
+    let spinney = args.spinney.spinney()?;
     let routes = routes_of(&spinney).await?;
     let targets = backfill::discover(&spinney, &routes, args.index.as_deref(), None).await?;
     let mut all = VerifyReport::default();

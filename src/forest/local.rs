@@ -371,7 +371,7 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
     }
 
     fn undo_override(&self, number: u64) -> PortFuture<Option<Override>> {
-        self.with_safe(move |state| state.take_back(number))
+        self.with_safe(move |state| state.undo_override(number))
     }
 
     fn restamped(&self, done: RestampPass) -> PortFuture<()> {

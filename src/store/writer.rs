@@ -102,7 +102,7 @@ impl JournalWriter {
 
     /// Writes until the store stops or fails.
     pub(super) fn run(mut self) {
-        let _told = TellOfPanic(&self.shared.clone());
+        let _guard = PanicGuard(&self.shared.clone());
         loop {
             let work = self.shared.wait_for_work(&mut self.timers);
             let last = work.last;
@@ -127,7 +127,7 @@ impl JournalWriter {
     }
 
     fn work(&mut self, work: NextWork, now: Instant) -> Result<(), StoreFailure> {
-        let mut tell = Vec::new();
+        let mut waiters = Vec::new();
         for job in work.jobs {
             match job {
                 Job::Batch(payload) if payload.len() > LONGEST => {
@@ -149,14 +149,14 @@ impl JournalWriter {
                     let begun = self.begin_segment()?;
                     let _ = done.send(begun.map_err(Arc::new));
                 }
-                Job::Sync(done) => tell.push(done),
+                Job::Sync(done) => waiters.push(done),
             }
         }
         self.write()?;
-        if work.sync || !tell.is_empty() || self.shared.durability == Durability::Batch {
+        if work.sync || !waiters.is_empty() || self.shared.durability == Durability::Batch {
             self.sync()?;
         }
-        for done in tell {
+        for done in waiters {
             // A waiter that has gone needs no answer.
             let _ = done.send(Ok(()));
         }
@@ -226,9 +226,9 @@ impl JournalWriter {
 }
 
 /// Reports a panic of the writer to all waiters.
-struct TellOfPanic<'a>(&'a StoreShared);
+struct PanicGuard<'a>(&'a StoreShared);
 
-impl Drop for TellOfPanic<'_> {
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.fail(StoreFailure::Panicked);

@@ -126,7 +126,7 @@ impl<F: MethodKind> ForestState<F> {
     }
 
     /// Undoes an override. Returns it, if there is one of this number.
-    pub fn take_back(&mut self, number: u64) -> Option<Override> {
+    pub fn undo_override(&mut self, number: u64) -> Option<Override> {
         let (correction, changes) = Arc::make_mut(&mut self.overrides).undo(number)?;
         self.late.overrides_changed();
         self.overrides_changed(changes);
