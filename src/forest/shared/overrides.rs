@@ -293,8 +293,8 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     pub(super) async fn undo_override(&self, number: u64) -> Result<Option<Override>, Unavailable> {
-        let take_back = |overrides: &mut Overrides| Some(overrides.undo(number)?.0);
-        self.change_overrides(take_back).await
+        let undo = |overrides: &mut Overrides| Some(overrides.undo(number)?.0);
+        self.change_overrides(undo).await
     }
 
     pub(super) async fn restamped(&self, done: &RestampPass) -> Result<(), Unavailable> {

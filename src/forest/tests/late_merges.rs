@@ -121,14 +121,14 @@ fn trees_that_a_document_agrees_with_are_suggested_or_merged() {
         assert_eq!(pass.sought(applying.overrides()), [loser]);
 
         // Taken back by a person, it is not said again, and nothing is suggested.
-        applying.take_back(0).unwrap();
+        applying.undo_override(0).unwrap();
         let [first, second, _] = [a, b, between].map(|text| place(&mut applying, text, 2).1);
         assert_eq!([first, second], scene.roots);
         let apart = (first.min(second), first.max(second));
         assert_eq!(applying.overrides().kept_apart().collect::<Vec<_>>(), [apart]);
         assert_eq!(applying.late().suggestions, []);
         // That was a word, too.
-        applying.take_back(0).unwrap();
+        applying.undo_override(0).unwrap();
         // A text that is known meets nobody.
         place(&mut applying, between, 3);
         assert_eq!(applying.overrides().group(loser), loser);

@@ -216,7 +216,7 @@ fn the_largest_overrides_are_read_again() {
     let pin = Override::Pin { texts: roots(5_000).map(|root| root.0).collect(), root: root(1) };
     let shown: Vec<Root> = roots(9_000).collect();
     state.add_override(pin, &shown).unwrap();
-    state.take_back(number);
+    state.undo_override(number);
     let changes = state.take_changes();
     let batch = StateChange::batch(&changes).unwrap();
     let mut restored = Restoring::new(verified());

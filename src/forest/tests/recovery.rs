@@ -322,7 +322,7 @@ fn a_word_is_no_other_tree() {
     let found = kind.recover(&mut state, &kept, RecoveryPass::of_the_rest(), 1);
     assert_eq!((found.known + found.placed, found.elsewhere), (3, 0));
     state.forget_unknown(Millis(i64::MAX), usize::MAX);
-    state.take_back(word).unwrap();
+    state.undo_override(word).unwrap();
     let roots = [1, 31, 32].map(|number| kind.root(&mut state, number));
     assert_eq!(roots, [winner, loser, loser]);
 }

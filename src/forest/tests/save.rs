@@ -191,7 +191,7 @@ impl<F: MethodKind> Run<F> {
 
     fn say(&mut self, nodes: (usize, usize), back: Option<u64>) {
         if let Some(number) = back {
-            self.state.take_back(number);
+            self.state.undo_override(number);
             if self.at % 2 == 0 {
                 let unfinished = self.state.overrides().unfinished().take(1);
                 let first = unfinished.map(|(number, restamp)| (number, restamp.clone()));
