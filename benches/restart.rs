@@ -97,7 +97,7 @@ fn open(work: &Path) -> Arc<Engine> {
 
 /// What is in the forest, and what the process holds.
 fn figures(engine: &Engine) -> Value {
-    let stats = block_on(engine.stats()).unwrap().remove(0).1;
+    let stats = block_on(engine.forests().stats()).unwrap().remove(0).1;
     json!({"nodes": stats.nodes, "roots": stats.roots, "memory_bytes": stats.memory_bytes, "resident": resident()})
 }
 

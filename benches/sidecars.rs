@@ -131,7 +131,7 @@ impl Sidecar {
         let sidecar = Sidecar(Arc::new(engine.unwrap()));
         // The cluster has to be ready, and the functions to be loaded.
         let until = Instant::now() + Duration::from_secs(30);
-        while block_on(sidecar.0.stats()).is_err() {
+        while block_on(sidecar.0.forests().stats()).is_err() {
             assert!(Instant::now() < until, "the Redis does not answer");
             std::thread::yield_now();
         }
@@ -316,7 +316,7 @@ fn race(copies: usize, options: &Options, store: &Address) -> usize {
     let roots = |story: usize| found.iter().map(|roots| roots[story]).collect::<HashSet<_>>();
     let too_many: usize = (0..stories).map(|story| roots(story).len() - 1).sum();
     let again = sidecars.iter().map(|sidecar| {
-        let stats = block_on(sidecar.0.stats()).unwrap();
+        let stats = block_on(sidecar.0.forests().stats()).unwrap();
         let conflicts = stats.iter().filter_map(|(_, stats)| stats.shared);
         conflicts.map(|shared| shared.conflicts).sum::<u64>()
     });

@@ -281,7 +281,7 @@ impl AppState {
 
     /// How many nodes the forests have.
     pub(crate) async fn nodes(&self) -> usize {
-        let forests = self.engine.stats().await.unwrap();
+        let forests = self.engine.forests().stats().await.unwrap();
         forests.iter().map(|(_, stats)| stats.nodes).sum()
     }
 }

@@ -220,13 +220,13 @@ impl Documents {
         let lines = out.split(|&byte| byte == b'\n');
         let lines = lines.filter(|line| !line.trim_ascii().is_empty());
         // As stored documents are stamped anew.
-        let words = block_on(engine.all_overrides())?;
+        let words = block_on(engine.forests().all_overrides())?;
         let group = |root: u64| {
             let root = Root(Fingerprint(root));
             words.iter().fold(root, |root, (_, words)| words.group(root)).0.0
         };
         let roots = lines.zip(&self.ids).map(|(line, id)| Ok(group(root_of(line, id)?)));
-        let forests = block_on(engine.stats())?;
+        let forests = block_on(engine.forests().stats())?;
         Ok(Clustering {
             roots: roots.collect::<Result<_, ClusteringError>>()?,
             nodes: forests.iter().map(|(_, stats)| stats.nodes as u64).sum(),

@@ -64,10 +64,10 @@ impl Access<'_> {
     /// The name by which a route knows an index that the cluster has named; none: it belongs to no forest. `asked`: the
     /// name that the caller has asked for, if it is one.
     pub(crate) async fn route_name(&self, index: &str, asked: Option<&IndexName>) -> Option<String> {
-        if self.engine.routes(index) {
+        if self.engine.routes().has(index) {
             return Some(index.to_owned());
         }
-        let asked = asked.filter(|asked| self.engine.routes(asked.as_str()))?;
+        let asked = asked.filter(|asked| self.engine.routes().has(asked.as_str()))?;
         let behind = self.behind(asked).await;
         let is_behind = self.belongs_as(&behind, asked, index);
         is_behind.then(|| asked.as_str().to_owned())
@@ -82,7 +82,7 @@ impl Access<'_> {
     /// Whether an index without a route belongs to that of the name before it.
     fn belongs_as(&self, behind: &IndicesBehind, asked: &IndexName, index: &str) -> bool {
         let among = |indices: &[String]| indices.iter().any(|other| other == index);
-        let by_alias = among(&behind.alias) && self.engine.is_named_literally(asked.as_str());
+        let by_alias = among(&behind.alias) && self.engine.routes().is_named_literally(asked.as_str());
         among(&behind.data_stream) || by_alias
     }
 }

@@ -100,11 +100,11 @@ impl ForestReader {
             let reason = format!("more than {MOST_INDICES} indices stand behind [{}]: name one of them", name.as_str());
             return Err(ProxyError::BadRequest(reason).into());
         }
-        let asked_has_route = access.engine.routes(name.as_str());
+        let asked_has_route = access.engine.routes().has(name.as_str());
         let mut route_names = BTreeMap::new();
         for index in indices {
             let route_name = match () {
-                () if access.engine.routes(&index) => index.clone(),
+                () if access.engine.routes().has(&index) => index.clone(),
                 () if asked_has_route && access.belongs_as(behind, &name, &index) => name.as_str().to_owned(),
                 () => return Err(no_route(&name, &index).into()),
             };
@@ -112,11 +112,11 @@ impl ForestReader {
         }
         let mut forests = route_names.values();
         let route_name = forests.next().cloned().ok_or(ProxyError::Internal)?;
-        let forest = access.engine.forest_of_index(&route_name);
+        let forest = access.engine.routes().forest_of(&route_name);
         // Documents written under the name are placed by the route of the name, if it has one.
         let own = asked_has_route.then(|| name.as_str());
         let mut others = forests.map(String::as_str).chain(own);
-        if others.any(|other| access.engine.forest_of_index(other) != forest) {
+        if others.any(|other| access.engine.routes().forest_of(other) != forest) {
             let reason = format!("what stands behind [{}] belongs to several forests: name one index", name.as_str());
             return Err(ProxyError::BadRequest(reason).into());
         }

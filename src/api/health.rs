@@ -24,7 +24,7 @@ async fn why_not(state: &AppState, caller: &HeaderMap) -> Option<&'static str> {
     if state.in_flight.is_draining() {
         return Some("stopping");
     }
-    if let Some(unavailable) = state.engine.unavailable() {
+    if let Some(unavailable) = state.engine.forests().unavailable() {
         // The caller may be anonymous, so only the log names the forest and the reason.
         state.engine_failed(&unavailable);
         return Some(match unavailable {

@@ -77,7 +77,7 @@ async fn monitored(
         ApiEndpoint::Stats => Ok(json(StatusCode::OK, &stats::stats(state).await)),
         ApiEndpoint::Routes => {
             let engine = &state.engine;
-            let routes = json!({"prefix": engine.prefix(), "routes": engine.backfill_routes()});
+            let routes = json!({"prefix": engine.routes().prefix(), "routes": engine.routes().backfill_routes()});
             Ok(json(StatusCode::OK, &routes))
         }
         _ => {

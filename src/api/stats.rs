@@ -33,7 +33,7 @@ pub(super) async fn stats(state: &AppState) -> Value {
         stats["sweep"] = swept;
     }
     stats["restamping"] = state.restamping.shown();
-    match state.engine.stats().await {
+    match state.engine.forests().stats().await {
         Ok(forests) => {
             let forests: Map<_, _> = forests.into_iter().map(|(name, stats)| (name, forest(&stats))).collect();
             stats["forests"] = forests.into();
@@ -186,11 +186,11 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
     for (name, help, value) in state.swept.metrics() {
         gauges.add(name, help, value);
     }
-    if let Some(is_away) = state.engine.store_is_away() {
+    if let Some(is_away) = state.engine.forests().store_is_away() {
         gauges.add("forest_store_away", "Whether the engine that keeps the shared forests is away", is_away.into());
     }
     // Counters and readiness report the failure in that case.
-    let forests = state.engine.stats().await.unwrap_or_default();
+    let forests = state.engine.forests().stats().await.unwrap_or_default();
     let mut each = |name, help, value: fn(&ForestStats) -> usize| {
         let values = forests.iter().map(|(name, stats)| (name.as_str(), value(stats) as u64));
         gauges.add_by_forest(name, help, values);

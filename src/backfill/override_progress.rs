@@ -74,7 +74,7 @@ struct ForestProgress {
 
 /// Reads and reports until it is aborted.
 pub(crate) async fn run(shared: &Restamping, engine: &Engine, writes: &Writes) {
-    let forests = engine.forests_shared().into_iter();
+    let forests = engine.forests().shared().into_iter();
     let mut forests: Vec<ForestProgress> =
         forests.map(|forest| ForestProgress { forest, change: 0, before: None, followed: 0 }).collect();
     if forests.is_empty() {
@@ -103,7 +103,7 @@ async fn refresh(
     engine: &Engine,
     writes: &Writes,
 ) -> Result<bool, Unavailable> {
-    let change = engine.refresh_overrides(&progress.forest).await?;
+    let change = engine.forests().refresh_overrides(&progress.forest).await?;
     if change > progress.change {
         progress.change = change;
         shared.wake();
@@ -117,7 +117,7 @@ async fn refresh(
             (progress.followed, progress.before) = (change, None);
         }
     }
-    let Some(acknowledged) = engine.acknowledge_overrides(&progress.forest, progress.followed).await? else {
+    let Some(acknowledged) = engine.forests().acknowledge_overrides(&progress.forest, progress.followed).await? else {
         return Ok(true);
     };
     let known = shared.all_acknowledged().of(&progress.forest);

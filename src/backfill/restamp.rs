@@ -151,8 +151,8 @@ impl Restamper<'_> {
         plan.started.retain(|forest| self.leads(forest));
         let (mut new, mut to_do, mut waiting) = (Vec::new(), Unfinished::new(), 0);
         let mut unknown = HashSet::new();
-        for forest in self.engine.forests_with_overrides() {
-            let overrides = match self.engine.overrides_of(&forest).await {
+        for forest in self.engine.forests().with_overrides() {
+            let overrides = match self.engine.forests().overrides_of(&forest).await {
                 Ok(overrides) => overrides,
                 Err(error) => {
                     self.failed(&mut plan.trouble, &error.to_string());
@@ -197,7 +197,7 @@ impl Restamper<'_> {
             None
         } else {
             // From here on all answers follow the override.
-            let version = self.engine.refresh_overrides(&job.forest).await?;
+            let version = self.engine.forests().refresh_overrides(&job.forest).await?;
             let (here, forest) = (self.writes.begun(), job.forest.clone());
             let all_acknowledged = self.shared.all_acknowledged().clone();
             let is_shared = self.is_shared(&forest);
@@ -265,7 +265,7 @@ impl Restamper<'_> {
             return false;
         }
         let done = pass.restricted_to(|number| clear.contains(&number));
-        match self.engine.restamped(&task.job.forest, done).await {
+        match self.engine.forests().restamped(&task.job.forest, done).await {
             Ok(()) => task.job.overrides.retain(|(number, _)| !clear.contains(number)),
             Err(error) => self.failed(&mut task.trouble, &error.to_string()),
         }
@@ -279,7 +279,7 @@ impl Restamper<'_> {
 
     /// Runs one pass of a job. Also returns the pass.
     async fn pass(&self, job: &Job) -> Result<(Remaining, RestampPass), RestampError> {
-        let overrides = self.engine.overrides_of(&job.forest).await?;
+        let overrides = self.engine.forests().overrides_of(&job.forest).await?;
         let pass = job.pass(&overrides);
         let sought = pass.sought(&overrides);
         // Others change them meanwhile.
@@ -391,7 +391,7 @@ impl Restamper<'_> {
         }
         // The present overrides count. It is a write like others: another process may wait for it.
         let _writing = self.writes.enter();
-        let overrides = self.engine.overrides_of(forest).await?;
+        let overrides = self.engine.forests().overrides_of(forest).await?;
         let mut moved: BTreeMap<&str, Vec<Moved<'_>>> = BTreeMap::new();
         for (found, shown, of) in resolved {
             let root = pass.shows(&overrides, shown, of);

@@ -126,7 +126,7 @@ pub(super) fn run(args: &StampArgs) -> anyhow::Result<ExitCode> {
     }
     // Nothing is known of a stream that was empty or not read to its end.
     let missing = match read_all && total.stamped + total.unstamped > 0 {
-        true => engine.fields_never_found(),
+        true => engine.routes().fields_never_found(),
         false => Vec::new(),
     };
     for field in &missing {
@@ -171,7 +171,7 @@ fn summary(total: StampTally) -> String {
 
 /// The counts for programs.
 fn stats(engine: &Engine, total: StampTally) -> anyhow::Result<serde_json::Value> {
-    let forests = block_on(engine.stats())?.into_iter();
+    let forests = block_on(engine.forests().stats())?.into_iter();
     let (nodes, roots) = forests.fold((0, 0), |(n, r), (_, s)| (n + s.nodes, r + s.roots));
     Ok(serde_json::json!({
         "documents": total.stamped + total.unstamped,

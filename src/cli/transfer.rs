@@ -72,7 +72,7 @@ pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
         ensure!(dir.is_dir(), "{} is no directory: give the one that serve has as --data-dir", dir.display());
         // Only looks: a missing forest is not created.
         let none = Engine::new(routes, prefix, 1, key)?;
-        let held = none.stored_forests(&dir)?;
+        let held = none.forests().stored_forests(&dir)?;
         drop(none);
         ensure!(
             !held.is_empty(),
@@ -87,10 +87,10 @@ pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
         };
         let routes: Vec<_> = routes.iter().filter(|route| held.contains(&route.forest)).cloned().collect();
         let local = Engine::stored(&routes, prefix, threads, key, Some(&storage))?;
-        block_on(local.import(&shared, &held, args.replace, &report))
+        block_on(local.forests().import(shared.forests(), &held, args.replace, &report))
     } else {
         let local = Engine::new(routes, prefix, threads, key)?;
-        block_on(local.export(&shared, &dir, &report))
+        block_on(local.forests().export(shared.forests(), &dir, &report))
     };
     bar.clear();
     for (forest, transferred) in transferred? {

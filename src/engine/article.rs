@@ -35,7 +35,7 @@ impl Engine {
         let mut stamped = self.parse_and_stamp(article, write, context).await?;
         if stamped.tally().alone > 0 {
             // Without a placement nothing would ever settle it.
-            self.withdraw(stamped.take_placed());
+            self.forests.withdraw(stamped.take_placed());
             let reason = "an article is given no root that is of one process alone";
             return Err(Unavailable::Away { forest: index.to_owned(), reason: reason.into() }.into());
         }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Engine;
+use super::routes::Routes;
 use crate::config::{Clock, Route};
 
 /// A route as adopters see it, here and in the answer of `/_spinney/_routes`.
@@ -58,22 +58,17 @@ impl BackfillRoute {
     }
 }
 
-impl Engine {
+impl Routes {
     /// The routes in their order: the first one that matches an index counts.
     pub fn backfill_routes(&self) -> Vec<BackfillRoute> {
-        let routes = self.routes.iter();
+        let routes = self.bound.iter();
         routes.map(|bound| BackfillRoute::of(&bound.route)).collect()
     }
 
     /// All that the route of an index reads of a document; nothing where it has none.
     pub fn fields_of(&self, index: &str) -> Vec<String> {
-        let bound = self.route(index).and_then(|at| self.routes.get(at));
+        let bound = self.bound_of(index);
         bound.map_or_else(Vec::new, |bound| BackfillRoute::of(&bound.route).fields)
-    }
-
-    /// Prefix of the stamp's fields.
-    pub fn prefix(&self) -> &str {
-        self.names.prefix()
     }
 }
 

@@ -1,7 +1,5 @@
 //! Dry run for one document: the same reading and the same look-ups as stamping, without the placement.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use serde::de::IgnoredAny;
 
@@ -78,20 +76,20 @@ impl Engine {
     /// # Errors
     /// When no route matches the index, the body is not one JSON object, or the forest is not available.
     pub async fn check(
-        self: &Arc<Self>,
+        &self,
         body: Bytes,
         index: String,
         id: Option<String>,
         context: RequestContext,
     ) -> Result<Checked, CheckError> {
         let no_route = || CheckError::NoRoute(index.clone());
-        let route = self.route(&index).ok_or_else(no_route)?;
-        let bound = self.routes.get(route).ok_or_else(no_route)?;
+        let route = self.routes().find(&index).ok_or_else(no_route)?;
+        let bound = self.routes().bound.get(route).ok_or_else(no_route)?;
         let own_root = own_root(&index, id.as_deref(), context.unique, 0);
         let prepared = {
-            let (engine, body) = (self.clone(), body.clone());
+            let (reader, body) = (self.reader.clone(), body.clone());
             let read = move || {
-                let prepared = engine.read_document(&body, route, own_root, context)?;
+                let prepared = reader.read_document(&body, route, own_root, context)?;
                 match end_before_more(&body) {
                     Some(at) => Err(CheckError::Trailing { at }),
                     None => Ok(prepared),
@@ -99,7 +97,7 @@ impl Engine {
             };
             self.run(read).await??
         };
-        let entry = self.forests.get(prepared.forest).ok_or_else(no_route)?;
+        let entry = self.forests.entries.get(prepared.forest).ok_or_else(no_route)?;
         let document =
             PlacementDocument { features: prepared.features, when: prepared.when, title: prepared.title, given: None };
         let reply = entry.port.check(document).await?;
@@ -122,8 +120,8 @@ impl Engine {
             checked.fingerprints = check.fingerprints;
             checked.trees = check.trees;
             if !check.boilerplate.is_empty() {
-                let engine = self.clone();
-                let read = move || engine.sentences(&body, route, &check.boilerplate);
+                let reader = self.reader.clone();
+                let read = move || reader.sentences(&body, route, &check.boilerplate);
                 checked.boilerplate = self.run(read).await?;
             }
         }
@@ -137,7 +135,7 @@ impl Engine {
                 arrival: arrival.as_deref(),
                 proof: prepared.proof.as_deref(),
             };
-            write_stamp(&mut stamp, &self.names, &members);
+            write_stamp(&mut stamp, &self.routes().names, &members);
             stamp.push(b'}');
             stamp
         });

@@ -22,7 +22,7 @@ pub(super) fn is_date_math(name: &str) -> bool {
 }
 
 /// The name that such a name means at this time. `None` if it is not understood.
-pub(super) fn resolve(name: &str, now: Millis) -> Option<String> {
+pub fn resolve(name: &str, now: Millis) -> Option<String> {
     let mut rest = name.strip_prefix('<')?.strip_suffix('>')?;
     if !is_date_math(name) || rest.contains('\\') {
         return None;

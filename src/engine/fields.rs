@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::Engine;
+use super::routes::Routes;
 use crate::bulk::{ParsedDocument, Selected};
 use crate::config::Route;
 
@@ -35,10 +35,10 @@ impl FoundFields {
     }
 }
 
-impl Engine {
+impl Routes {
     /// The fields to compare documents by that were found in none of them so far, in the order of the routes.
     pub fn fields_never_found(&self) -> Vec<&str> {
-        let routes = self.routes.iter().flat_map(|bound| {
+        let routes = self.bound.iter().flat_map(|bound| {
             let found = bound.found_fields.0.load(Relaxed);
             let fields = (0..).zip(fields(&bound.route));
             fields.filter(move |(place, _)| found >> place & 1 == 0)
@@ -49,9 +49,8 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::config::{Clock, DEFAULT_PREFIX, RawRoute};
-    use crate::engine::RequestContext;
+    use crate::engine::{Engine, RequestContext};
     use crate::hash::HashKey;
     use crate::time::Millis;
     use std::sync::Arc;
@@ -65,7 +64,7 @@ mod tests {
             let context = RequestContext { now: Millis(0), latest: Millis(i64::MAX), unique: 0, caller: None };
             let stamped = engine.stamp_lines(documents.to_owned().into(), context);
             futures_executor::block_on(stamped).unwrap();
-            let fields = engine.fields_never_found().into_iter();
+            let fields = engine.routes().fields_never_found().into_iter();
             fields.map(str::to_owned).collect()
         };
         let three = "text_field = ['lead', 'body.text', 'foot']\nmethod = 'full'";

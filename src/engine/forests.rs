@@ -1,25 +1,21 @@
-//! Creates the forests of the routes. The only place that knows which method needs which kind.
+//! The forests of the routes.
 
 use std::sync::Arc;
 
-use super::EngineError;
-use super::stored::Stores;
-use super::threads::TextThreads;
-use crate::config::{Clock, OnRedisFailure, Route};
+use super::Unavailable;
+use super::settle::{PlacedDocuments, Resolution};
 use crate::fingerprint::Distance;
-use crate::forest::local::{Copied, ForestState, LocalForest};
-use crate::forest::port::{ForestPort, LocalPort};
+use crate::forest::ForestStats;
+use crate::forest::local::Copied;
+use crate::forest::overrides::{Overrides, RestampPass};
+use crate::forest::port::{Acknowledged, ForestPort, LocalPort, PortFuture, SettleReport, Settlement};
+use crate::forest::shared::SharedPort;
 use crate::forest::shared::keys::KeyStore;
-use crate::forest::shared::{SharedDistance, SharedForest, SharedPort, SharedSettings};
-use crate::forest::{LocalFallback, Settings};
-use crate::hash::{HashKey, nonce};
-use crate::method::{LearnedText, Method, MethodKind, Proof, Short, Staged, Strict, Verified};
 use crate::store::{DataDir, ForestIdentity};
-
-/// Suffix of the name of a forest of short texts.
-pub(super) const SHORT_TEXTS: &str = " (short texts)";
+use crate::time::Millis;
 
 /// A forest by name.
+#[derive(Clone)]
 pub(super) struct ForestEntry {
     pub(super) name: String,
     /// Fingerprints at most this far apart are near in it.
@@ -35,6 +31,10 @@ pub(super) struct ForestEntry {
     pub(super) local: Option<Arc<dyn LocalPort>>,
     /// It, where several processes share it.
     pub(super) shared: Option<Arc<dyn SharedPort>>,
+    /// Whether its clock is the arrival of documents, so that its nodes expire without any.
+    pub(super) is_timed: bool,
+    /// Whether its groups can have overrides: all but the two of a route whose short texts are apart.
+    pub(super) is_overridable: bool,
 }
 
 impl ForestEntry {
@@ -52,198 +52,202 @@ impl std::fmt::Debug for ForestEntry {
     }
 }
 
-/// The places of a route's forest and of that of its short texts, if its method sets them apart. They are made, or read
-/// from their stores, if they are not there, each with a secret of its own made of `key`.
-pub(super) fn find_or_add(
-    forests: &mut Vec<ForestEntry>,
-    route: &Route,
-    threads: &Arc<TextThreads>,
-    key: HashKey,
-    kept: ForestStorage<'_>,
-) -> Result<(usize, Option<usize>), EngineError> {
-    type Make<'a> = &'a dyn Fn(Maker<'_>) -> Result<ForestEntry, EngineError>;
-    let mut place = |name: String, make: Make<'_>| -> Result<usize, EngineError> {
-        if let Some(at) = forests.iter().position(|entry| entry.name == name) {
-            return Ok(at);
+/// All forests.
+pub struct Forests {
+    pub(super) entries: Vec<ForestEntry>,
+    /// The store of shared forests; `None`: this process keeps them.
+    pub(super) store: Option<Arc<dyn KeyStore>>,
+}
+
+impl Forests {
+    /// Name and state of every forest.
+    ///
+    /// # Errors
+    /// When a forest cannot be asked any more.
+    pub async fn stats(&self) -> Result<Vec<(String, ForestStats)>, Unavailable> {
+        let mut all = Vec::with_capacity(self.entries.len());
+        for entry in &self.entries {
+            all.push((entry.name.clone(), entry.port.stats().await?));
         }
-        let maker = Maker { name: &name, route, threads, key: key.derived(forests.len() as u64), kept };
-        forests.push(make(maker)?);
-        Ok(forests.len() - 1)
-    };
-    let forest = place(route.forest.clone(), &|maker| maker.open())?;
-    let Method::Short(_) = route.method else {
-        return Ok((forest, None));
-    };
-    let short = format!("{}{SHORT_TEXTS}", route.forest);
-    let short = place(short, &|maker| maker.open_short())?;
-    Ok((forest, Some(short)))
-}
+        Ok(all)
+    }
 
-/// Parameters of a new forest.
-struct Maker<'a> {
-    name: &'a str,
-    route: &'a Route,
-    threads: &'a Arc<TextThreads>,
-    key: HashKey,
-    kept: ForestStorage<'a>,
-}
+    /// The same of the forests that this process alone keeps.
+    ///
+    /// # Errors
+    /// As [`stats`](Forests::stats).
+    pub async fn own_stats(&self) -> Result<Vec<(String, ForestStats)>, Unavailable> {
+        let mut all = Vec::new();
+        for entry in self.entries.iter().filter(|entry| !entry.is_shared()) {
+            all.push((entry.name.clone(), entry.port.stats().await?));
+        }
+        Ok(all)
+    }
 
-/// Where forests are kept.
-#[derive(Clone, Copy)]
-pub(super) enum ForestStorage<'a> {
-    /// In the memory of this process alone.
-    InMemory,
-    /// There, and on the disk.
-    Stored(&'a Stores),
-    /// In a store shared by several processes; with the behaviour while it is away.
-    Shared(&'a Arc<dyn KeyStore>, OnRedisFailure),
-}
-
-/// Identity of a forest whose documents have their own dates.
-pub(super) const DATED: &str = "clock=field";
-
-/// Incremented whenever the fingerprints of a text change, which makes stored forests useless.
-const FINGERPRINTS: u32 = 1;
-
-impl Maker<'_> {
-    /// Opens the forest of a route; for `short`, that of its longer texts.
-    fn open(&self) -> Result<ForestEntry, EngineError> {
-        let route = self.route;
-        match route.method {
-            Method::Verified => {
-                let seeds = || route.boilerplate.iter().map(String::as_str);
-                let learned = LearnedText::seeded(seeds());
-                let similarity = route.similarity;
-                self.make::<Verified>(route.k, similarity, learned, |learned| {
-                    learned.seed(seeds());
-                })
-            }
-            Method::Staged => self.make::<Staged>(route.k, (), (), |()| ()),
-            Method::Longest | Method::Full(_) | Method::Sentences(_) | Method::Short(_) | Method::Field(_) => {
-                self.make::<Strict>(route.k, (), (), |()| ())
+    /// Takes back placements whose outcome has been unknown for long, at most `budget` in each forest. Answers how many
+    /// nodes went.
+    ///
+    /// # Errors
+    /// When a forest cannot be asked any more; the others were.
+    pub async fn forget_unknown(&self, now: Millis, budget: usize) -> Result<u64, Unavailable> {
+        let mut result = Ok(0);
+        for entry in &self.entries {
+            match (entry.port.forget_unknown(now, budget).await, &mut result) {
+                (Ok(settled), Ok(withdrawn)) => *withdrawn += settled.withdrawn,
+                (Ok(_), Err(_)) => {}
+                (Err(unavailable), _) => result = Err(unavailable),
             }
         }
+        result
     }
 
-    /// Opens the forest of a route's short texts.
-    fn open_short(&self) -> Result<ForestEntry, EngineError> {
-        self.make::<Short>(self.route.widest(), (), (), |()| ())
+    /// Sets how many bytes all forests together may take; each may take its equal share.
+    ///
+    /// # Errors
+    /// When a forest cannot be asked any more.
+    pub async fn limit_memory(&self, bytes: usize) -> Result<(), Unavailable> {
+        let share = bytes / self.entries.len().max(1);
+        for local in self.entries.iter().filter_map(|entry| entry.local.as_ref()) {
+            local.set_memory_limit(share).await?;
+        }
+        Ok(())
     }
 
-    /// `seed`: ensures initial knowledge where a stored forest has learned other things.
-    fn make<F: MethodKind>(
-        &self,
-        k: Distance,
-        thresholds: <F::Proof as Proof>::Thresholds,
-        learned: F::Learned,
-        seed: impl FnOnce(&mut F::Learned),
-    ) -> Result<ForestEntry, EngineError> {
-        let settings = Settings { k, window: self.route.window, key: self.key };
-        let threads = self.threads.clone();
-        let mut salvaged = None;
-        let local = match self.kept {
-            ForestStorage::Shared(keys, on_loss) => {
-                let shared = self.share::<F>(k, thresholds, learned, keys)?;
-                if on_loss == OnRedisFailure::Refuse {
-                    return Ok(shared);
-                }
-                let mut learned = F::Learned::default();
-                seed(&mut learned);
-                let alone = LocalForest::<F>::new(self.name, settings, thresholds, learned, threads)?
-                    .with_founder_tokens(self.route.founder_tokens_memory)
-                    .with_max_tree(self.route.max_tree);
-                let alone = Arc::new(alone);
-                return Ok(ForestEntry {
-                    port: Arc::new(LocalFallback::new(shared.port, alone.clone())),
-                    local: Some(alone),
-                    ..shared
-                });
+    /// Removes expired nodes, at most `budget` of each forest whose clock is the arrival.
+    ///
+    /// # Errors
+    /// When a forest cannot be asked any more; the others were.
+    pub async fn expire(&self, now: Millis, budget: usize) -> Result<(), Unavailable> {
+        let mut result = Ok(());
+        for entry in self.entries.iter().filter(|entry| entry.is_timed) {
+            if let Some(local) = &entry.local {
+                result = result.and(local.expire(now, budget).await.map(drop));
             }
-            ForestStorage::InMemory => LocalForest::<F>::new(self.name, settings, thresholds, learned, threads)?
-                .with_founder_tokens(self.route.founder_tokens_memory),
-            ForestStorage::Stored(stores) => {
-                // If the stored forest is read twice, the second reading starts from what `seed` ensures.
-                let mut learned = Some(learned);
-                let empty = || {
-                    let learned = learned.take().unwrap_or_default();
-                    let empty = ForestState::<F>::new(settings, thresholds, learned)?;
-                    Ok(empty.with_founder_tokens(self.route.founder_tokens_memory))
-                };
-                let local = stores.open(&self.identity(k), empty, seed, threads)?;
-                if stores.is_salvaged(self.name) {
-                    salvaged = Some(stores.data_dir.clone());
-                }
-                local
-            }
-        };
-        let copied = local.copied();
-        let local = Arc::new(local.with_max_tree(self.route.max_tree).with_late_merges(self.route.late_merges));
-        Ok(ForestEntry {
-            name: self.name.to_owned(),
-            k,
-            identity: self.identity(k),
-            copied: Some(copied),
-            salvaged,
-            port: local.clone(),
-            local: Some(local),
-            shared: None,
-        })
+        }
+        result
     }
 
-    /// The same, kept elsewhere.
-    fn share<F: MethodKind>(
+    /// Writes everything pending to disk, for shutdown. Blocks.
+    pub fn close(&self) {
+        for local in self.entries.iter().filter_map(|entry| entry.local.as_ref()) {
+            local.close();
+        }
+    }
+
+    /// Whether the engine that keeps the forests is away; `None`: this process keeps them. Never waits.
+    pub fn store_is_away(&self) -> Option<bool> {
+        self.store.as_ref().map(|store| store.away().is_some())
+    }
+
+    /// Why writes cannot be stamped any more, if they cannot. Never waits.
+    pub fn unavailable(&self) -> Option<Unavailable> {
+        let mut forests = self.entries.iter();
+        forests.find_map(|entry| entry.port.unavailable())
+    }
+
+    fn called(&self, name: &str) -> Option<&ForestEntry> {
+        self.entries.iter().find(|entry| entry.name == name)
+    }
+
+    /// Forests that can have overrides.
+    fn overridable(&self) -> impl Iterator<Item = &ForestEntry> {
+        self.entries.iter().filter(|entry| entry.is_overridable)
+    }
+
+    /// Overrides of all forests that can have any, by name.
+    ///
+    /// # Errors
+    /// When a forest is not available.
+    pub async fn all_overrides(&self) -> Result<Vec<(String, Arc<Overrides>)>, Unavailable> {
+        let mut all: Vec<(String, Arc<Overrides>)> = Vec::new();
+        for entry in self.overridable() {
+            all.push((entry.name.clone(), entry.port.overrides().await?));
+        }
+        Ok(all)
+    }
+
+    /// Names of those that can have overrides.
+    pub fn with_overrides(&self) -> Vec<String> {
+        let all = self.overridable();
+        all.map(|entry| entry.name.clone()).collect()
+    }
+
+    /// Forests that can receive overrides through other processes.
+    pub fn shared(&self) -> Vec<String> {
+        let shared = self.overridable().filter(|entry| entry.is_shared());
+        shared.map(|entry| entry.name.clone()).collect()
+    }
+
+    /// Refreshes a forest's overrides from the store: [`SharedPort::refresh_overrides`]. 0 of one that is not shared.
+    ///
+    /// # Errors
+    /// When the forest is not available.
+    pub async fn refresh_overrides(&self, forest: &str) -> Result<u64, Unavailable> {
+        match self.shared_port(forest) {
+            Some(shared) => shared.refresh_overrides().await,
+            None => Ok(0),
+        }
+    }
+
+    /// Acknowledges that all in-flight writes follow a version: [`SharedPort::acknowledge_overrides`]. `None`: no such
+    /// forest is shared.
+    ///
+    /// # Errors
+    /// When the forest is not available.
+    pub async fn acknowledge_overrides(&self, forest: &str, version: u64) -> Result<Option<Acknowledged>, Unavailable> {
+        match self.shared_port(forest) {
+            Some(shared) => shared.acknowledge_overrides(version).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn shared_port(&self, name: &str) -> Option<&Arc<dyn SharedPort>> {
+        self.called(name)?.shared.as_ref()
+    }
+
+    /// Overrides of a forest by name.
+    ///
+    /// # Errors
+    /// When the forest is not available.
+    pub async fn overrides_of(&self, forest: &str) -> Result<Arc<Overrides>, Unavailable> {
+        match self.called(forest) {
+            Some(entry) => entry.port.overrides().await,
+            None => Ok(Arc::default()),
+        }
+    }
+
+    /// Marks the overrides of this pass as followed by stored documents, unless they have changed since.
+    ///
+    /// # Errors
+    /// When the forest is not available.
+    pub async fn restamped(&self, forest: &str, done: RestampPass) -> Result<(), Unavailable> {
+        match self.called(forest) {
+            Some(entry) => entry.port.restamped(done).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Reports the outcomes of placed documents to the forests; their answers, by name of the forest. A forest
+    /// completes the operation even if its future is dropped.
+    pub(super) fn settle(
         &self,
-        k: Distance,
-        thresholds: <F::Proof as Proof>::Thresholds,
-        learned: F::Learned,
-        keys: &Arc<dyn KeyStore>,
-    ) -> Result<ForestEntry, EngineError> {
-        let route = self.route;
-        let settings = SharedSettings {
-            // Without a clock nothing expires.
-            window: route.window.filter(|_| route.clock != Clock::None),
-            max_tree: route.max_tree,
-            founder_token_bytes: match F::KEEPS_FOUNDER_TOKENS {
-                true => route.founder_tokens_memory,
-                false => 0,
-            },
-        };
-        let identity = self.identity(k);
-        let of = identity.settings().map(|(key, value)| format!("{key}={value}"));
-        let window = settings.window.map_or(0, |window| window.0);
-        let is_dated = matches!(route.clock, Clock::Field(_));
-        let clock = is_dated.then(|| DATED.to_owned());
-        let of = of.chain([format!("window={window}ms")]).chain(clock);
-        let of: Vec<String> = of.collect();
-        let shared = SharedForest::<F>::new(
-            (self.name, &of.join(" ")),
-            settings,
-            thresholds,
-            learned,
-            self.threads.clone(),
-            keys.clone(),
-            nonce(),
-        )
-        .with_distance(SharedDistance::new(k)?)
-        .with_late_merges(route.late_merges);
-        let shared = Arc::new(if is_dated { shared.dated() } else { shared });
-        Ok(ForestEntry {
-            name: self.name.to_owned(),
-            k,
-            identity,
-            copied: None,
-            salvaged: None,
-            port: shared.clone(),
-            local: None,
-            shared: Some(shared),
-        })
+        placed: PlacedDocuments,
+        resolution: &Resolution,
+        now: Millis,
+    ) -> Vec<(&str, PortFuture<SettleReport>)> {
+        let mut batches: Vec<Vec<Settlement>> = self.entries.iter().map(|_| Vec::new()).collect();
+        for (forest, settlement) in placed.settlements(resolution) {
+            if let Some(batch) = batches.get_mut(forest) {
+                batch.push(settlement);
+            }
+        }
+        let report = self.entries.iter().zip(batches);
+        let report = report.filter(|(_, batch)| !batch.is_empty());
+        report.map(|(entry, batch)| (&*entry.name, entry.port.settle(batch, now))).collect()
     }
 
-    /// Identity of a stored forest: with another one the same text has other fingerprints, or another tree.
-    fn identity(&self, k: Distance) -> ForestIdentity {
-        ForestIdentity::new(self.name)
-            .with("method", &self.route.method)
-            .with("k", k.0)
-            .with("fingerprints", FINGERPRINTS)
+    /// Withdraws documents without waiting.
+    pub(super) fn withdraw(&self, placed: PlacedDocuments) {
+        drop(self.settle(placed, &Resolution::NotSent, Millis(i64::MIN)));
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::settle::{PlacedDocuments, Resolution, outcome};
+use super::settle::{PlacedDocuments, Resolution, Settler, outcome};
 use super::{Engine, RecoverySource, Unavailable};
 use crate::config::Clock;
 use crate::forest::port::ItemOutcome;
@@ -29,11 +29,11 @@ pub struct Gap {
     pub since: Millis,
 }
 
-impl Engine {
+impl Settler {
     /// Records which forests have documents with an indeterminate outcome. Those of unverified writers had no effect
     /// and are skipped: a caller without rights must not cause searches.
     pub(super) fn note_indeterminate(&self, placed: &PlacedDocuments, resolution: &Resolution) {
-        let is_own = |forest: usize| self.forests.get(forest).is_some_and(|it| !it.is_shared());
+        let is_own = |forest: usize| self.forests.entries.get(forest).is_some_and(|it| !it.is_shared());
         let held = placed.held.iter();
         let held = held.filter(|held| held.late.is_none() && is_own(held.forest));
         let mut unknown =
@@ -51,10 +51,12 @@ impl Engine {
         }
         self.unanswered.came.notify_one();
     }
+}
 
+impl Engine {
     /// Waits until some outcome is indeterminate.
     pub async fn indeterminate(&self) {
-        self.unanswered.came.notified().await;
+        self.settler.unanswered.came.notified().await;
     }
 
     /// Takes the forests that may be incomplete, each once, except those without a clock.
@@ -62,7 +64,7 @@ impl Engine {
     /// # Errors
     /// When a forest is not available.
     pub async fn take_gaps(&self) -> Result<Vec<Gap>, Unavailable> {
-        let taken = std::mem::take(&mut *self.unanswered.since.lock());
+        let taken = std::mem::take(&mut *self.settler.unanswered.since.lock());
         if taken.is_empty() {
             return Ok(Vec::new());
         }

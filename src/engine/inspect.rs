@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_executor::block_on;
 
-use super::forests::DATED;
+use super::open_forests::DATED;
 use super::salvage::{empty_of, listed};
 use super::stored::read;
 use super::threads::Inline;
@@ -89,7 +89,7 @@ fn one(
     let unknown =
         || InspectError::Method { forest: identity.forest().to_owned(), method: setting("method").to_owned() };
     let method: Method = setting("method").parse().map_err(|_| unknown())?;
-    let is_short = identity.forest().ends_with(super::forests::SHORT_TEXTS);
+    let is_short = identity.forest().ends_with(super::open_forests::SHORT_TEXTS);
     match method {
         Method::Verified => load::<Verified>(data_dir, identity, top, report),
         Method::Staged => load::<Staged>(data_dir, identity, top, report),

@@ -20,11 +20,13 @@ mod fields;
 mod forests;
 mod indeterminate;
 mod inspect;
+mod open_forests;
 mod overrides;
 mod place;
 mod read;
 mod readers;
 mod recover;
+mod routes;
 mod salvage;
 mod settle;
 mod stamped;
@@ -40,39 +42,43 @@ pub use crate::forest::port::Unavailable;
 pub use article::PlacedArticle;
 pub use backfill_route::BackfillRoute;
 pub use check::{CheckError, Checked, RootOrigin};
+pub use date_math::resolve as resolve_date;
 pub use explain::Explanation;
+pub use forests::Forests;
 pub use indeterminate::Gap;
 pub use inspect::{InspectError, InspectedForest, ReportInspection, inspect, inspect_shared};
 pub use overrides::OverrideError;
 pub use read::{Parsed, Unstamped};
 pub use readers::{ReaderFields, ReaderRoute};
 pub use recover::{Intake, Recovering, RecoverySource, StoredDocument};
+pub use routes::Routes;
 pub use settle::{PlacedDocuments, Resolution, SettledRequest};
 pub use stamped::{RefusedTree, StampTally, Stamped, UnstampedDocument};
 pub use stored::SaveError;
 pub use transfer::{ReportTransfer, TransferError};
+pub use writers::Turn;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::bulk::{self, BulkError, FieldNames, Item, JsonError, Op, Selection, SelectionError, StampNames};
-use crate::config::{Clock, OnRedisFailure, Route, StampForm, Storage};
+use crate::bulk::{self, BulkError, Item, JsonError, Op, SelectionError};
+use crate::config::{OnRedisFailure, Route, StampForm, Storage};
 use crate::forest::shared::DistanceTooWide;
 use crate::forest::shared::keys::KeyStore;
-use crate::forest::{ForestError, ForestStats};
+use crate::forest::{ForestError, Root, TreeView};
 use crate::hash::HashKey;
-use crate::method::Features;
 use crate::store::StoreError;
 use crate::time::Millis;
 use deferred::DeferredPlacements;
-use fields::FoundFields;
-use forests::{ForestEntry, ForestStorage};
 use indeterminate::Indeterminate;
-use read::own_root;
+use open_forests::ForestStorage;
+use place::Placer;
+use read::{DocumentReader, own_root};
+use settle::Settler;
 use stored::Stores;
 use threads::TextThreads;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, Semaphore};
 use writers::Writers;
 
 /// Why the engine cannot be built.
@@ -152,87 +158,20 @@ pub struct RequestContext {
     pub caller: Option<u64>,
 }
 
-/// Everything that is needed to stamp: routes, forests, threads.
+/// The routes and their forests, and the three steps of a write: its documents are read, placed and settled.
 pub struct Engine {
-    routes: Vec<Bound>,
-    forests: Vec<ForestEntry>,
-    names: StampNames,
-    form: StampForm,
+    reader: DocumentReader,
+    placer: Placer,
+    settler: Settler,
+    forests: Arc<Forests>,
+    writers: Arc<Writers>,
     threads: Arc<TextThreads>,
     /// Threads for readers, so that writes do not wait for them.
     reader_threads: TextThreads,
-    writers: Writers,
-    /// Bounds the memory between reading and placing by the number of batches.
-    batches: Arc<Semaphore>,
-    /// Unverified writers do their text work one after the other.
-    unverified_turns: Arc<Semaphore>,
-    /// Deferred placements of unverified writers.
-    waiting: DeferredPlacements,
-    /// The engine that keeps the forests, if it is not this process.
-    store: Option<Arc<dyn KeyStore>>,
-    /// A forest has made groups one.
-    merged: Notify,
-    unanswered: Indeterminate,
-    explains: bool,
-}
-
-/// An unverified writer's turn, which lasts until the last copy of this is dropped: jobs take one along, since they go
-/// on when the client has left.
-#[derive(Debug, Clone, Default)]
-pub struct Turn {
-    _permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 /// Batches that are read and placed at the same time; each of them uses all threads.
 const BATCHES: usize = 4;
-
-/// A route bound to its forests.
-struct Bound {
-    route: Route,
-    selection: Selection,
-    /// Of a document that is stored: its root is its id.
-    stored: Selection,
-    found_fields: FoundFields,
-    forest: usize,
-    /// Forest of its short texts, if the method separates them.
-    short: Option<usize>,
-}
-
-impl Bound {
-    fn new(route: &Route, prefix: &str, (forest, short): (usize, Option<usize>)) -> Result<Bound, SelectionError> {
-        let text: Vec<&str> = route.text_fields.iter().map(String::as_str).collect();
-        let clock = match &route.clock {
-            Clock::Field(name) => Some(name.as_str()),
-            Clock::Arrival | Clock::None => None,
-        };
-        let names = StampNames::new(prefix)?;
-        let fields = FieldNames {
-            text: &text,
-            title: route.title_field.as_deref(),
-            id: route.id_field.as_deref(),
-            clock,
-            url: route.url_field.as_deref(),
-            own: route.method.own_field(),
-        };
-        let stored = FieldNames { id: Some(names.root()), clock: None, ..fields };
-        Ok(Bound {
-            selection: Selection::new(&fields, prefix)?,
-            stored: Selection::of_stored(&stored)?,
-            found_fields: FoundFields::default(),
-            route: route.clone(),
-            forest,
-            short,
-        })
-    }
-
-    /// Forest of a document.
-    fn forest_of(&self, features: Option<&Features>) -> usize {
-        match features {
-            Some(Features::Short(_)) => self.short.unwrap_or(self.forest),
-            _ => self.forest,
-        }
-    }
-}
 
 impl Engine {
     /// `threads`: 0 means all cores. `key`: the secret of the forests' tables, random where unverified writers write
@@ -272,9 +211,7 @@ impl Engine {
         keys: &Arc<dyn KeyStore>,
         on_loss: OnRedisFailure,
     ) -> Result<Engine, EngineError> {
-        let kept = ForestStorage::Shared(keys, on_loss);
-        let engine = Engine::keeping(routes, prefix, threads, key, kept)?;
-        Ok(Engine { store: Some(keys.clone()), ..engine })
+        Engine::keeping(routes, prefix, threads, key, ForestStorage::Shared(keys, on_loss))
     }
 
     fn keeping(
@@ -285,74 +222,61 @@ impl Engine {
         kept: ForestStorage<'_>,
     ) -> Result<Engine, EngineError> {
         let threads = Arc::new(TextThreads::new(threads)?);
-        let mut forests = Vec::new();
-        let mut bound = Vec::with_capacity(routes.len());
-        for route in routes {
-            let standing = forests::find_or_add(&mut forests, route, &threads, key, kept)?;
-            bound.push(Bound::new(route, prefix, standing)?);
-        }
+        let (entries, found) = open_forests::open(routes, &threads, key, kept)?;
+        let store = match kept {
+            ForestStorage::Shared(keys, _) => Some(keys.clone()),
+            ForestStorage::InMemory | ForestStorage::Stored(_) => None,
+        };
         for route in routes {
             // Dictionaries take a moment to load: not on the first request's time.
             route.method.warm_up();
         }
+        let routes = Arc::new(Routes::new(routes, prefix, found)?);
+        let forests = Arc::new(Forests { entries, store });
+        let writers = Arc::new(Writers::default());
         Ok(Engine {
-            routes: bound,
+            reader: DocumentReader { routes, form: StampForm::default() },
+            placer: Placer {
+                forests: forests.clone(),
+                threads: threads.clone(),
+                writers: writers.clone(),
+                waiting: DeferredPlacements::default(),
+                batches: Arc::new(Semaphore::new(BATCHES)),
+                explains: false,
+            },
+            settler: Settler {
+                forests: forests.clone(),
+                writers: writers.clone(),
+                unanswered: Indeterminate::default(),
+                merged: Notify::new(),
+            },
             forests,
-            names: StampNames::new(prefix)?,
-            form: StampForm::default(),
+            writers,
             threads,
             reader_threads: TextThreads::for_readers()?,
-            writers: Writers::default(),
-            batches: Arc::new(Semaphore::new(BATCHES)),
-            unverified_turns: Arc::new(Semaphore::new(1)),
-            waiting: DeferredPlacements::default(),
-            store: None,
-            merged: Notify::new(),
-            unanswered: Indeterminate::default(),
-            explains: false,
         })
     }
 
     /// The same engine, which writes stamps of this form; without it, lean ones.
     pub fn with_stamps(self, form: StampForm) -> Engine {
-        Engine { form, ..self }
+        let reader = DocumentReader { form, ..self.reader };
+        Engine { reader, ..self }
     }
 
     /// The same engine, which also explains how each document found its place ([`Stamped::explanations`]).
     pub fn with_explanations(self) -> Engine {
-        Engine { explains: true, ..self }
+        let placer = Placer { explains: true, ..self.placer };
+        Engine { placer, ..self }
     }
 
-    /// Whether anything can be stamped at all.
-    pub fn has_routes(&self) -> bool {
-        !self.routes.is_empty()
+    /// The routes.
+    pub fn routes(&self) -> &Routes {
+        &self.reader.routes
     }
 
-    /// Whether documents of this index are stamped.
-    pub fn routes(&self, index: &str) -> bool {
-        self.route(index).is_some()
-    }
-
-    /// Whether a route stamps documents of an index whose name fits this pattern, if there is one.
-    pub fn may_route(&self, pattern: &str) -> bool {
-        self.routes.iter().any(|bound| bound.route.may_match(pattern))
-    }
-
-    /// The name that a name with a date in it means at this time, if it can be read here.
-    pub fn resolve_date(name: &str, now: Millis) -> Option<String> {
-        date_math::resolve(name, now)
-    }
-
-    fn route_at(&self, index: &str, context: RequestContext) -> Option<usize> {
-        self.route(index).or_else(|| {
-            let is_date = date_math::is_date_math(index);
-            let meant = is_date.then(|| date_math::resolve(index, context.now));
-            self.route(&meant??)
-        })
-    }
-
-    fn route(&self, index: &str) -> Option<usize> {
-        self.routes.iter().position(|bound| bound.route.matches(index))
+    /// The forests of the routes.
+    pub fn forests(&self) -> &Forests {
+        &self.forests
     }
 
     /// Runs a job on the threads for text work and waits for its result. The job runs to its end even if the caller
@@ -381,19 +305,19 @@ impl Engine {
     /// [`StampError::NotUnderstood`] when the body is to be passed on as it came, [`StampError::Unavailable`] when it
     /// must not be.
     pub async fn parse(
-        self: &Arc<Self>,
+        &self,
         body: Bytes,
         write: Write,
         context: RequestContext,
         turn: Turn,
     ) -> Result<Parsed, StampError> {
-        let engine = self.clone();
+        let reader = self.reader.clone();
         let parse = move || -> Result<_, NotUnderstood> {
             let _turn = turn;
             match &write {
                 Write::Bulk { index } => {
                     let items = bulk::parse(&body)?;
-                    Ok(engine.work_items(&items, index.as_deref(), context))
+                    Ok(reader.work_items(&items, index.as_deref(), context))
                 }
                 Write::Document { op, index, id } => {
                     let item = Item {
@@ -404,7 +328,7 @@ impl Engine {
                         action: 0..0,
                         source: Some(0..body.len()),
                     };
-                    let parsed = engine.work_items(&[item], None, context);
+                    let parsed = reader.work_items(&[item], None, context);
                     Ok(Parsed { is_bulk: false, ..parsed })
                 }
             }
@@ -417,14 +341,9 @@ impl Engine {
     ///
     /// # Errors
     /// As [`parse`](Engine::parse).
-    pub async fn stamp(
-        self: &Arc<Self>,
-        body: Bytes,
-        parsed: Parsed,
-        context: RequestContext,
-    ) -> Result<Stamped, StampError> {
+    pub async fn stamp(&self, body: Bytes, parsed: Parsed, context: RequestContext) -> Result<Stamped, StampError> {
         let is_bulk = parsed.is_bulk;
-        let stamped = self.stamp_items(body, parsed.items, context).await?;
+        let stamped = self.placer.stamp_items(&self.reader, body, parsed.items, context).await?;
         // A bulk continues although some of its sources are invalid: those items fail alone.
         if !is_bulk
             && let [UnstampedDocument { reason, .. }] = stamped.left_alone()
@@ -440,7 +359,7 @@ impl Engine {
     /// # Errors
     /// As [`parse`](Engine::parse).
     pub async fn parse_and_stamp(
-        self: &Arc<Self>,
+        &self,
         body: Bytes,
         write: Write,
         context: RequestContext,
@@ -454,7 +373,7 @@ impl Engine {
     ///
     /// # Errors
     /// When a forest cannot be asked any more.
-    pub async fn stamp_lines(self: &Arc<Self>, body: Bytes, context: RequestContext) -> Result<Stamped, Unavailable> {
+    pub async fn stamp_lines(&self, body: Bytes, context: RequestContext) -> Result<Stamped, Unavailable> {
         let mut items = Vec::new();
         let mut start = 0;
         for end in memchr::memchr_iter(b'\n', &body).chain(std::iter::once(body.len())) {
@@ -471,41 +390,34 @@ impl Engine {
             }
             start = end + 1;
         }
-        let parsed = self.work_items(&items, Some(""), context);
-        self.stamp_items(body, parsed.items, context).await
+        let parsed = self.reader.work_items(&items, Some(""), context);
+        self.placer.stamp_items(&self.reader, body, parsed.items, context).await
     }
 
-    /// Name and state of every forest.
+    /// The second phase: reports to the forests at `now` the outcomes of the documents of a request.
     ///
     /// # Errors
-    /// When a forest cannot be asked any more.
-    pub async fn stats(&self) -> Result<Vec<(String, ForestStats)>, Unavailable> {
-        let mut all = Vec::with_capacity(self.forests.len());
-        for entry in &self.forests {
-            all.push((entry.name.clone(), entry.port.stats().await?));
-        }
-        Ok(all)
+    /// When a forest is not available; the others were informed.
+    pub async fn settle(
+        &self,
+        placed: PlacedDocuments,
+        resolution: Resolution,
+        now: Millis,
+    ) -> Result<SettledRequest, Unavailable> {
+        self.settler.settle(placed, resolution, now).await
     }
 
-    /// The same of the forests that this process alone keeps.
-    ///
-    /// # Errors
-    /// As [`stats`](Engine::stats).
-    pub async fn own_stats(&self) -> Result<Vec<(String, ForestStats)>, Unavailable> {
-        let mut all = Vec::new();
-        for entry in self.forests.iter().filter(|entry| !entry.is_shared()) {
-            all.push((entry.name.clone(), entry.port.stats().await?));
-        }
-        Ok(all)
+    /// Waits until a forest has merged groups by itself since the last call. For a single waiter.
+    pub async fn merged(&self) {
+        self.settler.merged.notified().await;
     }
 
     /// Waits until the caller's body may be read: unverified writers are served one after the other.
     pub async fn turn(&self, caller: u64, now: Millis) -> Turn {
-        if self.has_written(caller, now) {
-            return Turn::default();
+        match self.has_written(caller, now) {
+            true => Turn::default(),
+            false => self.writers.turn().await,
         }
-        let turn = self.unverified_turns.clone().acquire_owned().await;
-        Turn { _permit: turn.ok().map(Arc::new) }
     }
 
     /// Whether the cluster has lately accepted anything of this caller.
@@ -513,66 +425,21 @@ impl Engine {
         self.writers.knows_any(caller, now)
     }
 
-    /// Takes back placements whose outcome has been unknown for long, at most `budget` in each forest. Answers how many
-    /// nodes went.
-    ///
-    /// # Errors
-    /// When a forest cannot be asked any more; the others were.
-    pub async fn forget_unknown(&self, now: Millis, budget: usize) -> Result<u64, Unavailable> {
-        let mut result = Ok(0);
-        for entry in &self.forests {
-            match (entry.port.forget_unknown(now, budget).await, &mut result) {
-                (Ok(settled), Ok(withdrawn)) => *withdrawn += settled.withdrawn,
-                (Ok(_), Err(_)) => {}
-                (Err(unavailable), _) => result = Err(unavailable),
-            }
-        }
-        result
-    }
-
-    /// Sets how many bytes all forests together may take; each may take its equal share.
+    /// The tree of a root in the forest of an index, with the name of that forest; of two, the one of longer texts.
     ///
     /// # Errors
     /// When a forest cannot be asked any more.
-    pub async fn limit_memory(&self, bytes: usize) -> Result<(), Unavailable> {
-        let share = bytes / self.forests.len().max(1);
-        for local in self.forests.iter().filter_map(|entry| entry.local.as_ref()) {
-            local.set_memory_limit(share).await?;
-        }
-        Ok(())
-    }
-
-    /// Removes expired nodes, at most `budget` of each forest whose clock is the arrival.
-    ///
-    /// # Errors
-    /// When a forest cannot be asked any more; the others were.
-    pub async fn expire(&self, now: Millis, budget: usize) -> Result<(), Unavailable> {
-        let mut result = Ok(());
-        for (at, entry) in self.forests.iter().enumerate() {
-            let ticks =
-                self.routes.iter().all(|b| (b.forest != at && b.short != Some(at)) || b.route.clock == Clock::Arrival);
-            if let Some(local) = entry.local.as_ref().filter(|_| ticks) {
-                result = result.and(local.expire(now, budget).await.map(drop));
+    pub async fn tree(&self, index: &str, root: Root) -> Result<Option<(String, TreeView)>, Unavailable> {
+        let Some(bound) = self.routes().bound_of(index) else {
+            return Ok(None);
+        };
+        for forest in std::iter::once(bound.forest).chain(bound.short) {
+            if let Some(entry) = self.forests.entries.get(forest)
+                && let Some(view) = entry.port.tree(root).await?
+            {
+                return Ok(Some((entry.name.clone(), view)));
             }
         }
-        result
-    }
-
-    /// Writes everything pending to disk, for shutdown. Blocks.
-    pub fn close(&self) {
-        for local in self.forests.iter().filter_map(|entry| entry.local.as_ref()) {
-            local.close();
-        }
-    }
-
-    /// Whether the engine that keeps the forests is away; `None`: this process keeps them. Never waits.
-    pub fn store_is_away(&self) -> Option<bool> {
-        self.store.as_ref().map(|store| store.away().is_some())
-    }
-
-    /// Why writes cannot be stamped any more, if they cannot. Never waits.
-    pub fn unavailable(&self) -> Option<Unavailable> {
-        let mut forests = self.forests.iter();
-        forests.find_map(|entry| entry.port.unavailable())
+        Ok(None)
     }
 }

@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::vec::IntoIter;
 
 use bytes::Bytes;
+use tokio::sync::Semaphore;
 
-use super::deferred::DeferredClaim;
-use super::read::{PreparedDocument, ReadItem, WorkItem};
+use super::deferred::{DeferredClaim, DeferredPlacements};
+use super::forests::Forests;
+use super::read::{DocumentReader, PreparedDocument, ReadItem, WorkItem};
 use super::settle::{HeldDocument, PlacedDocuments};
-use super::threads::JobWaiter;
-use super::{Engine, Explanation, RequestContext, Stamped, Unavailable};
+use super::threads::{JobWaiter, TextThreads};
+use super::writers::{Turn, WriterTrust, Writers};
+use super::{Explanation, RequestContext, Stamped, Unavailable};
 use crate::bulk::Stamp;
 use crate::fingerprint::Fingerprint;
 use crate::forest::document::PlacementDocument;
@@ -20,13 +23,13 @@ use crate::time::{Millis, format_date};
 /// Placed documents of a body that is being stamped. Withdraws them if it is dropped before they are taken: a forest
 /// failed, or the client is gone.
 struct Unfinished {
-    engine: Arc<Engine>,
+    forests: Arc<Forests>,
     placed: PlacedDocuments,
 }
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        self.engine.withdraw(std::mem::take(&mut self.placed));
+        self.forests.withdraw(std::mem::take(&mut self.placed));
     }
 }
 
@@ -36,17 +39,6 @@ struct ForestBatch {
     /// Their places in the body, and their routes.
     items: Vec<(usize, usize)>,
     documents: Vec<PlacementDocument>,
-}
-
-/// How far the writer of a request is trusted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WriterTrust {
-    /// The documents cannot be refused.
-    Owner,
-    /// The cluster has recently accepted writes of the caller, on each of the routes.
-    Verified,
-    /// It has not: the documents leave no trace before it does.
-    Unverified,
 }
 
 /// State of one request in one forest, across batches.
@@ -78,39 +70,36 @@ impl ForestSession {
     }
 }
 
-impl Engine {
-    /// Returns the trust in the writer of these items.
-    fn trust(&self, items: &[WorkItem], context: RequestContext) -> WriterTrust {
-        let Some(caller) = context.caller else {
-            return WriterTrust::Owner;
-        };
-        let mut known = None;
-        for (_, route) in items.iter().filter_map(WorkItem::wanted) {
-            if known == Some(route) {
-                continue;
-            }
-            if !self.writers.knows(caller, route, context.now) {
-                return WriterTrust::Unverified;
-            }
-            known = Some(route);
-        }
-        WriterTrust::Verified
-    }
+/// The first phase: finds the root of each document.
+pub(super) struct Placer {
+    pub(super) forests: Arc<Forests>,
+    pub(super) threads: Arc<TextThreads>,
+    pub(super) writers: Arc<Writers>,
+    /// Deferred placements of unverified writers.
+    pub(super) waiting: DeferredPlacements,
+    /// Bounds the memory between reading and placing by the number of batches.
+    pub(super) batches: Arc<Semaphore>,
+    /// Whether placements are explained.
+    pub(super) explains: bool,
+}
 
+impl Placer {
     /// Stamps the items of a body. In each batch, documents are read and turned into features on all threads, then
     /// placed one after the other: the order of documents inside a body is the order of placement.
     pub(super) async fn stamp_items(
-        self: &Arc<Self>,
+        &self,
+        reader: &DocumentReader,
         body: Bytes,
         items: Vec<WorkItem>,
         context: RequestContext,
     ) -> Result<Stamped, Unavailable> {
-        let trust = self.trust(&items, context);
+        let routes = items.iter().filter_map(WorkItem::wanted).map(|(_, route)| route);
+        let trust = self.writers.trust(routes, context);
         let mut unfinished = Unfinished {
-            engine: self.clone(),
+            forests: self.forests.clone(),
             placed: PlacedDocuments::of(items.iter().map(|item| item.op).collect(), context.caller),
         };
-        let mut sessions: Vec<ForestSession> = self.forests.iter().map(|_| ForestSession::default()).collect();
+        let mut sessions: Vec<ForestSession> = self.forests.entries.iter().map(|_| ForestSession::default()).collect();
         let mut stamped = Stamped { explanations: self.explains.then(Vec::new), ..Stamped::default() };
         let items: Arc<[WorkItem]> = items.into();
         let mut first = 0;
@@ -119,37 +108,39 @@ impl Engine {
             let batch = first..first + WorkItem::batch(rest, is_unverified);
             first = batch.end;
             let turn = match is_unverified {
-                true => Some(self.unverified_turns.clone().acquire_owned().await),
-                false => None,
+                true => self.writers.turn().await,
+                false => Turn::default(),
             };
             // Jobs hold them, too: they go on for a while when the client has left.
             let place = Arc::new((turn, self.batches.clone().acquire_owned().await));
-            let read = {
-                let (engine, body, items) = (self.clone(), body.clone(), items.clone());
+            let mut read = {
+                let (reader, body, items) = (reader.clone(), body.clone(), items.clone());
                 let held = place.clone();
                 let read = move |wanted: &JobWaiter| {
                     let _held = held;
-                    engine.read_batch(&body, &items, batch, context, wanted)
+                    reader.read_batch(&body, &items, batch, context, wanted)
                 };
                 self.threads.run_wanted(read).await?
             };
-            stamped = self.place(&body, read, stamped, trust, &mut sessions, &mut unfinished.placed).await?;
+            let replies = self.place(&mut read, &mut stamped, trust, &mut sessions, &mut unfinished.placed).await?;
+            let (reader, body) = (reader.clone(), body.clone());
+            let write = move || StampWriter::write_all(&reader, &body, read, replies, stamped);
+            stamped = self.threads.run(write).await?;
         }
         stamped.placed = std::mem::take(&mut unfinished.placed);
         Ok(stamped)
     }
 
-    /// Places the documents that were read, and writes their stamps.
+    /// Places the documents that were read; returns the replies by forest, in the order of its documents.
     async fn place(
-        self: &Arc<Self>,
-        body: &Bytes,
-        mut read: Vec<ReadItem>,
-        mut stamped: Stamped,
+        &self,
+        read: &mut [ReadItem],
+        stamped: &mut Stamped,
         trust: WriterTrust,
         sessions: &mut [ForestSession],
         placed: &mut PlacedDocuments,
-    ) -> Result<Stamped, Unavailable> {
-        let mut batches: Vec<ForestBatch> = self.forests.iter().map(|_| ForestBatch::default()).collect();
+    ) -> Result<Vec<IntoIter<PlacementReply>>, Unavailable> {
+        let mut batches: Vec<ForestBatch> = self.forests.entries.iter().map(|_| ForestBatch::default()).collect();
         for prepared in read.iter_mut().flat_map(|read| read.objects.iter_mut().flatten()) {
             if let Some(batch) = batches.get_mut(prepared.forest) {
                 batch.items.push((prepared.item, prepared.route));
@@ -162,7 +153,7 @@ impl Engine {
             }
         }
         let mut replies = Vec::with_capacity(batches.len());
-        let forests = self.forests.iter().zip(sessions);
+        let forests = self.forests.entries.iter().zip(sessions);
         for (forest, ((entry, session), batch)) in forests.zip(batches).enumerate() {
             if batch.documents.is_empty() {
                 replies.push(Vec::new().into_iter());
@@ -201,22 +192,13 @@ impl Engine {
             stamped.waited += placements.waited;
             replies.push(placements.replies.into_iter());
         }
-        let (engine, body) = (self.clone(), body.clone());
-        self.run(move || {
-            let mut writer =
-                StampWriter { engine: &engine, body: &body, replies, stamped, arrivals: Arrivals::default() };
-            for item in read {
-                writer.write_item(item);
-            }
-            writer.stamped
-        })
-        .await
+        Ok(replies)
     }
 }
 
 /// Writes the stamps of documents that have their places.
 struct StampWriter<'a> {
-    engine: &'a Engine,
+    reader: &'a DocumentReader,
     body: &'a [u8],
     /// By forest, in the order in which its documents were placed.
     replies: Vec<IntoIter<PlacementReply>>,
@@ -225,6 +207,20 @@ struct StampWriter<'a> {
 }
 
 impl StampWriter<'_> {
+    fn write_all(
+        reader: &DocumentReader,
+        body: &[u8],
+        read: Vec<ReadItem>,
+        replies: Vec<IntoIter<PlacementReply>>,
+        stamped: Stamped,
+    ) -> Stamped {
+        let mut writer = StampWriter { reader, body, replies, stamped, arrivals: Arrivals::default() };
+        for item in read {
+            writer.write_item(item);
+        }
+        writer.stamped
+    }
+
     fn write_item(&mut self, read: ReadItem) {
         let ReadItem { objects, item, unstamped } = read;
         if let Some(reason) = unstamped {
@@ -253,7 +249,7 @@ impl StampWriter<'_> {
                 let item = prepared.item;
                 if !place.learned.is_empty() {
                     let object = self.body.get(prepared.object.clone()).unwrap_or_default();
-                    let learned = self.engine.sentences(object, prepared.route, &place.learned);
+                    let learned = self.reader.sentences(object, prepared.route, &place.learned);
                     self.stamped.learned.extend(learned);
                 }
                 self.stamped.stages.extend(place.stage.map(|stage| (item, stage)));
@@ -283,7 +279,7 @@ impl StampWriter<'_> {
             arrival: since.map(|since| self.arrivals.text(since)),
             proof: prepared.proof.as_deref(),
         };
-        let (base, names) = (prepared.object.start, &self.engine.names);
+        let (base, names) = (prepared.object.start, &self.reader.routes.names);
         match self.stamped.splice.stamp(base, &prepared.cut, names, &stamp) {
             Ok(()) => self.stamped.tally.stamped += 1,
             Err(error) => self.stamped.leave(prepared.item, error.into()),

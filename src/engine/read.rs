@@ -1,12 +1,14 @@
 //! From the bytes of a body to features, on all threads: nothing here knows a forest.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use super::RequestContext;
+use super::routes::{Bound, Routes};
 use super::threads::JobWaiter;
-use super::{Bound, Engine, RequestContext};
 use crate::bulk::{self, Cut, Item, JsonError, Op, ParsedDocument, Selected, UpdatePart};
 use crate::config::{Clock, Route, StampForm};
 use crate::fingerprint::Fingerprint;
@@ -111,9 +113,9 @@ impl Parsed {
     }
 
     /// Treats the items of the index `name` as those of another index, for which the name is an alias.
-    pub fn stands_for(&mut self, engine: &Engine, name: &str, index: &str) {
+    pub fn stands_for(&mut self, routes: &Routes, name: &str, index: &str) {
         let hash = xxh3_64(name.as_bytes());
-        let Some(route) = engine.route(index) else {
+        let Some(route) = routes.find(index) else {
             return;
         };
         let meant = self.items.iter_mut().filter(|item| item.index == hash);
@@ -149,7 +151,14 @@ impl WorkItem {
     }
 }
 
-impl Engine {
+/// Reads documents: their text becomes features, on all threads.
+#[derive(Clone)]
+pub(super) struct DocumentReader {
+    pub(super) routes: Arc<Routes>,
+    pub(super) form: StampForm,
+}
+
+impl DocumentReader {
     /// The items of a body with their routes. `index` is the one in the path.
     pub(super) fn work_items(&self, items: &[Item<'_>], index: Option<&str>, context: RequestContext) -> Parsed {
         // Neighbours mostly go to the same index.
@@ -161,7 +170,7 @@ impl Engine {
                 (None, _) => (0, None),
                 (Some(index), Some((name, hash, route))) if name == index => (hash, route),
                 (Some(index), _) => {
-                    let (hash, route) = (xxh3_64(index.as_bytes()), self.route_at(index, context));
+                    let (hash, route) = (xxh3_64(index.as_bytes()), self.routes.find_at(index, context.now));
                     let is_known = unrouted.iter().any(|&(known, _)| known == hash);
                     let is_name = index.len() <= LONGEST_NAME;
                     if route.is_none() && !is_known && is_name && unrouted.len() < MOST_UNROUTED {
@@ -250,7 +259,7 @@ impl Engine {
         context: RequestContext,
         workspace: &mut Workspace,
     ) -> Result<(PreparedDocument, bool), JsonError> {
-        let bound = &self.routes[of_route];
+        let bound = &self.routes.bound[of_route];
         let Bound { route, selection, found_fields, .. } = bound;
         let document = bulk::scan(object, selection)?;
         found_fields.note(route, &document);
@@ -283,7 +292,7 @@ impl Engine {
     /// Those sentences of a document, cleaned, that have these numbers in it. Forests know sentences by their hashes
     /// only, so the few documents concerned are read a second time.
     pub(super) fn sentences(&self, object: &[u8], route: usize, wanted: &[usize]) -> Vec<String> {
-        let document = self.routes.get(route);
+        let document = self.routes.bound.get(route);
         let document = document.and_then(|bound| bulk::scan(object, &bound.selection).ok());
         let Some(document) = document else {
             return Vec::new();

@@ -1,8 +1,7 @@
 //! The settings of an index's route, for readers.
 
-use super::{Engine, Unavailable};
+use super::routes::Routes;
 use crate::config::Route;
-use crate::forest::{Root, TreeView};
 
 /// The fields that readers go by, as the mapping names them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,11 +31,11 @@ pub struct ReaderRoute {
     pub forest: String,
 }
 
-impl Engine {
+impl Routes {
     /// The fields of an index, of a pattern, or of the first of a list; the stamp's alone where no route has it.
     pub fn reader_fields(&self, index: &str) -> ReaderFields {
         let first = index.split(',').next().unwrap_or_default();
-        let route: Option<&Route> = self.route(first).map(|at| &self.routes[at].route);
+        let route: Option<&Route> = self.bound_of(first).map(|bound| &bound.route);
         let time = route.and_then(|route| route.time_field.clone());
         ReaderFields {
             key: self.names.key().to_owned(),
@@ -51,40 +50,10 @@ impl Engine {
 
     /// The routes in their order.
     pub fn reader_routes(&self) -> Vec<ReaderRoute> {
-        let routes = self.routes.iter().map(|bound| ReaderRoute {
+        let routes = self.bound.iter().map(|bound| ReaderRoute {
             patterns: bound.route.patterns().map(str::to_owned).collect(),
             forest: bound.route.forest.clone(),
         });
         routes.collect()
-    }
-
-    /// The name of the forest of an index; none: no route stamps it.
-    pub fn forest_of_index(&self, index: &str) -> Option<&str> {
-        let bound = self.route(index).and_then(|at| self.routes.get(at))?;
-        Some(&bound.route.forest)
-    }
-
-    /// Whether a route has this very name, and not only a pattern that it fits.
-    pub fn is_named_literally(&self, name: &str) -> bool {
-        let mut patterns = self.routes.iter().flat_map(|bound| bound.route.patterns());
-        patterns.any(|pattern| pattern == name)
-    }
-
-    /// The tree of a root in the forest of an index, with the name of that forest; of two, the one of longer texts.
-    ///
-    /// # Errors
-    /// When a forest cannot be asked any more.
-    pub async fn tree(&self, index: &str, root: Root) -> Result<Option<(String, TreeView)>, Unavailable> {
-        let Some(at) = self.route(index) else {
-            return Ok(None);
-        };
-        let bound = &self.routes[at];
-        for forest in std::iter::once(bound.forest).chain(bound.short) {
-            let entry = &self.forests[forest];
-            if let Some(view) = entry.port.tree(root).await? {
-                return Ok(Some((entry.name.clone(), view)));
-            }
-        }
-        Ok(None)
     }
 }

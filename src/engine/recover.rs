@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rayon::prelude::*;
 
-use super::read::features;
+use super::read::{DocumentReader, features};
 use super::{Engine, Unavailable};
 use crate::bulk::{self, Selected};
 use crate::clock;
@@ -87,13 +87,13 @@ impl Engine {
     /// When a forest is not available.
     pub async fn sources(&self) -> Result<Vec<RecoverySource>, Unavailable> {
         let mut sources: Vec<RecoverySource> = Vec::new();
-        for (route, bound) in self.routes.iter().enumerate() {
+        for (route, bound) in self.routes().bound.iter().enumerate() {
             let at = match sources.iter().position(|source| source.at == bound.forest) {
                 Some(at) => at,
                 None => {
                     let (mut seen, mut is_salvaged) = (None, false);
                     for forest in std::iter::once(bound.forest).chain(bound.short) {
-                        if let Some(entry) = self.forests.get(forest) {
+                        if let Some(entry) = self.forests.entries.get(forest) {
                             is_salvaged |= entry.salvaged.is_some();
                             seen = seen.max(entry.port.stats().await?.clock);
                         }
@@ -134,7 +134,7 @@ impl Engine {
     /// When the mark cannot be removed: the next start reads the index again.
     pub fn has_read_index(&self, source: &RecoverySource) -> Result<(), StoreError> {
         for at in std::iter::once(source.at).chain(source.short) {
-            let entry = self.forests.get(at);
+            let entry = self.forests.entries.get(at);
             if let Some((entry, data_dir)) = entry.and_then(|e| Some((e, e.salvaged.as_ref()?))) {
                 data_dir.unmark(entry.identity.forest())?;
             }
@@ -161,7 +161,9 @@ impl Engine {
         };
         Recovering { engine: self.clone(), latest, forests: forests.map(|forest| (forest, begun())).collect(), source }
     }
+}
 
+impl DocumentReader {
     /// Returns the forest of a stored document, and its placement document; `None` if it belongs to another forest or
     /// has no root.
     fn read_stored(
@@ -172,8 +174,8 @@ impl Engine {
         workspace: &mut Workspace,
     ) -> Option<(usize, PlacementDocument)> {
         // Aliases and data streams resolve to indices of other names.
-        let route = self.route(&stored.index).unwrap_or(source.route);
-        let bound = self.routes.get(route)?;
+        let route = self.routes.find(&stored.index).unwrap_or(source.route);
+        let bound = self.routes.bound.get(route)?;
         if bound.forest != source.at {
             return None;
         }
@@ -196,11 +198,11 @@ impl Recovering {
     /// # Errors
     /// When a forest cannot be asked any more.
     pub async fn add(&mut self, documents: Vec<StoredDocument>) -> Result<(), Unavailable> {
-        let (engine, source, latest) = (self.engine.clone(), self.source.clone(), self.latest);
+        let (reader, source, latest) = (self.engine.reader.clone(), self.source.clone(), self.latest);
         let read = move || -> Vec<(usize, PlacementDocument)> {
             let documents = documents.par_iter();
             let read = documents.map_init(Workspace::default, |workspace, stored| {
-                engine.read_stored(stored, &source, latest, workspace)
+                reader.read_stored(stored, &source, latest, workspace)
             });
             read.collect::<Vec<_>>().into_iter().flatten().collect()
         };
@@ -233,7 +235,7 @@ impl Recovering {
     async fn place(&mut self, parts: Vec<Vec<PlacementDocument>>, over: bool) -> Result<(), Unavailable> {
         for ((forest, placing), documents) in self.forests.iter_mut().zip(parts) {
             let recovery = placing.as_mut().await?;
-            if let Some(entry) = self.engine.forests.get(*forest) {
+            if let Some(entry) = self.engine.forests.entries.get(*forest) {
                 let local = entry.local.as_ref().filter(|_| !entry.is_shared());
                 let local = local.ok_or_else(|| Unavailable::Unsupported {
                     forest: entry.name.clone(),

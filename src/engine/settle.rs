@@ -3,8 +3,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use tokio::sync::Notify;
+
+use super::Unavailable;
 use super::deferred::DeferredClaim;
-use super::{Engine, Unavailable};
+use super::forests::Forests;
+use super::indeterminate::Indeterminate;
+use super::writers::Writers;
 use crate::bulk::{self, Op};
 use crate::forest::document::PlacementDocument;
 use crate::forest::port::{self, Batch, ForestPort, ItemOutcome, Settlement};
@@ -141,6 +146,15 @@ impl PlacedDocuments {
         outcome.answers(self.ops.iter().copied())
     }
 
+    /// The outcomes of those that have a ticket, each with the number of its forest.
+    pub(super) fn settlements(self, resolution: &Resolution) -> impl Iterator<Item = (usize, Settlement)> {
+        let PlacedDocuments { ops, held, .. } = self;
+        held.into_iter().filter_map(move |held| {
+            let outcome = outcome(&ops, held.item, resolution).0;
+            Some((held.forest, Settlement { ticket: held.ticket?, outcome }))
+        })
+    }
+
     /// Number of failed items of a response.
     fn failed(&self, resolution: &Resolution) -> u64 {
         let Resolution::Items(items) = resolution else {
@@ -153,13 +167,22 @@ impl PlacedDocuments {
     }
 }
 
-impl Engine {
+/// The second phase: what becomes of placed documents once the cluster has answered.
+pub(super) struct Settler {
+    pub(super) forests: Arc<Forests>,
+    pub(super) writers: Arc<Writers>,
+    pub(super) unanswered: Indeterminate,
+    /// A forest has made groups one.
+    pub(super) merged: Notify,
+}
+
+impl Settler {
     /// The second phase: reports to the forests at `now` the outcomes of the documents of a request.
     ///
     /// # Errors
     /// When a forest is not available; the others were informed.
-    pub async fn settle(
-        self: &Arc<Self>,
+    pub(super) async fn settle(
+        &self,
         mut placed: PlacedDocuments,
         resolution: Resolution,
         now: Millis,
@@ -174,13 +197,13 @@ impl Engine {
         let (late, not_kept) = self.late(&mut placed, &resolution);
         settled.not_kept = not_kept;
         let mut failure = None;
-        for (forest, answer) in self.settle_forests(placed, &resolution, now) {
+        for (forest, answer) in self.forests.settle(placed, &resolution, now) {
             match answer.await {
                 Ok(report) => settled.add(forest, report),
                 Err(unavailable) => failure = Some(unavailable),
             }
         }
-        for (entry, documents) in self.forests.iter().zip(late) {
+        for (entry, documents) in self.forests.entries.iter().zip(late) {
             if documents.is_empty() {
                 continue;
             }
@@ -193,14 +216,6 @@ impl Engine {
             self.merged.notify_one();
         }
         failure.map_or(Ok(settled), Err)
-    }
-
-    /// Withdraws documents without waiting.
-    pub(super) fn withdraw(&self, placed: PlacedDocuments) {
-        if !placed.held.is_empty() {
-            // A forest completes the operation even if its future is dropped.
-            drop(self.settle_forests(placed, &Resolution::NotSent, Millis(i64::MIN)));
-        }
     }
 
     /// Takes down where the caller may write.
@@ -224,7 +239,7 @@ impl Engine {
 
     /// Takes the accepted deferred placements, by forest; also returns how many were evicted.
     fn late(&self, placed: &mut PlacedDocuments, resolution: &Resolution) -> (Vec<Vec<PlacementDocument>>, u64) {
-        let mut late: Vec<Vec<PlacementDocument>> = self.forests.iter().map(|_| Vec::new()).collect();
+        let mut late: Vec<Vec<PlacementDocument>> = self.forests.entries.iter().map(|_| Vec::new()).collect();
         let mut not_kept = 0;
         let PlacedDocuments { ops, held, .. } = placed;
         for held in held {
@@ -243,24 +258,6 @@ impl Engine {
             }
         }
         (late, not_kept)
-    }
-
-    fn settle_forests(
-        &self,
-        placed: PlacedDocuments,
-        resolution: &Resolution,
-        now: Millis,
-    ) -> Vec<(&str, port::PortFuture<port::SettleReport>)> {
-        let mut batches: Vec<Vec<Settlement>> = self.forests.iter().map(|_| Vec::new()).collect();
-        for held in placed.held {
-            if let (Some(batch), Some(ticket)) = (batches.get_mut(held.forest), held.ticket) {
-                let outcome = outcome(&placed.ops, held.item, resolution).0;
-                batch.push(Settlement { ticket, outcome });
-            }
-        }
-        let report = self.forests.iter().zip(batches);
-        let report = report.filter(|(_, batch)| !batch.is_empty());
-        report.map(|(entry, batch)| (&*entry.name, entry.port.settle(batch, now))).collect()
     }
 }
 

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 
-use super::{Engine, EngineError};
+use super::EngineError;
+use super::forests::Forests;
 use crate::config::{OnFailure, OnUnreadable, Storage};
 use crate::forest::local::{Copied, Executor, ForestState, Journal, LocalForest};
 use crate::forest::port::{PortFuture, Unavailable};
@@ -238,8 +239,8 @@ pub enum SaveError {
 /// Directory for forests that are not complete yet. Names of forests have no upper case.
 const UNFINISHED: &str = "RECOVERING";
 
-impl Engine {
-    /// Names of the forests in a directory. Only removes leftovers of an interrupted [`save`](Engine::save).
+impl Forests {
+    /// Names of the forests in a directory. Only removes leftovers of an interrupted [`save`](Forests::save).
     ///
     /// # Errors
     /// When the directory is in use, or cannot be read.
@@ -247,7 +248,7 @@ impl Engine {
         let data_dir = DataDir::lock(dir)?;
         let _ = std::fs::remove_dir_all(unfinished(dir));
         let mut stored = Vec::new();
-        for entry in &self.forests {
+        for entry in &self.entries {
             if data_dir.holds(entry.identity.forest())? {
                 stored.push(entry.name.clone());
             }
@@ -272,7 +273,7 @@ impl Engine {
     fn save_aside(&self, data_dir: &DataDir, aside: &Path) -> Result<(), SaveError> {
         let aside = DataDir::lock(aside)?;
         let mut new = Vec::new();
-        for entry in &self.forests {
+        for entry in &self.entries {
             if !data_dir.holds(entry.identity.forest())? {
                 new.push(entry);
             }

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::forests::ForestEntry;
-use super::{Engine, SaveError, Unavailable};
+use super::forests::{ForestEntry, Forests};
+use super::{SaveError, Unavailable};
 use crate::forest::local::Copied;
 use crate::forest::shared::{self, SharedPort, TransferReport};
 use crate::store::StoreError;
@@ -51,15 +51,15 @@ pub enum TransferError {
 /// Progress callback: name of the forest, nodes done, all nodes.
 pub type ReportTransfer = dyn Fn(&str, u64, u64) + Send + Sync;
 
-impl Engine {
-    /// Imports the stored forests of this engine into the shared ones of another. `only`: their names; `replace`:
+impl Forests {
+    /// Imports these stored forests into shared ones. `only`: their names; `replace`:
     /// removes existing ones first. Returns a report of each.
     ///
     /// # Errors
     /// [`TransferError::Held`] before anything was changed; or when a forest is not available.
     pub async fn import(
         &self,
-        shared: &Engine,
+        shared: &Forests,
         only: &[String],
         replace: bool,
         report: &Arc<ReportTransfer>,
@@ -82,14 +82,14 @@ impl Engine {
         Ok(all)
     }
 
-    /// Exports the shared forests of another engine into this empty one, and stores them in a directory that has none
+    /// Exports shared forests into these empty ones, and stores them in a directory that has none
     /// of them. Returns a report of each. Blocks while storing.
     ///
     /// # Errors
     /// [`TransferError::Stored`] before anything was read; or when a forest is not available, or cannot be stored.
     pub async fn export(
         &self,
-        shared: &Engine,
+        shared: &Forests,
         dir: &Path,
         report: &Arc<ReportTransfer>,
     ) -> Result<Vec<(String, TransferReport)>, TransferError> {
@@ -101,7 +101,7 @@ impl Engine {
             let dir = dir.display().to_string();
             return Err(TransferError::Stored { dir, forest });
         }
-        let names: Vec<String> = self.forests.iter().map(|entry| entry.name.clone()).collect();
+        let names: Vec<String> = self.entries.iter().map(|entry| entry.name.clone()).collect();
         let mut all = Vec::new();
         for (entry, copied, (_, port)) in self.pairs(shared, &names) {
             let transferred = port.import(copied.clone(), of_forest(&entry.name, report)).await?;
@@ -115,10 +115,10 @@ impl Engine {
     }
 
     /// The forests of these names here, and the same elsewhere.
-    fn pairs<'e>(&'e self, shared: &'e Engine, only: &[String]) -> Vec<Pair<'e>> {
-        let entries = self.forests.iter().filter(|entry| only.contains(&entry.name));
+    fn pairs<'e>(&'e self, shared: &'e Forests, only: &[String]) -> Vec<Pair<'e>> {
+        let entries = self.entries.iter().filter(|entry| only.contains(&entry.name));
         let pairs = entries.filter_map(|entry| {
-            let there = shared.forests.iter().find(|there| there.name == entry.name)?;
+            let there = shared.entries.iter().find(|there| there.name == entry.name)?;
             let port = (there.name.as_str(), there.shared.as_ref()?);
             Some((entry, entry.copied.as_ref()?, port))
         });

@@ -2,9 +2,12 @@
 //! cluster's knowledge, so entries expire.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::RequestContext;
 use crate::time::Millis;
 
 /// How long after its last accepted write a caller is known.
@@ -13,9 +16,38 @@ const KNOWN_FOR: Millis = Millis(10 * 60_000);
 /// Pairs that are remembered: some megabytes.
 const REMEMBERED: usize = 1 << 16;
 
-/// Time of the last accepted write by caller hash and route; route `None` stands for any.
-#[derive(Debug, Default)]
-pub(super) struct Writers(Mutex<HashMap<(u64, Option<usize>), Millis>>);
+/// What is known of writers.
+#[derive(Debug)]
+pub(super) struct Writers {
+    /// Time of the last accepted write by caller hash and route; route `None` stands for any.
+    known: Mutex<HashMap<(u64, Option<usize>), Millis>>,
+    /// Unverified writers do their text work one after the other.
+    turns: Arc<Semaphore>,
+}
+
+/// How far the writer of a request is trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WriterTrust {
+    /// The documents cannot be refused.
+    Owner,
+    /// The cluster has recently accepted writes of the caller, on each of the routes.
+    Verified,
+    /// It has not: the documents leave no trace before it does.
+    Unverified,
+}
+
+/// An unverified writer's turn, which lasts until the last copy of this is dropped: jobs take one along, since they go
+/// on when the client has left.
+#[derive(Debug, Clone, Default)]
+pub struct Turn {
+    _permit: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+impl Default for Writers {
+    fn default() -> Writers {
+        Writers { known: Mutex::default(), turns: Arc::new(Semaphore::new(1)) }
+    }
+}
 
 impl Writers {
     /// Whether the cluster has lately accepted a write of this caller to any index of this route: a writer of one
@@ -30,14 +62,38 @@ impl Writers {
     }
 
     fn is_known(&self, pair: (u64, Option<usize>), now: Millis) -> bool {
-        let known = self.0.lock();
+        let known = self.known.lock();
         let last = known.get(&pair);
         last.is_some_and(|&last| now.0.saturating_sub(last.0) < KNOWN_FOR.0)
     }
 
+    /// Returns the trust in the writer of documents of these routes.
+    pub(super) fn trust(&self, routes: impl Iterator<Item = usize>, context: RequestContext) -> WriterTrust {
+        let Some(caller) = context.caller else {
+            return WriterTrust::Owner;
+        };
+        let mut known = None;
+        for route in routes {
+            if known == Some(route) {
+                continue;
+            }
+            if !self.knows(caller, route, context.now) {
+                return WriterTrust::Unverified;
+            }
+            known = Some(route);
+        }
+        WriterTrust::Verified
+    }
+
+    /// Waits for the turn of an unverified writer.
+    pub(super) async fn turn(&self) -> Turn {
+        let permit = self.turns.clone().acquire_owned().await;
+        Turn { _permit: permit.ok().map(Arc::new) }
+    }
+
     /// The cluster has accepted a write.
     pub(super) fn accepted(&self, caller: u64, route: usize, now: Millis) {
-        let mut known = self.0.lock();
+        let mut known = self.known.lock();
         if known.len() + 2 > REMEMBERED && !known.contains_key(&(caller, Some(route))) {
             known.retain(|_, last| now.0.saturating_sub(last.0) < KNOWN_FOR.0);
             // So many at once are no users of a cluster: the newer ones stay, if that is enough.
@@ -54,7 +110,7 @@ impl Writers {
 
     /// The cluster has denied a write.
     pub(super) fn denied(&self, caller: u64, route: usize) {
-        let mut known = self.0.lock();
+        let mut known = self.known.lock();
         known.remove(&(caller, Some(route)));
         known.remove(&(caller, None));
     }
@@ -86,6 +142,6 @@ mod tests {
             writers.accepted(caller, 0, Millis(1));
             assert!(writers.knows(caller, 0, Millis(1)));
         }
-        assert!(writers.0.lock().len() <= REMEMBERED);
+        assert!(writers.known.lock().len() <= REMEMBERED);
     }
 }

@@ -46,7 +46,7 @@ impl KeywordForms {
         raw_index: &str,
         now: Millis,
     ) -> ReaderFields {
-        let mut fields = engine.reader_fields(&decode_segment(raw_index));
+        let mut fields = engine.routes().reader_fields(&decode_segment(raw_index));
         let Some(medium) = fields.medium.as_mut().filter(|m| !m.ends_with(BESIDE)) else {
             return fields;
         };

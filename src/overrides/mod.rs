@@ -81,7 +81,7 @@ impl<'a> OverrideEditor<'a> {
     /// # Errors
     /// When the names of the stamp's fields are invalid.
     pub(crate) fn new(state: &'a AppState, editor: ForestEditor<'a>) -> Result<OverrideEditor<'a>, OverrideFault> {
-        let names = StampNames::new(state.engine.prefix());
+        let names = StampNames::new(state.engine.routes().prefix());
         let names = names.map_err(|error| ProxyError::BadRequest(error.to_string()))?;
         Ok(OverrideEditor { state, editor, names })
     }
@@ -281,7 +281,7 @@ impl<'a> OverrideEditor<'a> {
     fn fields(&self) -> BTreeSet<String> {
         let engine = &self.state.engine;
         let of_routes = self.editor.reader().route_names();
-        let mut fields: BTreeSet<String> = of_routes.flat_map(|name| engine.fields_of(name)).collect();
+        let mut fields: BTreeSet<String> = of_routes.flat_map(|name| engine.routes().fields_of(name)).collect();
         fields.insert(self.names.root().to_owned());
         fields
     }

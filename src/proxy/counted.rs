@@ -7,7 +7,7 @@ use hyper::{Method, StatusCode};
 use crate::bulk::{Changes, DocumentChange};
 use crate::clock;
 use crate::counts::IndexWrites;
-use crate::engine::{Engine, PlacedDocuments, Resolution};
+use crate::engine::{PlacedDocuments, Resolution, resolve_date};
 use crate::http::ProxyError;
 use crate::http::query::decode_segment;
 use crate::state::AppState;
@@ -33,7 +33,7 @@ pub(super) fn note(state: &AppState, index: Option<&str>, placed: &PlacedDocumen
         _ => &unknown,
     };
     let name_of = |item: usize| changes.index_of(item).or(index);
-    let is_kept = |name: &str| state.engine.routes(name) || state.counts.knows(name);
+    let is_kept = |name: &str| state.engine.routes().has(name) || state.counts.knows(name);
     let mut parts: BTreeMap<&str, IndexPart<'_>> = BTreeMap::new();
     let mut is_lost = false;
     for (item, root) in placed.joined(resolution) {
@@ -154,7 +154,7 @@ impl PassingChange {
         match self {
             PassingChange::Anywhere => state.counts.note_everything(),
             PassingChange::Delete { index, id } => {
-                let is_kept = state.engine.routes(index) || state.counts.knows(index);
+                let is_kept = state.engine.routes().has(index) || state.counts.knows(index);
                 let (replaced, gone) = ([id.as_str()], DocumentChange::gone(id));
                 let witnesses = [&gone];
                 let deleted = IndexWrites {
@@ -169,15 +169,15 @@ impl PassingChange {
             // Counting resolves patterns later, and only those that may match a counted index.
             PassingChange::ByQuery(names) => {
                 for name in names {
-                    let resolved = name.starts_with('<').then(|| Engine::resolve_date(name, clock::now()));
+                    let resolved = name.starts_with('<').then(|| resolve_date(name, clock::now()));
                     let name = match &resolved {
                         Some(Some(resolved)) => resolved,
                         Some(None) => continue,
                         None => name,
                     };
                     let is_kept = match name.contains('*') {
-                        true => state.engine.may_route(name) || state.counts.knows_any(name),
-                        false => state.engine.routes(name) || state.counts.knows(name),
+                        true => state.engine.routes().may_have(name) || state.counts.knows_any(name),
+                        false => state.engine.routes().has(name) || state.counts.knows(name),
                     };
                     let whole = IndexWrites { index: name, whole: true, ..IndexWrites::default() };
                     state.counts.note(is_kept.then_some(whole).into_iter());

@@ -9,7 +9,7 @@ use hyper::header::HeaderValue;
 use tracing::warn;
 
 use crate::cluster::Denied;
-use crate::engine::{Engine, Parsed};
+use crate::engine::{Parsed, resolve_date};
 use crate::http::query::decode_segment;
 use crate::state::AppState;
 use crate::time::Millis;
@@ -21,7 +21,7 @@ pub(super) async fn resolve(state: &AppState, (caller, headers): (u64, &HeaderMa
     let asking = async {
         for name in unrouted {
             match asked(state, caller, headers, &name, now).await {
-                Ok(Some(index)) => parsed.stands_for(&state.engine, &name, &index),
+                Ok(Some(index)) => parsed.stands_for(state.engine.routes(), &name, &index),
                 Ok(None) => {}
                 Err(denied) if ends(state, caller, denied, now) => return,
                 Err(_) => {}
@@ -53,7 +53,7 @@ pub(super) async fn learn_name(
     let names = names.to_str().unwrap_or_default().split(',').map(str::trim);
     let asking = async {
         for name in names.map(decode_segment).take(MAX_LEARNED) {
-            if !state.engine.routes(&name) {
+            if !state.engine.routes().has(&name) {
                 continue;
             }
             let behind = match state.cluster.indices_behind(headers, &name).await {
@@ -62,7 +62,7 @@ pub(super) async fn learn_name(
                 Err(_) => continue,
             };
             for index in unrouted.iter().filter(|index| behind.contains(index)) {
-                parsed.stands_for(&state.engine, index, &name);
+                parsed.stands_for(state.engine.routes(), index, &name);
             }
         }
     };
@@ -102,7 +102,7 @@ async fn asked(
         return Ok(None);
     }
     let index = if name.starts_with('<') {
-        let resolved = Engine::resolve_date(name, now);
+        let resolved = resolve_date(name, now);
         if resolved.is_none() {
             warn_of_date(name);
         }
@@ -110,7 +110,7 @@ async fn asked(
     } else {
         state.cluster.write_index(caller, headers, name, now).await?
     };
-    Ok(index.filter(|index| state.engine.routes(index)))
+    Ok(index.filter(|index| state.engine.routes().has(index)))
 }
 
 /// Says once that a name is not understood.

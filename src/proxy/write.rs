@@ -46,8 +46,8 @@ const ASK_LIMIT_ABOVE: u64 = 1 << 20;
 pub(super) async fn classify(state: &AppState, target: RequestKind<'_>, request: &Request<Incoming>) -> Option<Write> {
     let engine = &state.engine;
     let write = match target {
-        RequestKind::Bulk { index } if engine.has_routes() => Write::Bulk { index: index.map(Into::into) },
-        RequestKind::Document { op, index, id } if engine.has_routes() => {
+        RequestKind::Bulk { index } if !engine.routes().is_empty() => Write::Bulk { index: index.map(Into::into) },
+        RequestKind::Document { op, index, id } if !engine.routes().is_empty() => {
             Write::Document { op, index: routed(state, request, index.into()).await?, id: id.map(Into::into) }
         }
         _ => return None,
@@ -57,7 +57,7 @@ pub(super) async fn classify(state: &AppState, target: RequestKind<'_>, request:
         return Some(write);
     }
     let wanted = match &write {
-        Write::Bulk { index: Some(index) } => engine.routes(index),
+        Write::Bulk { index: Some(index) } => engine.routes().has(index),
         _ => true,
     };
     if wanted {
@@ -73,7 +73,7 @@ pub(super) async fn classify(state: &AppState, target: RequestKind<'_>, request:
 
 /// The index by whose route documents are stamped that are written under this name.
 async fn routed(state: &AppState, request: &Request<Incoming>, name: String) -> Option<String> {
-    if state.engine.routes(&name) {
+    if state.engine.routes().has(&name) {
         return Some(name);
     }
     let caller = caller(&state.callers, request.headers(), request.uri().query());

@@ -87,9 +87,9 @@ impl Rebuild {
         }
         let engine = Engine::new(&config.routes, &config.prefix, config.threads, HashKey::secret())?;
         let engine = Arc::new(engine);
-        engine.limit_memory(config.forest_memory).await?;
+        engine.forests().limit_memory(config.forest_memory).await?;
         let held = match dir.exists() {
-            true => engine.stored_forests(&dir)?,
+            true => engine.forests().stored_forests(&dir)?,
             false => Vec::new(),
         };
         let mut sources = engine.sources().await?;
@@ -141,7 +141,7 @@ impl Rebuild {
             all.push((source.forest.clone(), recovered));
         }
         let (engine, dir) = (self.engine.clone(), self.dir.clone());
-        let saved = tokio::task::spawn_blocking(move || engine.save(&dir)).await;
+        let saved = tokio::task::spawn_blocking(move || engine.forests().save(&dir)).await;
         saved.unwrap_or(Err(SaveError::Stopped))?;
         Ok(all)
     }
@@ -304,7 +304,7 @@ pub(crate) async fn salvage(
     }
     let engine = Engine::stored(&config.routes, &config.prefix, config.threads, HashKey::secret(), Some(&storage))?;
     let engine = Arc::new(engine);
-    engine.limit_memory(config.forest_memory).await?;
+    engine.forests().limit_memory(config.forest_memory).await?;
     let reader = RecoveryReader::new(config, Operator::of_service(config)?, rate)?;
     let mut all = Vec::new();
     for source in engine.sources().await? {
@@ -317,7 +317,7 @@ pub(crate) async fn salvage(
             all.push((source.forest.clone(), recovered));
         }
     }
-    engine.close();
+    engine.forests().close();
     Ok(all)
 }
 

@@ -29,10 +29,13 @@ pub(super) fn sweep(state: &Arc<AppState>, config: &ServeOptions, service: &Oper
     state.swept.every?;
     let reader = service.clone();
     let door = Loopback { state: state.clone(), credentials: config.service_url.credentials.clone() };
-    let routes = RouteTable { prefix: state.engine.prefix().to_owned(), routes: state.engine.backfill_routes() };
+    let routes = RouteTable {
+        prefix: state.engine.routes().prefix().to_owned(),
+        routes: state.engine.routes().backfill_routes(),
+    };
     let swept = state.clone();
     Some(tokio::spawn(async move {
-        let is_shut = || swept.engine.store_is_away() == Some(true);
+        let is_shut = || swept.engine.forests().store_is_away() == Some(true);
         backfill::sweep(&swept.swept, &reader, &door, &routes, is_shut).await;
     }))
 }
@@ -43,7 +46,10 @@ pub(super) fn restamp(state: &Arc<AppState>, config: &ServeOptions, service: &Op
         return None;
     }
     let operator = service.clone();
-    let routes = RouteTable { prefix: state.engine.prefix().to_owned(), routes: state.engine.backfill_routes() };
+    let routes = RouteTable {
+        prefix: state.engine.routes().prefix().to_owned(),
+        routes: state.engine.routes().backfill_routes(),
+    };
     let state = state.clone();
     Some(tokio::spawn(async move {
         let restamper = backfill::Restamper {
@@ -53,7 +59,7 @@ pub(super) fn restamp(state: &Arc<AppState>, config: &ServeOptions, service: &Op
             writes: &state.writes,
             counts: &state.counts,
             routes: &routes,
-            shared_forests: state.engine.forests_shared(),
+            shared_forests: state.engine.forests().shared(),
             context: &|| state.request_context(0),
         };
         restamper.run().await;

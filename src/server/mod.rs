@@ -124,7 +124,7 @@ pub(crate) async fn serve(
     if config.routes.is_empty() {
         warn!("no route is configured, so nothing is stamped: give --index, or [[route]] tables in the file");
     }
-    if let Err(reason) = state.engine.limit_memory(config.forest_memory).await {
+    if let Err(reason) = state.engine.forests().limit_memory(config.forest_memory).await {
         state.engine_failed(&reason);
     }
     let service = Operator::of_service(&config)?;
@@ -174,7 +174,7 @@ pub(crate) async fn serve(
     }
     let engine = state.engine.clone();
     // A panic in it has been logged by the panic hook.
-    let _ = tokio::task::spawn_blocking(move || engine.close()).await;
+    let _ = tokio::task::spawn_blocking(move || engine.forests().close()).await;
     info!("stopped");
     Ok(())
 }
@@ -182,7 +182,7 @@ pub(crate) async fn serve(
 /// Says once that documents are forgotten before their window ends. The engine of a shared forest forgets nothing, and
 /// is not asked.
 async fn warn_of_eviction(state: &AppState) -> bool {
-    let forests = state.engine.own_stats().await.unwrap_or_default();
+    let forests = state.engine.forests().own_stats().await.unwrap_or_default();
     let full = forests.iter().find(|(_, stats)| stats.evicted_total > 0);
     if let Some((forest, stats)) = full {
         warn!(
@@ -213,10 +213,10 @@ async fn expire(state: Arc<AppState>) {
             warned = warn_of_eviction(&state).await;
         }
         let now = clock::now();
-        if let Err(reason) = state.engine.expire(now, EXPIRY_BUDGET).await {
+        if let Err(reason) = state.engine.forests().expire(now, EXPIRY_BUDGET).await {
             state.engine_failed(&reason);
         }
-        match state.engine.forget_unknown(now, EXPIRY_BUDGET).await {
+        match state.engine.forests().forget_unknown(now, EXPIRY_BUDGET).await {
             Ok(withdrawn) => {
                 state.metrics.counters.nodes_withdrawn.inc_by(withdrawn);
             }
@@ -231,7 +231,7 @@ async fn remember(state: Arc<AppState>) {
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     loop {
         tick.tick().await;
-        let forests = state.engine.stats().await.unwrap_or_default();
+        let forests = state.engine.forests().stats().await.unwrap_or_default();
         let lag = state.counts.progress().map(|progress| progress.lag);
         let sample = HistorySample::of(clock::now(), &state.metrics.counters, &forests, lag);
         state.history.add(sample);

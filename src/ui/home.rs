@@ -49,7 +49,7 @@ pub(super) async fn show(page: &PageRequest<'_>) -> Result<Response<Body>, Error
     }
     let mut choices = Vec::new();
     let mut asks_who = false;
-    for route in page.state.engine.reader_routes() {
+    for route in page.state.engine.routes().reader_routes() {
         for name in route.patterns {
             let (indices, refused) = indices(page, &name).await?;
             asks_who |= refused;

@@ -80,7 +80,7 @@ pub(super) async fn show(page: &PageRequest<'_>) -> Result<Response<Body>, Error
     if let Some(refused) = state.cluster.refuses_health(&page.headers).await? {
         return Err(ErrorPage::of_cluster(&refused));
     }
-    let forests = match state.engine.stats().await {
+    let forests = match state.engine.forests().stats().await {
         Ok(forests) => forests,
         Err(reason) => return Err(state.engine_failed(&reason).into()),
     };
@@ -89,7 +89,7 @@ pub(super) async fn show(page: &PageRequest<'_>) -> Result<Response<Body>, Error
     let now = HistorySample::of(crate::clock::now(), &state.metrics.counters, &forests, lag);
     let uptime = i64::try_from(state.started.elapsed().as_millis()).unwrap_or(i64::MAX);
     let t = shell.t();
-    let routes = state.engine.reader_routes();
+    let routes = state.engine.routes().reader_routes();
     let rows = RowBuilder { shell, routes: &routes };
     let overview = OverviewPage {
         shell,

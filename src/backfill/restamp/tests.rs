@@ -190,7 +190,7 @@ impl Scene {
         let of = world.clone();
         let operator = Operator::of_model(move |method, target, body| of.lock().answer(method.as_str(), target, body));
         let engine = engine();
-        let routes = RouteTable { prefix: "cluster_".into(), routes: engine.backfill_routes() };
+        let routes = RouteTable { prefix: "cluster_".into(), routes: engine.routes().backfill_routes() };
         Scene {
             world,
             operator,
@@ -239,14 +239,14 @@ impl Scene {
 
     /// Words that wait, with the roots that they are about.
     async fn unfinished(&self, forest: &str) -> Vec<Arc<Restamp>> {
-        let words = self.engine.overrides_of(forest).await.unwrap();
+        let words = self.engine.forests().overrides_of(forest).await.unwrap();
         words.unfinished().map(|(_, restamp)| restamp.clone()).collect()
     }
 
     /// Whether every document of an index shows what is answered for it, but for those that are refused.
     async fn follows(&self, index: &str) -> bool {
         let forest = if index.starts_with("blog") { "b" } else { "a" };
-        let words = self.engine.overrides_of(forest).await.unwrap();
+        let words = self.engine.forests().overrides_of(forest).await.unwrap();
         let world = self.world.lock();
         let mut documents = world.indices[index].iter();
         documents.all(|(id, stored)| world.refused.contains(id) || stored.root == words.group(stored.root))

@@ -58,7 +58,7 @@ fn document(seed: usize) -> Value {
 
 /// All there is to the forests, uses and learned sentences included.
 fn state(engine: &Engine) -> String {
-    format!("{:?}", engine.forests)
+    format!("{:?}", engine.forests.entries)
 }
 
 fn check(engine: &Arc<Engine>, source: &Value, id: Option<&str>, now: i64) -> Checked {

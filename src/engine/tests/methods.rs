@@ -115,5 +115,5 @@ fn short_texts_by_edit_distance() {
     assert_eq!(found[0], found[1]);
     assert_ne!(found[2], found[0]);
     assert_ne!(found[4], found[5], "the same words, but another text");
-    assert_eq!(wait(engine.stats()).unwrap().len(), 2);
+    assert_eq!(wait(engine.forests().stats()).unwrap().len(), 2);
 }

@@ -69,7 +69,7 @@ fn bulk(engine: &Arc<Engine>, body: &str, now: i64) -> (Vec<Value>, PlacedDocume
 impl Engine {
     /// The cluster has lately accepted what this caller wrote by the first route.
     pub(crate) fn know_writer(&self, caller: u64, now: Millis) {
-        self.writers.accepted(caller, 0, now);
+        self.settler.writers.accepted(caller, 0, now);
     }
 }
 
@@ -93,7 +93,7 @@ fn answered(items: Value) -> Resolution {
 }
 
 fn nodes(engine: &Arc<Engine>) -> usize {
-    wait(engine.stats()).unwrap().into_iter().map(|(_, stats)| stats.nodes).sum()
+    wait(engine.forests().stats()).unwrap().into_iter().map(|(_, stats)| stats.nodes).sum()
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn routes_may_share_a_forest() {
     let body = line("a-1") + &line("b-1") + &line("c-1");
     let (lines, ..) = bulk(&engine, &body, 0);
     assert_eq!(lines[1]["cluster_root"], lines[3]["cluster_root"]);
-    let sizes: Vec<usize> = wait(engine.stats()).unwrap().into_iter().map(|(_, stats)| stats.nodes).collect();
+    let sizes: Vec<usize> = wait(engine.forests().stats()).unwrap().into_iter().map(|(_, stats)| stats.nodes).collect();
     assert_eq!(sizes, [1, 1]);
 }
 
@@ -459,10 +459,10 @@ fn a_shared_forest_is_not_asked_what_it_has_forgotten() {
     let routes = [route(json!({}))];
     let (key, on_loss) = (HashKey::FIXED, OnRedisFailure::Refuse);
     let shared = Engine::shared(&routes, "cluster_", 2, key, &keys, on_loss).unwrap();
-    assert_eq!(wait(shared.stats()).unwrap().len(), 1);
+    assert_eq!(wait(shared.forests.stats()).unwrap().len(), 1);
     // From now on every question fails.
     store.set_away(Some("nobody may ask"));
-    wait(shared.stats()).unwrap_err();
-    assert_eq!(wait(shared.own_stats()).unwrap().len(), 0);
-    assert_eq!(wait(engine(&routes).own_stats()).unwrap().len(), 1);
+    wait(shared.forests.stats()).unwrap_err();
+    assert_eq!(wait(shared.forests.own_stats()).unwrap().len(), 0);
+    assert_eq!(wait(engine(&routes).forests.own_stats()).unwrap().len(), 1);
 }

@@ -3,6 +3,8 @@
 use std::future::ready;
 use std::sync::Arc;
 
+use crate::engine::Forests;
+use crate::engine::forests::ForestEntry;
 use crate::engine::{Engine, Unavailable};
 use crate::forest::document::PlacementDocument;
 use crate::forest::overrides::{Override, Overrides, RestampPass};
@@ -91,9 +93,14 @@ impl DryPlacement for OutOfService {
 impl Engine {
     /// The same engine after every forest has failed.
     pub(crate) fn out_of_service(mut self) -> Engine {
-        for entry in &mut self.forests {
-            entry.port = Arc::new(OutOfService { name: entry.name.clone() });
-        }
-        self
+        let entries = self
+            .forests
+            .entries
+            .iter()
+            .map(|entry| ForestEntry { port: Arc::new(OutOfService { name: entry.name.clone() }), ..entry.clone() });
+        let forests = Arc::new(Forests { entries: entries.collect(), store: self.forests.store.clone() });
+        self.placer.forests = forests.clone();
+        self.settler.forests = forests.clone();
+        Engine { forests, ..self }
     }
 }

@@ -95,7 +95,7 @@ fn eight_producers_get_what_some_order_would_have_given() {
         let given = producers.into_iter().map(|given| given.join().unwrap());
         given.flatten().collect()
     });
-    engine.close();
+    engine.forests().close();
     drop(stored);
 
     // The same documents by one producer, in the order in which the forest has taken them.

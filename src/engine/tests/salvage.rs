@@ -126,7 +126,7 @@ fn salvaged(dir: &Path, kind: &str) -> Vec<String> {
     let engine = open(dir, OnUnreadable::Recover).unwrap();
     let sources = wait(engine.sources()).unwrap();
     assert!(sources[0].is_salvaged, "the index is read again");
-    engine.close();
+    engine.forests().close();
     drop(engine);
     // Until that is done, whatever happens.
     let engine = open(dir, OnUnreadable::Refuse).unwrap();
@@ -134,7 +134,7 @@ fn salvaged(dir: &Path, kind: &str) -> Vec<String> {
     assert!(sources[0].is_salvaged);
     engine.has_read_index(&sources[0]).unwrap();
     let roots = place_all(&engine);
-    engine.close();
+    engine.forests().close();
     drop(engine);
     let engine = open(dir, OnUnreadable::Refuse).unwrap();
     assert!(!wait(engine.sources()).unwrap()[0].is_salvaged);
@@ -158,7 +158,7 @@ fn one_change_of_each_kind_that_does_not_read_costs_its_batch_alone() {
     let whole = Dir::new("journal");
     let engine = open(&whole.0, OnUnreadable::Refuse).unwrap();
     let roots = place_all(&engine);
-    engine.close();
+    engine.forests().close();
     drop(engine);
     let kinds = [(1u8, "begin"), (2, "root"), (3, "leaf"), (6, "count"), (9, "lesson"), (10, "founder tokens")];
     for (kind, name) in kinds {
@@ -213,7 +213,7 @@ fn a_change_of_any_other_kind_that_ends_too_early_costs_nothing_else() {
     let whole = Dir::new("rare");
     let engine = open(&whole.0, OnUnreadable::Refuse).unwrap();
     let roots = place_all(&engine);
-    engine.close();
+    engine.forests().close();
     drop(engine);
     for (number, (name, change)) in rare_changes().into_iter().enumerate() {
         let copy = Dir::new(&format!("rare-{number}"));
@@ -237,7 +237,7 @@ fn a_section_of_a_snapshot_that_ends_too_early_costs_its_end_alone() {
     let routes = [route(json!({"method": "verified", "k": 0, "window": "none"}))];
     let engine = engine(&routes);
     let roots = place_all(&engine);
-    engine.save(&whole.0).unwrap();
+    engine.forests().save(&whole.0).unwrap();
     for (section, name) in [(2u8, "trees"), (3, "nodes"), (4, "learned"), (5, "times"), (6, "founder tokens")] {
         let copy = Dir::new(&format!("snapshot-{section}"));
         rewrite(&whole.0, &copy.0, |of, bytes| {
@@ -256,7 +256,7 @@ fn bytes_in_the_middle_of_a_journal_cost_their_batch_alone() {
     let dir = Dir::new("bytes");
     let engine = open(&dir.0, OnUnreadable::Refuse).unwrap();
     let roots = place_all(&engine);
-    engine.close();
+    engine.forests().close();
     drop(engine);
     let names = std::fs::read_dir(&dir.0).unwrap();
     let forest = names.map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
@@ -265,7 +265,7 @@ fn bytes_in_the_middle_of_a_journal_cost_their_batch_alone() {
     let (_, placed) = bulk_of_writer(&engine, &index("z", &json!({"title": OTHER, "content": LONG})), 2_000);
     let accepted = answered(json!([{"index": {"status": 201}}]));
     wait(engine.settle(placed, accepted, Millis(2_000))).unwrap();
-    engine.close();
+    engine.forests().close();
     drop(engine);
     let journal = forest.join("journal-0000000000000001");
     let mut bytes = std::fs::read(&journal).unwrap();
@@ -284,7 +284,7 @@ fn a_salvage_that_was_killed_between_its_renames_is_finished() {
     let engine = open(&dir.0, OnUnreadable::Refuse).unwrap();
     let roots = place_all(&engine);
     let known = nodes(&engine);
-    engine.close();
+    engine.forests().close();
     drop(engine);
     let names = std::fs::read_dir(&dir.0).unwrap();
     let mut paths = names.map(|entry| entry.unwrap().path());
@@ -296,5 +296,5 @@ fn a_salvage_that_was_killed_between_its_renames_is_finished() {
     let engine = open(&dir.0, OnUnreadable::Refuse).unwrap();
     assert_eq!(nodes(&engine), known);
     assert_eq!(place_all(&engine), roots);
-    engine.close();
+    engine.forests().close();
 }

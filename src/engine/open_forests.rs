@@ -1,0 +1,252 @@
+//! Opens the forests of the routes. The only place that knows which method needs which kind.
+
+use std::sync::Arc;
+
+use super::EngineError;
+use super::forests::ForestEntry;
+use super::stored::Stores;
+use super::threads::TextThreads;
+use crate::config::{Clock, OnRedisFailure, Route};
+use crate::fingerprint::Distance;
+use crate::forest::local::{ForestState, LocalForest};
+use crate::forest::shared::keys::KeyStore;
+use crate::forest::shared::{SharedDistance, SharedForest, SharedSettings};
+use crate::forest::{LocalFallback, Settings};
+use crate::hash::{HashKey, nonce};
+use crate::method::{LearnedText, Method, MethodKind, Proof, Short, Staged, Strict, Verified};
+use crate::store::ForestIdentity;
+
+/// Suffix of the name of a forest of short texts.
+pub(super) const SHORT_TEXTS: &str = " (short texts)";
+
+/// The numbers of the forests of a route.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RouteForests {
+    pub(super) forest: usize,
+    /// Forest of its short texts, if the method separates them.
+    pub(super) short: Option<usize>,
+}
+
+impl RouteForests {
+    pub(super) fn has(self, forest: usize) -> bool {
+        self.forest == forest || self.short == Some(forest)
+    }
+}
+
+/// Opens the forests of all routes, each forest once and with a secret of its own made of `key`. Reads those that are
+/// stored.
+pub(super) fn open(
+    routes: &[Route],
+    threads: &Arc<TextThreads>,
+    key: HashKey,
+    kept: ForestStorage<'_>,
+) -> Result<(Vec<ForestEntry>, Vec<RouteForests>), EngineError> {
+    let mut forests = Vec::new();
+    let found = routes.iter().map(|route| find_or_add(&mut forests, route, threads, key, kept));
+    let found = found.collect::<Result<Vec<RouteForests>, _>>()?;
+    for (at, entry) in forests.iter_mut().enumerate() {
+        let mut routes = routes.iter().zip(&found).filter(|(_, forests)| forests.has(at));
+        entry.is_overridable = routes.clone().any(|(_, forests)| forests.short.is_none());
+        entry.is_timed = routes.all(|(route, _)| route.clock == Clock::Arrival);
+    }
+    Ok((forests, found))
+}
+
+/// Finds the forests of a route; opens those that are not open yet.
+fn find_or_add(
+    forests: &mut Vec<ForestEntry>,
+    route: &Route,
+    threads: &Arc<TextThreads>,
+    key: HashKey,
+    kept: ForestStorage<'_>,
+) -> Result<RouteForests, EngineError> {
+    type Make<'a> = &'a dyn Fn(Maker<'_>) -> Result<ForestEntry, EngineError>;
+    let mut place = |name: String, make: Make<'_>| -> Result<usize, EngineError> {
+        if let Some(at) = forests.iter().position(|entry| entry.name == name) {
+            return Ok(at);
+        }
+        let maker = Maker { name: &name, route, threads, key: key.derived(forests.len() as u64), kept };
+        forests.push(make(maker)?);
+        Ok(forests.len() - 1)
+    };
+    let forest = place(route.forest.clone(), &|maker| maker.open())?;
+    let Method::Short(_) = route.method else {
+        return Ok(RouteForests { forest, short: None });
+    };
+    let short = format!("{}{SHORT_TEXTS}", route.forest);
+    let short = place(short, &|maker| maker.open_short())?;
+    Ok(RouteForests { forest, short: Some(short) })
+}
+
+/// Parameters of a new forest.
+struct Maker<'a> {
+    name: &'a str,
+    route: &'a Route,
+    threads: &'a Arc<TextThreads>,
+    key: HashKey,
+    kept: ForestStorage<'a>,
+}
+
+/// Where forests are kept.
+#[derive(Clone, Copy)]
+pub(super) enum ForestStorage<'a> {
+    /// In the memory of this process alone.
+    InMemory,
+    /// There, and on the disk.
+    Stored(&'a Stores),
+    /// In a store shared by several processes; with the behaviour while it is away.
+    Shared(&'a Arc<dyn KeyStore>, OnRedisFailure),
+}
+
+/// Identity of a forest whose documents have their own dates.
+pub(super) const DATED: &str = "clock=field";
+
+/// Incremented whenever the fingerprints of a text change, which makes stored forests useless.
+const FINGERPRINTS: u32 = 1;
+
+impl Maker<'_> {
+    /// Opens the forest of a route; for `short`, that of its longer texts.
+    fn open(&self) -> Result<ForestEntry, EngineError> {
+        let route = self.route;
+        match route.method {
+            Method::Verified => {
+                let seeds = || route.boilerplate.iter().map(String::as_str);
+                let learned = LearnedText::seeded(seeds());
+                let similarity = route.similarity;
+                self.make::<Verified>(route.k, similarity, learned, |learned| {
+                    learned.seed(seeds());
+                })
+            }
+            Method::Staged => self.make::<Staged>(route.k, (), (), |()| ()),
+            Method::Longest | Method::Full(_) | Method::Sentences(_) | Method::Short(_) | Method::Field(_) => {
+                self.make::<Strict>(route.k, (), (), |()| ())
+            }
+        }
+    }
+
+    /// Opens the forest of a route's short texts.
+    fn open_short(&self) -> Result<ForestEntry, EngineError> {
+        self.make::<Short>(self.route.widest(), (), (), |()| ())
+    }
+
+    /// `seed`: ensures initial knowledge where a stored forest has learned other things.
+    fn make<F: MethodKind>(
+        &self,
+        k: Distance,
+        thresholds: <F::Proof as Proof>::Thresholds,
+        learned: F::Learned,
+        seed: impl FnOnce(&mut F::Learned),
+    ) -> Result<ForestEntry, EngineError> {
+        let settings = Settings { k, window: self.route.window, key: self.key };
+        let threads = self.threads.clone();
+        let mut salvaged = None;
+        let local = match self.kept {
+            ForestStorage::Shared(keys, on_loss) => {
+                let shared = self.share::<F>(k, thresholds, learned, keys)?;
+                if on_loss == OnRedisFailure::Refuse {
+                    return Ok(shared);
+                }
+                let mut learned = F::Learned::default();
+                seed(&mut learned);
+                let alone = LocalForest::<F>::new(self.name, settings, thresholds, learned, threads)?
+                    .with_founder_tokens(self.route.founder_tokens_memory)
+                    .with_max_tree(self.route.max_tree);
+                let alone = Arc::new(alone);
+                return Ok(ForestEntry {
+                    port: Arc::new(LocalFallback::new(shared.port, alone.clone())),
+                    local: Some(alone),
+                    ..shared
+                });
+            }
+            ForestStorage::InMemory => LocalForest::<F>::new(self.name, settings, thresholds, learned, threads)?
+                .with_founder_tokens(self.route.founder_tokens_memory),
+            ForestStorage::Stored(stores) => {
+                // If the stored forest is read twice, the second reading starts from what `seed` ensures.
+                let mut learned = Some(learned);
+                let empty = || {
+                    let learned = learned.take().unwrap_or_default();
+                    let empty = ForestState::<F>::new(settings, thresholds, learned)?;
+                    Ok(empty.with_founder_tokens(self.route.founder_tokens_memory))
+                };
+                let local = stores.open(&self.identity(k), empty, seed, threads)?;
+                if stores.is_salvaged(self.name) {
+                    salvaged = Some(stores.data_dir.clone());
+                }
+                local
+            }
+        };
+        let copied = local.copied();
+        let local = Arc::new(local.with_max_tree(self.route.max_tree).with_late_merges(self.route.late_merges));
+        Ok(ForestEntry {
+            name: self.name.to_owned(),
+            k,
+            identity: self.identity(k),
+            copied: Some(copied),
+            salvaged,
+            port: local.clone(),
+            local: Some(local),
+            shared: None,
+            is_timed: false,
+            is_overridable: false,
+        })
+    }
+
+    /// The same, kept elsewhere.
+    fn share<F: MethodKind>(
+        &self,
+        k: Distance,
+        thresholds: <F::Proof as Proof>::Thresholds,
+        learned: F::Learned,
+        keys: &Arc<dyn KeyStore>,
+    ) -> Result<ForestEntry, EngineError> {
+        let route = self.route;
+        let settings = SharedSettings {
+            // Without a clock nothing expires.
+            window: route.window.filter(|_| route.clock != Clock::None),
+            max_tree: route.max_tree,
+            founder_token_bytes: match F::KEEPS_FOUNDER_TOKENS {
+                true => route.founder_tokens_memory,
+                false => 0,
+            },
+        };
+        let identity = self.identity(k);
+        let of = identity.settings().map(|(key, value)| format!("{key}={value}"));
+        let window = settings.window.map_or(0, |window| window.0);
+        let is_dated = matches!(route.clock, Clock::Field(_));
+        let clock = is_dated.then(|| DATED.to_owned());
+        let of = of.chain([format!("window={window}ms")]).chain(clock);
+        let of: Vec<String> = of.collect();
+        let shared = SharedForest::<F>::new(
+            (self.name, &of.join(" ")),
+            settings,
+            thresholds,
+            learned,
+            self.threads.clone(),
+            keys.clone(),
+            nonce(),
+        )
+        .with_distance(SharedDistance::new(k)?)
+        .with_late_merges(route.late_merges);
+        let shared = Arc::new(if is_dated { shared.dated() } else { shared });
+        Ok(ForestEntry {
+            name: self.name.to_owned(),
+            k,
+            identity,
+            copied: None,
+            salvaged: None,
+            port: shared.clone(),
+            local: None,
+            shared: Some(shared),
+            is_timed: false,
+            is_overridable: false,
+        })
+    }
+
+    /// Identity of a stored forest: with another one the same text has other fingerprints, or another tree.
+    fn identity(&self, k: Distance) -> ForestIdentity {
+        ForestIdentity::new(self.name)
+            .with("method", &self.route.method)
+            .with("k", k.0)
+            .with("fingerprints", FINGERPRINTS)
+    }
+}

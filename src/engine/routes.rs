@@ -1,0 +1,124 @@
+//! The routes: which index is stamped, by which fields, and which forest its documents belong to.
+
+use super::date_math;
+use super::fields::FoundFields;
+use super::open_forests::RouteForests;
+use crate::bulk::{FieldNames, Selection, SelectionError, StampNames};
+use crate::config::{Clock, Route};
+use crate::method::Features;
+use crate::time::Millis;
+
+/// The routes in their order: the first one that matches an index counts.
+pub struct Routes {
+    pub(super) bound: Vec<Bound>,
+    pub(super) names: StampNames,
+}
+
+/// A route bound to its forests.
+pub(super) struct Bound {
+    pub(super) route: Route,
+    pub(super) selection: Selection,
+    /// Of a document that is stored: its root is its id.
+    pub(super) stored: Selection,
+    pub(super) found_fields: FoundFields,
+    pub(super) forest: usize,
+    /// Forest of its short texts, if the method separates them.
+    pub(super) short: Option<usize>,
+}
+
+impl Bound {
+    fn new(route: &Route, prefix: &str, RouteForests { forest, short }: RouteForests) -> Result<Bound, SelectionError> {
+        let text: Vec<&str> = route.text_fields.iter().map(String::as_str).collect();
+        let clock = match &route.clock {
+            Clock::Field(name) => Some(name.as_str()),
+            Clock::Arrival | Clock::None => None,
+        };
+        let names = StampNames::new(prefix)?;
+        let fields = FieldNames {
+            text: &text,
+            title: route.title_field.as_deref(),
+            id: route.id_field.as_deref(),
+            clock,
+            url: route.url_field.as_deref(),
+            own: route.method.own_field(),
+        };
+        let stored = FieldNames { id: Some(names.root()), clock: None, ..fields };
+        Ok(Bound {
+            selection: Selection::new(&fields, prefix)?,
+            stored: Selection::of_stored(&stored)?,
+            found_fields: FoundFields::default(),
+            route: route.clone(),
+            forest,
+            short,
+        })
+    }
+
+    /// Forest of a document.
+    pub(super) fn forest_of(&self, features: Option<&Features>) -> usize {
+        match features {
+            Some(Features::Short(_)) => self.short.unwrap_or(self.forest),
+            _ => self.forest,
+        }
+    }
+}
+
+impl Routes {
+    /// `forests`: those of each route.
+    pub(super) fn new(
+        routes: &[Route],
+        prefix: &str,
+        forests: impl IntoIterator<Item = RouteForests>,
+    ) -> Result<Routes, SelectionError> {
+        let bound = routes.iter().zip(forests).map(|(route, forests)| Bound::new(route, prefix, forests));
+        Ok(Routes { bound: bound.collect::<Result<_, _>>()?, names: StampNames::new(prefix)? })
+    }
+
+    /// Whether nothing can be stamped at all.
+    pub fn is_empty(&self) -> bool {
+        self.bound.is_empty()
+    }
+
+    /// Whether documents of this index are stamped.
+    pub fn has(&self, index: &str) -> bool {
+        self.find(index).is_some()
+    }
+
+    /// Whether a route stamps documents of an index whose name fits this pattern, if there is one.
+    pub fn may_have(&self, pattern: &str) -> bool {
+        self.bound.iter().any(|bound| bound.route.may_match(pattern))
+    }
+
+    /// Prefix of the stamp's fields.
+    pub fn prefix(&self) -> &str {
+        self.names.prefix()
+    }
+
+    /// The name of the forest of an index; none: no route stamps it.
+    pub fn forest_of(&self, index: &str) -> Option<&str> {
+        Some(&self.bound_of(index)?.route.forest)
+    }
+
+    /// Whether a route has this very name, and not only a pattern that it fits.
+    pub fn is_named_literally(&self, name: &str) -> bool {
+        let mut patterns = self.bound.iter().flat_map(|bound| bound.route.patterns());
+        patterns.any(|pattern| pattern == name)
+    }
+
+    /// The number of an index's route.
+    pub(super) fn find(&self, index: &str) -> Option<usize> {
+        self.bound.iter().position(|bound| bound.route.matches(index))
+    }
+
+    /// The same of a name that may contain a date.
+    pub(super) fn find_at(&self, index: &str, now: Millis) -> Option<usize> {
+        self.find(index).or_else(|| {
+            let is_date = date_math::is_date_math(index);
+            let meant = is_date.then(|| date_math::resolve(index, now));
+            self.find(&meant??)
+        })
+    }
+
+    pub(super) fn bound_of(&self, index: &str) -> Option<&Bound> {
+        self.find(index).and_then(|at| self.bound.get(at))
+    }
+}
