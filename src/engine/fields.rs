@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::routes::Routes;
 use crate::bulk::{ParsedDocument, Selected};
 use crate::config::Route;
 
@@ -33,17 +32,11 @@ impl FoundFields {
             self.0.fetch_or(found, Relaxed);
         }
     }
-}
 
-impl Routes {
-    /// The fields to compare documents by that were found in none of them so far, in the order of the routes.
-    pub fn fields_never_found(&self) -> Vec<&str> {
-        let routes = self.bound.iter().flat_map(|bound| {
-            let found = bound.found_fields.0.load(Relaxed);
-            let fields = (0..).zip(fields(&bound.route));
-            fields.filter(move |(place, _)| found >> place & 1 == 0)
-        });
-        routes.map(|(_, field)| field).collect()
+    /// The fields of the route that no document had.
+    pub(super) fn never_found<'r>(&self, route: &'r Route) -> impl Iterator<Item = &'r str> + use<'r> {
+        let found = self.0.load(Relaxed);
+        (0..).zip(fields(route)).filter(move |(place, _)| found >> place & 1 == 0).map(|(_, field)| field)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Unavailable;
-use super::settle::{PlacedDocuments, Resolution};
+use super::placed::{PlacedDocuments, Resolution};
 use crate::fingerprint::Distance;
 use crate::forest::ForestStats;
 use crate::forest::local::Copied;

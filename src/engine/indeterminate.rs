@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::settle::{PlacedDocuments, Resolution, Settler, outcome};
+use super::forests::Forests;
+use super::placed::{PlacedDocuments, Resolution, outcome};
 use super::{Engine, RecoverySource, Unavailable};
 use crate::config::Clock;
 use crate::forest::port::ItemOutcome;
@@ -29,11 +30,11 @@ pub struct Gap {
     pub since: Millis,
 }
 
-impl Settler {
+impl Indeterminate {
     /// Records which forests have documents with an indeterminate outcome. Those of unverified writers had no effect
     /// and are skipped: a caller without rights must not cause searches.
-    pub(super) fn note_indeterminate(&self, placed: &PlacedDocuments, resolution: &Resolution) {
-        let is_own = |forest: usize| self.forests.entries.get(forest).is_some_and(|it| !it.is_shared());
+    pub(super) fn note(&self, forests: &Forests, placed: &PlacedDocuments, resolution: &Resolution) {
+        let is_own = |forest: usize| forests.entries.get(forest).is_some_and(|it| !it.is_shared());
         let held = placed.held.iter();
         let held = held.filter(|held| held.late.is_none() && is_own(held.forest));
         let mut unknown =
@@ -43,13 +44,13 @@ impl Settler {
             return;
         }
         {
-            let mut all = self.unanswered.since.lock();
+            let mut all = self.since.lock();
             for held in unknown {
                 let since = all.entry(held.forest).or_insert(held.clock);
                 *since = (*since).min(held.clock);
             }
         }
-        self.unanswered.came.notify_one();
+        self.came.notify_one();
     }
 }
 

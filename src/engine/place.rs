@@ -8,8 +8,8 @@ use tokio::sync::Semaphore;
 
 use super::deferred::{DeferredClaim, DeferredPlacements};
 use super::forests::Forests;
+use super::placed::{HeldDocument, PlacedDocuments};
 use super::read::{DocumentReader, PreparedDocument, ReadItem, WorkItem};
-use super::settle::{HeldDocument, PlacedDocuments};
 use super::threads::{JobWaiter, TextThreads};
 use super::writers::{Turn, WriterTrust, Writers};
 use super::{Explanation, RequestContext, Stamped, Unavailable};

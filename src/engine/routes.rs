@@ -104,6 +104,11 @@ impl Routes {
         patterns.any(|pattern| pattern == name)
     }
 
+    /// The fields to compare documents by that were found in none of them so far, in the order of the routes.
+    pub fn fields_never_found(&self) -> Vec<&str> {
+        self.bound.iter().flat_map(|bound| bound.found_fields.never_found(&bound.route)).collect()
+    }
+
     /// The number of an index's route.
     pub(super) fn find(&self, index: &str) -> Option<usize> {
         self.bound.iter().position(|bound| bound.route.matches(index))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::settle::PlacedDocuments;
+use super::placed::PlacedDocuments;
 use super::{Explanation, Unstamped};
 use crate::bulk::Splice;
 use crate::forest::Root;

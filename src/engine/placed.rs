@@ -1,0 +1,170 @@
+//! The documents of a request that were placed, and what the cluster's response says of each.
+
+use std::collections::HashSet;
+
+use super::deferred::DeferredClaim;
+use crate::bulk::{self, Op};
+use crate::forest::port::{ItemOutcome, Settlement};
+use crate::forest::{Root, Ticket};
+use crate::time::Millis;
+
+/// The nodes that the documents of a request use, by item. To be given to [`Engine::settle`].
+#[derive(Debug, Default)]
+pub struct PlacedDocuments {
+    /// The operation of every item: a response with other operations is not matched.
+    pub(super) ops: Vec<Op>,
+    pub(super) caller: Option<u64>,
+    pub(super) held: Vec<HeldDocument>,
+    /// Items whose document has a root of its own, outside of the forests.
+    alone: Vec<usize>,
+}
+
+/// One document that was placed.
+#[derive(Debug)]
+pub(super) struct HeldDocument {
+    pub(super) item: usize,
+    pub(super) forest: usize,
+    pub(super) route: usize,
+    /// Its tree.
+    pub(super) root: Root,
+    /// `None`: it was placed as if, and is placed if it is accepted.
+    pub(super) ticket: Option<Ticket>,
+    /// The forest's clock when it was placed.
+    pub(super) clock: Millis,
+    /// The root that it shows.
+    pub(super) answer: Root,
+    /// Whether it joined an existing tree, shows another root than its tree's, or may: a deferred placement may meet
+    /// another document of its root.
+    pub(super) has_joined: bool,
+    /// To be placed if it is accepted, and not before.
+    pub(super) late: Option<DeferredClaim>,
+}
+
+/// The outcome of a request.
+#[derive(Debug)]
+pub enum Resolution {
+    /// Timeout, broken connection, response that cannot be read: the nodes stay for a while.
+    Unknown,
+    /// The request was never sent.
+    NotSent,
+    /// The status of a response that is about all documents at once.
+    Status(u16),
+    /// A successful response to a single document with `noop`: the index is unchanged.
+    Unchanged,
+    /// The items of a bulk response.
+    Items(bulk::ItemStatuses),
+    /// The status of a response to a single document, and its item.
+    Document(u16, bulk::ItemStatuses),
+}
+
+impl PlacedDocuments {
+    pub(super) fn of(ops: Vec<Op>, caller: Option<u64>) -> PlacedDocuments {
+        PlacedDocuments { ops, caller, held: Vec::new(), alone: Vec::new() }
+    }
+
+    pub(super) fn stands_alone(&mut self, item: usize) {
+        self.alone.push(item);
+    }
+
+    /// Items whose documents joined a tree and are stored, as far as anybody knows, with their roots. In the order of
+    /// the items of each forest.
+    pub fn joined<'p>(&'p self, resolution: &'p Resolution) -> impl Iterator<Item = (usize, u64)> + 'p {
+        let joined = self.held.iter().filter(|held| held.has_joined);
+        let stored = joined.filter(|held| outcome(&self.ops, held.item, resolution).0 != ItemOutcome::Refused);
+        stored.map(|held| (held.item, held.answer.0.0))
+    }
+
+    /// Of these items, which replaced documents, those that may have given one another root: all but updates that were
+    /// not stamped.
+    pub fn moved<'c>(&self, replaced: &'c [(usize, String)]) -> Vec<&'c (usize, String)> {
+        let is_update = |item: usize| self.ops.get(item) == Some(&Op::Update);
+        let mut stamped = HashSet::new();
+        if replaced.iter().any(|&(item, _)| is_update(item)) {
+            stamped.extend(self.held.iter().map(|held| held.item));
+            stamped.extend(&self.alone);
+        }
+        let moved = replaced.iter();
+        moved.filter(|(item, _)| !is_update(*item) || stamped.contains(item)).collect()
+    }
+
+    /// Whether any document was stamped.
+    pub fn has_stamped(&self) -> bool {
+        !self.held.is_empty() || !self.alone.is_empty()
+    }
+
+    pub(super) fn hold(&mut self, held: HeldDocument) {
+        self.held.push(held);
+    }
+
+    /// The root of the first document that is in a forest.
+    pub(super) fn first_root(&self) -> Option<Root> {
+        self.held.first().map(|held| held.answer)
+    }
+
+    /// Whether its documents are placed after the cluster's response: their writer is unverified.
+    pub fn is_of_unverified_writer(&self) -> bool {
+        self.held.iter().any(|held| held.late.is_some())
+    }
+
+    /// Whether a response has exactly the items of the request.
+    pub fn is_answered_by(&self, outcome: &bulk::ItemStatuses) -> bool {
+        outcome.answers(self.ops.iter().copied())
+    }
+
+    /// The outcomes of those that have a ticket, each with the number of its forest.
+    pub(super) fn settlements(self, resolution: &Resolution) -> impl Iterator<Item = (usize, Settlement)> {
+        let PlacedDocuments { ops, held, .. } = self;
+        held.into_iter().filter_map(move |held| {
+            let outcome = outcome(&ops, held.item, resolution).0;
+            Some((held.forest, Settlement { ticket: held.ticket?, outcome }))
+        })
+    }
+
+    /// Number of failed items of a response.
+    pub(super) fn failed(&self, resolution: &Resolution) -> u64 {
+        let Resolution::Items(items) = resolution else {
+            return 0;
+        };
+        // A delete of a missing document is answered with 404 and is no failure.
+        let writes = items.failed.iter();
+        let writes = writes.filter(|(at, _)| self.ops.get(*at) != Some(&Op::Delete));
+        writes.count() as u64
+    }
+}
+
+/// Returns the outcome of one item, and its status.
+pub(super) fn outcome(ops: &[Op], item: usize, resolution: &Resolution) -> (ItemOutcome, Option<u16>) {
+    // An update that changes nothing leaves the document as it was sent before; of a new one, nothing is stored.
+    let unchanged = match ops.get(item) {
+        Some(Op::Update) => ItemOutcome::Accepted,
+        _ => ItemOutcome::Refused,
+    };
+    let items = match resolution {
+        Resolution::Unknown => return (ItemOutcome::Unknown, None),
+        Resolution::NotSent => return (ItemOutcome::Refused, None),
+        Resolution::Status(status) | Resolution::Document(status, _) => {
+            return (outcome_of(*status), Some(*status));
+        }
+        Resolution::Unchanged => return (unchanged, None),
+        Resolution::Items(items) => items,
+    };
+    match items.failed.binary_search_by_key(&item, |&(at, _)| at) {
+        Err(_) if items.unchanged.binary_search(&item).is_ok() => (unchanged, None),
+        Err(_) => (ItemOutcome::Accepted, None),
+        Ok(found) => {
+            let status = items.failed.get(found).map(|&(_, status)| status);
+            (status.map_or(ItemOutcome::Unknown, outcome_of), status)
+        }
+    }
+}
+
+/// Returns the outcome for a status. 2xx: stored. 4xx: the server's final answer, except 408 (it gave up waiting).
+/// Anything else (a redirect, a timeout, a lost shard): a part may have been done.
+fn outcome_of(status: u16) -> ItemOutcome {
+    match status {
+        200..300 => ItemOutcome::Accepted,
+        408 => ItemOutcome::Unknown,
+        400..500 => ItemOutcome::Refused,
+        _ => ItemOutcome::Unknown,
+    }
+}
