@@ -8,7 +8,7 @@ use crate::forest::port::{ItemOutcome, Settlement};
 use crate::forest::{Root, Ticket};
 use crate::time::Millis;
 
-/// The nodes that the documents of a request use, by item. To be given to [`Engine::settle`].
+/// The nodes that the documents of a request use, by item. To be given to [`Engine::settle`](super::Engine::settle).
 #[derive(Debug, Default)]
 pub struct PlacedDocuments {
     /// The operation of every item: a response with other operations is not matched.
