@@ -182,7 +182,7 @@ impl Connections {
                         is_stale = true;
                         last = away(error);
                         for at in places {
-                            match commands.get(at).and_then(pipeline::unknown) {
+                            match commands.get(at).and_then(|command| command.what.reply_if_lost()) {
                                 None => again.push(at),
                                 Some(reply) => set(&mut replies, at, reply),
                             }

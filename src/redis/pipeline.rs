@@ -217,33 +217,6 @@ fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX).max(1)
 }
 
-/// Reply to assume for a command whose fate is unknown; `None` where it may be sent again because it is idempotent.
-///
-/// A provisional claim of a root is not idempotent: executed late, the first one would restore a root that another
-/// process has removed. Its document starts again with a new token.
-pub(super) fn unknown(command: &Command) -> Option<StoreReply> {
-    match &command.what {
-        KeyOp::Release { .. } | KeyOp::Count { .. } => Some(StoreReply::Nothing),
-        KeyOp::Claim { life, .. } | KeyOp::Swap { life, .. } => {
-            matches!(life, Lifetime::For(_)).then_some(StoreReply::Number(0))
-        }
-        KeyOp::Get
-        | KeyOp::Put { .. }
-        | KeyOp::Confirm { .. }
-        | KeyOp::Remove { .. }
-        | KeyOp::RemoveLeaf { .. }
-        | KeyOp::Pin { .. }
-        | KeyOp::Hold { .. }
-        | KeyOp::Arrive { .. }
-        | KeyOp::Touch { .. }
-        | KeyOp::Enter { .. }
-        | KeyOp::Advance { .. }
-        | KeyOp::Since { .. }
-        | KeyOp::Turn { .. }
-        | KeyOp::Acknowledge { .. } => None,
-    }
-}
-
 /// Parses a reply.
 pub(super) fn read(value: Value) -> CommandReply {
     let error = match value {

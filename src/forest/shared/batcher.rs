@@ -25,7 +25,7 @@ use crate::method::MethodKind;
 const TOGETHER: usize = 1_000;
 /// Concurrent turns: while one waits for Redis, another works.
 const AT_ONCE: usize = 8;
-/// The first pause before documents are tried again, and the longest.
+/// The first pause before documents are tried again, and the longest one.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 /// How often a document is tried.
@@ -40,11 +40,13 @@ pub(super) struct WaitingBatch {
     /// Turns in which documents are being placed, and how many there may be.
     pub(super) busy: usize,
     pub(super) most: usize,
+    /// The first pause before documents are tried again.
+    pub(super) first_pause: Duration,
 }
 
 impl Default for WaitingBatch {
     fn default() -> WaitingBatch {
-        WaitingBatch { requests: VecDeque::new(), busy: 0, most: AT_ONCE }
+        WaitingBatch { requests: VecDeque::new(), busy: 0, most: AT_ONCE, first_pause: FIRST_PAUSE }
     }
 }
 
@@ -101,6 +103,7 @@ impl<F: MethodKind> SharedInner<F> {
     pub(super) fn queue(self: &Arc<Self>, batch: Batch) -> PlaceFuture<Batch> {
         let Batch { documents, commit, earlier } = batch;
         let (answer, answered) = self.promise();
+        let mut waiting = self.turns.0.lock();
         let request = PendingBatch {
             work: Vec::new(),
             replies: documents.iter().map(|_| None).collect(),
@@ -110,11 +113,12 @@ impl<F: MethodKind> SharedInner<F> {
             commit,
             earlier,
             attempt: 0,
-            pause: FIRST_PAUSE,
+            pause: waiting.first_pause,
             begun: Instant::now(),
             answer,
         };
-        self.turns.0.lock().requests.push_back(request);
+        waiting.requests.push_back(request);
+        drop(waiting);
         self.start_turn();
         Box::pin(async move {
             match answered.await {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::SharedInner;
 use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, StoreReply};
 use super::layout::{LEASE, LeafValue, NodeValue, RootValue, write_founder_tokens};
-
+use super::planted::planted;
 use super::round::{Answer, ClaimOutcome, PlacementRound, RecheckQuery};
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::Unavailable;
@@ -77,7 +77,7 @@ impl<P> ClaimedTree<P> {
     /// Whether a leaf is claimed when its document has looked again. Were the hash of a text claimed with the other
     /// leaves, a copy could know itself by it that has to begin again for one of those.
     pub(super) fn is_late(&self, leaf: &NewLeaf) -> bool {
-        leaf.is_text && !self.is_founder(leaf.document)
+        leaf.is_text && !self.is_founder(leaf.document) && !planted!(TextWithLeaves)
     }
 
     /// Documents that may have their places in it.
@@ -97,7 +97,7 @@ impl<P> ClaimedTree<P> {
         };
         leaf.is_own |= is_own;
         let document = leaf.document;
-        if !is_own && !is_of_tree && !self.is_founder(document) {
+        if !is_own && !is_of_tree && !self.is_founder(document) && !planted!(LoserStays) {
             self.lost.insert(document);
         }
     }
@@ -117,8 +117,13 @@ impl<F: MethodKind> SharedInner<F> {
         let now = round.work.iter().map(|work| work.at).max();
         let now = now.max(self.dated_clock()).unwrap_or(Millis(0));
         let mut trees = self.trees(round, now);
-        self.claim_roots(&mut trees, now).await?;
-        self.claim_leaves(&mut trees, now).await?;
+        if planted!(LeavesBeforeRoot) {
+            self.claim_leaves(&mut trees, now).await?;
+            self.claim_roots(&mut trees, now).await?;
+        } else {
+            self.claim_roots(&mut trees, now).await?;
+            self.claim_leaves(&mut trees, now).await?;
+        }
         self.recheck(&mut trees, round, now).await?;
         self.withdraw_claims(&trees, now).await?;
         Ok(self.claimed(round, &trees, now))
@@ -233,6 +238,7 @@ impl<F: MethodKind> SharedInner<F> {
                     let value = founding.value.bytes();
                     put(founding.before.clone(), value, Lifetime::For(LEASE))
                 }
+                None if planted!(NoPin) => KeyOp::Release { token: tree.token, uses: 0 },
                 // Its arrival is set when its documents are accepted.
                 None if self.calendar.is_dated => KeyOp::Hold {
                     token: tree.token,
@@ -332,6 +338,10 @@ impl<F: MethodKind> SharedInner<F> {
             children: small(own.count()),
             ..founding.value.clone()
         };
+        if planted!(ConfirmsByValue) {
+            let (value, life) = (confirmed.bytes(), self.life(now, true));
+            return Some(KeyOp::Swap { before: founding.value.bytes(), or_nothing: false, value, life });
+        }
         Some(KeyOp::Confirm { token: tree.token, value: confirmed.bytes(), life: self.life(now, true) })
     }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::SharedInner;
 use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, ScanPosition, StoreReply};
 use super::layout::{Calendar, NodeValue, STEPS, living_names};
+use super::planted::planted;
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::Unavailable;
 use crate::forest::{Rollback, Root};
@@ -82,7 +83,7 @@ impl<F: MethodKind> SharedInner<F> {
     /// Has the buckets of a node name it.
     pub(super) fn enter(&self, node: Fingerprint, now: Millis, commands: &mut Vec<(KeyKind, Fingerprint, KeyOp)>) {
         let step = self.calendar.whole_step(now) as u8;
-        let buckets = self.blocks.buckets(node);
+        let buckets = self.blocks.buckets(node).filter(|_| !planted!(NotEntered));
         commands.extend(buckets.map(|bucket| {
             let what = KeyOp::Enter { fingerprint: node, step, life: self.life(now, true) };
             (KeyKind::Bucket, bucket, what)
@@ -137,6 +138,9 @@ impl<F: MethodKind> SharedInner<F> {
                 (KeyKind::Node, leaf, KeyOp::Touch { value, life })
             })
             .collect();
+        if planted!(NoTouch) {
+            commands.clear();
+        }
         for (&(leaf, ..), &at) in &leaves {
             self.enter(leaf, at, &mut commands);
         }

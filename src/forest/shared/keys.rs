@@ -372,8 +372,37 @@ pub enum KeyOp {
     },
 }
 
+impl KeyOp {
+    /// Reply to assume for a command whose fate is unknown; `None` where it may be sent again because it is idempotent.
+    ///
+    /// A provisional claim of a root is not idempotent: executed late, the first one would restore a root that another
+    /// process has removed. Its document starts again with a new token.
+    pub fn reply_if_lost(&self) -> Option<StoreReply> {
+        match self {
+            KeyOp::Release { .. } | KeyOp::Count { .. } => Some(StoreReply::Nothing),
+            KeyOp::Claim { life, .. } | KeyOp::Swap { life, .. } => {
+                matches!(life, Lifetime::For(_)).then_some(StoreReply::Number(0))
+            }
+            KeyOp::Get
+            | KeyOp::Put { .. }
+            | KeyOp::Confirm { .. }
+            | KeyOp::Remove { .. }
+            | KeyOp::RemoveLeaf { .. }
+            | KeyOp::Pin { .. }
+            | KeyOp::Hold { .. }
+            | KeyOp::Arrive { .. }
+            | KeyOp::Touch { .. }
+            | KeyOp::Enter { .. }
+            | KeyOp::Advance { .. }
+            | KeyOp::Since { .. }
+            | KeyOp::Turn { .. }
+            | KeyOp::Acknowledge { .. } => None,
+        }
+    }
+}
+
 /// The reply to a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum StoreReply {
     /// See the command.
     Nothing,

@@ -48,11 +48,15 @@ impl InMemoryStore {
 
     /// All nodes, with their expiry.
     pub(crate) fn nodes(&self) -> Vec<(Key, Vec<u8>, Option<i64>)> {
+        self.with_expiry(KeyKind::Node)
+    }
+
+    /// All values of a kind, with their expiry.
+    pub(super) fn with_expiry(&self, kind: KeyKind) -> Vec<(Key, Vec<u8>, Option<i64>)> {
         let values = self.0.values.lock();
         let now = self.0.clock.load(Relaxed);
-        let living = values
-            .iter()
-            .filter(|(key, value)| key.kind == KeyKind::Node && value.until.is_none_or(|until| until > now));
+        let living =
+            values.iter().filter(|(key, value)| key.kind == kind && value.until.is_none_or(|until| until > now));
         let mut nodes: Vec<_> = living.map(|(key, value)| (*key, value.bytes.clone(), value.until)).collect();
         nodes.sort_unstable_by_key(|(key, ..)| *key);
         nodes
@@ -71,6 +75,11 @@ impl InMemoryStore {
         copy
     }
 
+    /// Lets a value go, as its expiry does.
+    pub(super) fn remove(&self, key: &Key) {
+        self.0.values.lock().remove(key);
+    }
+
     /// Overwrites a value.
     pub(crate) fn overwrite(&self, key: Key, bytes: &[u8]) {
         if let Some(value) = self.0.values.lock().get_mut(&key) {
@@ -87,7 +96,7 @@ impl InMemoryStore {
         living.map(|(key, value)| (*key, value.bytes.clone())).collect()
     }
 
-    fn run_one(&self, command: &Command) -> StoreReply {
+    pub(super) fn run_one(&self, command: &Command) -> StoreReply {
         let now = self.0.clock.load(Relaxed);
         // One lock a command: commands of others may come in between.
         let mut values = self.0.values.lock();

@@ -27,6 +27,7 @@ mod lsh_buckets;
 pub(crate) mod memory;
 mod overrides;
 mod place;
+mod planted;
 mod read_set;
 mod read_set_view;
 mod recheck;
@@ -53,6 +54,7 @@ use self::keys::{
 use self::layout::{Calendar, NodeValue};
 use self::lsh_buckets::LshBuckets;
 pub use self::lsh_buckets::{DistanceTooWide, SharedDistance};
+use self::planted::planted;
 pub use self::transfer::{ReportTransfer, Transfer, TransferReport};
 use self::ttl_refresh::TtlRefresh;
 use super::document::PlacementDocument;
@@ -330,7 +332,8 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     fn new_token(&self) -> FoundingToken {
-        FoundingToken::of(splitmix64(self.tokens.fetch_add(1, Relaxed)))
+        let token = FoundingToken::of(splitmix64(self.tokens.fetch_add(1, Relaxed)));
+        if planted!(SameToken) { FoundingToken(1) } else { token }
     }
 
     /// The arrival of a document with this time; `None`: time stands still for it.

@@ -1,7 +1,7 @@
 //! Places the documents of one or several concurrent requests: decides from the read set, then claims. Documents that
 //! lose a claim to another process, or wait for one, begin again.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -202,7 +202,7 @@ impl<F: MethodKind> SharedInner<F> {
         requests: &mut [PendingBatch],
     ) -> Result<Vec<DocumentInProgress>, Failed> {
         let mut again = Vec::new();
-        let (mut counted, mut arrived, mut killed) = (Vec::new(), Vec::new(), HashSet::new());
+        let (mut counted, mut arrived, mut killed) = (Vec::new(), Vec::new(), BTreeSet::new());
         let mut lessons: Vec<Vec<Vec<u64>>> = requests.iter().map(|_| Vec::new()).collect();
         let mut met = Vec::new();
         let each = round.work.into_iter().zip(round.answers);

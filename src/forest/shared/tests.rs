@@ -1,6 +1,7 @@
 mod dated;
 mod near;
 mod records;
+mod search;
 mod turns;
 mod words;
 
