@@ -23,6 +23,10 @@ static CLOCK: Mutex<Clock> = Mutex::new(Clock { last: None });
 /// The time now.
 #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the clock")]
 pub(crate) fn now() -> Millis {
+    #[cfg(test)]
+    if let Some(now) = crate::simulation::now() {
+        return now;
+    }
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let system = Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
     CLOCK.lock().read(Instant::now(), system)
@@ -34,8 +38,8 @@ pub(crate) fn latest_at(now: Millis) -> Millis {
 }
 
 /// What was read last.
-#[derive(Debug)]
-struct Clock {
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
     last: Option<Reading>,
 }
 
@@ -49,7 +53,7 @@ struct Reading {
 
 impl Clock {
     /// The time that is to be believed, at an instant when the system's clock shows `system`.
-    fn read(&mut self, at: Instant, system: Millis) -> Millis {
+    pub(crate) fn read(&mut self, at: Instant, system: Millis) -> Millis {
         let mut reading = Reading { at, shown: system, doubted: None };
         if let Some(last) = self.last {
             let passed = at.saturating_duration_since(last.at).as_millis();

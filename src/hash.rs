@@ -137,6 +137,10 @@ impl HashKey {
 
 /// An unpredictable number.
 pub(crate) fn nonce() -> u64 {
+    #[cfg(test)]
+    if let Some(nonce) = crate::simulation::nonce() {
+        return nonce;
+    }
     // The standard library seeds every RandomState from the system's randomness.
     RandomState::new().build_hasher().finish()
 }

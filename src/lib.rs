@@ -55,3 +55,6 @@ mod history;
 mod shutdown;
 mod telemetry;
 mod work_counter;
+// The whole of it under faults, in simulated time.
+#[cfg(test)]
+mod simulation;

@@ -130,8 +130,13 @@ impl AppState {
     /// # Errors
     /// When routes or TLS material cannot be used.
     pub(crate) fn new(config: &ServeOptions) -> Result<AppState, StateError> {
+        AppState::with_engine(config, engine(config)?)
+    }
+
+    /// The same with this engine.
+    pub(crate) fn with_engine(config: &ServeOptions, engine: Engine) -> Result<AppState, StateError> {
         Ok(AppState {
-            engine: Arc::new(engine(config)?.with_stamps(config.stamp)),
+            engine: Arc::new(engine.with_stamps(config.stamp)),
             cluster: cluster::Client::new(
                 &config.upstream,
                 config.upstream_ca.as_deref(),

@@ -1,7 +1,8 @@
 //! Sweeps: a serving spinney periodically stamps documents of its routes' indices that have no stamp.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
@@ -128,7 +129,7 @@ pub(crate) async fn sweep<D: BulkSink>(
 ) {
     let Some(every) = swept.every else { return };
     loop {
-        tokio::time::sleep_until((Instant::now() + every).into()).await;
+        tokio::time::sleep_until(Instant::now() + every).await;
         if is_shut() {
             debug!("the look for documents without a stamp waits for the forests");
             continue;

@@ -11,17 +11,28 @@ use std::task::{Context, Poll};
 
 use hyper::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::legacy::connect::{Connected, Connection};
 use tower_service::Service;
+
+#[cfg(test)]
+use crate::simulation::network::HttpConnector;
+#[cfg(not(test))]
+use hyper_util::client::legacy::connect::HttpConnector;
 
 /// Makes [`EarlyResponseIo`] connections.
 #[derive(Clone)]
-pub(super) struct EarlyResponseConnector(pub HttpConnector);
+pub(super) struct EarlyResponseConnector(HttpConnector);
 
 /// A connection that discards what can no longer be sent.
 pub(super) struct EarlyResponseIo<T> {
     inner: T,
     write_closed: bool,
+}
+
+impl EarlyResponseConnector {
+    pub(super) fn new(http: impl Into<HttpConnector>) -> EarlyResponseConnector {
+        EarlyResponseConnector(http.into())
+    }
 }
 
 impl Service<Uri> for EarlyResponseConnector {

@@ -124,7 +124,7 @@ impl Client {
             .with_tls_config(tls::client(ca, identity)?)
             .https_or_http()
             .enable_http1()
-            .wrap_connector(EarlyResponseConnector(http));
+            .wrap_connector(EarlyResponseConnector::new(http));
         // A pooled connection that was closed before the request went out is replaced; a request that went out is
         // never sent again: a document without an id would be doubled.
         let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())

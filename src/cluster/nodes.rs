@@ -1,8 +1,9 @@
 //! The nodes of the cluster take turns; one that cannot be reached is ejected and passed over while others answer.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use hyper::Uri;
 use hyper::header::{HeaderValue, InvalidHeaderValue};
 

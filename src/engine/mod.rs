@@ -83,6 +83,13 @@ use threads::TextThreads;
 use tokio::sync::{Notify, Semaphore};
 use writers::Writers;
 
+#[cfg(test)]
+use crate::forest::local::Executor;
+#[cfg(test)]
+use crate::store::Files;
+#[cfg(test)]
+pub(crate) use stored::{SnapshotPass, StoreTasks};
+
 /// Why the engine cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -172,6 +179,26 @@ pub struct Engine {
     reader_threads: TextThreads,
 }
 
+/// Where a simulated process keeps its forests.
+#[cfg(test)]
+pub(crate) enum SimulatedStorage {
+    Stored(Storage, Arc<dyn Files>, Arc<dyn StoreTasks>),
+    Shared(Arc<dyn KeyStore>, OnRedisFailure),
+}
+
+/// The threads of an engine.
+struct EngineThreads {
+    writers: Arc<TextThreads>,
+    readers: TextThreads,
+}
+
+impl EngineThreads {
+    /// `count`: as in [`Engine::new`].
+    fn start(count: usize) -> Result<EngineThreads, EngineError> {
+        Ok(EngineThreads { writers: Arc::new(TextThreads::new(count)?), readers: TextThreads::for_readers()? })
+    }
+}
+
 /// Batches that are read and placed at the same time; each of them uses all threads.
 const BATCHES: usize = 4;
 
@@ -198,7 +225,7 @@ impl Engine {
     ) -> Result<Engine, EngineError> {
         let stores = storage.map(Stores::lock).transpose()?;
         let kept = stores.as_ref().map_or(ForestStorage::InMemory, ForestStorage::Stored);
-        Engine::keeping(routes, prefix, threads, key, kept)
+        Engine::keeping((routes, prefix), EngineThreads::start(threads)?, key, kept)
     }
 
     /// Creates an engine with shared forests. `on_loss`: behaviour while the store is away.
@@ -213,17 +240,41 @@ impl Engine {
         keys: &Arc<dyn KeyStore>,
         on_loss: OnRedisFailure,
     ) -> Result<Engine, EngineError> {
-        Engine::keeping(routes, prefix, threads, key, ForestStorage::Shared(keys, on_loss))
+        let threads = EngineThreads::start(threads)?;
+        Engine::keeping((routes, prefix), threads, key, ForestStorage::Shared(keys, on_loss))
+    }
+
+    /// Creates the engine of a simulated process, which has no threads of its own.
+    #[cfg(test)]
+    pub(crate) fn simulated(
+        (routes, prefix): (&[Route], &str),
+        executor: &Arc<dyn Executor>,
+        kept: &SimulatedStorage,
+    ) -> Result<Engine, EngineError> {
+        let threads = EngineThreads {
+            writers: Arc::new(TextThreads::simulated(executor.clone())),
+            readers: TextThreads::simulated(executor.clone()),
+        };
+        let stores = match kept {
+            SimulatedStorage::Stored(storage, files, tasks) => {
+                Some(Stores::lock_in(files.clone(), storage, tasks.clone())?)
+            }
+            SimulatedStorage::Shared(..) => None,
+        };
+        let kept = match (&stores, kept) {
+            (Some(stores), _) => ForestStorage::Stored(stores),
+            (None, SimulatedStorage::Shared(keys, on_loss)) => ForestStorage::Shared(keys, *on_loss),
+            (None, SimulatedStorage::Stored(..)) => ForestStorage::InMemory,
+        };
+        Engine::keeping((routes, prefix), threads, HashKey::FIXED, kept)
     }
 
     fn keeping(
-        routes: &[Route],
-        prefix: &str,
-        threads: usize,
+        (routes, prefix): (&[Route], &str),
+        EngineThreads { writers: threads, readers: reader_threads }: EngineThreads,
         key: HashKey,
         kept: ForestStorage<'_>,
     ) -> Result<Engine, EngineError> {
-        let threads = Arc::new(TextThreads::new(threads)?);
         let (entries, found) = open_forests::open(routes, &threads, key, kept)?;
         let store = match kept {
             ForestStorage::Shared(keys, _) => Some(keys.clone()),
@@ -255,7 +306,7 @@ impl Engine {
             forests,
             writers,
             threads,
-            reader_threads: TextThreads::for_readers()?,
+            reader_threads,
         })
     }
 

@@ -15,8 +15,8 @@ use crate::forest::port::{PortFuture, Unavailable};
 use crate::forest::{ForestError, Portions, Restoring, StoredStats, Unreadable};
 use crate::method::MethodKind;
 use crate::store::{
-    DataDir, Durability, ForestIdentity, Replay, ReplayProgress, SnapshotError, Store, StoreError, StoredRecord,
-    UnreadableRange,
+    DataDir, Durability, ForestIdentity, Replay, ReplayProgress, SnapshotError, SnapshotWriter, Store, StoreError,
+    StoredRecord, UnreadableRange,
 };
 
 /// How often is looked whether a snapshot is due.
@@ -27,17 +27,53 @@ const TELL: Duration = Duration::from_secs(2);
 const BLOCK: usize = 1 << 20;
 
 /// The directory of all forests of the process.
-#[derive(Debug)]
 pub(super) struct Stores {
     pub(super) data_dir: DataDir,
     storage: Storage,
+    tasks: Arc<dyn StoreTasks>,
+}
+
+/// Runs what stores do in the background.
+pub(crate) trait StoreTasks: Send + Sync {
+    /// Begins to write the journal of a store.
+    ///
+    /// # Errors
+    /// As [`Replay::into_store`].
+    fn begin(&self, replay: Replay) -> Result<Arc<Store>, StoreError>;
+
+    /// Writes snapshots whenever one is due, until the forest is dropped.
+    fn keep_snapshots(&self, forest: &str, store: Weak<Store>, copied: &Arc<dyn Copied>);
+}
+
+/// Each on a thread of its own.
+struct StoreThreads;
+
+impl StoreTasks for StoreThreads {
+    fn begin(&self, replay: Replay) -> Result<Arc<Store>, StoreError> {
+        replay.into_store().map(Arc::new)
+    }
+
+    fn keep_snapshots(&self, forest: &str, store: Weak<Store>, copied: &Arc<dyn Copied>) {
+        keep_snapshots(forest, store, copied);
+    }
 }
 
 impl Stores {
     /// # Errors
     /// When the directory cannot be made or is another process's.
     pub(super) fn lock(storage: &Storage) -> Result<Stores, StoreError> {
-        Ok(Stores { data_dir: DataDir::lock(&storage.data_dir)?, storage: storage.clone() })
+        let data_dir = DataDir::lock(&storage.data_dir)?;
+        Ok(Stores { data_dir, storage: storage.clone(), tasks: Arc::new(StoreThreads) })
+    }
+
+    /// The same on a simulated disk.
+    #[cfg(test)]
+    pub(super) fn lock_in(
+        files: Arc<dyn crate::store::Files>,
+        storage: &Storage,
+        tasks: Arc<dyn StoreTasks>,
+    ) -> Result<Stores, StoreError> {
+        Ok(Stores { data_dir: DataDir::lock_in(files, &storage.data_dir)?, storage: storage.clone(), tasks })
     }
 
     /// Opens a stored forest, or `empty` if there is none.
@@ -85,10 +121,10 @@ impl Stores {
             seconds = begun.elapsed().as_secs_f32(),
             "the stored forest is read"
         );
-        let store = Arc::new(replay.into_store()?);
+        let store = self.tasks.begin(replay)?;
         let journal = StoreJournal { forest: name.clone(), store: store.clone(), on_failure: self.storage.on_failure };
         let local = LocalForest::with_journal(name.clone(), state, executor, Arc::new(journal));
-        keep_snapshots(&name, Arc::downgrade(&store), &local.copied());
+        self.tasks.keep_snapshots(&name, Arc::downgrade(&store), &local.copied());
         Ok(local)
     }
 
@@ -343,34 +379,57 @@ fn keep_snapshots(forest: &str, store: Weak<Store>, copied: &Arc<dyn Copied>) {
 
 /// Why no snapshot was made.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoSnapshot {
+pub(crate) enum NoSnapshot {
     #[error(transparent)]
     Store(#[from] SnapshotError),
     #[error(transparent)]
     Forest(#[from] Unavailable),
 }
 
-pub(super) fn snapshot(store: &Store, copied: &dyn Copied) -> Result<(), NoSnapshot> {
-    // Time as it stood before the batches that will be read again.
-    let (section, bytes) = copied.begin()?;
-    let mut writer = store.begin_snapshot()?;
-    writer.write(section, &bytes)?;
-    let mut portions = Portions::default();
-    // Portions of a small forest are tiny, so those of one section share a block.
-    let (mut gathered, mut of) = (Vec::new(), section);
-    while let Some((section, bytes)) = copied.next(&mut portions)? {
-        if section != of || gathered.len() + bytes.len() > BLOCK {
-            if !gathered.is_empty() {
-                writer.write(of, &gathered)?;
-            }
-            gathered.clear();
-            of = section;
+/// A snapshot that is being written, portion by portion.
+pub(crate) struct SnapshotPass {
+    writer: SnapshotWriter,
+    portions: Portions,
+    /// Portions of a small forest are tiny, so those of one section share a block.
+    gathered: Vec<u8>,
+    section: u8,
+}
+
+impl SnapshotPass {
+    /// Begins with the first section.
+    pub(crate) fn begin(store: &Store, copied: &dyn Copied) -> Result<SnapshotPass, NoSnapshot> {
+        // Time as it stood before the batches that will be read again.
+        let (section, bytes) = copied.begin()?;
+        let mut writer = store.begin_snapshot()?;
+        writer.write(section, &bytes)?;
+        Ok(SnapshotPass { writer, portions: Portions::default(), gathered: Vec::new(), section })
+    }
+
+    /// Writes the next portion; the complete snapshot when there is none, to be [finished](SnapshotWriter::finish).
+    pub(crate) fn next(mut self, copied: &dyn Copied) -> Result<Result<SnapshotPass, SnapshotWriter>, NoSnapshot> {
+        let portion = copied.next(&mut self.portions)?;
+        let ends = portion.as_ref().is_none_or(|(section, bytes)| {
+            *section != self.section || self.gathered.len() + bytes.len() > BLOCK
+        });
+        if ends && !self.gathered.is_empty() {
+            self.writer.write(self.section, &self.gathered)?;
+            self.gathered.clear();
         }
-        gathered.extend_from_slice(&bytes);
+        let Some((section, bytes)) = portion else {
+            return Ok(Err(self.writer));
+        };
+        self.section = section;
+        self.gathered.extend_from_slice(&bytes);
+        Ok(Ok(self))
     }
-    if !gathered.is_empty() {
-        writer.write(of, &gathered)?;
+}
+
+pub(super) fn snapshot(store: &Store, copied: &dyn Copied) -> Result<(), NoSnapshot> {
+    let mut pass = SnapshotPass::begin(store, copied)?;
+    loop {
+        match pass.next(copied)? {
+            Ok(next) => pass = next,
+            Err(writer) => return Ok(writer.finish()?),
+        }
     }
-    writer.finish()?;
-    Ok(())
 }

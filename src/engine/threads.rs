@@ -29,13 +29,37 @@ impl Executor for Inline {
 }
 
 /// A pool of threads. Parallel iterators inside a job use all of them.
-pub(super) struct TextThreads(rayon::ThreadPool);
+pub(super) struct TextThreads(Jobs);
+
+/// Where jobs run.
+enum Jobs {
+    Pool(rayon::ThreadPool),
+    /// Wherever the simulation runs them.
+    #[cfg(test)]
+    Simulated(Arc<dyn Executor>),
+}
+
+impl Jobs {
+    fn spawn(&self, job: impl FnOnce() + Send + 'static) {
+        match self {
+            Jobs::Pool(pool) => pool.spawn(job),
+            #[cfg(test)]
+            Jobs::Simulated(executor) => executor.run(Box::new(job)),
+        }
+    }
+}
 
 impl TextThreads {
     /// `count`: 0 means all cores.
     pub(super) fn new(count: usize) -> Result<TextThreads, rayon::ThreadPoolBuildError> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(count).thread_name(|n| format!("text-{n}")).build()?;
-        Ok(TextThreads(pool))
+        Ok(TextThreads(Jobs::Pool(pool)))
+    }
+
+    /// Threads of a simulated process.
+    #[cfg(test)]
+    pub(super) fn simulated(executor: Arc<dyn Executor>) -> TextThreads {
+        TextThreads(Jobs::Simulated(executor))
     }
 
     /// A quarter of the cores for readers; the operating system shares the processor.
@@ -45,7 +69,7 @@ impl TextThreads {
             .num_threads(cores.div_ceil(4))
             .thread_name(|n| format!("reader-{n}"))
             .build()?;
-        Ok(TextThreads(pool))
+        Ok(TextThreads(Jobs::Pool(pool)))
     }
 
     /// Runs a job that can check whether its result is still wanted.

@@ -51,6 +51,7 @@ pub struct RedisStore {
 }
 
 struct StoreInner {
+    made: Instant,
     link: Connections,
     away: Mutex<Option<StoreUnavailable>>,
     /// Last log message about a full store.
@@ -71,6 +72,7 @@ impl RedisStore {
             handle: runtime.handle().clone(),
             runtime: Some(runtime),
             shared: Arc::new(StoreInner {
+                made: Instant::now(),
                 link: Connections::new(address, ca),
                 away: Mutex::new(None),
                 full_logged: Mutex::new(None),
@@ -245,6 +247,10 @@ impl KeyStore for RedisStore {
 
     fn now(&self) -> Millis {
         clock::now()
+    }
+
+    fn uptime(&self) -> Duration {
+        self.shared.made.elapsed()
     }
 
     fn away(&self) -> Option<StoreUnavailable> {

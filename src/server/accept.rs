@@ -181,7 +181,7 @@ where
 }
 
 /// Serves a connection that no listener knows of.
-pub(super) async fn serve_alone<T>(
+pub(crate) async fn serve_alone<T>(
     stream: T,
     client: ClientAddress,
     purpose: Purpose,

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio::sync::oneshot;
 use tracing::{info, warn};
 
@@ -29,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Begins to take in documents that were indexed but not stored, and waits for a moment. While the cluster does not
 /// answer, it continues in the background.
-pub(super) async fn begin(state: &Arc<AppState>, config: &ServeOptions, service: &Operator) {
+pub(crate) async fn begin(state: &Arc<AppState>, config: &ServeOptions, service: &Operator) {
     let Some(storage) = config.storage.as_ref().filter(|_| !config.routes.is_empty()) else {
         return;
     };
@@ -166,7 +167,7 @@ impl CatchUp {
                 return;
             }
             pending = again;
-            tokio::time::sleep_until((Instant::now() + pause).into()).await;
+            tokio::time::sleep_until(Instant::now() + pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }

@@ -4,8 +4,9 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::catch_up::{take_in, warn_of};
@@ -115,5 +116,5 @@ fn joined(mut gaps: Vec<Gap>, more: Vec<Gap>) -> Vec<Gap> {
 }
 
 async fn sleep(pause: Duration) {
-    tokio::time::sleep_until((Instant::now() + pause).into()).await;
+    tokio::time::sleep_until(Instant::now() + pause).await;
 }

@@ -17,12 +17,14 @@ use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Method, Request, Response};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tracing::{Instrument, debug, info, warn};
 
 use crate::clock;
 use crate::cluster::operator::{Operator, OperatorError};
 use crate::config::{ForestStore, OnRedisFailure, ServeOptions};
+use crate::counts::Running;
 use crate::endpoints::{self, ApiEndpoint, Endpoint, MatchedEndpoint};
 use crate::history::{self, HistorySample};
 use crate::http::tls::{self, TlsError};
@@ -33,6 +35,8 @@ use crate::shutdown::Signals;
 use crate::state::{AppState, StateError};
 use crate::{api, proxy, recovery, ui};
 use accept::Listener;
+#[cfg(test)]
+pub(crate) use {accept::serve_alone, catch_up::begin as begin_catching_up};
 
 /// Interval and batch size of removing expired nodes while there are no writes.
 const EXPIRY_TICK: Duration = Duration::from_millis(100);
@@ -133,13 +137,7 @@ pub(crate) async fn serve(
     let mut signals = Signals::install().map_err(ServeError::Signals)?;
     ready(address, admin_address);
 
-    tokio::spawn(expire(state.clone()));
-    let counting = background::count(&state, &config, &service);
-    let sweeping = background::sweep(&state, &config, &service);
-    let restamping = background::restamp(&state, &config, &service);
-    let obeying = background::acknowledge(&state, &config);
-    let searching = background::search_indeterminate(&state, &config, &service);
-    tokio::spawn(remember(state.clone()));
+    let tasks = Tasks::start(&state, &config, &service, EXPIRY_TICK);
     let main = Listener::main(acceptor.clone(), config.limits);
     let accepting = tokio::spawn(accept::accept(listener, main, state.clone()));
     if let Some((listener, _)) = admin {
@@ -147,10 +145,7 @@ pub(crate) async fn serve(
     }
     let signal = signals.next().await.map_err(ServeError::Signals)?;
     info!(signal, in_flight = state.in_flight.count(), "stopping");
-    // Requests they have sent are in flight like all others.
-    for own in [sweeping, restamping, searching].into_iter().flatten() {
-        own.abort();
-    }
+    tasks.send_no_more();
     // A second signal ends the wait.
     let cut_off = tokio::select! {
         cut_off = state.in_flight.drain(config.grace) => cut_off,
@@ -161,13 +156,7 @@ pub(crate) async fn serve(
         }
     };
     accepting.abort();
-    // Peers may now proceed: our in-flight writes are settled.
-    if let Some(obeying) = obeying {
-        obeying.abort();
-    }
-    if let Some(counting) = counting {
-        counting.stop().await;
-    }
+    tasks.end().await;
     service.settle(CLOSING).await;
     if cut_off > 0 {
         warn!(requests = cut_off, "the grace period ended before these requests did");
@@ -202,8 +191,60 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeE
     Ok((listener, address))
 }
 
-async fn expire(state: Arc<AppState>) {
-    let mut tick = tokio::time::interval(EXPIRY_TICK);
+/// The background tasks of a process that serves.
+pub(crate) struct Tasks {
+    /// Those that send requests in spinney's own name.
+    sending: Vec<JoinHandle<()>>,
+    counting: Option<Running>,
+    acknowledging: Option<JoinHandle<()>>,
+    others: Vec<JoinHandle<()>>,
+}
+
+impl Tasks {
+    /// Starts those that are configured. `expiry_tick`: interval of removing expired nodes.
+    pub(crate) fn start(
+        state: &Arc<AppState>,
+        config: &ServeOptions,
+        service: &Operator,
+        expiry_tick: Duration,
+    ) -> Tasks {
+        let sending = [
+            background::sweep(state, config, service),
+            background::restamp(state, config, service),
+            background::search_indeterminate(state, config, service),
+        ];
+        Tasks {
+            sending: sending.into_iter().flatten().collect(),
+            counting: background::count(state, config, service),
+            acknowledging: background::acknowledge(state, config),
+            others: vec![tokio::spawn(expire(state.clone(), expiry_tick)), tokio::spawn(remember(state.clone()))],
+        }
+    }
+
+    /// Ends those that send requests; requests they have sent are in flight like all others.
+    pub(crate) fn send_no_more(&self) {
+        self.sending.iter().for_each(JoinHandle::abort);
+    }
+
+    /// Ends all others, when no write is in flight any more.
+    pub(crate) async fn end(self) {
+        // Peers may now proceed: our in-flight writes are settled.
+        self.acknowledging.iter().chain(&self.others).for_each(JoinHandle::abort);
+        if let Some(counting) = self.counting {
+            counting.stop().await;
+        }
+    }
+
+    /// Ends all of them at once, as a kill does.
+    #[cfg(test)]
+    pub(crate) fn kill(self) {
+        self.send_no_more();
+        self.acknowledging.iter().chain(&self.others).for_each(JoinHandle::abort);
+    }
+}
+
+async fn expire(state: Arc<AppState>, tick: Duration) {
+    let mut tick = tokio::time::interval(tick);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     let (mut ticks, mut warned) = (0_u64, false);
     loop {
@@ -240,7 +281,7 @@ async fn remember(state: Arc<AppState>) {
 
 /// Purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
+pub(crate) enum Purpose {
     /// Everything.
     Everything,
     /// Probes and monitors, on a listener of their own.
@@ -415,7 +456,7 @@ mod tests {
         let client_address = ClientAddress(client);
         let (client, server) = tokio::io::duplex(64 << 10);
         let io = TokioIo::new(server);
-        tokio::spawn(accept::serve_alone(io, client_address, purpose, state.clone()));
+        tokio::spawn(serve_alone(io, client_address, purpose, state.clone()));
         let connecting = hyper::client::conn::http1::handshake(TokioIo::new(client));
         let (mut sender, connection) = connecting.await.unwrap();
         tokio::spawn(connection);

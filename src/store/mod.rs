@@ -28,7 +28,7 @@ mod reader;
 mod replay;
 mod snapshot;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod writer;
 
 use std::fmt;
@@ -45,6 +45,8 @@ pub use gap::UnreadableRange;
 pub use identity::ForestIdentity;
 pub use replay::{Replay, ReplayProgress, StoredRecord, TornEnd};
 pub use snapshot::SnapshotWriter;
+#[cfg(test)]
+pub(crate) use writer::JournalWriter;
 
 use queue::StoreShared;
 

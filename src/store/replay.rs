@@ -459,7 +459,7 @@ impl Replay {
     }
 
     /// Returns the store and its writer, which is not running yet.
-    pub(super) fn into_parts(self) -> Result<(Store, JournalWriter), StoreError> {
+    pub(crate) fn into_parts(self) -> Result<(Store, JournalWriter), StoreError> {
         let Reading::Segment(reader) = self.reading else {
             return Err(StoreError::NotReplayed);
         };

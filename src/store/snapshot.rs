@@ -40,7 +40,7 @@ pub struct SnapshotWriter {
 }
 
 /// A complete snapshot, and what must be synced before it counts.
-pub(super) struct Sealed {
+pub(crate) struct Sealed {
     end: Lsn,
     synced: SnapshotDone,
 }
@@ -116,7 +116,7 @@ impl SnapshotWriter {
     }
 
     /// Has the journal synced as far as the snapshot may have seen it.
-    pub(super) fn seal(&mut self) -> Sealed {
+    pub(crate) fn seal(&mut self) -> Sealed {
         let (done, synced) = mpsc::channel();
         let mut queue = self.shared.queue();
         if queue.failure.is_none() {
@@ -129,7 +129,7 @@ impl SnapshotWriter {
     }
 
     /// Waits for that, and installs the snapshot.
-    pub(super) fn install(mut self, sealed: &Sealed) -> Result<(), SnapshotError> {
+    pub(crate) fn install(mut self, sealed: &Sealed) -> Result<(), SnapshotError> {
         let segment = file_name_of::journal(self.start);
         self.wait_for(&self.begun, "begin", &segment)?;
         self.wait_for(&sealed.synced, "sync", &segment)?;

@@ -89,7 +89,7 @@ impl Segment {
 }
 
 /// Writes queued batches.
-pub(super) struct JournalWriter {
+pub(crate) struct JournalWriter {
     shared: Arc<StoreShared>,
     segment: Segment,
     timers: Timers,
@@ -115,7 +115,7 @@ impl JournalWriter {
 
     /// Does the work due at this time. Returns whether there was any.
     #[cfg(test)]
-    pub(super) fn step_at(&mut self, now: Instant) -> bool {
+    pub(crate) fn step_at(&mut self, now: Instant) -> bool {
         let work = self.shared.work_at(&mut self.timers, now);
         work.is_some_and(|work| self.step(work, now).is_ok())
     }

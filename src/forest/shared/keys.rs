@@ -76,6 +76,9 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
     /// The store's clock.
     fn now(&self) -> Millis;
 
+    /// Time since this handle was made, by a clock that never jumps.
+    fn uptime(&self) -> Duration;
+
     /// Why it cannot be asked now, if that is known. Never waits.
     fn away(&self) -> Option<StoreUnavailable>;
 }

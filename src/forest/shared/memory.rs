@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use parking_lot::Mutex;
@@ -20,13 +20,27 @@ use crate::time::Millis;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InMemoryStore(Arc<Inner>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
+    made: Instant,
     clock: AtomicI64,
     values: Mutex<HashMap<Key, Value>>,
     forests: Mutex<Vec<(String, String)>>,
     lessons: Mutex<Vec<(u8, SyncPosition, Vec<u8>)>>,
     away: Mutex<Option<StoreUnavailable>>,
+}
+
+impl Default for Inner {
+    fn default() -> Inner {
+        Inner {
+            made: Instant::now(),
+            clock: AtomicI64::default(),
+            values: Mutex::default(),
+            forests: Mutex::default(),
+            lessons: Mutex::default(),
+            away: Mutex::default(),
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -96,7 +110,7 @@ impl InMemoryStore {
         living.map(|(key, value)| (*key, value.bytes.clone())).collect()
     }
 
-    pub(super) fn run_one(&self, command: &Command) -> StoreReply {
+    pub(crate) fn run_one(&self, command: &Command) -> StoreReply {
         let now = self.0.clock.load(Relaxed);
         // One lock a command: commands of others may come in between.
         let mut values = self.0.values.lock();
@@ -459,6 +473,10 @@ impl KeyStore for InMemoryStore {
 
     fn now(&self) -> Millis {
         Millis(self.0.clock.load(Relaxed))
+    }
+
+    fn uptime(&self) -> Duration {
+        self.0.made.elapsed()
     }
 
     fn away(&self) -> Option<StoreUnavailable> {

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -41,7 +41,7 @@ pub(super) struct KnownOverrides {
     /// The override version that all its in-flight documents follow.
     acknowledged: AtomicU64,
     /// When its next acknowledgement is due.
-    due: Mutex<Option<Instant>>,
+    due: Mutex<Option<Duration>>,
 }
 
 /// All words, and which change has made them.
@@ -329,7 +329,7 @@ impl<F: MethodKind> SharedInner<F> {
     /// Has the engine know that this process is there, before it looks at anything that a word may change.
     pub(super) async fn announce(&self) -> Result<(), Unavailable> {
         let due = *self.known_overrides.due.lock();
-        if due.is_none_or(|due| due <= Instant::now()) {
+        if due.is_none_or(|due| due <= self.keys.uptime()) {
             self.send_acknowledgement().await?;
         }
         Ok(())
@@ -343,7 +343,7 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     async fn send_acknowledgement(&self) -> Result<Acknowledged, Unavailable> {
-        let began = Instant::now();
+        let began = self.keys.uptime();
         let what = KeyOp::Acknowledge {
             process: self.known_overrides.process,
             acknowledged: self.known_overrides.acknowledged.load(Relaxed),

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::hash::SplitMix64;
 use crate::store::files::{File, Files};
@@ -18,7 +18,7 @@ const SECTOR: usize = 16;
 
 /// What goes wrong at an operation. Operations are counted from 1, and only those that change something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// Nothing.
     None,
     /// This one fails; of what it was to write a part is written.
@@ -29,9 +29,9 @@ pub(super) enum Fault {
     EndsAt(u64),
 }
 
-/// The disk, as all handles to it see it.
+/// The disk, as all handles to it see it; those of a process end with it.
 #[derive(Debug, Clone)]
-pub(super) struct Disk(Arc<Mutex<State>>);
+pub(crate) struct Disk(Arc<Mutex<State>>, Option<u64>);
 
 #[derive(Debug)]
 struct State {
@@ -45,6 +45,8 @@ struct State {
     operations: u64,
     fault: Fault,
     ended: bool,
+    /// Processes that have ended.
+    ends: u64,
     random: SplitMix64,
     salts: u64,
 }
@@ -190,8 +192,8 @@ impl State {
 
 impl Disk {
     /// An empty one, whose losses follow from the seed.
-    pub(super) fn new(seed: u64) -> Disk {
-        Disk(Arc::new(Mutex::new(State {
+    pub(crate) fn new(seed: u64) -> Disk {
+        let state = State {
             inodes: Vec::new(),
             names: BTreeMap::new(),
             synced_names: BTreeMap::new(),
@@ -200,42 +202,56 @@ impl Disk {
             operations: 0,
             fault: Fault::None,
             ended: false,
+            ends: 0,
             random: SplitMix64(seed),
             salts: 0,
-        })))
+        };
+        Disk(Arc::new(Mutex::new(state)), None)
     }
 
-    pub(super) fn files(&self) -> Arc<dyn Files> {
-        Arc::new(self.clone())
+    /// For the process that begins now.
+    pub(crate) fn files(&self) -> Arc<dyn Files> {
+        let ends = self.0.lock().ends;
+        Arc::new(Disk(self.0.clone(), Some(ends)))
+    }
+
+    /// The state, for a process that has not ended.
+    fn state(&self) -> Result<MutexGuard<'_, State>> {
+        let state = self.0.lock();
+        match self.1 {
+            Some(ends) if ends != state.ends => Err(ErrorKind::Other.into()),
+            _ => Ok(state),
+        }
     }
 
     /// Operations so far.
-    pub(super) fn operations(&self) -> u64 {
+    pub(crate) fn operations(&self) -> u64 {
         self.0.lock().operations
     }
 
     /// Whether the process or the power has ended.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.0.lock().ended
     }
 
     /// Counts from 0 again, and lets something go wrong.
-    pub(super) fn set(&self, fault: Fault) {
+    pub(crate) fn set(&self, fault: Fault) {
         let mut state = self.0.lock();
         state.operations = 0;
         state.fault = fault;
     }
 
     /// The process was killed: the system keeps what it has. A new one may begin.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         let mut state = self.0.lock();
+        state.ends += 1;
         state.ended = false;
         state.fault = Fault::None;
         state.locked.clear();
     }
 
     /// The power was lost: what was not synced is kept or not. The machine starts again.
-    pub(super) fn lose_power(&self) {
+    pub(crate) fn lose_power(&self) {
         self.kill();
         let mut state = self.0.lock();
         let state = &mut *state;
@@ -260,14 +276,14 @@ impl Disk {
     }
 
     /// The bytes of a file.
-    pub(super) fn bytes(&self, path: &Path) -> Vec<u8> {
+    pub(crate) fn bytes(&self, path: &Path) -> Vec<u8> {
         let state = self.0.lock();
         let inode = state.inode(path).unwrap();
         state.inodes[inode].now.clone()
     }
 
     /// Puts a file there, on the disk at once.
-    pub(super) fn put(&self, path: &Path, bytes: &[u8]) {
+    pub(crate) fn put(&self, path: &Path, bytes: &[u8]) {
         let mut state = self.0.lock();
         let inode = state.inodes.len();
         state.inodes.push(Inode { now: bytes.to_vec(), synced: bytes.to_vec(), lost: Vec::new() });
@@ -276,14 +292,14 @@ impl Disk {
     }
 
     /// Takes a file away.
-    pub(super) fn take(&self, path: &Path) {
+    pub(crate) fn take(&self, path: &Path) {
         let mut state = self.0.lock();
         state.names.remove(path).unwrap();
         state.synced_names.remove(path);
     }
 
     /// All files.
-    pub(super) fn paths(&self) -> Vec<PathBuf> {
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let state = self.0.lock();
         let files = state.names.iter();
         let files = files.filter(|(_, entry)| matches!(entry, Entry::File(_)));
@@ -291,7 +307,7 @@ impl Disk {
     }
 
     /// The same disk, to try something else with.
-    pub(super) fn copy(&self) -> Disk {
+    pub(crate) fn copy(&self) -> Disk {
         let copy = Disk::new(1);
         for path in self.paths() {
             copy.put(&path, &self.bytes(&path));
@@ -311,7 +327,7 @@ impl Disk {
 
 impl Files for Disk {
     fn create_dir(&self, path: &Path) -> Result<()> {
-        let mut state = self.0.lock();
+        let mut state = self.state()?;
         let mut missing: Vec<&Path> = path.ancestors().collect();
         missing.retain(|dir| dir.parent().is_some() && !state.names.contains_key(*dir));
         for dir in missing.into_iter().rev() {
@@ -322,14 +338,14 @@ impl Files for Disk {
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
-        let state = self.0.lock();
+        let state = self.state()?;
         let inside = state.names.keys().filter(|path| path.parent() == Some(dir));
         let names = inside.filter_map(|path| path.file_name()?.to_str());
         Ok(names.map(str::to_owned).collect())
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn File>> {
-        let mut state = self.0.lock();
+        let mut state = self.state()?;
         state.whole(true)?;
         let inode = state.inodes.len();
         state.inodes.push(Inode::default());
@@ -338,12 +354,12 @@ impl Files for Disk {
     }
 
     fn open(&self, path: &Path) -> Result<Box<dyn File>> {
-        let inode = self.0.lock().inode(path)?;
+        let inode = self.state()?.inode(path)?;
         Ok(Box::new(Handle(self.clone(), inode)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        let mut state = self.0.lock();
+        let mut state = self.state()?;
         state.whole(false)?;
         let entry = Entry::File(state.inode(from)?);
         state.change(NameChange::Rename(from.into(), to.into(), entry));
@@ -351,7 +367,7 @@ impl Files for Disk {
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
-        let mut state = self.0.lock();
+        let mut state = self.state()?;
         state.whole(false)?;
         state.inode(path)?;
         state.change(NameChange::Remove(path.into()));
@@ -359,7 +375,7 @@ impl Files for Disk {
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        let mut state = self.0.lock();
+        let mut state = self.state()?;
         state.whole(false)?;
         let (synced, pending) = std::mem::take(&mut state.pending).into_iter().partition(|change| change.is_in(dir));
         state.pending = pending;
@@ -371,7 +387,7 @@ impl Files for Disk {
     }
 
     fn lock(&self, path: &Path) -> Result<Option<Box<dyn Debug + Send + Sync>>> {
-        let mut state = self.0.lock();
+        let mut state = self.state()?;
         if state.ended {
             return Err(ErrorKind::Other.into());
         }
@@ -393,7 +409,9 @@ struct Lock(Disk, PathBuf);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        self.0.0.lock().locked.remove(&self.1);
+        if let Ok(mut state) = self.0.state() {
+            state.locked.remove(&self.1);
+        }
     }
 }
 
@@ -402,7 +420,7 @@ struct Handle(Disk, usize);
 
 impl File for Handle {
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let state = self.0.0.lock();
+        let state = self.0.state()?;
         let bytes = &state.inodes[self.1].now;
         let rest = bytes.get(offset as usize..).unwrap_or_default();
         let count = rest.len().min(buffer.len());
@@ -411,7 +429,7 @@ impl File for Handle {
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut state = self.0.0.lock();
+        let mut state = self.0.state()?;
         let (count, done) = match state.operation(true) {
             Verdict::Done => (bytes.len(), Ok(())),
             Verdict::Partly(kind) => {
@@ -425,7 +443,7 @@ impl File for Handle {
     }
 
     fn sync(&mut self) -> Result<()> {
-        let mut state = self.0.0.lock();
+        let mut state = self.0.state()?;
         let done = state.whole(false);
         let ended = state.ended;
         let inode = &mut state.inodes[self.1];
@@ -441,7 +459,7 @@ impl File for Handle {
     }
 
     fn cut(&mut self, len: u64) -> Result<()> {
-        let mut state = self.0.0.lock();
+        let mut state = self.0.state()?;
         state.whole(false)?;
         let inode = &mut state.inodes[self.1];
         inode.now.truncate(len as usize);
@@ -452,7 +470,7 @@ impl File for Handle {
     }
 
     fn size(&self) -> Result<u64> {
-        let state = self.0.0.lock();
+        let state = self.0.state()?;
         Ok(state.inodes[self.1].now.len() as u64)
     }
 }

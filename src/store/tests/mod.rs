@@ -2,7 +2,7 @@
 
 mod crashes;
 mod damage;
-mod disk;
+pub(crate) mod disk;
 mod journal;
 mod refusals;
 mod threads;

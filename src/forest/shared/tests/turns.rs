@@ -133,6 +133,10 @@ impl KeyStore for Gated {
         self.0.now()
     }
 
+    fn uptime(&self) -> Duration {
+        self.0.uptime()
+    }
+
     fn away(&self) -> Option<StoreUnavailable> {
         self.0.away()
     }

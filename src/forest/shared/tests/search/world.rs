@@ -158,6 +158,10 @@ impl KeyStore for Desk {
         Millis(0)
     }
 
+    fn uptime(&self) -> Duration {
+        Duration::ZERO
+    }
+
     fn away(&self) -> Option<StoreUnavailable> {
         None
     }

@@ -1,0 +1,286 @@
+//! What must hold when all is quiet.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::process::Process;
+use super::scene::{Content, INDICES, Scene, is_routed};
+use super::world::pass;
+use crate::cluster::roots::roots_index;
+use crate::engine::{Checked, RootOrigin};
+use crate::fingerprint::Fingerprint;
+use crate::forest::{Decision, Root};
+
+/// Longer than any background task may take when nothing fails: the pause of restamping doubles up to a minute, and an
+/// unknown outcome is withdrawn after one.
+const QUIET: Duration = Duration::from_secs(30 * 60);
+/// How often is looked.
+const LOOK: Duration = Duration::from_secs(15);
+/// At least so long is waited: documents of unknown outcome are looked for twice, and withdrawn then.
+const LEAST: Duration = Duration::from_secs(150);
+
+/// A stored document.
+struct Stored {
+    story: Option<usize>,
+    root: Root,
+    accepted: Option<i64>,
+    place: String,
+}
+
+fn root_of(source: &Value) -> Option<Root> {
+    let root = source["cluster_root"].as_str()?;
+    Fingerprint::written(root, true).map(Root)
+}
+
+impl Scene {
+    /// Waits until all that was begun is done, and checks it.
+    pub(super) async fn check(&self, when: &str) {
+        let begun = self.world.elapsed();
+        pass(LEAST).await;
+        let stored = self.stored();
+        loop {
+            match self.converged().await {
+                Ok(()) => break,
+                Err(wrong) if self.world.elapsed() - begun > QUIET => {
+                    return self.fail(format!("{when}: {wrong}"));
+                }
+                Err(_) => pass(LOOK).await,
+            }
+        }
+        if let Err(wrong) = stored.and_then(|_| self.stored()).map(|stored| stored.len()) {
+            return self.fail(format!("{when}: {wrong}"));
+        }
+        let stored = self.stored().unwrap_or_default();
+        let checks = [self.check_roots(&stored).await, self.check_refused().await, self.check_nothing_left().await];
+        for wrong in checks.into_iter().filter_map(Result::err) {
+            self.fail(format!("{when}: {wrong}"));
+        }
+    }
+
+    /// All documents, each of which is what it may be, once, with one root.
+    fn stored(&self) -> Result<Vec<Stored>, String> {
+        let records = self.records.lock();
+        let cluster = self.upstream.cluster.lock();
+        let all: BTreeMap<&str, _> = INDICES.iter().map(|index| (*index, cluster.stored(index))).collect();
+        let mut stored = Vec::new();
+        for ((index, id), known) in &records.documents {
+            let place = format!("{index}/{id}");
+            let Some((source, _)) = all[index].get(id) else {
+                if !known.may_be.contains(&Content::Absent) {
+                    return Err(format!("{place} was accepted and is not there"));
+                }
+                continue;
+            };
+            let is_of = |story: &usize| {
+                let story = &records.stories[*story];
+                source["title"] == story.title.as_str() && source["content"] == story.body.as_str()
+            };
+            let states = known.may_be.iter().filter_map(|state| match state {
+                Content::Story(story) => Some(*story),
+                Content::Absent => None,
+            });
+            let Some(story) = states.into_iter().find(is_of) else {
+                return Err(format!("{place} is none of what it may be: {:?}", known.may_be));
+            };
+            if !is_routed(index) {
+                if source.get("cluster_root").is_some() {
+                    return Err(format!("{place} is stamped, and no route is"));
+                }
+                continue;
+            }
+            let root = root_of(source).ok_or_else(|| format!("{place} has no root: {source}"))?;
+            if source["cluster_key"].as_i64() != Some(root.0.0.cast_signed()) {
+                return Err(format!("{place}: root and key differ: {source}"));
+            }
+            stored.push(Stored { story: Some(story), root, accepted: known.accepted, place });
+        }
+        for (index, documents) in &all {
+            for id in documents.keys() {
+                if !records.documents.contains_key(&(*index, id.clone())) {
+                    return Err(format!("{index}/{id} was never sent"));
+                }
+            }
+        }
+        self.world.count("stored documents checked", stored.len() as u64);
+        Ok(stored)
+    }
+
+    /// What the background has to do is done: overrides are followed, and counts are true.
+    async fn converged(&self) -> Result<(), String> {
+        let stored = self.stored()?;
+        let merges = self.records.lock().merges.clone();
+        for process in self.processes() {
+            let overrides = process.state.engine.overrides_of_index("news-1").await;
+            let (_, overrides) = overrides.map_err(|error| format!("the overrides cannot be read: {error}"))?;
+            for (number, (winner, loser)) in &merges {
+                if overrides.group(*winner) != overrides.group(*loser) {
+                    return Err(format!("the override {number} is not followed: {winner} and {loser}"));
+                }
+            }
+            for document in &stored {
+                let group = overrides.group(document.root);
+                if group != document.root {
+                    let Stored { place, root, .. } = document;
+                    return Err(format!("{place} shows {root}, and {group} is the answer"));
+                }
+            }
+            if overrides.unfinished().len() > 0 {
+                return Err("an override is not finished".to_owned());
+            }
+        }
+        self.world.count("merges followed", merges.len() as u64);
+        match self.plan.counts {
+            true => self.counted(),
+            false => Ok(()),
+        }
+    }
+
+    /// The entries of the roots indices are the groups of the documents.
+    fn counted(&self) -> Result<(), String> {
+        let cluster = self.upstream.cluster.lock();
+        for index in INDICES.iter().filter(|index| is_routed(index)) {
+            let mut groups: BTreeMap<i64, u64> = BTreeMap::new();
+            for (source, _) in cluster.stored(index).values() {
+                *groups.entry(source["cluster_key"].as_i64().unwrap_or_default()).or_default() += 1;
+            }
+            groups.retain(|_, documents| *documents >= 2);
+            let entries = cluster.stored(&roots_index(index));
+            let entry = |(source, _): &(Value, u64)| Some((source["cluster_key"].as_i64()?, source["n"].as_u64()?));
+            let counted: BTreeMap<i64, u64> = entries.values().filter_map(entry).collect();
+            if counted != groups {
+                return Err(format!("{index}: {counted:?} is counted, and there are {groups:?}"));
+            }
+            self.world.count("groups counted", groups.len() as u64);
+        }
+        Ok(())
+    }
+
+    async fn checked(&self, process: &Process, story: usize) -> Result<Checked, String> {
+        let story = self.records.lock().stories[story].clone();
+        let source = json!({"title": story.title, "content": story.body}).to_string();
+        let context = process.state.request_context(0);
+        let checked = process.state.engine.check(source.into(), "news-1".into(), Some("nobody".into()), context).await;
+        checked.map_err(|error| format!("process {} cannot check: {error}", process.number))
+    }
+
+    /// The same text has the root that it had, at every process.
+    async fn check_roots(&self, stored: &[Stored]) -> Result<(), String> {
+        let now = self.world.time();
+        let window = self.plan.window.as_millis() as i64 * 8 / 10;
+        let mut stories: BTreeMap<(String, String), Vec<(i64, &Stored, usize)>> = BTreeMap::new();
+        {
+            let records = self.records.lock();
+            for document in stored {
+                let (Some(story), Some(accepted)) = (document.story, document.accepted) else { continue };
+                let text = &records.stories[story];
+                let key = (text.title.clone(), text.body.clone());
+                stories.entry(key).or_default().push((accepted, document, story));
+            }
+        }
+        for documents in stories.values_mut() {
+            documents.sort_by_key(|(accepted, ..)| *accepted);
+            let Some(&(accepted, last, story)) = documents.last() else { continue };
+            if now - accepted > window {
+                continue;
+            }
+            let mut answers: Vec<(usize, Option<Root>)> = Vec::new();
+            for process in self.processes() {
+                let checked = self.checked(&process, story).await?;
+                if checked.fate == RootOrigin::OwnRoot {
+                    // Each document has a root of its own.
+                    let roots: BTreeSet<Root> = documents.iter().map(|(_, document, _)| document.root).collect();
+                    if roots.len() != documents.len() {
+                        return Err(format!("documents without text share a root: {}", last.place));
+                    }
+                    break;
+                }
+                answers.push((process.number, checked.root));
+            }
+            for &(number, answer) in &answers {
+                self.world.count("texts found again", 1);
+                if answer != Some(last.root) {
+                    let Stored { place, root, .. } = last;
+                    return Err(format!(
+                        "{place} (story {story}) has the root {root}, and process {number} answers {answer:?}"
+                    ));
+                }
+            }
+            if answers.is_empty() {
+                continue;
+            }
+            for pair in documents.windows(2) {
+                let [(before, first, _), (after, second, _)] = pair else { continue };
+                if after - before < window && first.root != second.root {
+                    return Err(format!(
+                        "{} and {} have one text (story {story}) and the roots {} and {}",
+                        first.place, second.place, first.root, second.root
+                    ));
+                }
+            }
+            self.world.count("texts with several documents", u64::from(documents.len() > 1));
+        }
+        Ok(())
+    }
+
+    /// Nothing is left of texts that were only refused.
+    async fn check_refused(&self) -> Result<(), String> {
+        let refused: Vec<usize> = {
+            let records = self.records.lock();
+            let is_alone = |story: usize| {
+                let text = &records.stories[story];
+                let others = records.stories.iter().enumerate().filter(|(other, _)| *other != story);
+                // What was edited of it is like it.
+                text.is_new && others.into_iter().all(|(other, of)| of.is_new || other < story)
+            };
+            let sent = records.sent.iter().filter(|(story, sent)| {
+                let text = &records.stories[**story];
+                sent.refused > 0 && sent.accepted + sent.unknown == 0 && text.body.chars().count() > 200
+            });
+            sent.map(|(story, _)| *story).filter(|story| is_alone(*story)).collect()
+        };
+        for story in refused {
+            for process in self.processes() {
+                let checked = self.checked(&process, story).await?;
+                self.world.count("refused texts looked for", 1);
+                if let RootOrigin::Placed(Decision::Refreshed) = checked.fate {
+                    return Err(format!("story {story} was only refused, and the forest knows it"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Budgets are whole, and nothing is in flight.
+    async fn check_nothing_left(&self) -> Result<(), String> {
+        for process in self.processes() {
+            let state = &process.state;
+            let (used, in_flight) = (state.budget.used() + state.answers.used(), state.in_flight.count());
+            if used > 0 || in_flight > 0 {
+                return Err(format!("{used} bytes and {in_flight} requests are left in flight"));
+            }
+            let stats = state.engine.forests().stats().await.map_err(|error| error.to_string())?;
+            for (forest, stats) in stats {
+                if stats.memory_bytes > 1 << 30 {
+                    return Err(format!("the forest {forest} takes {} bytes", stats.memory_bytes));
+                }
+                self.world.count("nodes", stats.nodes as u64);
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops all processes; nothing is left in the cluster.
+    pub(super) async fn end(self: &Arc<Self>) {
+        for number in 0..self.plan.processes {
+            self.stop(number).await;
+        }
+        pass(Duration::from_secs(5)).await;
+        let points = self.upstream.cluster.lock().points();
+        if points > 0 {
+            self.fail(format!("{points} points in time are left open"));
+        }
+    }
+}

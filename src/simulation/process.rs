@@ -1,0 +1,305 @@
+//! One simulated process: the real engine, proxy and background tasks on a simulated disk or Redis.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::world::{World, pass};
+use crate::cluster::operator::Operator;
+use crate::config::ServeOptions;
+use crate::engine::{Engine, SimulatedStorage, SnapshotPass, StoreTasks};
+use crate::forest::local::{Copied, Executor};
+use crate::http::{ClientAddress, full};
+use crate::server::{Purpose, Tasks, begin_catching_up, serve_alone};
+use crate::state::{AppState, StateError};
+use crate::store::tests::disk::Disk;
+use crate::store::{JournalWriter, Replay, Store, StoreError};
+
+/// Bytes that a pipe holds.
+const PIPE: usize = 64 << 10;
+/// Interval of removing expired nodes.
+const EXPIRY_TICK: Duration = Duration::from_secs(1);
+/// How long a graceful stop waits for requests in flight.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// Whether a process still runs. What it has begun may only go on as long as it does.
+#[derive(Clone, Default)]
+pub(super) struct Life(CancellationToken);
+
+impl Life {
+    pub(super) fn end(&self) {
+        self.0.cancel();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    pub(super) async fn ended(&self) {
+        self.0.cancelled().await;
+    }
+}
+
+/// Runs jobs some time later, in any order.
+struct LaterExecutor {
+    world: Arc<World>,
+    life: Life,
+}
+
+impl Executor for LaterExecutor {
+    fn run(&self, job: Box<dyn FnOnce() + Send>) {
+        let (world, life) = (self.world.clone(), self.life.clone());
+        // Without a runtime the simulation is over.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            world.pause(1).await;
+            if !life.has_ended() {
+                job();
+            }
+        });
+    }
+}
+
+/// Writes journals and snapshots, step by step.
+pub(super) struct LaterStoreTasks {
+    world: Arc<World>,
+    life: Life,
+    disk: Disk,
+    /// How often a snapshot is written, in milliseconds.
+    snapshots: u64,
+    writers: Mutex<Vec<(Weak<Store>, Arc<Mutex<JournalWriter>>)>>,
+}
+
+impl LaterStoreTasks {
+    fn writer_of(&self, store: &Weak<Store>) -> Option<Arc<Mutex<JournalWriter>>> {
+        let writers = self.writers.lock();
+        writers.iter().find(|(of, _)| of.ptr_eq(store)).map(|(_, writer)| writer.clone())
+    }
+
+    /// Does all that is due. A disk on which the power has failed ends the process.
+    fn write(&self, writer: &Mutex<JournalWriter>, begun: Instant) {
+        while !self.life.has_ended() && writer.lock().step_at(begun + self.world.elapsed()) {
+            self.world.count("journal writes", 1);
+            if self.disk.has_ended() {
+                self.life.end();
+            }
+        }
+    }
+
+    fn write_all(&self, begun: Instant) {
+        let writers: Vec<_> = self.writers.lock().iter().map(|(_, writer)| writer.clone()).collect();
+        writers.iter().for_each(|writer| self.write(writer, begun));
+    }
+}
+
+/// So that a trait of the engine can be implemented for what the simulation keeps.
+struct SharedTasks(Arc<LaterStoreTasks>, Instant);
+
+impl StoreTasks for SharedTasks {
+    fn begin(&self, replay: Replay) -> Result<Arc<Store>, StoreError> {
+        let (store, writer) = replay.into_parts()?;
+        let (store, writer) = (Arc::new(store), Arc::new(Mutex::new(writer)));
+        let (tasks, begun) = (self.0.clone(), self.1);
+        tasks.writers.lock().push((Arc::downgrade(&store), writer.clone()));
+        tokio::spawn(async move {
+            let mut idle = 2;
+            while !tasks.life.has_ended() {
+                tasks.world.pause(idle).await;
+                let before = tasks.disk.operations();
+                tasks.write(&writer, begun);
+                idle = if tasks.disk.operations() == before { (idle * 2).min(64) } else { 2 };
+            }
+        });
+        Ok(store)
+    }
+
+    fn keep_snapshots(&self, forest: &str, store: Weak<Store>, copied: &Arc<dyn Copied>) {
+        let (tasks, begun, copied) = (self.0.clone(), self.1, copied.clone());
+        let forest = forest.to_owned();
+        tokio::spawn(async move {
+            loop {
+                tasks.world.pause(2 * tasks.snapshots).await;
+                if tasks.life.has_ended() {
+                    return;
+                }
+                let Some(held) = store.upgrade() else { return };
+                let installed = snapshot(&tasks, begun, &store, &held, &*copied).await;
+                tasks.world.trace(|| format!("snapshot of {forest}: {installed:?}"));
+                tasks.world.count("snapshots", u64::from(installed == Some(true)));
+            }
+        });
+    }
+}
+
+/// Writes a snapshot in portions between which the forest changes. Answers whether it counts; `None`: the process has
+/// ended.
+async fn snapshot(
+    tasks: &LaterStoreTasks,
+    begun: Instant,
+    of: &Weak<Store>,
+    store: &Store,
+    copied: &dyn Copied,
+) -> Option<bool> {
+    let Ok(mut pass) = SnapshotPass::begin(store, copied) else { return Some(false) };
+    let mut writer = loop {
+        tasks.world.pause(20).await;
+        if tasks.life.has_ended() {
+            return None;
+        }
+        match pass.next(copied) {
+            Ok(Ok(next)) => pass = next,
+            Ok(Err(writer)) => break writer,
+            Err(_) => return Some(false),
+        }
+    };
+    let sealed = writer.seal();
+    tasks.world.pause(20).await;
+    // What it waits for is written: nothing else runs meanwhile.
+    if let Some(writer) = tasks.writer_of(of) {
+        tasks.write(&writer, begun);
+    }
+    if tasks.life.has_ended() {
+        return None;
+    }
+    let installed = writer.install(&sealed).is_ok();
+    if tasks.disk.has_ended() {
+        tasks.life.end();
+    }
+    Some(installed)
+}
+
+/// Where a process keeps its forests.
+pub(super) enum Kept {
+    Disk(Disk),
+    Redis(SimulatedStorage),
+}
+
+/// A process that serves.
+pub(super) struct Process {
+    pub(super) number: usize,
+    pub(super) life: Life,
+    pub(super) state: Arc<AppState>,
+    world: Arc<World>,
+    service: Operator,
+    tasks: Mutex<Option<Tasks>>,
+    stores: Option<(Arc<LaterStoreTasks>, Instant)>,
+}
+
+/// The answer to a request; none if the connection broke.
+pub(super) type Reply = Option<(StatusCode, Bytes)>;
+
+impl Process {
+    /// Starts as `spinney serve` does.
+    ///
+    /// # Errors
+    /// Those of the start.
+    pub(super) async fn start(
+        world: &Arc<World>,
+        number: usize,
+        life: Life,
+        config: &ServeOptions,
+        (kept, snapshots): (Kept, u64),
+    ) -> Result<Process, StateError> {
+        let executor: Arc<dyn Executor> = Arc::new(LaterExecutor { world: world.clone(), life: life.clone() });
+        let begun = Instant::now() - world.elapsed();
+        let mut stores = None;
+        let kept = match (kept, &config.storage) {
+            (Kept::Disk(disk), Some(storage)) => {
+                let tasks = LaterStoreTasks {
+                    world: world.clone(),
+                    life: life.clone(),
+                    disk: disk.clone(),
+                    snapshots,
+                    writers: Mutex::default(),
+                };
+                let tasks = Arc::new(tasks);
+                stores = Some((tasks.clone(), begun));
+                SimulatedStorage::Stored(storage.clone(), disk.files(), Arc::new(SharedTasks(tasks, begun)))
+            }
+            (Kept::Redis(kept), _) => kept,
+            (Kept::Disk(_), None) => unreachable!("the configuration names a directory"),
+        };
+        let engine = Engine::simulated((&config.routes, &config.prefix), &executor, &kept)?;
+        let state = Arc::new(AppState::with_engine(config, engine)?);
+        let _ = state.engine.forests().limit_memory(config.forest_memory).await;
+        let service = Operator::of_service(config).unwrap();
+        begin_catching_up(&state, config, &service).await;
+        let tasks = Tasks::start(&state, config, &service, EXPIRY_TICK);
+        Ok(Process { number, life, state, world: world.clone(), service, tasks: Mutex::new(Some(tasks)), stores })
+    }
+
+    /// Sends a request on a connection of its own.
+    pub(super) async fn ask(&self, writer: u64, method: &str, target: &str, body: Bytes) -> Reply {
+        let life = self.life.clone();
+        tokio::select! {
+            biased;
+            () = life.ended() => None,
+            reply = self.exchange(writer, method, target, body) => reply,
+        }
+    }
+
+    async fn exchange(&self, writer: u64, method: &str, target: &str, body: Bytes) -> Reply {
+        self.world.pause(1).await;
+        let (near, far) = tokio::io::duplex(PIPE);
+        let address = ClientAddress(IpAddr::V4(Ipv4Addr::new(10, 0, 0, writer as u8)));
+        let serving = serve_alone(TokioIo::new(far), address, Purpose::Everything, self.state.clone());
+        let life = self.life.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = life.ended() => {}
+                _ = serving => {}
+            }
+        });
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(near)).await.ok()?;
+        let connection = tokio::spawn(connection);
+        let kind = if target.ends_with("_bulk") { "application/x-ndjson" } else { "application/json" };
+        let request = Request::builder()
+            .method(method)
+            .uri(target)
+            .header(HOST, "spinney")
+            .header(CONTENT_TYPE, kind)
+            .header(AUTHORIZATION, format!("Basic {writer}"))
+            .body(full(body))
+            .unwrap();
+        let response = sender.send_request(request).await.ok()?;
+        let status = response.status();
+        let body = response.into_body().collect().await.ok()?.to_bytes();
+        connection.abort();
+        Some((status, body))
+    }
+
+    /// Ends it at once.
+    pub(super) fn kill(&self) {
+        self.life.end();
+        if let Some(tasks) = self.tasks.lock().take() {
+            tasks.kill();
+        }
+    }
+
+    /// Ends it as a signal does: requests in flight complete. Answers how many did not.
+    pub(super) async fn stop(&self) -> usize {
+        let tasks = self.tasks.lock().take();
+        tasks.iter().for_each(Tasks::send_no_more);
+        let left = self.state.in_flight.drain(GRACE).await;
+        if let Some(tasks) = tasks {
+            tasks.end().await;
+        }
+        self.service.settle(Duration::from_secs(2)).await;
+        if let Some((stores, begun)) = &self.stores {
+            stores.write_all(*begun);
+        }
+        self.life.end();
+        // What it has begun sees that.
+        pass(Duration::from_millis(10)).await;
+        left
+    }
+}

@@ -1,0 +1,320 @@
+//! Processes that come and go, and what becomes of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::documents::Story;
+use super::plan::{Plan, Store};
+use super::process::{Kept, Life, Process};
+use super::redis::{Connections, SimRedis};
+use super::upstream::Upstream;
+use super::world::{World, pass};
+use crate::config::OnRedisFailure;
+use crate::engine::SimulatedStorage;
+use crate::forest::Root;
+use crate::forest::shared::keys::KeyStore;
+use crate::state::StateError;
+use crate::store::StoreError;
+use crate::store::tests::disk::{Disk, Fault};
+
+/// Indices of one route, which share a forest, and one without a route.
+pub(super) const INDICES: [&str; 3] = ["news-1", "news-2", "other"];
+
+/// Whether documents of an index are stamped.
+pub(super) fn is_routed(index: &str) -> bool {
+    index.starts_with("news-")
+}
+
+/// A document by index and id.
+pub(super) type Place = (&'static str, String);
+
+/// A state that a document may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Content {
+    Absent,
+    /// With the text of a story, by number.
+    Story(usize),
+}
+
+/// What is known of one document.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    /// What it may be: one state, or several where outcomes are unknown.
+    pub(super) may_be: Vec<Content>,
+    /// When the cluster accepted what it is, if that is known.
+    pub(super) accepted: Option<i64>,
+}
+
+/// What writers have done with a story.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sent {
+    pub(super) accepted: u64,
+    pub(super) refused: u64,
+    pub(super) unknown: u64,
+}
+
+/// What was written and said, and what came of it.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    pub(super) stories: Vec<Story>,
+    pub(super) sent: BTreeMap<usize, Sent>,
+    pub(super) documents: BTreeMap<Place, Known>,
+    /// Groups that are one, by the number of the override; whether that was undone.
+    pub(super) merges: BTreeMap<u64, (Root, Root)>,
+    /// An override may be in force of which nobody knows.
+    pub(super) has_unknown_override: bool,
+}
+
+/// All of a simulation.
+pub(super) struct Scene {
+    pub(super) world: Arc<World>,
+    pub(super) plan: Plan,
+    pub(super) upstream: Arc<Upstream>,
+    disk: Disk,
+    redis: Arc<SimRedis>,
+    slots: Vec<Mutex<Option<Arc<Process>>>>,
+    boots: AtomicU64,
+    pub(super) records: Mutex<Records>,
+    /// What is wrong.
+    wrong: Mutex<Option<String>>,
+}
+
+impl Scene {
+    pub(super) fn new(world: &Arc<World>, plan: Plan) -> Arc<Scene> {
+        let upstream = Upstream::new(plan.faults, plan.is_elasticsearch);
+        INDICES.iter().for_each(|index| upstream.cluster.lock().create_index(index));
+        Arc::new(Scene {
+            world: world.clone(),
+            upstream,
+            disk: Disk::new(world.next_u64()),
+            redis: SimRedis::new(plan.redis_losses),
+            slots: (0..plan.processes).map(|_| Mutex::new(None)).collect(),
+            boots: AtomicU64::new(0),
+            records: Mutex::default(),
+            wrong: Mutex::new(None),
+            plan,
+        })
+    }
+
+    /// Something does not hold.
+    pub(super) fn fail(&self, what: String) {
+        self.world.trace(|| format!("WRONG: {what}"));
+        self.wrong.lock().get_or_insert(what);
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.wrong.lock().is_some()
+    }
+
+    pub(super) fn take_wrong(&self) -> Option<String> {
+        self.wrong.lock().take()
+    }
+
+    /// Those that serve.
+    pub(super) fn processes(&self) -> Vec<Arc<Process>> {
+        let living = self.slots.iter().filter_map(|slot| slot.lock().clone());
+        living.filter(|process| !process.life.has_ended()).collect()
+    }
+
+    /// One of those that serve.
+    pub(super) fn process(&self) -> Option<Arc<Process>> {
+        let processes = self.processes();
+        (!processes.is_empty()).then(|| self.world.pick(&processes).clone())
+    }
+
+    /// Starts all that do not serve.
+    pub(super) async fn start_all(&self) {
+        for number in 0..self.slots.len() {
+            let serves = self.slots[number].lock().as_ref().is_some_and(|process| !process.life.has_ended());
+            if !serves {
+                self.start(number).await;
+            }
+        }
+    }
+
+    async fn start(&self, number: usize) {
+        if let Some(process) = self.slots[number].lock().take() {
+            process.kill();
+        }
+        if self.plan.store == Store::Disk && self.disk.has_ended() {
+            self.disk.lose_power();
+        }
+        let world = &self.world;
+        let boot = self.boots.fetch_add(1, Relaxed);
+        let (host, life) = (format!("p{number}-{boot}"), Life::default());
+        world.network.attach(host.clone(), life.clone(), self.upstream.clone());
+        let config = self.plan.options(&host);
+        let kept = match self.plan.store {
+            Store::Disk => Kept::Disk(self.disk.clone()),
+            Store::Redis => {
+                let (world, life, redis) = (world.clone(), life.clone(), self.redis.clone());
+                let keys: Arc<dyn KeyStore> = Arc::new(Connections { world, life, redis });
+                Kept::Redis(SimulatedStorage::Shared(keys, OnRedisFailure::Refuse))
+            }
+        };
+        let started = Process::start(world, number, life.clone(), &config, (kept, self.plan.snapshots)).await;
+        match started {
+            Ok(process) => {
+                world.trace(|| format!("process {number} serves"));
+                world.count("starts", 1);
+                *self.slots[number].lock() = Some(Arc::new(process));
+            }
+            Err(error) => {
+                life.end();
+                world.trace(|| format!("process {number} does not start: {error:?}"));
+                world.count("failed starts", 1);
+                if self.disk.has_ended() {
+                    self.disk.lose_power();
+                } else {
+                    self.disk.kill();
+                }
+                let is_fault = matches!(
+                    &error,
+                    StateError::Engine(crate::engine::EngineError::Store(StoreError::Io { .. }))
+                );
+                if !is_fault {
+                    self.fail(format!("the forests cannot be opened: {error:?}"));
+                }
+            }
+        }
+    }
+
+    /// Ends a process at once; `power`: that of the machine, too.
+    pub(super) fn kill(&self, number: usize, power: bool) {
+        let Some(process) = self.slots[number].lock().take() else { return };
+        process.kill();
+        self.world.count(if power { "power failures" } else { "kills" }, 1);
+        if self.plan.store == Store::Disk {
+            if power {
+                self.disk.lose_power();
+            } else {
+                self.disk.kill();
+            }
+        }
+    }
+
+    /// Ends a process as a signal does.
+    pub(super) async fn stop(&self, number: usize) {
+        let process = self.slots[number].lock().take();
+        let Some(process) = process else { return };
+        let left = process.stop().await;
+        self.world.count("stops", 1);
+        if self.plan.store == Store::Disk {
+            self.disk.kill();
+        }
+        if left > 0 && !self.disk.has_ended() {
+            self.world.count("requests cut off by a stop", left as u64);
+        }
+    }
+
+    /// Things that happen to processes, the cluster and Redis.
+    pub(super) async fn events(self: Arc<Self>) {
+        for _ in 0..self.plan.events {
+            self.world.pause(20_000).await;
+            let number = self.world.below(self.slots.len() as u64) as usize;
+            let is_on_disk = self.plan.store == Store::Disk;
+            match self.world.below(10) {
+                0..2 => {
+                    self.world.trace(|| format!("process {number} is killed"));
+                    self.kill(number, false);
+                    self.start_again(number).await;
+                }
+                2 => {
+                    self.world.trace(|| format!("the power of process {number} fails"));
+                    self.kill(number, true);
+                    self.start_again(number).await;
+                }
+                3 => {
+                    self.world.trace(|| format!("process {number} is stopped"));
+                    self.stop(number).await;
+                    self.start_again(number).await;
+                }
+                4 if is_on_disk => {
+                    let fault = Fault::EndsAt(1 + self.world.below(20));
+                    self.world.trace(|| format!("the disk: {fault:?}"));
+                    self.disk.set(fault);
+                    self.world.pause(20_000).await;
+                    self.start_again(number).await;
+                }
+                5 if is_on_disk => {
+                    let at = 1 + self.world.below(20);
+                    let fault = match self.world.below(3) {
+                        0 => Fault::FullFrom(at),
+                        1 => Fault::FailsAt(at, std::io::ErrorKind::Other),
+                        _ => Fault::FailsAt(at, std::io::ErrorKind::StorageFull),
+                    };
+                    self.world.trace(|| format!("the disk: {fault:?}"));
+                    self.world.count("disk faults", 1);
+                    self.disk.set(fault);
+                    self.world.pause(20_000).await;
+                    // Somebody looks after it, and starts it again.
+                    self.kill(number, self.world.happens(300));
+                    self.start_again(number).await;
+                }
+                4..6 => {
+                    self.world.trace(|| "Redis is away");
+                    self.world.count("Redis away", 1);
+                    self.redis.set_away(true);
+                    self.world.pause(10_000).await;
+                    self.redis.set_away(false);
+                }
+                6..8 => {
+                    self.world.trace(|| "the cluster is down");
+                    self.world.count("cluster down", 1);
+                    self.upstream.set_down(true);
+                    self.world.pause(15_000).await;
+                    self.upstream.set_down(false);
+                }
+                8 => {
+                    let jump = *self.world.pick(&[-30_000, -5_000, 3_000, 50_000, 86_400_000]);
+                    self.world.trace(|| format!("the clock jumps by {jump} ms"));
+                    self.world.jump(jump);
+                    self.world.pause(30_000).await;
+                    self.world.jump(-jump);
+                }
+                _ => {
+                    self.world.trace(|| "points in time are lost");
+                    self.upstream.cluster.lock().lose_points();
+                }
+            }
+        }
+    }
+
+    async fn start_again(&self, number: usize) {
+        self.world.pause(3_000).await;
+        let serves = self.slots[number].lock().as_ref().is_some_and(|process| !process.life.has_ended());
+        if !serves {
+            self.start(number).await;
+        }
+    }
+
+    /// Ends all faults; everything is there again.
+    pub(super) async fn heal(&self) {
+        self.world.calm(true);
+        self.upstream.set_down(false);
+        self.redis.set_away(false);
+        if self.disk.has_ended() {
+            self.kill(0, true);
+        }
+        self.disk.set(Fault::None);
+        // A process whose disk has failed serves no writes until it is started again.
+        for number in 0..self.slots.len() {
+            let process = self.slots[number].lock().clone();
+            if process.is_some_and(|process| process.state.engine.forests().unavailable().is_some()) {
+                self.kill(number, false);
+            }
+        }
+        for _ in 0..3 {
+            self.start_all().await;
+            if self.processes().len() == self.slots.len() {
+                return;
+            }
+            pass(Duration::from_secs(1)).await;
+        }
+        self.fail("a process does not start although nothing fails".to_owned());
+    }
+}
