@@ -1,7 +1,7 @@
 //! TLS towards the cluster and on our side, from PEM files.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -54,25 +54,34 @@ pub(crate) enum TlsError {
     Provider(rustls::Error),
 }
 
+/// The authorities of the system, read once. Systems without a store can still talk http; https then fails with
+/// "unknown issuer".
+fn system_roots() -> Arc<RootCertStore> {
+    static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+    let read = || {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        Arc::new(roots)
+    };
+    ROOTS.get_or_init(read).clone()
+}
+
 /// TLS configuration for calls to the cluster: trusts the system's authorities, or `ca` alone.
 ///
 /// # Errors
 /// When a file cannot be read or contains no certificate or key.
 pub(crate) fn client(ca: Option<&Path>, identity: Option<&Identity>) -> Result<ClientConfig, TlsError> {
-    let mut roots = RootCertStore::empty();
-    match ca {
+    let roots = match ca {
         Some(path) => {
+            let mut roots = RootCertStore::empty();
             for cert in certificates(path)? {
                 let added = roots.add(cert);
                 added.map_err(|source| TlsError::Authority { path: path.to_owned(), source })?;
             }
+            Arc::new(roots)
         }
-        // Systems without a store can still talk http; https then fails with "unknown issuer".
-        None => {
-            let native = rustls_native_certs::load_native_certs();
-            roots.add_parsable_certificates(native.certs);
-        }
-    }
+        None => system_roots(),
+    };
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(TlsError::Provider)?

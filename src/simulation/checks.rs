@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::process::Process;
 use super::scene::{Content, INDICES, Scene, is_routed};
@@ -20,7 +20,10 @@ const QUIET: Duration = Duration::from_secs(30 * 60);
 /// How often is looked.
 const LOOK: Duration = Duration::from_secs(15);
 /// At least so long is waited: documents of unknown outcome are looked for twice, and withdrawn then.
-const LEAST: Duration = Duration::from_secs(150);
+const LEAST: Duration = Duration::from_secs(120);
+
+/// Longer than the cluster keeps a point in time that nobody asks for.
+const KEEP_ALIVE: Duration = Duration::from_secs(6 * 60);
 
 /// A stored document.
 struct Stored {
@@ -76,7 +79,8 @@ impl Scene {
             };
             let is_of = |story: &usize| {
                 let story = &records.stories[*story];
-                source["title"] == story.title.as_str() && source["content"] == story.body.as_str()
+                let sent = story.source();
+                ["title", "content", "url"].iter().all(|field| source[field] == sent[field])
             };
             let states = known.may_be.iter().filter_map(|state| match state {
                 Content::Story(story) => Some(*story),
@@ -160,7 +164,7 @@ impl Scene {
 
     async fn checked(&self, process: &Process, story: usize) -> Result<Checked, String> {
         let story = self.records.lock().stories[story].clone();
-        let source = json!({"title": story.title, "content": story.body}).to_string();
+        let source = story.source().to_string();
         let context = process.state.request_context(0);
         let checked = process.state.engine.check(source.into(), "news-1".into(), Some("nobody".into()), context).await;
         checked.map_err(|error| format!("process {} cannot check: {error}", process.number))
@@ -170,13 +174,13 @@ impl Scene {
     async fn check_roots(&self, stored: &[Stored]) -> Result<(), String> {
         let now = self.world.time();
         let window = self.plan.window.as_millis() as i64 * 8 / 10;
-        let mut stories: BTreeMap<(String, String), Vec<(i64, &Stored, usize)>> = BTreeMap::new();
+        let mut stories: BTreeMap<String, Vec<(i64, &Stored, usize)>> = BTreeMap::new();
         {
             let records = self.records.lock();
             for document in stored {
                 let (Some(story), Some(accepted)) = (document.story, document.accepted) else { continue };
                 let text = &records.stories[story];
-                let key = (text.title.clone(), text.body.clone());
+                let key = text.source().to_string();
                 stories.entry(key).or_default().push((accepted, document, story));
             }
         }
@@ -277,8 +281,12 @@ impl Scene {
         for number in 0..self.plan.processes {
             self.stop(number).await;
         }
-        pass(Duration::from_secs(5)).await;
-        let points = self.upstream.cluster.lock().points();
+        // Those of processes that were killed expire.
+        pass(KEEP_ALIVE).await;
+        let mut cluster = self.upstream.cluster.lock();
+        let _ = cluster.answer(self.world.time(), "GET", "/", &[], &mut |_, _| None);
+        let points = cluster.points();
+        drop(cluster);
         if points > 0 {
             self.fail(format!("{points} points in time are left open"));
         }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use serde_json::{Value, json};
+
 use super::world::World;
 
 /// A text, as the fields of a document.
@@ -9,6 +11,7 @@ use super::world::World;
 pub(super) struct Story {
     pub(super) title: String,
     pub(super) body: String,
+    url: String,
     /// Nothing like it was sent before.
     pub(super) is_new: bool,
 }
@@ -23,8 +26,13 @@ const MOST_TEXT: usize = crate::text::MOST_TEXT;
 const EMOJI: [&str; 6] = ["😀", "👨‍👩‍👧‍👦", "🇨🇳", "👍🏽", "❤️", "🏳️‍🌈"];
 
 impl Story {
-    fn of(title: String, body: String) -> Story {
-        Story { title, body, is_new: true }
+    fn of(world: &World, title: String, body: String) -> Story {
+        Story { title, body, url: format!("http://x/{:x}", world.next_u64()), is_new: true }
+    }
+
+    /// As a document.
+    pub(super) fn source(&self) -> Value {
+        json!({"title": self.title, "content": self.body, "url": self.url})
     }
 }
 
@@ -32,34 +40,35 @@ impl Story {
 pub(super) fn fresh(world: &World) -> Story {
     let near = |length: u64| (length + world.below(3)).saturating_sub(1);
     match world.below(100) {
-        0..35 => Story::of(words(world, 4 + world.below(12)), sentences(world, 40 + world.below(120))),
-        35..60 => Story::of(characters(world, 8 + world.below(16)), clauses(world, 60 + world.below(200))),
+        0..35 => Story::of(world, words(world, 4 + world.below(12)), sentences(world, 40 + world.below(120))),
+        35..60 => Story::of(world, characters(world, 8 + world.below(16)), clauses(world, 60 + world.below(200))),
         60..72 => {
             let title = near(*world.pick(&LENGTHS[..9]));
             let body = near(*world.pick(&LENGTHS));
             match world.below(2) {
-                0 => Story::of(words(world, title), sentences(world, body)),
-                _ => Story::of(characters(world, title), clauses(world, body)),
+                0 => Story::of(world, words(world, title), sentences(world, body)),
+                _ => Story::of(world, characters(world, title), clauses(world, body)),
             }
         }
-        72..77 => Story::of(String::new(), sentences(world, 50)),
-        77..80 => Story::of(words(world, 10), String::new()),
-        80..84 => Story::of(words(world, 6), emoji(world)),
-        84..88 => Story::of(mixed(world, 10), mixed(world, 150)),
-        88..92 => Story::of(words(world, 5), page(world)),
-        92..95 => Story::of(words(world, 5), form(world)),
-        95..97 => Story::of(words(world, 5), run(world)),
-        97..98 => Story::of(characters(world, 9), " \u{3000}\t<br>&nbsp;".to_owned()),
-        98..99 => Story::of(words(world, near(1_000)), sentences(world, near(1_024))),
+        72..77 => Story::of(world, String::new(), sentences(world, 50)),
+        77..80 => Story::of(world, words(world, 10), String::new()),
+        80..84 => Story::of(world, words(world, 6), emoji(world)),
+        84..88 => Story::of(world, mixed(world, 10), mixed(world, 150)),
+        88..92 => Story::of(world, words(world, 5), page(world)),
+        92..95 => Story::of(world, words(world, 5), form(world)),
+        95..97 => Story::of(world, words(world, 5), run(world)),
+        97..98 => Story::of(world, characters(world, 9), " \u{3000}\t<br>&nbsp;".to_owned()),
+        98..99 => Story::of(world, words(world, near(1_000)), sentences(world, near(1_024))),
         // Rarely: it takes as long as all the others together.
         _ if world.below(8) == 0 => longest(world),
-        _ => Story::of(String::new(), String::new()),
+        _ => Story::of(world, String::new(), String::new()),
     }
 }
 
 /// A story like this one.
 pub(super) fn edited(world: &World, of: &Story) -> Story {
-    let mut story = Story { is_new: false, ..of.clone() };
+    let url = format!("http://x/{:x}", world.next_u64());
+    let mut story = Story { url, is_new: false, ..of.clone() };
     match world.below(9) {
         0 => story.body = format!("{} {}", story.body, sentences(world, 8)),
         1 => story.body = format!("By {}. {}", words(world, 2), story.body),
@@ -190,7 +199,7 @@ fn longest(world: &World) -> Story {
     let sentence = sentences(world, 28) + ". ";
     let mut body = sentence.repeat(MOST_TEXT / sentence.len() + 1);
     body.truncate(MOST_TEXT - 1 + world.below(3) as usize);
-    Story::of(words(world, 8), body)
+    Story::of(world, words(world, 8), body)
 }
 
 fn full_width(text: &str) -> String {

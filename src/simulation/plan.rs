@@ -48,7 +48,7 @@ impl Plan {
             processes: if store == Store::Disk { 1 } else { 1 + world.below(3) as usize },
             method: *world.pick::<&str>(&["verified", "verified", "verified", "longest", "staged"]),
             durability: *world.pick::<&str>(&["batch", "batch", "interval:1s", "none"]),
-            window: Duration::from_secs(*world.pick(&[3_600, 7_200, 86_400])),
+            window: Duration::from_secs(*world.pick(&[1_200, 1_800, 3_600])),
             max_tree: world.happens(150).then(|| 1 + world.below(5)),
             counts: world.happens(250),
             writers: 1 + world.below(4),
@@ -65,6 +65,12 @@ impl Plan {
             snapshots: 1_000 + world.below(20_000),
             is_elasticsearch: world.happens(500),
         }
+    }
+
+    /// Whether people correct groups. A power failure takes corrections that were not synced, after documents followed
+    /// them.
+    pub(super) fn has_corrections(&self) -> bool {
+        self.store == Store::Redis || self.durability == "batch"
     }
 
     /// The options of a process that knows the cluster by this host.

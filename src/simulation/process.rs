@@ -21,12 +21,12 @@ use crate::http::{ClientAddress, full};
 use crate::server::{Purpose, Tasks, begin_catching_up, serve_alone};
 use crate::state::{AppState, StateError};
 use crate::store::tests::disk::Disk;
-use crate::store::{JournalWriter, Replay, Store, StoreError};
+use crate::store::{Durability, JournalWriter, Lsn, Replay, Store, StoreError};
 
 /// Bytes that a pipe holds.
 const PIPE: usize = 64 << 10;
 /// Interval of removing expired nodes.
-const EXPIRY_TICK: Duration = Duration::from_secs(1);
+const EXPIRY_TICK: Duration = Duration::from_secs(10);
 /// How long a graceful stop waits for requests in flight.
 const GRACE: Duration = Duration::from_secs(60);
 
@@ -75,6 +75,8 @@ pub(super) struct LaterStoreTasks {
     disk: Disk,
     /// How often a snapshot is written, in milliseconds.
     snapshots: u64,
+    /// Whether batches are durable before they are synced.
+    is_lazy: bool,
     writers: Mutex<Vec<(Weak<Store>, Arc<Mutex<JournalWriter>>)>>,
 }
 
@@ -109,13 +111,24 @@ impl StoreTasks for SharedTasks {
         let (store, writer) = (Arc::new(store), Arc::new(Mutex::new(writer)));
         let (tasks, begun) = (self.0.clone(), self.1);
         tasks.writers.lock().push((Arc::downgrade(&store), writer.clone()));
+        let woken = store.clone();
         tokio::spawn(async move {
-            let mut idle = 2;
             while !tasks.life.has_ended() {
-                tasks.world.pause(idle).await;
-                let before = tasks.disk.operations();
+                tokio::select! {
+                    biased;
+                    () = tasks.life.ended() => return,
+                    () = woken.woken() => {}
+                }
+                tasks.world.pause(5).await;
                 tasks.write(&writer, begun);
-                idle = if tasks.disk.operations() == before { (idle * 2).min(64) } else { 2 };
+                if !tasks.is_lazy {
+                    continue;
+                }
+                // It gathers, and syncs later.
+                for _ in 0..4 {
+                    tasks.world.pause(1_000).await;
+                    tasks.write(&writer, begun);
+                }
             }
         });
         Ok(store)
@@ -125,12 +138,18 @@ impl StoreTasks for SharedTasks {
         let (tasks, begun, copied) = (self.0.clone(), self.1, copied.clone());
         let forest = forest.to_owned();
         tokio::spawn(async move {
+            let mut last = Lsn(0);
             loop {
                 tasks.world.pause(2 * tasks.snapshots).await;
                 if tasks.life.has_ended() {
                     return;
                 }
                 let Some(held) = store.upgrade() else { return };
+                let appended = held.status().appended;
+                if appended == last {
+                    continue;
+                }
+                last = appended;
                 let installed = snapshot(&tasks, begun, &store, &held, &*copied).await;
                 tasks.world.trace(|| format!("snapshot of {forest}: {installed:?}"));
                 tasks.world.count("snapshots", u64::from(installed == Some(true)));
@@ -218,6 +237,7 @@ impl Process {
                     life: life.clone(),
                     disk: disk.clone(),
                     snapshots,
+                    is_lazy: storage.durability != Durability::Batch,
                     writers: Mutex::default(),
                 };
                 let tasks = Arc::new(tasks);

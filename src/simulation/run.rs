@@ -36,13 +36,14 @@ fn simulate(seed: u64, traces: bool) -> Outcome {
 }
 
 async fn live(world: &Arc<World>, scene: &Arc<Scene>) {
-    tokio::spawn(scene.upstream.clone().refresh_for_ever(world.clone()));
     scene.start_all().await;
     for phase in 0..2 {
         world.calm(false);
         let mut parties: Vec<_> =
             (0..scene.plan.writers).map(|writer| tokio::spawn(scene.clone().write(10 * phase + writer))).collect();
-        parties.push(tokio::spawn(scene.clone().correct()));
+        if scene.plan.has_corrections() {
+            parties.push(tokio::spawn(scene.clone().correct()));
+        }
         parties.push(tokio::spawn(scene.clone().events()));
         for party in parties {
             if let Err(error) = party.await {
@@ -66,7 +67,7 @@ async fn live(world: &Arc<World>, scene: &Arc<Scene>) {
         if scene.has_failed() {
             return;
         }
-        if world.happens(300) {
+        if world.happens(150) {
             // What came until now is forgotten.
             pass(scene.plan.window * 2 + Duration::from_secs(60)).await;
         }

@@ -1,7 +1,7 @@
 //! The simulated cluster on the network: slow, refusing, away, and silent about what it has done.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -32,6 +32,8 @@ pub(super) struct Upstream {
     pub(super) is_elasticsearch: bool,
     is_down: AtomicBool,
     down: Notify,
+    /// The second of the last refresh.
+    refreshed: AtomicI64,
 }
 
 impl Upstream {
@@ -44,6 +46,7 @@ impl Upstream {
             is_elasticsearch,
             is_down: AtomicBool::new(false),
             down: Notify::new(),
+            refreshed: AtomicI64::new(0),
         })
     }
 
@@ -65,11 +68,11 @@ impl Upstream {
         }
     }
 
-    /// Makes writes visible again and again, as the refresh interval does.
-    pub(super) async fn refresh_for_ever(self: Arc<Self>, world: Arc<World>) {
-        loop {
-            pass(Duration::from_secs(1)).await;
-            self.cluster.lock().refresh(world.time());
+    /// Makes writes visible that were made before the last second ended, as the refresh interval does.
+    fn refresh(&self, cluster: &mut SimCluster, now: i64) {
+        let second = now / 1_000;
+        if self.refreshed.swap(second, Relaxed) < second {
+            cluster.refresh(now);
         }
     }
 
@@ -100,7 +103,9 @@ impl Upstream {
                 busy += u64::from(is_busy);
                 is_busy.then_some(429)
             };
-            self.cluster.lock().answer(world.time(), method, target, body, &mut refuse)
+            let mut cluster = self.cluster.lock();
+            self.refresh(&mut cluster, world.time());
+            cluster.answer(world.time(), method, target, body, &mut refuse)
         };
         world.count("items refused", busy);
         world.count("requests", 1);

@@ -124,7 +124,7 @@ impl Scene {
         let mut body = String::new();
         for item in items {
             let story = &records.stories[item.story];
-            let source = json!({"title": story.title, "content": story.body, "url": format!("http://x/{}", item.story)});
+            let source = story.source();
             let (index, id) = &item.place;
             let meta = json!({"_index": index, "_id": id});
             let (action, source) = match item.how {

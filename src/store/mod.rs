@@ -183,6 +183,12 @@ impl Store {
         SnapshotWriter::begin(&self.shared)
     }
 
+    /// Returns when its writer has something to do.
+    #[cfg(test)]
+    pub(crate) async fn woken(&self) {
+        self.shared.woken.notified().await;
+    }
+
     /// How it is.
     pub fn status(&self) -> Status {
         self.shared.status()

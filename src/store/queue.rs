@@ -79,6 +79,9 @@ pub(super) struct StoreShared {
     work: Condvar,
     /// Signals room to waiting callers.
     room: Condvar,
+    /// For a writer that no thread runs.
+    #[cfg(test)]
+    pub(super) woken: tokio::sync::Notify,
 }
 
 pub(super) struct Queue {
@@ -213,6 +216,8 @@ impl StoreShared {
             queue: Mutex::new(queue),
             work: Condvar::new(),
             room: Condvar::new(),
+            #[cfg(test)]
+            woken: tokio::sync::Notify::new(),
         }
     }
 
@@ -223,6 +228,8 @@ impl StoreShared {
     /// The writer has something to do.
     pub(super) fn wake_writer(&self) {
         self.work.notify_one();
+        #[cfg(test)]
+        self.woken.notify_one();
     }
 
     pub(super) fn append(&self, payload: Vec<u8>) -> Lsn {
