@@ -294,7 +294,7 @@ impl<F: MethodKind> SharedInner<F> {
                 commands.push((KeyKind::Node, *fingerprint, what));
                 self.enter(*fingerprint, now, &mut more);
             }
-            if tree.founding.is_some() {
+            if tree.founding.is_some() && !planted!(EnteredLast) {
                 self.enter(tree.root.0, now, &mut more);
             }
             let tokens = tree.founding.as_ref().and_then(|f| f.founder_tokens.as_ref());

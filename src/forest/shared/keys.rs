@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use super::planted::planted;
 use crate::fingerprint::Fingerprint;
 pub use crate::forest::ticket::FoundingToken;
 use crate::method::TreeTally;
@@ -381,7 +382,8 @@ impl KeyOp {
         match self {
             KeyOp::Release { .. } | KeyOp::Count { .. } => Some(StoreReply::Nothing),
             KeyOp::Claim { life, .. } | KeyOp::Swap { life, .. } => {
-                matches!(life, Lifetime::For(_)).then_some(StoreReply::Number(0))
+                let is_provisional = matches!(life, Lifetime::For(_)) && !planted!(RepeatsClaim);
+                is_provisional.then_some(StoreReply::Number(0))
             }
             KeyOp::Get
             | KeyOp::Put { .. }

@@ -47,6 +47,32 @@ pub(super) enum Fault {
     NoTouch,
     /// New nodes are not named in their buckets.
     NotEntered,
+    /// A root is named in its buckets with its confirmation.
+    EnteredLast,
+    /// The root of a leaf that was read before is not read again.
+    RootsNotReadAgain,
+    /// A root that has become a leaf is not followed.
+    OneHop,
+    /// A confirmed tree is taken although a provisional one is of the very text.
+    ConfirmedFirst,
+    /// The claim of a root is sent again when its reply is lost.
+    RepeatsClaim,
+    /// A document sets the arrival of its tree, also back.
+    GoesBack,
+    /// A sweep removes what had expired when it was read, whatever it is by then.
+    SweepsByKey,
+    /// A leaf that was removed before its document was accepted is not put back.
+    NoPutBack,
+    /// New nodes are not named in one of their buckets.
+    NotEnteredInOne,
+    /// The overrides are read with the first documents only.
+    OverridesReadOnce,
+    /// A process acknowledges the overrides that it has read, not those that its documents follow.
+    AcknowledgesRead,
+    /// A process reads overrides before it is registered.
+    NotAnnounced,
+    /// A change replaces the overrides, whatever they are by then.
+    ReplacesOverrides,
 }
 
 #[cfg(test)]

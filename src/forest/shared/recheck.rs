@@ -91,6 +91,9 @@ impl<F: MethodKind> SharedInner<F> {
                             continue;
                         };
                         tree.counted = tree.standing();
+                        if planted!(EnteredLast) {
+                            self.enter(tree.root.0, now, &mut names);
+                        }
                         commands.push((KeyKind::Node, tree.root.0, confirmed));
                         done.push(Done::Confirm(at));
                     }
