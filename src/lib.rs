@@ -52,6 +52,7 @@ pub mod time;
 // The clock, recent history, metrics and logs, the graceful stop, work counters for tests.
 mod clock;
 mod history;
+mod planted;
 mod shutdown;
 mod telemetry;
 mod work_counter;

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use tokio::time::Instant;
 use hyper::Uri;
 use hyper::header::{HeaderValue, InvalidHeaderValue};
+use tokio::time::Instant;
 
 /// How long a node that could not be reached is ejected.
 const COOLDOWN: Duration = Duration::from_secs(5);

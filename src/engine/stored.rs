@@ -408,9 +408,9 @@ impl SnapshotPass {
     /// Writes the next portion; the complete snapshot when there is none, to be [finished](SnapshotWriter::finish).
     pub(crate) fn next(mut self, copied: &dyn Copied) -> Result<Result<SnapshotPass, SnapshotWriter>, NoSnapshot> {
         let portion = copied.next(&mut self.portions)?;
-        let ends = portion.as_ref().is_none_or(|(section, bytes)| {
-            *section != self.section || self.gathered.len() + bytes.len() > BLOCK
-        });
+        let ends = portion
+            .as_ref()
+            .is_none_or(|(section, bytes)| *section != self.section || self.gathered.len() + bytes.len() > BLOCK);
         if ends && !self.gathered.is_empty() {
             self.writer.write(self.section, &self.gathered)?;
             self.gathered.clear();

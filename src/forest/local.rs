@@ -25,6 +25,7 @@ use super::recovery::RecoveryPass;
 use super::undo_guard::UndoGuard;
 use super::{ForestError, ForestStats, LateMergeLog, LateMerges, Portions, Root, Settings, StoredStats, TreeView};
 use crate::method::{MethodKind, Proof};
+use crate::planted::planted;
 use crate::time::Millis;
 use dry_placement::LocalDryPlacement;
 pub use state::{ForestState, RETRY_WINDOW, StateChange};
@@ -192,7 +193,9 @@ impl<F: MethodKind> LocalForest<F> {
         let shared = self.shared.clone();
         Box::pin(async move {
             let done = done.await?;
-            shared.durable().await?;
+            if !planted!(NotDurable) {
+                shared.durable().await?;
+            }
             Ok(done)
         })
     }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::clock;
@@ -14,6 +14,7 @@ use crate::cluster::operator::Operator;
 use crate::cluster::scan::UnreadableIndex;
 use crate::config::{Clock, ServeOptions};
 use crate::engine::{Intake, Recovered, RecoverySource};
+use crate::planted::planted;
 use crate::recovery::{
     Extent, ForestStatus, RecoveryError, RecoveryReader, before_window, log_progress, take_in_salvaged,
 };
@@ -34,6 +35,9 @@ pub(crate) async fn begin(state: &Arc<AppState>, config: &ServeOptions, service:
     let Some(storage) = config.storage.as_ref().filter(|_| !config.routes.is_empty()) else {
         return;
     };
+    if planted!(NoCatchUp) {
+        return;
+    }
     let reader = match RecoveryReader::new(config, service.clone(), None) {
         Ok(reader) => reader,
         Err(error) => {

@@ -1,15 +1,39 @@
-//! Runs simulations, one for each seed.
+//! Runs simulations, one for each seed. `scripts/simulate` sets the variables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::plan::Plan;
 use super::scene::Scene;
 use super::world::{World, enter, pass};
+use crate::planted::{Fault, with_fault};
+
+/// Seeds of the gate: about a minute of work.
+const SEEDS: u64 = 150;
+
+/// Seeds that have found something; what they found is mended.
+const KEPT: &[u64] = &[];
+
+/// Counters of what goes wrong.
+const FAULTS: [&str; 11] = [
+    "kills",
+    "power failures",
+    "disk faults",
+    "cluster down",
+    "Redis away",
+    "answers lost",
+    "replies lost",
+    "commands lost",
+    "items refused",
+    "requests refused",
+    "slow answers",
+];
 
 /// What came of a seed.
-#[derive(Debug)]
 struct Outcome {
     /// What was wrong.
     wrong: Option<String>,
@@ -75,35 +99,141 @@ async fn live(world: &Arc<World>, scene: &Arc<Scene>) {
     scene.end().await;
 }
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
-/// A thread of its own for each core, on which parallel work is done where it is asked for.
+/// Runs a job with parallel work done where it is asked for: on the one thread of its pool.
 fn alone<T: Send>(job: impl FnOnce() -> T + Send) -> T {
     rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(job)
 }
 
-#[test]
-fn some_seeds() {
-    let from = number("SPINNEY_SEED").unwrap_or(1);
-    let seeds = number("SPINNEY_SEEDS").unwrap_or(20);
-    let traces = std::env::var("SPINNEY_TRACE").is_ok();
-    alone(|| {
-        let begun = std::time::Instant::now();
-        let mut all: BTreeMap<&'static str, u64> = BTreeMap::new();
-        for seed in from..from + seeds {
-            let outcome = simulate(seed, traces);
+/// Seeds from one on, on so many threads, until one fails or the time is over.
+struct Run {
+    next: AtomicU64,
+    end: u64,
+    until: Option<Instant>,
+    fault: Option<Fault>,
+    done: AtomicU64,
+    counts: Mutex<BTreeMap<&'static str, u64>>,
+    failed: Mutex<Option<(u64, String)>>,
+}
+
+impl Run {
+    fn of(from: u64, seeds: u64) -> Run {
+        Run {
+            next: AtomicU64::new(from),
+            end: from.saturating_add(seeds),
+            until: None,
+            fault: None,
+            done: AtomicU64::new(0),
+            counts: Mutex::default(),
+            failed: Mutex::new(None),
+        }
+    }
+
+    fn work(&self) {
+        while self.failed.lock().is_none() && self.until.is_none_or(|until| Instant::now() < until) {
+            let seed = self.next.fetch_add(1, Relaxed);
+            if seed >= self.end {
+                return;
+            }
+            let outcome = match self.fault {
+                Some(fault) => with_fault(fault, || simulate(seed, false)),
+                None => simulate(seed, false),
+            };
             for (what, count) in outcome.counts {
-                *all.entry(what).or_default() += count;
+                *self.counts.lock().entry(what).or_default() += count;
             }
-            if traces {
-                outcome.trace.iter().for_each(|line| eprintln!("{line}"));
-            }
+            self.done.fetch_add(1, Relaxed);
             if let Some(wrong) = outcome.wrong {
-                panic!("seed {seed}: {wrong}\n{}", outcome.plan);
+                let mut failed = self.failed.lock();
+                // The first one is the one that is told.
+                if failed.as_ref().is_none_or(|(first, _)| seed < *first) {
+                    *failed = Some((seed, wrong));
+                }
             }
         }
-        eprintln!("{seeds} seeds in {:.1} s: {all:#?}", begun.elapsed().as_secs_f64());
+    }
+
+    fn count(&self, what: &str) -> u64 {
+        self.counts.lock().get(what).copied().unwrap_or_default()
+    }
+}
+
+/// What happened and how it ended, for a person.
+fn retold(seed: u64) -> String {
+    let outcome = alone(|| simulate(seed, true));
+    let wrong = outcome.wrong.unwrap_or_else(|| "it does not happen again".to_owned());
+    format!("{}\n{}\nseed {seed}: {wrong}", outcome.plan, outcome.trace.join("\n"))
+}
+
+#[test]
+fn seeds_of_the_gate() {
+    let run = Run::of(1, SEEDS);
+    alone(|| run.work());
+    for &seed in KEPT {
+        if let Some(wrong) = alone(|| simulate(seed, false)).wrong {
+            run.failed.lock().get_or_insert((seed, wrong));
+        }
+    }
+    if let Some((seed, _)) = run.failed.lock().take() {
+        panic!("{}", retold(seed));
+    }
+    // None of the checks was vacuous, and all faults happened.
+    for what in [
+        "stored documents checked",
+        "texts found again",
+        "texts with several documents",
+        "refused texts looked for",
+        "merges followed",
+        "groups counted",
+        "snapshots",
+        "kills",
+        "power failures",
+        "stops",
+        "disk faults",
+        "cluster down",
+        "Redis away",
+        "answers lost",
+        "replies lost",
+        "items refused",
+        "documents of unknown outcome",
+    ] {
+        assert!(run.count(what) > 10, "{what}: {}", run.count(what));
+    }
+}
+
+#[test]
+fn a_seed_is_the_same_each_time() {
+    for seed in 1..6 {
+        let [one, other] = [(); 2].map(|()| alone(|| simulate(seed, true)).trace);
+        let differ = one.iter().zip(&other).find(|(one, other)| one != other);
+        assert_eq!(differ, None, "seed {seed}");
+        assert_eq!(one.len(), other.len(), "seed {seed}");
+    }
+}
+
+/// For `scripts/simulate`: prints one JSON object.
+#[test]
+fn of_the_script() {
+    let number = |variable: &str| std::env::var(variable).ok().map(|text| text.parse::<u64>().expect(variable));
+    let one = number("SPINNEY_SIMULATE_SEED");
+    let Some(seeds) = number("SPINNEY_SIMULATE_SEEDS").or(one.map(|_| 1)) else { return };
+    if let (Some(seed), 1) = (one, seeds) {
+        eprintln!("{}", retold(seed));
+    }
+    let mut run = Run::of(one.unwrap_or(1), seeds);
+    let begun = Instant::now();
+    run.until = number("SPINNEY_SIMULATE_SECONDS").map(|seconds| begun + Duration::from_secs(seconds));
+    run.fault = std::env::var("SPINNEY_SIMULATE_FAULT").ok().map(|name| Fault::named(&name).expect("a fault"));
+    std::thread::scope(|scope| {
+        for _ in 0..number("SPINNEY_SIMULATE_THREADS").unwrap_or(1) {
+            scope.spawn(|| alone(|| run.work()));
+        }
     });
+    let failed = run.failed.lock().take();
+    let report = serde_json::json!({
+        "bench": "simulate", "seeds": run.done.load(Relaxed), "steps": run.count("steps"),
+        "faults": FAULTS.iter().map(|what| run.count(what)).sum::<u64>(),
+        "seconds": begun.elapsed().as_secs(), "failed": failed.as_ref().map(|(seed, _)| seed),
+        "wrong": failed.as_ref().map(|(_, wrong)| wrong), "counts": *run.counts.lock(),
+    });
+    println!("{report}");
 }

@@ -172,10 +172,8 @@ impl Scene {
                 } else {
                     self.disk.kill();
                 }
-                let is_fault = matches!(
-                    &error,
-                    StateError::Engine(crate::engine::EngineError::Store(StoreError::Io { .. }))
-                );
+                let is_fault =
+                    matches!(&error, StateError::Engine(crate::engine::EngineError::Store(StoreError::Io { .. })));
                 if !is_fault {
                     self.fail(format!("the forests cannot be opened: {error:?}"));
                 }

@@ -14,6 +14,8 @@ use super::files::File;
 use super::format::{BlockHead, END_SECTION, FileKind, LONGEST, SnapshotEnd, file_name_of};
 use super::queue::{Job, SNAPSHOT_AFTER, StoreShared};
 
+use crate::planted::planted;
+
 /// Bytes that are written at once.
 const AT_ONCE: usize = 1 << 20;
 /// Bytes after which the file is synced: a sync of all of it would keep those of the journal waiting.
@@ -119,7 +121,9 @@ impl SnapshotWriter {
     pub(crate) fn seal(&mut self) -> Sealed {
         let (done, synced) = mpsc::channel();
         let mut queue = self.shared.queue();
-        if queue.failure.is_none() {
+        if planted!(SnapshotBeforeJournal) {
+            let _ = done.send(Ok(()));
+        } else if queue.failure.is_none() {
             queue.push(Job::Sync(done));
         }
         let end = queue.last();

@@ -29,7 +29,6 @@ mod methods;
 mod page_chrome;
 mod quality;
 mod response_check;
-mod shared_model;
 mod stamp;
 mod stamp_forms;
 mod stamping;

@@ -14,6 +14,7 @@ use crate::forest::{
     Change, Decision, Forest, ForestError, LateMergeStats, NearNode, Rollback, Root, Settings, Ticket,
 };
 use crate::method::{BoilerplateLesson, Measure, MethodKind, PlacementQuery, Proof, Refusal, TallyEntry};
+use crate::planted::planted;
 use crate::text::boilerplate::PendingSentences;
 use crate::time::Millis;
 /// Trees, overrides and learned text: documents in, placements out.
@@ -140,7 +141,7 @@ impl<F: MethodKind> ForestState<F> {
     }
 
     fn overrides_changed(&mut self, changes: Vec<OverrideChange>) {
-        if self.recorded.is_some() && !changes.is_empty() {
+        if self.recorded.is_some() && !changes.is_empty() && !planted!(OverridesNotStored) {
             self.collect_changes();
             let recorded = self.recorded.get_or_insert_default();
             recorded.extend(changes.into_iter().map(StateChange::Overrides));
@@ -428,6 +429,9 @@ impl<F: MethodKind> ForestState<F> {
     }
 
     pub(super) fn withdraw(&mut self, rollbacks: impl Iterator<Item = Rollback>) -> SettleReport {
+        if planted!(NoWithdrawal) {
+            return SettleReport::default();
+        }
         let withdrawn = rollbacks.map(|rollback| self.forest.withdraw(&rollback) as u64);
         SettleReport { withdrawn: withdrawn.sum(), ..SettleReport::default() }
     }

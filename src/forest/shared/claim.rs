@@ -9,13 +9,13 @@ use std::sync::Arc;
 use super::SharedInner;
 use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, StoreReply};
 use super::layout::{LEASE, LeafValue, NodeValue, RootValue, write_founder_tokens};
-use super::planted::planted;
 use super::round::{Answer, ClaimOutcome, PlacementRound, RecheckQuery};
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::Unavailable;
 use crate::forest::ticket::{SharedNodes, UsedLeaf};
 use crate::forest::{Rollback, Root};
 use crate::method::{FounderTokens, MethodKind};
+use crate::planted::planted;
 use crate::time::Millis;
 
 /// A tree to which documents of the request come.
@@ -294,7 +294,7 @@ impl<F: MethodKind> SharedInner<F> {
                 commands.push((KeyKind::Node, *fingerprint, what));
                 self.enter(*fingerprint, now, &mut more);
             }
-            if tree.founding.is_some() {
+            if tree.founding.is_some() && !planted!(EnteredLast) {
                 self.enter(tree.root.0, now, &mut more);
             }
             let tokens = tree.founding.as_ref().and_then(|f| f.founder_tokens.as_ref());

@@ -13,11 +13,11 @@ use std::time::Duration;
 use super::SharedInner;
 use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, ScanPosition, StoreReply};
 use super::layout::{Calendar, NodeValue, STEPS, living_names};
-use super::planted::planted;
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::Unavailable;
 use crate::forest::{Rollback, Root};
 use crate::method::MethodKind;
+use crate::planted::planted;
 use crate::time::Millis;
 
 /// Steps of the clock between two sweeps of expired nodes.
@@ -84,6 +84,7 @@ impl<F: MethodKind> SharedInner<F> {
     pub(super) fn enter(&self, node: Fingerprint, now: Millis, commands: &mut Vec<(KeyKind, Fingerprint, KeyOp)>) {
         let step = self.calendar.whole_step(now) as u8;
         let buckets = self.blocks.buckets(node).filter(|_| !planted!(NotEntered));
+        let buckets = buckets.filter(|bucket| !planted!(NotEnteredInOne) || bucket.0 >> 32 != 9);
         commands.extend(buckets.map(|bucket| {
             let what = KeyOp::Enter { fingerprint: node, step, life: self.life(now, true) };
             (KeyKind::Bucket, bucket, what)
@@ -224,6 +225,9 @@ impl<F: MethodKind> SharedInner<F> {
                 // Compares the value: a document may have joined it meanwhile.
                 let what = match key.kind {
                     KeyKind::Bucket => self.without_old_names(value)?,
+                    _ if planted!(SweepsByKey) && self.is_over(&value)? => {
+                        KeyOp::Put { value: Vec::new(), life: Lifetime::For(Duration::ZERO) }
+                    }
                     _ => self.is_over(&value)?.then_some(KeyOp::Remove { value })?,
                 };
                 Some((key.kind, key.fingerprint, what))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::SharedInner;
 use super::keys::{KeyKind, KeyOp, StoreReply};
@@ -11,6 +12,7 @@ use super::read_set::{MissingKeys, ReadValues};
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::Unavailable;
 use crate::method::MethodKind;
+use crate::planted::planted;
 
 impl<F: MethodKind> SharedInner<F> {
     pub(super) fn has_founder_tokens(&self) -> bool {
@@ -31,6 +33,10 @@ impl<F: MethodKind> SharedInner<F> {
         // The clock, by which nodes expire, and the overrides are read along.
         let mut reads_clock = self.calendar.is_dated;
         let mut known = Some(self.known_overrides.known());
+        if planted!(OverridesReadOnce) && self.counters.documents.load(Relaxed) > 0 {
+            known = None;
+        }
+        let mut is_root = false;
         while !due.is_empty() || !founder_tokens.is_empty() || !buckets.is_empty() {
             let get = |kind| move |&fingerprint: &Fingerprint| (kind, fingerprint, KeyOp::Get);
             let clock = self.read_clock().filter(|_| reads_clock);
@@ -54,6 +60,9 @@ impl<F: MethodKind> SharedInner<F> {
                     self.unreadable(KeyKind::Node, fingerprint);
                 }
                 if let Some(leaf) = read.leaf(fingerprint).filter(|_| is_news) {
+                    if planted!(OneHop) && is_root || planted!(RootsNotReadAgain) && read.has_node(leaf.root.0) {
+                        continue;
+                    }
                     next.insert(leaf.root.0);
                 }
             }
@@ -81,6 +90,7 @@ impl<F: MethodKind> SharedInner<F> {
                 false => BTreeSet::new(),
             };
             due = next;
+            is_root = true;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::fingerprint::Fingerprint;
 pub use crate::forest::ticket::FoundingToken;
 use crate::method::TreeTally;
+use crate::planted::planted;
 use crate::time::Millis;
 
 /// The future of a store operation.
@@ -384,7 +385,8 @@ impl KeyOp {
         match self {
             KeyOp::Release { .. } | KeyOp::Count { .. } => Some(StoreReply::Nothing),
             KeyOp::Claim { life, .. } | KeyOp::Swap { life, .. } => {
-                matches!(life, Lifetime::For(_)).then_some(StoreReply::Number(0))
+                let is_provisional = matches!(life, Lifetime::For(_)) && !planted!(RepeatsClaim);
+                is_provisional.then_some(StoreReply::Number(0))
             }
             KeyOp::Get
             | KeyOp::Put { .. }

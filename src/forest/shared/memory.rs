@@ -14,6 +14,7 @@ use super::keys::{
     StoreUnavailable, SyncEntries, SyncEntry, SyncPosition,
 };
 use crate::method::{Durable, TreeTally};
+use crate::planted::planted;
 use crate::time::Millis;
 
 /// Forests that take one of these share it.
@@ -220,7 +221,7 @@ impl InMemoryStore {
                 let end = bytes.len() - 2;
                 let before = [bytes[end], bytes[end + 1], bytes[10], bytes[11]];
                 let before = u32::from_be_bytes(before);
-                if step.wrapping_sub(before).cast_signed() <= 0 {
+                if step.wrapping_sub(before).cast_signed() <= 0 && !planted!(GoesBack) {
                     return StoreReply::Number(1);
                 }
                 let [a, b, c, d] = step.to_be_bytes();
@@ -245,6 +246,9 @@ impl InMemoryStore {
                     if step(value).wrapping_sub(step(there)).cast_signed() <= 0 {
                         return StoreReply::Number(1);
                     }
+                }
+                if there.is_none() && planted!(NoPutBack) {
+                    return StoreReply::Number(0);
                 }
                 let (bytes, until) = (value.clone(), until(*life));
                 values.insert(key, Value { bytes, until });
@@ -288,7 +292,7 @@ impl InMemoryStore {
             KeyOp::Turn { before, value } => {
                 let head = there.as_ref().map(|there| there[..16].to_vec());
                 let is_done = head.as_deref() == Some(&value[..16]);
-                let fits = head == before.map(|before| before.to_vec());
+                let fits = head == before.map(|before| before.to_vec()) || planted!(ReplacesOverrides);
                 if fits && !is_done {
                     let bytes = value.clone();
                     values.insert(key, Value { bytes, until: None });

@@ -27,7 +27,6 @@ mod lsh_buckets;
 pub(crate) mod memory;
 mod overrides;
 mod place;
-mod planted;
 mod read_set;
 mod read_set_view;
 mod recheck;
@@ -54,7 +53,6 @@ use self::keys::{
 use self::layout::{Calendar, NodeValue};
 use self::lsh_buckets::LshBuckets;
 pub use self::lsh_buckets::{DistanceTooWide, SharedDistance};
-use self::planted::planted;
 pub use self::transfer::{ReportTransfer, Transfer, TransferReport};
 use self::ttl_refresh::TtlRefresh;
 use super::document::PlacementDocument;
@@ -70,6 +68,7 @@ use super::{ForestStats, FounderTokenStats, LateMergeLog, LateMerges, Rollback, 
 use crate::fingerprint::Fingerprint;
 use crate::hash::splitmix64;
 use crate::method::{MethodKind, Proof};
+use crate::planted::planted;
 use crate::time::Millis;
 
 /// Settings of a shared forest.

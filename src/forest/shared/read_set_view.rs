@@ -10,6 +10,7 @@ use crate::forest::candidates::{
 use crate::forest::placement::{self, PlacementPlan, PlacementQuestion, PlacementView, RuleStep};
 use crate::forest::{Decision, Root};
 use crate::method::{Differences, Durable, PlacementQuery, Proof, Refusal};
+use crate::planted::planted;
 use crate::time::Millis;
 
 /// The view of a read set for one document.
@@ -27,7 +28,10 @@ impl<'p, 'r, 'q, P: Proof + Durable> ReadSetView<'p, 'r, 'q, P> {
         now: Millis,
     ) -> ReadSetView<'p, 'r, 'q, P> {
         let mut view = ReadSetView { read_set, query, now, seen: Candidates::new() };
-        view.seen.whole = view.own_node(query.whole);
+        let is_provisional = || read_set.tree_of(query.whole).is_some_and(|root| read_set.is_provisional(root));
+        if !planted!(ConfirmedFirst) || !is_provisional() {
+            view.seen.whole = view.own_node(query.whole);
+        }
         for &fingerprint in query.fingerprints {
             let own = view.own_node(fingerprint);
             let from = view.seen.near.len();
@@ -92,6 +96,9 @@ impl<'p, 'r, 'q, P: Proof + Durable> ReadSetView<'p, 'r, 'q, P> {
     /// The tree of which a fingerprint is the root.
     fn tree_founded_by(&mut self, fingerprint: Fingerprint) -> Option<TreeIndex> {
         let root = self.read_set.tree_of(fingerprint)?;
+        if planted!(ConfirmedFirst) && self.read_set.is_provisional(root) {
+            return None;
+        }
         (root.0 == fingerprint).then(|| self.tree(root))
     }
 

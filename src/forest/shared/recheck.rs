@@ -7,13 +7,13 @@ use super::SharedInner;
 use super::claim::{ClaimedTree, TreeClaim, has_put, put};
 use super::keys::{FoundingToken, KeyKind, KeyOp, StoreReply};
 use super::layout::{Calendar, NodeValue};
-use super::planted::planted;
 use super::read_set::{BatchPlan, MissingKeys, ReadSet, ReadValues};
 use super::round::{Answer, PlacementRound, RecheckQuery};
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::Unavailable;
 use crate::forest::{Decision, Root};
 use crate::method::{Durable, MethodKind, Proof};
+use crate::planted::planted;
 use crate::time::Millis;
 
 /// The next step of a founder after a recheck.
@@ -91,6 +91,9 @@ impl<F: MethodKind> SharedInner<F> {
                             continue;
                         };
                         tree.counted = tree.standing();
+                        if planted!(EnteredLast) {
+                            self.enter(tree.root.0, now, &mut names);
+                        }
                         commands.push((KeyKind::Node, tree.root.0, confirmed));
                         done.push(Done::Confirm(at));
                     }

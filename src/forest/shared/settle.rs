@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::SharedInner;
 use super::keys::{FoundingToken, KeyOp, StoreReply};
-use super::planted::planted;
 use crate::forest::Root;
 use crate::forest::local::RETRY_WINDOW;
 use crate::forest::port::{ItemOutcome, SettleReport, Settlement, Unavailable};
 use crate::forest::ticket::{Rollback, SharedNodes};
 use crate::method::{MethodKind, TallyEntry, TreeTally};
+use crate::planted::planted;
 use crate::time::Millis;
 
 impl<F: MethodKind> SharedInner<F> {

@@ -74,6 +74,7 @@ fn next_turns(scenario: &Scenario, turns: &[Turn]) -> Vec<Turn> {
 
 /// What must be true in every state.
 pub(super) fn check(scenario: &Scenario, world: &World<'_>) -> Result<(), String> {
+    world.index.lock().check()?;
     if world.has_lost || scenario.leaps {
         return Ok(());
     }
@@ -119,6 +120,9 @@ pub(super) fn check_end(
     faults: Faults,
     in_turn: &BTreeSet<Groups>,
 ) -> Result<bool, String> {
+    if !world.has_crashed() {
+        world.index.lock().check_end()?;
+    }
     if world.has_crashed() || world.time() > 0 || faults.expiries > 0 {
         return Ok(false);
     }
@@ -151,18 +155,20 @@ pub(super) fn check_end(
     Ok(false)
 }
 
-/// What was accepted, and whose date is within the window, is found when it comes again.
+/// What was accepted, and whose date is within the window, is found in the same tree when it comes again.
 fn check_return(scenario: &Scenario, world: &mut World<'_>) -> Result<(), String> {
     let told = world.told.lock().clone();
-    let accepted = || told.iter().enumerate().filter_map(|(doc, told)| Some((doc, (*told)?.root)));
+    let accepted = || told.iter().enumerate().filter_map(|(doc, told)| Some((doc, (*told)?)));
     let date = |doc: usize| i64::from(scenario.docs[doc].rank);
     let clock = accepted().map(|(doc, _)| date(doc)).chain(scenario.trees.iter().map(|&doc| date(doc))).max();
     let is_over = |doc: usize| scenario.is_dated && date(doc) + STEPS < clock.unwrap_or_default();
-    for (doc, root) in accepted().filter(|&(doc, _)| !is_over(doc)) {
+    let sought: Vec<_> =
+        accepted().filter(|(doc, told)| !is_over(*doc) && !world.missed.contains(&told.root)).collect();
+    for (doc, told) in sought {
         let now = world.ask_alone(doc);
-        if now != Some(root) {
-            let now = now.map(|root| root.0);
-            return Err(format!("document {doc} was told {:x} and comes again to {now:x?}", root.0.0));
+        let (was, now) = (Some((told.root, told.token)), now.map(|now| (now.root, now.token)));
+        if now != was {
+            return Err(format!("document {doc} was told {was:x?} and comes again to {now:x?}"));
         }
     }
     Ok(())

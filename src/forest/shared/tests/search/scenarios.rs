@@ -1,5 +1,7 @@
 //! Which documents come where, and what may go wrong meanwhile.
 
+use super::people::Correction;
+
 /// A document.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text {
@@ -24,6 +26,8 @@ pub(super) struct Scenario {
     pub(super) bulks: &'static [&'static [&'static [usize]]],
     /// Documents whose proofs do not agree.
     pub(super) apart: &'static [(usize, usize)],
+    /// By process: what a person asks it to do.
+    pub(super) people: &'static [&'static [Correction]],
     /// Documents that were accepted before, and founded trees.
     pub(super) trees: &'static [usize],
     /// A process that has begun again so often ends the path.
@@ -66,6 +70,7 @@ const PLAIN: Scenario = Scenario {
     docs: &[],
     bulks: EACH_ONE,
     apart: &[],
+    people: &[],
     trees: &[],
     attempts: 3,
     k: 0,
@@ -168,6 +173,32 @@ pub(super) const TWO: &[Scenario] = &[
         name: "a founder is refused while another joins",
         docs: &[refused(text(0, &[0, 1], 2, 4)), text(1, &[1, 2], 2, 5), text(1, &[1, 2], 2, 5)],
         bulks: &[&[&[0]], &[&[1], &[2]]],
+        ..PLAIN
+    },
+];
+
+/// A document that agrees with none of those that it meets, and a copy of one that others are placing.
+pub(super) const STRANGERS: &[Scenario] = &[
+    Scenario {
+        name: "a stranger reads a tree that comes and is joined",
+        docs: &[text(0, &[0, 1], 2, 4), text(1, &[1], 1, 5), text(2, &[1, 0], 2, 6)],
+        bulks: &[&[&[0], &[1]], &[&[2]]],
+        apart: &[(0, 2)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "a stranger reads a tree that goes and one in its place",
+        docs: &[refused(text(0, &[1, 0], 2, 5)), text(1, &[2, 1], 2, 6), text(3, &[1], 1, 7), text(4, &[0, 1], 2, 8)],
+        bulks: &[&[&[0], &[1], &[2]], &[&[3]]],
+        apart: &[(0, 1), (0, 3), (1, 3), (0, 2)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "a text twice, beside a tree that agrees",
+        docs: &[text(0, &[0], 1, 10), text(1, &[5], 1, 11), text(2, &[0, 5], 2, 12), text(2, &[0, 5], 2, 12)],
+        bulks: &[&[&[0, 2]], &[&[3]]],
+        apart: &[(0, 1)],
+        trees: &[1],
         ..PLAIN
     },
 ];
@@ -291,6 +322,53 @@ pub(super) const NEAR_ONES: &[Scenario] = &[
     },
 ];
 
+/// Three bits apart, in three of five blocks: of ten buckets they have one in common.
+const THREE_BITS: u64 = 1 | 1 << 12 | 1 << 25;
+const NEAR_THREE: Scenario = Scenario { k: 3, ..PLAIN };
+const FAR: [u64; 3] = [0x5555_5555_5555_5555, 0x3333_3333_3333_3333, 0x0F0F_0F0F_0F0F_0F0F];
+
+/// Fingerprints at most three bits apart are near: each node is named in ten buckets.
+pub(super) const NEAR_THREE_ONES: &[Scenario] = &[
+    Scenario {
+        name: "three bits apart",
+        docs: &[text(0, &[0], 1, FAR[0]), text(1, &[THREE_BITS], 1, FAR[1])],
+        ..NEAR_THREE
+    },
+    Scenario {
+        name: "three bits apart, the first is refused",
+        docs: &[refused(text(0, &[0], 1, FAR[0])), text(1, &[THREE_BITS], 1, FAR[1])],
+        ..NEAR_THREE
+    },
+    Scenario {
+        name: "three bits apart, not agreeing",
+        docs: &[text(0, &[0], 1, FAR[0]), text(1, &[THREE_BITS], 1, FAR[1])],
+        apart: &[(0, 1)],
+        ..NEAR_THREE
+    },
+    Scenario {
+        name: "one in the middle, then the other end",
+        docs: &[
+            text(0, &[0], 1, FAR[0]),
+            text(1, &[THREE_BITS], 1, FAR[1]),
+            text(2, &[THREE_BITS | 1 << 38 | 1 << 51], 1, FAR[2]),
+        ],
+        bulks: &[&[&[0]], &[&[1], &[2]]],
+        also: &[&[Some(0), Some(1), Some(1)]],
+        ..NEAR_THREE
+    },
+    Scenario {
+        name: "three of them, each near both others",
+        docs: &[
+            text(0, &[0], 1, FAR[0]),
+            text(1, &[THREE_BITS], 1, FAR[1]),
+            text(2, &[1 | 1 << 12 | 1 << 38], 1, FAR[2]),
+        ],
+        bulks: EACH_OF_THREE,
+        attempts: 2,
+        ..NEAR_THREE
+    },
+];
+
 const DATED: Scenario = Scenario { is_dated: true, ..PLAIN };
 
 /// Documents with dates of their own, in steps.
@@ -326,6 +404,14 @@ pub(super) const DATED_ONES: &[Scenario] = &[
         ..DATED
     },
     Scenario {
+        name: "a known one while the clock leaps and a sweep begins",
+        docs: &[ranked(text(0, &[0, 1], 2, 3), 10), ranked(text(1, &[1], 1, 4), 70), ranked(text(2, &[2], 1, 5), 80)],
+        bulks: &[&[&[1]], &[&[2]]],
+        trees: &[0],
+        leaps: true,
+        ..DATED
+    },
+    Scenario {
         name: "two known ones, and the clock goes on",
         docs: &[
             ranked(text(0, &[0, 1], 2, 3), 5),
@@ -337,5 +423,50 @@ pub(super) const DATED_ONES: &[Scenario] = &[
         trees: &[0],
         leaps: true,
         ..DATED
+    },
+];
+
+/// Two groups, and documents of both.
+const CORRECTED: Scenario = Scenario {
+    docs: &[text(0, &[0], 1, 10), text(1, &[1], 1, 11), text(1, &[1], 1, 11), text(2, &[1, 2], 2, 12)],
+    apart: &[(0, 1), (0, 2), (0, 3)],
+    trees: &[0, 1],
+    ..PLAIN
+};
+
+/// People who correct groups while documents come.
+pub(super) const PEOPLE: &[Scenario] = &[
+    Scenario {
+        name: "a merge while a document of the loser comes",
+        bulks: &[&[], &[&[2]]],
+        people: &[&[Correction::Merge { winner: 0, loser: 1 }]],
+        ..CORRECTED
+    },
+    Scenario {
+        name: "a merge that is undone while two of the loser come",
+        bulks: &[&[], &[&[2], &[3]]],
+        people: &[&[Correction::Merge { winner: 0, loser: 1 }, Correction::Undo]],
+        ..CORRECTED
+    },
+    Scenario {
+        name: "a text is split off while it comes",
+        bulks: &[&[&[3]], &[&[2]]],
+        people: &[&[Correction::Pin { whole: 11, root: 77, shown: 1 }]],
+        ..CORRECTED
+    },
+    Scenario {
+        name: "two people, one process each",
+        bulks: &[&[], &[&[2]]],
+        people: &[&[Correction::Merge { winner: 0, loser: 1 }], &[Correction::Pin { whole: 11, root: 77, shown: 1 }]],
+        ..CORRECTED
+    },
+    Scenario {
+        name: "a text is pinned to a group that is merged away, and then not",
+        bulks: &[&[&[3]], &[&[2]]],
+        people: &[
+            &[Correction::Pin { whole: 12, root: 0, shown: 1 }, Correction::Undo],
+            &[Correction::Merge { winner: 1, loser: 0 }],
+        ],
+        ..CORRECTED
     },
 ];

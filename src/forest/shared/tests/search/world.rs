@@ -1,231 +1,26 @@
 //! The store and all processes at one moment, and every step that may come next. The processes run the code of
-//! [`SharedForest`] itself: their commands stop at a desk, and a step does one of them.
+//! [`SharedForest`] itself.
 
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use super::super::super::*;
 use super::super::LeafValue;
 use super::super::at;
+use super::desk::{AtOnce, Desk, Job, Meeting, Process, hash};
+use super::people::{Corrected, Index};
 use super::scenarios::{Faults, Scenario};
 use super::scripted::{self, Scripted, ScriptedProof};
 use crate::fingerprint::Distance;
 use crate::forest::document::DocumentTime;
 use crate::forest::port::{ItemOutcome, Placed};
-use crate::forest::shared::keys::{KeySample, ScanPosition, StoreFuture, SyncEntries, SyncEntry};
 use crate::forest::shared::layout::STEPS;
 use crate::forest::shared::memory::InMemoryStore;
 
 /// Milliseconds of a step, and of the window.
 pub(super) const STEP: i64 = 1_000;
 pub(super) const WINDOW: i64 = STEPS * STEP;
-
-/// A job of a process.
-type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// Where the commands of one process wait to be done.
-#[derive(Debug)]
-pub(super) struct Desk {
-    store: InMemoryStore,
-    /// The time of all processes, in milliseconds.
-    time: Arc<AtomicI64>,
-    state: Mutex<DeskState>,
-}
-
-#[derive(Default)]
-struct DeskState {
-    jobs: Vec<Job>,
-    pipelines: Vec<PendingPipeline>,
-    /// A hash of all that it was ever told, which decides all that it does.
-    heard: u64,
-    sent: u64,
-    pauses: u32,
-    is_crashed: bool,
-}
-
-impl fmt::Debug for DeskState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeskState").field("pauses", &self.pauses).finish_non_exhaustive()
-    }
-}
-
-struct PendingPipeline {
-    number: u64,
-    commands: Vec<Command>,
-    replies: Vec<Option<StoreReply>>,
-    done: oneshot::Sender<Vec<StoreReply>>,
-}
-
-impl DeskState {
-    fn hear(&mut self, what: impl Hash) {
-        self.heard = hash((self.heard, what));
-    }
-
-    /// Hands over the replies of pipelines that are done.
-    fn hand_over(&mut self) {
-        let is_done = |pipeline: &mut PendingPipeline| pipeline.replies.iter().all(Option::is_some);
-        let done: Vec<PendingPipeline> = self.pipelines.extract_if(.., is_done).collect();
-        for pipeline in done {
-            let replies: Vec<StoreReply> = pipeline.replies.into_iter().flatten().collect();
-            self.hear((pipeline.number, &replies));
-            let _ = pipeline.done.send(replies);
-        }
-    }
-}
-
-fn hash(of: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    of.hash(&mut hasher);
-    hasher.finish()
-}
-
-/// Others meet at these keys; what is done to the rest concerns nobody's placement.
-fn meets_others(command: &Command) -> bool {
-    matches!(command.key.kind, KeyKind::Node | KeyKind::Bucket | KeyKind::Clock | KeyKind::Sweep)
-}
-
-impl KeyStore for Desk {
-    fn run(&self, commands: Vec<Command>) -> StoreFuture<Vec<StoreReply>> {
-        let mut state = self.state.lock();
-        let (done, answer) = oneshot::channel();
-        if !state.is_crashed {
-            let at_once = |command: &Command| (!meets_others(command)).then(|| self.store.run_one(command));
-            let replies = commands.iter().map(at_once).collect();
-            let number = state.sent;
-            state.sent += 1;
-            state.pipelines.push(PendingPipeline { number, commands, replies, done });
-            state.hand_over();
-        }
-        Box::pin(async move { answer.await.map_err(|_| StoreUnavailable::of("it has crashed")) })
-    }
-
-    fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>> {
-        self.store.enroll(name, identity)
-    }
-
-    fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {
-        self.store.forests()
-    }
-
-    fn keys(&self, forest: u8, place: ScanPosition) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)> {
-        let all = self.store.nodes().iter().map(|(key, ..)| *key).collect::<Vec<_>>();
-        self.state.lock().hear(&all);
-        self.store.keys(forest, place)
-    }
-
-    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, after: SyncPosition) -> StoreFuture<SyncEntries> {
-        self.store.sync_entries(forest, lesson, after)
-    }
-
-    fn remove_sync_entries(&self, forest: u8) -> StoreFuture<()> {
-        self.store.remove_sync_entries(forest)
-    }
-
-    fn size(&self) -> StoreFuture<(usize, usize)> {
-        self.store.size()
-    }
-
-    fn sample(&self, forest: u8, seed: u64) -> StoreFuture<KeySample> {
-        self.store.sample(forest, seed)
-    }
-
-    fn spawn(&self, job: Job) {
-        let mut state = self.state.lock();
-        if state.is_crashed {
-            // What it holds may spawn again when it is dropped.
-            drop(state);
-            return drop(job);
-        }
-        state.jobs.push(job);
-    }
-
-    /// Any time may pass between two commands, so none has to pass here.
-    fn pause(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.state.lock().pauses += 1;
-        Box::pin(std::future::ready(()))
-    }
-
-    fn arrival(&self, claimed: Millis) -> Millis {
-        let at = self.time.load(Relaxed) + claimed.0;
-        self.state.lock().hear(at);
-        Millis(at)
-    }
-
-    fn now(&self) -> Millis {
-        Millis(0)
-    }
-
-    fn uptime(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn away(&self) -> Option<StoreUnavailable> {
-        None
-    }
-}
-
-/// Runs jobs where they are given: they are of microseconds.
-struct AtOnce;
-
-impl Executor for AtOnce {
-    fn run(&self, job: Box<dyn FnOnce() + Send>) {
-        job();
-    }
-}
-
-#[derive(Default)]
-struct Woken(AtomicBool);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Relaxed);
-    }
-}
-
-/// One process.
-struct Process {
-    desk: Arc<Desk>,
-    tasks: Vec<Job>,
-    woken: Arc<Woken>,
-    is_crashed: bool,
-}
-
-impl Process {
-    /// Goes on until it waits for replies.
-    fn go_on(&mut self) {
-        let waker = Waker::from(self.woken.clone());
-        let mut context = Context::from_waker(&waker);
-        loop {
-            self.woken.0.store(false, Relaxed);
-            let new = std::mem::take(&mut self.desk.state.lock().jobs);
-            self.tasks.extend(new);
-            self.tasks.retain_mut(|task| task.as_mut().poll(&mut context) == Poll::Pending);
-            if self.desk.state.lock().jobs.is_empty() && !self.woken.0.load(Relaxed) {
-                return;
-            }
-        }
-    }
-
-    fn crash(&mut self) {
-        self.is_crashed = true;
-        let pipelines = {
-            let mut state = self.desk.state.lock();
-            state.is_crashed = true;
-            std::mem::take(&mut state.pipelines)
-        };
-        // Nobody reads why: the tasks go first.
-        drop(std::mem::take(&mut self.tasks));
-        drop(std::mem::take(&mut self.desk.state.lock().jobs));
-        drop(pipelines);
-    }
-
-    fn is_over(&self) -> bool {
-        self.is_crashed || self.tasks.is_empty()
-    }
-}
 
 /// What the client of an accepted document was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -252,6 +47,22 @@ pub(super) enum Step {
     Expire(Key),
     /// A write that no replica had.
     Vanish(Key),
+    /// The cluster stores a bulk, by its place among those of a process.
+    Write(usize, usize),
+    /// A process reads and acknowledges overrides.
+    Tell(usize),
+}
+
+impl Step {
+    /// The process that goes on with it.
+    pub(super) fn process(self) -> Option<usize> {
+        match self {
+            Step::Do(at, _) | Step::DoneUnheard(at, _) | Step::Delayed(at, _) | Step::Write(at, _) | Step::Tell(at) => {
+                Some(at)
+            }
+            Step::Late | Step::Crash(_) | Step::Tick | Step::Expire(_) | Step::Vanish(_) => None,
+        }
+    }
 }
 
 /// See the module.
@@ -259,12 +70,16 @@ pub(super) struct World<'s> {
     scenario: &'s Scenario,
     pub(super) store: InMemoryStore,
     time: Arc<AtomicI64>,
+    meeting: Arc<Meeting>,
     processes: Vec<Process>,
     late: Option<Command>,
     left: Faults,
     /// Whether a write was lost by the store itself.
     pub(super) has_lost: bool,
     pub(super) told: Arc<Mutex<Vec<Option<Told>>>>,
+    pub(super) index: Arc<Mutex<Index>>,
+    /// Roots that had gone when a document of theirs was accepted: a leap of the clock had put an end to them.
+    pub(super) missed: BTreeSet<Root>,
     /// Of refused documents that are not settled yet.
     gates: Vec<(usize, oneshot::Sender<()>)>,
 }
@@ -299,22 +114,31 @@ pub(super) fn document(scenario: &Scenario, doc: usize) -> PlacementDocument {
     document
 }
 
-/// Sends the bulks of one process: each is placed, accepted by the cluster, and settled.
+/// Sends the bulks of one process: each is placed, stored by the cluster, and settled.
 async fn send(
     scenario: Scenario,
     bulks: Vec<Vec<usize>>,
-    forest: Arc<SharedForest<Scripted>>,
-    time: Arc<AtomicI64>,
+    (desk, process): (Arc<Desk>, Arc<Corrected>),
     told: Arc<Mutex<Vec<Option<Told>>>>,
     mut until: Option<oneshot::Receiver<()>>,
 ) {
+    let (forest, index) = (&process.forest, &process.index);
     for bulk in bulks {
         let documents = bulk.iter().map(|&doc| document(&scenario, doc)).collect();
-        let now = time.load(Relaxed);
+        let now = desk.time.load(Relaxed);
+        let (write, since) = (process.writes.enter(), index.lock().said());
+        desk.state.lock().hear(since);
         let Ok(placements) = forest.place(Batch { documents, ..Batch::default() }).await else {
             continue;
         };
-        let placed = placements.replies.into_iter().map(|reply| reply.placed.unwrap());
+        let placed: Vec<_> = placements.replies.into_iter().map(|reply| reply.placed.unwrap()).collect();
+        let text = |doc: usize| Fingerprint(scenario.docs[doc].whole);
+        for (&doc, placed) in bulk.iter().zip(&placed) {
+            index.lock().answered(doc, text(doc), placed.root, placed.answer, since);
+        }
+        if desk.meeting.has_people {
+            desk.written().await;
+        }
         let mut settled = Vec::new();
         for (doc, placed) in bulk.into_iter().zip(placed) {
             let outcome = match scenario.docs[doc].refused {
@@ -323,6 +147,7 @@ async fn send(
             };
             if outcome == ItemOutcome::Accepted {
                 told.lock()[doc] = Some(tell(&placed, now));
+                index.lock().store(doc, text(doc), placed.root, placed.answer);
             }
             settled.extend(placed.settled(outcome));
         }
@@ -330,7 +155,24 @@ async fn send(
             let _ = until.await;
         }
         let _ = forest.settle(settled, Millis(0)).await;
+        drop(write);
+        desk.state.lock().settled += 1;
     }
+}
+
+/// The buckets in which fingerprints of a scenario meet, and whether people correct groups.
+fn meeting(scenario: &Scenario) -> Meeting {
+    let prints: BTreeSet<u64> = scenario.docs.iter().flat_map(|text| text.prints.iter().copied()).collect();
+    let blocks = LshBuckets::new(SharedDistance::new(Distance(scenario.k)).unwrap());
+    let mut buckets: BTreeMap<Fingerprint, usize> = BTreeMap::new();
+    for print in prints {
+        for bucket in blocks.buckets(Fingerprint(print)) {
+            *buckets.entry(bucket).or_default() += 1;
+        }
+    }
+    let buckets: HashSet<Fingerprint> =
+        buckets.into_iter().filter(|(_, of)| *of > 1).map(|(bucket, _)| bucket).collect();
+    Meeting { buckets, has_people: !scenario.people.is_empty() }
 }
 
 fn tell(placed: &Placed, time: i64) -> Told {
@@ -345,6 +187,11 @@ impl<'s> World<'s> {
         for (at, bulks) in scenario.bulks.iter().enumerate() {
             let bulks = bulks.iter().map(|bulk| bulk.to_vec()).collect();
             world.start(at, bulks, None);
+            if let Some(corrections) = scenario.people.get(at).filter(|corrections| !corrections.is_empty()) {
+                let process = &mut world.processes[at];
+                process.tasks.push(Box::pin(process.corrected.clone().correct(corrections)));
+                process.go_on();
+            }
         }
         world
     }
@@ -355,11 +202,14 @@ impl<'s> World<'s> {
             scenario,
             store: InMemoryStore::default(),
             time: Arc::default(),
+            meeting: Arc::new(meeting(scenario)),
             processes: Vec::new(),
             late: None,
             left,
             has_lost: false,
             told: Arc::new(Mutex::new(vec![None; scenario.docs.len()])),
+            index: Arc::default(),
+            missed: BTreeSet::new(),
             gates: Vec::new(),
         };
         for &founder in scenario.trees {
@@ -367,27 +217,33 @@ impl<'s> World<'s> {
             world.drain();
         }
         world.processes.clear();
+        world.forget(None);
         world
     }
 
     /// Starts a process.
     fn start(&mut self, seed: usize, bulks: Vec<Vec<usize>>, until: Option<oneshot::Receiver<()>>) {
-        let desk = Desk { store: self.store.clone(), time: self.time.clone(), state: Mutex::default() };
-        let desk = Arc::new(desk);
+        let (store, time, meeting) = (self.store.clone(), self.time.clone(), self.meeting.clone());
+        let desk = Arc::new(Desk { store, time, meeting, state: Mutex::default() });
         let forest = Arc::new(forest(self.scenario, desk.clone(), seed as u64));
+        let corrected = Arc::new(Corrected::new(forest, self.index.clone()));
         let told = self.told.clone();
-        let task = send(*self.scenario, bulks, forest, self.time.clone(), told, until);
-        let mut process = Process { desk, tasks: vec![Box::pin(task)], woken: Arc::default(), is_crashed: false };
+        let task = send(*self.scenario, bulks, (desk.clone(), corrected.clone()), told, until);
+        let tasks: Vec<Job> = vec![Box::pin(task)];
+        let mut process = Process { desk, tasks, corrected, read: 0, woken: Arc::default(), is_crashed: false };
         process.go_on();
         self.processes.push(process);
     }
 
     /// Does all that waits, in order.
     fn drain(&mut self) {
-        let has_more = |process: &Process| !process.desk.state.lock().pipelines.is_empty();
+        let has_more = |process: &Process| {
+            let state = process.desk.state.lock();
+            !state.pipelines.is_empty() || !state.writes.is_empty()
+        };
         while let Some(at) = self.processes.iter().position(has_more) {
-            self.execute(at, 0);
-            self.processes[at].go_on();
+            let is_waiting = !self.processes[at].desk.state.lock().pipelines.is_empty();
+            self.apply(if is_waiting { Step::Do(at, 0) } else { Step::Write(at, 0) });
         }
     }
 
@@ -400,15 +256,16 @@ impl<'s> World<'s> {
         for process in &self.processes {
             let state = process.desk.state.lock();
             (process.is_crashed, process.tasks.len()).hash(&mut hasher);
-            if process.is_over() {
+            if process.is_crashed || process.is_over() && !self.meeting.has_people {
                 continue;
             }
-            state.heard.hash(&mut hasher);
+            (state.heard, state.writes.len(), process.read).hash(&mut hasher);
             for pipeline in &state.pipelines {
                 (pipeline.number, &pipeline.replies).hash(&mut hasher);
             }
         }
         (self.time.load(Relaxed), self.has_lost, self.left, &*self.told.lock()).hash(&mut hasher);
+        (&*self.index.lock(), &self.missed).hash(&mut hasher);
         if let Some(late) = &self.late {
             format!("{late:?}").hash(&mut hasher);
         }
@@ -417,7 +274,9 @@ impl<'s> World<'s> {
 
     fn values(&self) -> Vec<(Key, Vec<u8>, Option<i64>)> {
         let kinds = [KeyKind::Node, KeyKind::Bucket, KeyKind::Clock, KeyKind::Sweep];
-        let mut values: Vec<_> = kinds.into_iter().flat_map(|kind| self.store.with_expiry(kind)).collect();
+        let people = [KeyKind::Overrides, KeyKind::Acknowledgements].into_iter().filter(|_| self.meeting.has_people);
+        let kinds = kinds.into_iter().chain(people);
+        let mut values: Vec<_> = kinds.flat_map(|kind| self.store.with_expiry(kind)).collect();
         values.sort_unstable();
         values
     }
@@ -450,9 +309,13 @@ impl<'s> World<'s> {
         let busy = self.processes.iter().filter(|process| !process.is_over()).count();
         let any_fault = self.late.is_some() || self.left != Faults::default();
         for (at, process) in self.processes.iter().enumerate() {
+            if busy > 0 && self.may_tell(process) {
+                steps.push(Step::Tell(at));
+            }
             if process.is_over() {
                 continue;
             }
+            steps.extend((0..process.desk.state.lock().writes.len()).map(|place| Step::Write(at, place)));
             if self.left.crashes > 0 {
                 steps.push(Step::Crash(at));
             }
@@ -515,7 +378,7 @@ impl<'s> World<'s> {
             Step::DoneUnheard(at, place) => {
                 self.left.losses -= 1;
                 let command = self.processes[at].desk.state.lock().waiting()[place].clone();
-                self.store.run_one(&command);
+                self.run(&command);
                 self.is_unheard(at, place, &command);
             }
             Step::Delayed(at, place) => {
@@ -526,11 +389,29 @@ impl<'s> World<'s> {
             }
             Step::Late => {
                 let late = self.late.take().unwrap();
-                self.store.run_one(&late);
+                self.run(&late);
             }
             Step::Crash(at) => {
                 self.left.crashes -= 1;
                 self.processes[at].crash();
+                let registered = self.processes[at].desk.state.lock().registered;
+                registered.iter().for_each(|&registered| self.forget(Some(registered)));
+            }
+            Step::Write(at, place) => {
+                let mut state = self.processes[at].desk.state.lock();
+                let write = state.writes.remove(place);
+                state.hear(("written", place));
+                drop(state);
+                let _ = write.send(());
+                self.processes[at].go_on();
+            }
+            Step::Tell(at) => {
+                let read = self.to_read(&self.processes[at]);
+                let process = &mut self.processes[at];
+                process.read = read;
+                process.desk.state.lock().hear(("tells", read));
+                process.tasks.push(Box::pin(process.corrected.clone().tell()));
+                process.go_on();
             }
             Step::Tick => {
                 self.left.ticks -= 1;
@@ -557,10 +438,49 @@ impl<'s> World<'s> {
     }
 
     fn execute(&mut self, at: usize, place: usize) {
-        let mut state = self.processes[at].desk.state.lock();
-        let command = state.waiting()[place].clone();
-        let reply = self.store.run_one(&command);
-        state.reply(place, reply);
+        let command = self.processes[at].desk.state.lock().waiting()[place].clone();
+        let reply = self.run(&command);
+        self.processes[at].desk.state.lock().reply(place, reply);
+    }
+
+    fn run(&mut self, command: &Command) -> StoreReply {
+        let reply = self.store.run_one(command);
+        if matches!(command.what, KeyOp::Arrive { .. }) && reply == StoreReply::Number(0) {
+            self.missed.insert(Root(command.key.fingerprint));
+        }
+        if self.meeting.has_people {
+            self.index.lock().record(&self.store);
+        }
+        reply
+    }
+
+    /// A process that is gone is not waited for any longer; `None`: nor is any other.
+    fn forget(&mut self, registered: Option<u64>) {
+        for (key, text) in self.store.of_kind(KeyKind::Acknowledgements) {
+            let text = String::from_utf8(text).unwrap();
+            let is_gone = |line: &str| registered.is_none_or(|gone| line.starts_with(&format!("{gone} ")));
+            let left: String = text.lines().filter(|line| !is_gone(line)).map(|line| format!("{line}\n")).collect();
+            match left.is_empty() {
+                true => self.store.remove(&key),
+                false => self.store.overwrite(key, left.as_bytes()),
+            }
+        }
+    }
+
+    /// What a process that acknowledges overrides finds: where it has found the same before, nothing comes of it.
+    fn to_read(&self, process: &Process) -> u64 {
+        let settled = process.desk.state.lock().settled;
+        let kinds = [KeyKind::Overrides, KeyKind::Acknowledgements];
+        hash((settled, kinds.map(|kind| self.store.of_kind(kind))))
+    }
+
+    fn may_tell(&self, process: &Process) -> bool {
+        let may_read = self.meeting.has_people && !process.is_crashed;
+        let is_at_rest = || !process.corrected.is_telling.load(Relaxed);
+        may_read
+            && is_at_rest()
+            && !self.store.of_kind(KeyKind::Overrides).is_empty()
+            && process.read != self.to_read(process)
     }
 
     /// A step in words, before it is done.
@@ -576,6 +496,8 @@ impl<'s> World<'s> {
             Step::DoneUnheard(at, place) => format!("{at}: {}, and its reply is lost", command(at, place)),
             Step::Delayed(at, place) => format!("{at}: {} is delayed", command(at, place)),
             Step::Late => "what was delayed is done".to_owned(),
+            Step::Write(at, _) => format!("{at}: a bulk is stored"),
+            Step::Tell(at) => format!("{at}: acknowledges overrides"),
             Step::Crash(at) => format!("{at} crashes"),
             Step::Tick => "a window's time goes on".to_owned(),
             Step::Expire(key) => format!("{:x} expires", key.fingerprint.0),
@@ -593,32 +515,18 @@ impl<'s> World<'s> {
         self.drain();
     }
 
-    /// Places a copy of a document while nobody else does anything, and answers the root that it is told.
-    pub(super) fn ask_alone(&mut self, doc: usize) -> Option<Root> {
+    /// Places a copy of a document while nobody else does anything, and answers what it is told.
+    pub(super) fn ask_alone(&mut self, doc: usize) -> Option<Told> {
         let told = self.told.lock().clone();
         self.start(40 + doc, vec![vec![doc]], None);
         self.drain();
         let asked = std::mem::replace(&mut *self.told.lock(), told);
-        asked[doc].map(|told| told.root)
+        asked[doc]
     }
 
     pub(super) fn withdraw(&mut self, doc: usize) {
         self.gates.retain(|(of, _)| *of != doc);
         self.processes.iter_mut().for_each(Process::go_on);
         self.drain();
-    }
-}
-
-impl DeskState {
-    /// The commands that wait, in the order in which they were sent.
-    fn waiting(&self) -> Vec<&Command> {
-        let each = self.pipelines.iter().flat_map(|of| of.commands.iter().zip(&of.replies));
-        each.filter(|(_, reply)| reply.is_none()).map(|(command, _)| command).collect()
-    }
-
-    fn reply(&mut self, place: usize, with: StoreReply) {
-        let mut open = self.pipelines.iter_mut().flat_map(|of| &mut of.replies).filter(|reply| reply.is_none());
-        *open.nth(place).unwrap() = Some(with);
-        self.hand_over();
     }
 }
