@@ -1,6 +1,6 @@
 //! Stories that writers send: ordinary ones, and those at and beside every limit of a document.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use serde_json::{Value, json};
 
@@ -24,6 +24,15 @@ const LENGTHS: [u64; 16] = [1, 3, 5, 8, 12, 24, 30, 64, 140, 200, 450, 1_000, 1_
 const MOST_TEXT: usize = crate::text::MOST_TEXT;
 
 const EMOJI: [&str; 6] = ["😀", "👨‍👩‍👧‍👦", "🇨🇳", "👍🏽", "❤️", "🏳️‍🌈"];
+
+impl fmt::Display for Story {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Story { title, body, is_new, .. } = self;
+        let [title_begins, begins] = [title, body].map(|text| text.chars().take(70).collect::<String>());
+        let new = if *is_new { "new" } else { "edited" };
+        write!(f, "{new}, {title_begins:?} of {} bytes, {begins:?} of {} bytes", title.len(), body.len())
+    }
+}
 
 impl Story {
     fn of(world: &World, title: String, body: String) -> Story {
@@ -54,8 +63,9 @@ pub(super) fn fresh(world: &World) -> Story {
         77..80 => Story::of(world, words(world, 10), String::new()),
         80..84 => Story::of(world, words(world, 6), emoji(world)),
         84..88 => Story::of(world, mixed(world, 10), mixed(world, 150)),
-        88..92 => Story::of(world, words(world, 5), page(world)),
-        92..95 => Story::of(world, words(world, 5), form(world)),
+        // Others are like them.
+        88..92 => Story { is_new: false, ..Story::of(world, words(world, 5), page(world)) },
+        92..95 => Story { is_new: false, ..Story::of(world, words(world, 5), form(world)) },
         95..97 => Story::of(world, words(world, 5), run(world)),
         97..98 => Story::of(world, characters(world, 9), " \u{3000}\t<br>&nbsp;".to_owned()),
         98..99 => Story::of(world, words(world, near(1_000)), sentences(world, near(1_024))),

@@ -67,9 +67,9 @@ impl Plan {
         }
     }
 
-    /// Whether people correct groups. A power failure takes corrections that were not synced, after documents followed
-    /// them.
-    pub(super) fn has_corrections(&self) -> bool {
+    /// Whether all that was answered is on the disk. If not, a power failure takes documents that only `recover` brings
+    /// back, and corrections of groups that documents have followed already.
+    pub(super) fn is_durable(&self) -> bool {
         self.store == Store::Redis || self.durability == "batch"
     }
 

@@ -65,7 +65,7 @@ async fn live(world: &Arc<World>, scene: &Arc<Scene>) {
         world.calm(false);
         let mut parties: Vec<_> =
             (0..scene.plan.writers).map(|writer| tokio::spawn(scene.clone().write(10 * phase + writer))).collect();
-        if scene.plan.has_corrections() {
+        if scene.plan.is_durable() {
             parties.push(tokio::spawn(scene.clone().correct()));
         }
         parties.push(tokio::spawn(scene.clone().events()));
@@ -83,7 +83,7 @@ async fn live(world: &Arc<World>, scene: &Arc<Scene>) {
         for number in 0..scene.plan.processes {
             match world.below(3) {
                 0 => scene.stop(number).await,
-                kill => scene.kill(number, kill == 2),
+                kill => scene.kill(number, kill == 2 && scene.plan.is_durable()),
             }
         }
         scene.start_all().await;

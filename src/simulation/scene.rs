@@ -65,8 +65,8 @@ pub(super) struct Records {
     pub(super) documents: BTreeMap<Place, Known>,
     /// Groups that are one, by the number of the override; whether that was undone.
     pub(super) merges: BTreeMap<u64, (Root, Root)>,
-    /// An override may be in force of which nobody knows.
-    pub(super) has_unknown_override: bool,
+    /// When Redis was away. A document of an unverified writer that was accepted just then is in no tree.
+    pub(super) away: Vec<(i64, i64)>,
 }
 
 /// All of a simulation.
@@ -216,14 +216,14 @@ impl Scene {
             let number = self.world.below(self.slots.len() as u64) as usize;
             let is_on_disk = self.plan.store == Store::Disk;
             match self.world.below(10) {
-                0..2 => {
-                    self.world.trace(|| format!("process {number} is killed"));
-                    self.kill(number, false);
-                    self.start_again(number).await;
-                }
-                2 => {
+                2 if self.plan.is_durable() => {
                     self.world.trace(|| format!("the power of process {number} fails"));
                     self.kill(number, true);
+                    self.start_again(number).await;
+                }
+                0..3 => {
+                    self.world.trace(|| format!("process {number} is killed"));
+                    self.kill(number, false);
                     self.start_again(number).await;
                 }
                 3 => {
@@ -231,7 +231,7 @@ impl Scene {
                     self.stop(number).await;
                     self.start_again(number).await;
                 }
-                4 if is_on_disk => {
+                4 if is_on_disk && self.plan.is_durable() => {
                     let fault = Fault::EndsAt(1 + self.world.below(20));
                     self.world.trace(|| format!("the disk: {fault:?}"));
                     self.disk.set(fault);
@@ -250,15 +250,17 @@ impl Scene {
                     self.disk.set(fault);
                     self.world.pause(20_000).await;
                     // Somebody looks after it, and starts it again.
-                    self.kill(number, self.world.happens(300));
+                    self.kill(number, self.plan.is_durable() && self.world.happens(300));
                     self.start_again(number).await;
                 }
                 4..6 => {
                     self.world.trace(|| "Redis is away");
                     self.world.count("Redis away", 1);
+                    let begun = self.world.time();
                     self.redis.set_away(true);
                     self.world.pause(10_000).await;
                     self.redis.set_away(false);
+                    self.records.lock().away.push((begun, self.world.time()));
                 }
                 6..8 => {
                     self.world.trace(|| "the cluster is down");

@@ -115,6 +115,7 @@ impl Scene {
             }
             _ => fresh(world),
         };
+        world.trace(|| format!("story {known}: {story}"));
         records.stories.push(story);
         records.stories.len() - 1
     }
@@ -212,6 +213,7 @@ impl Scene {
                 let correction = Override::Merge { winner, losers: vec![loser] };
                 let added = engine.add_override("news-1", correction, Vec::new()).await?;
                 if let Some(number) = added {
+                    self.world.trace(|| format!("override {number}: {winner} is one with {loser}"));
                     self.records.lock().merges.insert(number, (winner, loser));
                 }
                 Ok(None)
@@ -230,7 +232,8 @@ impl Scene {
                         self.records.lock().merges.remove(&number);
                     }
                 }
-                Some(Err(_)) | None => self.records.lock().has_unknown_override = true,
+                // It may be in force or not: documents follow it or not, as all answers do.
+                Some(Err(_)) | None => {}
             }
             process.state.restamping.wake();
         }
