@@ -232,7 +232,7 @@ class Soak:
         with self.rest():
             node = Client(self.node.address)
             found, losers = self.found(node)
-            now = time.time() * 1000
+            found, now = list(self.oracle.dated(found)), time.time() * 1000
             for shown in self.oracle.young(self.random, found, now, 30):
                 for sidecar in self.sidecars:
                     if shown.index in sidecar.indices:

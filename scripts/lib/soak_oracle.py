@@ -3,18 +3,19 @@
 import collections
 import itertools
 import threading
+import time
 
 # Findings that are told in words; all are counted.
 TOLD = 40
 
 
 class Record:
-    """A document: which texts it may have (None: it may not be there)."""
+    """A document: which texts it may have (None: it may not be there), and when it was last sent, in milliseconds."""
 
-    __slots__ = ("n", "index", "id", "texts", "bypass")
+    __slots__ = ("n", "index", "id", "texts", "bypass", "sent")
 
     def __init__(self, n, index, id, bypass=False):
-        self.n, self.index, self.id, self.texts, self.bypass = n, index, id, {None}, bypass
+        self.n, self.index, self.id, self.texts, self.bypass, self.sent = n, index, id, {None}, bypass, 0
 
 
 # What the index shows of a document.
@@ -69,8 +70,9 @@ class Oracle:
                 self.recent.append((text, record.index))
 
     def unknown(self, record, text):
+        """It is being sent: until an answer comes it may have this text, or one of those before."""
         with self.lock:
-            record.texts = record.texts | {text}
+            record.texts, record.sent = record.texts | {text}, int(time.time() * 1000)
 
     def touch(self, names):
         with self.lock:
@@ -99,6 +101,13 @@ class Oracle:
         return random.choice(there) if there else None
 
     # ---- checks, while nobody writes ----
+
+    def dated(self, found):
+        """The same with the time at which each text was last given to spinney. That is what is stored, but of an update, which
+        keeps the date of a text that has come before, and of what the sweep stamps later than it was sent."""
+        for shown in found:
+            record = self.records.get(shown.n)
+            yield shown if shown.arrival is None or record is None else shown._replace(arrival=max(shown.arrival, record.sent))
 
     def check(self, found, losers, stamped):
         """Compares all documents of the index with what is known. `losers`: roots that no document may show; `stamped`:
