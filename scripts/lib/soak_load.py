@@ -207,7 +207,9 @@ class Writer(Worker):
                 if operation.record.id is None:
                     operation.record.id = item["_id"]
             elif status == 400 and operation.source and operation.source["n"] == "no number":
-                oracle.refused.append((operation.source["text"], operation.record.index))
+                # Whatever an attempt without an answer has left stays a minute for the next one, which does not take it back.
+                if first:
+                    oracle.refused.append((operation.source["text"], operation.record.index))
             elif status in (429, 503) or status == 409 and operation.action == "update":
                 # An update is refused if something else, such as a restamp, came between its reading and its writing.
                 again.append(operation)
