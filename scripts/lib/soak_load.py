@@ -304,7 +304,8 @@ class Editor(Worker):
         if len(ours) > STANDING or ours and self.random.random() < 0.3:
             client.send("DELETE", f"/_spinney/{index}/_overrides/{self.random.choice(ours)}")
             return
-        body = {"size": 60, "sort": [{"n": "desc"}], "_source": ["cluster_root", "text"], "query": {"exists": {"field": "cluster_root"}}}
+        query = {"bool": {"filter": [{"exists": {"field": "cluster_root"}}, {"range": {"n": {"gt": 0}}}]}}
+        body = {"size": 60, "sort": [{"n": "desc"}], "_source": ["cluster_root", "text"], "query": query}
         hits = client.ask("POST", f"/{index}/_search", body)["hits"]["hits"]
         roots = {hit["_source"]["cluster_root"]: hit for hit in hits}
         if len(roots) < 3:
