@@ -449,9 +449,8 @@ def main():
     args = arguments()
     binary = args.binary or build()
     work = Path(tempfile.mkdtemp(prefix="spinney-soak-"))
-    is_good, interrupted = False, False
+    name, soak, is_good, interrupted = f"soak-{os.getpid()}", None, False, False
     with contextlib.ExitStack() as stack:
-        name, soak = f"soak-{os.getpid()}", None
         try:
             if args.upstream:
                 node = Node({"url": args.upstream.rstrip("/")}, is_ours=False)
@@ -478,7 +477,7 @@ def main():
                     for servers in (node, redis):
                         if servers and "log" in servers.told:
                             servers.keep_log(work)
-    if is_good:
+    if is_good or soak is None:
         shutil.rmtree(work, ignore_errors=True)
     else:
         say(f"logs and data directories are in {work}")
