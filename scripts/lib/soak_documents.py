@@ -6,6 +6,7 @@ article, `L` a large one; `/untitled` behind it takes the title away.
 """
 
 import functools
+import html
 import random
 import re
 
@@ -180,5 +181,6 @@ class Documents:
 
     def may_be_blank(self, key):
         """Whether there may be nothing in it of which a root could be; rather too often than too rarely."""
-        seen = re.sub(r"<script>.*?(</script>|$)|<[^>]*>|&\w*;?", "", " ".join(filter(None, self.text(key))), flags=re.DOTALL)
+        text = html.unescape(html.unescape(" ".join(filter(None, self.text(key)))))
+        seen = re.sub(r"<script.*?(</script>|$)|<[^>]*>", "", text, flags=re.DOTALL | re.IGNORECASE)
         return not any(letter.isalnum() for letter in seen)
