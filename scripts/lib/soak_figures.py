@@ -18,7 +18,7 @@ FIGURES = {
     "docs_per_s": ("documents acknowledged a second", None, None),
 }
 COLOURS = ["#1f77b4", "#d95f02"]
-MARKS = {"spinney": "#999999", "node": "#7570b3", "Redis": "#c51b7d"}
+MARKS = {"spinney": "#2ca02c", "node": "#7570b3", "Redis": "#c51b7d"}
 
 
 class Series:
@@ -62,9 +62,10 @@ class Series:
 def svg(series, title):
     """All figures below each other, over the same minutes."""
     names = [name for name in FIGURES if series.numbers(name)]
-    width, height, left, top, gap = 960, 96, 64, 64, 30
+    width, height, left, top, gap = 960, 92, 64, 64, 26
     seconds = max([sample["t_s"] for sample in series.samples] or [1]) or 1
-    x = lambda t: left + (width - left - 20) * t / seconds
+    every = seconds / max(1, len(series.samples))
+    x = lambda t: left + (width - left - 30) * t / seconds
     total = top + len(names) * (height + gap) + 24
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {total}" font-family="sans-serif" font-size="12">',
            f'<rect width="{width}" height="{total}" fill="white"/>', f'<text x="{left}" y="22" font-size="15">{escape(title)}</text>']
@@ -79,16 +80,18 @@ def svg(series, title):
         y = lambda value: base - (height - 18) * value / most
         out.append(f'<text x="{left}" y="{base - height + 8}" font-weight="bold">{escape(FIGURES[name][0])}</text>')
         for share in (0, 0.5, 1):
-            out.append(f'<line x1="{left}" x2="{width - 20}" y1="{y(most * share):.1f}" y2="{y(most * share):.1f}" stroke="#e5e5e5"/>'
+            out.append(f'<line x1="{left}" x2="{width - 30}" y1="{y(most * share):.1f}" y2="{y(most * share):.1f}" stroke="#e5e5e5"/>'
                        f'<text x="{left - 6}" y="{y(most * share) + 4:.1f}" text-anchor="end" fill="#555">{most * share:.4g}</text>')
         for t, what in series.events:
             colour = next((MARKS[of] for of in MARKS if of in what), None)
             if colour:
                 out.append(f'<line x1="{x(t):.1f}" x2="{x(t):.1f}" y1="{base - height + 18}" y2="{base}" stroke="{colour}" '
-                           f'stroke-width="0.7" stroke-dasharray="3 2"><title>{escape(what)}</title></line>')
+                           f'stroke-dasharray="4 2"><title>{escape(what)}</title></line>')
         for number, line in enumerate(lines):
-            points = " ".join(f"{x(t):.1f},{y(value):.1f}" for t, value in line)
-            out.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[number % 2]}" stroke-width="1.4"/>')
+            # A gap stays one.
+            path = "".join(f"{'L' if n and t - line[n - 1][0] < 3.5 * every else 'M'}{x(t):.1f},{y(value):.1f}"
+                           for n, (t, value) in enumerate(line))
+            out.append(f'<path d="{path}" fill="none" stroke="{COLOURS[number % 2]}" stroke-width="1.4"/>')
     # About ten marks of whole minutes, or of seconds in a short run.
     unit, name = (60, "min") if seconds >= 300 else (1, "s")
     step = max(1, round(seconds / unit / 10))
