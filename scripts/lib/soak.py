@@ -1,4 +1,7 @@
-"""scripts/soak: everything at once, for hours, while what it runs on is ended again and again. `scripts/soak --help` says how."""
+"""scripts/soak: everything at once, for hours, while what it runs on is ended again and again.
+
+`scripts/soak --help` says how.
+"""
 
 import argparse
 import collections
@@ -22,49 +25,65 @@ from soak_oracle import Findings, Found, Oracle
 from soak_servers import PATIENCE, REDIS_CLUSTER, Away, Client, Node, Redis, Sidecar, until
 
 HELP = """\
-Runs a real OpenSearch, two spinneys and everything that is done with them, for hours, and ends one of them every few minutes.
+Runs a real OpenSearch, two spinneys and everything that is done with them, for hours, and ends one
+of them every few minutes.
 
-Beside each other: writers (new texts, editions of them, the same texts again; in bulks, at the same moment through two requests,
-a thousand copies at once, 1 MB and more, with and without ids, refused ones), readers of groups, pages and state, overrides and
-their undoing, late merges, writes past spinney, the sweep and backfills that stamp them, deletions. Documents are generated, at
-the limits of every constant that is about documents. The window is two minutes (20 s in a run of less than 0.2 hours).
+Beside each other: writers (new texts, editions of them, the same texts again; in bulks, at the same
+moment through two requests, a thousand copies at once, 1 MB and more, with and without ids, some
+refused), readers of groups, pages and state, overrides and their undoing, late merges, writes past
+spinney, the sweep and backfills that stamp them, deletions. Documents are generated, at the limits of
+every constant that is about documents. The window is two minutes (20 s in a run of less than 0.2 hours).
 
---store local: two spinneys with an index and a data directory each. --store redis: two that share a forest on three masters with a
-replica each, and take documents of both indices. Every three minutes (of a short run every fifth of it) spinney, the node or a
-Redis master is ended, by kill -9 or TERM, and started again. In the second half the second spinney goes on all the time.
+--store local: two spinneys with an index and a data directory each. --store redis: two that share a
+forest on three masters with a replica each, and take documents of both indices. Every three minutes (of
+a short run every fifth of it) spinney, the node or a Redis master is ended, by kill -9 or TERM, and
+started again. In the second half the second spinney goes on all the time.
 
 After each of these, while nobody writes:
-  - every acknowledged document is there, once, with the text that was acknowledged; a deleted or refused one is not   (lost, bad)
-  - documents of one text, written less than a window apart, have one root; texts of the last half minute are known, under the
-    root that is stored; whatever was not written again and is in no override has the root that it had               (split)
-  - no document shows the loser of a merge; `spinney inspect` reads the data directory, and spinney starts with it         (bad)
-and in the end: every document has a stamp, the counts are those of an aggregation of the index and of `spinney reconcile`, spinney
-stops with exit code 0, and no point in time is left.
+  - every acknowledged document is there, once, with the text that was acknowledged (lost); one that was
+    deleted or refused is not (bad)
+  - documents of one text, written less than a window apart, have one root; texts that came lately are
+    known, under the root that is stored; whatever was not written again and is in no override has the
+    root that it had (split)
+  - no document shows the loser of a merge; `spinney inspect` reads what is stored, and spinney starts
+    with it (bad)
+and in the end: every document has a stamp, the counts are those of an aggregation of the index and of
+`spinney reconcile`, spinney stops with exit code 0, and leaves no point in time.
 
-A text of which a copy was written within 3 s before a Redis master was lost may get another root: its replica may lack that.
+What was written within 3 s before a Redis master was lost may be in two: its replica may lack that.
 
-Standard output has a JSON object a line. Of each sample: t_s, docs (acknowledged), kills, and by process or in all
-  rss_mb, files, threads   resident memory, descriptors and threads of the spinneys
-  dir_mb                   size of the data directories; redis_mb, redis_keys: memory and keys of the Redis masters
-  nodes, points            nodes of the forests; points in time that are open on the node
-  bulk_p50_ms, bulk_p99_ms bulks that were answered the first time, since the sample before
+Standard output has a JSON object a line. Of each sample: t_s, docs (acknowledged), kills, and by process
+or in all
+  rss_mb, files, threads      resident memory, descriptors and threads of the spinneys
+  dir_mb                      size of the data directories
+  redis_mb, redis_keys        memory and keys of the Redis masters
+  nodes, points               nodes of the forests; points in time that are open on the node
+  bulk_p50_ms, bulk_p99_ms    bulks that were answered the first time, since the sample before
 The last line has
-  hours, docs, kills       how long it ran, documents acknowledged, ends of spinney, the node or a Redis master
-  lost, split, bad         what was found, as said above; the first of each are told on standard error
-  rss_mb_first, rss_mb_last  resident memory of the second spinney in the first and in the last tenth of the second half
-  bulk_p99_ms              of all bulks that were answered the first time
-  checked                  documents that were compared, in all checks
-  growing                  figures that rise over the second half by more than they may (from 0.2 hours on; scripts/lib/soak_figures.py)
+  hours, docs, kills          how long it ran, documents acknowledged, ends of spinney, the node or a master
+  lost, split, bad            what was found, as said above; the first are told on standard error
+  rss_mb_first, rss_mb_last   resident memory of the second spinney, median in the first and in the last
+                              tenth of the second half
+  bulk_p99_ms                 of all bulks that were answered the first time
+  checked                     documents that were compared, in all checks
+  growing                     figures that rise over the second half by more than they may (from 0.2
+                              hours on; scripts/lib/soak_figures.py has by how much)
 
-Exit code 1 if anything was lost, split, bad or growing: then logs and data directories stay, and the end says where. Ctrl-C ends
-everything and prints the last line. Needs Linux, a JDK and Maven, for --store redis Redis 7; builds spinney unless --binary names one.
+Exit code 1 if anything was lost, split, bad or growing: then logs and data directories stay, and the end
+says where. Ctrl-C ends everything and prints the last line. Needs Linux, a JDK and Maven, and Redis 7 for
+--store redis; builds spinney unless --binary names one.
 """
 
 MAPPINGS = {
     "dynamic": False,
     "properties": {
-        "n": {"type": "long"}, "text": {"type": "keyword"}, "medium": {"type": "keyword"}, "title": {"type": "text"},
-        "content": {"type": "text"}, "cluster_root": {"type": "keyword"}, "cluster_key": {"type": "long"},
+        "n": {"type": "long"},
+        "text": {"type": "keyword"},
+        "medium": {"type": "keyword"},
+        "title": {"type": "text"},
+        "content": {"type": "text"},
+        "cluster_root": {"type": "keyword"},
+        "cluster_key": {"type": "long"},
         "cluster_arrival": {"type": "date"},
     },
 }
@@ -97,24 +116,45 @@ class Soak:
         self.node_as_sidecar.address = node.address
         self.node_as_sidecar.up.set()
         rate = args.rate / 4
-        self.workers = [Writer(self, number, rate) for number in range(4)] + [Reader(self, number) for number in range(2)]
+        self.workers = [Writer(self, number, rate) for number in range(4)] + [
+            Reader(self, number) for number in range(2)
+        ]
         self.workers += [Editor(self), Bypass(self), Janitor(self)]
         self.sampler = threading.Thread(target=self.sample, daemon=True)
 
     def sidecar(self, number, binary, redis):
         indices = [self.indices[number - 1]] if redis is None else self.indices
         data_dir = self.work / f"data-{number}" if redis is None else None
-        options = ["--upstream", f"http://{self.node.address}", "--text-field", "content", "--title-field", "title",
-                   "--medium-field", "medium", "--window", f"{self.window}s", "--max-tree", "300", "--late-merges", "apply",
-                   "--founder-tokens-memory", "2MiB", "--sweep", f"{int(15 * self.pause)}s", "--log", "warn",
-                   *(["--forest-store", redis.url] if redis else ["--data-dir", str(data_dir)])]
+        options = [
+            "--upstream",
+            f"http://{self.node.address}",
+            "--text-field",
+            "content",
+            "--title-field",
+            "title",
+            "--medium-field",
+            "medium",
+            "--window",
+            f"{self.window}s",
+            "--max-tree",
+            "300",
+            "--late-merges",
+            "apply",
+            "--founder-tokens-memory",
+            "2MiB",
+            "--sweep",
+            f"{int(15 * self.pause)}s",
+            "--log",
+            "warn",
+            *(["--forest-store", redis.url] if redis else ["--data-dir", str(data_dir)]),
+        ]
         options += [word for index in indices for word in ("--index", index)]
         return Sidecar(number, binary, self.work, options, indices, data_dir)
 
     # ---- what workers ask ----
 
     def calm_since(self):
-        """Since when nothing has been ended, if that is long enough ago for everything to be as usual; None: it is not."""
+        """Since when nothing has been ended, if everything is as usual again; None: it is not."""
         disturbed = self.disturbed
         return disturbed if disturbed and time.monotonic() > disturbed + 12 * self.pause else None
 
@@ -150,7 +190,9 @@ class Soak:
     def end_spinney(self, sidecar, sign):
         with self.disturbance(f"{sign.name} of spinney {sidecar.number}"):
             if not sidecar.end(sign):
-                self.findings.add("bad", f"spinney {sidecar.number} ended with {sidecar.process.returncode} after {sign.name}")
+                self.findings.add(
+                    "bad", f"spinney {sidecar.number} ended with {sidecar.process.returncode} after {sign.name}"
+                )
             self.inspect(sidecar)
             sidecar.start()
 
@@ -165,7 +207,10 @@ class Soak:
             self.node.end(sign)
             for sidecar in self.sidecars:
                 client = Client(sidecar.address)
-                until(lambda: client.send("GET", "/_spinney/_ready")[0] == 200, f"spinney {sidecar.number} finds the node again")
+                until(
+                    lambda: client.send("GET", "/_spinney/_ready")[0] == 200,
+                    f"spinney {sidecar.number} finds the node again",
+                )
 
     def end_master(self, sign):
         with self.disturbance(f"{sign.name} of a Redis master"):
@@ -208,18 +253,32 @@ class Soak:
             for hit in page["hits"]["hits"]:
                 value = {name: values[0] for name, values in hit["fields"].items()}
                 arrival = value.get("cluster_arrival")
-                yield Found(value["n"], index, hit["_id"], value["text"], value.get("cluster_root"), value.get("cluster_key"),
-                            int(arrival) if arrival is not None else None)
+                yield Found(
+                    value["n"],
+                    index,
+                    hit["_id"],
+                    value["text"],
+                    value.get("cluster_root"),
+                    value.get("cluster_key"),
+                    int(arrival) if arrival is not None else None,
+                )
             page = client.ask("POST", "/_search/scroll", {"scroll": "2m", "scroll_id": page["_scroll_id"]})
         client.ask("DELETE", "/_search/scroll", {"scroll_id": page["_scroll_id"]})
 
     def found(self, node):
         """All documents, and the losers of all merges, at a moment at which stored documents follow all overrides."""
         for _ in range(20):
-            clients = [(Client(next(s for s in self.sidecars if index in s.indices).address), index) for index in self.forests]
+            clients = [
+                (Client(next(s for s in self.sidecars if index in s.indices).address), index) for index in self.forests
+            ]
             standing = lambda: [self.overrides(client, index) for client, index in clients]
             ahead = lambda client, index: client.ask("GET", f"/_spinney/{index}/_overrides")["restamping"]["overrides"]
-            until(lambda: not any(ahead(*of) for of in clients), "stored documents follow all overrides", 2 * PATIENCE, 0.3)
+            until(
+                lambda: not any(ahead(*of) for of in clients),
+                "stored documents follow all overrides",
+                2 * PATIENCE,
+                0.3,
+            )
             before = standing()
             found = [shown for index in self.indices for shown in self.scan(node, index)]
             # The sweep goes on, and a document of its may have two groups made one.
@@ -248,7 +307,9 @@ class Soak:
     def is_known(self, sidecar, shown):
         decision, root = self.ask_of(sidecar, shown.index, shown.text)
         if decision != "refreshed" or root != shown.root:
-            self.findings.add("split", f"is not known to spinney {sidecar.number}, which says {decision}, {root}: {shown}")
+            self.findings.add(
+                "split", f"is not known to spinney {sidecar.number}, which says {decision}, {root}: {shown}"
+            )
 
     def are_forgotten(self):
         """Texts of refused documents alone are known to nobody."""
@@ -256,7 +317,9 @@ class Soak:
             sidecar = next(s for s in self.sidecars if index in s.indices)
             decision, root = self.ask_of(sidecar, index, text)
             if decision == "refreshed":
-                self.findings.add("bad", f"a refused text is known to spinney {sidecar.number}: {text} in {index}, {root}")
+                self.findings.add(
+                    "bad", f"a refused text is known to spinney {sidecar.number}: {text} in {index}, {root}"
+                )
 
     def counts_are_true(self, index):
         """The entries of the roots index are what the index says by itself, and `spinney reconcile` finds nothing."""
@@ -279,10 +342,14 @@ class Soak:
             hits = node.ask("POST", f"/spinney-roots-{index}/_search", body)["hits"]
             entries = {hit["_source"]["cluster_key"]: hit["_source"]["n"] for hit in hits["hits"]}
             wrong = {key for key in groups.keys() | entries.keys() if groups.get(key) != entries.get(key)}
-            told = f"{len(groups)} groups, {hits['total']['value']} entries, {len(wrong)} wrong, such as {list(wrong)[:3]}"
+            told = (
+                f"{len(groups)} groups, {hits['total']['value']} entries, {len(wrong)} wrong, such as {list(wrong)[:3]}"
+            )
             if wrong:
                 return False
-            code, said = self.sidecars[0].command("reconcile", "--upstream", f"http://{self.node.address}", "--index", index, "--dry-run")
+            code, said = self.sidecars[0].command(
+                "reconcile", "--upstream", f"http://{self.node.address}", "--index", index, "--dry-run"
+            )
             told = said
             return code == 0 and "0 missing, 0 wrong, 0 superfluous" in said
 
@@ -313,7 +380,11 @@ class Soak:
             nodes = []
             for sidecar in self.sidecars:
                 with contextlib.suppress(Away):
-                    stats = Client(sidecar.address, 10).ask("GET", "/_spinney/_stats") if sidecar.up.is_set() else {"forests": {}}
+                    stats = (
+                        Client(sidecar.address, 10).ask("GET", "/_spinney/_stats")
+                        if sidecar.up.is_set()
+                        else {"forests": {}}
+                    )
                     nodes.append(sum(forest["nodes"] for forest in stats["forests"].values()) or None)
             if len(nodes) == 2 and not self.redis:
                 line["nodes"] = nodes
@@ -323,7 +394,10 @@ class Soak:
                     line["points"] = None if points is None else len(points)
             took, self.since_sample = self.since_sample, []
             if took:
-                line |= {"bulk_p50_ms": round(quantile(took, 0.5) * 1e3, 1), "bulk_p99_ms": round(quantile(took, 0.99) * 1e3, 1)}
+                line |= {
+                    "bulk_p50_ms": round(quantile(took, 0.5) * 1e3, 1),
+                    "bulk_p99_ms": round(quantile(took, 0.99) * 1e3, 1),
+                }
             line["docs_per_s"] = round((line["docs"] - before[1]) / max(0.1, line["t_s"] - before[0]), 1)
             before = line["t_s"], line["docs"]
             self.series.samples.append(line)
@@ -337,8 +411,11 @@ class Soak:
     def progress(self):
         counts, clock = self.findings.counts, lambda seconds: time.strftime("%H:%M:%S", time.gmtime(seconds))
         rss = "/".join(str(round(sidecar.figures().get("rss_mb", 0))) for sidecar in self.sidecars)
-        say(f"{clock(self.elapsed())} of {clock(self.seconds)}: {self.oracle.acknowledged} documents, {self.kills} ends, "
-            f"{self.oracle.checked} checked; lost {counts['lost']}, split {counts['split']}, bad {counts['bad']}; RSS {rss} MB")
+        say(
+            f"{clock(self.elapsed())} of {clock(self.seconds)}: {self.oracle.acknowledged} documents, "
+            f"{self.kills} ends, {self.oracle.checked} checked; lost {counts['lost']}, split {counts['split']}, "
+            f"bad {counts['bad']}; RSS {rss} MB"
+        )
 
     # ---- the whole ----
 
@@ -385,7 +462,9 @@ class Soak:
             self.counts_are_true(index)
         for sidecar in self.sidecars:
             if not sidecar.end(signal.SIGTERM):
-                self.findings.add("bad", f"spinney {sidecar.number} ended with {sidecar.process.returncode} after SIGTERM")
+                self.findings.add(
+                    "bad", f"spinney {sidecar.number} ended with {sidecar.process.returncode} after SIGTERM"
+                )
             self.inspect(sidecar)
             if "panicked" in sidecar.log.read_text(errors="replace"):
                 self.findings.add("bad", f"spinney {sidecar.number} panicked: {sidecar.log}")
@@ -411,24 +490,38 @@ class Soak:
         middle = lambda values: round(quantile(values, 0.5), 1) if values else None
         counts = self.findings.counts
         line = {
-            "bench": "soak", "hours": round(self.elapsed() / 3600, 3), "docs": self.oracle.acknowledged, "kills": self.kills,
-            "lost": counts["lost"], "split": counts["split"], "bad": counts["bad"], "rss_mb_first": middle(rss[:tenth]),
+            "bench": "soak",
+            "hours": round(self.elapsed() / 3600, 3),
+            "docs": self.oracle.acknowledged,
+            "kills": self.kills,
+            "lost": counts["lost"],
+            "split": counts["split"],
+            "bad": counts["bad"],
+            "rss_mb_first": middle(rss[:tenth]),
             "rss_mb_last": middle(rss[-tenth:]),
             "bulk_p99_ms": round(quantile(self.latencies, 0.99) * 1e3, 1) if self.latencies else None,
-            "store": self.args.store, "seed": self.seed, "checked": self.oracle.checked, "growing": growing,
+            "store": self.args.store,
+            "seed": self.seed,
+            "checked": self.oracle.checked,
+            "growing": growing,
         }
         if interrupted:
             line["interrupted"] = True
         if self.args.svg and self.series.samples:
-            title = f"scripts/soak --hours {self.args.hours:g} --store {self.args.store}: {line['docs']} documents, {line['kills']} ends"
+            title = f"scripts/soak --hours {self.args.hours:g} --store {self.args.store}: "
+            title += f"{line['docs']} documents, {line['kills']} ends"
             Path(self.args.svg).write_text(svg(self.series, title))
         print(json.dumps(line), flush=True)
         return not (sum(counts.values()) or growing)
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="scripts/soak", description=HELP, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hours", type=float, default=2, help="how long, fractions allowed (2); the last checks come on top")
+    parser = argparse.ArgumentParser(
+        prog="scripts/soak", description=HELP, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--hours", type=float, default=2, help="how long, fractions allowed (2); the last checks come on top"
+    )
     parser.add_argument("--quick", action="store_true", help="a minute: --hours 0.0167 --rate 20")
     parser.add_argument("--store", choices=["local", "redis"], default="local")
     parser.add_argument("--seed", type=int, default=1, help="of documents, of what is done and of what is ended (1)")
@@ -458,7 +551,11 @@ def main():
                 node = Node(stack.enter_context(search_server(name, "--heap", "1g")))
             redis = None
             if args.store == "redis":
-                redis = Redis(stack.enter_context(instance(REDIS_CLUSTER, ["start", name, "--masters", "3", "--replicas", "1"], name)))
+                redis = Redis(
+                    stack.enter_context(
+                        instance(REDIS_CLUSTER, ["start", name, "--masters", "3", "--replicas", "1"], name)
+                    )
+                )
             soak = Soak(args, binary, work, node, redis)
             soak.run()
         except (KeyboardInterrupt, SystemExit) as end:

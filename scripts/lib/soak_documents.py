@@ -1,8 +1,8 @@
-"""Documents at the limits of every constant that is about documents: the same text for the same key and seed, so that nobody
-has to keep it.
+"""Documents at the limits of every constant that is about documents.
 
-A key is `NUMBER` or `NUMBER.EDIT`: an original, or an edition of it that differs here and there. `A` in front makes it an
-article, `L` a large one; `/untitled` behind it takes the title away.
+The same key and seed make the same text, so that nobody has to keep it. A key is `NUMBER` or `NUMBER.EDIT`: an
+original, or an edition of it that differs here and there. `A` in front makes it an article, `L` a large one; `/untitled`
+behind it takes the title away.
 """
 
 import functools
@@ -47,7 +47,9 @@ def script_of(pick):
 
 
 def word(pick, script):
-    return "".join(pick.choices(ALPHABETS[script], k=pick.randint(1, 3) if script in WITHOUT_SPACES else pick.randint(2, 9)))
+    return "".join(
+        pick.choices(ALPHABETS[script], k=pick.randint(1, 3) if script in WITHOUT_SPACES else pick.randint(2, 9))
+    )
 
 
 def words(pick, count, script=None):
@@ -68,18 +70,36 @@ def joined(pick, chosen, script):
 def number(pick):
     """One of many notations of a number."""
     n = pick.randint(2, 9_999_999)
-    return pick.choice([str(n), f"{n:,}", f"{n:,}".replace(",", "."), f"{n:,}".replace(",", " "), f"${n / 1e6:.1f} million",
-                        f"{n % 100}%", "九十八", "130万", "twenty-one", "3 March", "３月４日", f"{n / 100:.2f}"])
+    return pick.choice(
+        [
+            str(n),
+            f"{n:,}",
+            f"{n:,}".replace(",", "."),
+            f"{n:,}".replace(",", " "),
+            f"${n / 1e6:.1f} million",
+            f"{n % 100}%",
+            "九十八",
+            "130万",
+            "twenty-one",
+            "3 March",
+            "３月４日",
+            f"{n / 100:.2f}",
+        ]
+    )
 
 
 def article(pick):
     script = script_of(pick)
-    return joined(pick, words(pick, 6, script), script), joined(pick, words(pick, pick.randint(60, 320), script), script)
+    return joined(pick, words(pick, 6, script), script), joined(
+        pick, words(pick, pick.randint(60, 320), script), script
+    )
 
 
 def around_words(pick):
     script = script_of(pick)
-    return " ".join(words(pick, at(pick, [1, 6, 24, 64]), script)), joined(pick, words(pick, at(pick, WORDS), script), script)
+    return " ".join(words(pick, at(pick, [1, 6, 24, 64]), script)), joined(
+        pick, words(pick, at(pick, WORDS), script), script
+    )
 
 
 def around_letters(pick):
@@ -117,7 +137,10 @@ def markup(pick):
     inner = joined(pick, words(pick, 80, "latin"), "latin")
     hidden = "".join(pick.choices("var x=function(){};", k=at(pick, [160, 1000])))
     entities = "&lt;b&gt; &#x4e00; &nosuchentity; &amp;amp; &#99999999; "
-    return "<b>Title</b> &quot;a&quot;", f"<div><script>{hidden}</script><p>{inner}</p>{entities}<!-- {hidden} --><p>{inner[:200]}"
+    return (
+        "<b>Title</b> &quot;a&quot;",
+        f"<div><script>{hidden}</script><p>{inner}</p>{entities}<!-- {hidden} --><p>{inner[:200]}",
+    )
 
 
 def blank(pick):
@@ -127,8 +150,10 @@ def blank(pick):
 
 def form(pick):
     """A form of which only some names and numbers differ."""
-    return "Notice", (f"The office of {word(pick, 'latin')} informs that on {number(pick)} the water supply of the district "
-                      f"will be interrupted for {number(pick)} hours because of maintenance. Residents are asked to store water.")
+    return "Notice", (
+        f"The office of {word(pick, 'latin')} informs that on {number(pick)} the water supply of the district "
+        f"will be interrupted for {number(pick)} hours because of maintenance. Residents are asked to store water."
+    )
 
 
 def large(pick):
@@ -138,8 +163,18 @@ def large(pick):
     return "Large", (base * (size // len(base) + 1)).encode()[:size].decode(errors="ignore")
 
 
-KINDS = [(article, 40), (around_words, 14), (around_letters, 14), (around_sentences, 4), (with_numbers, 8), (mixed_scripts, 5),
-         (with_marks, 5), (markup, 4), (blank, 3), (form, 8)]
+KINDS = [
+    (article, 40),
+    (around_words, 14),
+    (around_letters, 14),
+    (around_sentences, 4),
+    (with_numbers, 8),
+    (mixed_scripts, 5),
+    (with_marks, 5),
+    (markup, 4),
+    (blank, 3),
+    (form, 8),
+]
 
 
 class Documents:
@@ -169,12 +204,19 @@ class Documents:
     @staticmethod
     def edited(pick, title, body):
         """As an edition: another notation, a word more, less or other, another end, another title."""
-        changes = [lambda t, b: (t, b + f" Published by {word(pick, 'latin')}."), lambda t, b: (t, f"({word(pick, 'latin')}) " + b),
-                   lambda t, b: (word(pick, "latin") + " " + t, b), lambda t, b: (t, b.replace(" ", "\u00a0\r\n")),
-                   lambda t, b: (t, b[: max(1, len(b) - len(b) // 8)]), lambda t, b: (t, b.upper()),
-                   lambda t, b: (t, b.replace("&", "&amp;").replace("<", "&lt;")), lambda t, b: (t, f"<p>{b}</p>"),
-                   lambda t, b: (t, b.replace("体", "體").replace("国", "國")), lambda t, b: (t, b + b),
-                   lambda t, b: (t, b[: len(b) // 2] + f" {number(pick)} " + b[len(b) // 2 :])]
+        changes = [
+            lambda t, b: (t, b + f" Published by {word(pick, 'latin')}."),
+            lambda t, b: (t, f"({word(pick, 'latin')}) " + b),
+            lambda t, b: (word(pick, "latin") + " " + t, b),
+            lambda t, b: (t, b.replace(" ", "\u00a0\r\n")),
+            lambda t, b: (t, b[: max(1, len(b) - len(b) // 8)]),
+            lambda t, b: (t, b.upper()),
+            lambda t, b: (t, b.replace("&", "&amp;").replace("<", "&lt;")),
+            lambda t, b: (t, f"<p>{b}</p>"),
+            lambda t, b: (t, b.replace("体", "體").replace("国", "國")),
+            lambda t, b: (t, b + b),
+            lambda t, b: (t, b[: len(b) // 2] + f" {number(pick)} " + b[len(b) // 2 :]),
+        ]
         for change in pick.sample(changes, pick.choice([1, 1, 2, 3])):
             title, body = change(title, body)
         return title, body

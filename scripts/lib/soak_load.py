@@ -1,4 +1,4 @@
-"""What goes on beside each other in a soak: writers, readers, overrides, documents past spinney, backfill, deletions."""
+"""What a soak does at once: writers, readers, overrides, documents past spinney, backfill, deletions."""
 
 import json
 import random
@@ -195,7 +195,9 @@ class Writer(Worker):
             items, status, answer = None, 0, repr(error).encode()
         if items is None:
             if status in (400, 500) or calm is not None and calm == self.soak.calm_since():
-                self.soak.findings.add("bad", f"a bulk to {sidecar.address}: {status} {answer[:600].decode(errors='replace')}")
+                self.soak.findings.add(
+                    "bad", f"a bulk to {sidecar.address}: {status} {answer[:600].decode(errors='replace')}"
+                )
             # One without an id would be there twice.
             return [operation for operation in operations if operation.record.id]
         if first:
@@ -210,7 +212,7 @@ class Writer(Worker):
                 if operation.record.id is None:
                     operation.record.id = item["_id"]
             elif status == 400 and operation.source and operation.source["n"] == "no number":
-                # Whatever an attempt without an answer has left stays a minute for the next one, which does not take it back.
+                # What an attempt without an answer has left stays a minute, and the next one does not take it back.
                 if first:
                     oracle.refused.append((operation.source["text"], operation.record.index))
             elif status in (429, 503) or status == 409 and operation.action == "update":
@@ -261,8 +263,15 @@ class Reader(Worker):
         ask = lambda method, path, body=None: self.ask(client, method, path, body)
         count = {"sort": {"similar_count": self.random.choice(["asc", "desc"])}, "size": 20, "_source": ["n"]}
         query = {"query": {"term": {"medium": f"paper {self.random.randint(0, 29)}"}}}
-        question = self.random.choice([
-            count, count | query, query | {"sort": "_score"}, query | {"sort": "matching_count"}, count | {"exact": True}])
+        question = self.random.choice(
+            [
+                count,
+                count | query,
+                query | {"sort": "_score"},
+                query | {"sort": "matching_count"},
+                count | {"exact": True},
+            ]
+        )
         page = ask("POST", f"/_spinney/{index}/_groups", question)
         groups = page["groups"] if page else []
         if len({group["root"] for group in groups}) < len(groups):
@@ -277,8 +286,15 @@ class Reader(Worker):
         text = self.soak.oracle.pick(self.random, index)
         if text and not text.startswith("L"):
             ask("POST", f"/_spinney/{index}/_check", self.soak.documents.fields(text))
-        for path in ["/_spinney/_stats", "/_spinney/_metrics", f"/_spinney/ui/{index}", "/_spinney/ui/overview", f"/{index}/_count",
-                     f"/_spinney/{index}/_overrides", f"/_spinney/{index}/_merges"]:
+        for path in [
+            "/_spinney/_stats",
+            "/_spinney/_metrics",
+            f"/_spinney/ui/{index}",
+            "/_spinney/ui/overview",
+            f"/{index}/_count",
+            f"/_spinney/{index}/_overrides",
+            f"/_spinney/{index}/_merges",
+        ]:
             if self.random.random() < 0.3:
                 ask("GET", path)
 
@@ -289,7 +305,9 @@ class Reader(Worker):
         # Documents come and go.
         if status >= 400 and status != 404:
             if status == 500 or calm is not None and calm == self.soak.calm_since():
-                self.soak.findings.add("bad", f"{method} {path} {body}: {status} {answer[:600].decode(errors='replace')}")
+                self.soak.findings.add(
+                    "bad", f"{method} {path} {body}: {status} {answer[:600].decode(errors='replace')}"
+                )
         return json.loads(answer) if status == 200 and answer[:1] == b"{" else None
 
 
@@ -314,9 +332,14 @@ class Editor(Worker):
         if len(roots) < 3:
             return
         one, two, three = self.random.sample(sorted(roots), 3)
-        path, body = self.random.choice([
-            ("_merge", {"roots": [one, two]}), ("_merge", {"roots": [one, two, three]}), ("_split", {"ids": [roots[one]["_id"]]}),
-            ("_pin", {"ids": [roots[one]["_id"]], "root": two})])
+        path, body = self.random.choice(
+            [
+                ("_merge", {"roots": [one, two]}),
+                ("_merge", {"roots": [one, two, three]}),
+                ("_split", {"ids": [roots[one]["_id"]]}),
+                ("_pin", {"ids": [roots[one]["_id"]], "root": two}),
+            ]
+        )
         self.soak.oracle.touch([one, two, three, roots[one]["_source"]["text"]])
         status, answer = client.send("POST", f"/_spinney/{index}/{path}", body)
         if status == 200:

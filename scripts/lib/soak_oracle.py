@@ -103,11 +103,17 @@ class Oracle:
     # ---- checks, while nobody writes ----
 
     def dated(self, found):
-        """The same with the time at which each text was last given to spinney. That is what is stored, but of an update, which
-        keeps the date of a text that has come before, and of what the sweep stamps later than it was sent."""
+        """The same with the time at which each text was last given to spinney.
+
+        That is the arrival, but of an update, which keeps the date of a text that has come before.
+        """
         for shown in found:
             record = self.records.get(shown.n)
-            yield shown if shown.arrival is None or record is None else shown._replace(arrival=max(shown.arrival, record.sent))
+            yield (
+                shown
+                if shown.arrival is None or record is None
+                else shown._replace(arrival=max(shown.arrival, record.sent))
+            )
 
     def check(self, found, losers, stamped):
         """Compares all documents of the index with what is known. `losers`: roots that no document may show; `stamped`:
@@ -157,7 +163,7 @@ class Oracle:
         return any(begin <= arrival <= end for begin, end in self.lossy)
 
     def together(self, found):
-        """The same text has the root that it had less than a window before. Nine tenths of it: at its end time is not exact."""
+        """The same text has the root that it had less than a window before: nine tenths, its end is not exact."""
         texts = collections.defaultdict(list)
         for shown in found:
             if shown.root and shown.arrival:
@@ -177,8 +183,17 @@ class Oracle:
         """Some documents whose texts have to be known now, one of each text."""
         texts = {}
         for shown in found:
-            if shown.root and shown.arrival and now - shown.arrival < 0.6 * self.window and not self.at_risk(shown.arrival):
+            if (
+                shown.root
+                and shown.arrival
+                and now - shown.arrival < 0.6 * self.window
+                and not self.at_risk(shown.arrival)
+            ):
                 texts[self.forest_of[shown.index], shown.text] = shown
         # Bodies of questions are limited.
-        fit = [shown for shown in texts.values() if not shown.text.startswith("L") and not self.documents.may_be_blank(shown.text)]
+        fit = [
+            shown
+            for shown in texts.values()
+            if not shown.text.startswith("L") and not self.documents.may_be_blank(shown.text)
+        ]
         return random.sample(fit, min(count, len(fit)))

@@ -94,8 +94,11 @@ class Sidecar:
         self.address = None
 
     def start(self):
-        """Starts it and has the cluster accept a first write: what a writer sends before that is placed when it is stored, so
-        that copies in two such requests may not see each other (docs/security.md)."""
+        """Starts it and has the cluster accept a first write.
+
+        What a writer sends before that is placed when it is stored: copies in two such requests may not see each other
+        (docs/security.md).
+        """
         self.address = self.address or f"127.0.0.1:{free_port()}"
         command = [self.binary, "serve", "--listen", self.address, *self.options]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SPINNEY_")}
@@ -112,9 +115,14 @@ class Sidecar:
 
         until(is_ready, f"spinney {self.number} is ready: {self.tail()}")
         for index in self.indices:
-            source = {"n": -self.number, "content": f"The first words of spinney {self.number} after start {self.starts}."}
+            source = {
+                "n": -self.number,
+                "content": f"The first words of spinney {self.number} after start {self.starts}.",
+            }
             path = f"/{index}/_doc/start-{self.number}-{self.starts}"
-            until(lambda: client.send("PUT", path, source)[0] < 300, f"spinney {self.number} takes a document", pause=0.3)
+            until(
+                lambda: client.send("PUT", path, source)[0] < 300, f"spinney {self.number} takes a document", pause=0.3
+            )
         client.close()
         self.up.set()
 
@@ -135,8 +143,14 @@ class Sidecar:
     def command(self, *arguments, seconds=PATIENCE):
         """Exit code and output of another command of spinney."""
         try:
-            done = subprocess.run([self.binary, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                  timeout=seconds, start_new_session=True)
+            done = subprocess.run(
+                [self.binary, *arguments],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=seconds,
+                start_new_session=True,
+            )
         except subprocess.TimeoutExpired as error:
             return None, str(error)
         return done.returncode, done.stdout
@@ -149,8 +163,11 @@ class Sidecar:
         try:
             proc = Path(f"/proc/{self.process.pid}")
             status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
-            return {"rss_mb": round(int(status["VmRSS"].split()[0]) * 1024 / 1e6, 1), "threads": int(status["Threads"]),
-                    "files": len(os.listdir(proc / "fd"))}
+            return {
+                "rss_mb": round(int(status["VmRSS"].split()[0]) * 1024 / 1e6, 1),
+                "threads": int(status["Threads"]),
+                "files": len(os.listdir(proc / "fd")),
+            }
         except (OSError, KeyError, AttributeError):
             return {}
 
@@ -172,8 +189,13 @@ class Script:
         self.script, self.told = script, told
 
     def run(self, command, *options):
-        done = subprocess.run([self.script, command, self.told["name"], *options], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, timeout=4 * PATIENCE)
+        done = subprocess.run(
+            [self.script, command, self.told["name"], *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=4 * PATIENCE,
+        )
         if done.returncode:
             raise OSError(f"{Path(self.script).name} {command}: {done.stderr[-1000:]}")
         self.told |= dict(line.split("=", 1) for line in done.stdout.splitlines())
@@ -235,8 +257,13 @@ class Redis(Script):
         memory = keys = 0
         for master in self.told["masters"].split(","):
             host, _, port = master.partition(":")
-            ask = lambda *command: subprocess.run(["redis-cli", "-h", host, "-p", port, *command], stdout=subprocess.PIPE,
-                                                  stderr=subprocess.DEVNULL, text=True, timeout=10).stdout
+            ask = lambda *command: subprocess.run(
+                ["redis-cli", "-h", host, "-p", port, *command],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                timeout=10,
+            ).stdout
             try:
                 lines = dict(line.split(":", 1) for line in ask("INFO", "memory").splitlines() if ":" in line)
                 memory += int(lines["used_memory"])
