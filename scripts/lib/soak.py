@@ -474,6 +474,8 @@ class Soak:
             self.findings.add("bad", f"points in time are left: {left}")
 
     def clean_up(self):
+        # What fails from here on fails because everything is ended.
+        self.findings.closed = True
         self.over.set()
         for sidecar in self.sidecars:
             sidecar.end(signal.SIGKILL)

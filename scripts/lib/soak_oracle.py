@@ -27,10 +27,12 @@ class Findings:
 
     def __init__(self, say):
         self.say, self.lock = say, threading.Lock()
-        self.counts, self.told = collections.Counter(), []
+        self.counts, self.told, self.closed = collections.Counter(), [], False
 
     def add(self, kind, text):
         with self.lock:
+            if self.closed:
+                return
             self.counts[kind] += 1
             if len(self.told) < TOLD:
                 self.told.append(f"{kind}: {text}")
