@@ -130,21 +130,25 @@ def build():
 
 
 @contextlib.contextmanager
-def search_server(instance, *options, kind="opensearch"):
-    """What scripts/search-server tells of a server of its own, which is stopped at the end."""
-    command = [SEARCH_SERVER, "start", kind, "--instance", instance, *options]
-    started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def instance(script, start, name):
+    """What a script tells of the servers that its command `start` starts under this name; they are stopped at the end."""
+    started = subprocess.Popen([script, *start], stdout=subprocess.PIPE, text=True)
     try:
         told, _ = started.communicate()
         if started.returncode:
-            die("the server did not start")
+            die(f"{Path(script).name} did not start {name}")
         yield dict(line.split("=", 1) for line in told.splitlines())
     finally:
         if started.poll() is None:
             # It removes what it has begun.
             started.terminate()
             started.wait()
-        subprocess.run([SEARCH_SERVER, "stop", instance], stderr=subprocess.DEVNULL)
+        subprocess.run([script, "stop", name], stderr=subprocess.DEVNULL)
+
+
+def search_server(name, *options, kind="opensearch"):
+    """What scripts/search-server tells of a server of its own, which is stopped at the end."""
+    return instance(SEARCH_SERVER, ["start", kind, "--instance", name, *options], name)
 
 
 def quantile(values, share):

@@ -7,6 +7,7 @@ use hyper::{Method, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tracing::debug;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::IndexReader;
@@ -147,7 +148,7 @@ impl IndexReader<'_> {
         });
         let representative = first.hits.first().map(|hit| (hit.index.clone(), hit.id.clone()));
         let forest = match &representative {
-            Some((index, _)) => self.forest_view(index, root).await?,
+            Some((index, _)) => self.forest_view(index, root).await,
             None => None,
         };
         let similarities = self.similarities(first.hits, texts.hits).await?;
@@ -210,23 +211,23 @@ impl IndexReader<'_> {
     }
 
     /// Returns the forest's view for an index in which the caller has found a document of the group. A forest knows
-    /// all documents, so nothing is shown where readers are restricted.
-    async fn forest_view(&self, index: &str, root: Root) -> Result<Option<RootView>, ReadError> {
+    /// all documents, so nothing is shown where readers are restricted; nor while the forest does not answer: the
+    /// documents are the cluster's.
+    async fn forest_view(&self, index: &str, root: Root) -> Option<RootView> {
         if self.restricted != RestrictedReaders::None {
-            return Ok(None);
+            return None;
         }
         let asked = IndexName::parse(self.source.raw_index).ok();
-        let Some(name) = self.access.route_name(index, asked.as_ref()).await else {
-            return Ok(None);
-        };
-        let tree = self.engine.tree(&name, root).await?;
-        Ok(tree.map(|(forest, view)| RootView {
+        let name = self.access.route_name(index, asked.as_ref()).await?;
+        let tree = self.engine.tree(&name, root).await;
+        let (forest, view) = tree.inspect_err(|reason| debug!(%reason, "a forest shows no root")).ok()??;
+        Some(RootView {
             forest,
             children: view.children.into(),
             documents: view.documents.into(),
             added: view.added,
             arrival: view.arrival,
-        }))
+        })
     }
 }
 

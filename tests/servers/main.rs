@@ -38,6 +38,7 @@ mod restart;
 mod secure;
 mod service;
 mod shared;
+mod soak;
 mod ui;
 mod unasked;
 mod unverified;

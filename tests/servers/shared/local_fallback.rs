@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use reqwest::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::backfill::create_mapped;
 use crate::common::redis::Redis;
@@ -30,7 +30,18 @@ async fn while_redis_is_away_documents_get_roots_alone_that_a_sweep_puts_right()
     }
     let before = stored_roots(&server, &index).await;
 
+    let shown = |path: String| client.get(format!("{}/_spinney/{path}", spinney.url)).send();
+    let similar = || async { shown(format!("{index}/_similar/0")).await.unwrap().json::<Value>().await.unwrap() };
+    let mut found = similar().await;
+    assert!(found["forest"].take().is_object(), "{found}");
+
     redis.freeze(true);
+    // Documents are the cluster's: readers miss what the forest says, and nothing else.
+    let mut alone = similar().await;
+    (found["took"], alone["took"]) = (json!(0), json!(0));
+    assert_eq!(alone, found);
+    let page = shown(format!("ui/{index}/group/{}", before[&0])).await.unwrap();
+    assert_eq!(page.status(), StatusCode::OK);
     let reprints = numbers(2);
     let stored = send(&client, &spinney.url, &index, &reprints).await.unwrap();
     assert_eq!(stored.len(), reprints.len());
