@@ -253,7 +253,11 @@ impl ResponseScanner {
             }
         }
         match self.open.len() {
-            1 => self.at_items = self.word() == b"items",
+            1 => {
+                self.at_items = self.word() == b"items";
+                self.broken |= self.at_items && self.items_seen;
+                self.items_seen |= self.at_items;
+            }
             3 if self.in_items => {
                 self.op = Op::from_name(self.word());
                 self.ops_in_item = self.ops_in_item.saturating_add(1);
@@ -323,10 +327,6 @@ impl ResponseScanner {
             return;
         }
         if self.open.len() == 1 && self.at_items {
-            if self.items_seen {
-                self.broken = true;
-            }
-            self.items_seen = true;
             self.in_items = !object;
         }
         self.at_word = None;
@@ -497,6 +497,8 @@ mod tests {
             "{} x",
             "{\"a\":\"",
             "{\"items\":[],\"items\":[]}",
+            "{\"items\":3,\"items\":[]}",
+            "{\"items\":[],\"items\":null}",
             "{\"items\":[{\"index\":{\"status\":201},\"create\":{\"status\":201}}]}",
             "{\"items\":[{\"index\":{\"status\":201,\"status\":201}}]}",
             "{\"items\":[{\"index\":{\"status\":\"1\",\"status\":201}}]}",

@@ -29,8 +29,8 @@ use crate::time::Millis;
 
 /// Sections of a copy.
 pub(super) const BEGIN: u8 = 1;
-const TREES: u8 = 2;
-const NODES: u8 = 3;
+pub(super) const TREES: u8 = 2;
+pub(super) const NODES: u8 = 3;
 const LEARNED: u8 = 4;
 const END: u8 = 5;
 const FOUNDER_TOKENS: u8 = 6;
@@ -210,8 +210,7 @@ impl SavedClock {
 #[derive(Debug)]
 pub struct Restoring<F: MethodKind> {
     state: ForestState<F>,
-    /// The numbers of the trees as they were written, and as they are now.
-    numbers: Vec<u32>,
+    numbers: TreeNumbers,
     /// Where time stood at the end of the copy.
     end: Option<SavedClock>,
     /// The last batch whose lessons the copy has.
@@ -230,12 +229,42 @@ const GROUP: usize = 64;
 /// In place of the number of a tree that was not written.
 const NO_TREE: u32 = u32::MAX;
 
+/// Numbers of one piece.
+const PIECE: usize = 1 << 10;
+
+/// The numbers of the trees as they were written, and as they are now. In pieces, so that a record takes memory for
+/// numbers near its own alone, whatever number it has.
+#[derive(Debug, Default)]
+struct TreeNumbers(Vec<Box<[u32]>>);
+
+impl TreeNumbers {
+    fn set(&mut self, stored: u32, now: RootNumber) {
+        let (piece, at) = (stored as usize / PIECE, stored as usize % PIECE);
+        if piece >= self.0.len() {
+            self.0.resize_with(piece + 1, Box::default);
+        }
+        if let Some(numbers) = self.0.get_mut(piece) {
+            if numbers.is_empty() {
+                *numbers = [NO_TREE; PIECE].into();
+            }
+            if let Some(place) = numbers.get_mut(at) {
+                *place = now.0;
+            }
+        }
+    }
+
+    fn get(&self, stored: u32) -> Option<u32> {
+        let (piece, at) = (stored as usize / PIECE, stored as usize % PIECE);
+        self.0.get(piece)?.get(at).copied().filter(|&number| number != NO_TREE)
+    }
+}
+
 impl<F: MethodKind> Restoring<F> {
     /// Over an empty state.
     pub fn new(state: ForestState<F>) -> Restoring<F> {
         Restoring {
             state,
-            numbers: Vec::new(),
+            numbers: TreeNumbers::default(),
             end: None,
             learned: 0,
             complete: false,
@@ -338,7 +367,7 @@ impl<F: MethodKind> Restoring<F> {
         while !left.is_empty() {
             let mut record = *left;
             let bytes = &mut record;
-            let number = u32::read(bytes)? as usize;
+            let number = u32::read(bytes)?;
             let fingerprint = Fingerprint::read(bytes)?;
             let added = Millis(i64::read(bytes)?);
             let tally = TreeTally::read(bytes)?;
@@ -347,10 +376,7 @@ impl<F: MethodKind> Restoring<F> {
             let forest = self.state.forest_mut();
             let root = forest.roots.add(fingerprint, added, proof)?;
             forest.put_tally(root, tally);
-            if number >= self.numbers.len() {
-                self.numbers.resize(number + 1, NO_TREE);
-            }
-            *self.numbers.get_mut(number)? = root.0;
+            self.numbers.set(number, root);
         }
         Some(())
     }
@@ -362,11 +388,10 @@ impl<F: MethodKind> Restoring<F> {
             let mut record = *left;
             let bytes = &mut record;
             let fingerprint = Fingerprint::read(bytes)?;
-            let stored = u32::read(bytes)? as usize;
+            let stored = u32::read(bytes)?;
             let tick = u32::read(bytes)?;
             *left = record;
-            let root = self.numbers.get(stored).copied().unwrap_or(NO_TREE);
-            if root != NO_TREE {
+            if let Some(root) = self.numbers.get(stored) {
                 self.state.forest().index.prefetch(&[fingerprint]);
                 group.push((fingerprint, Entry { root, tick }));
             }
@@ -401,10 +426,16 @@ impl<F: MethodKind> Restoring<F> {
         Some(())
     }
 
+    #[cfg(test)]
+    pub(super) fn number_bytes(&self) -> usize {
+        let pieces = self.numbers.0.iter().map(|piece| size_of_val(&**piece));
+        self.numbers.0.capacity() * size_of::<Box<[u32]>>() + pieces.sum::<usize>()
+    }
+
     /// Recomputes what the copy does not contain.
     fn complete(&mut self) {
         if !std::mem::replace(&mut self.complete, true) {
-            self.numbers = Vec::new();
+            self.numbers = TreeNumbers::default();
             if self.salvages {
                 self.mend();
             }

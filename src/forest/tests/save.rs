@@ -7,9 +7,11 @@ use crate::forest::document::{DocumentTime, PlacementDocument};
 use crate::forest::local::{ForestState, StateChange};
 use crate::forest::overrides::Override;
 use crate::forest::port::{Commit, EarlierDocuments, ItemOutcome, Settlement};
+use crate::forest::save::{NODES, TREES};
 use crate::forest::{LateMerges, Portions, Restoring};
 use crate::method::{
-    Attributes, LearnedText, Method, MethodKind, Short, Similarity, Staged, Strict, Verified, WIDE, Workspace,
+    Attributes, Durable, LearnedText, Method, MethodKind, Short, Similarity, Staged, Strict, TreeTally, Verified, WIDE,
+    Workspace,
 };
 use crate::text::Fields;
 
@@ -330,4 +332,29 @@ proptest! {
         let _ = restoring.batch(1, &bytes);
         let _ = restoring.finish().forest().stats();
     }
+}
+
+/// The number of a tree says where it was, and not how much memory there is.
+#[test]
+fn the_highest_number_of_a_tree_takes_no_memory_for_those_below() {
+    let mut trees = Vec::new();
+    for number in [0, 7, u32::MAX - 3] {
+        number.write(&mut trees);
+        Fingerprint(u64::from(number)).write(&mut trees);
+        5i64.write(&mut trees);
+        TreeTally::default().write(&mut trees);
+    }
+    let mut nodes = Vec::new();
+    for number in [0, 7, 1_030, u32::MAX - 3] {
+        Fingerprint(u64::from(number)).write(&mut nodes);
+        number.write(&mut nodes);
+        0u32.write(&mut nodes);
+    }
+    let strict = || ForestState::<Strict>::new(settings(Distance(0), None), (), ()).unwrap();
+    let mut restoring = Restoring::new(strict());
+    restoring.part(TREES, &trees).unwrap();
+    assert!(restoring.number_bytes() < 1 << 27, "{}", restoring.number_bytes());
+    restoring.part(NODES, &nodes).unwrap();
+    let stored: Vec<u64> = restoring.finish().forest().nodes().iter().map(|node| node.fingerprint.0).collect();
+    assert_eq!(stored.len(), 3, "{stored:?}: a tree that is not there has no nodes");
 }
