@@ -11,6 +11,8 @@ mod error_hints;
 mod pipeline;
 mod registry;
 mod slots;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::path::Path;

@@ -285,13 +285,15 @@ impl Node {
             options.extend(locks.of_node(port));
         }
         let child = launch(plain, &dir, &options);
-        let node = Node { port, plain, password: locks.map(|_| ADMIN), options, child, dir };
+        let mut node = Node { port, plain, password: locks.map(|_| ADMIN), options, child, dir };
         node.wait_until_it_answers();
         node
     }
 
-    fn wait_until_it_answers(&self) {
+    fn wait_until_it_answers(&mut self) {
         wait_until("Redis answers", || {
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none(), "redis-server has ended: apt-get install redis-server (7 or newer)");
             TcpStream::connect(("127.0.0.1", self.plain)).is_ok() && self.ask("PING\r\n").contains("PONG")
         });
     }
@@ -338,8 +340,13 @@ impl Drop for Node {
 /// The file of a Sentinel in its folder.
 const SENTINEL: &str = "sentinel.conf";
 
+/// Replaces the shell by the program that its arguments name. That ends when the pipe to the shell does: with the value
+/// that holds it, or with the test itself, however that ends.
+const LEASHED: &str = r#"exec 3<&0; (read -r _ <&3; kill -9 $$) >/dev/null 2>&1 & exec "$@" 3<&- </dev/null"#;
+
 fn launch(port: u16, dir: &Path, options: &[String]) -> Child {
-    let mut command = Command::new("redis-server");
+    let mut command = Command::new("sh");
+    command.args(["-c", LEASHED, "sh", "redis-server"]);
     let file = dir.join(SENTINEL);
     match file.exists() {
         true => command.arg(file).arg("--sentinel"),
@@ -350,10 +357,10 @@ fn launch(port: u16, dir: &Path, options: &[String]) -> Child {
         .arg("--dir")
         .arg(dir)
         .args(options)
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
-        .expect("redis-server is missing: apt-get install redis-server (7 or newer)")
+        .expect("sh runs")
 }
 
 /// Below the ports that the system gives out by itself, and so that the bus of a cluster, 10,000 above, is a port as
