@@ -11,8 +11,6 @@ mod error_hints;
 mod pipeline;
 mod registry;
 mod slots;
-#[cfg(test)]
-mod tests;
 
 use std::io;
 use std::path::Path;

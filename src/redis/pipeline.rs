@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::{Pipeline, Value};
 
 use super::error_hints;
-use crate::forest::shared::keys::{Command, Key, KeyOp, Lifetime, StoreReply};
+use crate::forest::shared::keys::{Command, Key, KeyOp, Lifetime, StoreReply, lifetime_millis};
 use crate::method::Durable;
 
 /// Function library of the nodes.
@@ -214,7 +214,7 @@ fn life_of(life: Lifetime) -> (&'static str, i64) {
 }
 
 fn millis(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX).max(1)
+    lifetime_millis(time).max(1)
 }
 
 /// Parses a reply.

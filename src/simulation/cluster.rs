@@ -9,6 +9,9 @@ mod fault;
 mod index;
 mod mapping;
 mod names;
+mod points;
+#[cfg(test)]
+mod product_tests;
 mod query;
 mod search;
 mod source;
@@ -23,7 +26,7 @@ use serde_json::{Value, json};
 
 use fault::{Fault, Reply};
 use index::Index;
-use search::Point;
+use points::Point;
 
 /// The cluster.
 pub(crate) struct SimCluster {
@@ -113,7 +116,7 @@ impl SimCluster {
             (fault.status, fault.answer())
         });
         if let Some(filter) = request.query.get("filter_path") {
-            answer = source::filtered(answer, filter);
+            answer = source::filtered(&answer, filter);
         }
         let body = if method == "HEAD" { Vec::new() } else { answer.to_string().into_bytes() };
         Answered { status, body }

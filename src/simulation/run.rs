@@ -200,6 +200,25 @@ fn seeds_of_the_gate() {
     }
 }
 
+/// Faults in the code that a few seeds find. `scripts/simulate --fault` looks for the others, which take more.
+#[test]
+fn planted_faults_are_found() {
+    let faults = [
+        Fault::NoSync,
+        Fault::NameNotSynced,
+        Fault::OverridesNotStored,
+        Fault::ReadsOneFewer,
+        Fault::NoWithdrawal,
+        Fault::BusyIsAccepted,
+        Fault::BudgetLeaks,
+    ];
+    for fault in faults {
+        let run = Run { fault: Some(fault), ..Run::of(1, 12) };
+        alone(|| run.work());
+        assert!(run.failed.lock().is_some(), "{fault:?} is not found");
+    }
+}
+
 #[test]
 fn a_seed_is_the_same_each_time() {
     for seed in 1..6 {

@@ -219,6 +219,14 @@ pub enum Lifetime {
     Until(Millis),
 }
 
+/// The longest time that a value is kept, in milliseconds: as long as for ever, and a number that Redis takes.
+const LONGEST_LIFE: i64 = 1 << 52;
+
+/// A time to live in milliseconds.
+pub(crate) fn lifetime_millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).map_or(LONGEST_LIFE, |millis| millis.min(LONGEST_LIFE))
+}
+
 /// One command on one key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Command {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::keys::{
     Command, Key, KeyKind, KeyOp, KeySample, KeyStore, Lifetime, ScanPosition, StoreFuture, StoreReply,
-    StoreUnavailable, SyncEntries, SyncEntry, SyncPosition,
+    StoreUnavailable, SyncEntries, SyncEntry, SyncPosition, lifetime_millis,
 };
 use crate::method::{Durable, TreeTally};
 use crate::planted::planted;
@@ -29,7 +29,6 @@ struct Inner {
     forests: Mutex<Vec<(String, String)>>,
     lessons: Mutex<Vec<(u8, SyncPosition, Vec<u8>)>>,
     away: Mutex<Option<StoreUnavailable>>,
-    is_full: AtomicBool,
 }
 
 impl Default for Inner {
@@ -41,7 +40,6 @@ impl Default for Inner {
             forests: Mutex::default(),
             lessons: Mutex::default(),
             away: Mutex::default(),
-            is_full: AtomicBool::default(),
         }
     }
 }
@@ -56,11 +54,6 @@ impl InMemoryStore {
     /// Makes it unreachable, or reachable again.
     pub(crate) fn set_away(&self, why: Option<&str>) {
         *self.0.away.lock() = why.map(|why| StoreUnavailable::of(why.to_owned()));
-    }
-
-    /// Has it no memory for anything new, or some again.
-    pub(crate) fn set_full(&self, is_full: bool) {
-        self.0.is_full.store(is_full, Relaxed);
     }
 
     /// Advances the clock.
@@ -118,22 +111,6 @@ impl InMemoryStore {
         living.map(|(key, value)| (*key, value.bytes.clone())).collect()
     }
 
-    /// All values, with their expiry.
-    pub(crate) fn values(&self) -> Vec<(Key, Vec<u8>, Option<i64>)> {
-        let values = self.0.values.lock();
-        let now = self.0.clock.load(Relaxed);
-        let living = values.iter().filter(|(_, value)| value.until.is_none_or(|until| until >= now));
-        living.map(|(key, value)| (*key, value.bytes.clone(), value.until)).collect()
-    }
-
-    /// Runs a command, unless it needs memory and there is none.
-    pub(crate) fn attempt(&self, command: &Command) -> Result<StoreReply, StoreUnavailable> {
-        match self.0.is_full.load(Relaxed) && needs_memory(&command.what) {
-            true => Err(StoreUnavailable::full("there is no memory for it")),
-            false => Ok(self.run_one(command)),
-        }
-    }
-
     pub(crate) fn run_one(&self, command: &Command) -> StoreReply {
         let now = self.0.clock.load(Relaxed);
         // One lock a command: commands of others may come in between.
@@ -144,7 +121,7 @@ impl InMemoryStore {
         }
         let until = |life: Lifetime| match life {
             Lifetime::Endless => None,
-            Lifetime::For(time) => Some(now.saturating_add(time.as_millis() as i64)),
+            Lifetime::For(time) => Some(now.saturating_add(lifetime_millis(time))),
             Lifetime::Until(at) => Some(at.0),
         };
         let there = values.get(&key).map(|value| value.bytes.clone());
@@ -370,28 +347,6 @@ impl InMemoryStore {
     }
 }
 
-/// Whether Redis refuses it when it has as much memory as it may use: as `functions.lua` registers its function.
-fn needs_memory(what: &KeyOp) -> bool {
-    match what {
-        KeyOp::Get | KeyOp::Since { .. } | KeyOp::Remove { .. } | KeyOp::RemoveLeaf { .. } | KeyOp::Release { .. } => {
-            false
-        }
-        KeyOp::Claim { .. }
-        | KeyOp::Put { .. }
-        | KeyOp::Swap { .. }
-        | KeyOp::Confirm { .. }
-        | KeyOp::Pin { .. }
-        | KeyOp::Hold { .. }
-        | KeyOp::Arrive { .. }
-        | KeyOp::Touch { .. }
-        | KeyOp::Enter { .. }
-        | KeyOp::Advance { .. }
-        | KeyOp::Turn { .. }
-        | KeyOp::Acknowledge { .. }
-        | KeyOp::Count { .. } => true,
-    }
-}
-
 /// The confirmed root of a token.
 fn root(there: Option<Vec<u8>>, token: [u8; 3]) -> Option<Vec<u8>> {
     there.filter(|bytes| bytes.len() >= 20 && bytes[0] != 0 && bytes[1..4] == token)
@@ -423,11 +378,10 @@ impl KeyStore for InMemoryStore {
         let run = |command: &Command| {
             // Others get their turns between any two.
             std::thread::yield_now();
-            self.attempt(command)
+            self.run_one(command)
         };
-        // All of a pipeline are run, whatever is said to one of them.
-        let replies: Vec<_> = commands.iter().map(run).collect();
-        Box::pin(std::future::ready(replies.into_iter().collect()))
+        let replies = commands.iter().map(run).collect();
+        Box::pin(std::future::ready(Ok(replies)))
     }
 
     fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>> {

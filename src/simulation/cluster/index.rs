@@ -121,7 +121,11 @@ impl Index {
         }
     }
 
-    fn check(&self, now: i64, id: &str, condition: &Condition) -> Result<i64, Fault> {
+    /// The version that a write gets.
+    ///
+    /// # Errors
+    /// If its condition does not hold.
+    pub(super) fn check(&self, now: i64, id: &str, condition: &Condition) -> Result<i64, Fault> {
         let slot = self.slots.get(id).filter(|slot| slot.doc.is_some() || now - slot.at < KEEPS_DELETES);
         if condition.create
             && let Some(Slot { doc: Some(doc), .. }) = slot

@@ -132,46 +132,96 @@ pub(super) fn merge(over: &mut Value, with: &Value) {
 }
 
 /// The parts of a response that a `filter_path` names.
-pub(super) fn filtered(value: Value, filter: &str) -> Value {
-    let paths: Vec<&str> = filter.split(',').filter(|path| !path.is_empty()).collect();
-    let (excluded, included): (Vec<&str>, Vec<&str>) = paths.into_iter().partition(|path| path.starts_with('-'));
-    let excluded = excluded.into_iter().map(|path| &path[1..]).collect::<Vec<_>>();
-    select(&value, &included, &excluded)
+pub(super) fn filtered(value: &Value, filter: &str) -> Value {
+    let paths = filter.split(',').filter(|path| !path.is_empty());
+    let (excluded, included): (Vec<&str>, Vec<&str>) = paths.partition(|path| path.starts_with('-'));
+    let excluded: Vec<&str> = excluded.into_iter().map(|path| &path[1..]).collect();
+    Names::Whole.select(value, &included, &excluded)
 }
 
-/// Of a value what these paths include, all if there are none, without what others exclude.
-pub(super) fn select(value: &Value, included: &[&str], excluded: &[&str]) -> Value {
-    let paths = |of: &[&str]| -> Vec<Vec<String>> {
-        of.iter().map(|path| path.split('.').map(str::to_owned).collect()).collect()
-    };
-    let (included, excluded) = (paths(included), paths(excluded));
-    let mut kept = match included.is_empty() {
-        true => value.clone(),
-        false => keep(value, &borrowed(&included)).unwrap_or_else(|| json!({})),
-    };
-    if !excluded.is_empty() {
-        remove(&mut kept, &borrowed(&excluded));
-    }
-    kept
+/// Of a source the fields that are included, all if there are none, without those that are excluded.
+pub(super) fn shown(source: &Value, included: &[&str], excluded: &[&str]) -> Value {
+    Names::Dotted.select(source, included, excluded)
+}
+
+/// What a dot in a key is.
+#[derive(Clone, Copy, PartialEq)]
+enum Names {
+    /// A part of the name.
+    Whole,
+    /// What is between an object and its member.
+    Dotted,
 }
 
 fn borrowed(paths: &[Vec<String>]) -> Vec<&[String]> {
     paths.iter().map(Vec::as_slice).collect()
 }
 
-/// What comes of paths behind a name, which may have dots; `None`: one of them ends there.
-fn behind<'p>(paths: &[&'p [String]], name: &str) -> Option<Vec<&'p [String]>> {
-    let mut paths = paths.to_vec();
-    for part in name.split('.') {
-        let mut next = Vec::new();
-        for path in paths {
-            if ends(path, part, &mut next) {
-                return None;
-            }
+impl Names {
+    fn select(self, value: &Value, included: &[&str], excluded: &[&str]) -> Value {
+        let paths = |of: &[&str]| -> Vec<Vec<String>> {
+            of.iter().map(|path| path.split('.').map(str::to_owned).collect()).collect()
+        };
+        let (included, excluded) = (paths(included), paths(excluded));
+        let mut kept = match included.is_empty() {
+            true => value.clone(),
+            false => self.keep(value, &borrowed(&included)).unwrap_or_else(|| json!({})),
+        };
+        if !excluded.is_empty() {
+            self.remove(&mut kept, &borrowed(&excluded));
         }
-        paths = next;
+        kept
     }
-    Some(paths)
+
+    /// What comes of paths behind a name; `None`: one of them ends there.
+    fn behind<'p>(self, paths: &[&'p [String]], name: &str) -> Option<Vec<&'p [String]>> {
+        let mut paths = paths.to_vec();
+        let parts = if self == Names::Dotted { name.split('.').collect() } else { vec![name] };
+        for part in parts {
+            let mut next = Vec::new();
+            for path in paths {
+                if ends(path, part, &mut next) {
+                    return None;
+                }
+            }
+            paths = next;
+        }
+        Some(paths)
+    }
+
+    fn keep(self, value: &Value, paths: &[&[String]]) -> Option<Value> {
+        match value {
+            Value::Array(items) => {
+                let kept: Vec<Value> = items.iter().filter_map(|item| self.keep(item, paths)).collect();
+                (!kept.is_empty()).then(|| kept.into())
+            }
+            Value::Object(members) => {
+                let kept = members.iter().filter_map(|(key, value)| match self.behind(paths, key) {
+                    None => Some((key.clone(), value.clone())),
+                    Some(next) => Some((key.clone(), self.keep(value, &next)?)),
+                });
+                let kept: Map<String, Value> = kept.collect();
+                (!kept.is_empty()).then(|| kept.into())
+            }
+            _ => None,
+        }
+    }
+
+    fn remove(self, value: &mut Value, paths: &[&[String]]) {
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(|item| self.remove(item, paths)),
+            Value::Object(members) => {
+                let before = std::mem::take(members);
+                for (key, mut value) in before {
+                    if let Some(next) = self.behind(paths, &key) {
+                        self.remove(&mut value, &next);
+                        members.insert(key, value);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 fn ends<'p>(path: &'p [String], name: &str, next: &mut Vec<&'p [String]>) -> bool {
@@ -186,39 +236,5 @@ fn ends<'p>(path: &'p [String], name: &str, next: &mut Vec<&'p [String]>) -> boo
             rest.is_empty()
         }
         _ => false,
-    }
-}
-
-fn keep(value: &Value, paths: &[&[String]]) -> Option<Value> {
-    match value {
-        Value::Array(items) => {
-            let kept: Vec<Value> = items.iter().filter_map(|item| keep(item, paths)).collect();
-            (!kept.is_empty()).then(|| kept.into())
-        }
-        Value::Object(members) => {
-            let kept = members.iter().filter_map(|(key, value)| match behind(paths, key) {
-                None => Some((key.clone(), value.clone())),
-                Some(next) => Some((key.clone(), keep(value, &next)?)),
-            });
-            let kept: Map<String, Value> = kept.collect();
-            (!kept.is_empty()).then(|| kept.into())
-        }
-        _ => None,
-    }
-}
-
-fn remove(value: &mut Value, paths: &[&[String]]) {
-    match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| remove(item, paths)),
-        Value::Object(members) => {
-            let before = std::mem::take(members);
-            for (key, mut value) in before {
-                if let Some(next) = behind(paths, &key) {
-                    remove(&mut value, &next);
-                    members.insert(key, value);
-                }
-            }
-        }
-        _ => {}
     }
 }

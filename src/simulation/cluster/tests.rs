@@ -20,6 +20,7 @@ impl World {
         self.ask_with(method, target, body, &mut |_, _| None)
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "bodies are written where they are sent")]
     fn ask_with(&mut self, method: &str, target: &str, body: impl ToString, refuse: super::Refuse<'_>) -> (u16, Value) {
         let answered = self.cluster.answer(self.now, method, target, body.to_string().as_bytes(), refuse);
         assert_eq!(self.cluster.unknown, Vec::<String>::new());
@@ -91,6 +92,9 @@ fn a_write_over_another_state_than_was_read_is_a_conflict() {
     let same = lines(&[json!({"update": {"_index": "news", "_id": "a"}}), json!({"doc": {"m": 1}})]);
     let answer = world.ask("POST", "/_bulk", same).1;
     assert_eq!((&answer["items"][0]["update"]["result"], &answer["errors"]), (&json!("noop"), &json!(false)));
+    // Nor does a change to nothing of what was there before.
+    let answer = world.ask("POST", "/_bulk", update(0)).1;
+    assert_eq!(answer["items"][0]["update"]["status"], 409, "{answer}");
     assert_eq!(world.cluster.stored("news")["a"], (json!({"n": 1, "m": 1}), 1));
     assert_eq!(world.ask("PUT", "/news/_create/a", json!({})).0, 409);
     assert_eq!(
@@ -125,7 +129,10 @@ fn a_bulk_is_answered_item_by_item() {
     );
     assert_eq!(
         items[0].to_string(),
-        r#"{"index":{"_index":"news","_id":"a","_version":1,"result":"created","_shards":{"total":1,"successful":1,"failed":0},"_seq_no":0,"_primary_term":1,"status":201}}"#
+        concat!(
+            r#"{"index":{"_index":"news","_id":"a","_version":1,"result":"created","#,
+            r#""_shards":{"total":1,"successful":1,"failed":0},"_seq_no":0,"_primary_term":1,"status":201}}"#
+        )
     );
     assert_eq!(world.cluster.stored("news").into_keys().collect::<Vec<_>>(), ["a", "u"]);
     let answer = world.ask("POST", "/_bulk?filter_path=errors,items.*.status", &body).1;
@@ -321,7 +328,8 @@ fn groups_are_counted_with_their_latest_arrival() {
     assert_eq!(told(0), (Some(-1), Some(3), Some(6_000.0), Some(2)));
     assert_eq!(told(1), (Some(0), Some(3), Some(7_000.0), Some(2)));
     let body = json!({
-        "size": 9, "collapse": {"field": "cluster_key"}, "sort": [{"cluster_arrival": {"order": "desc"}}], "_source": false,
+        "size": 9, "collapse": {"field": "cluster_key"},
+        "sort": [{"cluster_arrival": {"order": "desc"}}], "_source": false,
     });
     assert_eq!(world.ids("/news/_search", &body), ["9", "8", "7", "6"]);
 }

@@ -226,16 +226,8 @@ impl SimCluster {
                     })?;
                     return index.index(now, (id, write.routing), source, &write.condition);
                 };
-                if let Some((seq_no, term)) = write.condition.if_seq_no
-                    && (seq_no, term) != (current.seq_no, 1)
-                {
-                    let reason = format!(
-                        "required seqNo [{seq_no}], primary term [{term}]. current document has seqNo [{}] and primary \
-                         term [1]",
-                        current.seq_no
-                    );
-                    return Err(Fault::conflict(id, &reason));
-                }
+                // Also where nothing will change.
+                index.check(now, id, &write.condition)?;
                 let doc = update
                     .get("doc")
                     .filter(|doc| doc.is_object())
