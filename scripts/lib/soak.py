@@ -264,16 +264,8 @@ class Soak:
     @staticmethod
     def shown(index, hit):
         value = {name: values[0] for name, values in hit["fields"].items()}
-        arrival = value.get("cluster_arrival")
-        return Found(
-            value["n"],
-            index,
-            hit["_id"],
-            value["text"],
-            value.get("cluster_root"),
-            value.get("cluster_key"),
-            None if arrival is None else int(arrival),
-        )
+        n, text, root, key, arrival = map(value.get, ["n", "text", "cluster_root", "cluster_key", "cluster_arrival"])
+        return Found(n, index, hit["_id"], text, root, key, None if arrival is None else int(arrival))
 
     def found(self, node):
         """All documents, and the losers of all merges by forest, when stored documents follow all overrides."""
