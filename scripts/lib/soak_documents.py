@@ -1,8 +1,8 @@
 """Documents at the limits of every constant that is about documents.
 
 The same key and seed make the same text, so that nobody has to keep it. A key is `NUMBER` or `NUMBER.EDIT`: an
-original, or an edition of it that differs here and there. `A` in front makes it an article, `L` a large one; `/untitled`
-behind it takes the title away.
+original, or an edition of it that differs here and there. `A` in front makes it an article, `L` a large one;
+`/untitled` behind it takes the title away.
 """
 
 import functools

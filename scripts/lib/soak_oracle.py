@@ -5,8 +5,8 @@ import itertools
 import threading
 import time
 
-# Findings that are told in words; all are counted.
-TOLD = 40
+# Findings of a kind that are told in words; all are counted.
+TOLD = 15
 
 
 class Record:
@@ -27,15 +27,14 @@ class Findings:
 
     def __init__(self, say):
         self.say, self.lock = say, threading.Lock()
-        self.counts, self.told, self.closed = collections.Counter(), [], False
+        self.counts, self.closed = collections.Counter(), False
 
     def add(self, kind, text):
         with self.lock:
             if self.closed:
                 return
             self.counts[kind] += 1
-            if len(self.told) < TOLD:
-                self.told.append(f"{kind}: {text}")
+            if self.counts[kind] <= TOLD:
                 self.say(f"{kind.upper()}: {text}")
 
 
@@ -137,7 +136,7 @@ class Oracle:
                 add("bad", f"has no arrival: {shown}")
             elif shown.key is None or int(shown.root, 16) != shown.key % (1 << 64):
                 add("bad", f"root and key differ: {shown}")
-            elif shown.root in losers:
+            elif (self.forest_of[shown.index], shown.root) in losers:
                 add("bad", f"shows the loser of a merge: {shown}")
         for n, record in list(self.records.items()):
             shown = once.get(n)

@@ -203,7 +203,7 @@ class Script:
     def keep_log(self, folder):
         """Its log goes with the server."""
         try:
-            shutil.copy(self.told["log"], folder / f"{self.told['name']}.log")
+            shutil.copy(self.told["log"], folder / f"{Path(self.script).name}.log")
         except OSError:
             pass
 

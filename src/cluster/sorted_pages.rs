@@ -92,7 +92,8 @@ impl SortField {
             SortField::Date(_) => {
                 json!({"order": "asc", "missing": "_first", "unmapped_type": "date", "numeric_type": "date"})
             }
-            SortField::Number(field) if field == "_seq_no" => json!({"order": "asc"}),
+            // Every document has one; an index that has never had a document, nor a mapping, does not know the field.
+            SortField::Number(field) if field == "_seq_no" => json!({"order": "asc", "unmapped_type": "long"}),
             SortField::Number(_) => json!({"order": "asc", "missing": "_first", "unmapped_type": "long"}),
             SortField::Other(_) => json!({"order": "asc", "missing": "_first", "unmapped_type": "keyword"}),
         }

@@ -266,7 +266,7 @@ impl MembersQuery<'_, '_> {
             "query": {"bool": {"filter": [self.source.of_groups(&[self.key])]}},
             "sort": [
                 {(&fields.time): {"order": "asc", "missing": "_last", "unmapped_type": "date"}},
-                {"_seq_no": {"order": "asc"}},
+                {"_seq_no": {"order": "asc", "unmapped_type": "long"}},
             ],
         });
         if let Some(after) = after {

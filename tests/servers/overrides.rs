@@ -378,6 +378,28 @@ async fn an_index_that_takes_no_writes_takes_no_words() {
     server.delete_index(&index).await;
 }
 
+/// It was created and never written to, and knows no field at all: not even those of every document.
+#[tokio::test]
+async fn an_index_without_a_mapping_is_in_nobodys_way() {
+    let upstream = common::opensearch();
+    let server = Server::new(&upstream);
+    let index = unique_index("words-unmapped");
+    let (empty, both) = (format!("{index}-empty"), format!("{index}*"));
+    super::backfill::create_mapped(&server, &index).await;
+    let spinney = Spinney::start(&["--upstream", &upstream, "--index", &both]);
+    bulk(&spinney.url, &index, [("a", article(1, 1)), ("b", article(2, 2))]);
+    server.create_index(&empty, json!({})).await;
+    let before = roots(&server, &index).await;
+    let group = ask(&spinney.url, "GET", &format!("{both}/_roots/{}", before["b"]), &Value::Null);
+    assert_eq!((group.status, &group.json()["total"]), (200, &json!(1)), "{}", group.text());
+    say(&spinney.url, &format!("{index}/_merge"), &json!({"roots": [before["a"], before["b"]]}));
+    followed(&spinney.url, &index).await;
+    assert_eq!(roots(&server, &index).await["b"], before["a"]);
+    for index in [&index, &empty] {
+        server.delete_index(index).await;
+    }
+}
+
 /// Two texts that did not find each other though they agree, and a third that agrees with both: its first or its last
 /// words are another story's in the two.
 pub fn torn(variant: u64) -> Value {
