@@ -60,7 +60,10 @@ impl<F: MethodKind> SharedInner<F> {
                     self.unreadable(KeyKind::Node, fingerprint);
                 }
                 if let Some(leaf) = read.leaf(fingerprint).filter(|_| is_news) {
-                    if planted!(OneHop) && is_root || planted!(RootsNotReadAgain) && read.has_node(leaf.root.0) {
+                    if planted!(OneHop) && is_root {
+                        continue;
+                    }
+                    if planted!(RootsNotReadAgain) && read.has_node(leaf.root.0) {
                         continue;
                     }
                     next.insert(leaf.root.0);

@@ -159,7 +159,7 @@ fn walk(scenario: &Scenario, faults: Faults, in_turn: &BTreeSet<Groups>, seed: u
             break None;
         }
         let chance = splitmix64(seed ^ (path.len() as u64) << 48);
-        if (chance >> 32) % stays != 0 && steps.iter().any(|step| step.process() == process) {
+        if !(chance >> 32).is_multiple_of(stays) && steps.iter().any(|step| step.process() == process) {
             steps.retain(|step| step.process() == process);
         }
         let step = steps[(chance as u32 as usize) % steps.len()];

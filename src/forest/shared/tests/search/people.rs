@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 use super::super::super::*;
+use super::desk::Job;
 use super::scripted::Scripted;
 use crate::forest::overrides::{ResolvedDocument, Restamp};
 use crate::forest::shared::memory::InMemoryStore;
@@ -167,7 +167,7 @@ pub(super) struct Corrected {
     pub(super) index: Arc<Mutex<Index>>,
     pub(super) writes: Writes,
     /// Documents on their way that are to be waited for, and the version that they may not follow.
-    before: Mutex<Option<(u64, Pin<Box<dyn Future<Output = ()> + Send>>)>>,
+    before: Mutex<Option<(u64, Job)>>,
     followed: AtomicU64,
     by_all: AtomicU64,
     pub(super) is_telling: AtomicBool,
