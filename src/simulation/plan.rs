@@ -46,8 +46,8 @@ impl Plan {
         Plan {
             store,
             processes: if store == Store::Disk { 1 } else { 1 + world.below(3) as usize },
-            method: *world.pick::<&str>(&["verified", "verified", "verified", "longest", "staged"]),
-            durability: *world.pick::<&str>(&["batch", "batch", "interval:1s", "none"]),
+            method: world.pick::<&str>(&["verified", "verified", "verified", "longest", "staged"]),
+            durability: world.pick::<&str>(&["batch", "batch", "interval:1s", "none"]),
             window: Duration::from_secs(*world.pick(&[1_200, 1_800, 3_600])),
             max_tree: world.happens(150).then(|| 1 + world.below(5)),
             counts: world.happens(250),

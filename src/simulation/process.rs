@@ -68,6 +68,9 @@ impl Executor for LaterExecutor {
     }
 }
 
+/// The writer of a store.
+type StoreWriter = (Weak<Store>, Arc<Mutex<JournalWriter>>);
+
 /// Writes journals and snapshots, step by step.
 pub(super) struct LaterStoreTasks {
     world: Arc<World>,
@@ -77,7 +80,7 @@ pub(super) struct LaterStoreTasks {
     snapshots: u64,
     /// Whether batches are durable before they are synced.
     is_lazy: bool,
-    writers: Mutex<Vec<(Weak<Store>, Arc<Mutex<JournalWriter>>)>>,
+    writers: Mutex<Vec<StoreWriter>>,
 }
 
 impl LaterStoreTasks {

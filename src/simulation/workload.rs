@@ -225,15 +225,12 @@ impl Scene {
                 done = work => Some(done),
             };
             self.world.trace(|| format!("an override at process {}: {done:?}", process.number));
-            match done {
-                Some(Ok(undone)) => {
-                    self.world.count("overrides", 1);
-                    if let Some(number) = undone {
-                        self.records.lock().merges.remove(&number);
-                    }
+            // Without an answer it may be in force or not: documents follow it or not, as all answers do.
+            if let Some(Ok(undone)) = done {
+                self.world.count("overrides", 1);
+                if let Some(number) = undone {
+                    self.records.lock().merges.remove(&number);
                 }
-                // It may be in force or not: documents follow it or not, as all answers do.
-                Some(Err(_)) | None => {}
             }
             process.state.restamping.wake();
         }
