@@ -99,7 +99,7 @@ def svg(series, title):
             out.append(
                 f'<path d="M{left},{y(most * share):.1f}H{width - 30}" stroke="#e5e5e5"/>'
                 f'<text x="{left - 6}" y="{y(most * share) + 4:.1f}" text-anchor="end" fill="#555">'
-                f"{most * share:.4g}</text>"
+                f"{most * share:{',.0f' if most >= 100 else '.3g'}}</text>"
             )
         for t, what in series.events:
             colour = next((MARKS[of] for of in MARKS if of in what), None)
