@@ -1,0 +1,132 @@
+//! Draws mutants of the production code at random, builds all of them into one program, each behind a switch, and runs
+//! the tests once for each. `scripts/mutants --help` has the options.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program of the command line")]
+
+mod candidates;
+mod find;
+mod render;
+mod tests_of;
+mod tree;
+mod values;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use serde_json::json;
+
+use candidates::Candidate;
+use tests_of::{Outcome, TestPrograms};
+use tree::Tree;
+
+/// Plants faults ("mutants") in a copy of the code, one at a time, and reports which of them no test notices.
+///
+/// The mutants: a function answers a default value at once; an operator is another one (`<` is `<=` or `>`, `+` is `-`
+/// or `*`, `&&` is `||` …); a `!` or a `-` is missing; the guard of a match arm always or never holds; an arm is
+/// missing. They are drawn by a hash of the seed and of what the mutant is, so that an edit elsewhere draws the same
+/// ones. All that were drawn are compiled into one program, each behind a switch that an environment variable sets;
+/// those that do not compile are replaced by the next ones.
+///
+/// Prints one JSON object a mutant on standard output, and the sum in the end. A mutant is caught if a unit test or a
+/// test of tests/pure fails, or if the tests take five times the time they should ("timeout").
+#[derive(Debug, Parser)]
+#[command(name = "scripts/mutants")]
+struct Args {
+    /// Which mutants are drawn
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many of them
+    #[arg(long, default_value_t = 160)]
+    count: usize,
+    /// Run only the mutants of these numbers, all of them drawn before
+    #[arg(long, value_delimiter = ',', value_name = "NUMBERS")]
+    only: Vec<u32>,
+    /// Leave out the slowest tests: more mutants survive
+    #[arg(long)]
+    quick: bool,
+    /// Files and folders they are drawn from
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "src/forest,src/method,src/bulk/splice.rs,src/engine/settle.rs,src/store"
+    )]
+    of: Vec<PathBuf>,
+    /// Where the copy of the code is built; it is kept for the next run
+    #[arg(long, default_value = "target/mutants")]
+    dir: PathBuf,
+    /// List what is drawn, and run nothing
+    #[arg(long)]
+    list: bool,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let tree = Tree::copy(&args.dir)?;
+    let files = tree.sources(&args.of)?;
+    let mut candidates = Vec::new();
+    for file in &files {
+        candidates.extend(find::in_file(file)?);
+    }
+    candidates::rank(&mut candidates, args.seed);
+    eprintln!("mutants: {} of {} files", candidates.len(), files.len());
+
+    let (drawn, dropped) = draw(&tree, &files, &candidates, args.count)?;
+    eprintln!("mutants: {} drawn; {dropped} before them do not compile", drawn.len());
+    let drawn: Vec<&Candidate> =
+        drawn.into_iter().filter(|mutant| args.only.is_empty() || args.only.contains(&mutant.number)).collect();
+    if args.list {
+        drawn.iter().for_each(|mutant| println!("{}", mutant.to_json()));
+        return Ok(());
+    }
+
+    let tests = TestPrograms::build(&tree)?;
+    let begun = Instant::now();
+    let (mut caught, mut late) = (0, 0);
+    let mut survivors = Vec::new();
+    for mutant in &drawn {
+        let outcome = tests.run(mutant, args.quick)?;
+        let mut line = mutant.to_json();
+        line["outcome"] = outcome.to_json();
+        println!("{line}");
+        match outcome {
+            Outcome::Failed(_) => caught += 1,
+            Outcome::Late(_) => late += 1,
+            Outcome::Survived => survivors.push(mutant.number),
+        }
+    }
+    let sum = json!({
+        "mutants": drawn.len(), "caught": caught + late, "by_time": late, "survived": survivors,
+        "not_compiled": dropped, "seed": args.seed, "seconds": begun.elapsed().as_secs(),
+    });
+    println!("{sum}");
+    Ok(())
+}
+
+/// The first `count` candidates that compile together, and how many between them do not. The copy has them all.
+fn draw<'a>(
+    tree: &Tree,
+    files: &[tree::Source],
+    candidates: &'a [Candidate],
+    count: usize,
+) -> Result<(Vec<&'a Candidate>, usize)> {
+    ensure!(count <= candidates.len(), "there are only {} mutants", candidates.len());
+    let mut dropped = BTreeSet::new();
+    let compiles = |dropped: &BTreeSet<u32>| {
+        let rest = candidates.iter().filter(|mutant| !dropped.contains(&mutant.number));
+        rest.take(count).collect::<Vec<_>>()
+    };
+    loop {
+        let drawn = compiles(&dropped);
+        let last = drawn.last().context("no mutant is left")?.number;
+        let places = tree.write(files, &drawn)?;
+        let faults = tree.check(&places)?;
+        if faults.is_empty() {
+            return Ok((drawn, dropped.range(..last).count()));
+        }
+        eprintln!("mutants: {} do not compile", faults.len());
+        dropped.extend(faults);
+    }
+}

@@ -1,0 +1,178 @@
+//! The tests, and one run of them with a mutant.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::candidates::Candidate;
+use crate::tree::Tree;
+
+/// Tests that take most of the time come last.
+const SLOW: [&str; 7] = [
+    "forest::shared::tests::search::",
+    "a_forest_remembers_so_many_bytes",
+    "backfill::",
+    "forest_laws::",
+    "memory::",
+    "page_chrome::",
+    "quality::",
+];
+/// Tests that run nothing of what is changed: the model of a protocol, the counts in the cluster.
+const UNRELATED: [&str; 2] = ["shared_model::", "counts::"];
+/// Seconds of processor time that the tests may take, five times as much as without a mutant, and of real time, in
+/// which they may wait for something that does not come.
+const MOST: [u32; 2] = [300, 1_200];
+/// The same of the slow ones.
+const MOST_OF_SLOW: [u32; 2] = [1_500, 3_600];
+/// What a mutant may allocate, in kB.
+const MEMORY: u32 = 4 << 20;
+
+/// What the tests said of a mutant.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The test that failed first.
+    Failed(String),
+    /// The tests did not end.
+    Late(String),
+    Survived,
+}
+
+impl Outcome {
+    pub(crate) fn to_json(&self) -> Value {
+        match self {
+            Outcome::Failed(test) => json!({ "caught": test }),
+            Outcome::Late(test) => json!({ "timeout": test }),
+            Outcome::Survived => json!("survived"),
+        }
+    }
+}
+
+/// The programs of the tests.
+#[derive(Debug)]
+pub(crate) struct TestPrograms {
+    root: PathBuf,
+    temporary: PathBuf,
+    unit: PathBuf,
+    pure: PathBuf,
+}
+
+impl TestPrograms {
+    /// Builds them and runs them without a mutant.
+    pub(crate) fn build(tree: &Tree) -> Result<TestPrograms> {
+        let messages = tree.cargo(&["test", "--no-run", "--package", "spinney", "--lib", "--test", "pure"])?;
+        let program = |kind: &str| {
+            let mut of_kind = messages.iter().filter(|message| message["target"]["kind"][0] == kind);
+            let path = of_kind.find_map(|message| message["executable"].as_str());
+            path.map(PathBuf::from).with_context(|| format!("there is no program of the tests: {kind}"))
+        };
+        let programs = TestPrograms {
+            root: tree.root.clone(),
+            temporary: tree.temporary.clone(),
+            unit: program("lib")?,
+            pure: program("test")?,
+        };
+        for program in [&programs.unit, &programs.pure] {
+            let outcome = programs.run_one(program, "", false, 0)?;
+            ensure!(matches!(outcome, Outcome::Survived), "without a mutant: {outcome:?}");
+        }
+        Ok(programs)
+    }
+
+    /// The tests of the mutant's module, of its folder, the other unit tests, those of `tests/pure`, and the slow ones.
+    pub(crate) fn run(&self, mutant: &Candidate, leave_out_slow: bool) -> Result<Outcome> {
+        let module = mutant.module();
+        let folder = module.split("::").next().unwrap_or_default();
+        let runs = [
+            (&self.unit, &*module, false),
+            (&self.unit, folder, false),
+            (&self.unit, "", false),
+            (&self.pure, "", false),
+            (&self.unit, "", true),
+            (&self.pure, "", true),
+        ];
+        for (program, filter, slow) in runs.into_iter().filter(|run| !(run.2 && leave_out_slow)) {
+            let outcome = self.run_one(program, filter, slow, mutant.number)?;
+            if !matches!(outcome, Outcome::Survived) {
+                return Ok(outcome);
+            }
+        }
+        Ok(Outcome::Survived)
+    }
+
+    fn run_one(&self, program: &Path, filter: &str, slow: bool, mutant: u32) -> Result<Outcome> {
+        let [processor, real] = if slow { MOST_OF_SLOW } else { MOST };
+        if self.temporary.exists() {
+            fs::remove_dir_all(&self.temporary)?;
+        }
+        fs::create_dir_all(&self.temporary)?;
+        let mut child = Command::new("sh")
+            .args(["-c", &format!("ulimit -v {MEMORY}; ulimit -t {processor}; exec nice -n 10 \"$0\" \"$@\"")])
+            .arg(program)
+            .args(["--test-threads", "1"])
+            .args(if slow { SLOW.to_vec() } else { vec![filter] })
+            .args(SLOW.iter().filter(|_| !slow).flat_map(|name| ["--skip", name]))
+            .args(UNRELATED.iter().flat_map(|name| ["--skip", name]))
+            .current_dir(&self.root)
+            .env("SPINNEY_MUTANT", mutant.to_string())
+            .env("TMPDIR", &self.temporary)
+            // The same cases as in the gate, and the first failure is enough.
+            .env("PROPTEST_RNG_SEED", "1")
+            .env("PROPTEST_MAX_SHRINK_ITERS", "0")
+            .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
+            .env("RUST_BACKTRACE", "0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let (outcome, last) = watch(&mut child, Duration::from_secs(real.into()))?;
+        if !matches!(outcome, Outcome::Survived) {
+            child.kill()?;
+        }
+        let status = child.wait()?;
+        Ok(match outcome {
+            // Without a code: by a signal, which the limit of processor time sends.
+            Outcome::Survived if status.code().is_none() => Outcome::Late(last),
+            Outcome::Survived if !status.success() => Outcome::Failed(last),
+            outcome => outcome,
+        })
+    }
+}
+
+/// Reads what the tests print until one fails, and answers the test that was run last.
+fn watch(child: &mut Child, most: Duration) -> Result<(Outcome, String)> {
+    let (send, lines) = channel();
+    let output = child.stdout.take().context("no output")?;
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    let end = Instant::now() + most;
+    let mut last = String::new();
+    loop {
+        match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(line) => {
+                let test = line.strip_prefix("test ").and_then(|line| line.split(" ... ").next());
+                if let Some(test) = test.filter(|test| !test.starts_with("result:")) {
+                    last = test.to_owned();
+                    if line.ends_with("FAILED") {
+                        return Ok((Outcome::Failed(last.clone()), last));
+                    }
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => return Ok((Outcome::Late(format!("after {last}")), last)),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Ok((Outcome::Survived, format!("the program ended after {last}")));
+            }
+        }
+    }
+}
