@@ -7,8 +7,22 @@ use std::time::Duration;
 
 use crate::fingerprint::Fingerprint;
 pub use crate::forest::ticket::FoundingToken;
+use crate::hash::splitmix64;
 use crate::method::TreeTally;
 use crate::time::Millis;
+
+/// The latest moment of an expiry, and the longest time: functions of the engine know all whole numbers up to it.
+pub const LATEST: i64 = 1 << 53;
+/// Names that a bucket has at most.
+#[cfg(test)]
+pub(super) const NAMES: usize = 1_024;
+/// Forests that an engine holds at most.
+pub const FORESTS: u8 = 100;
+
+/// The number that a forest of this name gets, or the next one that is free.
+pub fn proposed_number(name: &str) -> u8 {
+    (name.bytes().fold(7, |hash, byte| splitmix64(hash ^ u64::from(byte))) % u64::from(FORESTS)) as u8
+}
 
 /// The future of a store operation.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreUnavailable>> + Send>>;
@@ -42,7 +56,8 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
     fn run(&self, commands: Vec<Command>) -> StoreFuture<Vec<StoreReply>>;
 
     /// Returns the number of the forest of this name, assigned at the first call. `identity`: the settings its nodes
-    /// depend on; the outer error is the store's, the inner one reports a forest of that name with another identity.
+    /// depend on; the outer error is the store's, the inner one reports a forest of that name with another identity,
+    /// or that there are as many as can be.
     fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>>;
 
     /// The name, the number and the identity of every forest that was ever [enrolled](KeyStore::enroll).
@@ -269,8 +284,8 @@ pub enum KeyOp {
         /// The expected value.
         value: Vec<u8>,
     },
-    /// Pins a root for more documents. The `Number` of pins before, below 65,536; [`StoreReply::Nothing`] if no
-    /// confirmed root of that token is there.
+    /// Pins a root for more documents. The `Number` of pins with this one, modulo 65,536; [`StoreReply::Nothing`] if
+    /// no confirmed root of that token is there.
     Pin {
         /// Of the root.
         token: FoundingToken,
@@ -317,13 +332,14 @@ pub enum KeyOp {
         /// Of its root.
         token: FoundingToken,
     },
-    /// Has a bucket name a fingerprint, and lets go of those whose step is over. `Number` of names then.
+    /// Has a bucket name a fingerprint, and lets go of those whose step is over, and of the first of too many.
+    /// `Number` of names then.
     Enter {
         /// The name.
         fingerprint: Fingerprint,
         /// The end of the number of the step in which it arrives.
         step: u8,
-        /// Until when the bucket is kept at least.
+        /// Until which moment the bucket is kept at least, or for ever.
         life: Lifetime,
     },
     /// Sets a clock forward. The `Number` that it shows then, in milliseconds.

@@ -23,7 +23,10 @@ pub(super) struct Sequence {
 #[derive(Debug, Clone)]
 pub(super) enum Step {
     /// Runs commands together, while a slot is moved to a master.
-    Run { commands: Vec<(usize, Op)>, moving: Option<(Slot, usize)> },
+    Run {
+        commands: Vec<(usize, Op)>,
+        moving: Option<(Slot, usize)>,
+    },
     /// Time passes, until all that was kept for a short time is over.
     Pass,
     /// There is no memory left, or there is again. On one server.
@@ -33,7 +36,10 @@ pub(super) enum Step {
     Follow(Slot, usize),
     End(Slot),
     /// Enrols one of [`NAMES`] with one of two identities.
-    Enroll { name: usize, identity: bool },
+    Enroll {
+        name: usize,
+        identity: bool,
+    },
     /// Lists the forests.
     Forests,
     /// Goes through all keys of a forest.
@@ -41,7 +47,11 @@ pub(super) enum Step {
     /// Samples the keys of a forest, and counts all.
     Sample(u8),
     /// Adds a lesson, if there is one, and reads those after the last but so many.
-    Sync { forest: u8, lesson: Option<Lesson>, after: usize },
+    Sync {
+        forest: u8,
+        lesson: Option<Lesson>,
+        after: usize,
+    },
     RemoveSync(u8),
 }
 
@@ -90,22 +100,68 @@ pub(super) enum Op {
     Get,
     Claim(Vec<u8>, Life),
     Put(Vec<u8>, Life),
-    Swap { before: Before, or_nothing: bool, value: Vec<u8>, life: Life },
-    Confirm { token: u32, value: Vec<u8>, life: Life },
+    Swap {
+        before: Before,
+        or_nothing: bool,
+        value: Vec<u8>,
+        life: Life,
+    },
+    Confirm {
+        token: u32,
+        value: Vec<u8>,
+        life: Life,
+    },
     Remove(Before),
-    Pin { token: u32, uses: u16, children: u16, step: u16, life: Life },
-    Hold { token: u32, uses: u16, children: u16 },
-    Arrive { token: u32, step: u32, life: Life },
-    Touch { value: Vec<u8>, life: Life },
-    RemoveLeaf { root: u64, token: u32 },
-    Enter { name: u64, step: u8, life: Life },
+    Pin {
+        token: u32,
+        uses: u16,
+        children: u16,
+        step: u16,
+        life: Life,
+    },
+    Hold {
+        token: u32,
+        uses: u16,
+        children: u16,
+    },
+    Arrive {
+        token: u32,
+        step: u32,
+        life: Life,
+    },
+    Touch {
+        value: Vec<u8>,
+        life: Life,
+    },
+    RemoveLeaf {
+        root: u64,
+        token: u32,
+    },
+    Enter {
+        name: u64,
+        step: u8,
+        life: Life,
+    },
     Advance(i64),
-    Release { token: u32, uses: u16 },
+    Release {
+        token: u32,
+        uses: u16,
+    },
     Since(Before),
-    Turn { before: Option<Before>, value: Vec<u8> },
+    Turn {
+        before: Option<Before>,
+        value: Vec<u8>,
+    },
     /// `life`: `None` for a short one.
-    Acknowledge { process: u64, acknowledged: u64, life: Option<u64> },
-    Count { token: u32, tally: TreeTally },
+    Acknowledge {
+        process: u64,
+        acknowledged: u64,
+        life: Option<u64>,
+    },
+    Count {
+        token: u32,
+        tally: TreeTally,
+    },
 }
 
 /// The first two would have the same number.
@@ -191,9 +247,8 @@ fn tally() -> impl Strategy<Value = TreeTally> {
     let titles = prop_oneof![select(vec![0, 1 << 31, 1 << 63, u64::MAX]), any::<u64>()];
     let signs = select(vec![0, 0, 1, 7, 8, 255]);
     let last = select(vec![0, 1, u32::MAX]);
-    (documents, titles, signs, last).prop_map(|(documents, titles, signs, last)| {
-        TreeTally::of_parts(documents, titles, signs, last)
-    })
+    (documents, titles, signs, last)
+        .prop_map(|(documents, titles, signs, last)| TreeTally::of_parts(documents, titles, signs, last))
 }
 
 fn root() -> impl Strategy<Value = Vec<u8>> {
