@@ -8,7 +8,7 @@
 //!
 //! `scripted` is the method, `scenarios` has what comes, `desk` is where the commands of a process stop, `people` adds
 //! overrides and what follows from them, `world` is all of it at one moment, `law` what must be true. The states of a
-//! scenario are bounded here; `SPINNEY_MODEL_STATES=1000000` goes further.
+//! scenario are bounded here; `SPINNEY_MODEL_STATES=6000` goes further.
 
 mod desk;
 mod law;
