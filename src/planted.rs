@@ -103,8 +103,8 @@ pub(crate) enum Fault {
 
 #[cfg(test)]
 impl Fault {
-    /// Those that are not of the protocol of shared forests, which has a search of its own.
-    pub(crate) const OTHERS: [Fault; 13] = [
+    /// Those that `scripts/simulate --fault` takes.
+    const SIMULATED: [Fault; 24] = [
         Fault::NoSync,
         Fault::NameNotSynced,
         Fault::TornEndStays,
@@ -118,24 +118,22 @@ impl Fault {
         Fault::NoCatchUp,
         Fault::ChangedIsRestamped,
         Fault::BudgetLeaks,
+        Fault::SameToken,
+        Fault::NoPin,
+        Fault::JoinerIsDone,
+        Fault::LoserStays,
+        Fault::DropsLeaves,
+        Fault::NoRecheck,
+        Fault::LeavesBeforeRoot,
+        Fault::AcknowledgesRead,
+        Fault::ReplacesOverrides,
+        Fault::OverridesReadOnce,
+        Fault::RepeatsClaim,
     ];
 
     /// The one of this name.
     pub(crate) fn named(name: &str) -> Option<Fault> {
-        let shared = [
-            Fault::SameToken,
-            Fault::NoPin,
-            Fault::JoinerIsDone,
-            Fault::LoserStays,
-            Fault::DropsLeaves,
-            Fault::NoRecheck,
-            Fault::LeavesBeforeRoot,
-            Fault::AcknowledgesRead,
-            Fault::ReplacesOverrides,
-            Fault::OverridesReadOnce,
-            Fault::RepeatsClaim,
-        ];
-        Fault::OTHERS.into_iter().chain(shared).find(|fault| format!("{fault:?}") == name)
+        Fault::SIMULATED.into_iter().find(|fault| format!("{fault:?}") == name)
     }
 }
 

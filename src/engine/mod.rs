@@ -255,18 +255,14 @@ impl Engine {
             writers: Arc::new(TextThreads::simulated(executor.clone())),
             readers: TextThreads::simulated(executor.clone()),
         };
-        let stores = match kept {
+        let keeping = |kept| Engine::keeping((routes, prefix), threads, HashKey::FIXED, kept);
+        match kept {
             SimulatedStorage::Stored(storage, files, tasks) => {
-                Some(Stores::lock_in(files.clone(), storage, tasks.clone())?)
+                let stores = Stores::lock_in(files.clone(), storage, tasks.clone())?;
+                keeping(ForestStorage::Stored(&stores))
             }
-            SimulatedStorage::Shared(..) => None,
-        };
-        let kept = match (&stores, kept) {
-            (Some(stores), _) => ForestStorage::Stored(stores),
-            (None, SimulatedStorage::Shared(keys, on_loss)) => ForestStorage::Shared(keys, *on_loss),
-            (None, SimulatedStorage::Stored(..)) => ForestStorage::InMemory,
-        };
-        Engine::keeping((routes, prefix), threads, HashKey::FIXED, kept)
+            SimulatedStorage::Shared(keys, on_loss) => keeping(ForestStorage::Shared(keys, *on_loss)),
+        }
     }
 
     fn keeping(

@@ -42,6 +42,11 @@ const SAY_AGAIN: Duration = Duration::from_secs(60);
 /// A document is believed to have come so long before it is placed, in milliseconds.
 const WAITED: i64 = 10_000;
 
+/// The arrival of a document with this time.
+pub(crate) fn arrival_at(now: Millis, claimed: Millis) -> Millis {
+    Millis(claimed.0.clamp(now.0.saturating_sub(WAITED), now.0))
+}
+
 /// An engine.
 pub struct RedisStore {
     /// A runtime of its own, so that any thread may call.
@@ -241,8 +246,7 @@ impl KeyStore for RedisStore {
     }
 
     fn arrival(&self, claimed: Millis) -> Millis {
-        let now = clock::now();
-        Millis(claimed.0.clamp(now.0.saturating_sub(WAITED), now.0))
+        arrival_at(clock::now(), claimed)
     }
 
     fn now(&self) -> Millis {

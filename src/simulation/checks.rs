@@ -31,7 +31,7 @@ const BESIDE: i64 = 5_000;
 
 /// A stored document.
 struct Stored {
-    story: Option<usize>,
+    story: usize,
     root: Root,
     accepted: Option<i64>,
     place: String,
@@ -47,7 +47,7 @@ impl Scene {
     pub(super) async fn check(&self, when: &str) {
         let begun = self.world.elapsed();
         pass(LEAST).await;
-        let stored = self.stored();
+        let before = self.stored();
         loop {
             match self.converged().await {
                 Ok(()) => break,
@@ -57,10 +57,10 @@ impl Scene {
                 Err(_) => pass(LOOK).await,
             }
         }
-        if let Err(wrong) = stored.and_then(|_| self.stored()).map(|stored| stored.len()) {
-            return self.fail(format!("{when}: {wrong}"));
-        }
-        let stored = self.stored().unwrap_or_default();
+        let stored = match before.and_then(|_| self.stored()) {
+            Ok(stored) => stored,
+            Err(wrong) => return self.fail(format!("{when}: {wrong}")),
+        };
         let checks = [self.check_roots(&stored).await, self.check_refused().await, self.check_nothing_left().await];
         for wrong in checks.into_iter().filter_map(Result::err) {
             self.fail(format!("{when}: {wrong}"));
@@ -103,7 +103,7 @@ impl Scene {
             if source["cluster_key"].as_i64() != Some(root.0.0.cast_signed()) {
                 return Err(format!("{place}: root and key differ: {source}"));
             }
-            stored.push(Stored { story: Some(story), root, accepted: known.accepted, place });
+            stored.push(Stored { story, root, accepted: known.accepted, place });
         }
         for (index, documents) in &all {
             for id in documents.keys() {
@@ -178,24 +178,24 @@ impl Scene {
     async fn check_roots(&self, stored: &[Stored]) -> Result<(), String> {
         let now = self.world.time();
         let window = self.plan.window.as_millis() as i64 * 8 / 10;
-        let mut stories: BTreeMap<String, Vec<(i64, &Stored, usize)>> = BTreeMap::new();
+        let mut stories: BTreeMap<String, Vec<(i64, &Stored)>> = BTreeMap::new();
         {
             let records = self.records.lock();
             for document in stored {
-                let (Some(story), Some(accepted)) = (document.story, document.accepted) else { continue };
-                let text = &records.stories[story];
-                let key = text.source().to_string();
-                stories.entry(key).or_default().push((accepted, document, story));
+                let Some(accepted) = document.accepted else { continue };
+                let key = records.stories[document.story].source().to_string();
+                stories.entry(key).or_default().push((accepted, document));
             }
         }
         let away = self.records.lock().away.clone();
         let is_beside = |at: i64| away.iter().any(|(from, to)| at > from - BESIDE && at < to + BESIDE);
         for documents in stories.values_mut() {
-            if documents.iter().any(|(accepted, ..)| is_beside(*accepted)) {
+            if documents.iter().any(|(accepted, _)| is_beside(*accepted)) {
                 continue;
             }
-            documents.sort_by_key(|(accepted, ..)| *accepted);
-            let Some(&(accepted, last, story)) = documents.last() else { continue };
+            documents.sort_by_key(|(accepted, _)| *accepted);
+            let Some(&(accepted, last)) = documents.last() else { continue };
+            let story = last.story;
             if now - accepted > window {
                 continue;
             }
@@ -204,7 +204,7 @@ impl Scene {
                 let checked = self.checked(&process, story).await?;
                 if checked.fate == RootOrigin::OwnRoot {
                     // Each document has a root of its own.
-                    let roots: BTreeSet<Root> = documents.iter().map(|(_, document, _)| document.root).collect();
+                    let roots: BTreeSet<Root> = documents.iter().map(|(_, document)| document.root).collect();
                     if roots.len() != documents.len() {
                         return Err(format!("documents without text share a root: {}", last.place));
                     }
@@ -231,7 +231,7 @@ impl Scene {
                 continue;
             }
             for pair in documents.windows(2) {
-                let [(before, first, _), (after, second, _)] = pair else { continue };
+                let [(before, first), (after, second)] = pair else { continue };
                 if after - before < window && first.root != second.root {
                     return Err(format!(
                         "{} and {} have one text (story {story}) and the roots {} and {}",

@@ -13,12 +13,11 @@ use crate::forest::shared::keys::{
     SyncPosition,
 };
 use crate::forest::shared::memory::InMemoryStore;
+use crate::redis::arrival_at;
 use crate::time::Millis;
 
 /// Masters among which keys are divided.
 const MASTERS: usize = 3;
-/// How long a document may have waited, in milliseconds.
-const WAITED: i64 = 10_000;
 /// How often a command is sent whose reply is lost.
 const ATTEMPTS: u32 = 4;
 
@@ -183,8 +182,7 @@ impl KeyStore for Connections {
     }
 
     fn arrival(&self, claimed: Millis) -> Millis {
-        let now = clock::now();
-        Millis(claimed.0.clamp(now.0.saturating_sub(WAITED), now.0))
+        arrival_at(clock::now(), claimed)
     }
 
     fn now(&self) -> Millis {

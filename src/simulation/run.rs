@@ -110,6 +110,8 @@ struct Run {
     end: u64,
     until: Option<Instant>,
     fault: Option<Fault>,
+    /// Whether all that happens is printed.
+    traces: bool,
     done: AtomicU64,
     counts: Mutex<BTreeMap<&'static str, u64>>,
     failed: Mutex<Option<(u64, String)>>,
@@ -122,6 +124,7 @@ impl Run {
             end: from.saturating_add(seeds),
             until: None,
             fault: None,
+            traces: false,
             done: AtomicU64::new(0),
             counts: Mutex::default(),
             failed: Mutex::new(None),
@@ -135,9 +138,12 @@ impl Run {
                 return;
             }
             let outcome = match self.fault {
-                Some(fault) => with_fault(fault, || simulate(seed, false)),
-                None => simulate(seed, false),
+                Some(fault) => with_fault(fault, || simulate(seed, self.traces)),
+                None => simulate(seed, self.traces),
             };
+            if self.traces {
+                eprintln!("{}", retold(seed, &outcome));
+            }
             for (what, count) in outcome.counts {
                 *self.counts.lock().entry(what).or_default() += count;
             }
@@ -158,9 +164,8 @@ impl Run {
 }
 
 /// What happened and how it ended, for a person.
-fn retold(seed: u64) -> String {
-    let outcome = alone(|| simulate(seed, true));
-    let wrong = outcome.wrong.unwrap_or_else(|| "it does not happen again".to_owned());
+fn retold(seed: u64, outcome: &Outcome) -> String {
+    let wrong = outcome.wrong.as_deref().unwrap_or("nothing is wrong");
     format!("{}\n{}\nseed {seed}: {wrong}", outcome.plan, outcome.trace.join("\n"))
 }
 
@@ -174,7 +179,7 @@ fn seeds_of_the_gate() {
         }
     }
     if let Some((seed, _)) = run.failed.lock().take() {
-        panic!("{}", retold(seed));
+        panic!("{}", retold(seed, &alone(|| simulate(seed, true))));
     }
     // None of the checks was vacuous, and all faults happened.
     for what in [
@@ -235,13 +240,11 @@ fn of_the_script() {
     let number = |variable: &str| std::env::var(variable).ok().map(|text| text.parse::<u64>().expect(variable));
     let one = number("SPINNEY_SIMULATE_SEED");
     let Some(seeds) = number("SPINNEY_SIMULATE_SEEDS").or(one.map(|_| 1)) else { return };
-    if let (Some(seed), 1) = (one, seeds) {
-        eprintln!("{}", retold(seed));
-    }
     let mut run = Run::of(one.unwrap_or(1), seeds);
     let begun = Instant::now();
     run.until = number("SPINNEY_SIMULATE_SECONDS").map(|seconds| begun + Duration::from_secs(seconds));
     run.fault = std::env::var("SPINNEY_SIMULATE_FAULT").ok().map(|name| Fault::named(&name).expect("a fault"));
+    run.traces = seeds == 1;
     std::thread::scope(|scope| {
         for _ in 0..number("SPINNEY_SIMULATE_THREADS").unwrap_or(1) {
             scope.spawn(|| alone(|| run.work()));

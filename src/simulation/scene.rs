@@ -63,7 +63,7 @@ pub(super) struct Records {
     pub(super) stories: Vec<Story>,
     pub(super) sent: BTreeMap<usize, Sent>,
     pub(super) documents: BTreeMap<Place, Known>,
-    /// Groups that are one, by the number of the override; whether that was undone.
+    /// Groups that are one, by the number of the override.
     pub(super) merges: BTreeMap<u64, (Root, Root)>,
     /// When Redis was away. A document of an unverified writer that was accepted just then is in no tree.
     pub(super) away: Vec<(i64, i64)>,

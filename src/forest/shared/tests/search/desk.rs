@@ -56,7 +56,7 @@ pub(super) struct DeskState {
     /// By what name it acknowledges overrides.
     pub(super) registered: Option<u64>,
     /// A hash of all that it was ever told, which decides all that it does.
-    pub(super) heard: u64,
+    pub(super) received: u64,
     sent: u64,
     pub(super) pauses: u32,
     is_crashed: bool,
@@ -76,8 +76,8 @@ pub(super) struct PendingPipeline {
 }
 
 impl DeskState {
-    pub(super) fn hear(&mut self, what: impl Hash) {
-        self.heard = hash((self.heard, what));
+    pub(super) fn receive(&mut self, what: impl Hash) {
+        self.received = hash((self.received, what));
     }
 
     /// Hands over the replies of pipelines that are done.
@@ -86,7 +86,7 @@ impl DeskState {
         let done: Vec<PendingPipeline> = self.pipelines.extract_if(.., is_done).collect();
         for pipeline in done {
             let replies: Vec<StoreReply> = pipeline.replies.into_iter().flatten().collect();
-            self.hear((pipeline.number, &replies));
+            self.receive((pipeline.number, &replies));
             let _ = pipeline.done.send(replies);
         }
     }
@@ -137,7 +137,7 @@ impl KeyStore for Desk {
 
     fn keys(&self, forest: u8, place: ScanPosition) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)> {
         let all = self.store.nodes().iter().map(|(key, ..)| *key).collect::<Vec<_>>();
-        self.state.lock().hear(&all);
+        self.state.lock().receive(&all);
         self.store.keys(forest, place)
     }
 
@@ -175,7 +175,7 @@ impl KeyStore for Desk {
 
     fn arrival(&self, claimed: Millis) -> Millis {
         let at = self.time.load(Relaxed) + claimed.0;
-        self.state.lock().hear(at);
+        self.state.lock().receive(at);
         Millis(at)
     }
 

@@ -20,7 +20,7 @@ mod world;
 use std::collections::{BTreeSet, HashMap};
 
 use law::Groups;
-use scenarios::{AGEING, DATED_ONES, Faults, NEAR_ONES, NEAR_THREE_ONES, PEOPLE, STRANGERS, Scenario, THREE, TWO};
+use scenarios::{AGEING, BYSTANDERS, DATED_ONES, Faults, NEAR_ONES, NEAR_THREE_ONES, PEOPLE, Scenario, THREE, TWO};
 use world::{Step, World};
 
 use crate::hash::splitmix64;
@@ -273,9 +273,9 @@ fn a_reply_that_does_not_come() {
 }
 
 #[test]
-fn strangers() {
-    hold("strangers", STRANGERS, NONE, 2_000);
-    hold("strangers, crash", STRANGERS, CRASH, 1_000);
+fn bystanders() {
+    hold("bystanders", BYSTANDERS, NONE, 2_000);
+    hold("bystanders, crash", BYSTANDERS, CRASH, 1_000);
 }
 
 #[test]
@@ -329,9 +329,9 @@ fn planted_faults_are_found() {
         (Fault::DropsLeaves, TWO, "a joiner is refused, its copy comes twice", REPLY),
         (Fault::ConfirmsByValue, TWO, "two and one", REPLY),
         (Fault::RepeatsClaim, TWO, "one shared of three", REPLY),
-        (Fault::RootsNotReadAgain, STRANGERS, "a stranger reads a tree that comes and is joined", NONE),
-        (Fault::OneHop, STRANGERS, "a stranger reads a tree that goes and one in its place", NONE),
-        (Fault::ConfirmedFirst, STRANGERS, "a text twice, beside a tree that agrees", NONE),
+        (Fault::RootsNotReadAgain, BYSTANDERS, "a bystander reads a tree that comes and is joined", NONE),
+        (Fault::OneHop, BYSTANDERS, "a bystander reads a tree that goes and one in its place", NONE),
+        (Fault::ConfirmedFirst, BYSTANDERS, "a text twice, beside a tree that agrees", NONE),
         (Fault::NotEntered, NEAR_ONES, "one bit apart", NONE),
         (Fault::EnteredLast, NEAR_ONES, "one bit apart", NONE),
         (Fault::NotEnteredInOne, NEAR_THREE_ONES, "three bits apart", NONE),

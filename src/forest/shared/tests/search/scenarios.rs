@@ -178,16 +178,16 @@ pub(super) const TWO: &[Scenario] = &[
 ];
 
 /// A document that agrees with none of those that it meets, and a copy of one that others are placing.
-pub(super) const STRANGERS: &[Scenario] = &[
+pub(super) const BYSTANDERS: &[Scenario] = &[
     Scenario {
-        name: "a stranger reads a tree that comes and is joined",
+        name: "a bystander reads a tree that comes and is joined",
         docs: &[text(0, &[0, 1], 2, 4), text(1, &[1], 1, 5), text(2, &[1, 0], 2, 6)],
         bulks: &[&[&[0], &[1]], &[&[2]]],
         apart: &[(0, 2)],
         ..PLAIN
     },
     Scenario {
-        name: "a stranger reads a tree that goes and one in its place",
+        name: "a bystander reads a tree that goes and one in its place",
         docs: &[refused(text(0, &[1, 0], 2, 5)), text(1, &[2, 1], 2, 6), text(3, &[1], 1, 7), text(4, &[0, 1], 2, 8)],
         bulks: &[&[&[0], &[1], &[2]], &[&[3]]],
         apart: &[(0, 1), (0, 3), (1, 3), (0, 2)],
@@ -213,7 +213,7 @@ pub(super) const AGEING: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "a known text and a stranger on its leaf",
+        name: "a known text and a bystander on its leaf",
         docs: &[text(0, &[0, 1], 2, 3), text(0, &[0, 1], 2, 3), text(1, &[1, 2], 2, 4), text(0, &[0, 1], 2, 3)],
         bulks: &[&[&[1], &[3]], &[&[2]]],
         apart: &[(0, 2), (1, 2), (3, 2)],

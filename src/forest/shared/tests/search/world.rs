@@ -36,7 +36,7 @@ pub(super) enum Step {
     /// The next command of a process, by its place among those that wait.
     Do(usize, usize),
     /// It is done, and its reply is lost.
-    DoneUnheard(usize, usize),
+    DoneReplyLost(usize, usize),
     /// Its reply does not come in time, and it may be done at any time after.
     Delayed(usize, usize),
     /// What was delayed is done.
@@ -57,9 +57,11 @@ impl Step {
     /// The process that goes on with it.
     pub(super) fn process(self) -> Option<usize> {
         match self {
-            Step::Do(at, _) | Step::DoneUnheard(at, _) | Step::Delayed(at, _) | Step::Write(at, _) | Step::Tell(at) => {
-                Some(at)
-            }
+            Step::Do(at, _)
+            | Step::DoneReplyLost(at, _)
+            | Step::Delayed(at, _)
+            | Step::Write(at, _)
+            | Step::Tell(at) => Some(at),
             Step::Late | Step::Crash(_) | Step::Tick | Step::Expire(_) | Step::Vanish(_) => None,
         }
     }
@@ -127,7 +129,7 @@ async fn send(
         let documents = bulk.iter().map(|&doc| document(&scenario, doc)).collect();
         let now = desk.time.load(Relaxed);
         let (write, since) = (process.writes.enter(), index.lock().said());
-        desk.state.lock().hear(since);
+        desk.state.lock().receive(since);
         let Ok(placements) = forest.place(Batch { documents, ..Batch::default() }).await else {
             continue;
         };
@@ -259,7 +261,7 @@ impl<'s> World<'s> {
             if process.is_crashed || process.is_over() && !self.meeting.has_people {
                 continue;
             }
-            (state.heard, state.writes.len(), process.read).hash(&mut hasher);
+            (state.received, state.writes.len(), process.read).hash(&mut hasher);
             for pipeline in &state.pipelines {
                 (pipeline.number, &pipeline.replies).hash(&mut hasher);
             }
@@ -327,7 +329,7 @@ impl<'s> World<'s> {
             for (place, command) in waiting.iter().enumerate().take(if in_order { 1 } else { usize::MAX }) {
                 steps.push(Step::Do(at, place));
                 if self.left.losses > 0 && command.what != KeyOp::Get {
-                    steps.push(Step::DoneUnheard(at, place));
+                    steps.push(Step::DoneReplyLost(at, place));
                     if self.late.is_none() {
                         steps.push(Step::Delayed(at, place));
                     }
@@ -375,16 +377,16 @@ impl<'s> World<'s> {
                 self.execute(at, place);
                 self.processes[at].go_on();
             }
-            Step::DoneUnheard(at, place) => {
+            Step::DoneReplyLost(at, place) => {
                 self.left.losses -= 1;
                 let command = self.processes[at].desk.state.lock().waiting()[place].clone();
                 self.run(&command);
-                self.is_unheard(at, place, &command);
+                self.lose_reply(at, place, &command);
             }
             Step::Delayed(at, place) => {
                 self.left.losses -= 1;
                 let command = self.processes[at].desk.state.lock().waiting()[place].clone();
-                self.is_unheard(at, place, &command);
+                self.lose_reply(at, place, &command);
                 self.late = Some(command);
             }
             Step::Late => {
@@ -400,7 +402,7 @@ impl<'s> World<'s> {
             Step::Write(at, place) => {
                 let mut state = self.processes[at].desk.state.lock();
                 let write = state.writes.remove(place);
-                state.hear(("written", place));
+                state.receive(("written", place));
                 drop(state);
                 let _ = write.send(());
                 self.processes[at].go_on();
@@ -409,7 +411,7 @@ impl<'s> World<'s> {
                 let read = self.to_read(&self.processes[at]);
                 let process = &mut self.processes[at];
                 process.read = read;
-                process.desk.state.lock().hear(("tells", read));
+                process.desk.state.lock().receive(("tells", read));
                 process.tasks.push(Box::pin(process.corrected.clone().tell()));
                 process.go_on();
             }
@@ -430,7 +432,7 @@ impl<'s> World<'s> {
     }
 
     /// A command whose reply is lost is sent again if that is harmless; of others a reply is assumed.
-    fn is_unheard(&mut self, at: usize, place: usize, command: &Command) {
+    fn lose_reply(&mut self, at: usize, place: usize, command: &Command) {
         if let Some(assumed) = command.what.reply_if_lost() {
             self.processes[at].desk.state.lock().reply(place, assumed);
             self.processes[at].go_on();
@@ -493,7 +495,7 @@ impl<'s> World<'s> {
         };
         match step {
             Step::Do(at, place) => format!("{at}: {}", command(at, place)),
-            Step::DoneUnheard(at, place) => format!("{at}: {}, and its reply is lost", command(at, place)),
+            Step::DoneReplyLost(at, place) => format!("{at}: {}, and its reply is lost", command(at, place)),
             Step::Delayed(at, place) => format!("{at}: {} is delayed", command(at, place)),
             Step::Late => "what was delayed is done".to_owned(),
             Step::Write(at, _) => format!("{at}: a bulk is stored"),
