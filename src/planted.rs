@@ -87,6 +87,8 @@ pub(crate) enum Fault {
     OverridesNotStored,
     /// One token fewer is read than is written.
     ReadsOneFewer,
+    /// Accepted documents of unverified writers are not placed once their forest is back.
+    NotPostponed,
     /// Nodes of refused documents stay.
     NoWithdrawal,
     /// An item that the cluster was too busy for counts as accepted.
@@ -104,7 +106,7 @@ pub(crate) enum Fault {
 #[cfg(test)]
 impl Fault {
     /// Those that `scripts/simulate --fault` takes.
-    const SIMULATED: [Fault; 24] = [
+    const SIMULATED: [Fault; 25] = [
         Fault::NoSync,
         Fault::NameNotSynced,
         Fault::TornEndStays,
@@ -112,6 +114,7 @@ impl Fault {
         Fault::NotDurable,
         Fault::OverridesNotStored,
         Fault::ReadsOneFewer,
+        Fault::NotPostponed,
         Fault::NoWithdrawal,
         Fault::BusyIsAccepted,
         Fault::UnknownNotSought,

@@ -41,8 +41,7 @@ fn bytes(document: &PlacementDocument) -> usize {
 
 impl DeferredPlacements {
     /// Holds a document until it is taken, dropped or evicted.
-    pub(super) fn keep(&self, document: &PlacementDocument) -> DeferredClaim {
-        let document = document.clone();
+    pub(super) fn keep(&self, document: PlacementDocument) -> DeferredClaim {
         let mut queue = self.0.lock();
         let number = queue.next;
         queue.next += 1;
@@ -95,7 +94,7 @@ mod tests {
         let document = PlacementDocument { features, when: DocumentTime::Still, title: None, given: None };
         let most = CAPACITY / bytes(&document);
         let waiting = DeferredPlacements::default();
-        let mut kept: Vec<DeferredClaim> = (0..most + 2).map(|_| waiting.keep(&document)).collect();
+        let mut kept: Vec<DeferredClaim> = (0..most + 2).map(|_| waiting.keep(document.clone())).collect();
         assert_eq!(waiting.0.lock().bytes, most * bytes(&document));
         let newest = kept.split_off(2);
         assert!(kept.into_iter().all(|oldest| oldest.take().is_none()));

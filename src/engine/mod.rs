@@ -283,13 +283,14 @@ impl Engine {
         let routes = Arc::new(Routes::new(routes, prefix, found)?);
         let forests = Arc::new(Forests { entries, store });
         let writers = Arc::new(Writers::default());
+        let deferred = DeferredPlacements::default();
         Ok(Engine {
             reader: DocumentReader { routes, form: StampForm::default() },
             placer: Placer {
                 forests: forests.clone(),
                 threads: threads.clone(),
                 writers: writers.clone(),
-                waiting: DeferredPlacements::default(),
+                deferred: deferred.clone(),
                 batches: Arc::new(Semaphore::new(BATCHES)),
                 explains: false,
             },
@@ -297,6 +298,8 @@ impl Engine {
                 forests: forests.clone(),
                 writers: writers.clone(),
                 unanswered: Indeterminate::default(),
+                deferred,
+                postponed: parking_lot::Mutex::default(),
                 merged: Notify::new(),
             },
             forests,
@@ -454,6 +457,15 @@ impl Engine {
         now: Millis,
     ) -> Result<SettledRequest, Unavailable> {
         self.settler.settle(placed, resolution, now).await
+    }
+
+    /// Places accepted documents of unverified writers whose forest was away when the cluster accepted them, at most
+    /// `budget` of them, once it is back.
+    ///
+    /// # Errors
+    /// When a forest is not available; its documents wait on.
+    pub async fn place_postponed(&self, now: Millis, budget: usize) -> Result<SettledRequest, Unavailable> {
+        self.settler.place_postponed(now, budget).await
     }
 
     /// Waits until a forest has merged groups by itself since the last call. For a single waiter.

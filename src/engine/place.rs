@@ -76,7 +76,7 @@ pub(super) struct Placer {
     pub(super) threads: Arc<TextThreads>,
     pub(super) writers: Arc<Writers>,
     /// Deferred placements of unverified writers.
-    pub(super) waiting: DeferredPlacements,
+    pub(super) deferred: DeferredPlacements,
     /// Bounds the memory between reading and placing by the number of batches.
     pub(super) batches: Arc<Semaphore>,
     /// Whether placements are explained.
@@ -163,7 +163,7 @@ impl Placer {
             let late: Vec<DeferredClaim> = match trust {
                 WriterTrust::Unverified => {
                     let documents = batch.documents.iter();
-                    documents.map(|d| self.waiting.keep(d)).collect()
+                    documents.map(|d| self.deferred.keep(d.clone())).collect()
                 }
                 WriterTrust::Verified | WriterTrust::Owner => Vec::new(),
             };
@@ -178,6 +178,7 @@ impl Placer {
                         forest,
                         route,
                         root: place.root,
+                        is_alone: place.is_alone,
                         ticket: place.ticket.take(),
                         clock: place.clock,
                         answer: place.answer,

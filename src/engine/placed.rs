@@ -28,6 +28,8 @@ pub(super) struct HeldDocument {
     pub(super) route: usize,
     /// Its tree.
     pub(super) root: Root,
+    /// Whether it is in the fallback of its forest.
+    pub(super) is_alone: bool,
     /// `None`: it was placed as if, and is placed if it is accepted.
     pub(super) ticket: Option<Ticket>,
     /// The forest's clock when it was placed.

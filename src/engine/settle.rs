@@ -1,17 +1,21 @@
 //! The second phase: applies the cluster's response to placed documents.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::Unavailable;
+use super::deferred::{DeferredClaim, DeferredPlacements};
 use super::forests::Forests;
 use super::indeterminate::Indeterminate;
 use super::placed::{PlacedDocuments, Resolution, outcome};
 use super::writers::Writers;
 use crate::forest::TreeNotice;
 use crate::forest::document::PlacementDocument;
-use crate::forest::port::{self, Batch, ForestPort, ItemOutcome};
+use crate::forest::port::{self, Batch, ForestPort, ItemOutcome, NotPlaced};
+use crate::planted::planted;
 use crate::time::Millis;
 
 /// The effect of settling a request.
@@ -46,6 +50,10 @@ pub(super) struct Settler {
     pub(super) forests: Arc<Forests>,
     pub(super) writers: Arc<Writers>,
     pub(super) unanswered: Indeterminate,
+    /// Deferred placements of unverified writers.
+    pub(super) deferred: DeferredPlacements,
+    /// Those that the cluster has accepted and whose forest was away since, by number of the forest.
+    pub(super) postponed: Mutex<Vec<(usize, DeferredClaim)>>,
     /// A forest has made groups one.
     pub(super) merged: Notify,
 }
@@ -68,7 +76,7 @@ impl Settler {
         let mut settled = SettledRequest { failed: placed.failed(&resolution), ..SettledRequest::default() };
         self.note_writers(&placed, &resolution, now);
         self.unanswered.note(&self.forests, &placed, &resolution);
-        let (late, not_kept) = self.late(&mut placed, &resolution);
+        let (late, not_kept) = Self::late(&mut placed, &resolution);
         settled.not_kept = not_kept;
         let mut failure = None;
         for (forest, answer) in self.forests.settle(placed, &resolution, now) {
@@ -77,15 +85,35 @@ impl Settler {
                 Err(unavailable) => failure = Some(unavailable),
             }
         }
-        for (entry, documents) in self.forests.entries.iter().zip(late) {
-            if documents.is_empty() {
-                continue;
+        failure = self.place_all(late, now, &mut settled).await.or(failure);
+        if settled.merged > 0 {
+            self.merged.notify_one();
+        }
+        failure.map_or(Ok(settled), Err)
+    }
+
+    /// Places accepted documents whose forest was away, at most `budget` of them, once it is back.
+    ///
+    /// # Errors
+    /// When a forest is not available; its documents wait on.
+    pub(super) async fn place_postponed(&self, now: Millis, budget: usize) -> Result<SettledRequest, Unavailable> {
+        let mut settled = SettledRequest::default();
+        let claims: Vec<_> = match self.forests.store_is_away() {
+            Some(false) => {
+                let mut postponed = self.postponed.lock();
+                let most = budget.min(postponed.len());
+                postponed.drain(..most).collect()
             }
-            match place_accepted(&*entry.port, documents, now).await {
-                Ok(report) => settled.add(&entry.name, report),
-                Err(unavailable) => failure = Some(unavailable),
+            _ => Vec::new(),
+        };
+        let mut late = AcceptedDocuments::new();
+        for (forest, claim) in claims {
+            match claim.take() {
+                Some(document) => late.entry((forest, false)).or_default().push(document),
+                None => settled.not_kept += 1,
             }
         }
+        let failure = self.place_all(late, now, &mut settled).await;
         if settled.merged > 0 {
             self.merged.notify_one();
         }
@@ -111,10 +139,9 @@ impl Settler {
         }
     }
 
-    /// Takes the accepted deferred placements, by forest; also returns how many were evicted.
-    fn late(&self, placed: &mut PlacedDocuments, resolution: &Resolution) -> (Vec<Vec<PlacementDocument>>, u64) {
-        let mut late: Vec<Vec<PlacementDocument>> = self.forests.entries.iter().map(|_| Vec::new()).collect();
-        let mut not_kept = 0;
+    /// Takes the accepted deferred placements; also returns how many were evicted.
+    fn late(placed: &mut PlacedDocuments, resolution: &Resolution) -> (AcceptedDocuments, u64) {
+        let (mut late, mut not_kept) = (AcceptedDocuments::new(), 0);
         let PlacedDocuments { ops, held, .. } = placed;
         for held in held {
             let Some(waiting) = held.late.take() else {
@@ -123,26 +150,58 @@ impl Settler {
             if outcome(ops, held.item, resolution).0 != ItemOutcome::Accepted {
                 continue;
             }
-            match (waiting.take(), late.get_mut(held.forest)) {
-                (Some(mut document), Some(late)) => {
+            match waiting.take() {
+                Some(mut document) => {
                     document.given = Some(held.root);
-                    late.push(document);
+                    late.entry((held.forest, held.is_alone)).or_default().push(document);
                 }
-                _ => not_kept += 1,
+                None => not_kept += 1,
             }
         }
         (late, not_kept)
     }
+
+    /// Places documents that the cluster has accepted; returns the last failure.
+    async fn place_all(
+        &self,
+        late: AcceptedDocuments,
+        now: Millis,
+        settled: &mut SettledRequest,
+    ) -> Option<Unavailable> {
+        let mut failure = None;
+        for ((forest, is_alone), documents) in late {
+            let Some(entry) = self.forests.entries.get(forest) else { continue };
+            // A document whose stamp names no fallback is sought in the shared forest, and nowhere else.
+            let port: &dyn ForestPort = match &entry.shared {
+                Some(shared) if !is_alone => &**shared,
+                _ => &*entry.port,
+            };
+            match place_accepted(port, documents, now).await {
+                Ok(report) => settled.add(&entry.name, report),
+                Err(NotPlaced { reason, documents }) => {
+                    let documents = documents.map(|batch| batch.documents).unwrap_or_default();
+                    let documents = documents.into_iter().filter(|_| !planted!(NotPostponed));
+                    let claims = documents.map(|document| (forest, self.deferred.keep(document)));
+                    self.postponed.lock().extend(claims);
+                    failure = Some(reason);
+                }
+            }
+        }
+        failure
+    }
 }
 
-/// Places documents that the cluster has accepted.
+/// Documents of unverified writers that the cluster has accepted, by number of their forest, and whether their stamps
+/// name its fallback.
+type AcceptedDocuments = BTreeMap<(usize, bool), Vec<PlacementDocument>>;
+
 async fn place_accepted(
     port: &dyn ForestPort,
     documents: Vec<PlacementDocument>,
     now: Millis,
-) -> Result<port::SettleReport, Unavailable> {
+) -> Result<port::SettleReport, NotPlaced<Batch>> {
     let batch = Batch { documents, ..Batch::default() };
     let replies = port.place(batch).await?.replies.into_iter();
     let accepted = replies.filter_map(|reply| reply.placed?.settled(ItemOutcome::Accepted));
-    port.settle(accepted.collect(), now).await
+    Ok(port.settle(accepted.collect(), now).await?)
 }

@@ -26,6 +26,7 @@ use crate::http::{Body, ProxyError};
 use crate::shutdown::InFlightGuard;
 use crate::state::AppState;
 use counted::PassingChange;
+pub(crate) use placement::note_settled;
 use response_body::ResponseBody;
 use router::RequestKind;
 

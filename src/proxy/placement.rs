@@ -9,7 +9,7 @@ use tracing::{Instrument, Span, debug, info, warn};
 
 use super::counted;
 use crate::clock;
-use crate::engine::{PlacedDocuments, Resolution};
+use crate::engine::{PlacedDocuments, Resolution, SettledRequest, Unavailable};
 use crate::forest::{TreeNotice, TreeSize};
 use crate::shutdown::{InFlightGuard, WriteGuard};
 use crate::state::AppState;
@@ -141,7 +141,13 @@ async fn settle(state: &AppState, placed: PlacedDocuments, resolution: Resolutio
         counters.responses_unmatched.inc();
         debug!(items = outcome.items, "the response does not name every item");
     }
-    match state.engine.settle(placed, resolution, clock::now()).await {
+    note_settled(state, state.engine.settle(placed, resolution, clock::now()).await);
+}
+
+/// Counts and logs what settling has done.
+pub(crate) fn note_settled(state: &AppState, settled: Result<SettledRequest, Unavailable>) {
+    let counters = &state.metrics.counters;
+    match settled {
         Ok(settled) => {
             if settled.learned > 0 {
                 counters.sentences_learned.inc_by(settled.learned);

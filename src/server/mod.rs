@@ -29,6 +29,7 @@ use crate::endpoints::{self, ApiEndpoint, Endpoint, MatchedEndpoint};
 use crate::history::{self, HistorySample};
 use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ProxyError, body};
+use crate::proxy::note_settled;
 use crate::proxy::router::{self, RequestKind};
 use crate::recovery::RecoveryError;
 use crate::shutdown::Signals;
@@ -263,6 +264,7 @@ async fn expire(state: Arc<AppState>, tick: Duration) {
             }
             Err(reason) => drop(state.engine_failed(&reason)),
         }
+        note_settled(&state, state.engine.place_postponed(now, EXPIRY_BUDGET).await);
     }
 }
 

@@ -26,9 +26,6 @@ const LEAST: Duration = Duration::from_secs(120);
 /// Longer than the cluster keeps a point in time that nobody asks for.
 const KEEP_ALIVE: Duration = Duration::from_secs(6 * 60);
 
-/// Milliseconds before and after an outage of Redis in which a document may have been settled.
-const BESIDE: i64 = 5_000;
-
 /// A stored document.
 struct Stored {
     story: usize,
@@ -187,12 +184,7 @@ impl Scene {
                 stories.entry(key).or_default().push((accepted, document));
             }
         }
-        let away = self.records.lock().away.clone();
-        let is_beside = |at: i64| away.iter().any(|(from, to)| at > from - BESIDE && at < to + BESIDE);
         for documents in stories.values_mut() {
-            if documents.iter().any(|(accepted, _)| is_beside(*accepted)) {
-                continue;
-            }
             documents.sort_by_key(|(accepted, _)| *accepted);
             let Some(&(accepted, last)) = documents.last() else { continue };
             let story = last.story;

@@ -65,8 +65,6 @@ pub(super) struct Records {
     pub(super) documents: BTreeMap<Place, Known>,
     /// Groups that are one, by the number of the override.
     pub(super) merges: BTreeMap<u64, (Root, Root)>,
-    /// When Redis was away. A document of an unverified writer that was accepted just then is in no tree.
-    pub(super) away: Vec<(i64, i64)>,
 }
 
 /// All of a simulation.
@@ -256,11 +254,9 @@ impl Scene {
                 4..6 => {
                     self.world.trace(|| "Redis is away");
                     self.world.count("Redis away", 1);
-                    let begun = self.world.time();
                     self.redis.set_away(true);
                     self.world.pause(10_000).await;
                     self.redis.set_away(false);
-                    self.records.lock().away.push((begun, self.world.time()));
                 }
                 6..8 => {
                     self.world.trace(|| "the cluster is down");

@@ -140,3 +140,51 @@ fn an_unverified_date_moves_no_clock() {
         assert_eq!(stamped.tally().joined, 1);
     }
 }
+
+fn shared_engine(on_loss: OnRedisFailure) -> (InMemoryStore, Arc<Engine>) {
+    let store = InMemoryStore::default();
+    let keys: Arc<dyn KeyStore> = Arc::new(store.clone());
+    let routes = [route(json!({}))];
+    (store, Arc::new(Engine::shared(&routes, "cluster_", 2, HashKey::FIXED, &keys, on_loss).unwrap()))
+}
+
+/// Found by the simulation: such a document was in no tree, and the next one of its text got another root.
+#[test]
+fn an_accepted_document_is_placed_once_its_forest_is_back() {
+    for on_loss in [OnRedisFailure::Refuse, OnRedisFailure::Local] {
+        let (store, engine) = shared_engine(on_loss);
+        let body = index("1", &json!({"content": LONG})) + &index("2", &json!({"content": OTHER}));
+        let (roots, placed) = send(&engine, &body, from(CALLER, 0));
+        store.set_away(Some("it restarts"));
+        wait(engine.settle(placed, accepted(2), Millis(0))).unwrap_err();
+        // Not asked while it is away.
+        assert_eq!(wait(engine.place_postponed(Millis(1), 9)).unwrap(), SettledRequest::default());
+        store.set_away(None);
+        wait(engine.place_postponed(Millis(2), 1)).unwrap();
+        assert_eq!(nodes_of(&store), 1, "no more than the budget: {on_loss:?}");
+        wait(engine.place_postponed(Millis(2), 9)).unwrap();
+        wait(engine.place_postponed(Millis(2), 9)).unwrap();
+        assert_eq!(nodes_of(&store), 2, "each once: {on_loss:?}");
+        let (again, _) = send(&engine, &body, from(CALLER + 1, 3));
+        assert_eq!(again, roots, "{on_loss:?}");
+    }
+}
+
+/// Its stamp says so, and a sweep will place it again: until then the process has to find it.
+#[test]
+fn an_accepted_document_of_the_fallback_stays_in_it() {
+    let (store, engine) = shared_engine(OnRedisFailure::Local);
+    store.set_away(Some("it restarts"));
+    let body = index("1", &json!({"content": LONG}));
+    let (roots, placed) = send(&engine, &body, from(CALLER, 0));
+    settle(&engine, placed, accepted(1));
+    let (again, _) = send(&engine, &body, from(CALLER + 1, 1));
+    assert_eq!(again, roots);
+    store.set_away(None);
+    wait(engine.place_postponed(Millis(2), 9)).unwrap();
+    assert_eq!(nodes_of(&store), 0);
+}
+
+fn nodes_of(store: &InMemoryStore) -> usize {
+    store.nodes().len()
+}

@@ -437,7 +437,7 @@ impl<F: MethodKind> SharedInner<F> {
 }
 
 /// The operations of a shared forest beyond [`ForestPort`], while documents are placed.
-pub trait SharedPort: Transfer {
+pub trait SharedPort: ForestPort + Transfer {
     /// Refreshes overrides from the store; returns the latest known version.
     fn refresh_overrides(&self) -> PortFuture<u64>;
 
