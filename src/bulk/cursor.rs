@@ -333,7 +333,7 @@ impl<'a> JsonCursor<'a> {
         Ok(match self.key_bytes(string)? {
             // The strict check is several times faster than the lossy one, and almost always enough.
             Cow::Borrowed(bytes) => {
-                std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+                simdutf8::basic::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
             }
             Cow::Owned(bytes) => Cow::Owned(into_text(bytes)),
         })

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::plan::Store;
 use super::process::Process;
-use super::scene::{Content, INDICES, Scene, is_routed};
+use super::scene::{Content, INDICES, Scene, Written, is_routed};
 use super::world::pass;
 use crate::cluster::roots::roots_index;
 use crate::engine::{Checked, RootOrigin};
@@ -30,7 +30,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(6 * 60);
 struct Stored {
     story: usize,
     root: Root,
-    accepted: Option<i64>,
+    written: Option<Written>,
     place: String,
 }
 
@@ -100,7 +100,7 @@ impl Scene {
             if source["cluster_key"].as_i64() != Some(root.0.0.cast_signed()) {
                 return Err(format!("{place}: root and key differ: {source}"));
             }
-            stored.push(Stored { story, root, accepted: known.accepted, place });
+            stored.push(Stored { story, root, written: known.written, place });
         }
         for (index, documents) in &all {
             for id in documents.keys() {
@@ -175,20 +175,28 @@ impl Scene {
     async fn check_roots(&self, stored: &[Stored]) -> Result<(), String> {
         let now = self.world.time();
         let window = self.plan.window.as_millis() as i64 * 8 / 10;
-        let mut stories: BTreeMap<String, Vec<(i64, &Stored)>> = BTreeMap::new();
+        let mut stories: BTreeMap<String, Vec<(Written, &Stored)>> = BTreeMap::new();
         {
             let records = self.records.lock();
             for document in stored {
-                let Some(accepted) = document.accepted else { continue };
+                let Some(written) = document.written else { continue };
                 let key = records.stories[document.story].source().to_string();
-                stories.entry(key).or_default().push((accepted, document));
+                stories.entry(key).or_default().push((written, document));
             }
         }
         for documents in stories.values_mut() {
-            documents.sort_by_key(|(accepted, _)| *accepted);
-            let Some(&(accepted, last)) = documents.last() else { continue };
+            documents.sort_by_key(|(written, _)| written.accepted);
+            let Some(&(written, last)) = documents.last() else { continue };
             let story = last.story;
-            if now - accepted > window {
+            if now - written.accepted > window {
+                continue;
+            }
+            // Nobody sees a document of an unverified writer before the cluster has accepted it.
+            let unseen = documents
+                .array_windows()
+                .any(|[(one, _), (other, _)]| other.sent <= one.accepted && !(one.is_verified && other.is_verified));
+            if unseen {
+                self.world.count("texts of unverified writers at one moment", 1);
                 continue;
             }
             let mut answers = Vec::new();
@@ -224,7 +232,7 @@ impl Scene {
             }
             for pair in documents.windows(2) {
                 let [(before, first), (after, second)] = pair else { continue };
-                if after - before < window && first.root != second.root {
+                if after.accepted - before.accepted < window && first.root != second.root {
                     return Err(format!(
                         "{} and {} have one text (story {story}) and the roots {} and {}",
                         first.place, second.place, first.root, second.root

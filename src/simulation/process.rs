@@ -1,5 +1,6 @@
 //! One simulated process: the real engine, proxy and background tasks on a simulated disk or Redis.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -213,6 +214,8 @@ pub(super) struct Process {
     service: Operator,
     tasks: Mutex<Option<Tasks>>,
     stores: Option<(Arc<LaterStoreTasks>, Instant)>,
+    /// Writers of whom it has seen a stamped document accepted.
+    pub(super) verified: Mutex<BTreeSet<u64>>,
 }
 
 /// The answer to a request; none if the connection broke.
@@ -256,7 +259,8 @@ impl Process {
         let service = Operator::of_service(config).unwrap();
         begin_catching_up(&state, config, &service).await;
         let tasks = Tasks::start(&state, config, &service, EXPIRY_TICK);
-        Ok(Process { number, life, state, world: world.clone(), service, tasks: Mutex::new(Some(tasks)), stores })
+        let (world, tasks) = (world.clone(), Mutex::new(Some(tasks)));
+        Ok(Process { number, life, state, world, service, tasks, stores, verified: Mutex::default() })
     }
 
     /// Sends a request on a connection of its own.

@@ -45,8 +45,17 @@ pub(super) enum Content {
 pub(super) struct Known {
     /// What it may be: one state, or several where outcomes are unknown.
     pub(super) may_be: Vec<Content>,
-    /// When the cluster accepted what it is, if that is known.
-    pub(super) accepted: Option<i64>,
+    /// The write that the cluster accepted and that made it what it is, if that is known.
+    pub(super) written: Option<Written>,
+}
+
+/// A write that the cluster has accepted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Written {
+    pub(super) sent: i64,
+    pub(super) accepted: i64,
+    /// Whether its process had seen a write of this writer accepted before.
+    pub(super) is_verified: bool,
 }
 
 /// What writers have done with a story.

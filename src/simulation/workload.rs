@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::documents::{edited, fresh};
 use super::process::Reply;
-use super::scene::{Content, INDICES, Known, Place, Scene, is_routed};
+use super::scene::{Content, INDICES, Known, Place, Scene, Written, is_routed};
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
 use crate::forest::overrides::Override;
@@ -57,8 +57,13 @@ impl Scene {
                 };
                 let body = self.body(&items);
                 self.world.trace(|| format!("writer {writer} to process {}: {}", process.number, shown(&items)));
+                let (sent, is_verified) = (self.world.time(), process.verified.lock().contains(&writer));
                 let reply = process.ask(writer, "POST", "/_bulk", body.into()).await;
-                let again = self.learn(&items, &reply);
+                let written = Written { sent, accepted: self.world.time(), is_verified };
+                let (again, is_accepted) = self.learn(&items, &reply, written);
+                if is_accepted {
+                    process.verified.lock().insert(writer);
+                }
                 self.world.trace(|| format!("writer {writer} is answered {}", shown_reply(&reply)));
                 items.retain(|item| again.contains(&item.place));
                 if items.is_empty() || self.world.happens(200) {
@@ -145,9 +150,9 @@ impl Scene {
         body
     }
 
-    /// Takes down what is known after a reply. Answers the documents to be sent again.
-    fn learn(&self, items: &[Item], reply: &Reply) -> Vec<Place> {
-        let now = self.world.time();
+    /// Takes down what is known after a reply. Answers the documents to be sent again, and whether one that may have
+    /// been stamped was accepted.
+    fn learn(&self, items: &[Item], reply: &Reply, written: Written) -> (Vec<Place>, bool) {
         let answer = reply.as_ref().map(|(status, body)| (status.as_u16(), body));
         let statuses: Option<Vec<u16>> = match answer {
             Some((200, body)) => {
@@ -165,7 +170,7 @@ impl Scene {
         }
         // These were never carried out; after all other answers, and without one, they may have been.
         let is_refused = matches!(answer, Some((400 | 401 | 403 | 413 | 429 | 503, _)));
-        let mut again = Vec::new();
+        let (mut again, mut is_accepted) = (Vec::new(), false);
         let mut records = self.records.lock();
         for (at, item) in items.iter().enumerate() {
             let status = statuses.as_ref().map(|statuses| statuses[at]);
@@ -184,13 +189,14 @@ impl Scene {
             }
             self.world.count(outcome.name(), 1);
             let entry = records.documents.entry(item.place.clone());
-            let known = entry.or_insert_with(|| Known { may_be: vec![Content::Absent], accepted: None });
-            apply(known, item, outcome, now);
+            let known = entry.or_insert_with(|| Known { may_be: vec![Content::Absent], written: None });
+            apply(known, item, outcome, written);
+            is_accepted |= outcome == Outcome::Done && is_routed(item.place.0);
             if matches!(outcome, Outcome::Later | Outcome::Unknown) {
                 again.push(item.place.clone());
             }
         }
-        again
+        (again, is_accepted)
     }
 
     /// People who merge groups and undo it.
@@ -277,7 +283,7 @@ impl Outcome {
 }
 
 /// What a document may be after an item.
-fn apply(known: &mut Known, item: &Item, outcome: Outcome, now: i64) {
+fn apply(known: &mut Known, item: &Item, outcome: Outcome, written: Written) {
     let after = |before: &Content| match (item.how, before) {
         (How::Index | How::Upsert, _) | (How::Create, Content::Absent) => Some(Content::Story(item.story)),
         (How::Update, Content::Story(_)) => Some(Content::Story(item.story)),
@@ -291,12 +297,12 @@ fn apply(known: &mut Known, item: &Item, outcome: Outcome, now: i64) {
         Outcome::Done => {
             known.may_be = states;
             if item.how != How::Touch {
-                known.accepted = Some(now);
+                known.written = Some(written);
             }
         }
         Outcome::Unknown => {
             known.may_be.extend(states);
-            known.accepted = None;
+            known.written = None;
         }
     }
     known.may_be.dedup();

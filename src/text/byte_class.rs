@@ -52,6 +52,17 @@ pub(super) const BYTE_CLASSES: [ByteClass; 256] = {
     table
 };
 
+/// The code point at `at` of UTF-8 if it takes three bytes.
+#[inline(always)]
+pub(super) fn decode_three(bytes: &[u8], at: usize) -> Option<u16> {
+    match bytes.get(at..)?.first_chunk() {
+        Some(&[a @ 0xE0..=0xEF, b, c]) => {
+            Some(u16::from(a & 0x0F) << 12 | u16::from(b & 0x3F) << 6 | u16::from(c & 0x3F))
+        }
+        _ => None,
+    }
+}
+
 /// The character of more than one byte at `at` of UTF-8, and its length.
 #[inline(always)]
 pub(super) fn decode(bytes: &[u8], at: usize) -> (char, usize) {

@@ -5,7 +5,8 @@
 
 use unicode_normalization::char::canonical_combining_class;
 
-use super::byte_class::{BYTE_CLASSES, ByteClass};
+use super::byte_class::{BYTE_CLASSES, ByteClass, decode_three};
+use super::byte_masks::ByteMasks;
 use super::code;
 use super::compose::{self, Composed};
 use super::entities;
@@ -103,7 +104,11 @@ impl<'s> Cleaner<'s> {
                 Some(self.ascii_words(bytes, at))
             }
             ByteClass::Three => {
-                let cp = three(bytes, at);
+                let cp = decode_three(bytes, at)?;
+                if self.tables.is_clean_han(cp) {
+                    self.join(Class::Han);
+                    return Some(self.clean_han(bytes, at));
+                }
                 let class = self.tables.class_bmp(cp);
                 if !class.is_letter() || self.tables.fold(cp) != Some(cp) {
                     return None;
@@ -209,6 +214,21 @@ impl<'s> Cleaner<'s> {
     fn ascii_words(&mut self, bytes: &[u8], mut at: usize) -> usize {
         self.last = Class::Word;
         let mut letter_before = 0;
+        while let Some(bytes) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+            let ByteMasks { alphanumeric: letters, spaces, uppercase } = ByteMasks::of(bytes);
+            let clean = letters | (spaces & (letters << 1 | letter_before) & letters >> 1);
+            let len = clean.trailing_ones();
+            let within = u32::MAX.checked_shr(32 - len).unwrap_or_default();
+            self.letters += (letters & within).count_ones() as usize;
+            self.capitals |= uppercase & within != 0;
+            at += len as usize;
+            work_counter::add(1 + len as usize);
+            if len < 32 {
+                return at;
+            }
+            letter_before = 1;
+        }
+        let mut letter_before = if letter_before == 1 { 0x80 } else { 0 };
         loop {
             let lanes = Lanes::load(bytes, at);
             let letters = lanes.alphanumeric();
@@ -225,6 +245,19 @@ impl<'s> Cleaner<'s> {
             }
             letter_before = 0x80;
         }
+    }
+
+    /// Walks over Chinese characters that fold to themselves; returns where they end.
+    #[inline]
+    fn clean_han(&mut self, bytes: &[u8], from: usize) -> usize {
+        let mut at = from;
+        while decode_three(bytes, at).is_some_and(|cp| self.tables.is_clean_han(cp)) {
+            at += 3;
+        }
+        work_counter::add((at - from) / 3);
+        self.letters += (at - from) / 3;
+        self.last = Class::Han;
+        at
     }
 
     /// Writes a clean run. Its first character has been composed with the text before.
@@ -478,15 +511,6 @@ impl<'s> Cleaner<'s> {
         self.start = self.out.len();
         self.letters = 0;
         self.signs = 0;
-    }
-}
-
-/// Decodes the three bytes at `at` of valid UTF-8.
-#[inline(always)]
-fn three(bytes: &[u8], at: usize) -> u16 {
-    match bytes.get(at..at + 3) {
-        Some(&[a, b, c]) => (u16::from(a & 0x0F) << 12) | (u16::from(b & 0x3F) << 6) | u16::from(c & 0x3F),
-        _ => 0,
     }
 }
 

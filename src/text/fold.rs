@@ -42,13 +42,16 @@ impl Class {
     }
 }
 
-/// The two arrays over the Basic Multilingual Plane.
+/// What is known of each character of the Basic Multilingual Plane.
 pub(crate) struct Tables {
     /// The folded character, or 0 where `fold_char` and composition are needed.
     fold: Box<[u16; 0x1_0000]>,
     class: Box<[Class; 0x1_0000]>,
     /// One bit a code point without a single folded character: it is its own folding, but a neighbour can change it.
     itself: Box<[u64; 0x1_0000 / 64]>,
+    /// One bit a code point that is a Chinese character and folds to itself: small enough to stay in the cache while
+    /// whole runs of them are read.
+    clean_han: Box<[u64; 0x1_0000 / 64]>,
 }
 
 static TABLES: LazyLock<Tables> = LazyLock::new(Tables::build);
@@ -81,6 +84,12 @@ impl Tables {
             Ok(cp) => self.class_bmp(cp),
             Err(_) => classify(c),
         }
+    }
+
+    /// Whether a BMP code point is a Chinese character that folds to itself.
+    #[inline(always)]
+    pub(super) fn is_clean_han(&self, cp: u16) -> bool {
+        self.clean_han[usize::from(cp) / 64] >> (cp % 64) & 1 == 1
     }
 
     fn build() -> Tables {
@@ -124,7 +133,12 @@ impl Tables {
                 itself[usize::from(cp) / 64] |= 1 << (cp % 64);
             }
         }
-        Tables { fold, class, itself }
+        let mut clean_han = Box::new([0u64; 0x1_0000 / 64]);
+        for (cp, &class) in (0..=u16::MAX).zip(class.iter()) {
+            let is_plain = class == Class::Han && fold[usize::from(cp)] == cp;
+            clean_han[usize::from(cp) / 64] |= u64::from(is_plain) << (cp % 64);
+        }
+        Tables { fold, class, itself, clean_han }
     }
 
     /// Whether `fold_char` returns the character itself; covers most characters of the slow path.

@@ -9,6 +9,7 @@
 
 pub mod boilerplate;
 mod byte_class;
+mod byte_masks;
 mod clean;
 mod code;
 mod compose;

@@ -6,7 +6,7 @@
 //! caller keeps.
 
 use super::Text;
-use super::byte_class::decode;
+use super::byte_class::{decode, decode_three};
 use super::fold::{Class, Tables};
 use super::numbers::Number;
 use super::shingles::Shingles;
@@ -79,36 +79,50 @@ struct Run {
     separator: Option<u8>,
 }
 
-/// How much tokens are.
-#[derive(Clone, Copy, Default)]
-struct Size {
-    weight: u32,
-    /// Up to `LONG_WINDOW_LETTERS` for each token: more makes no difference.
-    letters: u32,
+impl Run {
+    fn kind(&self) -> Kind {
+        if self.number { Kind::Number } else { Kind::Word }
+    }
 }
 
-impl Size {
-    const CHARACTER: Size = Size { weight: CHARACTER, letters: 1 };
-
-    #[inline(always)]
-    fn word(letters: usize) -> Size {
-        Size { weight: WORD, letters: letters.min(LONG_WINDOW_LETTERS as usize) as u32 }
+/// `WINDOWS[words]`: the fewest last tokens that weigh enough, if those are words whose bit is set (the last token has
+/// the lowest). Tokens that there are not count as characters: then the window has more tokens than there are.
+const WINDOWS: [u8; 1 << WINDOW] = {
+    let mut windows = [0; 1 << WINDOW];
+    let mut words = 0;
+    while words < windows.len() {
+        let (mut weight, mut tokens) = (0, 0);
+        while weight < WINDOW {
+            weight += if words >> tokens & 1 == 1 { WORD } else { CHARACTER };
+            tokens += 1;
+        }
+        windows[words] = tokens;
+        words += 1;
     }
+    windows
+};
+
+/// What a token is, besides its hash.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Character,
+    Word,
+    Number,
 }
 
 /// One pass over the sentences of a document; `finish` ends it.
 struct Shingler<'s> {
     out: &'s mut Shingles,
     tables: &'static Tables,
-    /// Rolling hashes and sizes of the last tokens, by token number modulo `RING`.
+    /// Rolling hashes of the sentence up to each of the last tokens, by token number modulo `RING`.
     rolled: [u64; RING],
-    sizes: [Size; RING],
+    /// Letters up to each of them, of which one token counts at most `LONG_WINDOW_LETTERS`: more makes no difference.
+    letters: [u32; RING],
     /// Tokens of this sentence so far, and how many of them are words or numbers.
     tokens: usize,
     words: usize,
-    /// The window: its tokens and their size.
-    window: usize,
-    size: Size,
+    /// Which of the last tokens are words or numbers: the index into `WINDOWS`.
+    last_words: usize,
     /// The last two tokens that are no numbers.
     before: [u64; 2],
     /// A number that waits for the token behind it: context so far, value.
@@ -125,11 +139,10 @@ impl<'s> Shingler<'s> {
             out,
             tables: Tables::get(),
             rolled: [0; RING],
-            sizes: [Size::default(); RING],
+            letters: [0; RING],
             tokens: 0,
             words: 0,
-            window: 0,
-            size: Size::default(),
+            last_words: 0,
             before: START,
             pending: None,
             sentence_hash: 0,
@@ -152,6 +165,15 @@ impl<'s> Shingler<'s> {
             } else if b.is_ascii() {
                 self.separate(b);
                 at += 1;
+            } else if let Some(c) = self.clean_han(bytes, at) {
+                self.end_run();
+                let mut next = Some(c);
+                while let Some(c) = next {
+                    self.out.row.pass_character(bytes, c, at, at + 3);
+                    self.character(c);
+                    at += 3;
+                    next = self.clean_han(bytes, at);
+                }
             } else {
                 let (c, len) = decode(bytes, at);
                 let from = at;
@@ -160,7 +182,7 @@ impl<'s> Shingler<'s> {
                     Class::Han | Class::Kana | Class::Unspaced => {
                         self.out.row.pass_character(bytes, c, from, at);
                         self.end_run();
-                        self.token(u64::from(u32::from(c)).wrapping_mul(CHARACTER_FACTOR), Size::CHARACTER, false);
+                        self.character(c);
                     }
                     Class::Word | Class::Hangul | Class::Mark => {
                         self.out.row.pass(bytes, from, at);
@@ -187,9 +209,9 @@ impl<'s> Shingler<'s> {
         self.words = 0;
         self.out.whole = (self.out.whole ^ self.sentence_hash).wrapping_mul(BASE).rotate_left(29);
         self.rolled[0] = 0;
+        self.letters[0] = 0;
         self.tokens = 0;
-        self.window = 0;
-        self.size = Size::default();
+        self.last_words = 0;
         self.before = START;
         self.sentence_hash = 0;
     }
@@ -224,7 +246,7 @@ impl<'s> Shingler<'s> {
         }
         self.out.row.pass_run(bytes, at, end, sum);
         if bytes.get(end).is_none_or(u8::is_ascii) {
-            self.token(hash, Size::word(end - at), is_numeral(start));
+            self.token(hash, end - at, if is_numeral(start) { Kind::Number } else { Kind::Word });
         } else {
             self.run = Some(Run {
                 hash,
@@ -252,7 +274,7 @@ impl<'s> Shingler<'s> {
         run.letters = u32::try_from(end - at).unwrap_or(u32::MAX);
         self.out.row.pass(bytes, at, end);
         if next.is_ascii() && !(run.number && matches!(next, b'.' | b',')) {
-            self.token(run.hash, Size::word(end - at), run.number);
+            self.token(run.hash, end - at, run.kind());
         } else {
             self.run = Some(run);
         }
@@ -291,18 +313,31 @@ impl<'s> Shingler<'s> {
     #[inline]
     fn end_run(&mut self) {
         if let Some(run) = self.run.take() {
-            self.token(run.hash, Size::word(run.letters as usize), run.number);
+            self.token(run.hash, run.letters as usize, run.kind());
         }
     }
 
-    #[inline]
-    fn token(&mut self, token: u64, size: Size, number: bool) {
+    /// The character at `at` if it is a Chinese one of the common kind, which nothing in it could change.
+    #[inline(always)]
+    fn clean_han(&self, bytes: &[u8], at: usize) -> Option<char> {
+        let cp = decode_three(bytes, at).filter(|&cp| self.tables.is_clean_han(cp))?;
+        char::from_u32(u32::from(cp))
+    }
+
+    #[inline(always)]
+    fn character(&mut self, c: char) {
+        self.token(u64::from(u32::from(c)).wrapping_mul(CHARACTER_FACTOR), 1, Kind::Character);
+    }
+
+    /// Adds a token of so many letters.
+    #[inline(always)]
+    fn token(&mut self, token: u64, letters: usize, kind: Kind) {
         work_counter::add(1);
         if let Some((context, value)) = self.pending.take() {
-            let behind = if number { NUMBER_FOLLOWS } else { token.wrapping_mul(3) };
+            let behind = if kind == Kind::Number { NUMBER_FOLLOWS } else { token.wrapping_mul(3) };
             self.number(context ^ behind, value);
         }
-        if number {
+        if kind == Kind::Number {
             let [first, second] = self.before;
             self.pending = Some((mix64(first.wrapping_mul(BASE) ^ second.rotate_left(17)), mix64(token)));
         } else {
@@ -310,28 +345,20 @@ impl<'s> Shingler<'s> {
         }
         self.sentence_hash = (self.sentence_hash ^ token).wrapping_mul(BASE).rotate_left(23);
 
-        let rolled = self.rolled[self.tokens % RING].wrapping_mul(BASE).wrapping_add(token);
+        let before = self.tokens % RING;
+        let rolled = self.rolled[before].wrapping_mul(BASE).wrapping_add(token);
+        let letters = self.letters[before].wrapping_add(letters.min(LONG_WINDOW_LETTERS as usize) as u32);
         self.tokens += 1;
-        self.words += usize::from(size.weight == WORD);
         self.rolled[self.tokens % RING] = rolled;
-        self.sizes[self.tokens % RING] = size;
-        self.window += 1;
-        self.size.weight += size.weight;
-        self.size.letters += size.letters;
-        // The window is the fewest tokens that weigh enough.
-        loop {
-            let first = self.sizes[(self.tokens + 1 - self.window) % RING];
-            if self.size.weight < WINDOW + first.weight {
-                break;
-            }
-            self.size.weight -= first.weight;
-            self.size.letters -= first.letters;
-            self.window -= 1;
-        }
-        if self.size.weight >= WINDOW {
-            let window = mix64_to_32(self.last(rolled, self.window));
-            self.out.add_window(window);
-            let long = self.window + usize::from(self.size.letters < LONG_WINDOW_LETTERS);
+        self.letters[self.tokens % RING] = letters;
+        let is_word = usize::from(kind != Kind::Character);
+        self.words += is_word;
+        self.last_words = (self.last_words << 1 | is_word) % WINDOWS.len();
+        let window = usize::from(WINDOWS[self.last_words]);
+        if window <= self.tokens {
+            self.out.add_window(mix64_to_32(self.last(rolled, window)));
+            let letters = letters.wrapping_sub(self.letters[(self.tokens - window) % RING]);
+            let long = window + usize::from(letters < LONG_WINDOW_LETTERS);
             let long = self.last(rolled, long.min(self.tokens));
             self.out.add_candidate(mix64(long ^ LONG_WINDOW_MARK));
         }
