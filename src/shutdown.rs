@@ -115,6 +115,7 @@ impl Signals {
         #[cfg(unix)]
         {
             Ok(tokio::select! {
+                biased;
                 _ = self.term.recv() => "SIGTERM",
                 _ = self.int.recv() => "SIGINT",
             })

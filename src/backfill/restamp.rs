@@ -97,6 +97,7 @@ impl Restamper<'_> {
             let again = plan.trouble.is_some().then(|| Instant::now() + LONGEST_PAUSE / 10);
             let next = next.into_iter().chain(again).min();
             tokio::select! {
+                biased;
                 () = self.woken() => {}
                 () = plan.ended() => {}
                 () = until(next) => {}
@@ -130,6 +131,7 @@ impl Restamper<'_> {
     /// Wakes the task after an override.
     async fn woken(&self) {
         tokio::select! {
+            biased;
             () = self.shared.wake.notified() => {}
             // Nobody waits for late merges, and several may follow each other.
             () = self.engine.merged() => pause(GATHERING).await,

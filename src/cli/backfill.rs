@@ -118,6 +118,7 @@ async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
             bar.set(progress.forest, progress.done, progress.total);
         };
         let done = tokio::select! {
+            biased;
             done = backfill.run(*unstamped, &report) => done,
             _ = shutdown::signal() => {
                 bar.clear();

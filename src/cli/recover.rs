@@ -58,6 +58,7 @@ pub(super) fn run(args: RecoverArgs) -> anyhow::Result<ExitCode> {
         let mut salvaged = Vec::new();
         if !dry_run {
             salvaged = tokio::select! {
+                biased;
                 salvaged = recovery::salvage(&config, args.rate) => salvaged?,
                 // The readable part is in place; the next start takes in the rest.
                 _ = shutdown::signal() => return Ok(false),
@@ -89,6 +90,7 @@ pub(super) fn run(args: RecoverArgs) -> anyhow::Result<ExitCode> {
         let bar = Bar::new(documents, "read")?;
         let report = |progress: RecoveryProgress<'_>| bar.set(progress.forest, progress.read, progress.total);
         let recovered = tokio::select! {
+            biased;
             recovered = rebuild.run(&extents, &report) => recovered,
             // The directory is still empty.
             _ = shutdown::signal() => return Ok(false),

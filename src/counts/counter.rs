@@ -83,6 +83,7 @@ impl Counter {
     /// Counts until it is stopped.
     pub(super) async fn run(mut self, mut stopped: watch::Receiver<bool>) {
         tokio::select! {
+            biased;
             // The sender gone is a stop, too.
             _ = stopped.wait_for(|&stopped| stopped) => {}
             () = self.count() => {}

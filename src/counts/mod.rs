@@ -113,6 +113,7 @@ impl Shared {
     #[expect(clippy::disallowed_methods, reason = "what keeps counting to its part of the time")]
     async fn pause(&self, until: Instant) {
         tokio::select! {
+            biased;
             () = tokio::time::sleep(until.saturating_duration_since(Instant::now())) => {}
             () = self.hurry.notified() => {}
         }

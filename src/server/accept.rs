@@ -133,6 +133,7 @@ async fn connection(
         return Ok(serve_http(TokioIo::new(stream), open, state).await?);
     };
     let stream = tokio::select! {
+        biased;
         stream = handshake(&acceptor, stream) => stream?,
         () = open.slot.evicted() => return Ok(()),
     };

@@ -149,6 +149,7 @@ pub(crate) async fn serve(
     tasks.send_no_more();
     // A second signal ends the wait.
     let cut_off = tokio::select! {
+        biased;
         cut_off = state.in_flight.drain(config.grace) => cut_off,
         again = signals.next() => {
             let signal = again.map_err(ServeError::Signals)?;

@@ -26,6 +26,9 @@ const LEAST: Duration = Duration::from_secs(120);
 /// Longer than the cluster keeps a point in time that nobody asks for.
 const KEEP_ALIVE: Duration = Duration::from_secs(6 * 60);
 
+/// Milliseconds after which a refusal is on the disk, or its process has been killed for its disk.
+const SETTLED: i64 = 25_000;
+
 /// A stored document.
 struct Stored {
     story: usize,
@@ -185,16 +188,16 @@ impl Scene {
             }
         }
         for documents in stories.values_mut() {
-            documents.sort_by_key(|(written, _)| written.accepted);
+            documents.sort_by_key(|(written, _)| written.answered);
             let Some(&(written, last)) = documents.last() else { continue };
             let story = last.story;
-            if now - written.accepted > window {
+            if now - written.answered > window {
                 continue;
             }
             // Nobody sees a document of an unverified writer before the cluster has accepted it.
             let unseen = documents
                 .array_windows()
-                .any(|[(one, _), (other, _)]| other.sent <= one.accepted && !(one.is_verified && other.is_verified));
+                .any(|[(one, _), (other, _)]| other.sent <= one.answered && !(one.is_verified && other.is_verified));
             if unseen {
                 self.world.count("texts of unverified writers at one moment", 1);
                 continue;
@@ -232,7 +235,7 @@ impl Scene {
             }
             for pair in documents.windows(2) {
                 let [(before, first), (after, second)] = pair else { continue };
-                if after.accepted - before.accepted < window && first.root != second.root {
+                if after.answered - before.answered < window && first.root != second.root {
                     return Err(format!(
                         "{} and {} have one text (story {story}) and the roots {} and {}",
                         first.place, second.place, first.root, second.root
@@ -258,9 +261,12 @@ impl Scene {
                 // What was edited of it is like it.
                 text.is_new && others.into_iter().all(|(other, of)| of.is_new || other < story)
             };
+            // What a refusal takes back may not be on the disk yet when its process ends.
+            let is_settled = |at: i64| !records.kills.iter().any(|kill| (at..at + SETTLED).contains(kill));
             let sent = records.sent.iter().filter(|(story, sent)| {
                 let text = &records.stories[**story];
-                sent.refused > 0 && sent.accepted + sent.unknown == 0 && text.body.chars().count() > 200
+                let is_refused = sent.refused > 0 && sent.accepted + sent.unknown == 0;
+                is_refused && is_settled(sent.refused_at) && text.body.chars().count() > 200
             });
             sent.map(|(story, _)| *story).filter(|story| is_alone(*story)).collect()
         };

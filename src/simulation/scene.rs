@@ -49,11 +49,11 @@ pub(super) struct Known {
     pub(super) written: Option<Written>,
 }
 
-/// A write that the cluster has accepted.
+/// One write.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Written {
     pub(super) sent: i64,
-    pub(super) accepted: i64,
+    pub(super) answered: i64,
     /// Whether its process had seen a write of this writer accepted before.
     pub(super) is_verified: bool,
 }
@@ -64,6 +64,8 @@ pub(super) struct Sent {
     pub(super) accepted: u64,
     pub(super) refused: u64,
     pub(super) unknown: u64,
+    /// When it was refused last.
+    pub(super) refused_at: i64,
 }
 
 /// What was written and said, and what came of it.
@@ -74,6 +76,8 @@ pub(super) struct Records {
     pub(super) documents: BTreeMap<Place, Known>,
     /// Groups that are one, by the number of the override.
     pub(super) merges: BTreeMap<u64, (Root, Root)>,
+    /// When processes were killed.
+    pub(super) kills: Vec<i64>,
 }
 
 /// All of a simulation.
@@ -146,6 +150,7 @@ impl Scene {
     async fn start(&self, number: usize) {
         if let Some(process) = self.slots[number].lock().take() {
             process.kill();
+            self.records.lock().kills.push(self.world.time());
         }
         if self.plan.store == Store::Disk && self.disk.has_ended() {
             self.disk.lose_power();

@@ -59,7 +59,7 @@ impl Scene {
                 self.world.trace(|| format!("writer {writer} to process {}: {}", process.number, shown(&items)));
                 let (sent, is_verified) = (self.world.time(), process.verified.lock().contains(&writer));
                 let reply = process.ask(writer, "POST", "/_bulk", body.into()).await;
-                let written = Written { sent, accepted: self.world.time(), is_verified };
+                let written = Written { sent, answered: self.world.time(), is_verified };
                 let (again, is_accepted) = self.learn(&items, &reply, written);
                 if is_accepted {
                     process.verified.lock().insert(writer);
@@ -184,7 +184,10 @@ impl Scene {
             let sent = records.sent.entry(item.story).or_default();
             match outcome {
                 Outcome::Done => sent.accepted += 1,
-                Outcome::Refused | Outcome::Later => sent.refused += 1,
+                Outcome::Refused | Outcome::Later => {
+                    sent.refused += 1;
+                    sent.refused_at = written.answered;
+                }
                 Outcome::Unknown => sent.unknown += 1,
             }
             self.world.count(outcome.name(), 1);

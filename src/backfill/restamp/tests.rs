@@ -232,6 +232,7 @@ impl Scene {
             }
         };
         tokio::select! {
+            biased;
             () = restamper.run() => {}
             () = watch => {}
         }
