@@ -96,7 +96,13 @@ impl RedisNode {
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(Some(ANSWER));
         let client = &self.client;
-        let made = client.get_multiplexed_async_connection_with_config(&config).await?;
+        let mut made = client.get_multiplexed_async_connection_with_config(&config).await?;
+        // Commands after one whose function is missing would be done before it. A node that has the functions says
+        // so, and one that may not take them says why when it is asked to run one.
+        match made.send_packed_command(&load(None)).await {
+            Err(error) if error.code().is_none() => return Err(error),
+            _ => {}
+        }
         *connection = Some(made.clone());
         self.made.fetch_add(1, Relaxed);
         Ok(made)
@@ -124,10 +130,15 @@ impl RedisNode {
     }
 
     pub(super) async fn load(&self) -> Result<(), RedisError> {
-        let mut load = redis::cmd("FUNCTION");
-        load.arg("LOAD").arg("REPLACE").arg(LIBRARY);
-        self.ask(&load).await.map(drop)
+        self.ask(&load(Some("REPLACE"))).await.map(drop)
     }
+}
+
+/// The command that gives a node the functions.
+fn load(replace: Option<&str>) -> Cmd {
+    let mut load = redis::cmd("FUNCTION");
+    load.arg("LOAD").arg(replace).arg(LIBRARY);
+    load
 }
 
 impl Connections {
@@ -417,7 +428,7 @@ impl Connections {
     }
 
     /// A node by `host:port`.
-    fn node(&self, at: &str) -> Option<Arc<RedisNode>> {
+    pub(super) fn node(&self, at: &str) -> Option<Arc<RedisNode>> {
         let (host, port) = at.rsplit_once(':')?;
         self.node_at((host.to_owned(), port.parse().ok()?)).ok()
     }
