@@ -19,6 +19,7 @@ use super::pipeline::{self, CommandReply, LIBRARY, NodeBatch};
 use super::slots::{SLOTS, slot};
 use super::{Address, sleep};
 use crate::forest::shared::keys::{Command, StoreReply, StoreUnavailable};
+use crate::hash::splitmix64;
 
 /// How long a connection may take to be made, and an answer to come.
 const CONNECT: Duration = Duration::from_millis(1_000);
@@ -28,7 +29,7 @@ pub(super) const TRIES: usize = 40;
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 /// Nodes that are remembered though the cluster does not name them.
 const ELSEWHERE: usize = 64;
-/// Commands of one pipeline: more of them are sent in several, so that none is large.
+/// Commands of one pipeline, about: more of them are sent in several, so that none is large.
 const COMMANDS: usize = 8_192;
 
 /// All that is known of an engine.
@@ -246,10 +247,9 @@ impl Connections {
         todo: &[usize],
         asked: &HashMap<usize, String>,
     ) -> JoinSet<SentBatch> {
-        let mut parts: Vec<(Arc<RedisNode>, NodeBatch)> = Vec::new();
-        let mut open: Vec<Option<usize>> = vec![None; nodes.each.len()];
         let mut sending = JoinSet::new();
         let mut elsewhere: HashMap<&str, (Arc<RedisNode>, Vec<usize>, Pipeline)> = HashMap::new();
+        let mut todo_of: Vec<Vec<usize>> = vec![Vec::new(); nodes.each.len()];
         for &at in todo {
             let Some(command) = commands.get(at) else {
                 continue;
@@ -268,25 +268,24 @@ impl Connections {
                 continue;
             }
             let (key, len) = command.key.bytes();
-            let place = nodes.node_of(key.get(..len).unwrap_or_default());
-            let Some(node) = nodes.each.get(place) else {
-                continue;
-            };
-            let part = open.get(place).copied().flatten();
-            let part = part.filter(|&part| {
-                let part = parts.get(part);
-                part.is_some_and(|(_, part)| part.places.len() < COMMANDS)
-            });
-            let part = part.unwrap_or_else(|| {
-                // The keys of one command have to be of one slot, where there are any.
-                parts.push((node.clone(), NodeBatch::new(nodes.slots.is_empty())));
-                parts.len() - 1
-            });
-            if let Some(open) = open.get_mut(place) {
-                *open = Some(part);
+            if let Some(todo) = todo_of.get_mut(nodes.node_of(key.get(..len).unwrap_or_default())) {
+                todo.push(at);
             }
-            if let Some((_, part)) = parts.get_mut(part) {
-                part.add(at, command);
+        }
+        let mut parts: Vec<(Arc<RedisNode>, NodeBatch)> = Vec::new();
+        for (node, todo) in nodes.each.iter().zip(todo_of) {
+            let (first, count) = (parts.len(), todo.len().div_ceil(COMMANDS));
+            // The keys of one command have to be of one slot, where there are any.
+            parts.extend((0..count).map(|_| (node.clone(), NodeBatch::new(nodes.slots.is_empty()))));
+            for at in todo {
+                let Some(command) = commands.get(at) else {
+                    continue;
+                };
+                // Several are run in any order: all commands of a key are in one.
+                let part = first + splitmix64(command.key.fingerprint.0) as usize % count;
+                if let Some((_, part)) = parts.get_mut(part) {
+                    part.add(at, command);
+                }
             }
         }
         for (node, places, pipeline) in elsewhere.into_values() {

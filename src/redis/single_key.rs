@@ -28,8 +28,10 @@ impl Connections {
             let Some(owner) = nodes.each.get(nodes.node_of(key)) else {
                 break;
             };
-            let sent = match asked.take().and_then(|host: String| self.node(&host)) {
-                Some(node) => {
+            let asked_node = asked.take().and_then(|host: String| self.node(&host));
+            let node = asked_node.as_ref().unwrap_or(owner);
+            let sent = match asked_node {
+                Some(_) => {
                     let mut asking = Pipeline::new();
                     for command in commands.cmd_iter() {
                         asking.cmd("ASKING");
@@ -39,7 +41,7 @@ impl Connections {
                     let sent = node.send(&asking).await;
                     sent.map(|values| values.into_iter().skip(1).step_by(2).collect())
                 }
-                None => owner.send(commands).await,
+                None => node.send(commands).await,
             };
             let values: Vec<Value> = match sent {
                 Ok(values) => values,
@@ -60,7 +62,7 @@ impl Connections {
                 CommandReply::Failed(reason) => return Err(StoreUnavailable::of(reason)),
                 CommandReply::Full(reason) => return Err(StoreUnavailable::full(reason)),
                 CommandReply::Ask(host) => asked = Some(host),
-                CommandReply::Unknown => owner.load().await.map_err(away)?,
+                CommandReply::Unknown => node.load().await.map_err(away)?,
                 CommandReply::Elsewhere => self.forget_nodes().await,
                 CommandReply::Later | CommandReply::Done(_) => {}
             }

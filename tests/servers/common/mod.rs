@@ -35,7 +35,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, Once};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};

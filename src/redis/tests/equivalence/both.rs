@@ -119,9 +119,10 @@ impl Both<'_> {
             Step::Follow(of, keys) => drop(self.scene.follow(slot(&self.key_of(*of)), *keys)),
             Step::End(of) => self.scene.end_move(slot(&self.key_of(*of))),
             Step::Enroll { name, identity } => {
-                let (name, identity) = (NAMES[*name], if *identity { "one" } else { "another" });
+                let name = NAMES.get(*name).map_or_else(|| format!("forest {name}"), |&name| name.to_owned());
+                let identity = if *identity { "one" } else { "another" };
                 let enrolled = |store: &dyn KeyStore| {
-                    let answer = wait(store.enroll(name, identity));
+                    let answer = wait(store.enroll(&name, identity));
                     plain(answer.map(|number| number.map_err(drop)))
                 };
                 let (memory, redis) = (enrolled(&self.memory), enrolled(&self.redis));

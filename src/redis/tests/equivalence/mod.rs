@@ -44,11 +44,12 @@ fn compare_in_time(
 fn check(masters: usize, cases: u32) -> Counts {
     let scene = Scene::new(masters);
     let (counts, short) = (RefCell::default(), Cell::new(SHORT));
-    for (what, sequence) in kept::sequences(scene.is_cluster) {
-        if let Err(difference) = compare_in_time(&scene, &sequence, &short, &counts) {
-            panic!("{what}: {difference}");
-        }
-    }
+    let kept = kept::sequences(scene.is_cluster).into_iter().filter_map(|(what, sequence)| {
+        let difference = compare_in_time(&scene, &sequence, &short, &counts).err()?;
+        Some(format!("{what}: {difference:.2000}"))
+    });
+    let differences: Vec<String> = kept.collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
     let given = std::env::var("SPINNEY_TEST_SEQUENCES").ok();
     let cases = given.map_or(cases, |given| given.parse().expect("SPINNEY_TEST_SEQUENCES is a number"));
     let config = Config { cases, max_shrink_time: 120_000, source_file: Some(file!()), ..Config::default() };

@@ -35,7 +35,7 @@ pub(super) enum Step {
     Begin(Slot, usize),
     Follow(Slot, usize),
     End(Slot),
-    /// Enrols one of [`NAMES`] with one of two identities.
+    /// Enrols one of [`NAMES`], or another one, with one of two identities.
     Enroll {
         name: usize,
         identity: bool,
