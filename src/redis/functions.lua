@@ -144,7 +144,8 @@ end
 
 -- milliseconds
 local function advance(keys, args)
-  local there, to = tonumber(redis.call('GET', keys[1]) or nil), tonumber(args[1])
+  -- Lua takes more for a number than this.
+  local there, to = tonumber((redis.call('GET', keys[1]) or ''):match('^%-?%d+$')), tonumber(args[1])
   if there and there >= to then return there end
   redis.call('SET', keys[1], args[1])
   return to

@@ -327,7 +327,9 @@ impl InMemoryStore {
                 StoreReply::Number(count as i64)
             }
             KeyOp::Advance { to } => {
-                let shown = there.and_then(|there| std::str::from_utf8(&there).ok()?.parse().ok());
+                let is_number = |there: &&[u8]| there.strip_prefix(b"-").unwrap_or(there).iter().all(u8::is_ascii_digit);
+                let there = there.as_deref().filter(is_number);
+                let shown = there.and_then(|there| std::str::from_utf8(there).ok()?.parse().ok());
                 if let Some(shown) = shown.filter(|shown| *shown >= to.0) {
                     return StoreReply::Number(shown);
                 }

@@ -94,9 +94,18 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, memory: T, redis: T) -> Resu
     }
 }
 
-/// An answer without its words; of an error, whether the store is full.
-fn plain<T>(answer: Result<T, StoreUnavailable>) -> Result<T, bool> {
-    answer.map_err(|away| away.is_full)
+/// Errors are the same if the store is full, or away, whatever they say.
+#[derive(Debug, Clone)]
+struct Unavailable(StoreUnavailable);
+
+impl PartialEq for Unavailable {
+    fn eq(&self, other: &Unavailable) -> bool {
+        self.0.is_full == other.0.is_full
+    }
+}
+
+fn plain<T>(answer: Result<T, StoreUnavailable>) -> Result<T, Unavailable> {
+    answer.map_err(Unavailable)
 }
 
 impl Both<'_> {
@@ -166,7 +175,7 @@ impl Both<'_> {
         self.latest = self.scene.time();
         self.slack = self.slack.max(self.latest - started);
         // The least time that anything is kept has begun when all others ended.
-        match self.latest < self.since + self.short {
+        match self.latest < self.since + self.short - 1 {
             true => Ok(()),
             false => Err(Failure::TooSlow),
         }
@@ -362,7 +371,8 @@ impl Both<'_> {
                 Life::Endless => return Lifetime::Endless,
                 Life::ForShort => return Lifetime::For(std::time::Duration::from_millis(self.short.unsigned_abs())),
                 Life::For(time) => return Lifetime::For(time),
-                Life::UntilShort => self.since + self.short,
+                // No moment of those that are kept for a short time is the same.
+                Life::UntilShort => self.since + self.short - 1,
                 Life::UntilLater(later) => self.began + later,
                 Life::JustOver => now - 1,
                 Life::Until(at) => at,

@@ -19,6 +19,7 @@ pub(super) fn sequences(is_cluster: bool) -> Vec<(&'static str, Sequence)> {
         ("a root without a date arrives", one(vec![put(&root(1)[..20], LATER), arrive(), Op::Get])),
         ("a root is held", one(vec![put(&root(1), LATER), hold(), hold(), Op::Get])),
         ("a clock is set that shows nothing", one(vec![put(b"12x", LATER), Op::Advance(5), Op::Get])),
+        ("a clock shows what Lua takes for a number", one(numbers())),
         ("a clock is not set back", one(vec![put(b"007", LATER), Op::Advance(5), Op::Get])),
         ("a leaf is removed that is none", one(vec![put(b"short", LATER), Op::RemoveLeaf { root: 1, token: 1 }])),
         ("a short value gets its turn", one(vec![put(b"short", LATER), turn(None), turn(Some(b"short"))])),
@@ -108,6 +109,12 @@ fn root(state: u8) -> Vec<u8> {
 
 fn enter(name: u64, life: Life) -> Op {
     Op::Enter { name, step: 0, life }
+}
+
+/// Clocks that show what some would read as a number.
+fn numbers() -> Vec<Op> {
+    let shown: [&[u8]; 7] = [b"12\0x", b" 12", b"12 ", b"0x12", b"1e3", b"+12", b"nan"];
+    shown.iter().flat_map(|shown| [put(shown, LATER), Op::Advance(5), Op::Get]).collect()
 }
 
 fn pin() -> Op {

@@ -16,7 +16,7 @@ mod sequences;
 use std::cell::{Cell, RefCell};
 
 use both::{Counts, Failure, compare};
-use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use scene::Scene;
 use sequences::{Sequence, sequences};
 
@@ -52,14 +52,15 @@ fn check(masters: usize, cases: u32) -> Counts {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
     let given = std::env::var("SPINNEY_TEST_SEQUENCES").ok();
     let cases = given.map_or(cases, |given| given.parse().expect("SPINNEY_TEST_SEQUENCES is a number"));
-    let config = Config { cases, max_shrink_time: 120_000, source_file: Some(file!()), ..Config::default() };
+    let config = Config { cases, max_shrink_time: 60_000, failure_persistence: None, ..Config::default() };
     let found = TestRunner::new(config).run(&sequences(scene.is_cluster), |sequence| {
         compare_in_time(&scene, &sequence, &short, &counts).map_err(TestCaseError::fail)
     });
     let counts = counts.into_inner();
     println!("{} sequences, {} commands: {:?}", counts.sequences, counts.commands, counts.replies);
-    if let Err(difference) = found {
-        panic!("after {} sequences: {difference}", counts.sequences);
+    match found {
+        Err(TestError::Fail(what, sequence)) => panic!("{what}\nafter {} runs, {sequence:?}", counts.sequences),
+        found => found.unwrap(),
     }
     counts
 }

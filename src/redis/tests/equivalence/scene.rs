@@ -68,8 +68,7 @@ impl Scene {
 
     /// Everything as in the beginning, but for the slots that have moved; the functions have to be loaded again.
     pub(super) fn reset(&self) -> RedisStore {
-        let moving: Vec<u16> = self.moves.lock().to.keys().copied().collect();
-        moving.into_iter().for_each(|slot| self.end_move(slot));
+        self.end_moves();
         for node in 0..self.nodes.len() {
             self.ask(node, cmd("CONFIG").arg("SET").arg("maxmemory").arg(0));
             self.ask(node, cmd("FLUSHALL").arg("SYNC"));
@@ -160,8 +159,15 @@ impl Scene {
         moves.owners[usize::from(slot)] = to;
     }
 
-    /// All keys, with their values and the moment of their expiry, if any. Streams have no value here.
+    fn end_moves(&self) {
+        let moving: Vec<u16> = self.moves.lock().to.keys().copied().collect();
+        moving.into_iter().for_each(|slot| self.end_move(slot));
+    }
+
+    /// All keys, with their values and the moment of their expiry, if any; the moves have to end for it. Streams have no
+    /// value here.
     pub(super) fn dump(&self) -> BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)> {
+        self.end_moves();
         let mut all = BTreeMap::new();
         for node in 0..self.nodes.len() {
             let Value::Array(keys) = self.ask(node, cmd("KEYS").arg("*")) else {

@@ -223,7 +223,8 @@ fn absolute() -> impl Strategy<Value = Life> {
     prop_oneof![
         3 => Just(Life::Endless),
         2 => Just(Life::UntilShort),
-        3 => select(vec![HOUR, HOUR + 1, 2 * HOUR]).prop_map(Life::UntilLater),
+        // Nothing that is kept for an hour, or for two, ends at any of them.
+        3 => select(vec![3 * HOUR, 3 * HOUR + 1, 5 * HOUR]).prop_map(Life::UntilLater),
         1 => Just(Life::JustOver),
         1 => select(vec![i64::MIN, 0, 1, EXACT - 1, EXACT + 1, i64::MAX]).prop_map(Life::Until),
     ]
