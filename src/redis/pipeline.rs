@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::{Pipeline, Value};
 
 use super::error_hints;
-use crate::forest::shared::keys::{Command, Key, KeyOp, Lifetime, LATEST, StoreReply, lifetime_millis};
+use crate::forest::shared::keys::{Command, Key, KeyOp, LATEST, Lifetime, StoreReply, lifetime_millis};
 use crate::method::Durable;
 
 /// Function library of the nodes.

@@ -88,6 +88,12 @@ impl InMemoryStore {
         self.0.clock.fetch_max(now, Relaxed);
     }
 
+    /// Ends all that is kept until a moment before this one, as if it were then.
+    pub(crate) fn end_before(&self, moment: i64) {
+        self.0.values.lock().retain(|_, value| lives(value.until, moment));
+        self.0.logs.lock().of.retain(|_, log| lives(log.until, moment));
+    }
+
     /// All nodes, with their expiry.
     pub(crate) fn nodes(&self) -> Vec<(Key, Vec<u8>, Option<i64>)> {
         self.with_expiry(KeyKind::Node)
@@ -327,7 +333,8 @@ impl InMemoryStore {
                 StoreReply::Number(count as i64)
             }
             KeyOp::Advance { to } => {
-                let is_number = |there: &&[u8]| there.strip_prefix(b"-").unwrap_or(there).iter().all(u8::is_ascii_digit);
+                let is_number =
+                    |there: &&[u8]| there.strip_prefix(b"-").unwrap_or(there).iter().all(u8::is_ascii_digit);
                 let there = there.as_deref().filter(is_number);
                 let shown = there.and_then(|there| std::str::from_utf8(there).ok()?.parse().ok());
                 if let Some(shown) = shown.filter(|shown| *shown >= to.0) {
@@ -345,8 +352,7 @@ impl InMemoryStore {
                 // Of no value and of an empty one it is the same.
                 let head = there.as_deref().map_or(&[][..], |there| &there[..there.len().min(16)]);
                 let is_done = head == &value[..16];
-                let fits =
-                    head == before.as_ref().map_or(&[][..], |before| &before[..]) || planted!(ReplacesOverrides);
+                let fits = head == before.as_ref().map_or(&[][..], |before| &before[..]) || planted!(ReplacesOverrides);
                 if fits && !is_done {
                     let bytes = value.clone();
                     values.insert(key, Value { bytes, until: None });

@@ -17,10 +17,15 @@ use crate::time::Millis;
 /// Lessons that Redis may keep beyond those that it has to: a node of its stream.
 const MORE_LESSONS: usize = 100;
 
+/// A short time, in milliseconds: longer than a sequence takes. What is kept for it, or for twice as long, is kept for
+/// less than [`PASSED`], and all else for more.
+const SHORT: i64 = 600_000;
+const PASSED: i64 = 3 * SHORT;
+
 /// How a comparison failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// What was kept for a short time may have been over too soon: nothing is known.
+    /// Redis has not answered in time: nothing is known.
     TooSlow,
     /// The stores differ.
     Different(String),
@@ -41,13 +46,7 @@ struct Both<'s> {
     redis: RedisStore,
     keys: &'s [Key],
     counts: &'s mut Counts,
-    /// How long something is kept for a short time, in milliseconds.
-    short: i64,
-    /// The beginning, and since when nothing has ended that was kept for a short time.
     began: i64,
-    since: i64,
-    /// The latest moment at which Redis may have run something.
-    latest: i64,
     /// How much later than the in-memory store Redis may have run a command.
     slack: i64,
     /// Moments of expiry that were given as such: Redis has exactly these.
@@ -56,9 +55,8 @@ struct Both<'s> {
     places: BTreeMap<u8, Vec<[SyncPosition; 2]>>,
 }
 
-/// Runs a sequence on both stores. `short`: what is a short time, in milliseconds; the sequence must not need longer
-/// between two steps at which time passes.
-pub(super) fn compare(scene: &Scene, sequence: &Sequence, short: i64, counts: &mut Counts) -> Result<(), Failure> {
+/// Runs a sequence on both stores.
+pub(super) fn compare(scene: &Scene, sequence: &Sequence, counts: &mut Counts) -> Result<(), Failure> {
     let redis = scene.reset();
     let now = scene.time();
     let mut both = Both {
@@ -67,10 +65,7 @@ pub(super) fn compare(scene: &Scene, sequence: &Sequence, short: i64, counts: &m
         redis,
         keys: &sequence.keys,
         counts,
-        short,
         began: now,
-        since: now,
-        latest: now,
         slack: 0,
         moments: BTreeSet::new(),
         places: BTreeMap::new(),
@@ -90,6 +85,7 @@ pub(super) fn compare(scene: &Scene, sequence: &Sequence, short: i64, counts: &m
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, memory: T, redis: T) -> Result<(), Failure> {
     match memory == redis {
         true => Ok(()),
+        false if format!("{redis:?}").contains("no answer within") => Err(Failure::TooSlow),
         false => Err(Failure::Different(format!("{what}\n  in memory {memory:?}\n  Redis     {redis:?}"))),
     }
 }
@@ -114,11 +110,8 @@ impl Both<'_> {
         match step {
             Step::Run { commands, moving } => return self.run(commands, *moving),
             Step::Pass => {
-                // Acknowledgements are kept for twice their time.
-                self.scene.wait_until_after(self.latest + 2 * self.short);
-                self.since = self.scene.time();
-                self.latest = self.since;
-                return Ok(());
+                self.scene.end_before(self.began + PASSED);
+                self.memory.end_before(self.began + PASSED);
             }
             Step::Full(is_full) => {
                 self.scene.set_full(*is_full);
@@ -135,17 +128,17 @@ impl Both<'_> {
                     plain(answer.map(|number| number.map_err(drop)))
                 };
                 let (memory, redis) = (enrolled(&self.memory), enrolled(&self.redis));
-                self.in_time(started)?;
+                self.took_since(started);
                 same("number of a forest", memory, redis)?;
             }
             Step::Forests => {
                 let (memory, redis) = (wait(self.memory.forests()), wait(self.redis.forests()));
-                self.in_time(started)?;
+                self.took_since(started);
                 same("forests", plain(memory), plain(redis))?;
             }
             Step::Scan(forest) => {
                 let (memory, redis) = (scan(&self.memory, *forest), scan(&self.redis, *forest));
-                self.in_time(started)?;
+                self.took_since(started);
                 same("keys of a forest", plain(memory), plain(redis))?;
             }
             Step::Sample(forest) => self.sample(*forest, started)?,
@@ -154,10 +147,11 @@ impl Both<'_> {
                 let memory = wait(self.memory.remove_sync_entries(*forest));
                 let redis = wait(self.redis.remove_sync_entries(*forest));
                 self.places.remove(forest);
-                self.in_time(started)?;
+                self.took_since(started);
                 same("removal of lessons", plain(memory), plain(redis))?;
                 // The next lesson would have the place of the last one within the same millisecond.
-                self.scene.wait_until_after(self.latest);
+                let removed = self.scene.time();
+                while self.scene.time() == removed {}
             }
         }
         Ok(())
@@ -170,15 +164,9 @@ impl Both<'_> {
         now
     }
 
-    /// Takes down that something was run that began then, and fails if it has taken too long.
-    fn in_time(&mut self, started: i64) -> Result<(), Failure> {
-        self.latest = self.scene.time();
-        self.slack = self.slack.max(self.latest - started);
-        // The least time that anything is kept has begun when all others ended.
-        match self.latest < self.since + self.short - 1 {
-            true => Ok(()),
-            false => Err(Failure::TooSlow),
-        }
+    /// Takes down how long something has taken that began then.
+    fn took_since(&mut self, started: i64) {
+        self.slack = self.slack.max(self.scene.time() - started);
     }
 
     fn key(&self, at: usize) -> Key {
@@ -234,7 +222,7 @@ impl Both<'_> {
             commands.push(command);
         }
         let replies = wait(self.redis.run(commands.clone()));
-        self.in_time(started)?;
+        self.took_since(started);
         self.counts.commands += commands.len();
         for ((_, op), reply) in part.iter().zip(&expected) {
             *self.counts.replies.entry((name(op), kind(reply))).or_default() += 1;
@@ -292,7 +280,7 @@ impl Both<'_> {
         };
         let (memory, redis) = (sampled(&self.memory), sampled(&self.redis));
         let sizes = [wait(self.memory.size()), wait(self.redis.size())];
-        self.in_time(started)?;
+        self.took_since(started);
         same("sample", memory, redis)?;
         // Its bytes are of all that Redis has.
         let [memory, redis] = sizes.map(|size| plain(size.map(|(keys, _)| keys)));
@@ -302,15 +290,14 @@ impl Both<'_> {
     fn sync(&mut self, forest: u8, lesson: Option<Lesson>, after: usize, started: i64) -> Result<(), Failure> {
         let places = self.places.entry(forest).or_default();
         let after = places.len().checked_sub(after + 1).map_or([SyncPosition::default(); 2], |at| places[at]);
-        let short = self.short;
         let entry = lesson.map(|lesson| SyncEntry {
             bytes: vec![lesson.byte; lesson.length],
             most: lesson.most,
-            life: lesson.life.map(|life| Millis([short, 3_600_000, i64::MAX][usize::from(life)])),
+            life: lesson.life.map(|life| Millis([SHORT, 3_600_000, i64::MAX][usize::from(life)])),
         });
         let heard = |store: &dyn KeyStore, after| drain(store, forest, entry.clone(), after);
         let (memory, redis) = (heard(&self.memory, after[0]), heard(&self.redis, after[1]));
-        self.in_time(started)?;
+        self.took_since(started);
         let (memory, redis) = match (memory, redis) {
             (Ok(memory), Ok(redis)) => (memory, redis),
             (memory, redis) => return same("lessons", plain(memory), plain(redis)),
@@ -334,7 +321,7 @@ impl Both<'_> {
     fn compare_keys(&mut self) -> Result<(), Failure> {
         let started = self.follow_clock();
         let mut redis = self.scene.dump();
-        self.in_time(started)?;
+        self.took_since(started);
         redis.retain(|key, _| !key.starts_with(b"spinney:"));
         let memory = self.memory.values();
         let mut expected: BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)> =
@@ -369,10 +356,10 @@ impl Both<'_> {
         let mut lifetime = |life: &Life| {
             let until = match *life {
                 Life::Endless => return Lifetime::Endless,
-                Life::ForShort => return Lifetime::For(std::time::Duration::from_millis(self.short.unsigned_abs())),
+                Life::ForShort => return Lifetime::For(std::time::Duration::from_millis(SHORT.unsigned_abs())),
                 Life::For(time) => return Lifetime::For(time),
                 // No moment of those that are kept for a short time is the same.
-                Life::UntilShort => self.since + self.short - 1,
+                Life::UntilShort => self.began + SHORT - 1,
                 Life::UntilLater(later) => self.began + later,
                 Life::JustOver => now - 1,
                 Life::Until(at) => at,
@@ -415,7 +402,7 @@ impl Both<'_> {
             Op::Acknowledge { process, acknowledged, life } => KeyOp::Acknowledge {
                 process: *process,
                 acknowledged: *acknowledged,
-                life: life.unwrap_or(self.short.unsigned_abs()),
+                life: life.unwrap_or(SHORT.unsigned_abs()),
             },
             Op::Count { token: of, tally } => KeyOp::Count { token: token(*of), tally: *tally },
         };

@@ -31,19 +31,33 @@ pub(super) fn sequences(is_cluster: bool) -> Vec<(&'static str, Sequence)> {
         ("more signs than can be counted", one(vec![put(&root(2), LATER), count(255), count(255), Op::Get])),
         ("what is over is not among the keys", sequence(vec![run(vec![put(b"1", Life::JustOver)]), Step::Scan(0)])),
         ("a fingerprint has all kinds of keys", all_kinds()),
-        ("all keys are counted", sequence(vec![enroll(0), sync(0, Some(1)), run(vec![put(b"1", LATER)]), Step::Sample(0)])),
+        (
+            "all keys are counted",
+            sequence(vec![enroll(0), sync(0, Some(1)), run(vec![put(b"1", LATER)]), Step::Sample(0)]),
+        ),
         ("forests have their numbers", sequence(vec![enroll(1), enroll(0), enroll(3), Step::Forests])),
         ("there are more forests than can be", sequence((10..111).map(enroll).collect())),
         ("the oldest lessons go", sequence((0..8).map(|byte| sync(byte, None)).collect())),
         ("a log ends", sequence(vec![sync(1, Some(0)), Step::Pass, read(), sync(2, None), Step::Sample(0)])),
         ("a log is kept longer than any clock shows", sequence(vec![sync(1, Some(2)), sync(1, Some(2))])),
-        ("lessons come after those that are removed", sequence(vec![sync(1, None), Step::RemoveSync(0), sync(2, None)])),
+        (
+            "lessons come after those that are removed",
+            sequence(vec![sync(1, None), Step::RemoveSync(0), sync(2, None)]),
+        ),
         ("a large request keeps the order of each key", large()),
     ];
     if is_cluster {
         let moves = |of, step: Step| {
             let first = step.clone();
-            sequence(vec![first, Step::Begin(of, 0), step.clone(), Step::Begin(of, 1), step.clone(), Step::Follow(of, 9), step])
+            sequence(vec![
+                first,
+                Step::Begin(of, 0),
+                step.clone(),
+                Step::Begin(of, 1),
+                step.clone(),
+                Step::Follow(of, 9),
+                step,
+            ])
         };
         all.push(("the registry moves", moves(Slot::OfRegistry, enroll(0))));
         all.push(("the registry moves and is read", moves(Slot::OfRegistry, Step::Forests)));

@@ -1,7 +1,6 @@
 //! Real servers, and what a test has to see and to do there besides.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use parking_lot::Mutex;
@@ -92,20 +91,6 @@ impl Scene {
         seconds * 1_000 + micros / 1_000
     }
 
-    /// Waits until the servers' clock shows a later time than this.
-    pub(super) fn wait_until_after(&self, time: i64) {
-        let until = Instant::now() + Duration::from_secs(120);
-        loop {
-            let left = time - self.time();
-            if left < 0 {
-                return;
-            }
-            assert!(Instant::now() < until, "the servers' clock stands still");
-            #[expect(clippy::disallowed_methods, reason = "a pause between two looks at the clock of another process")]
-            std::thread::sleep(Duration::from_millis(left.unsigned_abs() + 1).min(Duration::from_secs(1)));
-        }
-    }
-
     pub(super) fn set_full(&self, is_full: bool) {
         self.ask(0, cmd("CONFIG").arg("SET").arg("maxmemory").arg(u8::from(is_full)));
     }
@@ -162,6 +147,29 @@ impl Scene {
     fn end_moves(&self) {
         let moving: Vec<u16> = self.moves.lock().to.keys().copied().collect();
         moving.into_iter().for_each(|slot| self.end_move(slot));
+    }
+
+    /// Ends all that is kept until a moment before this one, as if it were then.
+    pub(super) fn end_before(&self, moment: i64) {
+        for node in 0..self.nodes.len() {
+            let Value::Array(keys) = self.ask(node, cmd("KEYS").arg("*")) else {
+                panic!("no keys");
+            };
+            for key in keys {
+                let until = self.ask_importing(node, cmd("PEXPIRETIME").arg(bytes(&key)));
+                if (0..moment).contains(&number(&until)) {
+                    self.ask_importing(node, cmd("PEXPIREAT").arg(bytes(&key)).arg(1));
+                }
+            }
+        }
+    }
+
+    /// Asks a node about a key that it has, though its slot may still be another node's.
+    fn ask_importing(&self, node: usize, command: &Cmd) -> Value {
+        if self.is_cluster {
+            self.ask(node, &cmd("ASKING"));
+        }
+        self.ask(node, command)
     }
 
     /// All keys, with their values and the moment of their expiry, if any; the moves have to end for it. Streams have no
