@@ -363,13 +363,15 @@ impl InMemoryStore {
                 let (name, there) = (format!("{process:016x}"), there.unwrap_or_default());
                 let now = now as u64;
                 let mut own = format!("{name} {acknowledged} {}\n", now + life);
-                let (mut lines, mut first, mut least) = (String::new(), None, *acknowledged);
+                // Numbers of Lua.
+                let number = |digits: &str| digits.parse::<f64>().unwrap_or(f64::INFINITY);
+                let (mut lines, mut first, mut least) = (String::new(), None, *acknowledged as f64);
                 for [of, version, over] in acknowledgements(&there) {
                     if *of == name {
                         lines.push_str(&std::mem::take(&mut own));
-                    } else if over.parse::<u64>().unwrap() > now {
+                    } else if number(over) > now as f64 {
                         lines.push_str(&format!("{of} {version} {over}\n"));
-                        least = least.min(version.parse().unwrap());
+                        least = least.min(number(version));
                     } else {
                         continue;
                     }
@@ -379,7 +381,7 @@ impl InMemoryStore {
                 let is_first = first.is_none_or(|first| *first == name);
                 let until = Some(now as i64 + 2 * *life as i64);
                 values.insert(key, Value { bytes: lines.into_bytes(), until });
-                StoreReply::Bytes(format!("{} {least}", u8::from(is_first)).into_bytes())
+                StoreReply::Bytes(format!("{} {least:.0}", u8::from(is_first)).into_bytes())
             }
             KeyOp::Release { token, uses } => {
                 let Some(mut bytes) = root(there, token.bytes()) else {

@@ -9,6 +9,7 @@
 
 mod both;
 mod kept;
+mod planted;
 mod scene;
 mod sequences;
 

@@ -18,6 +18,8 @@ pub(super) struct Scene {
     nodes: Vec<Node>,
     pub(super) is_cluster: bool,
     moves: Mutex<Moves>,
+    /// Functions that the servers have instead of the product's.
+    library: Mutex<Option<String>>,
     runtime: Runtime,
 }
 
@@ -45,7 +47,7 @@ impl Scene {
         };
         let nodes = servers.ports().map(node).collect();
         let moves = Mutex::new(Moves { owners: vec![0; SLOTS], to: HashMap::new() });
-        let mut scene = Scene { servers, nodes, is_cluster, moves, runtime };
+        let mut scene = Scene { servers, nodes, is_cluster, moves, library: Mutex::default(), runtime };
         if is_cluster {
             for at in 0..scene.nodes.len() {
                 scene.nodes[at].id = text(scene.ask(at, cmd("CLUSTER").arg("MYID")));
@@ -72,8 +74,16 @@ impl Scene {
             self.ask(node, cmd("CONFIG").arg("SET").arg("maxmemory").arg(0));
             self.ask(node, cmd("FLUSHALL").arg("SYNC"));
             self.ask(node, cmd("FUNCTION").arg("FLUSH").arg("SYNC"));
+            if let Some(library) = &*self.library.lock() {
+                self.ask(node, cmd("FUNCTION").arg("LOAD").arg(library));
+            }
         }
         RedisStore::new(Address::parse(&self.servers.url()).unwrap(), None).unwrap()
+    }
+
+    /// Has the servers take these functions for the product's, from the next [`reset`](Scene::reset) on.
+    pub(super) fn plant(&self, library: String) {
+        *self.library.lock() = Some(library);
     }
 
     fn ask(&self, node: usize, command: &Cmd) -> Value {

@@ -313,17 +313,21 @@ fn date() -> impl Strategy<Value = i64> {
     select(vec![-EXACT, -377_705_023_201_000, -5, 0, 7, 1_795_251_000_000, 253_402_300_799_999, EXACT])
 }
 
-fn value() -> BoxedStrategy<Vec<u8>> {
+fn clock() -> impl Strategy<Value = Vec<u8>> {
     let clock = prop_oneof![
         3 => date().prop_map(|date| date.to_string()),
         1 => select(vec!["", "007", "12x", "-", "nothing"]).prop_map(str::to_owned),
     ];
+    clock.prop_map(String::into_bytes)
+}
+
+fn value() -> BoxedStrategy<Vec<u8>> {
     let whole = prop_oneof![
         8 => root(),
         2 => leaf(1),
         2 => leaf(4),
         2 => bucket(),
-        1 => clock.prop_map(String::into_bytes),
+        1 => clock(),
         1 => acknowledgements(),
         1 => overrides(),
         1 => vec(any::<u8>(), 0..25),
@@ -345,41 +349,81 @@ fn head() -> impl Strategy<Value = Before> {
     prop_oneof![1 => Just(Before::Current), 1 => overrides().prop_map(Before::Bytes)]
 }
 
-fn op() -> BoxedStrategy<Op> {
-    let swap = (before(), any::<bool>(), value(), life());
-    let swap = swap.prop_map(|(before, or_nothing, value, life)| Op::Swap { before, or_nothing, value, life });
+/// Operations on roots.
+fn root_op() -> BoxedStrategy<Op> {
     let confirm = (tokens(), root(), life()).prop_map(|(token, value, life)| Op::Confirm { token, value, life });
     let pin = (tokens(), number(), number(), number(), life());
     let pin = pin.prop_map(|(token, uses, children, step, life)| Op::Pin { token, uses, children, step, life });
     let hold = (tokens(), number(), number());
     let hold = hold.prop_map(|(token, uses, children)| Op::Hold { token, uses, children });
     let arrive = (tokens(), step(), life()).prop_map(|(token, step, life)| Op::Arrive { token, step, life });
-    let leaf_of = (fingerprint(), tokens()).prop_map(|(root, token)| Op::RemoveLeaf { root, token });
+    let release = (tokens(), number()).prop_map(|(token, uses)| Op::Release { token, uses });
+    let count = (tokens(), tally()).prop_map(|(token, tally)| Op::Count { token, tally });
+    prop_oneof![1 => confirm, 2 => pin, 1 => hold, 2 => arrive, 1 => release, 2 => count].boxed()
+}
+
+fn leaf_op() -> BoxedStrategy<Op> {
+    let remove = (fingerprint(), tokens()).prop_map(|(root, token)| Op::RemoveLeaf { root, token });
+    prop_oneof![2 => (leaf(4), life()).prop_map(|(value, life)| Op::Touch { value, life }), 1 => remove].boxed()
+}
+
+fn enter() -> impl Strategy<Value = Op> {
     let enter = (fingerprint(), select(vec![0, 1, 67, 68, 191, 192, 255]), absolute());
-    let enter = enter.prop_map(|(name, step, life)| Op::Enter { name, step, life });
-    let told = (process(), select(vec![0, 1, 7, 1 << 53]), select(vec![None, Some(3_600_000), Some(1 << 50)]));
-    let told = told.prop_map(|(process, acknowledged, life)| Op::Acknowledge { process, acknowledged, life });
+    enter.prop_map(|(name, step, life)| Op::Enter { name, step, life })
+}
+
+/// Operations on clocks and on overrides.
+fn other_op() -> BoxedStrategy<Op> {
     prop_oneof![
-        Just(Op::Get),
-        (value(), life()).prop_map(|(value, life)| Op::Claim(value, life)),
-        (value(), life()).prop_map(|(value, life)| Op::Put(value, life)),
-        swap,
-        confirm,
-        before().prop_map(Op::Remove),
-        pin,
-        hold,
-        arrive,
-        (leaf(4), life()).prop_map(|(value, life)| Op::Touch { value, life }),
-        leaf_of,
-        enter,
         date().prop_map(Op::Advance),
-        (tokens(), number()).prop_map(|(token, uses)| Op::Release { token, uses }),
         head().prop_map(Op::Since),
         (option::of(head()), overrides()).prop_map(|(before, value)| Op::Turn { before, value }),
-        told,
-        (tokens(), tally()).prop_map(|(token, tally)| Op::Count { token, tally }),
     ]
     .boxed()
+}
+
+fn acknowledge() -> impl Strategy<Value = Op> {
+    let told = (process(), select(vec![0, 1, 7, 1 << 53]), select(vec![None, Some(3_600_000), Some(1 << 50)]));
+    told.prop_map(|(process, acknowledged, life)| Op::Acknowledge { process, acknowledged, life })
+}
+
+/// Any operation.
+fn op() -> BoxedStrategy<Op> {
+    let swap = (before(), any::<bool>(), value(), life());
+    let swap = swap.prop_map(|(before, or_nothing, value, life)| Op::Swap { before, or_nothing, value, life });
+    prop_oneof![
+        2 => Just(Op::Get),
+        1 => (value(), life()).prop_map(|(value, life)| Op::Claim(value, life)),
+        1 => (value(), life()).prop_map(|(value, life)| Op::Put(value, life)),
+        2 => swap,
+        1 => before().prop_map(Op::Remove),
+        2 => root_op(),
+        1 => leaf_op(),
+        1 => enter(),
+        1 => other_op(),
+        1 => acknowledge(),
+    ]
+    .boxed()
+}
+
+/// The values of the first commands, key by key: [`commands`] expect most of them there.
+fn first_values() -> Vec<BoxedStrategy<Vec<u8>>> {
+    let others = prop_oneof![clock(), overrides()];
+    let own =
+        [root().boxed(), root().boxed(), leaf(4).boxed(), bucket().boxed(), others.boxed(), acknowledgements().boxed()];
+    own.map(|own| prop_oneof![4 => own, 1 => value()].boxed()).into()
+}
+
+fn commands() -> impl Strategy<Value = Vec<(usize, Op)>> {
+    let command = prop_oneof![
+        5 => (0..2_usize, root_op()),
+        2 => (Just(2), leaf_op()),
+        1 => (Just(3), enter()),
+        1 => (Just(4), other_op()),
+        1 => (Just(5), acknowledge()),
+        5 => (0..6_usize, op()),
+    ];
+    vec(command, 1..16)
 }
 
 fn slot() -> impl Strategy<Value = Slot> {
@@ -388,10 +432,6 @@ fn slot() -> impl Strategy<Value = Slot> {
         1 => Just(Slot::OfRegistry),
         2 => forest().prop_map(Slot::OfLog),
     ]
-}
-
-fn commands() -> impl Strategy<Value = Vec<(usize, Op)>> {
-    vec((0..6_usize, op()), 1..16)
 }
 
 fn other_step(is_cluster: bool) -> BoxedStrategy<Step> {
@@ -421,18 +461,18 @@ fn other_step(is_cluster: bool) -> BoxedStrategy<Step> {
 
 /// Sequences for one server, or for three masters.
 pub(super) fn sequences(is_cluster: bool) -> impl Strategy<Value = Sequence> {
-    let first = vec((value(), life()), 6);
-    let first = first.prop_map(|values| {
-        let put = |(at, (value, life))| (at, Op::Put(value, life));
-        Step::Run { commands: values.into_iter().enumerate().map(put).collect(), moving: None }
+    let first = (first_values(), vec(life(), 6)).prop_map(|(values, lives)| {
+        let puts = values.into_iter().zip(lives).map(|(value, life)| Op::Put(value, life));
+        Step::Run { commands: puts.enumerate().collect(), moving: None }
     });
+    let keys = prop_oneof![3 => vec(key(), 6), 1 => vec(key(), 1..6)];
     let moving = match is_cluster {
         true => option::weighted(0.2, (slot(), 0..3_usize)).boxed(),
         false => Just(None).boxed(),
     };
     let run = (commands(), moving).prop_map(|(commands, moving)| Step::Run { commands, moving });
     let step = prop_oneof![1 => run, 1 => other_step(is_cluster)];
-    (vec(key(), 1..7), first, vec(step, 1..12)).prop_map(|(keys, first, mut steps)| {
+    (keys, first, vec(step, 1..12)).prop_map(|(keys, first, mut steps)| {
         steps.insert(0, first);
         Sequence { keys, steps }
     })
