@@ -374,7 +374,7 @@ impl Both<'_> {
             Op::Swap { before, or_nothing, value, life } => KeyOp::Swap {
                 before: of_before(before),
                 or_nothing: *or_nothing,
-                value: value.clone(),
+                value: of_before(value),
                 life: lifetime(life),
             },
             Op::Confirm { token: of, value, life } => {

@@ -103,7 +103,7 @@ pub(super) enum Op {
     Swap {
         before: Before,
         or_nothing: bool,
-        value: Vec<u8>,
+        value: Before,
         life: Life,
     },
     Confirm {
@@ -185,7 +185,8 @@ fn fingerprint() -> impl Strategy<Value = u64> {
 }
 
 fn tokens() -> impl Strategy<Value = u32> {
-    select(TOKENS.to_vec())
+    let [often, seldom] = TOKENS;
+    prop_oneof![4 => Just(often), 1 => Just(seldom)]
 }
 
 fn forest() -> impl Strategy<Value = u8> {
@@ -238,6 +239,11 @@ fn number() -> impl Strategy<Value = u16> {
     ]
 }
 
+/// A step of a root, or a later one: half of all steps are later.
+fn root_step() -> impl Strategy<Value = u16> {
+    prop_oneof![4 => select(vec![0, 1, 63, 64, 128, 32_767, 32_768, 65_535]), 1 => any::<u16>()]
+}
+
 fn step() -> impl Strategy<Value = u32> {
     let steps = vec![0, 1, 63, 64, 128, 65_536, 1 << 31, (1 << 31) - 1, u32::MAX, u32::MAX - 64];
     prop_oneof![4 => select(steps), 1 => any::<u32>()]
@@ -254,7 +260,7 @@ fn tally() -> impl Strategy<Value = TreeTally> {
 
 fn root() -> impl Strategy<Value = Vec<u8>> {
     let state = select(vec![0, 1, 1, 1, 2, 2, 7]);
-    let numbers = [number().boxed(), number().boxed(), number().boxed(), number().boxed(), number().boxed()];
+    let numbers = [root_step().boxed(), number().boxed(), number().boxed(), number().boxed(), number().boxed()];
     (state, tokens(), any::<[u8; 6]>(), numbers, tally(), vec(any::<u8>(), 0..50)).prop_map(
         |(state, of, added, numbers, tally, proof)| {
             let mut bytes = vec![state];
@@ -270,8 +276,13 @@ fn root() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
+/// The root of a leaf, mostly the same.
+fn leaf_root() -> impl Strategy<Value = u64> {
+    prop_oneof![3 => Just(1), 1 => fingerprint()]
+}
+
 fn leaf(steps: usize) -> impl Strategy<Value = Vec<u8>> {
-    (fingerprint(), tokens(), step()).prop_map(move |(root, of, step)| {
+    (leaf_root(), tokens(), step()).prop_map(move |(root, of, step)| {
         let step = step.to_be_bytes();
         [&root.to_be_bytes()[..], &token(of).bytes(), &step[4 - steps..]].concat()
     })
@@ -284,7 +295,7 @@ fn bucket() -> impl Strategy<Value = Vec<u8>> {
     };
     let full = select(vec![1_023_u64, 1_024, 1_025]);
     prop_oneof![
-        9 => vec(entry(), 0..4).prop_map(bytes),
+        4 => vec(entry(), 0..4).prop_map(bytes),
         1 => (full, vec(entry(), 0..2)).prop_map(move |(full, more)| {
             bytes((1 << 32..(1 << 32) + full).map(|name| (name, 1)).chain(more).collect())
         }),
@@ -352,7 +363,7 @@ fn head() -> impl Strategy<Value = Before> {
 /// Operations on roots.
 fn root_op() -> BoxedStrategy<Op> {
     let confirm = (tokens(), root(), life()).prop_map(|(token, value, life)| Op::Confirm { token, value, life });
-    let pin = (tokens(), number(), number(), number(), life());
+    let pin = (tokens(), number(), number(), root_step(), life());
     let pin = pin.prop_map(|(token, uses, children, step, life)| Op::Pin { token, uses, children, step, life });
     let hold = (tokens(), number(), number());
     let hold = hold.prop_map(|(token, uses, children)| Op::Hold { token, uses, children });
@@ -363,7 +374,7 @@ fn root_op() -> BoxedStrategy<Op> {
 }
 
 fn leaf_op() -> BoxedStrategy<Op> {
-    let remove = (fingerprint(), tokens()).prop_map(|(root, token)| Op::RemoveLeaf { root, token });
+    let remove = (leaf_root(), tokens()).prop_map(|(root, token)| Op::RemoveLeaf { root, token });
     prop_oneof![2 => (leaf(4), life()).prop_map(|(value, life)| Op::Touch { value, life }), 1 => remove].boxed()
 }
 
@@ -389,7 +400,8 @@ fn acknowledge() -> impl Strategy<Value = Op> {
 
 /// Any operation.
 fn op() -> BoxedStrategy<Op> {
-    let swap = (before(), any::<bool>(), value(), life());
+    let after = prop_oneof![1 => Just(Before::Current), 4 => value().prop_map(Before::Bytes)];
+    let swap = (before(), any::<bool>(), after, life());
     let swap = swap.prop_map(|(before, or_nothing, value, life)| Op::Swap { before, or_nothing, value, life });
     prop_oneof![
         2 => Just(Op::Get),
