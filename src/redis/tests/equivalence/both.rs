@@ -112,6 +112,7 @@ impl Both<'_> {
             Step::Pass => {
                 self.scene.end_before(self.began + PASSED);
                 self.memory.end_before(self.began + PASSED);
+                self.await_next_lesson();
             }
             Step::Full(is_full) => {
                 self.scene.set_full(*is_full);
@@ -149,9 +150,7 @@ impl Both<'_> {
                 self.places.remove(forest);
                 self.took_since(started);
                 same("removal of lessons", plain(memory), plain(redis))?;
-                // The next lesson would have the place of the last one within the same millisecond.
-                let removed = self.scene.time();
-                while self.scene.time() == removed {}
+                self.await_next_lesson();
             }
         }
         Ok(())
@@ -162,6 +161,12 @@ impl Both<'_> {
         let now = self.scene.time();
         self.memory.advance(now);
         now
+    }
+
+    /// In a log that has gone, a lesson of the same millisecond would have the place of the last one.
+    fn await_next_lesson(&self) {
+        let gone = self.scene.time();
+        while self.scene.time() == gone {}
     }
 
     /// Takes down how long something has taken that began then.
@@ -319,18 +324,19 @@ impl Both<'_> {
 
     /// Compares all keys, their values, and how long they are kept.
     fn compare_keys(&mut self) -> Result<(), Failure> {
-        let started = self.follow_clock();
         let mut redis = self.scene.dump();
-        self.took_since(started);
+        let started = self.follow_clock();
         redis.retain(|key, _| !key.starts_with(b"spinney:"));
         let memory = self.memory.values();
         let mut expected: BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)> =
             memory.into_iter().map(|(key, value, until)| (key_bytes(&key), (value, until))).collect();
         for (key, (_, until)) in &mut expected {
             let real = redis.get(key).and_then(|(_, until)| *until);
+            // A key that moves to another master takes along for how long it is kept, and not until when.
+            let slack = if self.scene.has_moved(key) { started - self.began } else { self.slack };
             if let (Some(at), Some(real)) = (*until, real)
-                && !self.moments.contains(&at)
-                && (0..=self.slack).contains(&(real - at))
+                && (self.scene.has_moved(key) || !self.moments.contains(&at))
+                && (0..=slack).contains(&(real - at))
             {
                 *until = Some(real);
             }

@@ -1,6 +1,6 @@
 //! Real servers, and what a test has to see and to do there besides.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use futures_executor::block_on;
 use parking_lot::Mutex;
@@ -33,6 +33,8 @@ struct Node {
 struct Moves {
     owners: Vec<usize>,
     to: HashMap<u16, usize>,
+    /// Keys that are at another master than they were.
+    keys: HashSet<Vec<u8>>,
 }
 
 impl Scene {
@@ -46,7 +48,7 @@ impl Scene {
             Node { port, id: String::new(), connection }
         };
         let nodes = servers.ports().map(node).collect();
-        let moves = Mutex::new(Moves { owners: vec![0; SLOTS], to: HashMap::new() });
+        let moves = Mutex::new(Moves { owners: vec![0; SLOTS], to: HashMap::new(), keys: HashSet::new() });
         let mut scene = Scene { servers, nodes, is_cluster, moves, library: Mutex::default(), runtime };
         if is_cluster {
             for at in 0..scene.nodes.len() {
@@ -70,6 +72,7 @@ impl Scene {
     /// Everything as in the beginning, but for the slots that have moved; the functions have to be loaded again.
     pub(super) fn reset(&self) -> RedisStore {
         self.end_moves();
+        self.moves.lock().keys.clear();
         for node in 0..self.nodes.len() {
             self.ask(node, cmd("CONFIG").arg("SET").arg("maxmemory").arg(0));
             self.ask(node, cmd("FLUSHALL").arg("SYNC"));
@@ -120,7 +123,7 @@ impl Scene {
 
     /// Moves some keys of a slot that is on its way. Returns how many.
     pub(super) fn follow(&self, slot: u16, most: usize) -> usize {
-        let moves = self.moves.lock();
+        let mut moves = self.moves.lock();
         let Some(&to) = moves.to.get(&slot) else {
             return 0;
         };
@@ -135,8 +138,14 @@ impl Scene {
                 migrate.arg(bytes(key));
             }
             self.ask(from, &migrate);
+            moves.keys.extend(keys.iter().map(bytes));
         }
         keys.len()
+    }
+
+    /// Whether a key is at another master than it was.
+    pub(super) fn has_moved(&self, key: &[u8]) -> bool {
+        self.moves.lock().keys.contains(key)
     }
 
     /// Ends a move, if there is one.
