@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::scene::{Scene, wait};
-use super::sequences::{Before, Lesson, Life, NAMES, Op, Sequence, Slot, Step, token};
+use super::sequences::{Before, Lesson, Life, NAMES, Op, Sequence, SlotOf, Step, token};
 use crate::fingerprint::Fingerprint;
 use crate::forest::shared::keys::{
     Command, Key, KeyOp, KeyStore, Lifetime, ScanPosition, StoreReply, StoreUnavailable, SyncEntries, SyncEntry,
@@ -82,6 +82,7 @@ pub(super) fn compare(scene: &Scene, sequence: &Sequence, counts: &mut Counts) -
 }
 
 /// Fails unless two values are equal: of the in-memory store, and of Redis.
+#[expect(clippy::needless_pass_by_value, reason = "they are made to be compared")]
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, memory: T, redis: T) -> Result<(), Failure> {
     match memory == redis {
         true => Ok(()),
@@ -178,17 +179,17 @@ impl Both<'_> {
         self.keys[at % self.keys.len()]
     }
 
-    fn key_of(&self, of: Slot) -> Vec<u8> {
+    fn key_of(&self, of: SlotOf) -> Vec<u8> {
         match of {
-            Slot::OfKey(at) => key_bytes(&self.key(at)),
-            Slot::OfRegistry => b"spinney:forests".to_vec(),
-            Slot::OfLog(forest) => log_of(forest),
+            SlotOf::Key(at) => key_bytes(&self.key(at)),
+            SlotOf::Registry => b"spinney:forests".to_vec(),
+            SlotOf::Log(forest) => log_of(forest),
         }
     }
 
     /// Commands as one request. Where one would read an acknowledgement of the same request they are two: the moment
     /// in it may be another one.
-    fn run(&mut self, commands: &[(usize, Op)], moving: Option<(Slot, usize)>) -> Result<(), Failure> {
+    fn run(&mut self, commands: &[(usize, Op)], moving: Option<(SlotOf, usize)>) -> Result<(), Failure> {
         let scene = self.scene;
         let moving = moving.filter(|_| scene.is_cluster).map(|(of, to)| (self.key_of(of), to));
         std::thread::scope(|threads| {

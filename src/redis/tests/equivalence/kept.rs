@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::sequences::{Before, Lesson, Life, Op, Sequence, Slot, Step};
+use super::sequences::{Before, Lesson, Life, Op, Sequence, SlotOf, Step};
 use crate::fingerprint::Fingerprint;
 use crate::forest::shared::keys::{Key, KeyKind};
 use crate::method::TreeTally;
@@ -59,10 +59,10 @@ pub(super) fn sequences(is_cluster: bool) -> Vec<(&'static str, Sequence)> {
                 step,
             ])
         };
-        all.push(("the registry moves", moves(Slot::OfRegistry, enroll(0))));
-        all.push(("the registry moves and is read", moves(Slot::OfRegistry, Step::Forests)));
-        all.push(("a log moves", moves(Slot::OfLog(0), sync(1, None))));
-        all.push(("a log moves and is removed", moves(Slot::OfLog(0), Step::RemoveSync(0))));
+        all.push(("the registry moves", moves(SlotOf::Registry, enroll(0))));
+        all.push(("the registry moves and is read", moves(SlotOf::Registry, Step::Forests)));
+        all.push(("a log moves", moves(SlotOf::Log(0), sync(1, None))));
+        all.push(("a log moves and is removed", moves(SlotOf::Log(0), Step::RemoveSync(0))));
     } else {
         let full = |step| sequence(vec![enroll(0), sync(1, Some(1)), Step::Full(true), step, read()]);
         all.push(("a forest is enrolled without memory", full(enroll(0))));

@@ -25,16 +25,16 @@ pub(super) enum Step {
     /// Runs commands together, while a slot is moved to a master.
     Run {
         commands: Vec<(usize, Op)>,
-        moving: Option<(Slot, usize)>,
+        moving: Option<(SlotOf, usize)>,
     },
     /// Time passes, until all that was kept for a short time is over.
     Pass,
     /// There is no memory left, or there is again. On one server.
     Full(bool),
     /// A slot begins to move to a master, some of its keys follow, and the rest. In a cluster.
-    Begin(Slot, usize),
-    Follow(Slot, usize),
-    End(Slot),
+    Begin(SlotOf, usize),
+    Follow(SlotOf, usize),
+    End(SlotOf),
     /// Enrols one of [`NAMES`], or another one, with one of two identities.
     Enroll {
         name: usize,
@@ -57,10 +57,10 @@ pub(super) enum Step {
 
 /// The slot of something.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Slot {
-    OfKey(usize),
-    OfRegistry,
-    OfLog(u8),
+pub(super) enum SlotOf {
+    Key(usize),
+    Registry,
+    Log(u8),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -438,11 +438,11 @@ fn commands() -> impl Strategy<Value = Vec<(usize, Op)>> {
     vec(command, 1..16)
 }
 
-fn slot() -> impl Strategy<Value = Slot> {
+fn slot() -> impl Strategy<Value = SlotOf> {
     prop_oneof![
-        4 => (0..6_usize).prop_map(Slot::OfKey),
-        1 => Just(Slot::OfRegistry),
-        2 => forest().prop_map(Slot::OfLog),
+        4 => (0..6_usize).prop_map(SlotOf::Key),
+        1 => Just(SlotOf::Registry),
+        2 => forest().prop_map(SlotOf::Log),
     ]
 }
 
