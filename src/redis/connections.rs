@@ -80,6 +80,10 @@ pub(super) struct RedisNode {
 }
 
 impl NodeSet {
+    pub(super) fn is_cluster(&self) -> bool {
+        !self.slots.is_empty()
+    }
+
     pub(super) fn node_of(&self, key: &[u8]) -> usize {
         match self.slots.as_slice() {
             [] => 0,
@@ -118,6 +122,18 @@ impl RedisNode {
             *self.connection.lock().await = None;
         }
         sent
+    }
+
+    /// The same at a node that a slot is moved to, or that may be one: it takes each command for a key of its own.
+    pub(super) async fn send_asking(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
+        let mut asking = Pipeline::with_capacity(2 * pipeline.len());
+        for command in pipeline.cmd_iter() {
+            asking.cmd("ASKING");
+            asking.add_command(command.clone());
+        }
+        let values = self.send(&asking).await?;
+        // Those to `ASKING` are dropped.
+        Ok(values.into_iter().skip(1).step_by(2).collect())
     }
 
     pub(super) async fn ask(&self, command: &Cmd) -> Result<Value, RedisError> {
@@ -263,7 +279,6 @@ impl Connections {
                 });
                 let (_, places, pipeline) = part;
                 places.push(at);
-                pipeline.cmd("ASKING");
                 pipeline::add(command, pipeline);
                 continue;
             }
@@ -290,9 +305,7 @@ impl Connections {
         }
         for (node, places, pipeline) in elsewhere.into_values() {
             sending.spawn(async move {
-                let values = node.send(&pipeline).await;
-                // Each command follows an `ASKING`, whose reply is dropped.
-                let values = values.map(|values| values.into_iter().skip(1).step_by(2).collect());
+                let values = node.send_asking(&pipeline).await;
                 (node, places, values)
             });
         }

@@ -161,7 +161,12 @@ impl Connections {
             if keys.is_empty() {
                 continue;
             }
-            let lengths = node.send(&lengths).await.map_err(away)?;
+            // Keys of a slot that is on its way are at either node.
+            let lengths = match nodes.is_cluster() {
+                true => node.send_asking(&lengths).await,
+                false => node.send(&lengths).await,
+            };
+            let lengths = lengths.map_err(away)?;
             let of = keys.iter().zip(lengths);
             sample.drawn.extend(of.filter_map(|((_, key), length)| match length {
                 Value::Int(length) => Some((*key, usize::try_from(length).ok()?)),

@@ -31,16 +31,7 @@ impl Connections {
             let asked_node = asked.take().and_then(|host: String| self.node(&host));
             let node = asked_node.as_ref().unwrap_or(owner);
             let sent = match asked_node {
-                Some(_) => {
-                    let mut asking = Pipeline::new();
-                    for command in commands.cmd_iter() {
-                        asking.cmd("ASKING");
-                        asking.add_command(command.clone());
-                    }
-                    // Each command follows an `ASKING`, whose reply is dropped.
-                    let sent = node.send(&asking).await;
-                    sent.map(|values| values.into_iter().skip(1).step_by(2).collect())
-                }
+                Some(_) => node.send_asking(commands).await,
                 None => node.send(commands).await,
             };
             let values: Vec<Value> = match sent {

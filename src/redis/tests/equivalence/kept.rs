@@ -59,6 +59,9 @@ pub(super) fn sequences(is_cluster: bool) -> Vec<(&'static str, Sequence)> {
                 step,
             ])
         };
+        let moving = [0, 1].map(|to| Step::Begin(SlotOf::Key(0), to));
+        let then = [run(vec![put(b"1", LATER)]), Step::Sample(0), Step::Scan(0)];
+        all.push(("a key begins where its slot moves to", sequence(moving.into_iter().chain(then).collect())));
         all.push(("the registry moves", moves(SlotOf::Registry, enroll(0))));
         all.push(("the registry moves and is read", moves(SlotOf::Registry, Step::Forests)));
         all.push(("a log moves", moves(SlotOf::Log(0), sync(1, None))));
