@@ -171,7 +171,7 @@ impl InMemoryStore {
         let until = |life: Lifetime| match life {
             Lifetime::Endless => None,
             Lifetime::For(time) => Some(now + lifetime_millis(time)),
-            Lifetime::Until(at) => Some(at.0.clamp(1, LATEST)),
+            Lifetime::Until(at) => Some(at.0.min(LATEST)),
         };
         let there = values.get(&key).map(|value| value.bytes.clone());
         match &command.what {
