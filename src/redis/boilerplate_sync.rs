@@ -2,11 +2,8 @@
 
 use redis::{Pipeline, Value};
 
-use super::connections::{Connections, PAUSE, TRIES};
-use super::error_hints::away;
-use super::pipeline::{self, CommandReply};
-use super::sleep;
-use crate::forest::shared::keys::{StoreUnavailable, SyncEntries, SyncEntry, SyncPosition};
+use super::connections::Connections;
+use crate::forest::shared::keys::{LATEST, StoreUnavailable, SyncEntries, SyncEntry, SyncPosition};
 
 /// Lessons that are read at once.
 const AT_ONCE: usize = 256;
@@ -16,16 +13,12 @@ fn key_of(forest: u8) -> String {
 }
 
 impl Connections {
-    /// Removes all sync entries of a forest, while no process adds any. Not retried at a node that has just taken
-    /// over.
+    /// Removes all sync entries of a forest, while no process adds any.
     pub(super) async fn forget_lessons(&self, forest: u8) -> Result<(), StoreUnavailable> {
-        let (key, nodes) = (key_of(forest), self.nodes().await?);
-        let mut remove = redis::cmd("DEL");
-        remove.arg(&key);
-        if let Some(node) = nodes.each.get(nodes.node_of(key.as_bytes())) {
-            node.ask(&remove).await.map_err(away)?;
-        }
-        Ok(())
+        let key = key_of(forest);
+        let mut remove = Pipeline::with_capacity(1);
+        remove.cmd("DEL").arg(&key);
+        self.on_key(key.as_bytes(), &remove, true).await.map(drop)
     }
 
     /// Adds a lesson to those of a forest, if there is one, and reads those after one. A lesson that was sent is not
@@ -37,53 +30,30 @@ impl Connections {
         after: SyncPosition,
     ) -> Result<SyncEntries, StoreUnavailable> {
         let key = key_of(forest);
+        let read = |commands: &mut Pipeline| {
+            let from = format!("({}-{}", after.0, after.1);
+            commands.cmd("XRANGE").arg(&key).arg(from).arg("+").arg("COUNT").arg(AT_ONCE);
+        };
         let mut commands = Pipeline::with_capacity(3);
         if let Some(lesson) = lesson {
             let add = commands.cmd("XADD").arg(&key);
             add.arg("MAXLEN").arg("~").arg(lesson.most).arg("*");
             add.arg("l").arg(lesson.bytes.as_slice());
             if let Some(life) = lesson.life {
-                commands.cmd("PEXPIRE").arg(&key).arg(life.0.max(1));
+                commands.cmd("PEXPIRE").arg(&key).arg(life.0.clamp(1, LATEST));
             }
         }
-        let from = format!("({}-{}", after.0, after.1);
-        let read = commands.cmd("XRANGE").arg(&key).arg(from).arg("+");
-        read.arg("COUNT").arg(AT_ONCE);
-        let mut last = StoreUnavailable::of("the engine does not say which node has the lessons");
-        for _ in 0..TRIES {
-            let nodes = self.nodes().await?;
-            let Some(node) = nodes.each.get(nodes.node_of(key.as_bytes())) else {
-                break;
-            };
-            let mut values = match node.send(&commands).await {
-                Ok(values) => values,
-                Err(error) => {
-                    self.forget_nodes().await;
-                    return Err(away(error));
-                }
-            };
-            let read = values.pop().unwrap_or(Value::Nil);
-            // Nothing was done where the first of them was not.
-            let first = match values.is_empty() {
-                true => &read,
-                false => values.first().unwrap_or(&read),
-            };
-            if let Value::ServerError(_) = first {
-                match pipeline::read(first.clone()) {
-                    CommandReply::Failed(reason) => return Err(StoreUnavailable::of(reason)),
-                    CommandReply::Full(reason) => return Err(StoreUnavailable::full(reason)),
-                    _ => {
-                        last = StoreUnavailable::of("the lessons are on their way to another node");
-                    }
-                }
-                self.forget_nodes().await;
-                sleep(PAUSE).await;
-                continue;
-            }
-            return read_lessons(read)
-                .ok_or_else(|| StoreUnavailable::of("the engine gave no lessons where it was asked for them"));
+        read(&mut commands);
+        let mut reply = self.on_key(key.as_bytes(), &commands, lesson.is_none()).await?.pop();
+        if let Some(Value::ServerError(_)) = reply {
+            // The log has moved since the lesson was added.
+            let mut commands = Pipeline::with_capacity(1);
+            read(&mut commands);
+            reply = self.on_key(key.as_bytes(), &commands, true).await?.pop();
         }
-        Err(last)
+        reply
+            .and_then(read_lessons)
+            .ok_or_else(|| StoreUnavailable::of("the engine gave no lessons where it was asked for them"))
     }
 }
 

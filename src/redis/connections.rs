@@ -19,6 +19,7 @@ use super::pipeline::{self, CommandReply, LIBRARY, NodeBatch};
 use super::slots::{SLOTS, slot};
 use super::{Address, sleep};
 use crate::forest::shared::keys::{Command, StoreReply, StoreUnavailable};
+use crate::hash::splitmix64;
 
 /// How long a connection may take to be made, and an answer to come.
 const CONNECT: Duration = Duration::from_millis(1_000);
@@ -28,7 +29,7 @@ pub(super) const TRIES: usize = 40;
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 /// Nodes that are remembered though the cluster does not name them.
 const ELSEWHERE: usize = 64;
-/// Commands of one pipeline: more of them are sent in several, so that none is large.
+/// Commands of one pipeline, about: more of them are sent in several, so that none is large.
 const COMMANDS: usize = 8_192;
 
 /// All that is known of an engine.
@@ -79,6 +80,10 @@ pub(super) struct RedisNode {
 }
 
 impl NodeSet {
+    pub(super) fn is_cluster(&self) -> bool {
+        !self.slots.is_empty()
+    }
+
     pub(super) fn node_of(&self, key: &[u8]) -> usize {
         match self.slots.as_slice() {
             [] => 0,
@@ -96,7 +101,13 @@ impl RedisNode {
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(Some(ANSWER));
         let client = &self.client;
-        let made = client.get_multiplexed_async_connection_with_config(&config).await?;
+        let mut made = client.get_multiplexed_async_connection_with_config(&config).await?;
+        // Commands after one whose function is missing would be done before it. A node that has the functions says
+        // so, and one that may not take them says why when it is asked to run one.
+        match made.send_packed_command(&load(None)).await {
+            Err(error) if error.code().is_none() => return Err(error),
+            _ => {}
+        }
         *connection = Some(made.clone());
         self.made.fetch_add(1, Relaxed);
         Ok(made)
@@ -113,6 +124,18 @@ impl RedisNode {
         sent
     }
 
+    /// The same at a node that a slot is moved to, or that may be one: it takes each command for a key of its own.
+    pub(super) async fn send_asking(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
+        let mut asking = Pipeline::with_capacity(2 * pipeline.len());
+        for command in pipeline.cmd_iter() {
+            asking.cmd("ASKING");
+            asking.add_command(command.clone());
+        }
+        let values = self.send(&asking).await?;
+        // Those to `ASKING` are dropped.
+        Ok(values.into_iter().skip(1).step_by(2).collect())
+    }
+
     pub(super) async fn ask(&self, command: &Cmd) -> Result<Value, RedisError> {
         let mut pipeline = Pipeline::with_capacity(1);
         pipeline.add_command(command.clone());
@@ -124,10 +147,15 @@ impl RedisNode {
     }
 
     pub(super) async fn load(&self) -> Result<(), RedisError> {
-        let mut load = redis::cmd("FUNCTION");
-        load.arg("LOAD").arg("REPLACE").arg(LIBRARY);
-        self.ask(&load).await.map(drop)
+        self.ask(&load(Some("REPLACE"))).await.map(drop)
     }
+}
+
+/// The command that gives a node the functions.
+fn load(replace: Option<&str>) -> Cmd {
+    let mut load = redis::cmd("FUNCTION");
+    load.arg("LOAD").arg(replace).arg(LIBRARY);
+    load
 }
 
 impl Connections {
@@ -235,10 +263,9 @@ impl Connections {
         todo: &[usize],
         asked: &HashMap<usize, String>,
     ) -> JoinSet<SentBatch> {
-        let mut parts: Vec<(Arc<RedisNode>, NodeBatch)> = Vec::new();
-        let mut open: Vec<Option<usize>> = vec![None; nodes.each.len()];
         let mut sending = JoinSet::new();
         let mut elsewhere: HashMap<&str, (Arc<RedisNode>, Vec<usize>, Pipeline)> = HashMap::new();
+        let mut todo_of: Vec<Vec<usize>> = vec![Vec::new(); nodes.each.len()];
         for &at in todo {
             let Some(command) = commands.get(at) else {
                 continue;
@@ -252,37 +279,33 @@ impl Connections {
                 });
                 let (_, places, pipeline) = part;
                 places.push(at);
-                pipeline.cmd("ASKING");
                 pipeline::add(command, pipeline);
                 continue;
             }
             let (key, len) = command.key.bytes();
-            let place = nodes.node_of(key.get(..len).unwrap_or_default());
-            let Some(node) = nodes.each.get(place) else {
-                continue;
-            };
-            let part = open.get(place).copied().flatten();
-            let part = part.filter(|&part| {
-                let part = parts.get(part);
-                part.is_some_and(|(_, part)| part.places.len() < COMMANDS)
-            });
-            let part = part.unwrap_or_else(|| {
-                // The keys of one command have to be of one slot, where there are any.
-                parts.push((node.clone(), NodeBatch::new(nodes.slots.is_empty())));
-                parts.len() - 1
-            });
-            if let Some(open) = open.get_mut(place) {
-                *open = Some(part);
+            if let Some(todo) = todo_of.get_mut(nodes.node_of(key.get(..len).unwrap_or_default())) {
+                todo.push(at);
             }
-            if let Some((_, part)) = parts.get_mut(part) {
-                part.add(at, command);
+        }
+        let mut parts: Vec<(Arc<RedisNode>, NodeBatch)> = Vec::new();
+        for (node, todo) in nodes.each.iter().zip(todo_of) {
+            let (first, count) = (parts.len(), todo.len().div_ceil(COMMANDS));
+            // The keys of one command have to be of one slot, where there are any.
+            parts.extend((0..count).map(|_| (node.clone(), NodeBatch::new(nodes.slots.is_empty()))));
+            for at in todo {
+                let Some(command) = commands.get(at) else {
+                    continue;
+                };
+                // Several are run in any order: all commands of a key are in one.
+                let part = first + splitmix64(command.key.fingerprint.0) as usize % count;
+                if let Some((_, part)) = parts.get_mut(part) {
+                    part.add(at, command);
+                }
             }
         }
         for (node, places, pipeline) in elsewhere.into_values() {
             sending.spawn(async move {
-                let values = node.send(&pipeline).await;
-                // Each command follows an `ASKING`, whose reply is dropped.
-                let values = values.map(|values| values.into_iter().skip(1).step_by(2).collect());
+                let values = node.send_asking(&pipeline).await;
                 (node, places, values)
             });
         }
@@ -417,7 +440,7 @@ impl Connections {
     }
 
     /// A node by `host:port`.
-    fn node(&self, at: &str) -> Option<Arc<RedisNode>> {
+    pub(super) fn node(&self, at: &str) -> Option<Arc<RedisNode>> {
         let (host, port) = at.rsplit_once(':')?;
         self.node_at((host.to_owned(), port.parse().ok()?)).ok()
     }

@@ -31,10 +31,10 @@ end
 -- The confirmed root of a token, if it is there.
 local function root(key, token)
   local value = redis.call('GET', key)
-  if value and #value >= 20 and value:byte(1) ~= 0 and value:sub(2, 4) == token then
-    return value
-  end
-  return nil
+  if not value or #value < 20 or value:byte(1) == 0 or value:sub(2, 4) ~= token then return nil end
+  -- One that is counted has 17 bytes more.
+  if value:byte(1) == 2 and #value < 37 then return nil end
+  return value
 end
 
 -- token, value, life, time; by the token and not by the value, because somebody may have pinned it since it was confirmed
@@ -87,7 +87,7 @@ end
 -- token, step, life, time; of a dated root, whose last two bytes are the upper half of its step
 local function arrive(keys, args)
   local value = root(keys[1], args[1])
-  if not value then return 0 end
+  if not value or #value < 22 then return 0 end
   local low, uses, pins, children, before = struct.unpack('>HHHHH', value, 11)
   local step = struct.unpack('>H', value, #value - 1) * 65536 + low
   local now = tonumber(args[2])
@@ -144,7 +144,8 @@ end
 
 -- milliseconds
 local function advance(keys, args)
-  local there, to = tonumber(redis.call('GET', keys[1]) or nil), tonumber(args[1])
+  -- Lua takes more for a number than this.
+  local there, to = tonumber((redis.call('GET', keys[1]) or ''):match('^%-?%d+$')), tonumber(args[1])
   if there and there >= to then return there end
   redis.call('SET', keys[1], args[1])
   return to
@@ -230,19 +231,20 @@ local function tell(keys, args)
   return (first == args[1] and '1 ' or '0 ') .. string.format('%.0f', least)
 end
 
--- name, identity, the number that it would have; gives its number, and what it is of
+-- name, identity, the number that it would have, how many there may be; gives its number, and what it is of, or nothing
+-- if there are so many
 local function enroll(keys, args)
   local known = redis.call('HMGET', keys[1], 'number:' .. args[1], 'identity:' .. args[1])
   if known[1] then return {tonumber(known[1]), known[2]} end
-  local number = tonumber(args[3])
-  for _ = 1, 100 do
+  local number, most = tonumber(args[3]), tonumber(args[4])
+  for _ = 1, most do
     if redis.call('HSETNX', keys[1], 'forest:' .. number, args[1]) == 1 then
       redis.call('HSET', keys[1], 'number:' .. args[1], number, 'identity:' .. args[1], args[2])
       return {number, args[2]}
     end
-    number = (number + 1) % 100
+    number = (number + 1) % most
   end
-  return redis.error_reply('ERR there are 100 forests already')
+  return false
 end
 
 local function register(name, callback, flags)
@@ -253,7 +255,6 @@ register('swap', swap)
 register('confirm', confirm)
 register('pin', pin)
 register('count', count)
-register('enroll', enroll)
 register('arrive', arrive)
 register('touch', touch)
 register('enter', enter)
@@ -261,7 +262,8 @@ register('advance', advance)
 register('turn', turn)
 register('tell', tell)
 -- What makes room is done where there is none. Whoever takes a placement back writes the root that is left, no larger
--- than it was.
+-- than it was. A process that connects again registers its forests before it does any of it.
+register('enroll', enroll, {'allow-oom'})
 register('remove', remove, {'allow-oom'})
 register('release', release, {'allow-oom'})
 register('remove_leaf', remove_leaf, {'allow-oom'})

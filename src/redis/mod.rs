@@ -10,7 +10,10 @@ mod connections;
 mod error_hints;
 mod pipeline;
 mod registry;
+mod single_key;
 mod slots;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::path::Path;
@@ -26,8 +29,8 @@ use tracing::{info, warn};
 
 use crate::clock;
 use crate::forest::shared::keys::{
-    Command, Key, KeySample, KeyStore, ScanPosition, StoreFuture, StoreReply, StoreUnavailable, SyncEntries, SyncEntry,
-    SyncPosition,
+    Command, FORESTS, Key, KeySample, KeyStore, ScanPosition, StoreFuture, StoreReply, StoreUnavailable, SyncEntries,
+    SyncEntry, SyncPosition,
 };
 use crate::time::Millis;
 pub use address::{Address, AddressError};
@@ -192,10 +195,10 @@ impl KeyStore for RedisStore {
         let (name, identity) = (name.to_owned(), identity.to_owned());
         self.on_runtime(async move {
             let enrolled = shared.wait(shared.link.enroll(&name, &identity)).await?;
-            let (number, known) = enrolled;
-            Ok(match known == identity {
-                true => Ok(number),
-                false => Err(format!(
+            Ok(match enrolled {
+                None => Err(format!("there are {FORESTS} forests already: use another engine, or one of theirs")),
+                Some((number, known)) if known == identity => Ok(number),
+                Some((_, known)) => Err(format!(
                     "it is kept there as a forest of other settings ({known}) than those of this process ({identity}): \
                      use another --forest, or the same settings everywhere"
                 )),

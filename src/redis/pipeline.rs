@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::{Pipeline, Value};
 
 use super::error_hints;
-use crate::forest::shared::keys::{Command, Key, KeyOp, Lifetime, StoreReply, lifetime_millis};
+use crate::forest::shared::keys::{Command, Key, KeyOp, LATEST, Lifetime, StoreReply, lifetime_millis};
 use crate::method::Durable;
 
 /// Function library of the nodes.
@@ -209,12 +209,12 @@ fn life_of(life: Lifetime) -> (&'static str, i64) {
         Lifetime::Endless => ("", 0),
         Lifetime::For(time) => ("PX", millis(time)),
         // The engine refuses a moment before 1970.
-        Lifetime::Until(at) => ("PXAT", at.0.max(1)),
+        Lifetime::Until(at) => ("PXAT", at.0.clamp(1, LATEST)),
     }
 }
 
 fn millis(time: Duration) -> i64 {
-    lifetime_millis(time).max(1)
+    lifetime_millis(time)
 }
 
 /// Parses a reply.

@@ -8,10 +8,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use redis::{Cmd, Pipeline, Value};
 
-use super::connections::{Connections, PAUSE, RegisteredForest, TRIES};
+use super::connections::{Connections, RegisteredForest};
 use super::error_hints::away;
-use super::sleep;
-use crate::forest::shared::keys::{Key, KeySample, ScanPosition, StoreUnavailable};
+use crate::forest::shared::keys::{FORESTS as MOST, Key, KeySample, ScanPosition, StoreUnavailable, proposed_number};
 use crate::hash::splitmix64;
 
 /// Where the registry of forests is.
@@ -22,18 +21,19 @@ const LOOKED_AT: usize = 4_096;
 const DRAWN: usize = 1_024;
 
 impl Connections {
-    /// Registers a forest; returns its number and identity.
-    pub(super) async fn enroll(&self, name: &str, identity: &str) -> Result<(u8, String), StoreUnavailable> {
-        let proposed = name.bytes().fold(7, |hash, byte| splitmix64(hash ^ u64::from(byte))) % 100;
-        let (number, known) = self.register(name, identity, proposed as u8).await?;
-        if known == identity {
-            let forest = RegisteredForest { name: name.to_owned(), identity: identity.to_owned(), number };
+    /// Registers a forest; returns its number and identity, or nothing if there are as many as can be.
+    pub(super) async fn enroll(&self, name: &str, identity: &str) -> Result<Option<(u8, String)>, StoreUnavailable> {
+        let enrolled = self.register(name, identity, proposed_number(name)).await?;
+        if let Some((number, known)) = &enrolled
+            && known == identity
+        {
+            let forest = RegisteredForest { name: name.to_owned(), identity: identity.to_owned(), number: *number };
             let mut forests = self.registered.forests.lock();
             if !forests.contains(&forest) {
                 forests.push(forest);
             }
         }
-        Ok((number, known))
+        Ok(enrolled)
     }
 
     /// Registers this process's forests again after new connections.
@@ -50,11 +50,11 @@ impl Connections {
         for forest in forests {
             let RegisteredForest { name, identity, number } = &forest;
             let known = self.register(name, identity, *number).await?;
-            if known != (*number, identity.clone()) {
+            if known.as_ref().is_none_or(|known| *known != (*number, identity.clone())) {
+                let known = known.map_or("not at all".into(), |(number, known)| format!("number {number}, {known}"));
                 return Err(StoreUnavailable::of(format!(
-                    "the engine has forgotten its forests, and knows {name} as another one since ({}): start this \
-                     process again, with the same settings everywhere",
-                    known.1
+                    "the engine has forgotten its forests, and knows {name} as another one since ({known}): start \
+                     this process again, with the same settings everywhere"
                 )));
             }
         }
@@ -62,51 +62,33 @@ impl Connections {
         Ok(())
     }
 
-    /// Requests the number and identity of a forest.
-    async fn register(&self, name: &str, identity: &str, proposed: u8) -> Result<(u8, String), StoreUnavailable> {
-        let key = FORESTS;
-        let mut call = redis::cmd("FCALL");
-        call.arg("spinney1_enroll").arg(1).arg(key);
-        call.arg(name).arg(identity).arg(proposed);
-        let mut last = StoreUnavailable::of("the engine does not say which node has the names of forests");
-        for _ in 0..TRIES {
-            let nodes = self.nodes().await?;
-            let Some(node) = nodes.each.get(nodes.node_of(key)) else {
-                break;
-            };
-            match node.ask(&call).await {
-                Ok(Value::Array(parts)) => {
-                    if let [Value::Int(number), Value::BulkString(identity)] = parts.as_slice() {
-                        let identity = String::from_utf8_lossy(identity).into_owned();
-                        return Ok((*number as u8, identity));
-                    }
-                }
-                Ok(_) => {}
-                Err(error) if error.to_string().contains("Function not found") => {
-                    node.load().await.map_err(away)?;
-                    continue;
-                }
-                Err(error) => {
-                    last = away(error);
-                    self.forget_nodes().await;
-                }
+    /// Requests the number and identity of a forest. `None`: there are as many as can be.
+    async fn register(
+        &self,
+        name: &str,
+        identity: &str,
+        proposed: u8,
+    ) -> Result<Option<(u8, String)>, StoreUnavailable> {
+        let mut call = Pipeline::with_capacity(1);
+        let enroll = call.cmd("FCALL").arg("spinney1_enroll").arg(1).arg(FORESTS);
+        enroll.arg(name).arg(identity).arg(proposed).arg(MOST);
+        let answer = self.on_key(FORESTS, &call, true).await?;
+        match answer.as_slice() {
+            [Value::Nil] => Ok(None),
+            [Value::Array(parts)] if let [Value::Int(number), Value::BulkString(identity)] = parts.as_slice() => {
+                Ok(Some((*number as u8, String::from_utf8_lossy(identity).into_owned())))
             }
-            sleep(PAUSE).await;
+            _ => Err(StoreUnavailable::of("the engine does not say which number a forest has")),
         }
-        Err(last)
     }
 
     /// Name, number and identity of all forests.
     pub(super) async fn forests(&self) -> Result<Vec<(String, u8, String)>, StoreUnavailable> {
-        let nodes = self.nodes().await?;
-        let Some(node) = nodes.each.get(nodes.node_of(FORESTS)) else {
-            return Ok(Vec::new());
-        };
-        let mut all = redis::cmd("HGETALL");
-        all.arg(FORESTS);
-        let pairs = match node.ask(&all).await.map_err(away)? {
-            Value::Array(values) => values.as_chunks::<2>().0.iter().map(texts).collect(),
-            Value::Map(pairs) => pairs.into_iter().map(|(a, b)| texts(&[a, b])).collect(),
+        let mut all = Pipeline::with_capacity(1);
+        all.cmd("HGETALL").arg(FORESTS);
+        let pairs = match self.on_key(FORESTS, &all, true).await?.pop() {
+            Some(Value::Array(values)) => values.as_chunks::<2>().0.iter().map(texts).collect(),
+            Some(Value::Map(pairs)) => pairs.into_iter().map(|(a, b)| texts(&[a, b])).collect(),
             _ => Vec::new(),
         };
         let value_of = |field: String| {
@@ -179,7 +161,12 @@ impl Connections {
             if keys.is_empty() {
                 continue;
             }
-            let lengths = node.send(&lengths).await.map_err(away)?;
+            // Keys of a slot that is on its way are at either node.
+            let lengths = match nodes.is_cluster() {
+                true => node.send_asking(&lengths).await,
+                false => node.send(&lengths).await,
+            };
+            let lengths = lengths.map_err(away)?;
             let of = keys.iter().zip(lengths);
             sample.drawn.extend(of.filter_map(|((_, key), length)| match length {
                 Value::Int(length) => Some((*key, usize::try_from(length).ok()?)),

@@ -226,7 +226,7 @@ impl<F: MethodKind> SharedInner<F> {
                 let what = match key.kind {
                     KeyKind::Bucket => self.without_old_names(value)?,
                     _ if planted!(SweepsByKey) && self.is_over(&value)? => {
-                        KeyOp::Put { value: Vec::new(), life: Lifetime::For(Duration::ZERO) }
+                        KeyOp::Put { value: Vec::new(), life: Lifetime::Until(Millis(i64::MIN)) }
                     }
                     _ => self.is_over(&value)?.then_some(KeyOp::Remove { value })?,
                 };

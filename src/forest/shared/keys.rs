@@ -7,9 +7,24 @@ use std::time::Duration;
 
 use crate::fingerprint::Fingerprint;
 pub use crate::forest::ticket::FoundingToken;
+use crate::hash::splitmix64;
 use crate::method::TreeTally;
 use crate::planted::planted;
 use crate::time::Millis;
+
+/// The latest moment of an expiry, and the longest time, in milliseconds: about 140,000 years. Functions of the engine
+/// know all whole numbers up to twice as many.
+pub const LATEST: i64 = 1 << 52;
+/// Names that a bucket has at most.
+#[cfg(test)]
+pub(super) const NAMES: usize = 1_024;
+/// Forests that an engine holds at most.
+pub const FORESTS: u8 = 100;
+
+/// The number that a forest of this name gets, or the next one that is free.
+pub fn proposed_number(name: &str) -> u8 {
+    (name.bytes().fold(7, |hash, byte| splitmix64(hash ^ u64::from(byte))) % u64::from(FORESTS)) as u8
+}
 
 /// The future of a store operation.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreUnavailable>> + Send>>;
@@ -43,7 +58,8 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
     fn run(&self, commands: Vec<Command>) -> StoreFuture<Vec<StoreReply>>;
 
     /// Returns the number of the forest of this name, assigned at the first call. `identity`: the settings its nodes
-    /// depend on; the outer error is the store's, the inner one reports a forest of that name with another identity.
+    /// depend on; the outer error is the store's, the inner one reports a forest of that name with another identity,
+    /// or that there are as many as can be.
     fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>>;
 
     /// The name, the number and the identity of every forest that was ever [enrolled](KeyStore::enroll).
@@ -219,12 +235,9 @@ pub enum Lifetime {
     Until(Millis),
 }
 
-/// The longest time that a value is kept, in milliseconds: as long as for ever, and a number that Redis takes.
-const LONGEST_LIFE: i64 = 1 << 52;
-
-/// A time to live in milliseconds.
+/// A time to live in milliseconds: of those that an engine takes.
 pub(crate) fn lifetime_millis(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).map_or(LONGEST_LIFE, |millis| millis.min(LONGEST_LIFE))
+    i64::try_from(time.as_millis()).map_or(LATEST, |millis| millis.clamp(1, LATEST))
 }
 
 /// One command on one key.
@@ -281,8 +294,8 @@ pub enum KeyOp {
         /// The expected value.
         value: Vec<u8>,
     },
-    /// Pins a root for more documents. The `Number` of pins before, below 65,536; [`StoreReply::Nothing`] if no
-    /// confirmed root of that token is there.
+    /// Pins a root for more documents. The `Number` of pins with this one, modulo 65,536; [`StoreReply::Nothing`] if
+    /// no confirmed root of that token is there.
     Pin {
         /// Of the root.
         token: FoundingToken,
@@ -329,13 +342,14 @@ pub enum KeyOp {
         /// Of its root.
         token: FoundingToken,
     },
-    /// Has a bucket name a fingerprint, and lets go of those whose step is over. `Number` of names then.
+    /// Has a bucket name a fingerprint, and lets go of those whose step is over, and of the first of too many.
+    /// `Number` of names then.
     Enter {
         /// The name.
         fingerprint: Fingerprint,
         /// The end of the number of the step in which it arrives.
         step: u8,
-        /// Until when the bucket is kept at least.
+        /// Until which moment the bucket is kept at least, or for ever.
         life: Lifetime,
     },
     /// Sets a clock forward. The `Number` that it shows then, in milliseconds.

@@ -1,17 +1,17 @@
 //! A store in this process, for tests: `functions.lua` in Rust. Its clock is the latest given arrival.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use parking_lot::Mutex;
 
 use super::keys::{
-    Command, Key, KeyKind, KeyOp, KeySample, KeyStore, Lifetime, ScanPosition, StoreFuture, StoreReply,
-    StoreUnavailable, SyncEntries, SyncEntry, SyncPosition, lifetime_millis,
+    Command, FORESTS, Key, KeyKind, KeyOp, KeySample, KeyStore, LATEST, Lifetime, NAMES, ScanPosition, StoreFuture,
+    StoreReply, StoreUnavailable, SyncEntries, SyncEntry, SyncPosition, lifetime_millis, proposed_number,
 };
 use crate::method::{Durable, TreeTally};
 use crate::planted::planted;
@@ -26,9 +26,11 @@ struct Inner {
     made: Instant,
     clock: AtomicI64,
     values: Mutex<HashMap<Key, Value>>,
-    forests: Mutex<Vec<(String, String)>>,
-    lessons: Mutex<Vec<(u8, SyncPosition, Vec<u8>)>>,
+    /// Number and identity, by name.
+    forests: Mutex<BTreeMap<String, (u8, String)>>,
+    logs: Mutex<Logs>,
     away: Mutex<Option<StoreUnavailable>>,
+    is_full: AtomicBool,
 }
 
 impl Default for Inner {
@@ -38,8 +40,9 @@ impl Default for Inner {
             clock: AtomicI64::default(),
             values: Mutex::default(),
             forests: Mutex::default(),
-            lessons: Mutex::default(),
+            logs: Mutex::default(),
             away: Mutex::default(),
+            is_full: AtomicBool::default(),
         }
     }
 }
@@ -50,15 +53,45 @@ struct Value {
     until: Option<i64>,
 }
 
+/// Lessons, by forest.
+#[derive(Debug, Default)]
+struct Logs {
+    of: HashMap<u8, Log>,
+    /// The number of the last one: those that are removed do not come again.
+    last: u64,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    lessons: Vec<(SyncPosition, Vec<u8>)>,
+    until: Option<i64>,
+}
+
+/// Whether something is there that is kept until a moment. At that very millisecond it is.
+fn lives(until: Option<i64>, now: i64) -> bool {
+    until.is_none_or(|until| until >= now)
+}
+
 impl InMemoryStore {
     /// Makes it unreachable, or reachable again.
     pub(crate) fn set_away(&self, why: Option<&str>) {
         *self.0.away.lock() = why.map(|why| StoreUnavailable::of(why.to_owned()));
     }
 
+    /// Has it no memory for anything new, or some again.
+    pub(crate) fn set_full(&self, is_full: bool) {
+        self.0.is_full.store(is_full, Relaxed);
+    }
+
     /// Advances the clock.
     pub(crate) fn advance(&self, now: i64) {
         self.0.clock.fetch_max(now, Relaxed);
+    }
+
+    /// Ends all that is kept until a moment before this one, as if it were then.
+    pub(crate) fn end_before(&self, moment: i64) {
+        self.0.values.lock().retain(|_, value| lives(value.until, moment));
+        self.0.logs.lock().of.retain(|_, log| lives(log.until, moment));
     }
 
     /// All nodes, with their expiry.
@@ -68,13 +101,10 @@ impl InMemoryStore {
 
     /// All values of a kind, with their expiry.
     pub(super) fn with_expiry(&self, kind: KeyKind) -> Vec<(Key, Vec<u8>, Option<i64>)> {
-        let values = self.0.values.lock();
-        let now = self.0.clock.load(Relaxed);
-        let living =
-            values.iter().filter(|(key, value)| key.kind == kind && value.until.is_none_or(|until| until > now));
-        let mut nodes: Vec<_> = living.map(|(key, value)| (*key, value.bytes.clone(), value.until)).collect();
-        nodes.sort_unstable_by_key(|(key, ..)| *key);
-        nodes
+        let mut values = self.values();
+        values.retain(|(key, ..)| key.kind == kind);
+        values.sort_unstable_by_key(|(key, ..)| *key);
+        values
     }
 
     /// The same values, and nothing else, in another engine.
@@ -104,11 +134,30 @@ impl InMemoryStore {
 
     /// All values of a kind.
     pub(crate) fn of_kind(&self, kind: KeyKind) -> Vec<(Key, Vec<u8>)> {
+        self.with_expiry(kind).into_iter().map(|(key, value, _)| (key, value)).collect()
+    }
+
+    /// Keys of its own, besides those of values: as Redis counts them.
+    fn other_keys(&self, now: i64) -> usize {
+        let logs = self.0.logs.lock();
+        let logs = logs.of.values().filter(|log| lives(log.until, now)).count();
+        logs + usize::from(!self.0.forests.lock().is_empty())
+    }
+
+    /// All values, with their expiry.
+    pub(crate) fn values(&self) -> Vec<(Key, Vec<u8>, Option<i64>)> {
         let values = self.0.values.lock();
         let now = self.0.clock.load(Relaxed);
-        let living =
-            values.iter().filter(|(key, value)| key.kind == kind && value.until.is_none_or(|until| until > now));
-        living.map(|(key, value)| (*key, value.bytes.clone())).collect()
+        let living = values.iter().filter(|(_, value)| lives(value.until, now));
+        living.map(|(key, value)| (*key, value.bytes.clone(), value.until)).collect()
+    }
+
+    /// Runs a command, unless it needs memory and there is none.
+    pub(crate) fn attempt(&self, command: &Command) -> Result<StoreReply, StoreUnavailable> {
+        match self.0.is_full.load(Relaxed) && needs_memory(&command.what) {
+            true => Err(StoreUnavailable::full("there is no memory for it")),
+            false => Ok(self.run_one(command)),
+        }
     }
 
     pub(crate) fn run_one(&self, command: &Command) -> StoreReply {
@@ -116,13 +165,13 @@ impl InMemoryStore {
         // One lock a command: commands of others may come in between.
         let mut values = self.0.values.lock();
         let key = command.key;
-        if values.get(&key).is_some_and(|value| value.until.is_some_and(|until| until <= now)) {
+        if values.get(&key).is_some_and(|value| !lives(value.until, now)) {
             values.remove(&key);
         }
         let until = |life: Lifetime| match life {
             Lifetime::Endless => None,
-            Lifetime::For(time) => Some(now.saturating_add(lifetime_millis(time))),
-            Lifetime::Until(at) => Some(at.0),
+            Lifetime::For(time) => Some(now + lifetime_millis(time)),
+            Lifetime::Until(at) => Some(at.0.min(LATEST)),
         };
         let there = values.get(&key).map(|value| value.bytes.clone());
         match &command.what {
@@ -209,13 +258,15 @@ impl InMemoryStore {
                 };
                 add(12, *uses);
                 add(16, *children);
+                let pins = u16::from_be_bytes([bytes[14], bytes[15]]).wrapping_add(1);
+                bytes[14..16].copy_from_slice(&pins.to_be_bytes());
                 if let Some(value) = values.get_mut(&key) {
                     value.bytes = bytes;
                 }
-                StoreReply::Number(0)
+                StoreReply::Number(i64::from(pins))
             }
             KeyOp::Arrive { token, step, life } => {
-                let Some(mut bytes) = root(there, token.bytes()) else {
+                let Some(mut bytes) = root(there, token.bytes()).filter(|bytes| bytes.len() >= 22) else {
                     return StoreReply::Number(0);
                 };
                 let end = bytes.len() - 2;
@@ -256,7 +307,7 @@ impl InMemoryStore {
             }
             KeyOp::RemoveLeaf { root, token } => {
                 let tree = [&root.0.to_be_bytes()[..], &token.bytes()].concat();
-                let is_it = there.is_some_and(|there| there.len() < 20 && there[..11] == tree);
+                let is_it = there.is_some_and(|there| there.len() < 20 && there.get(..11) == Some(&tree[..]));
                 if is_it {
                     values.remove(&key);
                 }
@@ -269,30 +320,39 @@ impl InMemoryStore {
                     let late = step.wrapping_sub(entry[8]);
                     entry[..8] != name && !(68..=191).contains(&late)
                 });
-                let mut bytes: Vec<u8> = entries.flatten().copied().collect();
-                bytes.extend(name);
-                bytes.push(*step);
-                let names = bytes.len() / 9;
+                let mut names: Vec<&[u8]> = entries.collect();
+                if names.len() >= NAMES {
+                    names.remove(0);
+                }
+                let own = [&name[..], &[*step]].concat();
+                names.push(&own);
+                let (bytes, count) = (names.concat(), names.len());
                 let before = values.get(&key).and_then(|value| value.until);
-                let until = until(*life).max(before);
+                let until = until(*life).map(|until| until.max(before.unwrap_or(until)));
                 values.insert(key, Value { bytes, until });
-                StoreReply::Number(names as i64)
+                StoreReply::Number(count as i64)
             }
             KeyOp::Advance { to } => {
-                let shown = there.map_or(i64::MIN, |there| std::str::from_utf8(&there).unwrap().parse().unwrap());
-                let shown = shown.max(to.0);
-                let bytes = shown.to_string().into_bytes();
+                let is_number =
+                    |there: &&[u8]| there.strip_prefix(b"-").unwrap_or(there).iter().all(u8::is_ascii_digit);
+                let there = there.as_deref().filter(is_number);
+                let shown = there.and_then(|there| std::str::from_utf8(there).ok()?.parse().ok());
+                if let Some(shown) = shown.filter(|shown| *shown >= to.0) {
+                    return StoreReply::Number(shown);
+                }
+                let bytes = to.0.to_string().into_bytes();
                 values.insert(key, Value { bytes, until: None });
-                StoreReply::Number(shown)
+                StoreReply::Number(to.0)
             }
             KeyOp::Since { head } => match there {
                 Some(there) if there.get(..16) == Some(&head[..]) => StoreReply::Nothing,
                 there => StoreReply::Bytes(there.unwrap_or_default()),
             },
             KeyOp::Turn { before, value } => {
-                let head = there.as_ref().map(|there| there[..16].to_vec());
-                let is_done = head.as_deref() == Some(&value[..16]);
-                let fits = head == before.map(|before| before.to_vec()) || planted!(ReplacesOverrides);
+                // Of no value and of an empty one it is the same.
+                let head = there.as_deref().map_or(&[][..], |there| &there[..there.len().min(16)]);
+                let is_done = head == &value[..16];
+                let fits = head == before.as_ref().map_or(&[][..], |before| &before[..]) || planted!(ReplacesOverrides);
                 if fits && !is_done {
                     let bytes = value.clone();
                     values.insert(key, Value { bytes, until: None });
@@ -300,21 +360,28 @@ impl InMemoryStore {
                 StoreReply::Number(i64::from(fits || is_done))
             }
             KeyOp::Acknowledge { process, acknowledged, life } => {
-                let text = String::from_utf8(there.unwrap_or_default()).unwrap();
-                let numbers = |line: &str| -> Vec<u64> { line.split(' ').map(|n| n.parse().unwrap()).collect() };
-                let mut told: Vec<Vec<u64>> = text.lines().map(numbers).collect();
-                let own = vec![*process, *acknowledged, now as u64 + life];
-                told.retain(|of| of[0] == *process || of[2] > now as u64);
-                match told.iter_mut().find(|of| of[0] == *process) {
-                    Some(of) => *of = own,
-                    None => told.push(own),
+                let (name, there) = (format!("{process:016x}"), there.unwrap_or_default());
+                let now = now as u64;
+                let mut own = format!("{name} {acknowledged} {}\n", now + life);
+                // Numbers of Lua.
+                let number = |digits: &str| digits.parse::<f64>().unwrap_or(f64::INFINITY);
+                let (mut lines, mut first, mut least) = (String::new(), None, *acknowledged as f64);
+                for [of, version, over] in acknowledgements(&there) {
+                    if *of == name {
+                        lines.push_str(&std::mem::take(&mut own));
+                    } else if number(over) > now as f64 {
+                        lines.push_str(&format!("{of} {version} {over}\n"));
+                        least = least.min(number(version));
+                    } else {
+                        continue;
+                    }
+                    first.get_or_insert(of);
                 }
-                let least = told.iter().map(|of| of[1]).min().unwrap();
-                let is_first = told[0][0] == *process;
-                let lines = told.iter().map(|of| format!("{} {} {}\n", of[0], of[1], of[2]));
-                let bytes = lines.collect::<String>().into_bytes();
-                values.insert(key, Value { bytes, until: None });
-                StoreReply::Bytes(format!("{} {least}", u8::from(is_first)).into_bytes())
+                lines.push_str(&own);
+                let is_first = first.is_none_or(|first| *first == name);
+                let until = Some(now as i64 + 2 * *life as i64);
+                values.insert(key, Value { bytes: lines.into_bytes(), until });
+                StoreReply::Bytes(format!("{} {least:.0}", u8::from(is_first)).into_bytes())
             }
             KeyOp::Release { token, uses } => {
                 let Some(mut bytes) = root(there, token.bytes()) else {
@@ -347,9 +414,55 @@ impl InMemoryStore {
     }
 }
 
+/// Whether Redis refuses it when it has as much memory as it may use: as `functions.lua` registers its function.
+fn needs_memory(what: &KeyOp) -> bool {
+    match what {
+        KeyOp::Get | KeyOp::Since { .. } | KeyOp::Remove { .. } | KeyOp::RemoveLeaf { .. } | KeyOp::Release { .. } => {
+            false
+        }
+        KeyOp::Claim { .. }
+        | KeyOp::Put { .. }
+        | KeyOp::Swap { .. }
+        | KeyOp::Confirm { .. }
+        | KeyOp::Pin { .. }
+        | KeyOp::Hold { .. }
+        | KeyOp::Arrive { .. }
+        | KeyOp::Touch { .. }
+        | KeyOp::Enter { .. }
+        | KeyOp::Advance { .. }
+        | KeyOp::Turn { .. }
+        | KeyOp::Acknowledge { .. }
+        | KeyOp::Count { .. } => true,
+    }
+}
+
+/// Process, version and moment of each line. What stands between such lines does not count.
+fn acknowledgements(mut bytes: &[u8]) -> Vec<[&str; 3]> {
+    let mut found = Vec::new();
+    while !bytes.is_empty() {
+        let line = line(bytes);
+        let length = line.map_or(1, |line| line.map(|word| word.len() + 1).iter().sum());
+        found.extend(line);
+        bytes = &bytes[length..];
+    }
+    found
+}
+
+fn line(mut bytes: &[u8]) -> Option<[&str; 3]> {
+    let hex = |byte: &u8| byte.is_ascii_hexdigit();
+    let mut word = |fits: fn(&u8) -> bool, end| {
+        let length = bytes.iter().take_while(|byte| fits(byte)).count();
+        let (word, rest) = bytes.split_at(length);
+        bytes = rest.strip_prefix(&[end])?;
+        std::str::from_utf8(word).ok().filter(|word| !word.is_empty())
+    };
+    Some([word(hex, b' ')?, word(u8::is_ascii_digit, b' ')?, word(u8::is_ascii_digit, b'\n')?])
+}
+
 /// The confirmed root of a token.
 fn root(there: Option<Vec<u8>>, token: [u8; 3]) -> Option<Vec<u8>> {
-    there.filter(|bytes| bytes.len() >= 20 && bytes[0] != 0 && bytes[1..4] == token)
+    let is_whole = |bytes: &Vec<u8>| bytes.len() >= if bytes.first() == Some(&2) { 37 } else { 20 };
+    there.filter(|bytes| is_whole(bytes) && bytes[0] != 0 && bytes[1..4] == token)
 }
 
 fn counted(bytes: &[u8], more: &TreeTally) -> Vec<u8> {
@@ -360,7 +473,7 @@ fn counted(bytes: &[u8], more: &TreeTally) -> Vec<u8> {
     }
     let (more, more_titles, more_signs, more_last) = more.parts();
     if more_signs > 0 && (signs == 0 || last != more_last) {
-        (signs, last) = ((signs + more_signs).min(TreeTally::PAGE_CHROME), more_last);
+        (signs, last) = (signs.saturating_add(more_signs).min(TreeTally::PAGE_CHROME), more_last);
     }
     let tally = TreeTally::of_parts(documents.saturating_add(more), titles | more_titles, signs, last);
     let mut counted = vec![2];
@@ -378,10 +491,11 @@ impl KeyStore for InMemoryStore {
         let run = |command: &Command| {
             // Others get their turns between any two.
             std::thread::yield_now();
-            self.run_one(command)
+            self.attempt(command)
         };
-        let replies = commands.iter().map(run).collect();
-        Box::pin(std::future::ready(Ok(replies)))
+        // All of a pipeline are run, whatever is said to one of them.
+        let replies: Vec<_> = commands.iter().map(run).collect();
+        Box::pin(std::future::ready(replies.into_iter().collect()))
     }
 
     fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>> {
@@ -389,34 +503,34 @@ impl KeyStore for InMemoryStore {
             return Box::pin(std::future::ready(Err(away)));
         }
         let mut forests = self.0.forests.lock();
-        let at = forests.iter().position(|(known, _)| known == name);
-        let at = at.unwrap_or_else(|| {
-            forests.push((name.to_owned(), identity.to_owned()));
-            forests.len() - 1
-        });
-        let enrolled = match &forests[at] {
-            (_, known) if known == identity => Ok(at as u8),
-            (_, known) => Err(known.clone()),
+        let is_free = |number: &u8| forests.values().all(|(taken, _)| taken != number);
+        let proposed = (0..FORESTS).map(|more| (proposed_number(name) + more) % FORESTS).find(is_free);
+        let enrolled = match (forests.get(name), proposed) {
+            (Some((number, known)), _) if known == identity => Ok(*number),
+            (Some((_, known)), _) => Err(known.clone()),
+            (None, Some(number)) => {
+                forests.insert(name.to_owned(), (number, identity.to_owned()));
+                Ok(number)
+            }
+            (None, None) => Err(format!("there are {FORESTS} forests already")),
         };
         Box::pin(std::future::ready(Ok(enrolled)))
     }
 
     fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {
         let forests = self.0.forests.lock();
-        let forests = forests.iter().zip(0..);
-        let forests = forests.map(|((name, of), number)| (name.clone(), number, of.clone()));
+        let forests = forests.iter().map(|(name, (number, of))| (name.clone(), *number, of.clone()));
         Box::pin(std::future::ready(Ok(forests.collect())))
     }
 
     fn keys(&self, forest: u8, place: ScanPosition) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)> {
-        let values = self.0.values.lock();
-        let mut keys: Vec<Key> = values.keys().copied().collect();
+        let mut keys: Vec<Key> = self.values().into_iter().map(|(key, ..)| key).collect();
         keys.retain(|key| key.forest == forest && key.fingerprint.0 >= place.cursor);
         keys.sort_unstable();
         // In small parts, and some keys twice, as an engine may do it.
-        let next =
-            keys.get(6).filter(|_| keys.len() > 7).map(|key| ScanPosition { node: 0, cursor: key.fingerprint.0 });
-        keys.truncate(7);
+        // A fingerprint has seven keys at most.
+        let next = keys.get(7).map(|key| ScanPosition { node: 0, cursor: key.fingerprint.0 });
+        keys.truncate(8);
         Box::pin(std::future::ready(Ok((keys, next))))
     }
 
@@ -424,13 +538,29 @@ impl KeyStore for InMemoryStore {
         if let Some(away) = self.away() {
             return Box::pin(std::future::ready(Err(away)));
         }
-        let mut all = self.0.lessons.lock();
+        let now = self.0.clock.load(Relaxed);
+        let mut logs = self.0.logs.lock();
+        logs.of.retain(|_, log| lives(log.until, now));
         if let Some(lesson) = lesson {
-            let at = SyncPosition(1, all.last().map_or(1, |(_, last, _)| last.1 + 1));
-            all.push((forest, at, lesson.bytes));
+            let until = lesson.life.map(|life| now + life.0.clamp(1, LATEST));
+            if self.0.is_full.load(Relaxed) {
+                // How long a log is kept is set all the same.
+                if let Some(log) = logs.of.get_mut(&forest) {
+                    log.until = until.or(log.until);
+                }
+                return Box::pin(std::future::ready(Err(StoreUnavailable::full("there is no memory for it"))));
+            }
+            logs.last += 1;
+            let at = SyncPosition(1, logs.last);
+            let log = logs.of.entry(forest).or_default();
+            log.lessons.push((at, lesson.bytes));
+            let more = log.lessons.len().saturating_sub(lesson.most);
+            log.lessons.drain(..more);
+            log.until = until.or(log.until);
         }
-        let heard = all.iter().filter(|(of, at, _)| *of == forest && *at > after);
-        let mut heard: Vec<_> = heard.map(|(_, at, bytes)| (*at, bytes.clone())).collect();
+        let log = logs.of.get(&forest).map_or(&[][..], |log| &log.lessons);
+        let heard = log.iter().filter(|(at, _)| *at > after);
+        let mut heard: Vec<_> = heard.cloned().collect();
         // A few at a time.
         let is_all = heard.len() <= 2;
         heard.truncate(2);
@@ -438,26 +568,26 @@ impl KeyStore for InMemoryStore {
     }
 
     fn remove_sync_entries(&self, forest: u8) -> StoreFuture<()> {
-        self.0.lessons.lock().retain(|(of, ..)| *of != forest);
+        self.0.logs.lock().of.remove(&forest);
         Box::pin(std::future::ready(Ok(())))
     }
 
     fn size(&self) -> StoreFuture<(usize, usize)> {
-        let nodes = self.nodes();
-        let bytes = nodes.iter().map(|(_, bytes, _)| bytes.len()).sum();
-        Box::pin(std::future::ready(Ok((nodes.len(), bytes))))
+        let values = self.values();
+        let bytes = values.iter().map(|(_, bytes, _)| bytes.len()).sum();
+        let keys = values.len() + self.other_keys(self.0.clock.load(Relaxed));
+        Box::pin(std::future::ready(Ok((keys, bytes))))
     }
 
     fn sample(&self, forest: u8, _: u64) -> StoreFuture<KeySample> {
         if let Some(away) = self.away() {
             return Box::pin(std::future::ready(Err(away)));
         }
-        let values = self.0.values.lock();
-        let now = self.0.clock.load(Relaxed);
-        let living =
-            values.iter().filter(|(key, value)| key.forest == forest && value.until.is_none_or(|until| until > now));
-        let drawn: Vec<(Key, usize)> = living.map(|(key, value)| (*key, value.bytes.len())).collect();
-        Box::pin(std::future::ready(Ok(KeySample { of: drawn.len(), keys: drawn.len(), drawn })))
+        let values = self.values();
+        let keys = values.len() + self.other_keys(self.0.clock.load(Relaxed));
+        let drawn = values.into_iter().filter(|(key, ..)| key.forest == forest);
+        let drawn = drawn.map(|(key, value, _)| (key, value.len())).collect();
+        Box::pin(std::future::ready(Ok(KeySample { drawn, of: keys, keys })))
     }
 
     fn spawn(&self, job: Pin<Box<dyn Future<Output = ()> + Send>>) {

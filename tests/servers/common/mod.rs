@@ -25,30 +25,25 @@ pub mod locks;
 pub mod random;
 pub mod redis;
 pub mod twin;
+pub mod waiting;
 pub mod wire;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, Once};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+pub use waiting::{PATIENCE, Waiting, scratch, wait_until};
+use waiting::{PAUSE, unique};
 
 /// All fields that a stamp may have, with their default names, in the order in which they are written.
 pub const STAMP_FIELDS: [&str; 5] = ["cluster_root", "cluster_key", "cluster_hash", "cluster_arrival", "cluster_proof"];
-
-/// How long a test waits for anything before it fails. Far above what anything needs: a slow machine must not fail a
-/// test, a stuck process must.
-pub const PATIENCE: Duration = Duration::from_secs(300);
-
-/// Between two looks at something that nobody announces: how long decides nothing, it only spares the processor.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// How many of its last log lines a failed test shows of each spinney.
 const LOG_LINES_SHOWN: usize = 200;
@@ -128,20 +123,6 @@ pub fn unique_index(label: &str) -> String {
     format!("news-{label}-{}", unique())
 }
 
-/// A path for a file or folder of this test, in cargo's folder for the temporary files of tests. Nothing is created.
-pub fn scratch(label: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{label}-{}", unique()))
-}
-
-/// Lower-case letters, digits and hyphens; differs between calls, processes and runs.
-fn unique() -> String {
-    static CALLS: AtomicU64 = AtomicU64::new(0);
-    #[expect(clippy::disallowed_methods, reason = "differs between runs")]
-    let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
-    let call = CALLS.fetch_add(1, Ordering::Relaxed);
-    format!("{millis:x}-{}-{call}", std::process::id())
-}
-
 /// An HTTP client that shows answers as they come over the wire: no decompression, no redirects, no proxy of the
 /// environment. One per test: a client does not outlive the runtime that first used it.
 pub fn http() -> reqwest::Client {
@@ -162,40 +143,6 @@ pub fn install_crypto() {
         // An error means that somebody else installed one: fine as well.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     });
-}
-
-/// A test that looks again and again whether something holds, and fails if it does not in the end.
-pub struct Waiting {
-    what: String,
-    until: Instant,
-}
-
-impl Waiting {
-    pub fn until(what: &str) -> Waiting {
-        Waiting { what: what.to_owned(), until: Instant::now() + PATIENCE }
-    }
-
-    /// Panics if it has taken too long.
-    pub async fn pause(&self) {
-        self.check();
-        #[expect(clippy::disallowed_methods, reason = "a pause between two looks at a condition")]
-        tokio::time::sleep(PAUSE).await;
-    }
-
-    fn check(&self) {
-        let (what, in_time) = (&self.what, Instant::now() < self.until);
-        assert!(in_time, "waited {PATIENCE:?} until {what}");
-    }
-}
-
-/// The same where no task of the test itself has to go on meanwhile.
-pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let waiting = Waiting::until(what);
-    while !holds() {
-        waiting.check();
-        #[expect(clippy::disallowed_methods, reason = "a pause between two looks at a condition")]
-        thread::sleep(PAUSE);
-    }
 }
 
 // --------------------------------------------------------------------------------------------------------------------

@@ -63,6 +63,8 @@ where
     };
     let forest = start();
     let forest = if is_dated { forest.dated() } else { forest };
+    // It hears all lessons: their log ends when a window goes by without one.
+    let reader = start();
     let method: Method = method.parse().unwrap();
     let mut workspace = Workspace::default();
     for document in documents {
@@ -74,6 +76,7 @@ where
         let replies = block_on(forest.place(batch)).unwrap().replies;
         let placed = replies.into_iter().filter_map(|reply| reply.placed);
         settle(&forest, placed.collect(), ItemOutcome::Accepted);
+        block_on(reader.inner.refresh_boilerplate()).unwrap();
     }
     for (key, bytes, _) in memory.nodes() {
         let again = match NodeValue::<F::Proof>::read(&bytes) {
@@ -88,7 +91,6 @@ where
         assert_eq!(write_founder_tokens(token, &words), bytes, "{method}: {key:?}");
         assert!(words.len() <= FounderTokens::MOST && !words.is_empty());
     }
-    let reader = start();
     let [heard, taught] = [&reader, &forest].map(|forest| {
         block_on(forest.inner.refresh_boilerplate()).unwrap();
         F::portions(&forest.inner.learned.lock())
