@@ -397,7 +397,142 @@ mod tests {
         assert_eq!(Differences::of(earlier, later).names, 2);
     }
 
+    /// Whether two words that differ so much differ in one letter.
+    fn is_one_letter(apart: u16) -> bool {
+        ONE_LETTER[usize::from(apart) / 64] >> (apart % 64) & 1 == 1
+    }
+
+    /// What is told of two texts that have this and that in the same place, behind so many words that both have.
+    fn told(behind: u16, one: &[u16], other: &[u16]) -> Differences {
+        let (head, tail): (Vec<u16>, Vec<u16>) = ((0..behind).collect(), (500..506).collect());
+        let (old, new) = ([&head, one, &tail].concat(), [&head, other, &tail].concat());
+        let words = |body| AlignedTokens { title: &[], body };
+        Differences { words: 0.0, most: 0.0, least: 0.0, ..Differences::of(words(&old), words(&new)) }
+    }
+
+    #[test]
+    fn each_kind_of_place_counts_as_what_it_is() {
+        let near = (1..HASH).find(|&apart| is_one_letter(apart)).unwrap();
+        let is_far = |apart: &u16| !is_one_letter(*apart) && !is_one_letter(HASH + 1 - apart);
+        let far = (1..HASH).find(is_far).unwrap();
+        let word = 1_000;
+        let (number, character) = (NUMBER | 7, CHARACTER | 7);
+        let none = Differences::default();
+        let other = Differences { others: 1, ..none };
+        let typo = Differences { typos: 1, ..none };
+        assert_eq!(told(20, &[word], &[word + far]), other);
+        assert_eq!(told(20, &[word + near], &[word]), typo);
+        assert_eq!(told(20, &[word], &[600, word - 600]), none, "one word in two");
+        assert_eq!(told(20, &[word], &[]), Differences { breaks: 1, ..none });
+        assert_eq!(told(20, &[], &[word]), Differences { breaks: 1, ..none });
+        assert_eq!(told(20, &[number], &[number + 1]), Differences { numbers: 1, ..none });
+        assert_eq!(told(20, &[number], &[number, word]), other, "the same number, and a word");
+        assert_eq!(told(20, &[number, word], &[number, word - 600, 600]), none);
+        assert_eq!(told(20, &[number], &[word]), other);
+        assert_eq!(told(20, &[character], &[character + 1]), typo);
+        assert_eq!(told(20, &[character, character], &[character + 1, character + 2]), other);
+        assert_eq!(told(20, &[character], &[character + 1, character + 2]), other);
+        assert_eq!(told(20, &[character], &[word]), typo);
+        assert_eq!(told(20, &[character, word], &[word + near]), other, "not words alone");
+    }
+
+    #[test]
+    fn numbers_at_the_head_are_its_date() {
+        let numbers = |behind| told(behind, &[NUMBER | 1], &[NUMBER | 2]).numbers;
+        // A tenth of a short text, and at most the head.
+        assert_eq!([33, 3, 4].map(numbers), [1, 1, 1]);
+        let (old, new): (Vec<u16>, Vec<u16>) = ((0..200).collect(), (0..200).collect());
+        let at = |place: usize| {
+            let (mut old, mut new) = (old.clone(), new.clone());
+            (old[place], new[place]) = (NUMBER | 1, NUMBER | 2);
+            let words = |body| AlignedTokens { title: &[], body };
+            Differences::of(words(&old), words(&new)).numbers
+        };
+        assert_eq!([HEAD - 1, HEAD].map(at), [0, 1]);
+    }
+
+    #[test]
+    fn a_replacement_that_comes_again_is_repeated() {
+        let (word, apart) = (1_000, (1..HASH).find(|&apart| !is_one_letter(apart)).unwrap());
+        let between = [300, 301, 302];
+        let thrice = |one: &[u16]| [one, &between, one, &between, one].concat();
+        let found = |one: &[u16], other: &[u16]| {
+            let found = told(20, &thrice(one), &thrice(other));
+            (found.others, found.repeated)
+        };
+        assert_eq!(found(&[word], &[word + apart]), (1, 2));
+        let characters = |from: u16, len: u16| (from..from + len).map(|n| CHARACTER | n).collect::<Vec<_>>();
+        // So few are a usage, which says nothing when it comes again.
+        assert_eq!(found(&characters(0, 4), &characters(50, 4)), (1, 0));
+        assert_eq!(found(&characters(0, 5), &characters(50, 5)), (1, 2));
+        // Another one of the same words in another order is another one.
+        let two = told(
+            20,
+            &[&[word], &between[..], &[word + apart]].concat(),
+            &[&[word + apart], &between[..], &[word]].concat(),
+        );
+        assert_eq!((two.others, two.repeated), (2, 0));
+    }
+
+    #[test]
+    fn names_of_titles_are_longer_than_a_usage() {
+        let characters = |from: u16, len: u16| (from..from + len).map(|n| CHARACTER | n).collect::<Vec<_>>();
+        let names = |title: &[u16], one: &[u16], other_title: &[u16], other: &[u16]| {
+            let (head, tail): (Vec<u16>, Vec<u16>) = ((0..20).collect(), (500..506).collect());
+            let (old, new) = ([&head, one, &tail].concat(), [&head, other, &tail].concat());
+            let (old, new) = (AlignedTokens { title, body: &old }, AlignedTokens { title: other_title, body: &new });
+            Differences::of(old, new).names
+        };
+        for (len, expected) in [(2, 0), (3, 1)] {
+            let (one, other) = (characters(0, len), characters(50, len));
+            assert_eq!(names(&one, &one, &other, &other), expected, "{len}");
+            assert_eq!(names(&one, &one, &[], &other), 0, "it is in one title alone");
+            let both = [one.clone(), other.clone()].concat();
+            assert_eq!(names(&both, &one, &both, &other), 0, "it is in both titles");
+        }
+        let one = [NUMBER | 1, 1_000];
+        assert_eq!(names(&one, &one, &[NUMBER | 1, 3_000], &[NUMBER | 1, 3_000]), 1);
+        assert_eq!(names(&[NUMBER | 1], &one, &[NUMBER | 2], &[3_000]), 0, "a number is no name");
+    }
+
+    #[test]
+    fn the_common_part_counts_in_words_of_both() {
+        let words: Vec<u16> = (0..20).collect();
+        let characters: Vec<u16> = words.iter().map(|word| CHARACTER | word).collect();
+        let of = |old: &[u16], new: &[u16]| {
+            let words = |body| AlignedTokens { title: &[], body };
+            let found = Differences::of(words(old), words(new));
+            (found.words, found.most, found.least)
+        };
+        assert_eq!(of(&words, &words), (20.0, 1.0, 1.0));
+        assert_eq!(of(&words, &words[..10]), (10.0, 1.0, 0.5));
+        assert_eq!(of(&characters, &characters), (20.0 * CHARACTER_IN_WORDS, 1.0, 1.0));
+        let mixed = [&words[..10], &characters[..10]].concat();
+        assert_eq!(of(&mixed, &mixed), (20.0 * (1.0 + CHARACTER_IN_WORDS) / 2.0, 1.0, 1.0));
+        assert_eq!(of(&words, &[]), (0.0, 0.0, 0.0));
+        // What comes twice is met once.
+        let twice = [&words[..], &words[..]].concat();
+        assert_eq!(of(&words, &twice), (30.0, 1.0, 1.0));
+    }
+
     proptest! {
+        #[test]
+        fn the_nearest_place_ahead_is_found(
+            old in prop::collection::vec(0u16..3, 0..14),
+            new in prop::collection::vec(0u16..3, 0..14),
+        ) {
+            let mut places: Vec<(usize, usize)> = (0..=AHEAD).flat_map(|more| (0..=AHEAD).map(move |less| (more, less))).collect();
+            places.sort_by_key(|&(more, less)| (more + less, more));
+            let agree = |&&(more, less): &&(usize, usize)| {
+                let (Some(a), Some(b)) = (old.get(less..), new.get(more..)) else { return false };
+                let both = a.len().min(b.len()).min(2);
+                more + less > 0 && a[..both] == b[..both] && (both == 2 || both == 1 && a.len() == b.len())
+            };
+            let is_end = !old.is_empty() && old.len() <= AHEAD && new.len() <= AHEAD;
+            let expected = places.iter().find(agree).copied().or(is_end.then_some((new.len(), old.len())));
+            prop_assert_eq!(ahead(&old, &new), expected);
+        }
+
         /// Whatever the words are: the ratios are ratios, and no word is met that the other text has not.
         #[test]
         fn runs_are_as_long_as_word_by_word(
