@@ -426,7 +426,8 @@ mod tests {
         assert_eq!(told(20, &[word], &[]), Differences { breaks: 1, ..none });
         assert_eq!(told(20, &[], &[word]), Differences { breaks: 1, ..none });
         assert_eq!(told(20, &[number], &[number + 1]), Differences { numbers: 1, ..none });
-        assert_eq!(told(20, &[number], &[number, word]), other, "the same number, and a word");
+        assert_eq!(told(20, &[word, number], &[number, word + far]), other, "the same number, and other words");
+        assert_eq!(told(20, &[number, number + 1], &[number + 1, number]), none, "the same numbers");
         assert_eq!(told(20, &[number, word], &[number, word - 600, 600]), none);
         assert_eq!(told(20, &[number], &[word]), other);
         assert_eq!(told(20, &[character], &[character + 1]), typo);

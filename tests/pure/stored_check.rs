@@ -47,8 +47,11 @@ fn check_kind<F: MethodKind, E: std::fmt::Debug>(
             check_changes::<F>(record);
             lsn += 1;
             restoring.batch(lsn, record)
-        } else {
+        } else if lsn == 0 {
             restoring.part(section, record)
+        } else {
+            // The store reads all of the copy before the journal.
+            continue;
         };
         match is_read {
             Ok(()) => read += 1,
