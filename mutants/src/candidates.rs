@@ -38,7 +38,14 @@ pub(crate) struct Candidate {
 impl Candidate {
     pub(crate) fn to_json(&self) -> Value {
         let place = format!("{}:{}", self.file.display(), self.line);
-        json!({ "mutant": self.number, "place": place, "function": self.function, "change": self.change })
+        json!({
+            "mutant": self.number, "id": self.id(), "place": place, "function": self.function, "change": self.change,
+        })
+    }
+
+    /// The same for the same change after an edit elsewhere.
+    pub(crate) fn id(&self) -> String {
+        format!("{:016x}", self.rank(0))
     }
 
     /// As the names of its tests begin.

@@ -10,8 +10,10 @@ mod tests_of;
 mod tree;
 mod values;
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -31,7 +33,8 @@ use tree::Tree;
 /// those that do not compile are replaced by the next ones.
 ///
 /// Prints one JSON object a mutant on standard output, and the sum in the end. A mutant is caught if a unit test or a
-/// test of tests/pure fails, or if the tests take five times the time they should ("timeout").
+/// test of tests/pure fails, or if the tests take five times the time they should ("timeout"). What was caught is
+/// appended to a file in the folder of the copy, and is not run again by the next command with this seed.
 #[derive(Debug, Parser)]
 #[command(name = "scripts/mutants")]
 struct Args {
@@ -41,12 +44,12 @@ struct Args {
     /// How many of them
     #[arg(long, default_value_t = 160)]
     count: usize,
-    /// Run only the mutants of these numbers, all of them drawn before
+    /// Run only the mutants of these numbers, whether they were caught before or not
     #[arg(long, value_delimiter = ',', value_name = "NUMBERS")]
     only: Vec<u32>,
-    /// Leave out the slowest tests: more mutants survive
+    /// Run all tests, with the state search and the simulation, which take minutes for each mutant that survives
     #[arg(long)]
-    quick: bool,
+    slow: bool,
     /// Files and folders they are drawn from
     #[arg(
         long,
@@ -86,11 +89,17 @@ fn main() -> Result<()> {
     let begun = Instant::now();
     let (mut caught, mut late) = (0, 0);
     let mut survivors = Vec::new();
+    let mut results = Results::open(&args.dir.join(format!("caught-{}.ndjson", args.seed)))?;
     for mutant in &drawn {
-        let outcome = tests.run(mutant, args.quick)?;
+        let before = results.caught.get(&mutant.id()).filter(|_| args.only.is_empty()).cloned();
+        let is_new = before.is_none();
+        let outcome = before.map_or_else(|| tests.run(mutant, args.slow), Ok)?;
         let mut line = mutant.to_json();
         line["outcome"] = outcome.to_json();
         println!("{line}");
+        if is_new && !matches!(outcome, Outcome::Survived) {
+            writeln!(results.file, "{line}")?;
+        }
         match outcome {
             Outcome::Failed(_) => caught += 1,
             Outcome::Late(_) => late += 1,
@@ -103,6 +112,24 @@ fn main() -> Result<()> {
     });
     println!("{sum}");
     Ok(())
+}
+
+/// Mutants that were caught before, by what they are, and the file of them.
+struct Results {
+    caught: HashMap<String, Outcome>,
+    file: File,
+}
+
+impl Results {
+    fn open(path: &Path) -> Result<Results> {
+        let file = File::options().append(true).create(true).open(path)?;
+        let text = fs::read_to_string(path)?;
+        // The last line of a run that was interrupted may be cut off.
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let caught =
+            lines.filter_map(|line| Some((line["id"].as_str()?.to_owned(), Outcome::of_json(&line["outcome"])?)));
+        Ok(Results { caught: caught.collect(), file })
+    }
 }
 
 /// The first `count` candidates that compile together, and how many between them do not. The copy has them all.
