@@ -36,10 +36,12 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    pub(crate) fn to_json(&self) -> Value {
+    /// The mutant and what came of it.
+    pub(crate) fn to_json(&self, outcome: &Value) -> Value {
         let place = format!("{}:{}", self.file.display(), self.line);
         json!({
             "mutant": self.number, "id": self.id(), "place": place, "function": self.function, "change": self.change,
+            "outcome": outcome,
         })
     }
 

@@ -18,10 +18,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use candidates::Candidate;
-use tests_of::{Outcome, TestPrograms};
+use tests_of::{Outcome, Stage, TestPrograms};
 use tree::Tree;
 
 /// Plants faults ("mutants") in a copy of the code, one at a time, and reports which of them no test notices.
@@ -81,33 +81,37 @@ fn main() -> Result<()> {
     let drawn: Vec<&Candidate> =
         drawn.into_iter().filter(|mutant| args.only.is_empty() || args.only.contains(&mutant.number)).collect();
     if args.list {
-        drawn.iter().for_each(|mutant| println!("{}", mutant.to_json()));
+        drawn.iter().for_each(|mutant| println!("{}", mutant.to_json(&Value::Null)));
         return Ok(());
     }
 
     let tests = TestPrograms::build(&tree)?;
     let begun = Instant::now();
-    let (mut caught, mut late) = (0, 0);
-    let mut survivors = Vec::new();
     let mut results = Results::open(&args.dir.join(format!("caught-{}.ndjson", args.seed)))?;
-    for mutant in &drawn {
-        let before = results.caught.get(&mutant.id()).filter(|_| args.only.is_empty()).cloned();
-        let is_new = before.is_none();
-        let outcome = before.map_or_else(|| tests.run(mutant, args.slow), Ok)?;
-        let mut line = mutant.to_json();
-        line["outcome"] = outcome.to_json();
-        println!("{line}");
-        if is_new && !matches!(outcome, Outcome::Survived) {
-            writeln!(results.file, "{line}")?;
-        }
-        match outcome {
-            Outcome::Failed(_) => caught += 1,
-            Outcome::Late(_) => late += 1,
-            Outcome::Survived => survivors.push(mutant.number),
+    let mut alive = drawn.clone();
+    if args.only.is_empty() {
+        alive.retain(|mutant| !results.caught.contains_key(&mutant.id()));
+    }
+    for stage in Stage::ALL.into_iter().filter(|&stage| args.slow || stage != Stage::Slow) {
+        eprintln!("mutants: {} alive; {stage:?}", alive.len());
+        for mutant in std::mem::take(&mut alive) {
+            match tests.run(mutant, stage)? {
+                Outcome::Survived => alive.push(mutant),
+                outcome => results.add(mutant, outcome)?,
+            }
         }
     }
+    let mut late = 0;
+    for mutant in &drawn {
+        let survives = alive.iter().any(|other| other.number == mutant.number);
+        let outcome = results.caught.get(&mutant.id()).filter(|_| !survives).unwrap_or(&Outcome::Survived);
+        late += usize::from(matches!(outcome, Outcome::Late(_)));
+        println!("{}", mutant.to_json(&outcome.to_json()));
+    }
+    let survivors: Vec<u32> = alive.iter().map(|mutant| mutant.number).collect();
+    let caught = drawn.len() - survivors.len();
     let sum = json!({
-        "mutants": drawn.len(), "caught": caught + late, "by_time": late, "survived": survivors,
+        "mutants": drawn.len(), "caught": caught, "by_time": late, "survived": survivors,
         "not_compiled": dropped, "seed": args.seed, "seconds": begun.elapsed().as_secs(),
     });
     println!("{sum}");
@@ -125,10 +129,18 @@ impl Results {
         let file = File::options().append(true).create(true).open(path)?;
         let text = fs::read_to_string(path)?;
         // The last line of a run that was interrupted may be cut off.
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let caught =
             lines.filter_map(|line| Some((line["id"].as_str()?.to_owned(), Outcome::of_json(&line["outcome"])?)));
         Ok(Results { caught: caught.collect(), file })
+    }
+
+    fn add(&mut self, mutant: &Candidate, outcome: Outcome) -> Result<()> {
+        let line = mutant.to_json(&outcome.to_json());
+        eprintln!("{line}");
+        writeln!(self.file, "{line}")?;
+        self.caught.insert(mutant.id(), outcome);
+        Ok(())
     }
 }
 

@@ -54,6 +54,25 @@ impl Outcome {
     }
 }
 
+/// The tests that are run one after the other, each stage for all mutants that are alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Those of the mutant's module.
+    Module,
+    /// Those of its folder.
+    Folder,
+    /// All other unit tests.
+    Unit,
+    /// Those of `tests/pure`.
+    Pure,
+    /// The slow unit tests.
+    Slow,
+}
+
+impl Stage {
+    pub(crate) const ALL: [Stage; 5] = [Stage::Module, Stage::Folder, Stage::Unit, Stage::Pure, Stage::Slow];
+}
+
 /// One run of a program.
 #[derive(Debug)]
 struct Run<'a> {
@@ -103,24 +122,18 @@ impl TestPrograms {
         Ok(programs)
     }
 
-    /// The tests of the mutant's module, of its folder, the other unit tests, those of `tests/pure`, and the slow ones.
-    pub(crate) fn run(&self, mutant: &Candidate, with_slow: bool) -> Result<Outcome> {
+    /// Runs the tests of a stage that no stage before it has run.
+    pub(crate) fn run(&self, mutant: &Candidate, stage: Stage) -> Result<Outcome> {
         let module = mutant.module();
         let folder = module.split("::").next().unwrap_or_default();
-        let runs = [
-            Run::of(&self.unit, &module),
-            Run { but: Some(&module), ..Run::of(&self.unit, folder) },
-            Run { but: Some(folder), ..Run::of(&self.unit, "") },
-            Run::of(&self.pure, ""),
-            Run { slow: true, ..Run::of(&self.unit, "") },
-        ];
-        for of in runs.into_iter().filter(|of| with_slow || !of.slow) {
-            let outcome = self.run_one(&of, mutant.number)?;
-            if !matches!(outcome, Outcome::Survived) {
-                return Ok(outcome);
-            }
-        }
-        Ok(Outcome::Survived)
+        let of = match stage {
+            Stage::Module => Run::of(&self.unit, &module),
+            Stage::Folder => Run { but: Some(&module), ..Run::of(&self.unit, folder) },
+            Stage::Unit => Run { but: Some(folder), ..Run::of(&self.unit, "") },
+            Stage::Pure => Run::of(&self.pure, ""),
+            Stage::Slow => Run { slow: true, ..Run::of(&self.unit, "") },
+        };
+        self.run_one(&of, mutant.number)
     }
 
     fn run_one(&self, of: &Run<'_>, mutant: u32) -> Result<Outcome> {
