@@ -50,6 +50,9 @@ struct Args {
     /// Run all tests, with the state search and the simulation, which take minutes for each mutant that survives
     #[arg(long)]
     slow: bool,
+    /// Believe that no test fails without a mutant
+    #[arg(long)]
+    unchecked: bool,
     /// Files and folders they are drawn from
     #[arg(
         long,
@@ -86,6 +89,9 @@ fn main() -> Result<()> {
     }
 
     let tests = TestPrograms::build(&tree)?;
+    if !args.unchecked {
+        tests.check()?;
+    }
     let begun = Instant::now();
     let mut results = Results::open(&args.dir.join(format!("caught-{}.ndjson", args.seed)))?;
     let mut alive = drawn.clone();

@@ -101,7 +101,7 @@ pub(crate) struct TestPrograms {
 }
 
 impl TestPrograms {
-    /// Builds them and runs them without a mutant.
+    /// Builds them.
     pub(crate) fn build(tree: &Tree) -> Result<TestPrograms> {
         let messages = tree.cargo(&["test", "--no-run", "--package", "spinney", "--lib", "--test", "pure"])?;
         let program = |kind: &str| {
@@ -115,11 +115,16 @@ impl TestPrograms {
             unit: program("lib")?,
             pure: program("test")?,
         };
-        for of in [Run::of(&programs.unit, ""), Run::of(&programs.pure, "")] {
-            let outcome = programs.run_one(&of, 0)?;
+        Ok(programs)
+    }
+
+    /// Runs the tests without a mutant.
+    pub(crate) fn check(&self) -> Result<()> {
+        for of in [Run::of(&self.unit, ""), Run::of(&self.pure, "")] {
+            let outcome = self.run_one(&of, 0)?;
             ensure!(matches!(outcome, Outcome::Survived), "without a mutant: {outcome:?}");
         }
-        Ok(programs)
+        Ok(())
     }
 
     /// Runs the tests of a stage that no stage before it has run.
