@@ -59,7 +59,9 @@ impl Outcome {
 pub(crate) enum Stage {
     /// Those of the mutant's module.
     Module,
-    /// Those of its folder.
+    /// Those of the folder that it is in.
+    Beside,
+    /// Those of the folders around.
     Folder,
     /// All other unit tests.
     Unit,
@@ -70,7 +72,8 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    pub(crate) const ALL: [Stage; 5] = [Stage::Module, Stage::Folder, Stage::Unit, Stage::Pure, Stage::Slow];
+    pub(crate) const ALL: [Stage; 6] =
+        [Stage::Module, Stage::Beside, Stage::Folder, Stage::Unit, Stage::Pure, Stage::Slow];
 }
 
 /// One run of a program.
@@ -80,14 +83,14 @@ struct Run<'a> {
     /// What the names of its tests have in them.
     filter: &'a str,
     /// What they have not, because those were run before.
-    but: Option<&'a str>,
+    but: Vec<&'a str>,
     /// The slow tests, and nothing else.
     slow: bool,
 }
 
 impl<'a> Run<'a> {
-    fn of(program: &'a Path, filter: &'a str) -> Run<'a> {
-        Run { program, filter, but: None, slow: false }
+    fn of(program: &'a Path, filter: &'a str, but: &[&'a str]) -> Run<'a> {
+        Run { program, filter, but: but.to_vec(), slow: false }
     }
 }
 
@@ -120,7 +123,7 @@ impl TestPrograms {
 
     /// Runs the tests without a mutant.
     pub(crate) fn check(&self) -> Result<()> {
-        for of in [Run::of(&self.unit, ""), Run::of(&self.pure, "")] {
+        for of in [Run::of(&self.unit, "", &[]), Run::of(&self.pure, "", &[])] {
             let outcome = self.run_one(&of, 0)?;
             ensure!(matches!(outcome, Outcome::Survived), "without a mutant: {outcome:?}");
         }
@@ -130,13 +133,15 @@ impl TestPrograms {
     /// Runs the tests of a stage that no stage before it has run.
     pub(crate) fn run(&self, mutant: &Candidate, stage: Stage) -> Result<Outcome> {
         let module = mutant.module();
+        let beside = format!("{}::tests", module.rsplit_once("::").map_or("", |(folder, _)| folder));
         let folder = module.split("::").next().unwrap_or_default();
         let of = match stage {
-            Stage::Module => Run::of(&self.unit, &module),
-            Stage::Folder => Run { but: Some(&module), ..Run::of(&self.unit, folder) },
-            Stage::Unit => Run { but: Some(folder), ..Run::of(&self.unit, "") },
-            Stage::Pure => Run::of(&self.pure, ""),
-            Stage::Slow => Run { slow: true, ..Run::of(&self.unit, "") },
+            Stage::Module => Run::of(&self.unit, &module, &[]),
+            Stage::Beside => Run::of(&self.unit, &beside, &[&module]),
+            Stage::Folder => Run::of(&self.unit, folder, &[&module, &beside]),
+            Stage::Unit => Run::of(&self.unit, "", &[folder]),
+            Stage::Pure => Run::of(&self.pure, "", &[]),
+            Stage::Slow => Run { slow: true, ..Run::of(&self.unit, "", &[]) },
         };
         self.run_one(&of, mutant.number)
     }
@@ -144,7 +149,7 @@ impl TestPrograms {
     fn run_one(&self, of: &Run<'_>, mutant: u32) -> Result<Outcome> {
         let [processor, real] = if of.slow { MOST_OF_SLOW } else { MOST };
         let unrelated = if of.program == self.pure { &UNRELATED_OF_PURE[..] } else { &UNRELATED_OF_UNIT };
-        let left_out = SLOW.iter().filter(|_| !of.slow).chain(unrelated).copied().chain(of.but);
+        let left_out = SLOW.iter().filter(|_| !of.slow).chain(unrelated).copied().chain(of.but.iter().copied());
         if self.temporary.exists() {
             fs::remove_dir_all(&self.temporary)?;
         }
