@@ -351,3 +351,20 @@ pub(super) fn read_founder_tokens(bytes: &[u8]) -> Option<(FoundingToken, Founde
     let tokens: Vec<u16> = tokens.iter().map(|&word| u16::from_be_bytes(word)).collect();
     Some((token, tokens.as_slice().into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Until a sweep has removed them: a window more, and a day for the clocks; roots still longer than their leaves.
+    #[test]
+    fn nodes_of_a_dated_forest_are_kept_long() {
+        let window = 10 * STEPS;
+        let calendar = Calendar { is_dated: true, ..Calendar::new(Some(Millis(window))) };
+        let day = 24 * 3_600_000;
+        let life = |is_root| calendar.life(Millis(5), is_root);
+        assert_eq!(life(false), Lifetime::Until(Millis(5 + 2 * window + day)));
+        assert_eq!(life(true), Lifetime::Until(Millis(5 + 2 * window + day + 2 * 10 + 60_000)));
+        assert_eq!(calendar.lessons(), Some(Millis(2 * window + day + 2 * 10 + 60_000)));
+    }
+}
