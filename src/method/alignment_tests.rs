@@ -83,6 +83,8 @@ fn each_kind_of_place_counts_as_what_it_is() {
     assert_eq!(told(20, &[number], &[number + 1]), Differences { numbers: 1, ..none });
     assert_eq!(told(20, &[word, number], &[number, word + far]), other, "the same number, and other words");
     assert_eq!(told(20, &[number, number + 1], &[number + 1, number]), none, "the same numbers");
+    assert_eq!(told(20, &[word, number], &[number, number + 1]), other, "one more number");
+    assert_eq!(told(20, &[number, number + 1], &[word, number]), other, "one number fewer");
     assert_eq!(told(20, &[number, word], &[number, word - 600, 600]), none);
     assert_eq!(told(20, &[number], &[word]), other);
     assert_eq!(told(20, &[character], &[character + 1]), typo);
