@@ -356,6 +356,20 @@ pub(super) fn read_founder_tokens(bytes: &[u8]) -> Option<(FoundingToken, Founde
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_leaf_tells_when_its_step_began() {
+        let calendar = Calendar::new(Some(Millis(10 * STEPS)));
+        // Around the ends of the numbers of leaves and of roots, and of neither.
+        for now in [1_000, 0x100, 0x1_0000, 0x1_0100, 777_777].map(|step| 10 * step + 3) {
+            for ago in 0..=10 * STEPS {
+                let arrival = Millis(now - ago);
+                let begun = Millis(arrival.0.div_euclid(10) * 10);
+                assert_eq!(calendar.leaf_begun(calendar.leaf_step(arrival), Millis(now)), begun, "{ago} before {now}");
+                assert_eq!(calendar.begun(calendar.step(arrival), Millis(now)), begun, "{ago} before {now}");
+            }
+        }
+    }
+
     /// Until a sweep has removed them: a window more, and a day for the clocks; roots still longer than their leaves.
     #[test]
     fn nodes_of_a_dated_forest_are_kept_long() {
