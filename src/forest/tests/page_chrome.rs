@@ -195,7 +195,7 @@ fn a_rehearsal_sees_its_own_signs() {
     let replies = block_on(rehearsal.place(documents)).unwrap().replies;
     let roots: Vec<Root> = replies.into_iter().map(|reply| reply.placed.unwrap().root).collect();
     assert_eq!(roots.iter().filter(|root| **root == roots[0]).count(), 3, "{roots:?}");
-    // Those that stand alone have the hashes of their texts for roots, here as there.
+    // Those that are refused by a tree of their own request stand alone, here as there.
     let placed: Vec<Root> = place_all(&*port).into_iter().map(|placed| placed.root).collect();
     assert_eq!(roots, placed);
 }
