@@ -36,9 +36,18 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    pub(crate) fn to_json(&self) -> Value {
+    /// The mutant and what came of it.
+    pub(crate) fn to_json(&self, outcome: &Value) -> Value {
         let place = format!("{}:{}", self.file.display(), self.line);
-        json!({ "mutant": self.number, "place": place, "function": self.function, "change": self.change })
+        json!({
+            "mutant": self.number, "id": self.id(), "place": place, "function": self.function, "change": self.change,
+            "outcome": outcome,
+        })
+    }
+
+    /// The same for the same change after an edit elsewhere.
+    pub(crate) fn id(&self) -> String {
+        format!("{:016x}", self.rank(0))
     }
 
     /// As the names of its tests begin.

@@ -10,16 +10,18 @@ mod tests_of;
 mod tree;
 mod values;
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use candidates::Candidate;
-use tests_of::{Outcome, TestPrograms};
+use tests_of::{Outcome, Stage, TestPrograms};
 use tree::Tree;
 
 /// Plants faults ("mutants") in a copy of the code, one at a time, and reports which of them no test notices.
@@ -31,7 +33,8 @@ use tree::Tree;
 /// those that do not compile are replaced by the next ones.
 ///
 /// Prints one JSON object a mutant on standard output, and the sum in the end. A mutant is caught if a unit test or a
-/// test of tests/pure fails, or if the tests take five times the time they should ("timeout").
+/// test of tests/pure fails, or if the tests take five times the time they should ("timeout"). What was caught is
+/// appended to a file in the folder of the copy, and is not run again by the next command with this seed.
 #[derive(Debug, Parser)]
 #[command(name = "scripts/mutants")]
 struct Args {
@@ -41,12 +44,15 @@ struct Args {
     /// How many of them
     #[arg(long, default_value_t = 160)]
     count: usize,
-    /// Run only the mutants of these numbers, all of them drawn before
+    /// Run only the mutants of these numbers, whether they were caught before or not
     #[arg(long, value_delimiter = ',', value_name = "NUMBERS")]
     only: Vec<u32>,
-    /// Leave out the slowest tests: more mutants survive
+    /// Run all tests, with the state search and the simulation, which take minutes for each mutant that survives
     #[arg(long)]
-    quick: bool,
+    slow: bool,
+    /// Believe that no test fails without a mutant
+    #[arg(long)]
+    unchecked: bool,
     /// Files and folders they are drawn from
     #[arg(
         long,
@@ -78,31 +84,70 @@ fn main() -> Result<()> {
     let drawn: Vec<&Candidate> =
         drawn.into_iter().filter(|mutant| args.only.is_empty() || args.only.contains(&mutant.number)).collect();
     if args.list {
-        drawn.iter().for_each(|mutant| println!("{}", mutant.to_json()));
+        drawn.iter().for_each(|mutant| println!("{}", mutant.to_json(&Value::Null)));
         return Ok(());
     }
 
     let tests = TestPrograms::build(&tree)?;
+    if !args.unchecked {
+        tests.check()?;
+    }
     let begun = Instant::now();
-    let (mut caught, mut late) = (0, 0);
-    let mut survivors = Vec::new();
-    for mutant in &drawn {
-        let outcome = tests.run(mutant, args.quick)?;
-        let mut line = mutant.to_json();
-        line["outcome"] = outcome.to_json();
-        println!("{line}");
-        match outcome {
-            Outcome::Failed(_) => caught += 1,
-            Outcome::Late(_) => late += 1,
-            Outcome::Survived => survivors.push(mutant.number),
+    let mut results = Results::open(&args.dir.join(format!("caught-{}.ndjson", args.seed)))?;
+    let mut alive = drawn.clone();
+    if args.only.is_empty() {
+        alive.retain(|mutant| !results.caught.contains_key(&mutant.id()));
+    }
+    for stage in Stage::ALL.into_iter().filter(|&stage| args.slow || stage != Stage::Slow) {
+        eprintln!("mutants: {} alive; {stage:?}", alive.len());
+        for mutant in std::mem::take(&mut alive) {
+            match tests.run(mutant, stage)? {
+                Outcome::Survived => alive.push(mutant),
+                outcome => results.add(mutant, outcome)?,
+            }
         }
     }
+    let mut late = 0;
+    for mutant in &drawn {
+        let survives = alive.iter().any(|other| other.number == mutant.number);
+        let outcome = results.caught.get(&mutant.id()).filter(|_| !survives).unwrap_or(&Outcome::Survived);
+        late += usize::from(matches!(outcome, Outcome::Late(_)));
+        println!("{}", mutant.to_json(&outcome.to_json()));
+    }
+    let survivors: Vec<u32> = alive.iter().map(|mutant| mutant.number).collect();
+    let caught = drawn.len() - survivors.len();
     let sum = json!({
-        "mutants": drawn.len(), "caught": caught + late, "by_time": late, "survived": survivors,
+        "mutants": drawn.len(), "caught": caught, "by_time": late, "survived": survivors,
         "not_compiled": dropped, "seed": args.seed, "seconds": begun.elapsed().as_secs(),
     });
     println!("{sum}");
     Ok(())
+}
+
+/// Mutants that were caught before, by what they are, and the file of them.
+struct Results {
+    caught: HashMap<String, Outcome>,
+    file: File,
+}
+
+impl Results {
+    fn open(path: &Path) -> Result<Results> {
+        let file = File::options().append(true).create(true).open(path)?;
+        let text = fs::read_to_string(path)?;
+        // The last line of a run that was interrupted may be cut off.
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let caught =
+            lines.filter_map(|line| Some((line["id"].as_str()?.to_owned(), Outcome::of_json(&line["outcome"])?)));
+        Ok(Results { caught: caught.collect(), file })
+    }
+
+    fn add(&mut self, mutant: &Candidate, outcome: Outcome) -> Result<()> {
+        let line = mutant.to_json(&outcome.to_json());
+        eprintln!("{line}");
+        writeln!(self.file, "{line}")?;
+        self.caught.insert(mutant.id(), outcome);
+        Ok(())
+    }
 }
 
 /// The first `count` candidates that compile together, and how many between them do not. The copy has them all.

@@ -14,28 +14,22 @@ use serde_json::{Value, json};
 use crate::candidates::Candidate;
 use crate::tree::Tree;
 
-/// Tests that take most of the time come last.
-const SLOW: [&str; 7] = [
-    "forest::shared::tests::search::",
-    "a_forest_remembers_so_many_bytes",
-    "backfill::",
-    "forest_laws::",
-    "memory::",
-    "page_chrome::",
-    "quality::",
-];
-/// Tests that run nothing of what is changed: the model of a protocol, the counts in the cluster.
-const UNRELATED: [&str; 2] = ["shared_model::", "counts::"];
-/// Seconds of processor time that the tests may take, five times as much as without a mutant, and of real time, in
-/// which they may wait for something that does not come.
-const MOST: [u32; 2] = [300, 1_200];
+/// Tests that take minutes: the state search of shared forests, and the simulation.
+const SLOW: [&str; 2] = ["forest::shared::tests::search::", "simulation::"];
+/// Tests that run nothing of what is changed by default: of texts, of the index of fingerprints, and of the cluster.
+const UNRELATED_OF_UNIT: [&str; 5] = ["cluster::", "counts::", "hamming::", "text::", "ui::"];
+/// The memory that the reading of documents takes.
+const UNRELATED_OF_PURE: [&str; 1] = ["memory::"];
+/// Seconds of processor time that the tests may take, about five times as much as without a mutant, and of real time,
+/// in which they may wait for something that does not come.
+const MOST: [u32; 2] = [300, 600];
 /// The same of the slow ones.
 const MOST_OF_SLOW: [u32; 2] = [1_500, 3_600];
 /// What a mutant may allocate, in kB.
 const MEMORY: u32 = 4 << 20;
 
 /// What the tests said of a mutant.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Outcome {
     /// The test that failed first.
     Failed(String),
@@ -52,6 +46,52 @@ impl Outcome {
             Outcome::Survived => json!("survived"),
         }
     }
+
+    /// One that was not survival.
+    pub(crate) fn of_json(value: &Value) -> Option<Outcome> {
+        let test = |name: &str| value[name].as_str().map(str::to_owned);
+        test("caught").map(Outcome::Failed).or_else(|| test("timeout").map(Outcome::Late))
+    }
+}
+
+/// The tests that are run one after the other, each stage for all mutants that are alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Those of the mutant's module.
+    Module,
+    /// Those of the folder that it is in.
+    Beside,
+    /// Those of the folders around.
+    Folder,
+    /// All other unit tests.
+    Unit,
+    /// Those of `tests/pure`.
+    Pure,
+    /// The slow unit tests.
+    Slow,
+}
+
+impl Stage {
+    pub(crate) const ALL: [Stage; 6] =
+        [Stage::Module, Stage::Beside, Stage::Folder, Stage::Unit, Stage::Pure, Stage::Slow];
+}
+
+/// One run of a program.
+#[derive(Debug)]
+struct Run<'a> {
+    program: &'a Path,
+    /// What the names of its tests have in them.
+    filter: &'a str,
+    /// What they have not, because those were run before.
+    but: Vec<&'a str>,
+    /// The slow tests, and nothing else.
+    slow: bool,
+}
+
+impl<'a> Run<'a> {
+    fn of(program: &'a Path, filter: &'a str, but: &[&'a str]) -> Run<'a> {
+        Run { program, filter, but: but.to_vec(), slow: false }
+    }
 }
 
 /// The programs of the tests.
@@ -64,7 +104,7 @@ pub(crate) struct TestPrograms {
 }
 
 impl TestPrograms {
-    /// Builds them and runs them without a mutant.
+    /// Builds them.
     pub(crate) fn build(tree: &Tree) -> Result<TestPrograms> {
         let messages = tree.cargo(&["test", "--no-run", "--package", "spinney", "--lib", "--test", "pure"])?;
         let program = |kind: &str| {
@@ -78,47 +118,48 @@ impl TestPrograms {
             unit: program("lib")?,
             pure: program("test")?,
         };
-        for program in [&programs.unit, &programs.pure] {
-            let outcome = programs.run_one(program, "", false, 0)?;
-            ensure!(matches!(outcome, Outcome::Survived), "without a mutant: {outcome:?}");
-        }
         Ok(programs)
     }
 
-    /// The tests of the mutant's module, of its folder, the other unit tests, those of `tests/pure`, and the slow ones.
-    pub(crate) fn run(&self, mutant: &Candidate, leave_out_slow: bool) -> Result<Outcome> {
-        let module = mutant.module();
-        let folder = module.split("::").next().unwrap_or_default();
-        let runs = [
-            (&self.unit, &*module, false),
-            (&self.unit, folder, false),
-            (&self.unit, "", false),
-            (&self.pure, "", false),
-            (&self.unit, "", true),
-            (&self.pure, "", true),
-        ];
-        for (program, filter, slow) in runs.into_iter().filter(|run| !(run.2 && leave_out_slow)) {
-            let outcome = self.run_one(program, filter, slow, mutant.number)?;
-            if !matches!(outcome, Outcome::Survived) {
-                return Ok(outcome);
-            }
+    /// Runs the tests without a mutant.
+    pub(crate) fn check(&self) -> Result<()> {
+        for of in [Run::of(&self.unit, "", &[]), Run::of(&self.pure, "", &[])] {
+            let outcome = self.run_one(&of, 0)?;
+            ensure!(matches!(outcome, Outcome::Survived), "without a mutant: {outcome:?}");
         }
-        Ok(Outcome::Survived)
+        Ok(())
     }
 
-    fn run_one(&self, program: &Path, filter: &str, slow: bool, mutant: u32) -> Result<Outcome> {
-        let [processor, real] = if slow { MOST_OF_SLOW } else { MOST };
+    /// Runs the tests of a stage that no stage before it has run.
+    pub(crate) fn run(&self, mutant: &Candidate, stage: Stage) -> Result<Outcome> {
+        let module = mutant.module();
+        let beside = format!("{}::tests", module.rsplit_once("::").map_or("", |(folder, _)| folder));
+        let folder = module.split("::").next().unwrap_or_default();
+        let of = match stage {
+            Stage::Module => Run::of(&self.unit, &module, &[]),
+            Stage::Beside => Run::of(&self.unit, &beside, &[&module]),
+            Stage::Folder => Run::of(&self.unit, folder, &[&module, &beside]),
+            Stage::Unit => Run::of(&self.unit, "", &[folder]),
+            Stage::Pure => Run::of(&self.pure, "", &[]),
+            Stage::Slow => Run { slow: true, ..Run::of(&self.unit, "", &[]) },
+        };
+        self.run_one(&of, mutant.number)
+    }
+
+    fn run_one(&self, of: &Run<'_>, mutant: u32) -> Result<Outcome> {
+        let [processor, real] = if of.slow { MOST_OF_SLOW } else { MOST };
+        let unrelated = if of.program == self.pure { &UNRELATED_OF_PURE[..] } else { &UNRELATED_OF_UNIT };
+        let left_out = SLOW.iter().filter(|_| !of.slow).chain(unrelated).copied().chain(of.but.iter().copied());
         if self.temporary.exists() {
             fs::remove_dir_all(&self.temporary)?;
         }
         fs::create_dir_all(&self.temporary)?;
         let mut child = Command::new("sh")
             .args(["-c", &format!("ulimit -v {MEMORY}; ulimit -t {processor}; exec nice -n 10 \"$0\" \"$@\"")])
-            .arg(program)
+            .arg(of.program)
             .args(["--test-threads", "1"])
-            .args(if slow { SLOW.to_vec() } else { vec![filter] })
-            .args(SLOW.iter().filter(|_| !slow).flat_map(|name| ["--skip", name]))
-            .args(UNRELATED.iter().flat_map(|name| ["--skip", name]))
+            .args(if of.slow { SLOW.to_vec() } else { vec![of.filter] })
+            .args(left_out.flat_map(|name| ["--skip", name]))
             .current_dir(&self.root)
             .env("SPINNEY_MUTANT", mutant.to_string())
             .env("TMPDIR", &self.temporary)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::{env, fs};
+use std::{env, fs, process};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -48,7 +48,11 @@ impl Tree {
     /// Copies what git knows or would know of the folder that the program runs in.
     pub(crate) fn copy(dir: &Path) -> Result<Tree> {
         let dir = env::current_dir()?.join(dir);
-        let tree = Tree { root: dir.join("tree"), target: dir.join("target"), temporary: dir.join("tmp") };
+        let tree = Tree {
+            root: dir.join("tree"),
+            target: dir.join("target"),
+            temporary: dir.join(format!("tmp/{}", process::id())),
+        };
         let listed = Command::new("git").args(["ls-files", "-co", "--exclude-standard", "-z"]).output()?;
         ensure!(listed.status.success(), "git ls-files failed");
         let listed = String::from_utf8(listed.stdout)?;

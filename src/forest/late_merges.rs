@@ -206,6 +206,13 @@ mod tests {
     }
 
     #[test]
+    fn what_is_gone_is_looked_for_now_and_then() {
+        let mut candidates = MergeCandidates::default();
+        let times: Vec<u64> = (1..=2 * FORGET_EVERY).filter(|_| candidates.is_time_to_forget()).collect();
+        assert_eq!(times, [FORGET_EVERY, 2 * FORGET_EVERY]);
+    }
+
+    #[test]
     fn a_pair_is_judged_once_and_the_oldest_go() {
         let mut candidates = MergeCandidates::default();
         assert_eq!(candidates.known(root(2), root(1)), None);

@@ -129,3 +129,24 @@ impl RecoveryPass {
         Some(group).filter(|group| !group.is_empty())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_two_forests_are_added_one_by_one() {
+        let counts = |factor| Recovered {
+            documents: factor,
+            placed: 2 * factor,
+            elsewhere: 3 * factor,
+            known: 4 * factor,
+            without_text: 5 * factor,
+            foreign: 6 * factor,
+        };
+        let mut sum = Recovered::default();
+        sum.add(counts(1));
+        sum.add(counts(10));
+        assert_eq!(sum, counts(11));
+    }
+}

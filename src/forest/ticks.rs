@@ -371,6 +371,32 @@ impl std::ops::Sub for NodeCount {
 mod tests {
     use super::*;
 
+    /// Without a window every second of too many ticks joins the one before it, with all that came in it.
+    #[test]
+    fn many_ticks_are_thinned_out() {
+        let mut ticks = Ticks::new(None);
+        let begin = |ticks: &mut Ticks, at| {
+            let moment = ticks.due(Millis(at)).unwrap();
+            ticks.begin(moment);
+        };
+        let most = MOST_MOMENTS as i64;
+        for at in 0..most {
+            begin(&mut ticks, at);
+            ticks.add(ticks.current(), at % 3 == 0);
+        }
+        assert_eq!(ticks.moments().count(), MOST_MOMENTS);
+        begin(&mut ticks, most);
+        let left: Vec<u32> = ticks.moments().map(|moment| moment.tick.0).collect();
+        assert_eq!(left, (0..=most as u32).step_by(2).collect::<Vec<_>>());
+        let nodes = ticks.arrivals.iter().map(|arrivals| arrivals.nodes as usize).sum();
+        let roots = ticks.arrivals.iter().map(|arrivals| arrivals.roots as usize).sum();
+        assert_eq!(NodeCount { nodes, roots }, ticks.living());
+        assert_eq!((nodes, roots), (MOST_MOMENTS, MOST_MOMENTS.div_ceil(3)));
+        // They are twice as long from now on.
+        let next = |at| ticks.due(Millis(at)).unwrap().tick.0;
+        assert_eq!([most + 1, most + 2].map(next), [most as u32, most as u32 + 1]);
+    }
+
     /// Empty ticks stay in the middle until the nodes before them are swept up.
     #[test]
     fn a_jump_of_the_clock_ends_each_tick_once() {

@@ -159,6 +159,26 @@ mod tests {
     }
 
     #[test]
+    fn each_place_has_its_cost_per_hundred_words() {
+        let of = |change: fn(&mut Differences)| {
+            let mut differences = NOTHING;
+            change(&mut differences);
+            differences.cost()
+        };
+        let is = |cost: f32, expected: f32| assert!((cost - expected).abs() < 1e-4, "{cost} {expected}");
+        is(of(|_| ()), 0.0);
+        is(of(|d| d.numbers = 3), 1.5 * NUMBERS);
+        is(of(|d| d.names = 3), 1.5 * NAMES);
+        is(of(|d| d.repeated = 3), 1.5 * REPEATED);
+        is(of(|d| d.others = 3), 1.5 * OTHERS);
+        is(of(|d| d.breaks = 3), 1.5 * BREAKS);
+        is(of(|d| (d.repeated, d.others, d.typos) = (1, 3, 2)), (REPEATED + 3.0 * OTHERS - 2.0) / 2.0);
+        is(of(|d| (d.others, d.typos, d.breaks) = (1, 3, 2)), BREAKS);
+        is(of(|d| d.most = 0.5), 0.5 * MISSING);
+        is(of(|d| (d.numbers, d.words) = (2, 20.0)), 200.0 * NUMBERS / SHORTEST);
+    }
+
+    #[test]
     fn little_similarity_needs_a_reason() {
         let part = Differences { most: 0.7, least: 0.4, ..NOTHING };
         assert_eq!(reason(part, 0.55), Some("part"));

@@ -266,3 +266,16 @@ impl From<Method> for String {
         method.to_string()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_counts_the_buffers_that_it_keeps() {
+        let mut workspace = Workspace::default();
+        let text = "The harbour board met on Tuesday. ".repeat(100);
+        assert!(Method::Verified.read(&Fields { title: None, body: &[&text] }, &mut workspace).is_some());
+        assert!(workspace.heap_bytes() > text.len(), "{}", workspace.heap_bytes());
+    }
+}

@@ -24,6 +24,12 @@ fn the_same_text_agrees_and_another_does_not() {
 }
 
 #[test]
+fn what_is_beyond_the_budget_of_a_text_counts_for_its_length() {
+    // Six characters in three bytes each time: all of it is beyond.
+    assert_eq!(proof(&"㌖".repeat(2_000)).length, Length::new(2_000, true));
+}
+
+#[test]
 fn the_estimate_is_near_the_truth() {
     for shared in [0, 100, 200, 300, 400] {
         let common = words(9, shared);

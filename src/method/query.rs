@@ -305,6 +305,15 @@ mod tests {
         assert_eq!(tally.documents, 22);
     }
 
+    #[test]
+    fn titles_are_estimated_from_their_bits() {
+        let titles = |bits: u32, signs| TreeTally::of_parts(9, (1u64 << bits) - 1, signs, 0).titles();
+        // Without any, with few, of which as good as no two have one bit, and with half of them: 64 ln 2.
+        assert_eq!([0, 1, 3, 32].map(|bits| titles(bits, 0)), [0, 1, 3, 44]);
+        assert_eq!([0, 1, 3, 32].map(|bits| titles(bits, 1)), [1, 2, 4, 45]);
+        assert_eq!(TreeTally::of_parts(9, u64::MAX, 1, 0).titles(), 250);
+    }
+
     proptest! {
         /// Few titles are counted nearly exactly, and what is counted in two parts is what is counted at once.
         #[test]

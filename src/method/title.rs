@@ -121,6 +121,14 @@ mod tests {
     }
 
     #[test]
+    fn a_title_alone_is_the_same_title() {
+        let title = sketch("Lighthouse at the harbour reopens");
+        assert!(!title.is_alone() && title.alone().is_alone());
+        assert_eq!(title.alone().similarity(title), Some(1.0));
+        assert!(!TitleSketch::default().alone().is_alone(), "there is none");
+    }
+
+    #[test]
     fn what_publishers_do_to_a_headline_leaves_it_alike() {
         for (one, other) in [
             ("台风“海葵花”在临汐登陆 十五万人提前转移", "【快讯】台風「海葵花」在臨汐登陸　十五萬人提前轉移"),

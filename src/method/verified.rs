@@ -412,4 +412,12 @@ mod tests {
         let fields = Fields { title: Some("..."), body: &["<p></p>"] };
         assert!(!VerifiedFeatures::new().read(&mut Scratch::new(), &fields));
     }
+
+    #[test]
+    fn memory_is_counted_in_bytes() {
+        let mut features = VerifiedFeatures::new();
+        let before = features.heap_bytes();
+        features.tokens.reserve_exact(1_000);
+        assert_eq!(features.heap_bytes(), before + 2_000);
+    }
 }

@@ -269,6 +269,11 @@ mod tests {
     }
 
     #[test]
+    fn two_files_do_not_have_the_same_salt() {
+        assert_ne!(SystemFiles.random(), SystemFiles.random());
+    }
+
+    #[test]
     fn a_lock_ends_though_a_copy_of_its_file_is_open() {
         let path = std::env::temp_dir().join(format!("spinney-lock-{}", std::process::id()));
         let lock = || {

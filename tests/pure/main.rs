@@ -33,6 +33,8 @@ mod stamp;
 mod stamp_forms;
 mod stamping;
 mod store;
+mod stored_check;
+mod stored_fuzz_small;
 mod text_check;
 mod text_fuzz_small;
 

@@ -1,5 +1,7 @@
 //! What would happen to a document: it is what then happens, and asking changes nothing.
 
+use std::collections::HashSet;
+
 use super::*;
 use crate::forest::{Decision, Root};
 use crate::method::{Measure, Reason, Refusal};
@@ -254,6 +256,8 @@ fn a_shared_footer_is_refused_as_boilerplate() {
     let refused = last_refused(json!({"method": "verified"}), &texts);
     let hidden = refused.iter().filter(|(_, refusal)| *refusal == Refusal::Boilerplate).count();
     assert!(hidden > 0 && hidden == refused.len(), "{refused:?}");
+    let trees: HashSet<_> = refused.iter().map(|(tree, _)| tree).collect();
+    assert_eq!(trees.len(), refused.len(), "each once");
     let engine = engine(&[route(json!({"method": "verified"}))]);
     for text in &texts {
         bulk(&engine, &index("x", &json!({"content": text})), 0);

@@ -46,15 +46,17 @@ impl<P: Proof> OwnTrees<P> {
         at: Millis,
     ) -> u8 {
         let is_own = matches!(foreseen.decision, Decision::NewRoot | Decision::Outside);
+        let own = &PlacementQuery { earlier: None, ..*query };
         if is_own {
-            let alone = placement::stands_alone(&foreseen.refused);
+            // A tree of the request itself may refuse it.
+            let here = self.forest.foresee(own, at).refused;
+            let alone = [&foreseen.refused, &here].into_iter().any(|refused| placement::stands_alone(refused));
             foreseen.root = self.free_root(query, others, at, alone);
         }
         let mut sign = match foreseen.decision {
             Decision::Joined { .. } => others.sign(query, foreseen.root),
             _ => 0,
         };
-        let own = &PlacementQuery { earlier: None, ..*query };
         let placement = self.forest.place(own, at);
         let count = TallyEntry { title, sign: placement.sign };
         self.forest.count(placement.root, count);

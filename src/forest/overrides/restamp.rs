@@ -468,6 +468,33 @@ mod tests {
         }
     }
 
+    /// Roots of followed overrides are remembered as long as another waits that goes by texts, and no longer.
+    #[test]
+    fn roots_are_carried_while_texts_wait() {
+        let restamp = |roots: &[u64], by| Restamp { roots: roots.iter().copied().map(root).collect(), by };
+        let by_texts = || restamp(&[3], ResolvedBy::Texts(vec![Fingerprint(9)]));
+        let by_root = |roots: &[u64]| restamp(roots, ResolvedBy::Root);
+        let carried = |overrides: &Overrides| {
+            let carried = overrides.restamps().filter(|&(number, _)| number == CARRIED);
+            carried.flat_map(|(_, of)| of.roots.clone()).collect::<Vec<Root>>()
+        };
+        let mut overrides = Overrides::default();
+        overrides.set_restamp(0, Some(by_root(&[1, 2])));
+        overrides.set_restamp(0, None);
+        assert_eq!(carried(&overrides), [], "none waits");
+        overrides.set_restamp(1, Some(by_texts()));
+        overrides.set_restamp(2, Some(by_root(&[4, 5])));
+        overrides.set_restamp(2, Some(by_root(&[4, 6])));
+        assert_eq!(carried(&overrides), [], "it was replaced, not followed");
+        overrides.set_restamp(2, None);
+        assert_eq!(carried(&overrides), [root(4), root(6)]);
+        assert_eq!(overrides.bytes(), by_texts().bytes() + 2 * 8);
+        overrides.set_restamp(1, Some(by_texts()));
+        assert_eq!(carried(&overrides), [root(4), root(6)], "one waits still");
+        overrides.set_restamp(1, None);
+        assert_eq!((carried(&overrides), overrides.bytes()), (vec![], 0));
+    }
+
     #[test]
     fn a_forgotten_text_stays_where_it_is() {
         let mut overrides = Overrides::default();

@@ -438,3 +438,16 @@ pub enum StoreReply {
     /// See the command.
     Number(i64),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_tells_of_all() {
+        let all = |of, keys, drawn| KeySample { drawn: Vec::new(), of, keys }.all(drawn);
+        assert_eq!(all(20, 1_000, 3), 150);
+        assert_eq!(all(0, 1_000, 3), 3_000, "nothing was drawn");
+        assert_eq!(all(1, usize::MAX, 2), usize::MAX);
+    }
+}

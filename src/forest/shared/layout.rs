@@ -351,3 +351,34 @@ pub(super) fn read_founder_tokens(bytes: &[u8]) -> Option<(FoundingToken, Founde
     let tokens: Vec<u16> = tokens.iter().map(|&word| u16::from_be_bytes(word)).collect();
     Some((token, tokens.as_slice().into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leaf_tells_when_its_step_began() {
+        let calendar = Calendar::new(Some(Millis(10 * STEPS)));
+        // Around the ends of the numbers of leaves and of roots, and of neither.
+        for now in [1_000, 0x100, 0x1_0000, 0x1_0100, 777_777].map(|step| 10 * step + 3) {
+            for ago in 0..=10 * STEPS {
+                let arrival = Millis(now - ago);
+                let begun = Millis(arrival.0.div_euclid(10) * 10);
+                assert_eq!(calendar.leaf_begun(calendar.leaf_step(arrival), Millis(now)), begun, "{ago} before {now}");
+                assert_eq!(calendar.begun(calendar.step(arrival), Millis(now)), begun, "{ago} before {now}");
+            }
+        }
+    }
+
+    /// Until a sweep has removed them: a window more, and a day for the clocks; roots still longer than their leaves.
+    #[test]
+    fn nodes_of_a_dated_forest_are_kept_long() {
+        let window = 10 * STEPS;
+        let calendar = Calendar { is_dated: true, ..Calendar::new(Some(Millis(window))) };
+        let day = 24 * 3_600_000;
+        let life = |is_root| calendar.life(Millis(5), is_root);
+        assert_eq!(life(false), Lifetime::Until(Millis(5 + 2 * window + day)));
+        assert_eq!(life(true), Lifetime::Until(Millis(5 + 2 * window + day + 2 * 10 + 60_000)));
+        assert_eq!(calendar.lessons(), Some(Millis(2 * window + day + 2 * 10 + 60_000)));
+    }
+}

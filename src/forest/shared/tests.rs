@@ -173,6 +173,29 @@ fn local() -> crate::forest::local::LocalForest<Verified> {
 }
 
 #[test]
+fn a_document_gets_the_root_again_that_it_was_given() {
+    let memory = InMemoryStore::default();
+    let (shared, local) = (process(&memory, 1), local());
+    for forest in [&shared as &dyn ForestPort, &local] {
+        let first = place(forest, vec![at(story(1, 0), 0)]);
+        let root = first[0].root;
+        settle(forest, first, ItemOutcome::Accepted);
+        let given = |number, root| {
+            let placed = place(forest, vec![PlacementDocument { given: Some(root), ..at(story(number, 0), 1) }]);
+            let found = (placed[0].root, placed[0].decision);
+            settle(forest, placed, ItemOutcome::Accepted);
+            found
+        };
+        // A tree that its text would not join, and a root that is nobody's.
+        assert_eq!(given(2, root), (root, Decision::Joined { candidates: 1 }));
+        let free = Root(Fingerprint(7));
+        assert_eq!(given(3, free), (free, Decision::NewRoot));
+        // Where its text is known, that is where it is.
+        assert_eq!(given(3, root), (free, Decision::Refreshed));
+    }
+}
+
+#[test]
 fn copies_that_come_at_once_get_one_root() {
     for processes in [2, 3] {
         let memory = InMemoryStore::default();

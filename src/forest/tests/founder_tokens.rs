@@ -122,3 +122,14 @@ fn what_has_no_tree_is_not_read() {
     assert_eq!(kept(&state).len(), 4);
     assert_eq!(kept(&copied(&state)), roots);
 }
+
+#[test]
+fn what_has_none_loses_none() {
+    let mut forest = forest_of::<()>(3, Some(Millis(WINDOW)));
+    forest.record();
+    super::place(&mut forest, 7, 0);
+    forest.expire(Millis(2 * WINDOW), usize::MAX);
+    assert_eq!(forest.stats().nodes, 0);
+    let changes = forest.take_changes();
+    assert!(!changes.iter().any(|change| matches!(change, Change::FounderTokens { .. })), "{changes:?}");
+}

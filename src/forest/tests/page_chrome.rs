@@ -8,9 +8,11 @@ use crate::fingerprint::{Distance, Fingerprint};
 use crate::forest::document::{DocumentTime, PlacementDocument};
 use crate::forest::local::{Executor, ForestState, LocalForest};
 use crate::forest::port::{Batch, Commit, EarlierDocuments, ForestPort, ItemOutcome, Placed};
-use crate::forest::{Decision, Root, Settings, TreeNotice};
+use crate::forest::{Decision, Root, Settings, TreeNotice, TreeSize};
 use crate::hash::HashKey;
-use crate::method::{Attributes, Features, LearnedText, Method, Refusal, Strict, StrictFeatures, Verified, Workspace};
+use crate::method::{
+    Attributes, Features, LearnedText, Method, Refusal, Strict, StrictFeatures, TallyEntry, Verified, Workspace,
+};
 use crate::text::Fields;
 use crate::time::Millis;
 
@@ -193,6 +195,24 @@ fn a_rehearsal_sees_its_own_signs() {
     let replies = block_on(rehearsal.place(documents)).unwrap().replies;
     let roots: Vec<Root> = replies.into_iter().map(|reply| reply.placed.unwrap().root).collect();
     assert_eq!(roots.iter().filter(|root| **root == roots[0]).count(), 3, "{roots:?}");
+    // Those that are refused by a tree of their own request stand alone, here as there.
+    let placed: Vec<Root> = place_all(&*port).into_iter().map(|placed| placed.root).collect();
+    assert_eq!(roots, placed);
+}
+
+#[test]
+fn a_tree_is_told_once_of_each_size() {
+    let mut forest = super::forest(None);
+    forest.set_max_tree(Some(3));
+    let root = super::place(&mut forest, 7, 0).root;
+    let mut told = Vec::new();
+    for documents in 1..=10_000 {
+        forest.count(root, TallyEntry::default());
+        told.extend(forest.take_notices());
+        assert_eq!(forest.tree(root).unwrap().documents, documents);
+    }
+    let size = |documents| TreeSize { root, documents, titles: 0 };
+    assert_eq!(told, [TreeNotice::Full(size(3)), TreeNotice::Large(size(1_000)), TreeNotice::Large(size(10_000))]);
 }
 
 #[test]

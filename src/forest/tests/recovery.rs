@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::forest::document::{DocumentTime, PlacementDocument};
-use crate::forest::local::ForestState;
+use crate::forest::local::{ForestState, StateChange};
 use crate::forest::overrides::Override;
 use crate::forest::port::{Commit, EarlierDocuments, ItemOutcome};
 use crate::forest::{Recovered, RecoveryPass};
@@ -325,4 +325,22 @@ fn a_word_is_no_other_tree() {
     state.undo_override(word).unwrap();
     let roots = [1, 31, 32].map(|number| kind.root(&mut state, number));
     assert_eq!(roots, [winner, loser, loser]);
+}
+
+/// The sentences of the others are unknown: what they found their trees with may have been boilerplate by then.
+#[test]
+fn only_founders_teach() {
+    let kind =
+        Kind::<Verified> { method: Method::Verified, k: Distance(0), window: NEVER, thresholds: Similarity::default() };
+    let own = kind.root(&mut kind.empty(), 1);
+    let lessons = |root| {
+        let mut state = kind.empty();
+        state.record();
+        let kept = [Kept { number: 1, root, arrival: Millis(1) }];
+        assert_eq!(kind.recover(&mut state, &kept, RecoveryPass::default(), 1).placed, 1);
+        assert!(state.forest().tree(root).is_some());
+        let changes = state.take_changes();
+        changes.iter().filter(|change| matches!(change, StateChange::Learn { .. })).count()
+    };
+    assert_eq!([own, root(7)].map(lessons), [1, 0]);
 }

@@ -75,6 +75,35 @@ fn a_refused_document_founds_a_tree_beside_the_one_it_is_near() {
 }
 
 #[test]
+fn a_document_that_its_first_fingerprints_lead_nowhere_is_looked_up_by_all() {
+    let place = |first: &[u64]| {
+        let mut forest = forest_of(3, NEVER);
+        place_kind(&mut forest, 1, &[A], 1, 1);
+        place_kind(&mut forest, 2, &[B], 2, 1);
+        let first: Vec<_> = first.iter().copied().map(Fingerprint).collect();
+        let more = [first.clone(), vec![Fingerprint(B ^ 1)]].concat();
+        let query = PlacementQuery {
+            fingerprints: &first,
+            whole: Fingerprint(WHOLE),
+            known_by: &[],
+            proof: &Kind(2),
+            take: 1,
+            known_by_whole: false,
+            more: &more,
+            tokens: &[],
+            earlier: None,
+        };
+        let placed = forest.place(&query, Millis(2));
+        (placed.root, placed.refused)
+    };
+    // All that it has is near a tree that refuses it.
+    assert_eq!(place(&[A ^ 1]), (root(B), vec![(root(A), NUMBERS)]));
+    // One of them is free, or none is near anything.
+    assert_eq!(place(&[A ^ 1, C]), (root(C), vec![(root(A), NUMBERS)]));
+    assert_eq!(place(&[C]), (root(C), vec![]));
+}
+
+#[test]
 fn the_hash_of_the_text_founds_a_tree_where_no_fingerprint_can() {
     let mut forest = forest_of(3, NEVER);
     place_kind(&mut forest, 1, &[A], WHOLE, 1);

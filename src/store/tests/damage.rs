@@ -24,6 +24,23 @@ fn disk_with(batches: u64, snapshot_after: Option<u64>) -> (Disk, History) {
 }
 
 #[test]
+fn a_record_is_where_its_place_says() {
+    let (disk, _) = disk_with(6, Some(4));
+    let mut replay = open(&disk, Durability::Batch).unwrap();
+    let mut records = [0, 0];
+    while let Some(record) = replay.next().unwrap() {
+        let (kind, bytes) = match record {
+            StoredRecord::Block { bytes, .. } => (0, bytes.to_vec()),
+            StoredRecord::Batch { payload, .. } => (1, payload.to_vec()),
+        };
+        records[kind] += 1;
+        let (file, begin) = replay.place();
+        assert!(disk.bytes(&file)[begin as usize..].starts_with(&bytes), "{}: {begin}", file.display());
+    }
+    assert!(records[0] > 0 && records[1] == 2, "{records:?}");
+}
+
+#[test]
 fn a_flipped_bit_is_told_or_cut_off() {
     let (disk, history) = disk_with(9, Some(4));
     let (mut told, mut cut) = (0, 0);

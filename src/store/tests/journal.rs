@@ -240,6 +240,9 @@ fn blocks_have_limits() {
     let mut snapshot = process.store.begin_snapshot().unwrap();
     assert!(matches!(snapshot.write(255, b""), Err(SnapshotError::Block { section: 255, .. })));
     snapshot.write(254, b"").unwrap();
+    // Refused before they are read, so they take no memory.
+    let too_long = vec![0; (1 << 30) + 1];
+    assert!(matches!(snapshot.write(1, &too_long), Err(SnapshotError::Block { section: 1, .. })));
 }
 
 /// Who waits when the store goes is told.

@@ -1,8 +1,9 @@
 //! Why a directory is not opened, each in words of its own.
 
-use super::disk::Disk;
+use super::disk::{Disk, Fault};
 use super::*;
 use crate::store::format::{FORMAT, FileKind, Header};
+use std::io::ErrorKind;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Segments from 1, 3 and 5, with two batches each, and no snapshot.
@@ -54,6 +55,21 @@ fn a_directory_has_one_process_and_a_forest_one_store() {
     assert!(DataDir::lock_in(disk.files(), Path::new(DIR)).is_err());
     drop(replay);
     DataDir::lock_in(disk.files(), Path::new(DIR)).unwrap();
+}
+
+/// The directory may lie in one that this user cannot list; all else that fails is told.
+#[test]
+fn a_directory_whose_parent_cannot_be_synced_is_taken() {
+    let locked = |operation, kind| {
+        let disk = Disk::new(0);
+        disk.set(Fault::FailsAt(operation, kind));
+        DataDir::lock_in(disk.files(), Path::new(DIR)).is_ok()
+    };
+    let [making, syncing] = [1, 2];
+    assert!(locked(syncing, ErrorKind::PermissionDenied));
+    assert!(!locked(syncing, ErrorKind::Other));
+    assert!(!locked(making, ErrorKind::PermissionDenied));
+    assert!(!locked(making, ErrorKind::Other));
 }
 
 #[test]
