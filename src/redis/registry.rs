@@ -51,7 +51,7 @@ impl Connections {
             let RegisteredForest { name, identity, number } = &forest;
             let known = self.register(name, identity, *number).await?;
             if known.as_ref().is_none_or(|known| *known != (*number, identity.clone())) {
-                let known = known.map_or("not at all".into(), |(number, known)| format!("number {number}, {known}"));
+                let known = known.map_or_else(|| "not at all".to_owned(), |(_, identity)| identity);
                 return Err(StoreUnavailable::of(format!(
                     "the engine has forgotten its forests, and knows {name} as another one since ({known}): start \
                      this process again, with the same settings everywhere"

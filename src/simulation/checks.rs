@@ -26,8 +26,9 @@ const LEAST: Duration = Duration::from_secs(120);
 /// Longer than the cluster keeps a point in time that nobody asks for.
 const KEEP_ALIVE: Duration = Duration::from_secs(6 * 60);
 
-/// Milliseconds after which a refusal is on the disk, or its process has been killed for its disk.
-const SETTLED: i64 = 25_000;
+/// Milliseconds after which what a refusal takes back is on the disk, also where it did not say that nothing was stored,
+/// or its process has been killed for its disk.
+const SETTLED: i64 = 90_000;
 
 /// A stored document.
 struct Stored {
@@ -262,7 +263,7 @@ impl Scene {
                 text.is_new && others.into_iter().all(|(other, of)| of.is_new || other < story)
             };
             // What a refusal takes back may not be on the disk yet when its process ends.
-            let is_settled = |at: i64| !records.kills.iter().any(|kill| (at..at + SETTLED).contains(kill));
+            let is_settled = |at: i64| !records.ends.iter().any(|end| (at..at + SETTLED).contains(end));
             let sent = records.sent.iter().filter(|(story, sent)| {
                 let text = &records.stories[**story];
                 let is_refused = sent.refused > 0 && sent.accepted + sent.unknown == 0;

@@ -76,8 +76,8 @@ pub(super) struct Records {
     pub(super) documents: BTreeMap<Place, Known>,
     /// Groups that are one, by the number of the override.
     pub(super) merges: BTreeMap<u64, (Root, Root)>,
-    /// When processes were killed.
-    pub(super) kills: Vec<i64>,
+    /// When processes were killed or stopped.
+    pub(super) ends: Vec<i64>,
 }
 
 /// All of a simulation.
@@ -150,7 +150,6 @@ impl Scene {
     async fn start(&self, number: usize) {
         if let Some(process) = self.slots[number].lock().take() {
             process.kill();
-            self.records.lock().kills.push(self.world.time());
         }
         if self.plan.store == Store::Disk && self.disk.has_ended() {
             self.disk.lose_power();
@@ -197,6 +196,7 @@ impl Scene {
     pub(super) fn kill(&self, number: usize, power: bool) {
         let Some(process) = self.slots[number].lock().take() else { return };
         process.kill();
+        self.records.lock().ends.push(self.world.time());
         self.world.count(if power { "power failures" } else { "kills" }, 1);
         if self.plan.store == Store::Disk {
             if power {
@@ -212,6 +212,7 @@ impl Scene {
         let process = self.slots[number].lock().take();
         let Some(process) = process else { return };
         let left = process.stop().await;
+        self.records.lock().ends.push(self.world.time());
         self.world.count("stops", 1);
         if self.plan.store == Store::Disk {
             self.disk.kill();
