@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::plan::Store;
 use super::process::Process;
-use super::scene::{Content, INDICES, Scene, Written, is_routed};
+use super::scene::{Content, INDICES, Scene, Sent, Written, is_routed};
 use super::world::pass;
 use crate::cluster::roots::roots_index;
 use crate::engine::{Checked, RootOrigin};
@@ -26,9 +26,8 @@ const LEAST: Duration = Duration::from_secs(120);
 /// Longer than the cluster keeps a point in time that nobody asks for.
 const KEEP_ALIVE: Duration = Duration::from_secs(6 * 60);
 
-/// Milliseconds after which what a refusal takes back is on the disk, also where it did not say that nothing was stored,
-/// or its process has been killed for its disk.
-const SETTLED: i64 = 90_000;
+/// Milliseconds after which what is taken back is on the disk, or its process has been killed for its disk.
+const SETTLED: i64 = 25_000;
 
 /// A stored document.
 struct Stored {
@@ -263,11 +262,14 @@ impl Scene {
                 text.is_new && others.into_iter().all(|(other, of)| of.is_new || other < story)
             };
             // What a refusal takes back may not be on the disk yet when its process ends.
-            let is_settled = |at: i64| !records.ends.iter().any(|end| (at..at + SETTLED).contains(end));
+            let is_settled = |sent: &Sent| {
+                let unsettled = sent.refused_at..sent.taken_back_at + SETTLED;
+                !records.ends.iter().any(|end| unsettled.contains(end))
+            };
             let sent = records.sent.iter().filter(|(story, sent)| {
                 let text = &records.stories[**story];
                 let is_refused = sent.refused > 0 && sent.accepted + sent.unknown == 0;
-                is_refused && is_settled(sent.refused_at) && text.body.chars().count() > 200
+                is_refused && is_settled(sent) && text.body.chars().count() > 200
             });
             sent.map(|(story, _)| *story).filter(|story| is_alone(*story)).collect()
         };

@@ -218,7 +218,7 @@ fn planted_faults_are_found() {
         Fault::BudgetLeaks,
     ];
     for fault in faults {
-        let run = Run { fault: Some(fault), ..Run::of(1, 12) };
+        let run = Run { fault: Some(fault), ..Run::of(1, 40) };
         alone(|| run.work());
         assert!(run.failed.lock().is_some(), "{fault:?} is not found");
     }

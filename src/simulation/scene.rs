@@ -64,8 +64,9 @@ pub(super) struct Sent {
     pub(super) accepted: u64,
     pub(super) refused: u64,
     pub(super) unknown: u64,
-    /// When it was refused last.
+    /// When it was refused last, and when its process takes that for sure.
     pub(super) refused_at: i64,
+    pub(super) taken_back_at: i64,
 }
 
 /// What was written and said, and what came of it.

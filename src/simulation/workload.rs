@@ -10,6 +10,7 @@ use super::process::Reply;
 use super::scene::{Content, INDICES, Known, Place, Scene, Written, is_routed};
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
+use crate::forest::local::RETRY_WINDOW;
 use crate::forest::overrides::Override;
 
 /// Ends the ids of documents that no mapping takes.
@@ -187,6 +188,9 @@ impl Scene {
                 Outcome::Refused | Outcome::Later => {
                     sent.refused += 1;
                     sent.refused_at = written.answered;
+                    // A whole answer of 503 does not say that nothing was stored.
+                    let is_unknown = matches!(answer, Some((503, _)));
+                    sent.taken_back_at = written.answered + if is_unknown { RETRY_WINDOW.0 } else { 0 };
                 }
                 Outcome::Unknown => sent.unknown += 1,
             }
