@@ -66,10 +66,10 @@ pub(super) fn decode_three(bytes: &[u8], at: usize) -> Option<u16> {
 /// The character of more than one byte at `at` of UTF-8, and its length.
 #[inline(always)]
 pub(super) fn decode(bytes: &[u8], at: usize) -> (char, usize) {
+    if let Some(code) = decode_three(bytes, at) {
+        return (char::from_u32(u32::from(code)).unwrap_or(' '), 3);
+    }
     let (code, len) = match bytes.get(at..) {
-        Some(&[a @ 0xE0..=0xEF, b, c, ..]) => {
-            (u32::from(a & 0x0F) << 12 | u32::from(b & 0x3F) << 6 | u32::from(c & 0x3F), 3)
-        }
         Some(&[a @ 0xC0..=0xDF, b, ..]) => (u32::from(a & 0x1F) << 6 | u32::from(b & 0x3F), 2),
         Some(&[a @ 0xF0..=0xFF, b, c, d, ..]) => {
             let high = u32::from(a & 0x07) << 18 | u32::from(b & 0x3F) << 12;

@@ -12,8 +12,28 @@ pub(super) struct ByteMasks {
 }
 
 impl ByteMasks {
+    /// The 32 bytes at `at`; zeros behind the end.
     #[inline(always)]
-    pub(super) fn of(bytes: &[u8; 32]) -> ByteMasks {
+    pub(super) fn load(bytes: &[u8], at: usize) -> ByteMasks {
+        let rest = bytes.get(at..).unwrap_or_default();
+        match rest.first_chunk() {
+            Some(bytes) => ByteMasks::of(bytes),
+            None => ByteMasks::of_end(rest),
+        }
+    }
+
+    /// Fewer than 32 bytes.
+    #[cold]
+    fn of_end(rest: &[u8]) -> ByteMasks {
+        let mut bytes = [0; 32];
+        for (to, from) in bytes.iter_mut().zip(rest) {
+            *to = *from;
+        }
+        ByteMasks::of(&bytes)
+    }
+
+    #[inline(always)]
+    fn of(bytes: &[u8; 32]) -> ByteMasks {
         #[cfg(target_arch = "x86_64")]
         #[expect(unsafe_code, reason = "the functions of SSE2 are safe where it is known to exist")]
         // SAFETY: every x86-64 has SSE2.
@@ -98,6 +118,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn zeros_are_behind_the_end(bytes in prop::collection::vec(any::<u8>(), 0..70), at in 0usize..80) {
+            let mut all = bytes.clone();
+            all.resize(120, 0);
+            let expected = all.get(at..at + 32).and_then(|bytes| bytes.first_chunk()).map(of_each_byte);
+            prop_assert_eq!(Some(ByteMasks::load(&bytes, at)), expected);
+        }
+
         #[test]
         fn masks_are_what_each_byte_is(bytes in prop::array::uniform32(any::<u8>())) {
             prop_assert_eq!(ByteMasks::of(&bytes), of_each_byte(&bytes));

@@ -13,7 +13,6 @@ use super::entities;
 use super::fold::{Class, Tables};
 use super::markup::{self, Effect};
 use super::sentences::{Sentence, full_stop_ends};
-use super::swar::{Lanes, first_lanes, leading};
 use super::work_counter;
 
 /// How many characters a combining mark may reach back to the letter that it changes.
@@ -104,11 +103,11 @@ impl<'s> Cleaner<'s> {
                 Some(self.ascii_words(bytes, at))
             }
             ByteClass::Three => {
-                let cp = decode_three(bytes, at)?;
-                if self.tables.is_clean_han(cp) {
+                if self.tables.clean_han_at(bytes, at).is_some() {
                     self.join(Class::Han);
                     return Some(self.clean_han(bytes, at));
                 }
+                let cp = decode_three(bytes, at)?;
                 let class = self.tables.class_bmp(cp);
                 if !class.is_letter() || self.tables.fold(cp) != Some(cp) {
                     return None;
@@ -214,8 +213,8 @@ impl<'s> Cleaner<'s> {
     fn ascii_words(&mut self, bytes: &[u8], mut at: usize) -> usize {
         self.last = Class::Word;
         let mut letter_before = 0;
-        while let Some(bytes) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-            let ByteMasks { alphanumeric: letters, spaces, uppercase } = ByteMasks::of(bytes);
+        loop {
+            let ByteMasks { alphanumeric: letters, spaces, uppercase } = ByteMasks::load(bytes, at);
             let clean = letters | (spaces & (letters << 1 | letter_before) & letters >> 1);
             let len = clean.trailing_ones();
             let within = u32::MAX.checked_shr(32 - len).unwrap_or_default();
@@ -228,30 +227,13 @@ impl<'s> Cleaner<'s> {
             }
             letter_before = 1;
         }
-        let mut letter_before = if letter_before == 1 { 0x80 } else { 0 };
-        loop {
-            let lanes = Lanes::load(bytes, at);
-            let letters = lanes.alphanumeric();
-            let behind_letter = letters << 8 | letter_before;
-            let before_letter = letters >> 8;
-            let clean = letters | (lanes.spaces() & behind_letter & before_letter);
-            let len = leading(clean);
-            self.letters += (letters & first_lanes(len)).count_ones() as usize;
-            self.capitals |= lanes.uppercase() & first_lanes(len) != 0;
-            at += len as usize;
-            work_counter::add(1 + len as usize);
-            if len < 8 {
-                return at;
-            }
-            letter_before = 0x80;
-        }
     }
 
     /// Walks over Chinese characters that fold to themselves; returns where they end.
     #[inline]
     fn clean_han(&mut self, bytes: &[u8], from: usize) -> usize {
         let mut at = from;
-        while decode_three(bytes, at).is_some_and(|cp| self.tables.is_clean_han(cp)) {
+        while self.tables.clean_han_at(bytes, at).is_some() {
             at += 3;
         }
         work_counter::add((at - from) / 3);

@@ -7,6 +7,8 @@ use std::sync::LazyLock;
 use unicode_normalization::char::{canonical_combining_class, is_combining_mark};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
+use super::byte_class::decode_three;
+
 /// Class of a folded character for the cleaning pass, the sentence splitter and the segmenter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -86,10 +88,10 @@ impl Tables {
         }
     }
 
-    /// Whether a BMP code point is a Chinese character that folds to itself.
+    /// The code point at `at` of UTF-8 if it is a Chinese character of the BMP that folds to itself.
     #[inline(always)]
-    pub(super) fn is_clean_han(&self, cp: u16) -> bool {
-        self.clean_han[usize::from(cp) / 64] >> (cp % 64) & 1 == 1
+    pub(super) fn clean_han_at(&self, bytes: &[u8], at: usize) -> Option<u16> {
+        decode_three(bytes, at).filter(|&cp| self.clean_han[usize::from(cp) / 64] >> (cp % 64) & 1 == 1)
     }
 
     fn build() -> Tables {

@@ -6,7 +6,7 @@
 //! caller keeps.
 
 use super::Text;
-use super::byte_class::{decode, decode_three};
+use super::byte_class::decode;
 use super::fold::{Class, Tables};
 use super::numbers::Number;
 use super::shingles::Shingles;
@@ -165,14 +165,12 @@ impl<'s> Shingler<'s> {
             } else if b.is_ascii() {
                 self.separate(b);
                 at += 1;
-            } else if let Some(c) = self.clean_han(bytes, at) {
+            } else if self.clean_han(bytes, at).is_some() {
                 self.end_run();
-                let mut next = Some(c);
-                while let Some(c) = next {
+                while let Some(c) = self.clean_han(bytes, at) {
                     self.out.row.pass_character(bytes, c, at, at + 3);
                     self.character(c);
                     at += 3;
-                    next = self.clean_han(bytes, at);
                 }
             } else {
                 let (c, len) = decode(bytes, at);
@@ -320,8 +318,7 @@ impl<'s> Shingler<'s> {
     /// The character at `at` if it is a Chinese one of the common kind, which nothing in it could change.
     #[inline(always)]
     fn clean_han(&self, bytes: &[u8], at: usize) -> Option<char> {
-        let cp = decode_three(bytes, at).filter(|&cp| self.tables.is_clean_han(cp))?;
-        char::from_u32(u32::from(cp))
+        char::from_u32(u32::from(self.tables.clean_han_at(bytes, at)?))
     }
 
     #[inline(always)]

@@ -34,6 +34,7 @@ impl Lanes {
         from_first & !behind_last & !self.0 & HIGHEST
     }
 
+    #[cfg(any(test, not(target_arch = "x86_64")))]
     #[inline(always)]
     pub(super) fn uppercase(self) -> u64 {
         self.in_range(b'A', b'Z')
@@ -45,6 +46,7 @@ impl Lanes {
         Lanes(self.0 | (0x20 * ONES)).in_range(b'a', b'z') | self.in_range(b'0', b'9')
     }
 
+    #[cfg(any(test, not(target_arch = "x86_64")))]
     #[inline(always)]
     pub(super) fn spaces(self) -> u64 {
         self.in_range(b' ', b' ')
@@ -59,7 +61,7 @@ impl Lanes {
 
 /// All bits of the first `n` bytes, at most 8.
 #[inline(always)]
-pub(super) fn first_lanes(n: u32) -> u64 {
+fn first_lanes(n: u32) -> u64 {
     u64::MAX.checked_shr(64 - 8 * n).unwrap_or(0)
 }
 
