@@ -86,10 +86,7 @@ impl Settler {
             }
         }
         failure = self.place_all(late, now, &mut settled).await.or(failure);
-        if settled.merged > 0 {
-            self.merged.notify_one();
-        }
-        failure.map_or(Ok(settled), Err)
+        self.finish(settled, failure)
     }
 
     /// Places accepted documents whose forest was away, at most `budget` of them, once it is back.
@@ -114,6 +111,10 @@ impl Settler {
             }
         }
         let failure = self.place_all(late, now, &mut settled).await;
+        self.finish(settled, failure)
+    }
+
+    fn finish(&self, settled: SettledRequest, failure: Option<Unavailable>) -> Result<SettledRequest, Unavailable> {
         if settled.merged > 0 {
             self.merged.notify_one();
         }
