@@ -198,7 +198,8 @@ proptest! {
         old in prop::collection::vec(0u16..3, 0..14),
         new in prop::collection::vec(0u16..3, 0..14),
     ) {
-        let mut places: Vec<(usize, usize)> = (0..=AHEAD).flat_map(|more| (0..=AHEAD).map(move |less| (more, less))).collect();
+        let skipped = (0..=AHEAD).flat_map(|more| (0..=AHEAD).map(move |less| (more, less)));
+        let mut places: Vec<(usize, usize)> = skipped.collect();
         places.sort_by_key(|&(more, less)| (more + less, more));
         let agree = |&&(more, less): &&(usize, usize)| {
             let (Some(a), Some(b)) = (old.get(less..), new.get(more..)) else { return false };

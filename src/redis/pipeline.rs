@@ -1,7 +1,5 @@
 //! Commands as the engine takes them, and its replies.
 
-use std::time::Duration;
-
 use redis::{Pipeline, Value};
 
 use super::error_hints;
@@ -207,14 +205,10 @@ fn add_life(life: Lifetime, pipeline: &mut Pipeline) {
 fn life_of(life: Lifetime) -> (&'static str, i64) {
     match life {
         Lifetime::Endless => ("", 0),
-        Lifetime::For(time) => ("PX", millis(time)),
+        Lifetime::For(time) => ("PX", lifetime_millis(time)),
         // The engine refuses a moment before 1970.
         Lifetime::Until(at) => ("PXAT", at.0.clamp(1, LATEST)),
     }
-}
-
-fn millis(time: Duration) -> i64 {
-    lifetime_millis(time)
 }
 
 /// Parses a reply.

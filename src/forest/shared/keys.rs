@@ -131,6 +131,17 @@ pub enum KeyKind {
 }
 
 impl KeyKind {
+    /// All of them.
+    pub const ALL: [KeyKind; 7] = [
+        KeyKind::Node,
+        KeyKind::FounderTokens,
+        KeyKind::Bucket,
+        KeyKind::Clock,
+        KeyKind::Sweep,
+        KeyKind::Overrides,
+        KeyKind::Acknowledgements,
+    ];
+
     /// The suffix of the key.
     fn end(self) -> &'static [u8] {
         match self {
@@ -161,19 +172,10 @@ impl Key {
     pub fn from_bytes(bytes: &[u8]) -> Option<Key> {
         let (&forest, rest) = bytes.split_first()?;
         let (fingerprint, end) = rest.split_first_chunk()?;
-        let kinds = [
-            KeyKind::Node,
-            KeyKind::FounderTokens,
-            KeyKind::Bucket,
-            KeyKind::Clock,
-            KeyKind::Sweep,
-            KeyKind::Overrides,
-            KeyKind::Acknowledgements,
-        ];
         Some(Key {
             forest,
             fingerprint: Fingerprint(u64::from_be_bytes(*fingerprint)),
-            kind: kinds.into_iter().find(|kind| kind.end() == end)?,
+            kind: KeyKind::ALL.into_iter().find(|kind| kind.end() == end)?,
         })
     }
 }

@@ -63,7 +63,7 @@ where
     };
     let forest = start();
     let forest = if is_dated { forest.dated() } else { forest };
-    // It hears all lessons: their log ends when a window goes by without one.
+    // It reads all lessons: their log ends when a window goes by without one.
     let reader = start();
     let method: Method = method.parse().unwrap();
     let mut workspace = Workspace::default();

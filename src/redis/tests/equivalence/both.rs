@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::scene::{Scene, wait};
+use futures_executor::block_on;
+
+use super::scene::Scene;
 use super::sequences::{Before, Lesson, Life, NAMES, Op, Sequence, SlotOf, Step, token};
 use crate::fingerprint::Fingerprint;
 use crate::forest::shared::keys::{
@@ -126,7 +128,7 @@ impl Both<'_> {
                 let name = NAMES.get(*name).map_or_else(|| format!("forest {name}"), |&name| name.to_owned());
                 let identity = if *identity { "one" } else { "another" };
                 let enrolled = |store: &dyn KeyStore| {
-                    let answer = wait(store.enroll(&name, identity));
+                    let answer = block_on(store.enroll(&name, identity));
                     plain(answer.map(|number| number.map_err(drop)))
                 };
                 let (memory, redis) = (enrolled(&self.memory), enrolled(&self.redis));
@@ -134,7 +136,7 @@ impl Both<'_> {
                 same("number of a forest", memory, redis)?;
             }
             Step::Forests => {
-                let (memory, redis) = (wait(self.memory.forests()), wait(self.redis.forests()));
+                let (memory, redis) = (block_on(self.memory.forests()), block_on(self.redis.forests()));
                 self.took_since(started);
                 same("forests", plain(memory), plain(redis))?;
             }
@@ -146,8 +148,8 @@ impl Both<'_> {
             Step::Sample(forest) => self.sample(*forest, started)?,
             Step::Sync { forest, lesson, after } => self.sync(*forest, *lesson, *after, started)?,
             Step::RemoveSync(forest) => {
-                let memory = wait(self.memory.remove_sync_entries(*forest));
-                let redis = wait(self.redis.remove_sync_entries(*forest));
+                let memory = block_on(self.memory.remove_sync_entries(*forest));
+                let redis = block_on(self.redis.remove_sync_entries(*forest));
                 self.places.remove(forest);
                 self.took_since(started);
                 same("removal of lessons", plain(memory), plain(redis))?;
@@ -227,7 +229,7 @@ impl Both<'_> {
             expected.push(self.memory.attempt(&command));
             commands.push(command);
         }
-        let replies = wait(self.redis.run(commands.clone()));
+        let replies = block_on(self.redis.run(commands.clone()));
         self.took_since(started);
         self.counts.commands += commands.len();
         for ((_, op), reply) in part.iter().zip(&expected) {
@@ -251,7 +253,7 @@ impl Both<'_> {
     fn compare_acknowledgements(&self, key: Key) -> Result<(), Failure> {
         let get = Command { key, what: KeyOp::Get };
         let memory = self.memory.run_one(&get);
-        let redis = wait(self.redis.run(vec![get])).map(|mut replies| replies.remove(0));
+        let redis = block_on(self.redis.run(vec![get])).map(|mut replies| replies.remove(0));
         match (&memory, &redis) {
             (StoreReply::Bytes(memory), Ok(StoreReply::Bytes(redis))) if self.are_alike(memory, redis) => {
                 self.memory.overwrite(key, redis);
@@ -276,16 +278,16 @@ impl Both<'_> {
 
     fn sample(&mut self, forest: u8, started: i64) -> Result<(), Failure> {
         // The first one removes what has expired, and is still counted.
-        let _ = wait(self.redis.sample(forest, 1));
+        let _ = block_on(self.redis.sample(forest, 1));
         let sampled = |store: &dyn KeyStore| {
-            let sample = wait(store.sample(forest, 1));
+            let sample = block_on(store.sample(forest, 1));
             plain(sample.map(|mut sample| {
                 sample.drawn.sort_unstable();
                 sample
             }))
         };
         let (memory, redis) = (sampled(&self.memory), sampled(&self.redis));
-        let sizes = [wait(self.memory.size()), wait(self.redis.size())];
+        let sizes = [block_on(self.memory.size()), block_on(self.redis.size())];
         self.took_since(started);
         same("sample", memory, redis)?;
         // Its bytes are of all that Redis has.
@@ -434,7 +436,7 @@ fn scan(store: &dyn KeyStore, forest: u8) -> Result<BTreeSet<Key>, StoreUnavaila
         let Some(at) = place else {
             return Ok(all);
         };
-        let (keys, next) = wait(store.keys(forest, at))?;
+        let (keys, next) = block_on(store.keys(forest, at))?;
         all.extend(keys);
         place = next;
     }
@@ -450,7 +452,7 @@ fn drain(
 ) -> Result<Vec<(SyncPosition, Vec<u8>)>, StoreUnavailable> {
     let mut all = Vec::new();
     loop {
-        let (lessons, is_all): SyncEntries = wait(store.sync_entries(forest, lesson.take(), after))?;
+        let (lessons, is_all): SyncEntries = block_on(store.sync_entries(forest, lesson.take(), after))?;
         after = lessons.last().map_or(after, |(at, _)| *at);
         all.extend(lessons);
         if is_all {

@@ -93,16 +93,7 @@ fn one(ops: Vec<Op>) -> Sequence {
 }
 
 fn all_kinds() -> Sequence {
-    let kinds = [
-        KeyKind::Node,
-        KeyKind::FounderTokens,
-        KeyKind::Bucket,
-        KeyKind::Clock,
-        KeyKind::Sweep,
-        KeyKind::Overrides,
-        KeyKind::Acknowledgements,
-    ];
-    let keys: Vec<Key> = kinds.map(|kind| key(1, kind)).into_iter().chain([key(2, KeyKind::Node)]).collect();
+    let keys: Vec<Key> = KeyKind::ALL.map(|kind| key(1, kind)).into_iter().chain([key(2, KeyKind::Node)]).collect();
     let commands = (0..keys.len()).map(|at| (at, put(b"1", LATER))).collect();
     Sequence { keys, steps: vec![Step::Run { commands, moving: None }, Step::Scan(0)] }
 }

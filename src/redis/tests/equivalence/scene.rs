@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use futures_executor::block_on;
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{Client, Cmd, Value, cmd};
@@ -191,8 +190,8 @@ impl Scene {
         self.ask(node, command)
     }
 
-    /// All keys, with their values and the moment of their expiry, if any; the moves have to end for it. Streams have no
-    /// value here.
+    /// All keys, with their values and the moment of their expiry, if any; the moves have to end for it. Streams have
+    /// no value here.
     pub(super) fn dump(&self) -> BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)> {
         self.end_moves();
         let mut all = BTreeMap::new();
@@ -217,11 +216,6 @@ impl Scene {
         }
         all
     }
-}
-
-/// Runs an operation of a store to its end.
-pub(super) fn wait<T>(answer: impl Future<Output = T>) -> T {
-    block_on(answer)
 }
 
 fn bytes(value: &Value) -> Vec<u8> {

@@ -194,16 +194,7 @@ fn forest() -> impl Strategy<Value = u8> {
 }
 
 fn key() -> impl Strategy<Value = Key> {
-    let kinds = [
-        KeyKind::Node,
-        KeyKind::FounderTokens,
-        KeyKind::Bucket,
-        KeyKind::Clock,
-        KeyKind::Sweep,
-        KeyKind::Overrides,
-        KeyKind::Acknowledgements,
-    ];
-    (forest(), fingerprint(), select(kinds.to_vec())).prop_map(|(forest, fingerprint, kind)| Key {
+    (forest(), fingerprint(), select(KeyKind::ALL.to_vec())).prop_map(|(forest, fingerprint, kind)| Key {
         forest,
         fingerprint: Fingerprint(fingerprint),
         kind,
