@@ -223,6 +223,9 @@ class Documents:
 
     def may_be_blank(self, key):
         """Whether there may be nothing in it of which a root could be; rather too often than too rarely."""
-        text = html.unescape(html.unescape(" ".join(filter(None, self.text(key)))))
+        text = " ".join(filter(None, self.text(key)))
+        # References in capitals, as in `&NBSP;`, stand for the same.
+        for _ in range(2):
+            text = html.unescape(re.sub(r"&[A-Z]+;", lambda reference: reference[0].lower(), text))
         seen = re.sub(r"<script.*?(</script>|$)|<[^>]*>", "", text, flags=re.DOTALL | re.IGNORECASE)
         return not any(letter.isalnum() for letter in seen)
