@@ -202,6 +202,9 @@ impl EngineThreads {
 /// Batches that are read and placed at the same time; each of them uses all threads.
 const BATCHES: usize = 4;
 
+/// Larger bodies are not searched for lines, and split into items, on the threads that serve connections.
+pub(crate) const SHORT_BODY: usize = 256 << 10;
+
 impl Engine {
     /// `threads`: 0 means all cores. `key`: the secret of the forests' tables, random where unverified writers write
     /// the documents; no stamp depends on it.
@@ -364,7 +367,8 @@ impl Engine {
         turn: Turn,
     ) -> Result<Parsed, StampError> {
         let reader = self.reader.clone();
-        let parse = move || -> Result<_, NotUnderstood> {
+        let is_short = body.len() <= SHORT_BODY;
+        let parse = move |_: &_| -> Result<_, NotUnderstood> {
             let _turn = turn;
             match &write {
                 Write::Bulk { index } => {
@@ -385,7 +389,7 @@ impl Engine {
                 }
             }
         };
-        Ok(self.run(parse).await??)
+        Ok(self.threads.run_short(is_short, parse).await??)
     }
 
     /// Stamps the documents of a write. Placements are to be settled by [`settle`](Engine::settle); if this future is

@@ -105,7 +105,9 @@ impl Placer {
         let mut first = 0;
         while let Some(rest) = items.get(first..).filter(|rest| !rest.is_empty()) {
             let is_unverified = trust == WriterTrust::Unverified;
-            let batch = first..first + WorkItem::batch(rest, is_unverified);
+            let count = WorkItem::batch(rest, is_unverified);
+            let is_short = WorkItem::is_short(rest.get(..count).unwrap_or_default());
+            let batch = first..first + count;
             first = batch.end;
             let turn = match is_unverified {
                 true => self.writers.turn().await,
@@ -120,12 +122,12 @@ impl Placer {
                     let _held = held;
                     reader.read_batch(&body, &items, batch, context, wanted)
                 };
-                self.threads.run_wanted(read).await?
+                self.threads.run_short(is_short, read).await?
             };
             let replies = self.place(&mut read, &mut stamped, trust, &mut sessions, &mut unfinished.placed).await?;
             let (reader, body) = (reader.clone(), body.clone());
-            let write = move || StampWriter::write_all(&reader, &body, read, replies, stamped);
-            stamped = self.threads.run(write).await?;
+            let write = move |_: &_| StampWriter::write_all(&reader, &body, read, replies, stamped);
+            stamped = self.threads.run_short(is_short, write).await?;
         }
         stamped.placed = std::mem::take(&mut unfinished.placed);
         Ok(stamped)

@@ -28,6 +28,9 @@ const UNVERIFIED_BATCH_BYTES: usize = 256 << 10;
 /// Fewer items than this are not worth a thread.
 const SPLIT: usize = 16;
 
+/// Nor are fewer source bytes than this: about half a millisecond, for which a connection's own thread may work.
+const SHORT_BYTES: usize = 32 << 10;
+
 /// An item of a body and where it belongs.
 #[derive(Debug, Clone)]
 pub(super) struct WorkItem {
@@ -149,6 +152,12 @@ impl WorkItem {
         });
         small.count().max(1)
     }
+
+    /// Whether reading these items is so short a job that it needs no thread of its own.
+    pub(super) fn is_short(items: &[WorkItem]) -> bool {
+        let sources = items.iter().filter_map(|item| item.source.as_ref());
+        items.len() <= SPLIT && sources.map(Range::len).sum::<usize>() <= SHORT_BYTES
+    }
 }
 
 /// Reads documents: their text becomes features, on all threads.
@@ -197,8 +206,7 @@ impl DocumentReader {
     ) -> Vec<ReadItem> {
         let first = batch.start;
         let items = items.get(batch).unwrap_or_default();
-        let read = items.par_iter().enumerate().with_min_len(SPLIT);
-        read.map_init(Workspace::default, |workspace, (at, item)| {
+        let read = |workspace: &mut Workspace, (at, item)| {
             // The client is gone: the result is not needed.
             if !wanted.is_so() {
                 return ReadItem::default();
@@ -206,8 +214,13 @@ impl DocumentReader {
             let read = self.read(body, first + at, item, context, workspace);
             let read = read.unwrap_or_else(|error| ReadItem { unstamped: Some(error.into()), ..ReadItem::default() });
             ReadItem { item: first + at, ..read }
-        })
-        .collect()
+        };
+        if items.len() <= SPLIT {
+            // A parallel iterator would go to other threads than those of the text, if it were used by none of them.
+            let workspace = &mut Workspace::default();
+            return items.iter().enumerate().map(|item| read(workspace, item)).collect();
+        }
+        items.par_iter().enumerate().with_min_len(SPLIT).map_init(Workspace::default, read).collect()
     }
 
     /// Reads one item.

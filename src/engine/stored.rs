@@ -223,6 +223,10 @@ impl Journal for StoreJournal {
         })
     }
 
+    fn has_room(&self) -> bool {
+        self.store.has_room()
+    }
+
     fn wait_for_room(&self) -> Result<(), Unavailable> {
         match (self.store.wait_for_room(), self.on_failure) {
             (Err(failure), OnFailure::Refuse) => Err(self.refused(&failure)),

@@ -40,6 +40,11 @@ enum Jobs {
 }
 
 impl Jobs {
+    /// Whether short jobs may be done by whoever asks. The simulation has all of them wait, in any order.
+    fn spares_short_jobs(&self) -> bool {
+        matches!(self, Jobs::Pool(_))
+    }
+
     fn spawn(&self, job: impl FnOnce() + Send + 'static) {
         match self {
             Jobs::Pool(pool) => pool.spawn(job),
@@ -84,6 +89,22 @@ impl TextThreads {
         given
     }
 
+    /// Does a job where it is asked for if it is so short that handing it over and back would take longer, and
+    /// otherwise as [`TextThreads::run_wanted`] does.
+    pub(super) async fn run_short<T: Send + 'static>(
+        &self,
+        is_short: bool,
+        job: impl FnOnce(&JobWaiter) -> T + Send + 'static,
+    ) -> Result<T, Unavailable> {
+        if !is_short || !self.0.spares_short_jobs() {
+            return self.run_wanted(job).await;
+        }
+        let waiting = Arc::new(());
+        let wanted = JobWaiter(Arc::downgrade(&waiting));
+        // Unwind safe: everything the job owned is dropped.
+        catch_unwind(AssertUnwindSafe(|| job(&wanted))).map_err(|panic| Unavailable::Panicked(panic_message(&*panic)))
+    }
+
     /// Runs a job to its end and waits for its result.
     pub(super) async fn run<T: Send + 'static>(
         &self,
@@ -105,6 +126,10 @@ impl TextThreads {
 }
 
 impl Executor for TextThreads {
+    fn spares_short_jobs(&self) -> bool {
+        self.0.spares_short_jobs()
+    }
+
     fn run(&self, job: Box<dyn FnOnce() + Send>) {
         self.0.spawn(move || {
             // A panic that left this thread would end the process.

@@ -1,7 +1,9 @@
 //! A forest in this process: its trees and its learned text behind one lock.
 //!
-//! A thread that serves connections never waits for the lock: every job goes to an [`Executor`]. A job that panics
-//! may leave the trees half changed; it takes the forest out of service, and no later job sees that state.
+//! A thread that serves connections waits for no other's work: jobs go to an [`Executor`], except that a few documents
+//! are placed and settled by whoever asks while the lock is free, since handing them over and back takes longer than
+//! the work. A job that panics may leave the trees half changed; it takes the forest out of service, and no later job
+//! sees that state.
 
 mod dry_placement;
 mod recovery;
@@ -34,6 +36,11 @@ pub use state::{ForestState, RETRY_WINDOW, StateChange};
 pub trait Executor: Send + Sync {
     /// Hands a job over. It does not panic.
     fn run(&self, job: Box<dyn FnOnce() + Send>);
+
+    /// Whether short jobs may be done by whoever asks instead.
+    fn spares_short_jobs(&self) -> bool {
+        false
+    }
 }
 
 /// Where the changes of a forest go that are to survive the process. Batches are numbered from 1.
@@ -43,6 +50,8 @@ pub trait Journal: std::fmt::Debug + Send + Sync {
     /// Takes no more, because a batch could not be read again, and answers the number that it would have had: that
     /// one is never safe.
     fn refuse(&self, reason: &str) -> u64;
+    /// Whether [`wait_for_room`](Journal::wait_for_room) would not wait.
+    fn has_room(&self) -> bool;
     /// Answers when the batch and all before it are safe.
     fn durable(&self, batch: u64) -> PortFuture<()>;
     /// Waits until more may be appended. Not with a lock.
@@ -102,6 +111,9 @@ struct LocalInner<F: MethodKind> {
 
 /// Documents that are placed while the lock is held once: others get their turn in between.
 const CHUNK: usize = 64;
+
+/// So few documents are a short job: some microseconds each.
+const SHORT_JOB: usize = 16;
 
 impl<F: MethodKind> LocalForest<F> {
     /// A forest without nodes, with the learned text `learned`.
@@ -181,15 +193,17 @@ impl<F: MethodKind> LocalForest<F> {
         &self,
         job: impl FnOnce(&mut ForestState<F>, Duration) -> T + Send + 'static,
     ) -> PortFuture<T> {
-        self.run(|shared| shared.with(job), |_, _| ())
+        self.run(usize::MAX, |shared| shared.with(job), |_, _| ())
     }
 
-    /// Runs a job under the lock, and returns its result when its changes are durable.
+    /// Runs a job under the lock, and returns its result when its changes are durable. `documents`: as in
+    /// [`LocalForest::run`].
     fn with_safe<T: Send + 'static>(
         &self,
+        documents: usize,
         job: impl FnOnce(&mut ForestState<F>) -> T + Send + 'static,
     ) -> PortFuture<T> {
-        let done = self.with(move |state, _| job(state));
+        let done = self.run(documents, |shared| shared.with(|state, _| job(state)), |_, _| ());
         let shared = self.shared.clone();
         Box::pin(async move {
             let done = done.await?;
@@ -200,14 +214,33 @@ impl<F: MethodKind> LocalForest<F> {
         })
     }
 
-    /// Runs a job; if its caller has gone (the request was dropped), runs `unwanted` with the result.
+    /// Runs a job; if its caller has gone (the request was dropped), runs `unwanted` with the result. `documents`: how
+    /// many it has to do with, `usize::MAX` if its length has another measure.
     fn run<T: Send + 'static>(
         &self,
+        documents: usize,
         job: impl FnOnce(&LocalInner<F>) -> Result<T, Unavailable> + Send + 'static,
         unwanted: impl FnOnce(&LocalInner<F>, T) + Send + 'static,
     ) -> PortFuture<T> {
-        run(&self.shared, &self.executor, job, unwanted)
+        if documents > SHORT_JOB || !self.executor.spares_short_jobs() || !self.shared.is_free() {
+            return run(&self.shared, &self.executor, job, unwanted);
+        }
+        let (shared, executor) = (self.shared.clone(), self.executor.clone());
+        let given = catch_unwind(AssertUnwindSafe(|| job(&shared)));
+        let given = given.unwrap_or_else(|panic| Err(Unavailable::Panicked(panic_message(&*panic))));
+        let given = given.map(|answer| guarded(answer, shared, executor, unwanted));
+        Box::pin(async move { given?.take().ok_or(Unavailable::Stopped) })
     }
+}
+
+/// A job's result; if it is dropped, `unwanted` runs with it. A drop must not wait for the lock.
+fn guarded<F: MethodKind, T: Send + 'static>(
+    answer: T,
+    shared: Arc<LocalInner<F>>,
+    executor: Arc<dyn Executor>,
+    unwanted: impl FnOnce(&LocalInner<F>, T) + Send + 'static,
+) -> UndoGuard<T> {
+    UndoGuard::new(answer, move |answer| executor.run(Box::new(move || unwanted(&shared, answer))))
 }
 
 fn run<F: MethodKind, T: Send + 'static>(
@@ -219,12 +252,7 @@ fn run<F: MethodKind, T: Send + 'static>(
     let (done, answer) = Promise::new(format!("a job of the forest '{}'", shared.name));
     let (shared, again) = (shared.clone(), executor.clone());
     executor.run(Box::new(move || {
-        let given = job(&shared).map(|answer| {
-            UndoGuard::new(answer, move |answer| {
-                // A drop must not wait for the lock.
-                again.run(Box::new(move || unwanted(&shared, answer)));
-            })
-        });
+        let given = job(&shared).map(|answer| guarded(answer, shared, again, unwanted));
         // If the receiver has gone, the result comes back and is dropped here.
         done.answer(given);
     }));
@@ -237,6 +265,11 @@ fn run<F: MethodKind, T: Send + 'static>(
 }
 
 impl<F: MethodKind> LocalInner<F> {
+    /// Whether nobody works here, and a job would wait for nothing.
+    fn is_free(&self) -> bool {
+        !self.state.is_locked() && self.journal.as_ref().is_none_or(|journal| journal.has_room())
+    }
+
     fn with<T>(&self, job: impl FnOnce(&mut ForestState<F>, Duration) -> T) -> Result<T, Unavailable> {
         let asked = Instant::now();
         let mut state = self.state.lock();
@@ -328,6 +361,7 @@ pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 
 impl<F: MethodKind> ForestPort for LocalForest<F> {
     fn place(&self, batch: Batch) -> PlaceFuture<Batch> {
+        let documents = batch.documents.len();
         let place = move |shared: &LocalInner<F>| {
             let Batch { documents, commit, earlier } = batch;
             let mut placements = Placements { earlier, ..Placements::default() };
@@ -335,7 +369,7 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
             placed.map(|()| placements)
         };
         // A placement whose caller has gone is never settled.
-        let placed = self.run(place, |shared, unwanted| {
+        let placed = self.run(documents, place, |shared, unwanted| {
             let _ = shared.with(|state, _| {
                 let replies = unwanted.replies.into_iter();
                 let tickets = replies.filter_map(|reply| reply.placed?.ticket);
@@ -354,7 +388,7 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
             return Box::pin(std::future::ready(Ok(SettleReport::default())));
         }
         // The outcome is reported when it is durable.
-        self.with_safe(move |state| state.settle(batch, now))
+        self.with_safe(batch.len(), move |state| state.settle(batch, now))
     }
 
     fn forget_unknown(&self, now: Millis, budget: usize) -> PortFuture<SettleReport> {
@@ -370,15 +404,15 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
     }
 
     fn add_override(&self, correction: Override, shown: Vec<Root>) -> PortFuture<Option<u64>> {
-        self.with_safe(move |state| state.add_override(correction, &shown))
+        self.with_safe(usize::MAX, move |state| state.add_override(correction, &shown))
     }
 
     fn undo_override(&self, number: u64) -> PortFuture<Option<Override>> {
-        self.with_safe(move |state| state.undo_override(number))
+        self.with_safe(usize::MAX, move |state| state.undo_override(number))
     }
 
     fn restamped(&self, done: RestampPass) -> PortFuture<()> {
-        self.with_safe(move |state| state.restamped(&done))
+        self.with_safe(usize::MAX, move |state| state.restamped(&done))
     }
 
     fn overrides(&self) -> PortFuture<Arc<Overrides>> {
@@ -416,7 +450,7 @@ impl<F: MethodKind> LocalPort for LocalForest<F> {
             }
             Ok(recovery)
         };
-        self.run(recover, |_, _| ())
+        self.run(usize::MAX, recover, |_, _| ())
     }
 
     fn expire(&self, now: Millis, budget: usize) -> PortFuture<usize> {
@@ -479,5 +513,80 @@ impl<F: MethodKind> std::fmt::Debug for LocalForest<F> {
         let mut shown = f.debug_struct("Local");
         shown.field("name", &shared.name).field("state", &*shared.state.lock());
         shown.field("poisoned", &shared.poisoned).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+    use crate::fingerprint::Distance;
+    use crate::forest::document::DocumentTime;
+    use crate::forest::port::ItemOutcome;
+    use crate::hash::HashKey;
+    use crate::method::{Method, Strict, Workspace};
+    use crate::text::Fields;
+
+    /// Keeps jobs, but for short ones.
+    struct Kept(Mutex<mpsc::Sender<Box<dyn FnOnce() + Send>>>);
+
+    impl Executor for Kept {
+        fn run(&self, job: Box<dyn FnOnce() + Send>) {
+            self.0.lock().send(job).unwrap();
+        }
+
+        fn spares_short_jobs(&self) -> bool {
+            true
+        }
+    }
+
+    fn documents(count: usize) -> Batch {
+        let method: Method = "full".parse().unwrap();
+        let fields = Fields { title: None, body: &["A text of which a fingerprint is taken."] };
+        let features = method.read(&fields, &mut Workspace::default());
+        let document = PlacementDocument { features, when: DocumentTime::At(Millis(1)), title: None, given: None };
+        Batch { documents: vec![document; count], ..Batch::default() }
+    }
+
+    fn now<T>(future: &mut PlaceFuture<T>) -> Option<Placements> {
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(placements) => Some(placements.unwrap_or_else(|refused| panic!("{}", refused.reason))),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn a_few_documents_are_placed_by_whoever_asks_while_nobody_else_works_here() {
+        let (kept, jobs) = mpsc::channel();
+        let settings = Settings { window: None, k: Distance(3), key: HashKey::FIXED };
+        let executor = Arc::new(Kept(Mutex::new(kept)));
+        let forest = LocalForest::<Strict>::new("test", settings, (), Default::default(), executor).unwrap();
+        let nodes = || forest.shared.state.lock().forest.stats().nodes;
+        let placed = now(&mut forest.place(documents(SHORT_JOB))).unwrap();
+        assert_eq!((placed.replies.len(), nodes(), jobs.try_iter().count()), (SHORT_JOB, 1, 0));
+
+        // Of one that nobody waits for nothing stays.
+        drop(forest.place(documents(1)));
+        for job in jobs.try_iter() {
+            job();
+        }
+        let settled = placed.replies.into_iter().filter_map(|reply| reply.placed?.settled(ItemOutcome::Refused));
+        let report = futures_executor::block_on(forest.settle(settled.collect(), Millis(1))).unwrap();
+        assert_eq!((report.withdrawn, nodes(), jobs.try_iter().count()), (1, 0, 0));
+
+        let mut many = forest.place(documents(SHORT_JOB + 1));
+        assert!(now(&mut many).is_none());
+        jobs.try_recv().unwrap()();
+        assert_eq!(now(&mut many).unwrap().replies.len(), SHORT_JOB + 1);
+
+        // Somebody works here.
+        let at_work = forest.shared.state.lock();
+        let mut waits = forest.place(documents(1));
+        assert!(now(&mut waits).is_none());
+        drop(at_work);
+        jobs.try_recv().unwrap()();
+        assert_eq!(now(&mut waits).unwrap().replies.len(), 1);
     }
 }

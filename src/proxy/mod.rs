@@ -7,6 +7,7 @@
 //! ```
 
 mod counted;
+mod detached;
 mod filtered;
 mod logging;
 mod names;

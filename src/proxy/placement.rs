@@ -3,19 +3,18 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
-use tracing::{Instrument, Span, debug, info, warn};
+use tracing::{debug, info, warn};
 
 use super::counted;
+use super::detached::Detached;
 use crate::clock;
 use crate::engine::{PlacedDocuments, Resolution, SettledRequest, Unavailable};
 use crate::forest::{TreeNotice, TreeSize};
 use crate::shutdown::{InFlightGuard, WriteGuard};
 use crate::state::AppState;
 
-/// Placed documents that are not settled yet. Settling runs as a task of its own, since it waits for forests; the
-/// request stays in flight until that task ends, even without a client.
+/// Placed documents that are not settled yet. Settling waits for forests, and goes on without a client; the request
+/// stays in flight until it ends.
 ///
 /// Dropped before [`PlacementGuard::mark_sent`], it withdraws the documents' nodes; dropped after that, the outcome
 /// is indeterminate and they stay for a while.
@@ -64,58 +63,52 @@ impl PlacementGuard {
         self.sent = true;
     }
 
-    /// Starts settling and returns its task, which also runs detached.
-    pub(super) fn settle(mut self, resolution: Resolution) -> Option<JoinHandle<()>> {
-        self.spawn(resolution)
+    /// Settles; goes on if whoever waits for it goes.
+    pub(super) fn settle(mut self, resolution: Resolution) -> Detached<()> {
+        self.settling(resolution)
     }
 
     /// The cluster saw nothing: takes the documents' nodes back.
     pub(super) async fn roll_back(self) {
-        finished(self.settle(Resolution::NotSent)).await;
+        self.settle_and_wait(Resolution::NotSent).await;
     }
 
     /// Settles by the status of a response without items.
     pub(super) async fn settle_by_status(self, status: StatusCode) {
-        finished(self.settle(Resolution::Status(status.as_u16()))).await;
+        self.settle_and_wait(Resolution::Status(status.as_u16())).await;
     }
 
     /// Settles, and waits until that is done.
     pub(super) async fn settle_and_wait(self, resolution: Resolution) {
-        finished(self.settle(resolution)).await;
+        // A panic in it has been logged by the panic hook; the response goes out all the same.
+        let _ = self.settle(resolution).await;
     }
 
     /// The connection broke after the documents had been sent.
     pub(super) async fn leave_unknown(self) {
-        finished(self.settle(Resolution::Unknown)).await;
+        self.settle_and_wait(Resolution::Unknown).await;
     }
 
-    fn spawn(&mut self, resolution: Resolution) -> Option<JoinHandle<()>> {
-        let placed = self.placed.take()?;
-        // Without a runtime the process ends, and the forests with it.
-        let runtime = Handle::try_current().ok()?;
+    fn settling(&mut self, resolution: Resolution) -> Detached<()> {
+        let placed = self.placed.take();
         let (state, in_flight) = (self.state.clone(), self.in_flight.clone());
         let (index, writing) = (self.index.take(), self.writing.take());
-        let settling = async move {
-            counted::note(&state, index.as_deref(), &placed, &resolution);
-            settle(&state, *placed, resolution).await;
+        Detached::new(async move {
+            if let Some(placed) = placed {
+                counted::note(&state, index.as_deref(), &placed, &resolution);
+                settle(&state, *placed, resolution).await;
+            }
             drop((writing, in_flight));
-        };
-        Some(runtime.spawn(settling.instrument(Span::current())))
+        })
     }
 }
 
 impl Drop for PlacementGuard {
     fn drop(&mut self) {
-        let resolution = if self.sent { Resolution::Unknown } else { Resolution::NotSent };
-        self.spawn(resolution);
-    }
-}
-
-/// Waits for a settling task.
-async fn finished(task: Option<JoinHandle<()>>) {
-    if let Some(task) = task {
-        // A panic in it has been logged by the panic hook; the response goes out all the same.
-        let _ = task.await;
+        if self.placed.is_some() {
+            let resolution = if self.sent { Resolution::Unknown } else { Resolution::NotSent };
+            drop(self.settling(resolution));
+        }
     }
 }
 

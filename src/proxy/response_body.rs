@@ -11,9 +11,9 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::{HeaderMap, StatusCode};
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
 use tracing::{Instrument, Span};
 
+use super::detached::Detached;
 use super::placement::PlacementGuard;
 use crate::bulk::ResponseScanner;
 use crate::engine::Resolution;
@@ -46,8 +46,8 @@ enum Phase {
     Relay,
     /// The response to a write is read as it passes.
     Scan { scanner: Scanner, placement: PlacementGuard },
-    /// It has been read to its end, of which the last frame, if there is one, waits for the settling task.
-    Settle { task: Option<JoinHandle<()>>, last: Option<Frame<Bytes>> },
+    /// It has been read to its end, of which the last frame, if there is one, waits until the documents are settled.
+    Settle { settling: Detached<()>, last: Option<Frame<Bytes>> },
 }
 
 /// Kind of items in a response.
@@ -161,8 +161,8 @@ impl<B: HttpBody<Data = Bytes> + Send + Unpin + 'static> ResponseBody<B> {
     fn settle(&mut self, last: Option<Frame<Bytes>>) -> Result<(), Option<Frame<Bytes>>> {
         match std::mem::replace(&mut self.phase, Phase::Relay) {
             Phase::Scan { scanner, placement } => {
-                let task = placement.settle(scanner.finish());
-                self.phase = Phase::Settle { task, last };
+                let settling = placement.settle(scanner.finish());
+                self.phase = Phase::Settle { settling, last };
                 Ok(())
             }
             other => {
@@ -194,11 +194,9 @@ where
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         loop {
-            if let Phase::Settle { task, last } = &mut self.phase {
-                if let Some(task) = task {
-                    // A panic in it has been logged by the panic hook; the response is the cluster's all the same.
-                    let _ = ready!(Pin::new(task).poll(cx));
-                }
+            if let Phase::Settle { settling, last } = &mut self.phase {
+                // A panic in it has been logged by the panic hook; the response is the cluster's all the same.
+                let _ = ready!(Pin::new(settling).poll(cx));
                 let last = last.take();
                 self.phase = Phase::Relay;
                 return Poll::Ready(last.map(Ok));
@@ -261,7 +259,7 @@ where
         }
         // An empty body is never polled.
         if self.is_at_end() {
-            // The task runs detached.
+            // The phase is dropped next, and what settles goes on.
             let _ = self.settle(None);
             return;
         }
@@ -298,10 +296,7 @@ where
         Ok(true) => scanner.finish(),
         Ok(false) | Err(_) => Resolution::Unknown,
     };
-    if let Some(task) = placement.settle(resolution) {
-        // A panic in it has been logged by the panic hook.
-        let _ = task.await;
-    }
+    placement.settle_and_wait(resolution).await;
 }
 
 #[cfg(test)]
@@ -348,11 +343,16 @@ pub(super) mod tests {
 
     /// One document that has been placed.
     async fn not_sent(state: &Arc<AppState>) -> (InFlightGuard, PlacementGuard) {
+        not_sent_copies(state, 1).await
+    }
+
+    /// So many copies of it.
+    async fn not_sent_copies(state: &Arc<AppState>, copies: usize) -> (InFlightGuard, PlacementGuard) {
         let write = Write::Bulk { index: Some("news-1".into()) };
         // Of a writer who is known: placed, and refused if the cluster refuses it.
         let context = state.request_context(7);
         state.engine.know_writer(7, context.now);
-        let stamped = state.engine.parse_and_stamp(BULK.into(), write, context).await;
+        let stamped = state.engine.parse_and_stamp(BULK.repeat(copies).into(), write, context).await;
         let (_, placed) = stamped.unwrap().into_parts();
         assert_eq!(state.nodes().await, 1);
         let in_flight = state.in_flight.enter().unwrap();
@@ -393,22 +393,26 @@ pub(super) mod tests {
     #[tokio::test]
     async fn the_last_frame_waits_for_settling() {
         let state = AppState::for_test();
-        let (in_flight, placement) = placed(&state).await;
+        // So many that whoever asks does not settle them itself.
+        let (in_flight, mut placement) = not_sent_copies(&state, 17).await;
+        placement.mark_sent();
         // The only thread for text work is busy until the gate opens.
         let (open, gate) = mpsc::channel::<()>();
         let engine = state.engine.clone();
         let busy = tokio::spawn(async move { engine.run(move || gate.recv()).await });
         tokio::task::yield_now().await;
 
-        let body = Full::new(Bytes::from_static(FAILED.as_bytes()));
+        let items = vec![r#"{"index":{"status":400,"error":{}}}"#; 17].join(",");
+        let failed = Bytes::from(format!(r#"{{"errors":true,"items":[{items}]}}"#));
+        let body = Full::new(failed.clone());
         let mut body = ResponseBody::settling(body, in_flight, &no_headers(), Answers::Items, placement);
         assert!(is_pending(&mut body).await && is_pending(&mut body).await);
         assert!(!body.is_end_stream());
-        assert_eq!(body.size_hint().exact(), Some(FAILED.len() as u64));
+        assert_eq!(body.size_hint().exact(), Some(failed.len() as u64));
         open.send(()).unwrap();
         busy.await.unwrap().unwrap().unwrap();
         let frame = body.frame().await.unwrap().unwrap();
-        assert_eq!(frame.into_data().unwrap(), FAILED);
+        assert_eq!(frame.into_data().unwrap(), failed);
         assert!(body.is_end_stream());
         assert_eq!(state.nodes().await, 0);
     }

@@ -11,8 +11,9 @@ use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use hyper::http::{request, response};
 use hyper::{HeaderMap, Request, Response};
 use tokio::sync::OwnedSemaphorePermit;
-use tracing::{Instrument, Span, debug, warn};
+use tracing::{debug, warn};
 
+use super::detached::{Detached, Panicked};
 use super::filtered;
 use super::logging::log_stamped;
 use super::names::{self, index_behind};
@@ -23,7 +24,7 @@ use super::router::RequestKind;
 use crate::bulk::Splice;
 use crate::clock;
 use crate::cluster::ClusterError;
-use crate::engine::{NotUnderstood, StampError, Stamped, Turn, Write};
+use crate::engine::{NotUnderstood, SHORT_BODY, StampError, Stamped, Turn, Write};
 use crate::http::body::{self, Buffered, DecompressError};
 use crate::http::budget::Reservation;
 use crate::http::caller::caller;
@@ -34,9 +35,6 @@ use crate::state::AppState;
 
 /// Memory for stamping a line besides the body: half an item, a stamp, an edit and a rollback handle.
 const BYTES_PER_LINE: usize = 320;
-
-/// Larger bodies are not searched for lines on the threads that serve connections.
-const DECODE_INLINE: usize = 256 << 10;
 
 /// Smaller bodies need no check of the cluster's limit: no cluster has a lower one.
 const ASK_LIMIT_ABOVE: u64 = 1 << 20;
@@ -121,7 +119,7 @@ pub(super) async fn handle(
             BufferedBody::stamped(splice, plain, reservation)
         }
     };
-    // A task of its own: a sent write is settled by its response, whether or not the client waits.
+    // A sent write is settled by its response, whether or not the client waits.
     let state = state.clone();
     let sending = async move {
         let is_unverified = placement.as_ref().is_some_and(PlacementGuard::is_of_unverified_writer);
@@ -148,8 +146,8 @@ pub(super) async fn handle(
         }
     };
     // A panic in it has been logged by the panic hook; the request may have been sent.
-    let broken = |_| ProxyError::Broken("an internal error of spinney's".into());
-    tokio::spawn(sending.instrument(Span::current())).await.unwrap_or_else(|error| Err(broken(error)))
+    let broken = |_: Panicked| ProxyError::Broken("an internal error of spinney's".into());
+    Detached::new(sending).await.unwrap_or_else(|panicked| Err(broken(panicked)))
 }
 
 /// How long the write of an unverified writer waits for those of others.
@@ -256,7 +254,7 @@ enum Decoded {
 /// Decompresses a body and reserves the memory for stamping its lines.
 async fn decode(state: &AppState, buffered: Buffered, encoding: Encoding, turn: Turn) -> Result<Decoded, ProxyError> {
     let Buffered { bytes: raw, mut reservation } = buffered;
-    let inline = encoding == Encoding::Identity && raw.len() <= DECODE_INLINE;
+    let inline = encoding == Encoding::Identity && raw.len() <= SHORT_BODY;
     let decode = move || {
         let _turn = turn;
         let plain = match body::decompress(&raw, encoding, &mut reservation) {
