@@ -1,6 +1,8 @@
 //! Throughput of `text` and `method` on one core: `cargo bench --bench text -- FILE.ndjson [ROUNDS]`.
 //! FILE holds documents with `title` and `content`. Prints the median of the rounds for each stage, in MB of field
-//! bytes (UTF-8) a second of processor time; the stages take turns, so that a busy machine slows all of them alike.
+//! bytes (UTF-8) a second of processor time, and its ratio to the first one; the stages take turns, so that a busy
+//! machine slows all of them alike. The first stage shows what the machine can do that day: every five characters of a
+//! text, as they are, hashed with XXH3.
 
 #![allow(
     unreachable_pub,
@@ -17,8 +19,9 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
-use spinney::method::{Method, Weights};
+use spinney::method::{Method, Weights, Workspace};
 use spinney::text::{Fields, Scratch, load_dictionary, words};
+use xxhash_rust::xxh3::xxh3_64;
 
 #[derive(Deserialize)]
 struct Document {
@@ -46,7 +49,23 @@ fn main() -> anyhow::Result<()> {
     load_dictionary();
 
     let mut scratch = Scratch::new();
+    let (jieba, mut workspace) = (jieba_rs::Jieba::new(), Workspace::default());
     let mut stages: Vec<(String, Stage)> = vec![
+        ("n-grams".into(), Box::new(|fields, _| black_box_n_grams(fields))),
+        (
+            "jieba alone".into(),
+            Box::new(move |fields, _| {
+                for text in fields.title.iter().chain(fields.body) {
+                    black_box(jieba.cut(text, false).len());
+                }
+            }),
+        ),
+        (
+            "verified".into(),
+            Box::new(move |fields, _| {
+                black_box(Method::Verified.read(fields, &mut workspace));
+            }),
+        ),
         (
             "clean and split".into(),
             Box::new(|fields, scratch| {
@@ -84,11 +103,32 @@ fn main() -> anyhow::Result<()> {
             times.push(spent(&begun) - start);
         }
     }
+    let mut reference = None;
     for ((name, _), mut times) in stages.into_iter().zip(times) {
         times.sort_by(f64::total_cmp);
-        println!("{name:>16} {:8.1} MB/s", bytes as f64 / 1e6 / times[times.len() / 2]);
+        let rate = bytes as f64 / 1e6 / times[times.len() / 2];
+        let ratio = rate / *reference.get_or_insert(rate);
+        println!("{name:>16} {rate:8.1} MB/s {ratio:6.3}");
     }
     Ok(())
+}
+
+/// Hashes every `N` characters.
+fn black_box_n_grams(fields: &Fields<'_>) {
+    const N: usize = 5;
+    let mut sum = 0u64;
+    for text in fields.title.iter().chain(fields.body) {
+        let (mut starts, mut chars) = ([0; N], 0);
+        let ends = text.char_indices().map(|(at, c)| (at, at + c.len_utf8()));
+        for (at, end) in ends {
+            starts[chars % N] = at;
+            chars += 1;
+            if chars >= N {
+                sum = sum.wrapping_add(xxh3_64(&text.as_bytes()[starts[chars % N]..end]));
+            }
+        }
+    }
+    black_box(sum);
 }
 
 /// Seconds that this thread has been running, without the time that other processes had the core (Linux). Elsewhere
