@@ -562,7 +562,7 @@ mod tests {
         let (kept, jobs) = mpsc::channel();
         let settings = Settings { window: None, k: Distance(3), key: HashKey::FIXED };
         let executor = Arc::new(Kept(Mutex::new(kept)));
-        let forest = LocalForest::<Strict>::new("test", settings, (), Default::default(), executor).unwrap();
+        let forest = LocalForest::<Strict>::new("test", settings, (), (), executor).unwrap();
         let nodes = || forest.shared.state.lock().forest.stats().nodes;
         let placed = now(&mut forest.place(documents(SHORT_JOB))).unwrap();
         assert_eq!((placed.replies.len(), nodes(), jobs.try_iter().count()), (SHORT_JOB, 1, 0));

@@ -216,12 +216,14 @@ impl Scene {
             #[expect(clippy::disallowed_methods, reason = "who may correct groups is not what is simulated")]
             let work = async {
                 if let Some(number) = undone {
-                    return engine.undo_override("news-1", number).await.map(|_| Some(number));
+                    // From now on it may be undone, whatever the answer is.
+                    self.records.lock().merges.remove(&number);
+                    return engine.undo_override("news-1", number).await.map(|_| ());
                 }
                 let roots = self.roots();
-                let (Some(&winner), Some(&loser)) = (roots.first(), roots.last()) else { return Ok(None) };
+                let (Some(&winner), Some(&loser)) = (roots.first(), roots.last()) else { return Ok(()) };
                 if winner == loser {
-                    return Ok(None);
+                    return Ok(());
                 }
                 let correction = Override::Merge { winner, losers: vec![loser] };
                 let added = engine.add_override("news-1", correction, Vec::new()).await?;
@@ -229,7 +231,7 @@ impl Scene {
                     self.world.trace(|| format!("override {number}: {winner} is one with {loser}"));
                     self.records.lock().merges.insert(number, (winner, loser));
                 }
-                Ok(None)
+                Ok(())
             };
             let life = process.life.clone();
             let done = tokio::select! {
@@ -239,11 +241,8 @@ impl Scene {
             };
             self.world.trace(|| format!("an override at process {}: {done:?}", process.number));
             // Without an answer it may be in force or not: documents follow it or not, as all answers do.
-            if let Some(Ok(undone)) = done {
+            if let Some(Ok(())) = done {
                 self.world.count("overrides", 1);
-                if let Some(number) = undone {
-                    self.records.lock().merges.remove(&number);
-                }
             }
             process.state.restamping.wake();
         }
