@@ -65,7 +65,7 @@ impl<F: MethodKind> SharedInner<F> {
                 let Some(tree) = trees.get_mut(member.tree) else {
                     continue;
                 };
-                if member.has_its_text_elsewhere(tree, &read, &tokens, self.calendar()) {
+                if member.has_its_text_elsewhere(tree, &round.read, &read, &tokens, self.calendar()) {
                     tree.lost.insert(member.document);
                     continue;
                 }
@@ -247,10 +247,13 @@ struct JoiningDocument {
 }
 
 impl JoiningDocument {
-    /// Whether its own text has founded another tree, which it has to be found in.
+    /// Whether its own text has founded another tree since the decision, which it has to be found in. A tree that was
+    /// there before has been decided against, and would be again: by boilerplate that is left out, or by more of its
+    /// fingerprints, a text may lead to a tree that it once founded and that it is not known by.
     fn has_its_text_elsewhere<P: Proof + Durable>(
         &self,
         tree: &ClaimedTree<P>,
+        before: &ReadValues<P>,
         read: &ReadValues<P>,
         own: &HashSet<FoundingToken>,
         calendar: Calendar,
@@ -259,7 +262,10 @@ impl JoiningDocument {
         asked.any(|&asked| {
             let root = read.root(asked);
             let root = root.filter(|_| read.tree_of(asked, calendar).is_some());
-            root.is_some_and(|root| root.proof.is_of_text(self.whole) && !own.contains(&root.token))
+            let was_there = |token| before.root(asked).is_some_and(|root| root.is_confirmed && root.token == token);
+            root.is_some_and(|root| {
+                root.proof.is_of_text(self.whole) && !own.contains(&root.token) && !was_there(root.token)
+            })
         })
     }
 }

@@ -37,25 +37,30 @@ const WINDOW: i64 = 64_000;
 
 /// One of several processes that share an engine.
 fn process(memory: &InMemoryStore, seed: u64) -> SharedForest<Verified> {
+    process_with(memory, seed, LearnedText::default())
+}
+
+fn process_with(memory: &InMemoryStore, seed: u64, learned: LearnedText) -> SharedForest<Verified> {
     let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, founder_token_bytes: 1 << 20 };
     SharedForest::new(
         ("test", "k=0"),
         settings,
         Similarity::default(),
-        LearnedText::default(),
+        learned,
         Arc::new(Threads),
         Arc::new(memory.clone()),
         seed << 32,
     )
 }
 
+fn sentence(salt: u64) -> String {
+    let word = |n: u64| format!("{:x}", splitmix64(salt.wrapping_mul(1_000) ^ n) >> 40);
+    let words: Vec<String> = (0..14).map(word).collect();
+    words.join(" ")
+}
+
 /// The text of a story, of which each version has another last sentence.
 fn story(number: u64, version: u64) -> Features {
-    let sentence = |salt: u64| {
-        let word = |n: u64| format!("{:x}", splitmix64(salt.wrapping_mul(1_000) ^ n) >> 40);
-        let words: Vec<String> = (0..14).map(word).collect();
-        words.join(" ")
-    };
     let own = (0..6).map(|n| sentence(number * 100 + n + 1));
     let last = (version > 0).then(|| sentence(!(number * 100 + version)));
     let text: Vec<String> = own.chain(last).collect();
@@ -167,9 +172,12 @@ fn race_of_texts(memory: &InMemoryStore, processes: u64, version: impl Fn(u64) -
 
 /// A forest of this process alone, to be compared with.
 fn local() -> crate::forest::local::LocalForest<Verified> {
+    local_with(LearnedText::default())
+}
+
+fn local_with(learned: LearnedText) -> crate::forest::local::LocalForest<Verified> {
     let settings = crate::forest::Settings { k: Distance(0), window: Some(Millis(WINDOW)), key: HashKey::FIXED };
-    let (similarity, learned) = (Similarity::default(), LearnedText::default());
-    crate::forest::local::LocalForest::new("test", settings, similarity, learned, Arc::new(Threads)).unwrap()
+    crate::forest::local::LocalForest::new("test", settings, Similarity::default(), learned, Arc::new(Threads)).unwrap()
 }
 
 #[test]
@@ -193,6 +201,43 @@ fn a_document_gets_the_root_again_that_it_was_given() {
         // Where its text is known, that is where it is.
         assert_eq!(given(3, root), (free, Decision::Refreshed));
     }
+}
+
+/// Its text has founded a tree that lives on without it, under a fingerprint by which texts are not known again: without
+/// their boilerplate, they offer more. By now another tree is the better one.
+#[test]
+fn a_document_joins_the_tree_that_the_rules_say_though_its_text_has_founded_another() {
+    let memory = InMemoryStore::default();
+    let boilerplate = [sentence(101), sentence(102), sentence(103)];
+    let learned = || LearnedText::seeded(boilerplate.iter().map(String::as_str));
+    let mut features = story(1, 0);
+    let offered =
+        Verified::ask(Verified::features(&mut features).unwrap(), &mut learned(), &Default::default(), |query| {
+            let mut offered = query.fingerprints.iter().copied();
+            offered.find(|offered| !query.known_by.contains(offered))
+        });
+    let first = Root(offered.unwrap());
+    let (shared, local) = (process_with(&memory, 1, learned()), local_with(learned()));
+    let found = [&shared as &dyn ForestPort, &local].map(|forest| {
+        let add = |number, version, now, given| {
+            let placed = place(forest, vec![PlacementDocument { given, ..at(story(number, version), now) }]);
+            let found = (placed[0].root, placed[0].decision);
+            settle(forest, placed, ItemOutcome::Accepted);
+            found
+        };
+        assert_eq!(add(1, 0, 0, Some(first)), (first, Decision::NewRoot));
+        // Keeps the root, and nothing else of its text.
+        add(3, 0, WINDOW * 3 / 4, Some(first));
+        let second = Root(Fingerprint(7));
+        assert_eq!(add(1, 9, WINDOW * 11 / 10, Some(second)), (second, Decision::NewRoot));
+        for number in 4..8 {
+            add(number, 0, WINDOW * 11 / 10, Some(second));
+        }
+        let (root, decision) = add(1, 0, WINDOW * 12 / 10, None);
+        assert_eq!((root, decision), (second, Decision::Joined { candidates: 2 }));
+        root
+    });
+    assert_eq!(found[0], found[1]);
 }
 
 #[test]
