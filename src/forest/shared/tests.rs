@@ -203,8 +203,8 @@ fn a_document_gets_the_root_again_that_it_was_given() {
     }
 }
 
-/// Its text has founded a tree that lives on without it, under a fingerprint by which texts are not known again: without
-/// their boilerplate, they offer more. By now another tree is the better one.
+/// Its text has founded a tree that lives on without it, under a fingerprint by which texts are not known again:
+/// without their boilerplate, they offer more. By now another tree is the better one.
 #[test]
 fn a_document_joins_the_tree_that_the_rules_say_though_its_text_has_founded_another() {
     let memory = InMemoryStore::default();
