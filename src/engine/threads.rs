@@ -8,7 +8,7 @@ use futures_channel::oneshot;
 use tracing::{Span, error};
 
 use super::Unavailable;
-use crate::forest::local::{Executor, panic_message};
+use crate::forest::local::{Executor, caught, panic_message};
 
 /// Whether anybody still waits for a job.
 pub(super) struct JobWaiter(Weak<()>);
@@ -40,7 +40,7 @@ enum Jobs {
 }
 
 impl Jobs {
-    /// Whether short jobs may be done by whoever asks. The simulation has all of them wait, in any order.
+    /// Whether short jobs may run on the calling thread. The simulation schedules all of them itself.
     fn spares_short_jobs(&self) -> bool {
         matches!(self, Jobs::Pool(_))
     }
@@ -102,7 +102,7 @@ impl TextThreads {
         let waiting = Arc::new(());
         let wanted = JobWaiter(Arc::downgrade(&waiting));
         // Unwind safe: everything the job owned is dropped.
-        catch_unwind(AssertUnwindSafe(|| job(&wanted))).map_err(|panic| Unavailable::Panicked(panic_message(&*panic)))
+        caught(|| job(&wanted))
     }
 
     /// Runs a job to its end and waits for its result.
@@ -116,8 +116,7 @@ impl TextThreads {
         self.0.spawn(move || {
             let _in_request = span.enter();
             // Unwind safe: everything the job owned is dropped.
-            let given =
-                catch_unwind(AssertUnwindSafe(job)).map_err(|panic| Unavailable::Panicked(panic_message(&*panic)));
+            let given = caught(job);
             // The client may have disconnected.
             let _ = done.send(given);
         });

@@ -1,9 +1,9 @@
 //! A forest in this process: its trees and its learned text behind one lock.
 //!
-//! A thread that serves connections waits for no other's work: jobs go to an [`Executor`], except that a few documents
-//! are placed and settled by whoever asks while the lock is free, since handing them over and back takes longer than
-//! the work. A job that panics may leave the trees half changed; it takes the forest out of service, and no later job
-//! sees that state.
+//! A thread that serves connections does not wait for the lock: jobs go to an [`Executor`], except that a few documents
+//! are placed and settled on the calling thread while the lock is free, since handing them over and back takes longer
+//! than the work. A job that panics may leave the trees half changed; it takes the forest out of service, and no later
+//! job sees that state.
 
 mod dry_placement;
 mod recovery;
@@ -37,7 +37,7 @@ pub trait Executor: Send + Sync {
     /// Hands a job over. It does not panic.
     fn run(&self, job: Box<dyn FnOnce() + Send>);
 
-    /// Whether short jobs may be done by whoever asks instead.
+    /// Whether short jobs may run on the calling thread instead.
     fn spares_short_jobs(&self) -> bool {
         false
     }
@@ -193,17 +193,19 @@ impl<F: MethodKind> LocalForest<F> {
         &self,
         job: impl FnOnce(&mut ForestState<F>, Duration) -> T + Send + 'static,
     ) -> PortFuture<T> {
-        self.run(usize::MAX, |shared| shared.with(job), |_, _| ())
+        run(&self.shared, &self.executor, |shared| shared.with(job), |_, _| ())
     }
 
-    /// Runs a job under the lock, and returns its result when its changes are durable. `documents`: as in
-    /// [`LocalForest::run`].
+    /// Runs a job under the lock, and returns its result when its changes are durable.
     fn with_safe<T: Send + 'static>(
         &self,
-        documents: usize,
         job: impl FnOnce(&mut ForestState<F>) -> T + Send + 'static,
     ) -> PortFuture<T> {
-        let done = self.run(documents, |shared| shared.with(|state, _| job(state)), |_, _| ());
+        self.safe(self.with(move |state, _| job(state)))
+    }
+
+    /// Returns the result of a job when its changes are durable.
+    fn safe<T: Send + 'static>(&self, done: PortFuture<T>) -> PortFuture<T> {
         let shared = self.shared.clone();
         Box::pin(async move {
             let done = done.await?;
@@ -214,9 +216,9 @@ impl<F: MethodKind> LocalForest<F> {
         })
     }
 
-    /// Runs a job; if its caller has gone (the request was dropped), runs `unwanted` with the result. `documents`: how
-    /// many it has to do with, `usize::MAX` if its length has another measure.
-    fn run<T: Send + 'static>(
+    /// Runs a job on the calling thread if it is about a few documents and would wait for nothing, else as [`run`]
+    /// does.
+    fn run_short<T: Send + 'static>(
         &self,
         documents: usize,
         job: impl FnOnce(&LocalInner<F>) -> Result<T, Unavailable> + Send + 'static,
@@ -226,8 +228,7 @@ impl<F: MethodKind> LocalForest<F> {
             return run(&self.shared, &self.executor, job, unwanted);
         }
         let (shared, executor) = (self.shared.clone(), self.executor.clone());
-        let given = catch_unwind(AssertUnwindSafe(|| job(&shared)));
-        let given = given.unwrap_or_else(|panic| Err(Unavailable::Panicked(panic_message(&*panic))));
+        let given = caught(|| job(&shared)).flatten();
         let given = given.map(|answer| guarded(answer, shared, executor, unwanted));
         Box::pin(async move { given?.take().ok_or(Unavailable::Stopped) })
     }
@@ -243,6 +244,7 @@ fn guarded<F: MethodKind, T: Send + 'static>(
     UndoGuard::new(answer, move |answer| executor.run(Box::new(move || unwanted(&shared, answer))))
 }
 
+/// Has a job executed; if its caller has gone (the request was dropped), runs `unwanted` with the result.
 fn run<F: MethodKind, T: Send + 'static>(
     shared: &Arc<LocalInner<F>>,
     executor: &Arc<dyn Executor>,
@@ -352,6 +354,11 @@ impl<F: MethodKind> LocalInner<F> {
     }
 }
 
+/// The result of a job, or the panic in it. Unwind safe only for a job whose state is not used afterwards.
+pub fn caught<T>(job: impl FnOnce() -> T) -> Result<T, Unavailable> {
+    catch_unwind(AssertUnwindSafe(job)).map_err(|panic| Unavailable::Panicked(panic_message(&*panic)))
+}
+
 /// The message of a panic.
 pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -369,7 +376,7 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
             placed.map(|()| placements)
         };
         // A placement whose caller has gone is never settled.
-        let placed = self.run(documents, place, |shared, unwanted| {
+        let placed = self.run_short(documents, place, |shared, unwanted| {
             let _ = shared.with(|state, _| {
                 let replies = unwanted.replies.into_iter();
                 let tickets = replies.filter_map(|reply| reply.placed?.ticket);
@@ -388,7 +395,11 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
             return Box::pin(std::future::ready(Ok(SettleReport::default())));
         }
         // The outcome is reported when it is durable.
-        self.with_safe(batch.len(), move |state| state.settle(batch, now))
+        self.safe(self.run_short(
+            batch.len(),
+            move |shared| shared.with(|state, _| state.settle(batch, now)),
+            |_, _| (),
+        ))
     }
 
     fn forget_unknown(&self, now: Millis, budget: usize) -> PortFuture<SettleReport> {
@@ -404,15 +415,15 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
     }
 
     fn add_override(&self, correction: Override, shown: Vec<Root>) -> PortFuture<Option<u64>> {
-        self.with_safe(usize::MAX, move |state| state.add_override(correction, &shown))
+        self.with_safe(move |state| state.add_override(correction, &shown))
     }
 
     fn undo_override(&self, number: u64) -> PortFuture<Option<Override>> {
-        self.with_safe(usize::MAX, move |state| state.undo_override(number))
+        self.with_safe(move |state| state.undo_override(number))
     }
 
     fn restamped(&self, done: RestampPass) -> PortFuture<()> {
-        self.with_safe(usize::MAX, move |state| state.restamped(&done))
+        self.with_safe(move |state| state.restamped(&done))
     }
 
     fn overrides(&self) -> PortFuture<Arc<Overrides>> {
@@ -450,7 +461,7 @@ impl<F: MethodKind> LocalPort for LocalForest<F> {
             }
             Ok(recovery)
         };
-        self.run(usize::MAX, recover, |_, _| ())
+        run(&self.shared, &self.executor, recover, |_, _| ())
     }
 
     fn expire(&self, now: Millis, budget: usize) -> PortFuture<usize> {
@@ -558,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_documents_are_placed_by_whoever_asks_while_nobody_else_works_here() {
+    fn a_few_documents_are_placed_on_the_calling_thread_while_the_lock_is_free() {
         let (kept, jobs) = mpsc::channel();
         let settings = Settings { window: None, k: Distance(3), key: HashKey::FIXED };
         let executor = Arc::new(Kept(Mutex::new(kept)));

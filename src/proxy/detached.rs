@@ -1,4 +1,4 @@
-//! Work that is done even if whoever waits for it goes.
+//! Work that continues without its caller.
 
 use std::any::Any;
 use std::future::Future;
@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tracing::{Instrument, Span};
 
-/// A future that goes on as a task of its own if it is dropped before its end. While somebody waits for it, it needs
-/// no task and no thread has to be woken for it.
+/// A future that continues as a task of its own if it is dropped before its end. While it is awaited, it needs no task,
+/// and wakes no other thread.
 pub(super) struct Detached<T>(Option<Pin<Box<dyn Future<Output = T> + Send>>>)
 where
     T: Send + 'static;
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_has_the_result_and_the_panic() {
+    async fn a_waiter_gets_the_result_and_the_panic() {
         assert_eq!(Detached::new(async { 3 }).await.ok(), Some(3));
         let dropped = Arc::new(Mutex::new(false));
         struct Noted(Arc<Mutex<bool>>);

@@ -63,7 +63,7 @@ impl PlacementGuard {
         self.sent = true;
     }
 
-    /// Settles; goes on if whoever waits for it goes.
+    /// Settles; continues if the returned future is dropped.
     pub(super) fn settle(mut self, resolution: Resolution) -> Detached<()> {
         self.settling(resolution)
     }

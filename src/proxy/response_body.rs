@@ -393,7 +393,7 @@ pub(super) mod tests {
     #[tokio::test]
     async fn the_last_frame_waits_for_settling() {
         let state = AppState::for_test();
-        // So many that whoever asks does not settle them itself.
+        // Too many to be settled on the calling thread.
         let (in_flight, mut placement) = not_sent_copies(&state, 17).await;
         placement.mark_sent();
         // The only thread for text work is busy until the gate opens.

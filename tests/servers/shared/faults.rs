@@ -118,6 +118,7 @@ async fn what_a_sidecar_without_its_network_places_alone_is_put_right() {
     let seen = stand.swept().await;
     let alone = stand.placed_alone(&sidecars[0]).await;
     tell("network of one cut, alone", &seen, &[("documents_local_fallback", alone)]);
+    assert!(alone > 0, "nothing was placed alone");
     assert_eq!((seen.apart, seen.marked), (0, 0), "{seen:?}");
     stand.holds_the_law(&sidecars.each_ref()).await;
     stand.end().await;
