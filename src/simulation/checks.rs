@@ -1,6 +1,6 @@
 //! What must hold when all is quiet.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -206,10 +206,14 @@ impl Scene {
             for process in self.processes() {
                 let checked = self.checked(&process, story).await?;
                 if checked.fate == RootOrigin::OwnRoot {
-                    // Each document has a root of its own.
-                    let roots: BTreeSet<Root> = documents.iter().map(|(_, document)| document.root).collect();
-                    if roots.len() != documents.len() {
-                        return Err(format!("documents without text share a root: {}", last.place));
+                    // Each document has a root of its own, and an override may have made two of them one.
+                    let corrected = self.records.lock().corrected.clone();
+                    let mut roots = BTreeMap::new();
+                    for (_, Stored { place, root, .. }) in documents.iter().filter(|of| !corrected.contains(&of.1.root))
+                    {
+                        if let Some(other) = roots.insert(*root, place) {
+                            return Err(format!("documents without text share the root {root}: {other} and {place}"));
+                        }
                     }
                     break;
                 }

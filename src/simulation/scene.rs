@@ -1,6 +1,6 @@
 //! Processes that come and go, and what becomes of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -77,6 +77,8 @@ pub(super) struct Records {
     pub(super) documents: BTreeMap<Place, Known>,
     /// Groups that are one, by the number of the override.
     pub(super) merges: BTreeMap<u64, (Root, Root)>,
+    /// Roots that an override was asked for, whether it came to be and is in force or not.
+    pub(super) corrected: BTreeSet<Root>,
     /// When processes were killed or stopped.
     pub(super) ends: Vec<i64>,
 }

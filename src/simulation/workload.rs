@@ -225,6 +225,7 @@ impl Scene {
                 if winner == loser {
                     return Ok(());
                 }
+                self.records.lock().corrected.extend([winner, loser]);
                 let correction = Override::Merge { winner, losers: vec![loser] };
                 let added = engine.add_override("news-1", correction, Vec::new()).await?;
                 if let Some(number) = added {
