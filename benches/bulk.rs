@@ -19,6 +19,7 @@ mod support {
     pub mod peers;
     pub mod process;
     pub mod random;
+    pub mod run;
     pub mod stats;
     pub mod words;
 }
@@ -28,23 +29,23 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use bytes::Bytes;
 use clap::Parser;
 use hyper::Method;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use spinney::config::RawRoute;
 use spinney::engine::{Engine, RequestContext, Write};
 use spinney::hash::HashKey;
 use spinney::time::Millis;
-use tokio::signal::unix::{SignalKind, signal};
 
 use support::answers;
 use support::documents::Documents;
 use support::http::{self, Connection};
 use support::load::{self, BULK};
 use support::peers::{self, Proxy};
+use support::run::{progress_bar, until_stopped};
 use support::stats::{median, quantile, rounded};
 
 /// Seeds of what is counted, of the bulks that warm a process up, and of the bulks whose latency is measured.
@@ -137,24 +138,7 @@ async fn main() -> ExitCode {
         eprintln!("this benchmark needs a server: run scripts/bench bulk");
         return ExitCode::SUCCESS;
     }
-    match run_until_stopped(Options::parse()).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("bench: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-async fn run_until_stopped(options: Options) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        // Dropping the run ends the processes that it started.
-        ended = run(options) => ended,
-        _ = terminate.recv() => bail!("stopped"),
-        _ = interrupt.recv() => bail!("interrupted"),
-    }
+    until_stopped(run(Options::parse())).await
 }
 
 async fn run(options: Options) -> anyhow::Result<()> {
@@ -286,7 +270,7 @@ impl Bench {
         #[expect(clippy::disallowed_methods, reason = "lets the server come to rest before the clock starts")]
         tokio::time::sleep(Duration::from_millis(300)).await;
 
-        let bar = progress_bar(bodies.len(), format!("{label} {}", way.name()));
+        let bar = progress_bar(bodies.len(), "bulks", format!("{label} {}", way.name()));
         let cpu_before = spinney.as_ref().map(Proxy::cpu_seconds).transpose()?;
         let loaded = load::load(authority, &format!("/{index}/_bulk"), bodies, IN_FLIGHT, &bar).await?;
         let cpu_after = spinney.as_ref().map(Proxy::cpu_seconds).transpose()?;
@@ -344,7 +328,7 @@ impl Bench {
         let mut documents = Documents::new(LATENCY_SEED, None);
         let mut latencies = [Vec::new(), Vec::new()];
         let mut answers = Vec::new();
-        let bar = progress_bar(pairs, "latency, one bulk in flight".to_owned());
+        let bar = progress_bar(pairs, "bulks", "latency, one bulk in flight".to_owned());
         for pair in 0..pairs {
             let body = load::bulks(&mut documents, 1)[0].clone();
             for turn in 0..2 {
@@ -453,11 +437,4 @@ impl Results {
         });
         println!("{line}");
     }
-}
-
-fn progress_bar(bulks: usize, message: String) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg} [{bar:40}] {pos}/{len} bulks, {elapsed}");
-    ProgressBar::new(bulks as u64)
-        .with_message(message)
-        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

@@ -20,6 +20,7 @@ mod support {
     pub mod process;
     pub mod random;
     pub mod redis;
+    pub mod run;
     pub mod stats;
     pub mod words;
 }
@@ -31,19 +32,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{anyhow, ensure};
+use anyhow::ensure;
 use bytes::Bytes;
 use clap::Parser;
 use hyper::{Method, StatusCode};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 
 use support::answers;
 use support::documents::Documents;
 use support::http::{self, Connection};
 use support::peers::{self, Proxy};
 use support::redis::{self, Node};
+use support::run::{progress_bar, until_stopped};
 use support::stats::{median, quantile, rounded};
 
 const SEED: u64 = 1;
@@ -111,21 +111,7 @@ async fn main() -> ExitCode {
         eprintln!("this benchmark needs a server: run scripts/bench latency");
         return ExitCode::SUCCESS;
     }
-    let mut terminate = signal(SignalKind::terminate()).unwrap();
-    let mut interrupt = signal(SignalKind::interrupt()).unwrap();
-    let ended = tokio::select! {
-        // Dropping the run ends the processes that it started.
-        ended = run(Options::parse()) => ended,
-        _ = terminate.recv() => Err(anyhow!("stopped")),
-        _ = interrupt.recv() => Err(anyhow!("interrupted")),
-    };
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("bench: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    until_stopped(run(Options::parse())).await
 }
 
 async fn run(options: Options) -> anyhow::Result<()> {
@@ -219,10 +205,7 @@ async fn measure(
     work: &Path,
     masters: &[Node],
 ) -> anyhow::Result<()> {
-    let style = ProgressStyle::with_template("{msg} [{bar:40}] {pos}/{len} turns, {elapsed}");
-    let bar = ProgressBar::new((WARM_UP + rounds) as u64)
-        .with_message(format!("requests of {size}"))
-        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let bar = progress_bar(WARM_UP + rounds, "turns", format!("requests of {size}"));
     let mut synced = File::create(work.join("synced"))?;
     let mut store = TcpStream::connect(("127.0.0.1", masters[0].port))?;
     store.set_nodelay(true)?;
@@ -242,18 +225,21 @@ async fn measure(
         let began = Instant::now();
         synced.write_all(&[0; SYNCED_BYTES])?;
         synced.sync_data()?;
-        syncs.push(began.elapsed().as_secs_f64() * 1e3);
+        let sync = began.elapsed().as_secs_f64() * 1e3;
         let began = Instant::now();
         store.write_all(b"PING\r\n")?;
         store.read_exact(&mut [0; 7])?;
-        trips.push(began.elapsed().as_secs_f64() * 1e3);
+        if turn >= WARM_UP {
+            syncs.push(sync);
+            trips.push(began.elapsed().as_secs_f64() * 1e3);
+        }
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let direct = took[0].clone();
+    let direct = &took[0];
     for (way, took) in ways.iter().zip(&took) {
-        let added: Vec<f64> = took.iter().zip(&direct).map(|(took, direct)| took - direct).collect();
-        let added_quantile = |share| rounded(quantile(took, share) - quantile(&direct, share), 3);
+        let added: Vec<f64> = took.iter().zip(direct).map(|(took, direct)| took - direct).collect();
+        let added_quantile = |share| rounded(quantile(took, share) - quantile(direct, share), 3);
         let line = json!({
             "bench": "latency",
             "docs": size,

@@ -31,7 +31,7 @@ use clap::{Parser, ValueEnum};
 use futures_executor::block_on;
 use serde_json::{Value, json};
 use spinney::config::{OnFailure, OnUnreadable, RawRoute, Route, Storage};
-use spinney::engine::{Engine, RequestContext};
+use spinney::engine::{Engine, RequestContext, Resolution};
 use spinney::hash::{HashKey, splitmix64};
 use spinney::store::Durability;
 use spinney::time::Millis;
@@ -121,7 +121,9 @@ fn write(work: &Path, docs: u64) {
             unique: at as u64,
             caller: None,
         };
-        block_on(engine.stamp_lines(bulk.into(), context)).unwrap();
+        let (_, placed) = block_on(engine.stamp_lines(bulk.into(), context)).unwrap().into_parts();
+        // Answered when it is safe.
+        block_on(engine.settle(placed, Resolution::Status(200), context.now)).unwrap();
         eprint!("\rrestart: {} of {docs} documents", (at as u64 + 1) * BULK);
     }
     eprintln!();

@@ -15,6 +15,7 @@ mod support {
     pub mod documents;
     pub mod process;
     pub mod random;
+    pub mod run;
     pub mod stats;
     pub mod words;
 }
@@ -27,13 +28,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Deserialize;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 
 use support::documents::{Documents, Language};
 use support::process::{Process, log_tail, output, peak_rss_mb};
+use support::run::{progress_bar, until_stopped};
 use support::stats::{median, rounded};
 
 const SEED: u64 = 4;
@@ -73,24 +73,7 @@ async fn main() -> ExitCode {
         eprintln!("this benchmark needs a core of its own: run scripts/bench stamp");
         return ExitCode::SUCCESS;
     }
-    match run_until_stopped(Options::parse()).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("bench: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-async fn run_until_stopped(options: Options) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        // Dropping the run ends the process that it started.
-        ended = run(options) => ended,
-        _ = terminate.recv() => bail!("stopped"),
-        _ = interrupt.recv() => bail!("interrupted"),
-    }
+    until_stopped(run(Options::parse())).await
 }
 
 /// What `spinney stamp --stats` says on the last line of its standard error.
@@ -130,7 +113,7 @@ async fn run(options: Options) -> anyhow::Result<()> {
         ],
     };
     let runner = Runner { spinney: options.spinney, cpu: options.cpu, work: options.work };
-    let bar = progress_bar((methods.len() * inputs.len() * (rounds + 1)) as u64);
+    let bar = progress_bar(methods.len() * inputs.len() * (rounds + 1), "runs", String::new());
     let mut cases = Vec::new();
     for method in methods {
         for input in &inputs {
@@ -259,9 +242,4 @@ fn repeated(given: &Path, wanted: u64, work: &Path) -> anyhow::Result<Input> {
         bytes += once.len() as u64;
     }
     Ok(Input { lang: "input".to_owned(), path, bytes })
-}
-
-fn progress_bar(runs: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg} [{bar:40}] {pos}/{len} runs, {elapsed}");
-    ProgressBar::new(runs).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

@@ -110,7 +110,7 @@ class Soak:
         # In `local` a forest for each index.
         forest_of = {index: index if redis is None else "shared" for index in self.indices}
         self.forests = list({forest: index for index, forest in forest_of.items()}.values())
-        self.oracle = Oracle(self.findings, self.documents, self.window * 1000, forest_of)
+        self.oracle = Oracle(self.findings, self.documents, self.window * 1000, forest_of, self.has_boilerplate)
         self.sidecars = [self.sidecar(number, binary, redis) for number in (1, 2)]
         self.node_as_sidecar = Sidecar(0, binary, work, [], self.indices, None)
         self.node_as_sidecar.address = node.address
@@ -313,9 +313,18 @@ class Soak:
         answer = Client(sidecar.address).ask("POST", f"/_spinney/{index}/_check", self.documents.fields(text))
         return answer["decision"], answer["root"]
 
+    def has_boilerplate(self, shown):
+        """Whether a sentence of its text counts no more, because trees of many windows were founded with it. From then
+        on others find the text than before. Asked with a sentence more: what is nothing but boilerplate counts whole."""
+        fields = self.documents.fields(shown.text)
+        fields["content"] += ". Nobody else has written these words about the zebra of the lighthouse keeper."
+        sidecar = next(s for s in self.sidecars if shown.index in s.indices)
+        answer = Client(sidecar.address).ask("POST", f"/_spinney/{shown.index}/_check", fields)
+        return bool(answer["boilerplate"])
+
     def is_known(self, sidecar, shown):
         decision, root = self.ask_of(sidecar, shown.index, shown.text)
-        if decision != "refreshed" or root != shown.root:
+        if (decision != "refreshed" or root != shown.root) and not self.has_boilerplate(shown):
             self.findings.add(
                 "split", f"is not known to spinney {sidecar.number}, which says {decision}, {root}: {shown}"
             )

@@ -39,9 +39,10 @@ class Findings:
 
 
 class Oracle:
-    def __init__(self, findings, documents, window_ms, forest_of):
-        """`forest_of`: by index, what tells forests apart."""
+    def __init__(self, findings, documents, window_ms, forest_of, has_boilerplate):
+        """`forest_of`: by index, what tells forests apart; `has_boilerplate`: whether spinney says so of a document."""
         self.findings, self.documents, self.window, self.forest_of = findings, documents, window_ms, forest_of
+        self.has_boilerplate = has_boilerplate
         self.lock, self.numbers = threading.Lock(), itertools.count(1)
         self.records = {}
         self.acknowledged = 0
@@ -176,7 +177,8 @@ class Oracle:
             last = None
             for shown in copies:
                 if last and shown.arrival - last.arrival < 0.9 * self.window and shown.root != last.root:
-                    self.findings.add("split", f"one text, two roots: {last} and {shown}")
+                    if not self.has_boilerplate(shown):
+                        self.findings.add("split", f"one text, two roots: {last} and {shown}")
                 if not self.at_risk(shown.arrival):
                     last = shown
 

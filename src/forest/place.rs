@@ -245,15 +245,24 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// How a document would be placed; nothing is changed.
-    pub(super) fn foresee(&self, query: &PlacementQuery<'_, P>, at: Millis) -> PlacementPlan {
+    /// How a document would be placed, and by which of its fingerprints; nothing is changed.
+    pub(super) fn foresee<'a>(
+        &self,
+        query: &PlacementQuery<'a, P>,
+        at: Millis,
+    ) -> (PlacementPlan, PlacementQuery<'a, P>) {
         let floor = self.ticks.floor_at(at);
         let mut view = self.view(query, floor);
         let outcome = view.decide();
         match placement::widened(query, &outcome) {
-            Some(wide) => self.view_with(&wide, floor, view.into_laid()).decide(),
-            None => outcome,
+            Some(wide) => (self.view_with(&wide, floor, view.into_laid()).decide(), wide),
+            None => (outcome, PlacementQuery { ..*query }),
         }
+    }
+
+    /// Whether a fingerprint has a node at this time.
+    pub(super) fn has_node(&self, fingerprint: Fingerprint, at: Millis) -> bool {
+        self.tree_of(fingerprint, self.ticks.floor_at(at)).is_some()
     }
 
     /// The document's fingerprints that have no node within k at this time, in their order.

@@ -182,7 +182,7 @@ impl Scene {
         {
             let records = self.records.lock();
             for document in stored {
-                let Some(written) = document.written else { continue };
+                let Some(written) = document.written.filter(|it| it.answered > records.forgotten) else { continue };
                 let key = records.stories[document.story].source().to_string();
                 stories.entry(key).or_default().push((written, document));
             }
@@ -194,11 +194,15 @@ impl Scene {
             if now - written.answered > window {
                 continue;
             }
-            // Nobody sees a document of an unverified writer before the cluster has accepted it.
+            // Nobody sees a document of an unverified writer before the cluster has accepted it: until then another copy
+            // of its text gets a root, and another text may take the root that it was given.
             let unseen = documents
                 .array_windows()
                 .any(|[(one, _), (other, _)]| other.sent <= one.answered && !(one.is_verified && other.is_verified));
-            if unseen {
+            let meanwhile = |sent: i64| written.sent < sent && sent <= written.answered;
+            if unseen
+                || (!written.is_verified && stored.iter().filter_map(|of| of.written).any(|of| meanwhile(of.sent)))
+            {
                 self.world.count("texts of unverified writers at one moment", 1);
                 continue;
             }

@@ -79,6 +79,8 @@ pub(super) struct Records {
     pub(super) merges: BTreeMap<u64, (Root, Root)>,
     /// Roots that an override was asked for, whether it came to be and is in force or not.
     pub(super) corrected: BTreeSet<Root>,
+    /// When a process last started without anything of what is stored.
+    pub(super) forgotten: i64,
     /// When processes were killed or stopped.
     pub(super) ends: Vec<i64>,
 }
@@ -175,6 +177,12 @@ impl Scene {
             Ok(process) => {
                 world.trace(|| format!("process {number} serves"));
                 world.count("starts", 1);
+                if process.state.recovery.has_unknown() {
+                    // Its disk failed before anything was on it: an operator is told to rebuild the forest.
+                    world.trace(|| format!("process {number} knows nothing of what is stored"));
+                    world.count("starts with nothing", 1);
+                    self.records.lock().forgotten = world.time();
+                }
                 *self.slots[number].lock() = Some(Arc::new(process));
             }
             Err(error) => {

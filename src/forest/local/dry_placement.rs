@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{CHUNK, Executor, ForestState, LocalInner, run};
+use crate::fingerprint::Fingerprint;
 use crate::forest::document::PlacementDocument;
 use crate::forest::placement;
 use crate::forest::port::{DryPlacement, EarlierDocuments, PlaceFuture, Placed, PlacementReply, Placements};
@@ -46,12 +47,19 @@ impl<P: Proof> OwnTrees<P> {
         at: Millis,
     ) -> u8 {
         let is_own = matches!(foreseen.decision, Decision::NewRoot | Decision::Outside);
-        let own = &PlacementQuery { earlier: None, ..*query };
+        // What has a node among the others is no place here either: the document takes the next one there, which is no
+        // place any more for the documents that follow.
+        let free = |fingerprints: &[Fingerprint]| -> Vec<Fingerprint> {
+            fingerprints.iter().copied().filter(|&fingerprint| !others.has_node(fingerprint, at)).collect()
+        };
+        let (fingerprints, more) = (free(query.fingerprints), free(query.more));
+        let own = &PlacementQuery { fingerprints: &fingerprints, more: &more, earlier: None, ..*query };
         if is_own {
             // A tree of the request itself may refuse it.
-            let here = self.forest.foresee(own, at).refused;
-            let alone = [&foreseen.refused, &here].into_iter().any(|refused| placement::stands_alone(refused));
-            foreseen.root = self.free_root(query, others, at, alone);
+            let (here, wide) = self.forest.foresee(own, at);
+            let mut refused = [&foreseen.refused, &here.refused].into_iter();
+            let alone = refused.any(|refused| placement::stands_alone(refused));
+            foreseen.root = self.free_root(&wide, others, at, alone);
         }
         let mut sign = match foreseen.decision {
             Decision::Joined { .. } => others.sign(query, foreseen.root),
@@ -102,8 +110,7 @@ impl<F: MethodKind> LocalDryPlacement<F> {
 
 impl<F: MethodKind> ForestState<F> {
     /// The result that [`place_by`](ForestState::place_by) would have; only `own` and `earlier` change. Rarely, a
-    /// tree of the request's own gets another root than it would, because fewer of the document's fingerprints are
-    /// taken here.
+    /// tree of the request's own gets another root than it would; none that will be the node of another one.
     fn place_dry(
         &mut self,
         document: PlacementDocument,
@@ -119,8 +126,8 @@ impl<F: MethodKind> ForestState<F> {
             let clock = forest.clock().max(at);
             let (foreseen, sign, text) = F::ask(features, learned, &earlier.taught, |query| {
                 let query = &PlacementQuery { earlier: Some(&earlier.tallies), ..*query };
-                let mut foreseen = forest.foresee(query, at);
-                let sign = own.amend(&mut foreseen, query, document.title, forest, at);
+                let (mut foreseen, query) = forest.foresee(query, at);
+                let sign = own.amend(&mut foreseen, &query, document.title, forest, at);
                 (foreseen, sign, query.whole)
             });
             let mut placed = Placed {

@@ -511,6 +511,26 @@ fn a_rehearsal_foretells_what_placing_will_say() {
     assert!(same * 100 >= all * 95, "{same} of {all} as foretold");
 }
 
+/// Texts of one form share their first fingerprints: those of a request have to leave each other the ones behind.
+#[test]
+fn a_root_that_was_foretold_is_the_root() {
+    for method in ["verified", "longest", "sentences:2"] {
+        let is_it = |subject: &Subject| subject.method == method && subject.local.is_some();
+        for number in 0..40 {
+            let subject = forests(None).into_iter().find(is_it).unwrap();
+            let known = place(&subject, vec![balance(method, number, 0)]);
+            settle(&subject, known, ItemOutcome::Accepted);
+            let request: Vec<PlacementDocument> = (1..6).map(|amount| balance(method, number, amount)).collect();
+            let rehearsal = subject.port.dry_placement();
+            let foretold = block_on(rehearsal.place(request.clone())).unwrap().replies;
+            let foretold: Vec<Root> = foretold.into_iter().map(|reply| reply.placed.unwrap().root).collect();
+            let stored = request.into_iter().zip(&foretold);
+            let stored = stored.map(|(document, &root)| PlacementDocument { given: Some(root), ..document });
+            assert_eq!(roots(&place(&subject, stored.collect())), foretold, "{number}: {}", say(&subject));
+        }
+    }
+}
+
 /// A text of `verified` whose first sentence is its own; the second is one that many share.
 fn with_footer(number: u64) -> PlacementDocument {
     let words: Vec<String> =
