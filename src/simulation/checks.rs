@@ -196,13 +196,7 @@ impl Scene {
             }
             // Nobody sees a document of an unverified writer before the cluster has accepted it: until then another copy
             // of its text gets a root, and another text may take the root that it was given.
-            let unseen = documents
-                .array_windows()
-                .any(|[(one, _), (other, _)]| other.sent <= one.answered && !(one.is_verified && other.is_verified));
-            let meanwhile = |sent: i64| written.sent < sent && sent <= written.answered;
-            if unseen
-                || (!written.is_verified && stored.iter().filter_map(|of| of.written).any(|of| meanwhile(of.sent)))
-            {
+            if documents.iter().any(|(written, _)| self.records.lock().was_unseen(written)) {
                 self.world.count("texts of unverified writers at one moment", 1);
                 continue;
             }
@@ -286,7 +280,10 @@ impl Scene {
                 let checked = self.checked(&process, story).await?;
                 self.world.count("refused texts looked for", 1);
                 if let RootOrigin::Placed(Decision::Refreshed) = checked.fate {
-                    return Err(format!("story {story} was only refused, and the forest knows it"));
+                    let Checked { fingerprints, trees, .. } = checked;
+                    return Err(format!(
+                        "story {story} was only refused, and the forest knows it: {fingerprints:?}, {trees:?}"
+                    ));
                 }
             }
         }

@@ -58,13 +58,22 @@ pub(super) struct Written {
     pub(super) is_verified: bool,
 }
 
+impl Records {
+    /// Whether a document of an unverified writer was on its way beside other requests.
+    pub(super) fn was_unseen(&self, written: &Written) -> bool {
+        let is_beside = |&&(sent, answered): &&(i64, i64)| sent <= written.answered && written.sent <= answered;
+        // One of them is its own.
+        !written.is_verified && self.requests.iter().filter(is_beside).count() > 1
+    }
+}
+
 /// What writers have done with a story.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sent {
     pub(super) accepted: u64,
     pub(super) refused: u64,
     pub(super) unknown: u64,
-    /// When it was refused last, and when its process takes that for sure.
+    /// When it was refused first, and when its process takes back what was refused last.
     pub(super) refused_at: i64,
     pub(super) taken_back_at: i64,
 }
@@ -74,6 +83,8 @@ pub(super) struct Sent {
 pub(super) struct Records {
     pub(super) stories: Vec<Story>,
     pub(super) sent: BTreeMap<usize, Sent>,
+    /// When each request was sent and answered.
+    pub(super) requests: Vec<(i64, i64)>,
     pub(super) documents: BTreeMap<Place, Known>,
     /// Groups that are one, by the number of the override.
     pub(super) merges: BTreeMap<u64, (Root, Root)>,

@@ -173,6 +173,7 @@ impl Scene {
         let is_refused = matches!(answer, Some((400 | 401 | 403 | 413 | 429 | 503, _)));
         let (mut again, mut is_accepted) = (Vec::new(), false);
         let mut records = self.records.lock();
+        records.requests.push((written.sent, written.answered));
         for (at, item) in items.iter().enumerate() {
             let status = statuses.as_ref().map(|statuses| statuses[at]);
             let outcome = match status {
@@ -186,11 +187,14 @@ impl Scene {
             match outcome {
                 Outcome::Done => sent.accepted += 1,
                 Outcome::Refused | Outcome::Later => {
+                    if sent.refused == 0 {
+                        sent.refused_at = written.answered;
+                    }
                     sent.refused += 1;
-                    sent.refused_at = written.answered;
                     // A whole answer of 503 does not say that nothing was stored.
                     let is_unknown = matches!(answer, Some((503, _)));
-                    sent.taken_back_at = written.answered + if is_unknown { RETRY_WINDOW.0 } else { 0 };
+                    let taken_back_at = written.answered + if is_unknown { RETRY_WINDOW.0 } else { 0 };
+                    sent.taken_back_at = sent.taken_back_at.max(taken_back_at);
                 }
                 Outcome::Unknown => sent.unknown += 1,
             }
