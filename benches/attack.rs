@@ -21,6 +21,7 @@ mod support {
     pub mod peers;
     pub mod process;
     pub mod random;
+    pub mod run;
     pub mod stats;
     pub mod words;
 }
@@ -45,7 +46,6 @@ use anyhow::{bail, ensure};
 use clap::Parser;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
-use tokio::signal::unix::{SignalKind, signal};
 
 use attacks::cases::{CASES, Case, INDEX, to_join};
 use attacks::probes::{HONEST, Phase, Place, Probes, Times, credentials};
@@ -56,6 +56,7 @@ use support::answers;
 use support::documents::Documents;
 use support::http::Connection;
 use support::load;
+use support::run::unless_stopped;
 use support::stats::{quantile, rounded};
 
 /// The longest that a case may take; what hangs for longer is an error.
@@ -99,24 +100,13 @@ async fn main() -> ExitCode {
         eprintln!("this benchmark needs a server: run scripts/attack");
         return ExitCode::SUCCESS;
     }
-    match run_until_stopped(Options::parse()).await {
+    match unless_stopped(run(Options::parse())).await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(3),
         Err(error) => {
             eprintln!("attack: {error:#}");
             ExitCode::FAILURE
         }
-    }
-}
-
-async fn run_until_stopped(options: Options) -> anyhow::Result<bool> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        // Dropping the run ends the processes that it started.
-        ended = run(options) => ended,
-        _ = terminate.recv() => bail!("stopped"),
-        _ = interrupt.recv() => bail!("interrupted"),
     }
 }
 

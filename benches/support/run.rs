@@ -7,18 +7,20 @@ use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Runs a benchmark to its end, or until it is stopped. Dropping it ends the processes that it has started.
+/// Runs a benchmark to its end, or until it is stopped: dropping it ends the processes that it has started.
+pub async fn unless_stopped<T>(run: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        ended = run => ended,
+        _ = terminate.recv() => bail!("stopped"),
+        _ = interrupt.recv() => bail!("interrupted"),
+    }
+}
+
+/// The same, as the end of a program.
 pub async fn until_stopped(run: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
-    let ended = async {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        tokio::select! {
-            ended = run => ended,
-            _ = terminate.recv() => bail!("stopped"),
-            _ = interrupt.recv() => bail!("interrupted"),
-        }
-    };
-    match ended.await {
+    match unless_stopped(run).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench: {error:#}");

@@ -270,9 +270,7 @@ class Soak:
     def found(self, node):
         """All documents, and the losers of all merges by forest, when stored documents follow all overrides."""
         for _ in range(20):
-            clients = [
-                (Client(next(s for s in self.sidecars if index in s.indices).address), index) for index in self.forests
-            ]
+            clients = [(Client(self.sidecar_of(index).address), index) for index in self.forests]
             standing = lambda: [self.overrides(client, index) for client, index in clients]
             ahead = lambda client, index: client.ask("GET", f"/_spinney/{index}/_overrides")["restamping"]["overrides"]
             until(
@@ -309,18 +307,23 @@ class Soak:
             self.oracle.check(found, losers, stamped)
         self.progress()
 
+    def sidecar_of(self, index):
+        return next(sidecar for sidecar in self.sidecars if index in sidecar.indices)
+
+    @staticmethod
+    def asked(sidecar, index, fields):
+        return Client(sidecar.address).ask("POST", f"/_spinney/{index}/_check", fields)
+
     def ask_of(self, sidecar, index, text):
-        answer = Client(sidecar.address).ask("POST", f"/_spinney/{index}/_check", self.documents.fields(text))
+        answer = self.asked(sidecar, index, self.documents.fields(text))
         return answer["decision"], answer["root"]
 
     def has_boilerplate(self, shown):
         """Whether a sentence of its text counts no more, because trees of many windows were founded with it. From then
-        on others find the text than before. Asked with a sentence more: what is nothing but boilerplate counts whole."""
+        on others find the text than before. Asked with a sentence more: a text of nothing but boilerplate counts."""
         fields = self.documents.fields(shown.text)
         fields["content"] += ". Nobody else has written these words about the zebra of the lighthouse keeper."
-        sidecar = next(s for s in self.sidecars if shown.index in s.indices)
-        answer = Client(sidecar.address).ask("POST", f"/_spinney/{shown.index}/_check", fields)
-        return bool(answer["boilerplate"])
+        return bool(self.asked(self.sidecar_of(shown.index), shown.index, fields)["boilerplate"])
 
     def is_known(self, sidecar, shown):
         decision, root = self.ask_of(sidecar, shown.index, shown.text)
@@ -332,7 +335,7 @@ class Soak:
     def are_forgotten(self):
         """Texts of refused documents alone are known to nobody."""
         for text, index in list(self.oracle.refused)[-10:]:
-            sidecar = next(s for s in self.sidecars if index in s.indices)
+            sidecar = self.sidecar_of(index)
             decision, root = self.ask_of(sidecar, index, text)
             if decision == "refreshed":
                 self.findings.add(
@@ -471,7 +474,7 @@ class Soak:
             self.end_spinney(sidecar, signal.SIGKILL)
         started = time.time() * 1000
         for index in self.indices:
-            sidecar = next(s for s in self.sidecars if index in s.indices)
+            sidecar = self.sidecar_of(index)
             code, told = sidecar.command("backfill", "--index", index, "--spinney-url", f"http://{sidecar.address}")
             if code != 0:
                 self.findings.add("bad", f"the last backfill ended with {code}: {told[-600:]}")

@@ -59,12 +59,6 @@ impl RecoveryStatus {
         forests.into()
     }
 
-    /// Whether an index has stamped documents of a forest that is empty.
-    #[cfg(test)]
-    pub(crate) fn has_unknown(&self) -> bool {
-        self.at_start.lock().iter().any(|status| status.unknown > 0)
-    }
-
     fn starts(&self) -> Map<String, Value> {
         let all = self.at_start.lock().clone();
         let forests = all.into_iter().map(|status| {

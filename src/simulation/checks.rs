@@ -194,8 +194,8 @@ impl Scene {
             if now - written.answered > window {
                 continue;
             }
-            // Nobody sees a document of an unverified writer before the cluster has accepted it: until then another copy
-            // of its text gets a root, and another text may take the root that it was given.
+            // Nobody sees a document of an unverified writer before the cluster has accepted it: until then another
+            // copy of its text gets another root, and another text may take the root that it was given.
             if documents.iter().any(|(written, _)| self.records.lock().was_unseen(written)) {
                 self.world.count("texts of unverified writers at one moment", 1);
                 continue;

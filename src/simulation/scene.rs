@@ -58,15 +58,6 @@ pub(super) struct Written {
     pub(super) is_verified: bool,
 }
 
-impl Records {
-    /// Whether a document of an unverified writer was on its way beside other requests.
-    pub(super) fn was_unseen(&self, written: &Written) -> bool {
-        let is_beside = |&&(sent, answered): &&(i64, i64)| sent <= written.answered && written.sent <= answered;
-        // One of them is its own.
-        !written.is_verified && self.requests.iter().filter(is_beside).count() > 1
-    }
-}
-
 /// What writers have done with a story.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sent {
@@ -94,6 +85,15 @@ pub(super) struct Records {
     pub(super) forgotten: i64,
     /// When processes were killed or stopped.
     pub(super) ends: Vec<i64>,
+}
+
+impl Records {
+    /// Whether a document of an unverified writer was on its way beside other requests.
+    pub(super) fn was_unseen(&self, written: &Written) -> bool {
+        let is_beside = |&&(sent, answered): &&(i64, i64)| sent <= written.answered && written.sent <= answered;
+        // One of them is its own.
+        !written.is_verified && self.requests.iter().filter(is_beside).count() > 1
+    }
 }
 
 /// All of a simulation.
@@ -188,7 +188,10 @@ impl Scene {
             Ok(process) => {
                 world.trace(|| format!("process {number} serves"));
                 world.count("starts", 1);
-                if process.state.recovery.has_unknown() {
+                let recovery = process.state.recovery.shown();
+                let knows_nothing =
+                    |forest: &serde_json::Value| forest["unknown_in_index"].as_u64().is_some_and(|unknown| unknown > 0);
+                if recovery.as_object().is_some_and(|forests| forests.values().any(knows_nothing)) {
                     // Its disk failed before anything was on it: an operator is told to rebuild the forest.
                     world.trace(|| format!("process {number} knows nothing of what is stored"));
                     world.count("starts with nothing", 1);

@@ -110,7 +110,8 @@ impl<F: MethodKind> LocalDryPlacement<F> {
 
 impl<F: MethodKind> ForestState<F> {
     /// The result that [`place_by`](ForestState::place_by) would have; only `own` and `earlier` change. Rarely, a
-    /// tree of the request's own gets another root than it would; none that will be the node of another one.
+    /// tree of the request's own gets another root than it would: whether a document is lost is asked of the forest and
+    /// of the request's own trees, not of both together.
     fn place_dry(
         &mut self,
         document: PlacementDocument,

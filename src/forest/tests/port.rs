@@ -515,9 +515,8 @@ fn a_rehearsal_foretells_what_placing_will_say() {
 #[test]
 fn a_root_that_was_foretold_is_the_root() {
     for method in ["verified", "longest", "sentences:2"] {
-        let is_it = |subject: &Subject| subject.method == method && subject.local.is_some();
         for number in 0..40 {
-            let subject = forests(None).into_iter().find(is_it).unwrap();
+            let subject = local_forests(None).into_iter().find(|subject| subject.method == method).unwrap();
             let known = place(&subject, vec![balance(method, number, 0)]);
             settle(&subject, known, ItemOutcome::Accepted);
             let request: Vec<PlacementDocument> = (1..6).map(|amount| balance(method, number, amount)).collect();
