@@ -320,10 +320,13 @@ class Soak:
 
     def has_boilerplate(self, shown):
         """Whether a sentence of its text counts no more, because trees of many windows were founded with it. From then
-        on others find the text than before. Asked with a sentence more: a text of nothing but boilerplate counts."""
+        on others find the text than before. Asked with a sentence more, too: a text of nothing but boilerplate counts,
+        and without it, too: the title is a sentence of a short text only."""
         fields = self.documents.fields(shown.text)
-        fields["content"] += ". Nobody else has written these words about the zebra of the lighthouse keeper."
-        return bool(self.asked(self.sidecar_of(shown.index), shown.index, fields)["boilerplate"])
+        more = ". Nobody else has written these words about the zebra of the lighthouse keeper."
+        asked = (fields, fields | {"content": fields["content"] + more})
+        sidecar = self.sidecar_of(shown.index)
+        return any(self.asked(sidecar, shown.index, text)["boilerplate"] for text in asked)
 
     def is_known(self, sidecar, shown):
         decision, root = self.ask_of(sidecar, shown.index, shown.text)

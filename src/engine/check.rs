@@ -101,12 +101,13 @@ impl Engine {
         let document =
             PlacementDocument { features: prepared.features, when: prepared.when, title: prepared.title, given: None };
         let reply = entry.port.check(document).await?;
+        let own_root = reply.overrides.group(Root(Fingerprint(own_root)));
         let mut checked = Checked {
             method: bound.route.method.clone(),
             forest: entry.name.clone(),
             k: entry.k,
             fate: RootOrigin::OwnRoot,
-            root: id.map(|_| Root(Fingerprint(own_root))),
+            root: id.map(|_| own_root),
             stage: None,
             boilerplate: Vec::new(),
             fingerprints: Vec::new(),

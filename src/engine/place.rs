@@ -16,6 +16,7 @@ use super::{Explanation, RequestContext, Stamped, Unavailable};
 use crate::bulk::Stamp;
 use crate::fingerprint::Fingerprint;
 use crate::forest::document::PlacementDocument;
+use crate::forest::overrides::Overrides;
 use crate::forest::port::{self, Commit, DryPlacement, EarlierDocuments, ForestPort, PlacementReply, Placements};
 use crate::forest::{Decision, Root};
 use crate::time::{Millis, format_date};
@@ -133,7 +134,7 @@ impl Placer {
         Ok(stamped)
     }
 
-    /// Places the documents that were read; returns the replies by forest, in the order of its documents.
+    /// Places the documents that were read; returns the replies by forest.
     async fn place(
         &self,
         read: &mut [ReadItem],
@@ -141,7 +142,7 @@ impl Placer {
         trust: WriterTrust,
         sessions: &mut [ForestSession],
         placed: &mut PlacedDocuments,
-    ) -> Result<Vec<IntoIter<PlacementReply>>, Unavailable> {
+    ) -> Result<Vec<ForestReplies>, Unavailable> {
         let mut batches: Vec<ForestBatch> = self.forests.entries.iter().map(|_| ForestBatch::default()).collect();
         for prepared in read.iter_mut().flat_map(|read| read.objects.iter_mut().flatten()) {
             if let Some(batch) = batches.get_mut(prepared.forest) {
@@ -158,7 +159,7 @@ impl Placer {
         let forests = self.forests.entries.iter().zip(sessions);
         for (forest, ((entry, session), batch)) in forests.zip(batches).enumerate() {
             if batch.documents.is_empty() {
-                replies.push(Vec::new().into_iter());
+                replies.push(ForestReplies::default());
                 continue;
             }
             // An unverified writer's documents are placed when the cluster has accepted them.
@@ -193,18 +194,27 @@ impl Placer {
                 }
             }
             stamped.waited += placements.waited;
-            replies.push(placements.replies.into_iter());
+            let Placements { replies: of_forest, overrides, .. } = placements;
+            replies.push(ForestReplies { replies: of_forest.into_iter(), overrides });
         }
         Ok(replies)
     }
+}
+
+/// What a forest has replied about a batch.
+#[derive(Default)]
+struct ForestReplies {
+    /// In the order in which its documents were placed.
+    replies: IntoIter<PlacementReply>,
+    overrides: Arc<Overrides>,
 }
 
 /// Writes the stamps of documents that have their places.
 struct StampWriter<'a> {
     reader: &'a DocumentReader,
     body: &'a [u8],
-    /// By forest, in the order in which its documents were placed.
-    replies: Vec<IntoIter<PlacementReply>>,
+    /// By forest.
+    replies: Vec<ForestReplies>,
     stamped: Stamped,
     arrivals: Arrivals,
 }
@@ -214,7 +224,7 @@ impl StampWriter<'_> {
         reader: &DocumentReader,
         body: &[u8],
         read: Vec<ReadItem>,
-        replies: Vec<IntoIter<PlacementReply>>,
+        replies: Vec<ForestReplies>,
         stamped: Stamped,
     ) -> Stamped {
         let mut writer = StampWriter { reader, body, replies, stamped, arrivals: Arrivals::default() };
@@ -230,15 +240,18 @@ impl StampWriter<'_> {
             self.stamped.leave(item, reason);
         }
         for prepared in objects.into_iter().flatten() {
-            let replies = self.replies.get_mut(prepared.forest);
-            if let Some(reply) = replies.and_then(Iterator::next) {
-                self.write(&prepared, reply);
+            let Some(of_forest) = self.replies.get_mut(prepared.forest) else {
+                continue;
+            };
+            if let Some(reply) = of_forest.replies.next() {
+                let own_root = of_forest.overrides.group(Root(Fingerprint(prepared.own_root)));
+                self.write(&prepared, reply, own_root);
             }
         }
     }
 
-    /// Writes the stamp of one object.
-    fn write(&mut self, prepared: &PreparedDocument, reply: PlacementReply) {
+    /// Writes the stamp of one object. `own_root`: the one that it has without text.
+    fn write(&mut self, prepared: &PreparedDocument, reply: PlacementReply, own_root: Root) {
         let is_alone = reply.placed.as_ref().is_some_and(|place| place.is_alone);
         self.stamped.tally.alone += u64::from(is_alone);
         let (root, since) = match reply.placed {
@@ -246,7 +259,7 @@ impl StampWriter<'_> {
                 self.stamped.tally.without_text += 1;
                 // The stored document keeps its date, or an update without a change would look like one.
                 let since = reply.now.filter(|_| !prepared.partial);
-                (Root(Fingerprint(prepared.own_root)), since)
+                (own_root, since)
             }
             Some(place) => {
                 let item = prepared.item;

@@ -341,6 +341,7 @@ impl<F: MethodKind> LocalInner<F> {
                     let reply = state.place_by(document, commit, &mut placements.earlier);
                     placements.replies.push(reply);
                 }
+                placements.overrides = state.overrides().clone();
             })?;
         }
         Ok(())

@@ -229,6 +229,8 @@ pub struct Placements {
     pub waited: Duration,
     /// State left by the request's documents so far.
     pub earlier: EarlierDocuments,
+    /// The overrides by which it was answered: they hold for the roots of documents that have no place here, too.
+    pub overrides: Arc<Overrides>,
 }
 
 /// The placement of one document.
@@ -328,6 +330,8 @@ pub struct CheckReply {
     pub now: Option<Millis>,
     /// The result; `None` if the document has no place here.
     pub check: Option<CheckedDocument>,
+    /// The overrides by which it was answered, as in [`Placements`].
+    pub overrides: Arc<Overrides>,
 }
 
 /// Where a checked document would be placed, and why.

@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::bulk::ResponseScanner;
 use crate::config::RawRoute;
+use crate::fingerprint::Fingerprint;
+use crate::forest::Root;
+use crate::forest::overrides::Override;
 use crate::forest::shared::memory::InMemoryStore;
 
 mod check;
@@ -142,6 +145,37 @@ fn a_document_without_text_has_a_root_of_its_own_that_stays() {
     assert_eq!(nodes(&engine), 0, "they stand outside the forest");
     let (again, _, _) = bulk(&engine, &body, 5);
     assert_eq!(again[1]["cluster_root"], lines[1]["cluster_root"]);
+}
+
+/// Its root is reckoned from its id, and an override names it like any other.
+#[test]
+fn a_merge_holds_for_documents_without_text() {
+    let keys: Arc<dyn KeyStore> = Arc::new(InMemoryStore::default());
+    let routes = [route(json!({}))];
+    let shared = Engine::shared(&routes, "cluster_", 2, HashKey::FIXED, &keys, OnRedisFailure::Refuse);
+    for engine in [engine(&routes), Arc::new(shared.unwrap())] {
+        let body = index("1", &json!({"content": ""})) + &index("2", &json!({"content": ""}));
+        let roots_from = |caller| {
+            let stamped = stamp(&engine, &body, Some("news-1"), RequestContext { caller, ..call(0) });
+            let (lines, _) = written(&body, stamped);
+            let root = |line: &Value| u64::from_str_radix(line["cluster_root"].as_str().unwrap(), 16).unwrap();
+            [1, 3].map(|at| Root(Fingerprint(root(&lines[at]))))
+        };
+        let before = roots_from(None);
+        let [loser, winner] = before;
+        assert_ne!(loser, winner);
+        let merge = Override::Merge { winner, losers: vec![loser] };
+        let number = wait(engine.add_override("news-1", merge, Vec::new())).unwrap().unwrap();
+        // One that cannot be refused, and one that the cluster has not accepted anything of.
+        for caller in [None, Some(5)] {
+            assert_eq!(roots_from(caller), [winner; 2], "{caller:?}");
+        }
+        let empty = Bytes::from_static(b"{}");
+        let checked = wait(engine.check(empty, "news-1".into(), Some("1".into()), call(0))).unwrap();
+        assert_eq!(checked.root, Some(winner), "as it is foretold");
+        wait(engine.undo_override("news-1", number)).unwrap();
+        assert_eq!(roots_from(None), before);
+    }
 }
 
 #[test]

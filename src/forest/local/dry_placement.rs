@@ -177,6 +177,7 @@ impl<F: MethodKind> DryPlacement for LocalDryPlacement<F> {
                         let reply = state.place_dry(document, &mut own.trees, &mut own.earlier);
                         placements.replies.push(reply);
                     }
+                    placements.overrides = state.overrides().clone();
                 })?;
             }
             Ok(placements)

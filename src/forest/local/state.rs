@@ -441,11 +441,13 @@ impl<F: MethodKind> ForestState<F> {
         let now = self.time(document.when, &EarlierDocuments::default());
         let at = now.unwrap_or(Millis(0));
         let mut features = document.features;
+        let overrides = self.overrides().clone();
         match features.as_mut().and_then(F::features) {
-            None => CheckReply { now, check: None },
+            None => CheckReply { now, check: None, overrides },
             Some(features) => CheckReply {
                 now: now.map(|at| self.forest.clock().max(at)),
                 check: Some(self.check_features(features, at)),
+                overrides,
             },
         }
     }

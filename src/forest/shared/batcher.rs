@@ -195,6 +195,7 @@ impl<F: MethodKind> SharedInner<F> {
             // Placing takes no text work: all of it is waiting.
             waited: request.begun.elapsed(),
             earlier: request.earlier,
+            overrides: self.known_overrides.known().overrides().clone(),
         };
         let inner = self.clone();
         // Without a receiver it comes back and is dropped here.

@@ -20,18 +20,19 @@ use crate::time::Millis;
 
 impl<F: MethodKind> SharedInner<F> {
     pub(super) async fn check(self: Arc<Self>, document: PlacementDocument) -> Result<CheckReply, Unavailable> {
+        let known = self.overrides().await?;
+        let nowhere = CheckReply { now: None, check: None, overrides: known.overrides().clone() };
         let mut work = self.arrivals(vec![document], &EarlierDocuments::default());
         let Some(work) = work.pop() else {
-            return Ok(CheckReply { now: None, check: None });
+            return Ok(nowhere);
         };
         let (claimed, mut at) = (work.now, work.at);
         let mut now = claimed;
         let mut document = work.document;
         if document.features.as_mut().and_then(F::features).is_none() {
-            return Ok(CheckReply { now: None, check: None });
+            return Ok(nowhere);
         }
         self.refresh_boilerplate().await?;
-        self.overrides().await?;
         let mut read = ReadValues::default();
         loop {
             let (check, kept, read_again, missing) = self
@@ -41,7 +42,7 @@ impl<F: MethodKind> SharedInner<F> {
                 })
                 .await?;
             if missing.is_empty() {
-                return Ok(CheckReply { now, check });
+                return Ok(CheckReply { now, check, overrides: self.known_overrides.known().overrides().clone() });
             }
             (document, read) = (kept, read_again);
             self.fetch(&mut read, missing).await?;

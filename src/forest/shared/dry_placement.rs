@@ -66,7 +66,8 @@ impl<F: MethodKind> DryPlacement for SharedDryPlacement<F> {
                 replies.push(PlacementReply { now: work.now, placed });
             }
             *own.lock() = Own { plans: round.plans, earlier };
-            Ok(Ok(Placements { replies, ..Placements::default() }))
+            let overrides = inner.known_overrides.known().overrides().clone();
+            Ok(Ok(Placements { replies, overrides, ..Placements::default() }))
         });
         Box::pin(async move { placed.await? })
     }

@@ -1,4 +1,5 @@
 mod dated;
+mod full;
 mod near;
 mod records;
 mod search;
