@@ -128,10 +128,12 @@ impl StoreTasks for SharedTasks {
                 if !tasks.is_lazy {
                     continue;
                 }
-                // It gathers, and syncs later.
-                for _ in 0..4 {
+                // It gathers, and syncs later. What comes meanwhile wakes nobody.
+                let mut left = 4_u32;
+                while left > 0 || (woken.status().queued > 0 && !tasks.life.has_ended()) {
                     tasks.world.pause(1_000).await;
                     tasks.write(&writer, begun);
+                    left = left.saturating_sub(1);
                 }
             }
         });
