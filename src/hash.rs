@@ -108,6 +108,11 @@ impl HashKey {
         HashKey::new(nonce(), nonce())
     }
 
+    /// The two numbers that [`new`](HashKey::new) makes the same key of.
+    pub(crate) fn parts(self) -> [u64; 2] {
+        [self.factor, self.term]
+    }
+
     /// Derives an independent key for another table.
     pub fn derived(self, table: u64) -> HashKey {
         let mut random = self.random(table);

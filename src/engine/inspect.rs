@@ -106,7 +106,7 @@ fn load<F: MethodKind>(
 ) -> Result<InspectedForest, InspectError> {
     let report = |progress: ReplayProgress| report(identity.forest(), progress);
     let mut replay = Store::salvage(data_dir, &identity)?;
-    let (state, gaps) = read::<F>(&mut replay, empty_of(&identity)?, report)?;
+    let (state, gaps) = read::<F>(&mut replay, empty_of(&identity)?, true, report)?;
     Ok(InspectedForest {
         summary: state.forest().summary(top),
         boilerplate: F::known(state.learned()),

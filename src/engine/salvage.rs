@@ -27,7 +27,8 @@ pub(super) fn empty_of<F: MethodKind>(identity: &ForestIdentity) -> Result<Fores
     let settings = Settings {
         k: Distance(k.and_then(|(_, k)| k.parse().ok()).unwrap_or_default()),
         window: None,
-        key: HashKey::FIXED,
+        // Of a forest that goes on to be used, unless the copy tells its own.
+        key: HashKey::secret(),
     };
     let empty = ForestState::<F>::new(settings, Default::default(), F::Learned::default());
     empty.map_err(|_| StoreError::NoForest { forest: identity.forest().to_owned() })
@@ -61,7 +62,7 @@ impl Stores {
         let forest = identity.forest();
         warn!(forest, %error, "the stored forest does not read as a whole");
         let mut replay = Store::salvage(&self.data_dir, identity)?;
-        let (state, gaps) = read::<F>(&mut replay, empty_of(identity)?, |_| ())?;
+        let (state, gaps) = read::<F>(&mut replay, empty_of(identity)?, self.tasks.reads_ahead(), |_| ())?;
         drop(replay);
         let aside = self.data_dir.aside(SALVAGED, forest);
         let _ = std::fs::remove_dir_all(&aside);

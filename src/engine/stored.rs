@@ -2,7 +2,7 @@
 //! again.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Weak, mpsc};
 use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
@@ -30,7 +30,7 @@ const BLOCK: usize = 1 << 20;
 pub(super) struct Stores {
     pub(super) data_dir: DataDir,
     storage: Storage,
-    tasks: Arc<dyn StoreTasks>,
+    pub(super) tasks: Arc<dyn StoreTasks>,
 }
 
 /// Runs what stores do in the background.
@@ -40,6 +40,9 @@ pub(crate) trait StoreTasks: Send + Sync {
     /// # Errors
     /// As [`Replay::into_store`].
     fn begin(&self, replay: Replay) -> Result<Arc<Store>, StoreError>;
+
+    /// Whether stored forests are read on a thread of its own.
+    fn reads_ahead(&self) -> bool;
 
     /// Writes snapshots whenever one is due, until the forest is dropped.
     fn keep_snapshots(&self, forest: &str, store: Weak<Store>, copied: &Arc<dyn Copied>);
@@ -51,6 +54,10 @@ struct StoreThreads;
 impl StoreTasks for StoreThreads {
     fn begin(&self, replay: Replay) -> Result<Arc<Store>, StoreError> {
         replay.into_store().map(Arc::new)
+    }
+
+    fn reads_ahead(&self) -> bool {
+        true
     }
 
     fn keep_snapshots(&self, forest: &str, store: Weak<Store>, copied: &Arc<dyn Copied>) {
@@ -135,56 +142,162 @@ impl Stores {
         report: impl Fn(ReplayProgress),
     ) -> Result<(Replay, ForestState<F>), StoreError> {
         let mut replay = Store::open(&self.data_dir, identity, self.storage.durability)?;
-        let (state, _) = read(&mut replay, empty, report)?;
+        let (state, _) = read(&mut replay, empty, self.tasks.reads_ahead(), report)?;
         Ok((replay, state))
     }
 }
 
 /// Reads everything stored, or the readable part in salvage mode together with the gaps; `report` reports progress.
+/// `ahead`: on a thread of its own, while records before are put together.
 pub(super) fn read<F: MethodKind>(
     replay: &mut Replay,
     empty: ForestState<F>,
+    ahead: bool,
     report: impl Fn(ReplayProgress),
 ) -> Result<(ForestState<F>, Vec<UnreadableRange>), StoreError> {
-    let mut restoring = match replay.salvages() {
-        true => Restoring::salvaging(empty),
-        false => Restoring::new(empty),
-    };
-    let mut gaps = Vec::new();
-    let mut last = Instant::now();
-    loop {
-        let done = match replay.next()? {
-            None => break,
-            Some(StoredRecord::Block { section, bytes }) => {
-                let read = restoring.part(section, bytes);
-                read.map_err(|unreadable| (unreadable, bytes.len()))
+    let salvages = replay.salvages();
+    let restoring = if salvages { Restoring::salvaging(empty) } else { Restoring::new(empty) };
+    let restoring = restoring.of_bytes(replay.progress().total);
+    let mut reading = Reading { restoring, salvages, gaps: Vec::new(), last: Instant::now(), report };
+    let mut records = StoredRecords { path: replay.place().0.into(), replay, failed: None };
+    match ahead {
+        true => read_ahead(&mut records, |record| reading.take(&record))?,
+        false => {
+            while let Some(record) = records.next()? {
+                reading.take(&record)?;
             }
-            Some(StoredRecord::Batch { lsn, payload }) => {
-                let read = restoring.batch(lsn.0, payload);
-                read.map_err(|unreadable| (unreadable, payload.len()))
+        }
+    }
+    let Reading { restoring, mut gaps, .. } = reading;
+    gaps.extend_from_slice(replay.gaps());
+    Ok((restoring.finish(), gaps))
+}
+
+/// Bytes that are handed over together, and how many of these are read before they are needed.
+const PARCEL: usize = 1 << 20;
+const AHEAD: usize = 4;
+
+/// Reads on a thread of its own; `take` is given one record after the other.
+fn read_ahead(
+    records: &mut StoredRecords<'_>,
+    mut take: impl FnMut(ReadRecord) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let path = records.path.clone();
+    let (sender, parcels) = mpsc::sync_channel(AHEAD);
+    std::thread::scope(|scope| {
+        let read = move || {
+            loop {
+                let parcel = records.parcel();
+                let is_last = parcel.as_ref().map_or(true, Vec::is_empty);
+                // Without a receiver, a record was not taken.
+                if sender.send(parcel).is_err() || is_last {
+                    return;
+                }
             }
         };
-        if let Err((Unreadable { at, kind }, len)) = done {
-            let (file, begin) = replay.place();
-            let offset = begin + at as u64;
-            if !replay.salvages() {
+        let thread = std::thread::Builder::new().name("read forest".into());
+        thread.spawn_scoped(scope, read).map_err(StoreError::io("read", &path))?;
+        // Gone at the end, so that the thread does not wait for room.
+        parcels.into_iter().try_for_each(|parcel| parcel?.into_iter().try_for_each(&mut take))
+    })
+}
+
+/// What is stored, one record after the other.
+struct StoredRecords<'r> {
+    replay: &'r mut Replay,
+    /// Of the record that was read last.
+    path: Arc<Path>,
+    /// Why there are no more.
+    failed: Option<StoreError>,
+}
+
+/// A record as it was read, and the place where its bytes begin.
+struct ReadRecord {
+    kind: RecordKind,
+    bytes: Vec<u8>,
+    path: Arc<Path>,
+    begin: u64,
+    progress: ReplayProgress,
+}
+
+enum RecordKind {
+    Block { section: u8 },
+    Batch { lsn: u64 },
+}
+
+impl StoredRecords<'_> {
+    fn next(&mut self) -> Result<Option<ReadRecord>, StoreError> {
+        let (kind, bytes) = match self.replay.next()? {
+            None => return Ok(None),
+            Some(StoredRecord::Block { section, bytes }) => (RecordKind::Block { section }, bytes.to_vec()),
+            Some(StoredRecord::Batch { lsn, payload }) => (RecordKind::Batch { lsn: lsn.0 }, payload.to_vec()),
+        };
+        let (path, begin) = self.replay.place();
+        if *path != *self.path {
+            self.path = path.into();
+        }
+        Ok(Some(ReadRecord { kind, bytes, path: self.path.clone(), begin, progress: self.replay.progress() }))
+    }
+
+    /// Some records together; none at the end. What comes before an error is handed over before it.
+    fn parcel(&mut self) -> Result<Vec<ReadRecord>, StoreError> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let (mut parcel, mut bytes) = (Vec::new(), 0);
+        while bytes < PARCEL {
+            match self.next() {
+                Ok(Some(record)) => {
+                    bytes += record.bytes.len().max(size_of::<ReadRecord>());
+                    parcel.push(record);
+                }
+                Err(error) if parcel.is_empty() => return Err(error),
+                Err(error) => {
+                    self.failed = Some(error);
+                    break;
+                }
+                Ok(None) => break,
+            }
+        }
+        Ok(parcel)
+    }
+}
+
+/// A state that is put together from what is read.
+struct Reading<F: MethodKind, R> {
+    restoring: Restoring<F>,
+    salvages: bool,
+    gaps: Vec<UnreadableRange>,
+    /// When progress was reported last.
+    last: Instant,
+    report: R,
+}
+
+impl<F: MethodKind, R: Fn(ReplayProgress)> Reading<F, R> {
+    fn take(&mut self, record: &ReadRecord) -> Result<(), StoreError> {
+        let taken = match record.kind {
+            RecordKind::Block { section } => self.restoring.part(section, &record.bytes),
+            RecordKind::Batch { lsn } => self.restoring.batch(lsn, &record.bytes),
+        };
+        if let Err(Unreadable { at, kind }) = taken {
+            let (file, offset) = (record.path.to_path_buf(), record.begin + at as u64);
+            if !self.salvages {
                 return Err(StoreError::UnknownRecord { file, offset, kind });
             }
             // The next record of this block or batch cannot be located.
-            gaps.push(UnreadableRange {
+            self.gaps.push(UnreadableRange {
                 file,
                 offset,
-                bytes: (len - at) as u64,
+                bytes: (record.bytes.len() - at) as u64,
                 what: format!("from a record of kind {kind} on"),
             });
         }
-        if last.elapsed() >= TELL {
-            last = Instant::now();
-            report(replay.progress());
+        if self.last.elapsed() >= TELL {
+            self.last = Instant::now();
+            (self.report)(record.progress);
         }
+        Ok(())
     }
-    gaps.extend_from_slice(replay.gaps());
-    Ok((restoring.finish(), gaps))
 }
 
 /// The journal of one forest.

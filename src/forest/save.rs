@@ -5,7 +5,7 @@
 //! a tree (its leaves, their ages) are not written; they are recomputed after reading.
 //!
 //! ```text
-//! section 1, first:            | clock 8 | current tick 4 | floor 4 | moments |
+//! section 1, first:            | clock 8 | current tick 4 | floor 4 | moments | secret of the index 16 | nodes 8 |
 //! section 2, trees:            of each | number 4 | root 8 | added 8 | statistics 17 | proof |
 //! section 3, nodes:            of each | fingerprint 8 | number of its tree 4 | tick 4 |
 //! section 6, founder tokens:   of each | root 8 | tokens 4 | of each 2 |
@@ -24,6 +24,7 @@ use super::roots::RootNumber;
 use super::ticks::{Tick, TickStart, Ticks};
 use crate::fingerprint::Fingerprint;
 use crate::hamming::Entry;
+use crate::hash::HashKey;
 use crate::method::{Durable, MethodKind, Proof, TreeTally};
 use crate::time::Millis;
 
@@ -93,6 +94,11 @@ impl<F: MethodKind> ForestState<F> {
         let mut out = Vec::new();
         forest.ticks.write_times(&mut out);
         forest.ticks.write_moments(&mut out);
+        // With the same secret, the nodes come in the order of the table.
+        for number in forest.index.secret().parts() {
+            number.write(&mut out);
+        }
+        (forest.index.len() as u64).write(&mut out);
         (BEGIN, out)
     }
 
@@ -221,7 +227,12 @@ pub struct Restoring<F: MethodKind> {
     has_begun: bool,
     /// Parts may be missing.
     salvages: bool,
+    /// Bytes that the copy has at most; 0 if that is not known.
+    bytes: u64,
 }
+
+/// Bytes of a node in a copy.
+const NODE_BYTES: u64 = 16;
 
 /// Nodes that are fetched together.
 const GROUP: usize = 64;
@@ -270,7 +281,13 @@ impl<F: MethodKind> Restoring<F> {
             complete: false,
             has_begun: false,
             salvages: false,
+            bytes: 0,
         }
+    }
+
+    /// Takes memory at once for the nodes that the copy says it has, if so many bytes can hold them.
+    pub fn of_bytes(self, bytes: u64) -> Restoring<F> {
+        Restoring { bytes, ..self }
     }
 
     /// As [`new`](Self::new), for a copy with missing parts: the remainder is made a consistent state.
@@ -354,7 +371,16 @@ impl<F: MethodKind> Restoring<F> {
     fn read_begin(&mut self, bytes: &mut &[u8]) -> Option<()> {
         let times = SavedClock::read(bytes)?;
         self.stand_at(times);
-        self.read_moments(bytes)
+        self.read_moments(bytes)?;
+        // Copies of earlier versions end here.
+        if !bytes.is_empty() {
+            let secret = HashKey::new(u64::read(bytes)?, u64::read(bytes)?);
+            let nodes = u64::read(bytes)?;
+            if nodes > 0 && nodes <= self.bytes / NODE_BYTES {
+                self.state.forest_mut().index.expect_copy(secret, nodes as usize);
+            }
+        }
+        Some(())
     }
 
     fn stand_at(&mut self, times: SavedClock) {

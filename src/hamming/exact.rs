@@ -69,6 +69,16 @@ impl ExactTable {
         }
     }
 
+    /// An empty table with room for so many entries, which come in the order of their mixed values.
+    pub(super) fn for_copy(secret: HashKey, len: usize) -> Self {
+        let mut table = ExactTable::new(secret);
+        let bits = if len > ONE_SHARD { SHARD_BITS } else { 0 };
+        // In a table that has to grow, the first ones would be one long row.
+        table.rebuild(bits, places_for((len + len / 8).div_ceil(1 << bits), 1 << bits));
+        table.shrinks_in = len;
+        table
+    }
+
     pub(super) fn secret(&self) -> HashKey {
         self.permutation.key
     }

@@ -140,6 +140,10 @@ impl StoreTasks for SharedTasks {
         Ok(store)
     }
 
+    fn reads_ahead(&self) -> bool {
+        false
+    }
+
     fn keep_snapshots(&self, forest: &str, store: Weak<Store>, copied: &Arc<dyn Copied>) {
         let (tasks, begun, copied) = (self.0.clone(), self.1, copied.clone());
         let forest = forest.to_owned();

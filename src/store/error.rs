@@ -216,7 +216,7 @@ impl StoreError {
     }
 
     /// For `map_err`.
-    pub(super) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
         move |source| StoreError::Io { what, path: path.to_owned(), source }
     }
 }

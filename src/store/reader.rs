@@ -298,7 +298,8 @@ impl SnapshotReader {
             numbered = number.or(numbered);
             Ok(number.is_some())
         };
-        let found = self.source.find(from + 1, BlockHead::LEN, is_it)?;
+        // From here: what lies here may be a later block, if those before it are gone.
+        let found = self.source.find(from, BlockHead::LEN, is_it)?;
         let Some((at, number)) = found.zip(numbered) else {
             self.source.window.seek(len);
             return Ok(false);

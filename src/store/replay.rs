@@ -1,7 +1,7 @@
 //! Opens a directory and reads it from front to back: the snapshot, then the batches behind it.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -288,11 +288,11 @@ impl Replay {
     }
 
     /// The file of the record that was read last, and where in it the bytes begin that were given.
-    pub fn place(&self) -> (PathBuf, u64) {
+    pub fn place(&self) -> (&Path, u64) {
         match &self.reading {
-            Reading::Snapshot(reader) => (reader.path().to_owned(), reader.begin()),
-            Reading::Segment(reader) => (reader.path().to_owned(), reader.begin()),
-            Reading::Nothing => (self.directory.path.clone(), 0),
+            Reading::Snapshot(reader) => (reader.path(), reader.begin()),
+            Reading::Segment(reader) => (reader.path(), reader.begin()),
+            Reading::Nothing => (&self.directory.path, 0),
         }
     }
 

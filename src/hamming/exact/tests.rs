@@ -504,3 +504,26 @@ mod a_million {
         sweeping(1_000_000, 1, &[10, 50, 90, 100]);
     }
 }
+
+/// A copy in the order of the table, whose entries are stored behind each other.
+#[test]
+fn a_copy_costs_little_more_than_its_entries() {
+    for entries in [1, 15, 16, 17, 1_000, ONE_SHARD as u64, ONE_SHARD as u64 + 1, MANY] {
+        let mut table = ExactTable::new(HashKey::new(5, 6));
+        (0..entries).for_each(|i| insert(&mut table, splitmix64(i)));
+        let mut portions = Vec::new();
+        (0..ExactTable::PORTIONS).for_each(|number| table.portion(number, |code, entry| portions.push((code, entry))));
+        for expected in [entries, entries * 9 / 10, entries * 2] {
+            let mut copy = ExactTable::for_copy(table.secret(), expected as usize);
+            let cost = work_counter::count(|| {
+                for &(code, entry) in &portions {
+                    assert_eq!(copy.insert(code, entry, true), Ok(None));
+                }
+            });
+            assert_ordered(&copy);
+            assert!(copy.iter().eq(table.iter()), "{entries} of {expected}");
+            // Probing where nine of ten places are taken, and the end of a table that others have come to meanwhile.
+            assert!(cost < 40 * entries as usize + 1_000, "{entries} of {expected}: {cost}");
+        }
+    }
+}

@@ -268,6 +268,38 @@ fn one_record_that_does_not_read_costs_no_other() {
     assert!(passed_over > 200 && files > 60, "{passed_over} {files}");
 }
 
+/// As a file system leaves it that has lost an extent and closed the gap.
+#[test]
+fn blocks_that_are_not_there_cost_no_other() {
+    const BLOCKS: u8 = 5;
+    let disk = Disk::new(0);
+    let (mut process, _) = Process::start(&disk, Durability::Batch).unwrap();
+    let mut snapshot = process.store.begin_snapshot().unwrap();
+    for number in 0..BLOCKS {
+        snapshot.write(0, &[number; 6]).unwrap();
+    }
+    let sealed = snapshot.seal();
+    process.write();
+    snapshot.install(&sealed).unwrap();
+    drop(process);
+    let path = at("snapshot-0000000000000001");
+    let bytes = disk.bytes(&path);
+    let block = 13 + 6;
+    for first in 0..BLOCKS {
+        for end in first + 1..=BLOCKS {
+            let disk = disk.copy();
+            let mut short = bytes.clone();
+            short.drain(44 + block * usize::from(first)..44 + block * usize::from(end));
+            disk.put(&path, &short);
+            let (read, replay) = salvage(&disk).unwrap();
+            let read: Vec<u8> = read.iter().map(|(_, bytes)| bytes[0]).collect();
+            let left: Vec<u8> = (0..first).chain(end..BLOCKS).collect();
+            assert_eq!(read, left, "without {first}..{end}");
+            assert!(!replay.gaps().is_empty());
+        }
+    }
+}
+
 /// A batch in the place of which nothing can be written that is read again.
 #[test]
 fn what_is_refused_is_never_durable_and_all_before_it_is() {
