@@ -11,6 +11,7 @@ use super::mapping;
 use crate::bulk::StampNames;
 use crate::cluster::operator::{Operator, OperatorError, in_path};
 use crate::cluster::resolve::{Resolved, resolve};
+use crate::cluster::retry::ATTEMPTS;
 use crate::cluster::roots::roots_index;
 use crate::cluster::search::SearchResponse;
 use crate::cluster::sorted_pages::SortField;
@@ -244,13 +245,8 @@ impl RouteIndices {
     }
 
     /// Makes the latest writes visible to searches, if the operator has the privilege.
-    pub(super) async fn refresh(&self, operator: &Operator) -> Result<(), OperatorError> {
-        let path = format!("/{}/_refresh?ignore_unavailable=true", self.expression);
-        match operator.ask(Method::POST, &path, None).await {
-            // Then it takes the refresh interval.
-            Err(OperatorError::Refused { .. }) | Ok(_) => Ok(()),
-            Err(error) => Err(error),
-        }
+    pub(super) async fn refresh(&self, operator: &Operator, attempts: u32) -> Result<(), OperatorError> {
+        operator.refresh(&self.expression, attempts).await.map(drop)
     }
 
     /// How many documents a query finds.
@@ -269,7 +265,7 @@ impl RouteIndices {
     /// # Errors
     /// As [`RouteIndices::count`].
     pub(crate) async fn count_unstamped(&self, operator: &Operator) -> Result<u64, BackfillError> {
-        self.refresh(operator).await?;
+        self.refresh(operator, ATTEMPTS).await?;
         self.count(operator, &self.unstamped()).await
     }
 

@@ -51,7 +51,7 @@ impl<'a> Pages<'a> {
     pub(super) async fn next(&mut self) -> Result<Option<Vec<StoredHit>>, BackfillError> {
         loop {
             if !self.has_begun {
-                self.target.refresh(self.operator).await?;
+                self.target.refresh(self.operator, self.pages.attempts()).await?;
                 self.has_begun = true;
             }
             match self.pages.next().await {

@@ -20,7 +20,7 @@ use super::bulk_sink::BulkSink;
 use super::discovery::RouteIndices;
 use super::pages::Pages;
 use crate::cluster::operator::{Operator, OperatorError};
-use crate::cluster::retry::Backoff;
+use crate::cluster::retry::{ATTEMPTS, Backoff};
 use crate::cluster::sorted_pages::{Slice, StoredHit};
 
 /// Pages that are read ahead.
@@ -30,8 +30,6 @@ const BULKS_OF_PAGE: usize = 4;
 const LARGEST_PAGE: usize = 10_000;
 /// Bytes of a bulk at most, but for one document.
 const BULK_BYTES: usize = 8 << 20;
-/// Attempts at one request.
-const ATTEMPTS: u32 = 9;
 /// How often a document is read again that changes all the time.
 const ROUNDS: u32 = 20;
 /// Passes over an index, for documents that were written past spinney meanwhile.

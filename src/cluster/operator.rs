@@ -14,7 +14,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
+use tracing::warn;
 
+use super::retry::Backoff;
 use super::{Client, ClientError, ClusterError, describe};
 use crate::config::{NodeUrl, NodeUrlError, ServeOptions};
 use crate::http::full;
@@ -233,6 +235,27 @@ impl Operator {
         }
         let path = format!("/_index_template/_simulate/{}", in_path(name));
         self.ask(Method::POST, &path, Some(&body)).await.map(drop)
+    }
+
+    /// Makes the latest writes to these indices, joined by commas, visible to searches, in so many attempts while the
+    /// cluster is busy: searches pass over what is not visible, and nothing tells. Returns why that is refused, if it
+    /// is: then the refresh interval has to pass.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached, or is busy at every attempt.
+    pub(crate) async fn refresh(&self, indices: &str, attempts: u32) -> Result<Option<OperatorError>, OperatorError> {
+        let path = format!("/{indices}/_refresh?ignore_unavailable=true");
+        let mut backoff = Backoff::new(attempts);
+        loop {
+            match self.ask(Method::POST, &path, None).await {
+                Ok(_) => return Ok(None),
+                Err(error @ OperatorError::Refused { .. }) if !error.may_pass() => return Ok(Some(error)),
+                Err(error @ OperatorError::Refused { .. }) if backoff.wait().await => {
+                    warn!(%error, "the latest writes are not visible yet: that is requested again");
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Sends a request, whose body is JSON, and reads the answer as JSON. `path` may have a query string.

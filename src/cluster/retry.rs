@@ -7,6 +7,9 @@ use super::operator::OperatorError;
 /// The pause before the second attempt.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
+/// Attempts at a request before its caller gives up: over a minute.
+pub(crate) const ATTEMPTS: u32 = 9;
+
 /// Pauses between the attempts of one request; each is twice as long as the one before.
 #[derive(Debug)]
 pub(crate) struct Backoff {

@@ -12,6 +12,7 @@ use tracing::warn;
 
 use super::operator::{Operator, OperatorError};
 use super::resolve::resolve;
+use super::retry::ATTEMPTS;
 use super::search::{SearchFault, SearchResponse};
 pub(crate) use super::sorted_pages::ScanError;
 use super::sorted_pages::{Slice, SortField, SortedPages, SortedQuery, StoredHit};
@@ -275,13 +276,14 @@ impl ScanRequest {
     }
 
     /// Makes the documents visible to searches that were written last, if the operator may do that.
-    pub(crate) async fn refresh(&self, operator: &Operator) {
-        let path = format!("/{}/_refresh?ignore_unavailable=true", path_of(&self.indices));
-        let refreshed = operator.ask(Method::POST, &path, None).await;
-        // If the cluster is away, the next request reports it.
-        if let Err(error @ OperatorError::Refused { .. }) = refreshed {
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached, or is busy at every attempt.
+    pub(crate) async fn refresh(&self, operator: &Operator) -> Result<(), OperatorError> {
+        if let Some(error) = operator.refresh(&path_of(&self.indices), ATTEMPTS).await? {
             warn!(%error, "the indices cannot be refreshed: what was written last may not be seen");
         }
+        Ok(())
     }
 }
 

@@ -20,7 +20,7 @@ use tracing::{debug, warn};
 
 use super::operator::{Operator, OperatorError};
 use super::point_in_time::{PointError, PointInTime, PointsInTime, is_expired};
-use super::retry::Backoff;
+use super::retry::{ATTEMPTS, Backoff};
 use super::search::{SearchFault, SearchResponse};
 use crate::time::{Millis, parse_date};
 
@@ -31,8 +31,6 @@ const LARGEST_PAGE: usize = 10_000;
 const PART_PAGES: usize = 4;
 /// Bytes that a page should have.
 const PAGE_BYTES: usize = 8 << 20;
-/// Attempts at one page.
-const ATTEMPTS: u32 = 9;
 
 /// Why documents cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -210,6 +208,11 @@ impl<'o> SortedPages<'o> {
             read_of_last: HashSet::new(),
             over: false,
         }
+    }
+
+    /// Attempts at one page.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.attempts
     }
 
     /// With so many attempts at each page.

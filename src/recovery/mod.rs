@@ -176,13 +176,15 @@ impl RecoveryReader {
         since: Option<Millis>,
     ) -> Result<(RecoverySource, ReadableIndices), ScanError> {
         let wanted = self.wanted(source, since);
-        wanted.refresh(&self.operator).await;
+        let refreshed = wanted.refresh(&self.operator).await;
         let found = wanted.readable(&self.operator).await?;
         let mut source = source.clone();
         source.indices.clone_from(&found.indices);
-        if !found.unreadable.is_empty() {
+        match found.unreadable.is_empty() {
+            true => refreshed?,
             // One of them may have kept the others from being refreshed.
-            self.wanted(&source, since).refresh(&self.operator).await;
+            false if !source.indices.is_empty() => self.wanted(&source, since).refresh(&self.operator).await?,
+            false => {}
         }
         Ok((source, found))
     }
