@@ -165,7 +165,7 @@ fn a_merge_holds_for_documents_without_text() {
         let [loser, winner] = before;
         assert_ne!(loser, winner);
         let merge = Override::Merge { winner, losers: vec![loser] };
-        let number = wait(engine.add_override("news-1", merge, Vec::new())).unwrap().unwrap();
+        let number = wait(engine.forests.entries[0].port.add_override(merge, Vec::new())).unwrap().unwrap();
         // One that cannot be refused, and one that the cluster has not accepted anything of.
         for caller in [None, Some(5)] {
             assert_eq!(roots_from(caller), [winner; 2], "{caller:?}");
@@ -173,7 +173,7 @@ fn a_merge_holds_for_documents_without_text() {
         let empty = Bytes::from_static(b"{}");
         let checked = wait(engine.check(empty, "news-1".into(), Some("1".into()), call(0))).unwrap();
         assert_eq!(checked.root, Some(winner), "as it is foretold");
-        wait(engine.undo_override("news-1", number)).unwrap();
+        wait(engine.forests.entries[0].port.undo_override(number)).unwrap();
         assert_eq!(roots_from(None), before);
     }
 }

@@ -35,7 +35,7 @@ fn a_record_is_where_its_place_says() {
         };
         records[kind] += 1;
         let (file, begin) = replay.place();
-        assert!(disk.bytes(&file)[begin as usize..].starts_with(&bytes), "{}: {begin}", file.display());
+        assert!(disk.bytes(file)[begin as usize..].starts_with(&bytes), "{}: {begin}", file.display());
     }
     assert!(records[0] > 0 && records[1] == 2, "{records:?}");
 }
