@@ -482,9 +482,10 @@ impl<F: MethodKind> Restoring<F> {
         let has_begun = self.has_begun;
         let forest = self.state.forest_mut();
         let newest = forest.mend();
-        if let Some(tick) = newest.filter(|_| !has_begun) {
-            let at = forest.clock();
-            forest.ticks.stand_at(TickStart { tick, at }, Tick(0));
+        if !has_begun {
+            // Where nothing tells the time, nodes of the changes are of one tick, too: they would not be counted.
+            let now = TickStart { tick: newest.unwrap_or(forest.ticks.current()), at: forest.clock() };
+            forest.ticks.stand_at(now, Tick(0));
         }
     }
 }

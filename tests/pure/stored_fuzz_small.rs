@@ -75,6 +75,17 @@ fn the_seeds_are_read() {
     }
 }
 
+/// What is left of a journal whose beginning does not read: nothing has told the time before a tree is founded.
+#[test]
+fn a_tree_without_a_time_is_counted() {
+    let mut founds = vec![2];
+    founds.extend(7_u64.to_le_bytes());
+    founds.extend(0_i64.to_le_bytes());
+    let mut data = vec![1];
+    record(BATCH, &founds, &mut data);
+    assert_eq!(check(&data), 1);
+}
+
 /// Numbers as they mostly break something.
 const NUMBERS: [[u8; 4]; 4] = [[0; 4], [0xFF; 4], [1, 0, 0, 0], [0xFF, 0xFF, 0xFF, 0x7F]];
 
