@@ -274,6 +274,8 @@ impl Scene {
                     self.world.trace(|| format!("the disk: {fault:?}"));
                     self.disk.set(fault);
                     self.world.pause(20_000).await;
+                    // Its disk may have ended it.
+                    self.records.lock().ends.push(self.world.time());
                     self.start_again(number).await;
                 }
                 5 if is_on_disk => {
