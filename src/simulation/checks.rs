@@ -266,7 +266,9 @@ impl Scene {
             // What a refusal takes back may not be on the disk yet when its process ends.
             let is_settled = |sent: &Sent| {
                 let unsettled = sent.refused_at..sent.taken_back_at + SETTLED;
-                !records.ends.iter().any(|end| unsettled.contains(end))
+                let mut dying = records.dying_disks.iter();
+                let is_stored = dying.all(|dying| unsettled.end <= dying.start || dying.end <= unsettled.start);
+                is_stored && !records.ends.iter().any(|end| unsettled.contains(end))
             };
             let sent = records.sent.iter().filter(|(story, sent)| {
                 let text = &records.stories[**story];

@@ -1,6 +1,7 @@
 //! Processes that come and go, and what becomes of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -85,6 +86,8 @@ pub(super) struct Records {
     pub(super) forgotten: i64,
     /// When processes were killed or stopped.
     pub(super) ends: Vec<i64>,
+    /// When a disk may have taken no more: its process is out of service until all faults have ended.
+    pub(super) dying_disks: Vec<Range<i64>>,
 }
 
 impl Records {
@@ -273,9 +276,8 @@ impl Scene {
                     let fault = Fault::EndsAt(1 + self.world.below(20));
                     self.world.trace(|| format!("the disk: {fault:?}"));
                     self.disk.set(fault);
+                    self.records.lock().dying_disks.push(self.world.time()..i64::MAX);
                     self.world.pause(20_000).await;
-                    // Its disk may have ended it.
-                    self.records.lock().ends.push(self.world.time());
                     self.start_again(number).await;
                 }
                 5 if is_on_disk => {
@@ -339,6 +341,9 @@ impl Scene {
             self.kill(0, true);
         }
         self.disk.set(Fault::None);
+        if let Some(dying) = self.records.lock().dying_disks.last_mut() {
+            dying.end = dying.end.min(self.world.time());
+        }
         // A process whose disk has failed serves no writes until it is started again.
         for number in 0..self.slots.len() {
             let process = self.slots[number].lock().clone();
