@@ -41,6 +41,8 @@ fn has_boilerplate(forest: &SharedForest<Verified>, text: &str) -> bool {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
     #[test]
     fn a_full_tree_goes_on_to_take_the_texts_that_it_has(
         texts in prop::collection::vec(edition(), 1..40),
