@@ -12,7 +12,6 @@ use tracing::warn;
 
 use super::operator::{Operator, OperatorError};
 use super::resolve::resolve;
-use super::retry::ATTEMPTS;
 use super::search::{SearchFault, SearchResponse};
 pub(crate) use super::sorted_pages::ScanError;
 use super::sorted_pages::{Slice, SortField, SortedPages, SortedQuery, StoredHit};
@@ -275,12 +274,13 @@ impl ScanRequest {
         Ok(existing)
     }
 
-    /// Makes the documents visible to searches that were written last, if the operator may do that.
+    /// Makes the documents visible to searches that were written last, if the operator may do that, in so many
+    /// attempts.
     ///
     /// # Errors
     /// When the cluster cannot be reached, or is busy at every attempt.
-    pub(crate) async fn refresh(&self, operator: &Operator) -> Result<(), OperatorError> {
-        if let Some(error) = operator.refresh(&path_of(&self.indices), ATTEMPTS).await? {
+    pub(crate) async fn refresh(&self, operator: &Operator, attempts: u32) -> Result<(), OperatorError> {
+        if let Some(error) = operator.refresh(&path_of(&self.indices), attempts).await? {
             warn!(%error, "the indices cannot be refreshed: what was written last may not be seen");
         }
         Ok(())

@@ -62,8 +62,8 @@ impl NodeIndex {
     }
 
     /// Makes an empty index ready for a copy of another one with this secret and so many entries, which comes
-    /// [portion](Self::portion) by portion: each entry is stored right behind the one before it. An index for a distance
-    /// above 0 has several orders, and stays as it is.
+    /// [portion](Self::portion) by portion: each entry is stored right behind the one before it. An index for a
+    /// distance above 0 has several orders, and stays as it is.
     pub(crate) fn expect_copy(&mut self, secret: HashKey, len: usize) {
         if let Kind::Exact(index) = &mut self.kind
             && index.len() == 0

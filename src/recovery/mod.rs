@@ -19,6 +19,7 @@ use tracing::info;
 use crate::bulk::StampNames;
 use crate::clock;
 use crate::cluster::operator::Operator;
+use crate::cluster::retry::ATTEMPTS;
 use crate::cluster::scan::{Overview, ReadableIndices, Scan, ScanError, ScanRequest, ScannedDocument, UnreadableIndex};
 use crate::config::{Clock, OnUnreadable, ServeOptions, Storage};
 use crate::engine::{Engine, Intake, Recovered, Recovering, RecoverySource, SaveError, StoredDocument};
@@ -176,15 +177,14 @@ impl RecoveryReader {
         since: Option<Millis>,
     ) -> Result<(RecoverySource, ReadableIndices), ScanError> {
         let wanted = self.wanted(source, since);
-        let refreshed = wanted.refresh(&self.operator).await;
+        // An index that cannot be read may keep the others from being refreshed: only once that is known is it worth
+        // while to ask again.
+        let refreshed = wanted.refresh(&self.operator, 1).await;
         let found = wanted.readable(&self.operator).await?;
         let mut source = source.clone();
         source.indices.clone_from(&found.indices);
-        match found.unreadable.is_empty() {
-            true => refreshed?,
-            // One of them may have kept the others from being refreshed.
-            false if !source.indices.is_empty() => self.wanted(&source, since).refresh(&self.operator).await?,
-            false => {}
+        if refreshed.is_err() || !found.unreadable.is_empty() {
+            self.wanted(&source, since).refresh(&self.operator, ATTEMPTS).await?;
         }
         Ok((source, found))
     }

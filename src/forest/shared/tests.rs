@@ -42,14 +42,23 @@ fn process(memory: &InMemoryStore, seed: u64) -> SharedForest<Verified> {
 }
 
 fn process_with(memory: &InMemoryStore, seed: u64, learned: LearnedText) -> SharedForest<Verified> {
-    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, founder_token_bytes: 1 << 20 };
+    process_on(memory.clone(), None, seed, learned)
+}
+
+fn process_on(
+    keys: impl KeyStore + 'static,
+    max_tree: Option<u32>,
+    seed: u64,
+    learned: LearnedText,
+) -> SharedForest<Verified> {
+    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree, founder_token_bytes: 1 << 20 };
     SharedForest::new(
         ("test", "k=0"),
         settings,
         Similarity::default(),
         learned,
         Arc::new(Threads),
-        Arc::new(memory.clone()),
+        Arc::new(keys),
         seed << 32,
     )
 }

@@ -6,20 +6,6 @@ use super::*;
 
 const TITLE: &str = "Report dekuq";
 
-fn process_with_most(memory: &InMemoryStore, max_tree: u32) -> SharedForest<Verified> {
-    let settings =
-        SharedSettings { window: Some(Millis(WINDOW)), max_tree: Some(max_tree), founder_token_bytes: 1 << 20 };
-    SharedForest::new(
-        ("test", "k=0"),
-        settings,
-        Similarity::default(),
-        LearnedText::default(),
-        Arc::new(Threads),
-        Arc::new(memory.clone()),
-        1 << 32,
-    )
-}
-
 fn titled(body: &str) -> Features {
     let fields = Fields { title: Some(TITLE), body: &[body] };
     Method::Verified.read_with(&fields, Attributes::default(), &mut Workspace::default()).unwrap()
@@ -48,8 +34,7 @@ proptest! {
         texts in prop::collection::vec(edition(), 1..40),
         max_tree in 1..6_u32,
     ) {
-        let memory = InMemoryStore::default();
-        let forest = process_with_most(&memory, max_tree);
+        let forest = process_on(InMemoryStore::default(), Some(max_tree), 1, LearnedText::default());
         let mut roots = HashMap::new();
         for text in &texts {
             let [placed] = <[Placed; 1]>::try_from(place(&forest, vec![at(titled(text), 0)])).unwrap();

@@ -144,16 +144,7 @@ impl KeyStore for Gated {
 
 /// A process that places one turn after the other.
 fn process_of(gated: &Gated) -> SharedForest<Verified> {
-    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, founder_token_bytes: 1 << 20 };
-    let forest = SharedForest::new(
-        ("test", "k=0"),
-        settings,
-        Similarity::default(),
-        LearnedText::default(),
-        Arc::new(Threads),
-        Arc::new(gated.clone()),
-        1 << 32,
-    );
+    let forest = process_on(gated.clone(), None, 1, LearnedText::default());
     forest.inner.turns.0.lock().most = 1;
     forest
 }
