@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use reqwest::Client;
 use serde_json::{Value, json};
 
-use crate::common::{self, Server, Spinney};
+use crate::common::{self, Server, Spinney, Waiting};
 
 /// A folder that goes when the test does.
 pub struct DataDir(PathBuf);
@@ -295,7 +295,15 @@ async fn inspect_shows_what_was_stored() {
     let mut spinney = Spinney::start(&arguments(&upstream, &index, dir.path(), &[]));
     let numbers: Vec<usize> = (0..60).collect();
     assert!(send(&client, &spinney.url, &index, &numbers).await.is_some());
-    let told = stats(&client, &spinney.url).await["forests"][&index].clone();
+    // What follows from the answer of the cluster may still be written when the client has it.
+    let waiting = Waiting::until("all is on the disk");
+    let told = loop {
+        let told = stats(&client, &spinney.url).await["forests"][&index].clone();
+        if told["stored"]["waiting_batches"] == 0 {
+            break told;
+        }
+        waiting.pause().await;
+    };
     let stored = &told["stored"];
     assert!(stored["journal_bytes"].as_u64() > Some(1_000), "{told}");
     assert_eq!((&stored["waiting_batches"], &stored["failed"]), (&json!(0), &json!(false)), "{told}");
