@@ -186,7 +186,7 @@ async fn write_until_killed(
         }));
     }
     // In the middle of the bulks that come next.
-    let waiting = common::Waiting::until("bulks are answered");
+    let waiting = Waiting::until("bulks are answered");
     while answered.load(SeqCst) < kill_after {
         waiting.pause().await;
     }
@@ -341,7 +341,7 @@ fn dated(n: usize) -> Value {
 
 /// How the start is over, as `_stats` has it.
 async fn caught_up(client: &Client, url: &str) -> Value {
-    let waiting = common::Waiting::until("all that is indexed is read");
+    let waiting = Waiting::until("all that is indexed is read");
     loop {
         let stats = stats(client, url).await;
         let recovery = stats["recovery"].as_object().unwrap();
