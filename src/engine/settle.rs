@@ -201,8 +201,7 @@ async fn place_accepted(
     documents: Vec<PlacementDocument>,
     now: Millis,
 ) -> Result<port::SettleReport, NotPlaced<Batch>> {
-    let batch = Batch { documents, ..Batch::default() };
-    let replies = port.place(batch).await?.replies.into_iter();
+    let replies = port.place(Batch::of_accepted(documents)).await?.replies.into_iter();
     let accepted = replies.filter_map(|reply| reply.placed?.settled(ItemOutcome::Accepted));
     Ok(port.settle(accepted.collect(), now).await?)
 }

@@ -90,6 +90,13 @@ pub(super) struct PriorClaim<'a> {
     pub(super) reserved: Option<&'a HashSet<Fingerprint>>,
 }
 
+impl<'a> PriorClaim<'a> {
+    /// Of a document that was placed dryly. `given`: the roots of all documents of its request that were.
+    pub(super) fn by_dry_placement(root: Root, given: &'a HashSet<Fingerprint>) -> Self {
+        PriorClaim { root, stored: None, reserved: Some(given) }
+    }
+}
+
 /// What is known of a root that is stored with a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StoredRoot {

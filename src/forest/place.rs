@@ -71,10 +71,14 @@ impl<P: Proof> Forest<P> {
 
     /// Places a document that has a prior assignment from a forest that knew less: it keeps that root unless its text
     /// is known elsewhere or another tree is in the way.
-    pub(super) fn place_given(&mut self, query: &PlacementQuery<'_, P>, now: Millis, given: Option<Root>) -> Placement {
+    pub(super) fn place_given(
+        &mut self,
+        query: &PlacementQuery<'_, P>,
+        now: Millis,
+        given: Option<PriorClaim<'_>>,
+    ) -> Placement {
         self.advance(now);
-        let claim = given.map(|root| PriorClaim { root, stored: None, reserved: None });
-        self.place_at(query, now, claim)
+        self.place_at(query, now, given)
     }
 
     /// Places a document that is stored with its root: the stored root stands, unless the text itself has its place
@@ -125,7 +129,11 @@ impl<P: Proof> Forest<P> {
     /// [`place_given`](Forest::place_given) for a document whose time is its own word, which counts when the cluster
     /// has accepted the document ([`arrive`](Forest::arrive)): until then it comes at the clock, and nothing expires or
     /// is left out by its date.
-    pub(super) fn place_provisionally(&mut self, query: &PlacementQuery<'_, P>, given: Option<Root>) -> Placement {
+    pub(super) fn place_provisionally(
+        &mut self,
+        query: &PlacementQuery<'_, P>,
+        given: Option<PriorClaim<'_>>,
+    ) -> Placement {
         self.place_given(query, self.clock(), given)
     }
 

@@ -3,6 +3,7 @@
 //! A write has two phases. Its documents are placed before it is forwarded, and settled after the cluster has
 //! answered. In between the caller holds only [`Ticket`]s.
 
+use std::collections::HashSet;
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
@@ -202,6 +203,17 @@ pub struct EarlierDocuments {
     pub(super) tallies: Tallies,
     /// When the last of them came that had a time.
     pub(super) time: Option<Millis>,
+    /// The roots that they were given by dry placements: none of them is a leaf for another one of these documents.
+    pub(super) given: Arc<HashSet<Fingerprint>>,
+}
+
+impl Batch {
+    /// Documents that the cluster has accepted with the roots that dry placements gave them.
+    pub fn of_accepted(documents: Vec<PlacementDocument>) -> Batch {
+        let given = documents.iter().filter_map(|document| Some(document.given?.0)).collect();
+        let earlier = EarlierDocuments { given: Arc::new(given), ..EarlierDocuments::default() };
+        Batch { documents, earlier, ..Batch::default() }
+    }
 }
 
 /// When documents count for the clock and for boilerplate.

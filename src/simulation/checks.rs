@@ -63,6 +63,9 @@ impl Scene {
         };
         let checks = [self.check_roots(&stored).await, self.check_refused().await, self.check_nothing_left().await];
         for wrong in checks.into_iter().filter_map(Result::err) {
+            for Stored { story, root, place, .. } in &stored {
+                self.world.trace(|| format!("stored: {place} of story {story} with the root {root}"));
+            }
             self.fail(format!("{when}: {wrong}"));
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::forest::candidates::PriorClaim;
 use crate::forest::document::{DocumentTime, PlacementDocument};
 use crate::forest::late_merges::{LateMergeLog, LateMerges, MergeCandidates, are_one, may_be_one};
 use crate::forest::overrides::{Override, OverrideChange, Overrides, RestampPass};
@@ -297,6 +298,7 @@ impl<F: MethodKind> ForestState<F> {
         earlier: &EarlierDocuments,
     ) -> (Placed, Ticket) {
         let Self { forest, learned, .. } = self;
+        let given = given.map(|root| PriorClaim::by_dry_placement(root, &earlier.given));
         let (mut placement, text) = F::ask(features, learned, &earlier.taught, |query| {
             let query = &PlacementQuery { earlier: Some(&earlier.tallies), ..*query };
             let placement = match claimed {

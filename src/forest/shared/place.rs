@@ -165,7 +165,7 @@ impl<F: MethodKind> SharedInner<F> {
         earlier: &EarlierDocuments,
     ) -> Answer<F> {
         let at = work.at;
-        let claim = work.document.given.map(|root| PriorClaim { root, stored: None, reserved: None });
+        let claim = work.document.given.map(|root| PriorClaim::by_dry_placement(root, &earlier.given));
         let features = work.document.features.as_mut().and_then(F::features);
         let Some(features) = features else {
             return Answer::None;

@@ -18,7 +18,7 @@ use super::*;
 use crate::fingerprint::Distance;
 use crate::forest::Decision;
 use crate::forest::document::DocumentTime;
-use crate::forest::port::{ItemOutcome, Placed};
+use crate::forest::port::{Batch, ItemOutcome, Placed};
 use crate::hash::HashKey;
 use crate::method::{
     Attributes, Durable, Features, Founder, LearnedText, Method, Similarity, Strict, TallyEntry, TreeTally, Verified,
@@ -210,6 +210,32 @@ fn a_document_gets_the_root_again_that_it_was_given() {
         assert_eq!(given(3, free), (free, Decision::NewRoot));
         // Where its text is known, that is where it is.
         assert_eq!(given(3, root), (free, Decision::Refreshed));
+    }
+}
+
+/// The document whose tree kept it from this root has been refused since.
+#[test]
+fn a_root_that_a_document_was_given_is_no_leaf_of_another_one_of_its_request() {
+    let memory = InMemoryStore::default();
+    let (shared, local) = (process(&memory, 1), local());
+    let mut features = story(1, 0);
+    let own = Verified::ask(
+        Verified::features(&mut features).unwrap(),
+        &mut LearnedText::default(),
+        &Default::default(),
+        |query| Root(query.fingerprints[0]),
+    );
+    let free = Root(Fingerprint(7));
+    for forest in [&shared as &dyn ForestPort, &local] {
+        let documents = [(1, free), (2, own)]
+            .map(|(number, root)| PlacementDocument { given: Some(root), ..at(story(number, 0), 0) });
+        let replies = block_on(forest.place(Batch::of_accepted(documents.into()))).unwrap().replies;
+        let roots: Vec<Root> = replies.iter().map(|reply| reply.placed.as_ref().unwrap().root).collect();
+        assert_eq!(roots, [free, own]);
+        for (number, root) in [(1, free), (2, own)] {
+            let again = place(forest, vec![at(story(number, 0), 1)]);
+            assert_eq!((again[0].root, again[0].decision), (root, Decision::Refreshed));
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! The placement rules with several fingerprints and a proof.
 
+use std::collections::HashSet;
+
 use super::*;
+use crate::forest::candidates::PriorClaim;
 
 /// A proof that agrees with its own kind only, on the terms of most forests here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +43,8 @@ fn place_given(
         tokens: &[],
         earlier: None,
     };
-    forest.place_given(&query, Millis(now), given)
+    let none = HashSet::new();
+    forest.place_given(&query, Millis(now), given.map(|root| PriorClaim::by_dry_placement(root, &none)))
 }
 
 const A: u64 = 0xaaaa;
