@@ -85,6 +85,16 @@ impl<P> ClaimedTree<P> {
         self.documents.len() - self.lost.len()
     }
 
+    /// The founder's document gets this leaf too, if it was not to have it.
+    pub(super) fn expect_leaf(&mut self, fingerprint: Fingerprint, before: Option<&[u8]>) {
+        if self.leaves.iter().any(|leaf| leaf.fingerprint == fingerprint) {
+            return;
+        }
+        let Some(&document) = self.documents.first() else { return };
+        let before = before.map(<[u8]>::to_vec);
+        self.leaves.push(NewLeaf { fingerprint, document, before, is_own: false, is_text: true });
+    }
+
     /// Records the reply to the claim of a leaf.
     pub(super) fn claimed(&mut self, leaf: usize, reply: &StoreReply, value: &[u8]) {
         let is_own = has_put(reply, value);

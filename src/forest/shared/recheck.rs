@@ -104,6 +104,7 @@ impl<F: MethodKind> SharedInner<F> {
                             done.push(Done::Kill);
                         }
                         for (fingerprint, before) in claim {
+                            tree.expect_leaf(fingerprint, before.as_deref());
                             let value = self.leaf(tree, now);
                             let what = put(before, value, self.life(now, false));
                             commands.push((KeyKind::Node, fingerprint, what));
@@ -194,6 +195,7 @@ impl<F: MethodKind> SharedInner<F> {
                 rank: (founding.value.added, tree.root),
                 own,
                 wanted,
+                is_told: founding.question.is_told_by(tree.root),
             });
         }
         // Most founders own keys that nobody else has claimed.
@@ -304,6 +306,8 @@ struct Recheck<P> {
     own: HashSet<Fingerprint>,
     /// Nodes that it was to have and has not.
     wanted: Vec<Fingerprint>,
+    /// Whether its root itself shows whose text has founded the tree.
+    is_told: bool,
 }
 
 impl<P: Proof + Durable> Recheck<P> {
@@ -330,7 +334,16 @@ impl<P: Proof + Durable> Recheck<P> {
         }
         let free = self.wanted.iter();
         let free = free.filter(|&&wanted| read_set.tree_of(wanted).is_none());
-        let claim: Vec<_> = free.map(|&wanted| (wanted, read_set.read.value(wanted).map(<[u8]>::to_vec))).collect();
+        let mut claim: Vec<Fingerprint> = free.copied().collect();
+        // As where it is planned (`placement::changes`): if another tree has one of its fingerprints, nothing but the
+        // hash of its text leads back here.
+        let is_elsewhere = |wanted: &Fingerprint| *wanted != query.whole && read_set.tree_of(*wanted).is_some();
+        let is_known = self.is_told || self.own.contains(&query.whole) || claim.contains(&query.whole);
+        if !is_known && self.wanted.iter().any(is_elsewhere) && read_set.tree_of(query.whole).is_none() {
+            claim.push(query.whole);
+        }
+        let before = |wanted| read_set.read.value(wanted).map(<[u8]>::to_vec);
+        let claim: Vec<_> = claim.into_iter().map(|wanted| (wanted, before(wanted))).collect();
         match kill.is_empty() && claim.is_empty() {
             true => Next::Confirm,
             false => Next::Go { kill, claim },

@@ -9,7 +9,7 @@ use crate::forest::port::{Batch, Commit, EarlierDocuments, NotPlaced, PlacementR
 use crate::forest::promise::Promise;
 use crate::forest::undo_guard::UndoGuard;
 use crate::forest::{Rollback, Root};
-use crate::method::{BoilerplateLesson, MethodKind, PlacementQuery, Stage};
+use crate::method::{BoilerplateLesson, MethodKind, PlacementQuery, Proof, Stage};
 use crate::time::Millis;
 
 /// The documents of a request that are being placed, or a part of them.
@@ -98,6 +98,14 @@ impl<P> RecheckQuery<P> {
             known_by_whole: self.known_by_whole,
             earlier: None,
         }
+    }
+
+    /// Whether the proof of a tree that its document founds leads it back: by a root that it looks up.
+    pub(super) fn is_told_by(&self, root: Root) -> bool
+    where
+        P: Proof,
+    {
+        self.known_by.contains(&root.0) && self.proof.is_of_text(self.whole)
     }
 
     /// All its fingerprints, once each.

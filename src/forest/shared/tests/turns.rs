@@ -8,6 +8,7 @@ use super::*;
 use crate::forest::LocalFallback;
 use crate::forest::port::{Commit, NotPlaced, Placements};
 use crate::forest::shared::keys::{Key, KeySample, ScanPosition, StoreFuture, SyncEntries, SyncEntry, SyncPosition};
+use crate::method::Staged;
 
 /// A memory whose round trips wait at a gate.
 #[derive(Debug, Clone, Default)]
@@ -491,4 +492,46 @@ fn no_more_documents_than_a_few_thousand_are_placed_together() {
     drop(answers);
     gated.let_pass(None);
     block_on(first).unwrap();
+}
+
+fn staged_process(keys: impl KeyStore + 'static, seed: u64) -> SharedForest<Staged> {
+    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: Some(1), founder_token_bytes: 0 };
+    SharedForest::new(("test", "staged"), settings, (), (), Arc::new(Threads), Arc::new(keys), seed << 32)
+}
+
+fn published(url: &str) -> Batch {
+    let fields = Fields { title: Some("Harbour wall of Oskar repaired"), body: &["All of it holds again."] };
+    let attributes = Attributes { url: Some(url), ..Attributes::default() };
+    let method: Method = "staged".parse().unwrap();
+    let features = method.read_with(&fields, attributes, &mut Workspace::default()).unwrap();
+    Batch { documents: vec![at(features, 0)], ..Batch::default() }
+}
+
+/// Title and content go to the tree of the faster one, which is full then, and the address alone does not say whose
+/// text it is.
+#[test]
+fn a_founder_that_loses_leaves_to_a_full_tree_is_known_again() {
+    const URLS: [&str; 2] = ["https://one.example/", "https://two.example/"];
+    let alone = staged_process(InMemoryStore::default(), 1);
+    placed(block_on(alone.place(published(URLS[0]))));
+    let trips = alone.inner.counters.rounds.load(Relaxed);
+    let mut lost = 0;
+    for trip in 1..trips as usize {
+        let gated = Gated::default();
+        gated.let_pass(Some(trip));
+        let (slower, faster) = (staged_process(gated.clone(), 1), staged_process(gated.0.clone(), 2));
+        let first = slower.place(published(URLS[0]));
+        gated.wait_for_one();
+        let second = placed(block_on(faster.place(published(URLS[1]))));
+        gated.let_pass(None);
+        let first = placed(block_on(first));
+        lost += usize::from(gated.0.nodes().len() == 5);
+        for (url, placed_first) in URLS.into_iter().zip([first, second]) {
+            let root = placed_first[0].root;
+            settle(&slower, placed_first, ItemOutcome::Accepted);
+            let again = placed(block_on(slower.place(published(url))));
+            assert_eq!((again[0].root, again[0].decision), (root, Decision::Refreshed), "{url} after {trip} trips");
+        }
+    }
+    assert!(lost > 0, "nothing was lost in {trips} trips");
 }
