@@ -25,6 +25,9 @@ use crate::time::Millis;
 const MARGIN: i64 = 60_000;
 /// How long a start waits before it serves; the rest is taken in while it serves.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// So many looks a start waits for while the cluster gives no answer, as long as its [`PATIENCE`] lasts: one answer that
+/// is lost, or one refusal of a busy cluster, shall not have near-duplicates served that are not known yet.
+const LOOKS: usize = 3;
 /// The pauses between two looks for a cluster that does not answer.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -138,8 +141,8 @@ impl CatchUp {
         pending.extend(sources.into_iter().map(|source| Pending { source, recovered: Recovered::default() }));
         let mut warned = HashSet::new();
         let mut pause = FIRST_PAUSE;
-        loop {
-            let mut again = Vec::new();
+        for look in 1.. {
+            let (mut again, mut is_waited_for) = (Vec::new(), false);
             for mut forest in pending {
                 match self.forest(&mut forest).await {
                     Ok(unreadable) if unreadable.is_empty() => {}
@@ -157,6 +160,8 @@ impl CatchUp {
                         }
                         let state = if error.is_away() { "waiting" } else { "failed" };
                         self.record(&forest, state, 0, &[]);
+                        // Of an empty forest there is nothing to be near to.
+                        is_waited_for |= error.is_away() && (forest.source.seen.is_some() || forest.source.is_salvaged);
                         again.push(forest);
                     }
                     Err(error) => {
@@ -166,7 +171,9 @@ impl CatchUp {
                     }
                 }
             }
-            drop(first.take());
+            if look >= LOOKS || !is_waited_for {
+                drop(first.take());
+            }
             if again.is_empty() {
                 return;
             }
