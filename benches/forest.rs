@@ -130,8 +130,12 @@ fn place_bulk(forest: &mut Forest<Founder>, bulk: &[Waiting], placed: &mut Place
         };
         let begun = Instant::now();
         if let Some(next) = bulk.get(at + 1) {
-            forest.prefetch(&next.prints);
-            forest.prefetch(&[next.whole]);
+            forest.prefetch_trees(&next.prints);
+            forest.prefetch_trees(&[next.whole]);
+        }
+        if let Some(later) = bulk.get(at + 2) {
+            forest.prefetch_nodes(&later.prints);
+            forest.prefetch_nodes(&[later.whole]);
         }
         let placement = forest.place(&query, Millis((waiting.n / PER_MS) as i64));
         let count = TallyEntry { title: None, sign: placement.sign };

@@ -324,8 +324,8 @@ impl<F: MethodKind> LocalInner<F> {
         commit: Commit,
         placements: &mut Placements,
     ) -> Result<(), Unavailable> {
-        let mut documents = documents.into_iter().peekable();
-        while documents.peek().is_some() {
+        let mut documents = documents.into_iter();
+        while !documents.as_slice().is_empty() {
             if let Some(journal) = &self.journal {
                 journal.wait_for_room()?;
             }
@@ -335,9 +335,7 @@ impl<F: MethodKind> LocalInner<F> {
                     let Some(document) = documents.next() else {
                         break;
                     };
-                    if let Some(next) = documents.peek_mut() {
-                        state.prefetch(next);
-                    }
+                    state.prefetch(documents.as_mut_slice());
                     let reply = state.place_by(document, commit, &mut placements.earlier);
                     placements.replies.push(reply);
                 }

@@ -8,7 +8,7 @@ use super::roots::RootNumber;
 use super::ticket::Rollback;
 use super::ticks::Tick;
 use super::{Forest, Root};
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Distance, Fingerprint};
 use crate::method::{FounderTokens, PlacementQuery, Proof, Refusal};
 use crate::time::Millis;
 
@@ -189,10 +189,24 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// Prefetches what placing a document with these fingerprints reads first, best called while another one is
+    /// Prefetches the nodes of these fingerprints, best called while the document before the one before theirs is
     /// placed. Affects nothing but time.
-    pub fn prefetch(&self, fingerprints: &[Fingerprint]) {
+    pub fn prefetch_nodes(&self, fingerprints: &[Fingerprint]) {
         self.index.prefetch(fingerprints);
+    }
+
+    /// Prefetches the trees of these nodes, which should be [at hand](Forest::prefetch_nodes) by now, best called while
+    /// the document before theirs is placed. Affects nothing but time.
+    pub fn prefetch_trees(&self, fingerprints: &[Fingerprint]) {
+        // Where near nodes are looked for, finding one costs as much as it saves.
+        if self.index.distance() > Distance(0) {
+            return;
+        }
+        for &fingerprint in fingerprints {
+            if let Some(entry) = self.index.get(fingerprint) {
+                self.roots.prefetch(RootNumber(entry.root));
+            }
+        }
     }
 
     fn place_at(&mut self, query: &PlacementQuery<'_, P>, at: Millis, claim: Option<PriorClaim<'_>>) -> Placement {

@@ -109,6 +109,8 @@ impl<P: Proof> Roots<P> {
     pub(super) fn prefetch(&self, number: RootNumber) {
         if let Some(record) = self.get(number) {
             prefetch(record);
+            // It is longer than a line.
+            prefetch(&record.proof);
         }
     }
 
@@ -143,6 +145,10 @@ impl<P: Proof> Roots<P> {
             if let Some(place) = self.get_mut(number) {
                 let before = std::mem::replace(place, record);
                 self.proof_bytes -= before.proof.heap_bytes();
+            }
+            // The next tree takes the next one of these, which is anywhere.
+            if let Some(&next) = self.free.last() {
+                self.prefetch(RootNumber(next));
             }
             return Some(number);
         }

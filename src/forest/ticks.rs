@@ -273,6 +273,10 @@ impl Ticks {
         if !tick.is_from(front) {
             return 0;
         }
+        // Most nodes arrive now.
+        if self.arrivals.back().is_some_and(|back| back.moment.tick == tick) {
+            return self.arrivals.len() - 1;
+        }
         // Mostly there is no gap.
         let direct = tick.0.wrapping_sub(front.0) as usize;
         let found = self.arrivals.get(direct);

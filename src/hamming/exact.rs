@@ -20,7 +20,6 @@
 use std::collections::BTreeMap;
 
 use super::entry::{Entry, Full};
-use super::kernel;
 use super::ordered::{Order, Slot};
 use super::shards::Shards;
 use crate::fingerprint::Fingerprint;
@@ -310,9 +309,7 @@ impl ExactTable {
         for fingerprint in fingerprints {
             let mixed = self.permutation.mix(fingerprint.0);
             let slots = self.shards.get(order.shard(mixed));
-            if let Some(slot) = slots.get(order.home(mixed, slots.len())) {
-                kernel::prefetch(slot);
-            }
+            order.prefetch(slots, mixed);
         }
     }
 

@@ -238,10 +238,15 @@ impl<F: MethodKind> ForestState<F> {
         self.place_by(document, Commit::AtOnce, &mut EarlierDocuments::default())
     }
 
-    /// Prefetches what placing this document reads first; affects nothing but time.
-    pub(super) fn prefetch(&self, document: &mut PlacementDocument) {
-        if let Some(features) = document.features.as_mut().and_then(F::features) {
-            F::expected(features, |fingerprint| self.forest.prefetch(&[fingerprint]));
+    /// Prefetches what placing the next documents reads first: the nodes of the second one, which are at hand when it
+    /// is the first one, whose trees are prefetched. Affects nothing but time.
+    pub(super) fn prefetch(&self, next: &mut [PlacementDocument]) {
+        let mut features = next.iter_mut().map(|document| document.features.as_mut().and_then(F::features));
+        if let Some(first) = features.next().flatten() {
+            F::expected(first, |fingerprint| self.forest.prefetch_trees(&[fingerprint]));
+        }
+        if let Some(second) = features.next().flatten() {
+            F::expected(second, |fingerprint| self.forest.prefetch_nodes(&[fingerprint]));
         }
     }
 
