@@ -1,10 +1,10 @@
 //! A small deterministic run of what the fuzz target `stored` does at length.
 
-use spinney::fingerprint::Distance;
+use spinney::fingerprint::{Distance, Fingerprint};
 use spinney::forest::document::{DocumentTime, PlacementDocument};
 use spinney::forest::local::{ForestState, StateChange};
 use spinney::forest::overrides::Override;
-use spinney::forest::{Portions, Settings};
+use spinney::forest::{Portions, Root, Settings};
 use spinney::hash::HashKey;
 use spinney::method::{LearnedText, Method, MethodKind, Short, Similarity, Staged, Strict, Verified, WIDE, Workspace};
 use spinney::text::Fields;
@@ -84,6 +84,20 @@ fn a_tree_without_a_time_is_counted() {
     let mut data = vec![1];
     record(BATCH, &founds, &mut data);
     assert_eq!(check(&data), 1);
+}
+
+/// The word itself was in a part that does not read.
+#[test]
+fn a_restamp_without_its_override_is_kept() {
+    let settings = Settings { k: Distance(3), window: None, key: HashKey::FIXED };
+    let mut state = ForestState::<Strict>::new(settings, (), ()).unwrap();
+    state.record();
+    let [winner, loser] = [1, 2].map(|root| Root(Fingerprint(root)));
+    state.add_override(Override::Merge { winner, losers: vec![loser] }, &[]).unwrap();
+    let changes = state.take_changes();
+    let mut data = vec![1];
+    record(BATCH, &StateChange::batch(&changes[1..]).unwrap(), &mut data);
+    assert_eq!((changes.len(), check(&data)), (2, 1));
 }
 
 /// Numbers as they mostly break something.

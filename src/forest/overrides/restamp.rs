@@ -172,6 +172,8 @@ impl Overrides {
         }
         let before = match restamp {
             Some(restamp) => {
+                // Where a part of a stored forest does not read, nothing else tells that there was a word of this number.
+                self.next = self.next.max(number + 1);
                 self.bytes += restamp.bytes();
                 self.by_texts += usize::from(restamp.needs_texts());
                 self.unfinished.insert(number, Arc::new(restamp))
