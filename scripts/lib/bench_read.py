@@ -1,6 +1,8 @@
 """scripts/bench read: what readers wait for. Needs Linux, two cores, Python 3, and what scripts/search-server needs."""
 
 import argparse
+import contextlib
+import functools
 import http.client
 import json
 import os
@@ -11,7 +13,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bench_common import search_server
+from bench_common import SEARCH_SERVER, search_server
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 INSTANCE, INDEX = "bench-read", "news-bench"
@@ -94,14 +96,39 @@ def fill(server, count, shards):
     server.ask("POST", f"/{INDEX}/_refresh")
     while server.ask("GET", f"/{INDEX}/_stats/merge")["_all"]["primaries"]["merges"]["current"]:
         time.sleep(1)
-    return groups
+    filled = {"docs": count, "shards": shards, "groups": len(groups), "repeated": sum(n >= 2 for n in groups.values())}
+    # Written last: an index that has it is whole.
+    server.ask("PUT", f"/{INDEX}/_mapping", {"_meta": filled})
+    return filled
+
+
+def kept_index(server, count, shards):
+    """What an earlier run with --keep has filled, if it is the same."""
+    if INDEX not in server.ask("GET", "/_aliases"):
+        return None
+    filled = server.ask("GET", f"/{INDEX}/_mapping")[INDEX]["mappings"].get("_meta", {})
+    if (filled.get("docs"), filled.get("shards")) == (count, shards):
+        return filled
+    server.ask("DELETE", f"/{INDEX}")
+    return None
+
+
+@contextlib.contextmanager
+def kept_server(*options):
+    """The server of an earlier run with --keep, or a new one; it goes on."""
+    status = subprocess.run([SEARCH_SERVER, "status", INSTANCE], stdout=subprocess.PIPE, text=True)
+    if status.returncode:
+        start = [SEARCH_SERVER, "start", "opensearch", "--instance", INSTANCE, *options]
+        status = subprocess.run(start, stdout=subprocess.PIPE, text=True, check=True)
+    yield dict(line.split("=", 1) for line in status.stdout.splitlines())
+    say(f"the server goes on, for the next run with --keep; to stop it: scripts/search-server stop {INSTANCE}")
 
 
 class Bench:
-    def __init__(self, server, docs, groups, requests, shards):
-        self.reader, self.server, self.docs, self.requests, self.shards = None, server, docs, requests, shards
-        self.groups = len(groups)
-        self.repeated = sum(n >= 2 for n in groups.values())
+    def __init__(self, server, filled, requests):
+        self.reader, self.server, self.requests = None, server, requests
+        self.docs, self.shards = filled["docs"], filled["shards"]
+        self.groups, self.repeated = filled["groups"], filled["repeated"]
 
     def reconcile(self, binary, url, times):
         """spinney reconcile of the whole index: into nothing, and where everything is true already."""
@@ -225,6 +252,7 @@ def main():
     parser.add_argument("--docs", type=int)
     parser.add_argument("--shards", type=int, default=2)
     parser.add_argument("--binary", help="a spinney that is built already")
+    parser.add_argument("--keep", action="store_true", help="leave the server and its index for the next run")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     docs = options.docs or (20_000 if options.quick else 1_000_000)
@@ -232,7 +260,8 @@ def main():
     if not binary:
         subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=ROOT, check=True)
         binary = ROOT / "target/release/spinney"
-    with search_server(INSTANCE, "--heap", "1g" if options.quick else "3g", "--cpu", "0") as told:
+    serving = kept_server if options.keep else functools.partial(search_server, INSTANCE)
+    with serving("--heap", "1g" if options.quick else "3g", "--cpu", "0") as told:
         measure(options, docs, binary, told["url"])
 
 
@@ -240,11 +269,15 @@ def measure(options, docs, binary, url):
     spinney = None
     try:
         server = Client(url)
-        say(f"filling {docs} documents on {options.shards} shards")
-        groups = fill(server, docs, options.shards)
+        filled = kept_index(server, docs, options.shards)
+        if ROOTS in server.ask("GET", "/_aliases"):
+            server.ask("DELETE", f"/{ROOTS}")
+        if not filled:
+            say(f"filling {docs} documents on {options.shards} shards")
+            filled = fill(server, docs, options.shards)
         os.sched_setaffinity(0, {1})
-        bench = Bench(server, docs, groups, 20 if options.quick else 200, options.shards)
-        say(f"{len(groups)} groups, {bench.repeated} of two or more")
+        bench = Bench(server, filled, 20 if options.quick else 200)
+        say(f"{bench.groups} groups, {bench.repeated} of two or more")
         bench.reconcile(binary, url, 1 if options.quick else 5)
         spinney = subprocess.Popen(
             [str(binary), "serve", "--listen", "127.0.0.1:0", "--upstream", url, "--index", "news-*", "--time-field", "published_at",
