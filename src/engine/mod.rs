@@ -303,6 +303,7 @@ impl Engine {
                 unanswered: Indeterminate::default(),
                 deferred,
                 postponed: parking_lot::Mutex::default(),
+                placing: tokio::sync::Mutex::default(),
                 merged: Notify::new(),
             },
             forests,
@@ -461,6 +462,11 @@ impl Engine {
         now: Millis,
     ) -> Result<SettledRequest, Unavailable> {
         self.settler.settle(placed, resolution, now).await
+    }
+
+    /// Whether [`place_postponed`](Engine::place_postponed) has something to place, or is about it.
+    pub fn has_postponed(&self) -> bool {
+        self.settler.has_postponed()
     }
 
     /// Places accepted documents of unverified writers whose forest was away when the cluster accepted them, at most

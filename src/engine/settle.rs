@@ -54,6 +54,8 @@ pub(super) struct Settler {
     pub(super) deferred: DeferredPlacements,
     /// Those that the cluster has accepted and whose forest was away since, by number of the forest.
     pub(super) postponed: Mutex<Vec<(usize, DeferredClaim)>>,
+    /// Held while some of them are placed: whoever comes after them waits for that.
+    pub(super) placing: tokio::sync::Mutex<()>,
     /// A forest has made groups one.
     pub(super) merged: Notify,
 }
@@ -89,11 +91,18 @@ impl Settler {
         self.finish(settled, failure)
     }
 
+    /// Whether accepted documents are to be placed whose forest was away and is back.
+    pub(super) fn has_postponed(&self) -> bool {
+        let waits = self.placing.try_lock().is_err() || !self.postponed.lock().is_empty();
+        waits && self.forests.store_is_away() == Some(false)
+    }
+
     /// Places accepted documents whose forest was away, at most `budget` of them, once it is back.
     ///
     /// # Errors
     /// When a forest is not available; its documents wait on.
     pub(super) async fn place_postponed(&self, now: Millis, budget: usize) -> Result<SettledRequest, Unavailable> {
+        let _placing = self.placing.lock().await;
         let mut settled = SettledRequest::default();
         let claims: Vec<_> = match self.forests.store_is_away() {
             Some(false) => {

@@ -13,6 +13,9 @@ use crate::forest::{TreeNotice, TreeSize};
 use crate::shutdown::{InFlightGuard, WriteGuard};
 use crate::state::AppState;
 
+/// Documents that were accepted while their forest was away, and that one write places before its own.
+const POSTPONED: usize = 2_000;
+
 /// Placed documents that are not settled yet. Settling waits for forests, and goes on without a client; the request
 /// stays in flight until it ends.
 ///
@@ -135,6 +138,16 @@ async fn settle(state: &AppState, placed: PlacedDocuments, resolution: Resolutio
         debug!(items = outcome.items, "the response does not name every item");
     }
     note_settled(state, state.engine.settle(placed, resolution, clock::now()).await);
+}
+
+/// Places accepted documents whose forest was away; continues if the returned future is dropped.
+pub(super) async fn place_postponed(state: &Arc<AppState>) {
+    let state = state.clone();
+    let placing = async move {
+        note_settled(&state, state.engine.place_postponed(clock::now(), POSTPONED).await);
+    };
+    // The panic hook has logged a panic, and the forests refuse to go on.
+    drop(Detached::new(placing).await);
 }
 
 /// Counts and logs what settling has done.

@@ -17,7 +17,7 @@ use super::detached::{Detached, Panicked};
 use super::filtered;
 use super::logging::log_stamped;
 use super::names::{self, index_behind};
-use super::placement::PlacementGuard;
+use super::placement::{PlacementGuard, place_postponed};
 use super::request_body::BufferedBody;
 use super::response_body::{Answers, ResponseBody};
 use super::router::RequestKind;
@@ -215,6 +215,10 @@ async fn prepare(
             names::learn_name(state, (caller, headers), names, &mut parsed, context.now).await;
         }
         names::resolve(state, (caller, headers), &mut parsed, context.now).await;
+        // Accepted documents that wait for their forest came before these.
+        if state.engine.has_postponed() {
+            place_postponed(state).await;
+        }
         state.engine.stamp(body, parsed, context).await
     };
     let mut stamped = match stamping.await {

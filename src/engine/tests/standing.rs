@@ -158,13 +158,15 @@ fn an_accepted_document_is_placed_once_its_forest_is_back() {
         store.set_away(Some("it restarts"));
         wait(engine.settle(placed, accepted(2), Millis(0))).unwrap_err();
         // Not asked while it is away.
+        assert!(!engine.has_postponed());
         assert_eq!(wait(engine.place_postponed(Millis(1), 9)).unwrap(), SettledRequest::default());
         store.set_away(None);
+        assert!(engine.has_postponed());
         wait(engine.place_postponed(Millis(2), 1)).unwrap();
         assert_eq!(nodes_of(&store), 1, "no more than the budget: {on_loss:?}");
         wait(engine.place_postponed(Millis(2), 9)).unwrap();
         wait(engine.place_postponed(Millis(2), 9)).unwrap();
-        assert_eq!(nodes_of(&store), 2, "each once: {on_loss:?}");
+        assert_eq!((nodes_of(&store), engine.has_postponed()), (2, false), "each once: {on_loss:?}");
         let (again, _) = send(&engine, &body, from(CALLER + 1, 3));
         assert_eq!(again, roots, "{on_loss:?}");
     }
