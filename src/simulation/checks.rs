@@ -203,6 +203,11 @@ impl Scene {
                 self.world.count("texts of unverified writers at one moment", 1);
                 continue;
             }
+            let may_have_lost = |(written, _): &(Written, _)| self.records.lock().may_have_lost_founder(written);
+            if self.plan.gathers_writes() && documents.iter().any(may_have_lost) {
+                self.world.count("texts with a lost founder", 1);
+                continue;
+            }
             let mut answers = Vec::new();
             for process in self.processes() {
                 let checked = self.checked(&process, story).await?;

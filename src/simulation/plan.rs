@@ -73,6 +73,11 @@ impl Plan {
         self.store == Store::Redis || self.durability == "batch"
     }
 
+    /// Whether a kill loses what was written last, though not what the index has of it.
+    pub(super) fn gathers_writes(&self) -> bool {
+        self.store == Store::Disk && self.durability == "none"
+    }
+
     /// The options of a process that knows the cluster by this host.
     pub(super) fn options(&self, host: &str) -> ServeOptions {
         let Plan { method, durability, .. } = self;

@@ -78,6 +78,8 @@ pub(super) struct Records {
     /// When each request was sent and answered.
     pub(super) requests: Vec<(i64, i64)>,
     pub(super) documents: BTreeMap<Place, Known>,
+    /// When items were refused.
+    pub(super) refusals: Vec<i64>,
     /// Groups that are one, by the number of the override.
     pub(super) merges: BTreeMap<u64, (Root, Root)>,
     /// Roots that an override was asked for, whether it came to be and is in force or not.
@@ -90,7 +92,18 @@ pub(super) struct Records {
     pub(super) dying_disks: Vec<Range<i64>>,
 }
 
+/// Longer than `--durability none` gathers what it writes, in milliseconds.
+const GATHERED: i64 = 2_000;
+
 impl Records {
+    /// Whether a process was killed so soon after this answer, and the refusal of an item, that both may have been lost
+    /// with `--durability none`: what that item had founded is nowhere then, and what has joined it is taken for foreign.
+    pub(super) fn may_have_lost_founder(&self, written: &Written) -> bool {
+        let is_lost = |at: i64, end: i64| (end - GATHERED..=end).contains(&at);
+        let mut ends = self.ends.iter();
+        ends.any(|&end| is_lost(written.answered, end) && self.refusals.iter().any(|&refusal| is_lost(refusal, end)))
+    }
+
     /// Whether a document of an unverified writer was on its way beside other requests.
     pub(super) fn was_unseen(&self, written: &Written) -> bool {
         let is_beside = |&&(sent, answered): &&(i64, i64)| sent <= written.answered && written.sent <= answered;

@@ -171,7 +171,7 @@ impl Scene {
         }
         // These were never carried out; after all other answers, and without one, they may have been.
         let is_refused = matches!(answer, Some((400 | 401 | 403 | 413 | 429 | 503, _)));
-        let (mut again, mut is_accepted) = (Vec::new(), false);
+        let (mut again, mut is_accepted, mut refused) = (Vec::new(), false, false);
         let mut records = self.records.lock();
         records.requests.push((written.sent, written.answered));
         for (at, item) in items.iter().enumerate() {
@@ -187,6 +187,7 @@ impl Scene {
             match outcome {
                 Outcome::Done => sent.accepted += 1,
                 Outcome::Refused | Outcome::Later => {
+                    refused = true;
                     if sent.refused == 0 {
                         sent.refused_at = written.answered;
                     }
@@ -206,6 +207,9 @@ impl Scene {
             if matches!(outcome, Outcome::Later | Outcome::Unknown) {
                 again.push(item.place.clone());
             }
+        }
+        if refused {
+            records.refusals.push(written.answered);
         }
         (again, is_accepted)
     }
