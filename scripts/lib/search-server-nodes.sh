@@ -98,7 +98,7 @@ configure_node() {
       fi
     fi
     case $kind in
-      elasticsearch) echo "xpack.security.enabled: false" ;;
+      elasticsearch*) echo "xpack.security.enabled: false" ;;
       opensearch-secure) security_settings ;;
     esac
   } >"$dir/config/$program.yml"

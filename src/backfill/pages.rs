@@ -1,11 +1,23 @@
 //! Documents of a route's indices, page by page, in the order in which they are to be placed.
 
 use serde_json::Value;
+use tokio::sync::mpsc;
 
 use super::BackfillError;
 use super::discovery::RouteIndices;
 use crate::cluster::operator::Operator;
-use crate::cluster::sorted_pages::{ScanError, Slice, SortedPages, SortedQuery, StoredHit};
+use crate::cluster::sorted_pages::{Content, ScanError, Slice, SortedPages, SortedQuery, StoredHit};
+
+/// Pages that are read ahead.
+const AHEAD: usize = 2;
+/// Documents of a page: several bulks, and at most what servers return at once.
+const BULKS_OF_PAGE: usize = 4;
+const LARGEST_PAGE: usize = 10_000;
+
+/// Documents of a page, for bulks of so many.
+pub(super) fn page_of(batch: usize) -> usize {
+    (batch * BULKS_OF_PAGE).min(LARGEST_PAGE)
+}
 
 /// How often documents without a place in the order are read from the beginning, because the point in time was lost.
 const RESTARTS: u32 = 9;
@@ -33,9 +45,15 @@ impl<'a> Pages<'a> {
             query,
             order: target.order.clone(),
             since: None,
-            fields: target.route.fields.clone(),
+            content: Content::Fields(target.route.fields.clone()),
             slice,
+            shard: None,
         };
+        Pages::of(operator, target, wanted, most)
+    }
+
+    /// The documents of the target that are wanted.
+    pub(super) fn of(operator: &'a Operator, target: &'a RouteIndices, wanted: SortedQuery, most: usize) -> Pages<'a> {
         Pages { operator, target, pages: SortedPages::new(operator, wanted, most), has_begun: false, restarts: 0 }
     }
 
@@ -68,5 +86,53 @@ impl<'a> Pages<'a> {
     /// Closes the point in time.
     pub(super) async fn close(self) {
         self.pages.close().await;
+    }
+
+    /// Reads all of them for [`Batches`], until nobody takes them any more.
+    ///
+    /// # Errors
+    /// As [`Pages::next`].
+    pub(super) async fn read_into(mut self, batches: mpsc::Sender<Vec<StoredHit>>) -> Result<(), BackfillError> {
+        let outcome = loop {
+            match self.next().await {
+                Ok(Some(page)) => {
+                    if batches.send(page).await.is_err() {
+                        break Ok(());
+                    }
+                }
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        self.close().await;
+        outcome
+    }
+}
+
+/// Documents in batches of one size, whatever the size of the pages is: lessons about boilerplate depend on the
+/// documents of a request.
+pub(super) struct Batches {
+    pages: mpsc::Receiver<Vec<StoredHit>>,
+    read: Vec<StoredHit>,
+    size: usize,
+}
+
+impl Batches {
+    /// Batches of so many documents, and where the pages go to.
+    pub(super) fn of(size: usize) -> (mpsc::Sender<Vec<StoredHit>>, Batches) {
+        let (send, pages) = mpsc::channel(AHEAD);
+        (send, Batches { pages, read: Vec::new(), size: size.max(1) })
+    }
+
+    /// The next documents; `None` at the end.
+    pub(super) async fn next(&mut self) -> Option<Vec<StoredHit>> {
+        while self.read.len() < self.size {
+            match self.pages.recv().await {
+                Some(page) => self.read.extend(page),
+                None => return Some(std::mem::take(&mut self.read)).filter(|rest| !rest.is_empty()),
+            }
+        }
+        let rest = self.read.split_off(self.size);
+        Some(std::mem::replace(&mut self.read, rest))
     }
 }

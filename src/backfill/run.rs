@@ -11,31 +11,23 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
-use tracing::warn;
 
 use super::BackfillError;
 use super::bulk_lines::{self, ItemOutcome, WriteForm};
 use super::bulk_sink::BulkSink;
 use super::discovery::RouteIndices;
-use super::pages::Pages;
-use crate::cluster::operator::{Operator, OperatorError};
+use super::pages::{Batches, Pages, page_of};
+use super::sending::{all_of, bulk_of, write_until_decided};
+use crate::cluster::operator::Operator;
 use crate::cluster::retry::{ATTEMPTS, Backoff};
 use crate::cluster::sorted_pages::{Slice, StoredHit};
 
-/// Pages that are read ahead.
-const AHEAD: usize = 2;
-/// Documents of a page: several bulks, and at most what servers return at once.
-const BULKS_OF_PAGE: usize = 4;
-const LARGEST_PAGE: usize = 10_000;
-/// Bytes of a bulk at most, but for one document.
-const BULK_BYTES: usize = 8 << 20;
 /// How often a document is read again that changes all the time.
 const ROUNDS: u32 = 20;
 /// Passes over an index, for documents that were written past spinney meanwhile.
 const PASSES: u32 = 10;
 /// Documents that are named with the reason of their failure.
-const NAMED: usize = 10;
+pub(super) const NAMED: usize = 10;
 
 /// How documents are adopted.
 #[derive(Debug, Clone)]
@@ -103,9 +95,6 @@ pub(crate) struct Backfill<'a, D> {
     pub(crate) options: &'a BackfillOptions,
 }
 
-/// A document that is to be sent again as it is, and why.
-type Postponed = ((StoredHit, WriteForm), String);
-
 /// State shared by the slices of a run.
 struct RunState<'t> {
     known_as: HeaderValue,
@@ -155,59 +144,20 @@ impl<D: BulkSink> Backfill<'_, D> {
     /// Goes through the documents once, in all slices.
     async fn pass(&self, shared: &RunState<'_>) -> Result<(), BackfillError> {
         let of = self.options.slices.max(1);
-        let mut slices: Vec<_> = (0..of).map(|id| Box::pin(self.slice(shared, Slice { id, of }))).collect();
-        // All slices on one task: they wait for the network.
-        std::future::poll_fn(|context| {
-            let mut at = 0;
-            while let Some(slice) = slices.get_mut(at) {
-                match slice.as_mut().poll(context) {
-                    std::task::Poll::Ready(Ok(())) => drop(slices.swap_remove(at)),
-                    std::task::Poll::Ready(Err(error)) => {
-                        return std::task::Poll::Ready(Err(error));
-                    }
-                    std::task::Poll::Pending => at += 1,
-                }
-            }
-            match slices.is_empty() {
-                true => std::task::Poll::Ready(Ok(())),
-                false => std::task::Poll::Pending,
-            }
-        })
-        .await
+        all_of((0..of).map(|id| self.slice(shared, Slice { id, of }))).await
     }
 
     async fn slice(&self, shared: &RunState<'_>, slice: Slice) -> Result<(), BackfillError> {
-        let (send, mut receive) = mpsc::channel(AHEAD);
-        let read = async {
-            let query = self.target.unstamped();
-            let most = (self.options.batch * BULKS_OF_PAGE).min(LARGEST_PAGE);
-            let mut pages = Pages::new(self.reader, self.target, query, slice, most);
-            let read = async {
-                while let Some(page) = pages.next().await? {
-                    if send.send(page).await.is_err() {
-                        break;
-                    }
-                }
-                Ok::<_, BackfillError>(())
-            }
-            .await;
-            pages.close().await;
-            drop(send);
-            read
-        };
+        let batch = self.options.batch;
+        let pages = Pages::new(self.reader, self.target, self.target.unstamped(), slice, page_of(batch));
+        let (send, mut batches) = Batches::of(batch);
         let write = async {
-            // Bulks of one size, independent of pages: boilerplate lessons depend on the documents of a request.
-            let mut read: Vec<StoredHit> = Vec::new();
-            while let Some(page) = receive.recv().await {
-                read.extend(page);
-                while read.len() >= self.options.batch {
-                    let rest = read.split_off(self.options.batch);
-                    self.write_all(shared, std::mem::replace(&mut read, rest)).await?;
-                }
+            while let Some(documents) = batches.next().await {
+                self.write_all(shared, documents).await?;
             }
-            self.write_all(shared, read).await
+            Ok(())
         };
-        tokio::try_join!(read, write).map(drop)
+        tokio::try_join!(pages.read_into(send), write).map(drop)
     }
 
     /// Writes documents, and those again that have changed meanwhile.
@@ -217,10 +167,11 @@ impl<D: BulkSink> Backfill<'_, D> {
             let mut changed = Vec::new();
             let mut pending = self.with_form(shared, page).await?;
             while !pending.is_empty() {
-                let rest = pending.split_off(bulk_of(&pending));
+                let rest = pending.split_off(bulk_of(pending.iter().map(|(found, _)| found.source.len())));
                 changed.extend(self.write_bulk(shared, pending).await?);
                 pending = rest;
-                self.throttle(shared).await;
+                let done = shared.outcome.lock().done();
+                throttle(shared.begun, done, self.options.rate).await;
             }
             if changed.is_empty() {
                 return Ok(());
@@ -274,72 +225,41 @@ impl<D: BulkSink> Backfill<'_, D> {
     async fn write_bulk(
         &self,
         shared: &RunState<'_>,
-        mut documents: Vec<(StoredHit, WriteForm)>,
+        documents: Vec<(StoredHit, WriteForm)>,
     ) -> Result<Vec<StoredHit>, BackfillError> {
-        let mut backoff = Backoff::new(ATTEMPTS);
         let mut changed = Vec::new();
-        loop {
-            let mut body = Vec::new();
-            for (found, form) in &documents {
-                bulk_lines::add(&mut body, found, *form);
-            }
-            let error = match self.door.bulk(&shared.known_as, body.into()).await {
-                Ok(answer) => {
-                    let Some(fates) = bulk_lines::fates(&answer, documents.len()) else {
-                        let shown = String::from_utf8_lossy(&answer).chars().take(300).collect();
-                        return Err(BackfillError::Answer(shown));
-                    };
-                    let later = self.note(shared, documents, fates, &mut changed)?;
-                    let Some((_, reason)) = later.first() else {
-                        return Ok(changed);
-                    };
-                    let error = OperatorError::Refused {
-                        status: 429,
-                        request: "items of POST /_bulk".into(),
-                        answer: reason.clone(),
-                    };
-                    documents = later.into_iter().map(|(document, _)| document).collect();
-                    error
-                }
-                Err(error) if error.may_pass() => error,
-                Err(error) => return Err(error.into()),
-            };
-            warn!(%error, "a bulk is sent again");
-            if !backoff.wait().await {
-                return Err(BackfillError::Busy(error));
-            }
-        }
+        let add = |body: &mut Vec<u8>, (found, form): &(StoredHit, WriteForm)| bulk_lines::add(body, found, *form);
+        let note = |decided| self.note(shared, decided, &mut changed);
+        write_until_decided(self.door, &shared.known_as, documents, add, note).await?;
+        Ok(changed)
     }
 
-    /// Counts outcomes. Returns the documents that are to be retried as they are, with the reason.
+    /// Counts outcomes.
     fn note(
         &self,
         shared: &RunState<'_>,
-        documents: Vec<(StoredHit, WriteForm)>,
-        fates: Vec<ItemOutcome>,
+        decided: Vec<((StoredHit, WriteForm), ItemOutcome)>,
         changed: &mut Vec<StoredHit>,
-    ) -> Result<Vec<Postponed>, BackfillError> {
-        let mut later = Vec::new();
+    ) -> Result<(), BackfillError> {
         let mut stamped = 0;
-        let unchanged = fates.iter().filter(|fate| **fate == ItemOutcome::Unchanged).count();
-        if unchanged == fates.len() && shared.outcome.lock().stamped == 0 {
+        let mut outcomes = decided.iter().map(|(_, outcome)| outcome);
+        if outcomes.all(|outcome| *outcome == ItemOutcome::Unchanged) && shared.outcome.lock().stamped == 0 {
             return Err(BackfillError::NotStamped);
         }
-        for (document, fate) in documents.into_iter().zip(fates) {
-            match fate {
+        for ((found, _), outcome) in decided {
+            match outcome {
                 ItemOutcome::Stamped => stamped += 1,
-                ItemOutcome::Changed => changed.push(document.0),
+                ItemOutcome::Changed => changed.push(found),
                 ItemOutcome::Gone => shared.outcome.lock().gone += 1,
-                ItemOutcome::Later(reason) => later.push((document, reason)),
-                ItemOutcome::Refused(reason) => shared.fail(&document.0, &reason),
+                ItemOutcome::Later(reason) | ItemOutcome::Refused(reason) => shared.fail(&found, &reason),
                 ItemOutcome::Unchanged => {
-                    shared.fail(&document.0, "spinney passed it on without a stamp");
+                    shared.fail(&found, "spinney passed it on without a stamp");
                 }
             }
         }
         shared.outcome.lock().stamped += stamped;
         self.report_progress(shared);
-        Ok(later)
+        Ok(())
     }
 
     fn report_progress(&self, shared: &RunState<'_>) {
@@ -378,13 +298,13 @@ impl<D: BulkSink> Backfill<'_, D> {
         };
         got(&answer, root, documents.len())
     }
+}
 
-    async fn throttle(&self, shared: &RunState<'_>) {
-        if let Some(rate) = self.options.rate {
-            let done = shared.outcome.lock().done();
-            let due = Duration::from_secs_f64(done as f64 / f64::from(rate.max(1)));
-            tokio::time::sleep_until((shared.begun + due).into()).await;
-        }
+/// Waits until so many documents may be done at this rate.
+pub(super) async fn throttle(begun: Instant, done: u64, rate: Option<u32>) {
+    if let Some(rate) = rate {
+        let due = Duration::from_secs_f64(done as f64 / f64::from(rate.max(1)));
+        tokio::time::sleep_until((begun + due).into()).await;
     }
 }
 
@@ -419,16 +339,6 @@ impl RunState<'_> {
             outcome.failures.push(failure);
         }
     }
-}
-
-/// How many of these documents are for one bulk.
-fn bulk_of(documents: &[(StoredHit, WriteForm)]) -> usize {
-    let mut bytes = 0;
-    let fit = documents.iter().take_while(|(found, _)| {
-        bytes += found.source.len();
-        bytes <= BULK_BYTES
-    });
-    fit.count().max(1)
 }
 
 /// The value of the header that marks a backfill.
@@ -490,6 +400,7 @@ fn got(answer: &Bytes, root: &str, documents: usize) -> Result<Vec<Option<Curren
                 routing: one.routing,
                 seq_no: one.seq_no,
                 term: one.term,
+                version: None,
                 source: answer.slice_ref(source.get().as_bytes()),
                 place: None,
             },

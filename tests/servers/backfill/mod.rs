@@ -4,6 +4,7 @@
 mod another;
 mod indices;
 mod interrupted;
+mod into;
 mod sweep;
 
 use std::collections::BTreeMap;
