@@ -51,6 +51,7 @@ pub mod text;
 pub mod time;
 // The clock, recent history, metrics and logs, the graceful stop, work counters for tests.
 mod clock;
+mod doctor;
 mod history;
 mod planted;
 mod shutdown;

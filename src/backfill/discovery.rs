@@ -156,11 +156,11 @@ pub(crate) async fn discover(
 }
 
 /// The indices of one route.
-pub(super) struct DiscoveredRoute {
+pub(crate) struct DiscoveredRoute {
     /// None: there are none.
-    pub(super) target: Option<RouteIndices>,
+    pub(crate) target: Option<RouteIndices>,
     /// Why some of its patterns could not be asked about.
-    pub(super) failed: Option<BackfillError>,
+    pub(crate) failed: Option<BackfillError>,
 }
 
 /// The indices of the route at this place, to be read as their shards took the documents. A pattern that cannot be
@@ -168,7 +168,7 @@ pub(super) struct DiscoveredRoute {
 ///
 /// # Errors
 /// When the prefix of the stamp is none.
-pub(super) async fn discover_route(
+pub(crate) async fn discover_route(
     operator: &Operator,
     routes: &RouteTable,
     at: usize,

@@ -31,7 +31,7 @@ pub(crate) use compare::{Compared, GroupChanges, compare};
 pub(crate) use run::{Backfill, BackfillOptions, BackfillOutcome, BackfillProgress};
 
 pub(crate) use bulk_sink::{BulkSink, HttpSink};
-pub(crate) use discovery::{RouteIndices, RouteTable, discover, map_existing, put_fields};
+pub(crate) use discovery::{RouteIndices, RouteTable, discover, discover_route, map_existing, put_fields};
 pub(crate) use override_progress::run;
 pub(crate) use restamp::{Restamper, Restamping, shown};
 pub(crate) use sweep::{SweepStatus, sweep};

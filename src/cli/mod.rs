@@ -3,6 +3,7 @@
 mod backfill;
 mod bar;
 mod connection;
+mod doctor;
 mod inspect;
 mod reconcile;
 mod recover;
@@ -31,8 +32,8 @@ use clap::{Parser, Subcommand};
     after_help = "\
 Every option of serve can also be set by a SPINNEY_* environment variable or in a TOML file (--config).
 
-Exit codes: 0 for success; 1 for an error; 2 for arguments that are not understood; 3 for stamp --strict, and
-for backfill where documents could not be stamped; 130 for a command that was interrupted.
+Exit codes: 0 for success; 1 for an error; 2 for arguments that are not understood; 3 for stamp --strict, for
+backfill where documents could not be stamped, and for doctor that has a warning; 130 for a command that was interrupted.
 
 Examples:
   spinney setup --upstream http://127.0.0.1:9200 --index 'news-*'
@@ -48,6 +49,12 @@ struct Cli {
 enum Command {
     /// Run the proxy: stamp what is written to the cluster
     Serve(Box<serve::ServeArgs>),
+    /// Look at all that serve needs with the same options, and say what is wrong and what to do
+    ///
+    /// Configuration, data directory, Redis, cluster, clocks, indices of the routes, their mapping, and the rights of the
+    /// service user. It changes nothing, and a spinney that runs is no obstacle. Exit codes: 0 for all as it should be; 3 for
+    /// warnings; 1 for an error.
+    Doctor(Box<serve::ServeArgs>),
     /// Stamp NDJSON from standard input to standard output, without a cluster
     Stamp(Box<stamp::StampArgs>),
     /// Show the forests that are stored in a directory, or shared in a Redis
@@ -71,6 +78,7 @@ enum Command {
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Stamp(args) => stamp::run(&args),
         Command::Inspect(args) => inspect::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Transfer(args) => transfer::run(*args).map(|()| ExitCode::SUCCESS),

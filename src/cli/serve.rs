@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use crate::config::{Flags, RawServeOptions};
+use crate::config::{Flags, RawServeOptions, ServeOptions};
 use crate::{server, telemetry};
 
 #[derive(clap::Args)]
@@ -15,12 +15,22 @@ pub(super) struct ServeArgs {
     raw: Flags<RawServeOptions>,
 }
 
+impl ServeArgs {
+    /// The options, validated.
+    ///
+    /// # Errors
+    /// When the configuration is wrong.
+    pub(super) fn options(&self) -> anyhow::Result<ServeOptions> {
+        Ok(self.raw.over_file(self.config.as_deref())?.validate()?)
+    }
+}
+
 /// Serves until a signal.
 ///
 /// # Errors
 /// When the configuration is wrong or the address cannot be bound.
 pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
-    let options = args.raw.over_file(args.config.as_deref())?.validate()?;
+    let options = args.options()?;
     telemetry::init_log(options.log_format, &options.log)?;
     let scheme = if options.tls.is_some() { "https" } else { "http" };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

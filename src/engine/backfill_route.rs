@@ -23,7 +23,8 @@ pub struct BackfillRoute {
 }
 
 impl BackfillRoute {
-    fn of(route: &Route) -> BackfillRoute {
+    /// What adopters need to know of a route.
+    pub(crate) fn of(route: &Route) -> BackfillRoute {
         let clock = match &route.clock {
             Clock::Arrival => "arrival".to_owned(),
             Clock::None => "none".to_owned(),

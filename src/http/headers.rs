@@ -1,8 +1,8 @@
 //! Headers between the two connections.
 
 use hyper::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName,
-    HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT,
+    HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::{HeaderMap, Uri};
 
@@ -113,6 +113,24 @@ pub(crate) fn accept_gzip_only(headers: &mut HeaderMap) {
     }
 }
 
+/// Asks for JSON in place of the other formats of the servers, which are not read here: without the outcome of each item
+/// the documents would have to be looked for.
+pub(crate) fn accept_json_only(headers: &mut HeaderMap) {
+    let asked: Vec<HeaderValue> = headers.get_all(ACCEPT).iter().cloned().collect();
+    let as_json = |value: &HeaderValue| {
+        let lower = value.to_str().ok()?.to_ascii_lowercase();
+        let other = ["cbor", "smile", "yaml"].into_iter().find(|format| lower.contains(format))?;
+        HeaderValue::from_str(&lower.replace(other, "json")).ok()
+    };
+    let changed: Vec<Option<HeaderValue>> = asked.iter().map(as_json).collect();
+    if changed.iter().any(Option::is_some) {
+        headers.remove(ACCEPT);
+        for (asked, changed) in asked.into_iter().zip(changed) {
+            headers.append(ACCEPT, changed.unwrap_or(asked));
+        }
+    }
+}
+
 /// Whether a body has one of the formats in which the servers answer.
 pub(crate) fn is_of_a_server(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
@@ -203,6 +221,33 @@ mod tests {
             accept_gzip_only(&mut headers);
             let left = headers.get(ACCEPT_ENCODING).map(|v| v.to_str().unwrap());
             assert_eq!(left, passed_on, "{offered:?}");
+        }
+    }
+
+    #[test]
+    fn formats_of_answers_that_can_be_read() {
+        for (asked, passed_on) in [
+            (None, None),
+            (Some("application/json"), Some("application/json")),
+            (
+                Some("application/vnd.elasticsearch+json;compatible-with=8"),
+                Some("application/vnd.elasticsearch+json;compatible-with=8"),
+            ),
+            (
+                Some("application/vnd.elasticsearch+cbor;compatible-with=8"),
+                Some("application/vnd.elasticsearch+json;compatible-with=8"),
+            ),
+            (Some("Application/CBOR"), Some("application/json")),
+            (Some("application/smile"), Some("application/json")),
+            (Some("application/yaml"), Some("application/json")),
+            (Some("*/*"), Some("*/*")),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(asked) = asked {
+                headers.insert(ACCEPT, HeaderValue::from_static(asked));
+            }
+            accept_json_only(&mut headers);
+            assert_eq!(headers.get(ACCEPT).map(|value| value.to_str().unwrap()), passed_on);
         }
     }
 

@@ -126,6 +126,7 @@ pub(super) async fn handle(
         let wanted = match &placement {
             Some(_) => {
                 headers::accept_gzip_only(&mut parts.headers);
+                headers::accept_json_only(&mut parts.headers);
                 is_bulk.then(|| filtered::ask_for_outcome(&mut parts, is_unverified)).flatten()
             }
             None => None,

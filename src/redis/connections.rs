@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use super::error_hints::away;
 use super::pipeline::{self, CommandReply, LIBRARY, NodeBatch};
 use super::slots::{SLOTS, slot};
-use super::{Address, sleep};
+use super::{Address, NodeState, sleep};
 use crate::forest::shared::keys::{Command, StoreReply, StoreUnavailable};
 use crate::hash::splitmix64;
 
@@ -333,6 +333,30 @@ impl Connections {
             bytes += used.and_then(|used| used.trim().parse::<usize>().ok()).unwrap_or_default();
         }
         Ok((keys, bytes))
+    }
+
+    /// What each node says of itself.
+    pub(super) async fn states(&self) -> Result<Vec<NodeState>, StoreUnavailable> {
+        let nodes = self.nodes().await?;
+        let mut states = Vec::with_capacity(nodes.each.len());
+        for (at, node) in nodes.each.iter().enumerate() {
+            let mut info = String::new();
+            for section in ["server", "memory", "persistence"] {
+                info += &node.info(section).await.map_err(away)?;
+            }
+            let said = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            let text = |name: &str| said(name).map(str::trim).unwrap_or_default().to_owned();
+            let number = |name: &str| text(name).parse().unwrap_or_default();
+            states.push(NodeState {
+                name: format!("{} of {}", at + 1, nodes.each.len()),
+                version: text("redis_version"),
+                policy: text("maxmemory_policy"),
+                maxmemory: number("maxmemory"),
+                used: number("used_memory"),
+                is_persistent: text("aof_enabled") == "1",
+            });
+        }
+        Ok(states)
     }
 
     pub(super) async fn nodes(&self) -> Result<Arc<NodeSet>, StoreUnavailable> {

@@ -58,6 +58,22 @@ pub struct RedisStore {
     shared: Arc<StoreInner>,
 }
 
+/// What a node says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NodeState {
+    /// Its number among the nodes.
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// Which keys it drops when its memory is full.
+    pub(crate) policy: String,
+    /// Bytes that it may use; 0 for no limit.
+    pub(crate) maxmemory: u64,
+    /// Bytes that it uses.
+    pub(crate) used: u64,
+    /// Whether each write goes to its disk.
+    pub(crate) is_persistent: bool,
+}
+
 struct StoreInner {
     made: Instant,
     link: Connections,
@@ -96,6 +112,14 @@ impl RedisStore {
         drop(self.handle.spawn(async move {
             let _ = shared.wait(shared.link.is_there()).await;
         }));
+    }
+
+    /// What each node says of itself. Blocks until it has.
+    ///
+    /// # Errors
+    /// When one is away or refuses.
+    pub(crate) fn node_states(&self) -> Result<Vec<NodeState>, StoreUnavailable> {
+        self.handle.block_on(self.shared.wait(self.shared.link.states()))
     }
 
     /// Sets the log text for the behaviour while it is away.

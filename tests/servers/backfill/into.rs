@@ -69,7 +69,12 @@ async fn copies(upstream: &str) {
     let old = Old::of(&server, "copied").await;
     // Versions that a writer gives.
     put(&server, &format!("/{}/_doc/7?version=40&version_type=external", old.index), document(7)).await;
-    put(&server, &format!("/{}/_doc/routed?routing=r", old.index), json!({"n": 1000, "content": "alone"})).await;
+    put(
+        &server,
+        &format!("/{}/_doc/routed?routing=r", old.index),
+        json!({"n": 1000, "content": "alone", "published": "2026-01-31T00:00:00Z"}),
+    )
+    .await;
     server.refresh(&old.index).await;
     let before = server.documents(&old.index).await;
     let spinney = Spinney::start(&arguments(upstream, &old.pattern, &[]));
@@ -238,5 +243,5 @@ async fn what_is_not_copied() {
     put(&server, &format!("/{}/_doc/1", old.index), document(1)).await;
     let (code, said) = backfill(&spinney.url, &["--index", &old.index, "--into", &old.new]);
     assert!(code == Some(2) && said.contains("--service-url"), "{code:?}: {said}");
-    old.delete(&server).await;
+    server.delete_index(&old.index).await;
 }

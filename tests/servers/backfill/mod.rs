@@ -102,7 +102,7 @@ pub async fn create_mapped(server: &Server, index: &str) {
 }
 
 /// Maps the fields of a stamp in an index that is there.
-async fn map(server: &Server, index: &str, prefix: &str) {
+pub async fn map(server: &Server, index: &str, prefix: &str) {
     let output = spinney_command()
         .args(["setup", "--existing", "--upstream", server.url()])
         .args(["--index", index, "--name", index, "--prefix", prefix])

@@ -1,0 +1,203 @@
+//! The cluster: there, of a known version, with its clock, the indices of the routes, their mapping, and the rights of the
+//! service user.
+
+use hyper::Method;
+use serde_json::json;
+
+use super::Finding;
+use crate::backfill::{RouteIndices, RouteTable, discover_route};
+use crate::clock;
+use crate::cluster::operator::{Operator, OperatorError, in_path};
+use crate::cluster::point_in_time::PointsInTime;
+use crate::cluster::roots::roots_index;
+use crate::config::ServeOptions;
+use crate::engine::BackfillRoute;
+
+/// Clocks that differ by more, in milliseconds, make a start read the index from the wrong place.
+const SKEW: u64 = 30_000;
+
+/// The id of a document that is not there.
+const NO_DOCUMENT: &str = "spinney-doctor-no-such-document";
+
+/// All that spinney needs of the cluster.
+pub(super) async fn examine(options: &ServeOptions) -> Vec<Finding> {
+    let operator = match Operator::of_service(options) {
+        Ok(operator) => operator,
+        Err(error) => return vec![Finding::error("cluster", error.to_string(), "see --service-url and --upstream-ca")],
+    };
+    let of = format!("cluster {}", operator.url());
+    let health = match operator.ask(Method::GET, "/_cluster/health", None).await {
+        Ok(health) => health,
+        Err(error) => {
+            let remedy = match &error {
+                OperatorError::Refused { status: 401, .. } => "give --service-url with user:password@",
+                OperatorError::Refused { status: 403, .. } => {
+                    "give the user of --service-url the right to monitor the cluster (docs/security.md)"
+                }
+                _ => "is --upstream right, does the cluster run, and does --upstream-ca fit its certificate?",
+            };
+            return vec![Finding::error(of, error.to_string(), remedy)];
+        }
+    };
+    let mut findings = vec![match health["status"].as_str().unwrap_or_default() {
+        "red" => Finding::error(
+            &of,
+            "its health is red: some shards are away, and writes to them fail",
+            "GET /_cluster/allocation/explain says why",
+        ),
+        status => Finding::good(&of, format!("its health is {status}")),
+    }];
+    findings.extend(versions(&operator, &of).await);
+    findings.extend(clocks(&operator, &of).await);
+    let routes =
+        RouteTable { prefix: options.prefix.clone(), routes: options.routes.iter().map(BackfillRoute::of).collect() };
+    if routes.routes.is_empty() {
+        findings.push(Finding::error("routes", "there is none, so nothing is stamped", "give --index"));
+    }
+    for at in 0..routes.routes.len() {
+        findings.extend(route(options, &operator, &routes, at).await);
+    }
+    findings
+}
+
+/// The versions of the nodes, as far as the user may see them.
+async fn versions(operator: &Operator, of: &str) -> Option<Finding> {
+    let answer = operator.ask(Method::GET, "/_nodes/_all/none?filter_path=nodes.*.version", None).await.ok()?;
+    let mut versions: Vec<String> =
+        answer["nodes"].as_object()?.values().filter_map(|node| Some(node["version"].as_str()?.to_owned())).collect();
+    versions.sort();
+    versions.dedup();
+    let shown = versions.join(", ");
+    let major = |version: &String| version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    let known = versions.iter().all(|version| matches!(major(version), Some(2 | 3 | 7 | 8 | 9)));
+    Some(match known {
+        true => Finding::good(of, format!("version {shown}")),
+        false => Finding::warning(
+            of,
+            format!("version {shown}"),
+            "spinney is tested with OpenSearch 2 and 3 and Elasticsearch 7.17, 8.19 and 9",
+        ),
+    })
+}
+
+async fn clocks(operator: &Operator, of: &str) -> Option<Finding> {
+    let answer = operator.ask(Method::GET, "/_cat/health?format=json&h=epoch", None).await.ok()?;
+    let epoch = answer.get(0)?["epoch"].as_str()?.parse::<i64>().ok()?;
+    let apart = clock::now().0.abs_diff(epoch * 1_000);
+    Some(match apart > SKEW {
+        true => Finding::warning(
+            of,
+            format!("its clock and the one of this machine are {} s apart", apart / 1_000),
+            "run an NTP client on both: arrivals are told by the clock of this machine",
+        ),
+        false => Finding::good(of, "its clock agrees with the one of this machine"),
+    })
+}
+
+/// The indices of one route.
+async fn route(options: &ServeOptions, operator: &Operator, routes: &RouteTable, at: usize) -> Vec<Finding> {
+    let patterns = routes.routes.get(at).map(|route| route.index.join(",")).unwrap_or_default();
+    let of = format!("route {patterns}");
+    let found = match discover_route(operator, routes, at).await {
+        Ok(found) => found,
+        Err(error) => return vec![Finding::error(of, error.to_string(), "see --prefix")],
+    };
+    let mut findings = Vec::new();
+    if let Some(error) = found.failed {
+        findings.push(Finding::error(
+            &of,
+            error.to_string(),
+            "the user of --service-url needs view_index_metadata on these indices (docs/security.md)",
+        ));
+    }
+    let Some(target) = found.target else {
+        findings.push(Finding::warning(
+            of,
+            "no index has such a name yet",
+            format!("before the first document is written: spinney setup --index '{patterns}'"),
+        ));
+        return findings;
+    };
+    findings.push(Finding::good(&of, format!("{} indices", target.indices.len())));
+    findings.extend(mapping(operator, &target, &of, &patterns).await);
+    findings.extend(blocks(operator, &target, &of).await);
+    findings.extend(rights(options, operator, &target, &of).await);
+    findings
+}
+
+async fn mapping(operator: &Operator, target: &RouteIndices, of: &str, patterns: &str) -> Vec<Finding> {
+    match target.missing_fields(operator).await {
+        Ok(missing) if missing.is_empty() => vec![Finding::good(of, "the fields of the stamp are mapped")],
+        Ok(missing) => {
+            let some: Vec<&str> = missing.iter().take(3).map(|(index, _)| index.as_str()).collect();
+            let state = format!("{} indices do not map the stamp, {} among them", missing.len(), some.join(", "));
+            vec![Finding::error(
+                of,
+                state + ": the cluster will guess the types, and cannot collapse",
+                format!("spinney setup --existing --index '{patterns}'"),
+            )]
+        }
+        Err(error) => vec![Finding::error(of, error.to_string(), "")],
+    }
+}
+
+async fn blocks(operator: &Operator, target: &RouteIndices, of: &str) -> Option<Finding> {
+    let (index, setting) = target.blocked(operator).await.ok()??;
+    let remedy = "remove that setting, if it is to be written (the flood stage of the disks sets it, too)";
+    Some(Finding::warning(of, format!("{index} takes no writes ({setting})"), remedy))
+}
+
+/// What the user of `--service-url` may do with the first index of a route.
+async fn rights(options: &ServeOptions, operator: &Operator, target: &RouteIndices, of: &str) -> Vec<Finding> {
+    let Some(index) = target.indices.first() else { return Vec::new() };
+    let of = format!("{of}: rights of the service user");
+    let mut findings = Vec::new();
+    let mut lack = |what: &str, for_what: &str, error: OperatorError| {
+        findings.push(Finding::error(
+            &of,
+            format!("it may not {what}, which {for_what}: {error}"),
+            "give it the rights of docs/security.md, or another user to --service-url",
+        ));
+    };
+    let search = json!({"size": 0, "track_total_hits": false, "query": {"match_none": {}}});
+    let path = format!("/{}/_search", in_path(index));
+    if let Err(error) = operator.ask(Method::POST, &path, Some(&search)).await {
+        lack("search", "counts and catching up at a start need", error);
+    }
+    match PointsInTime::default().open(operator, &in_path(index), None).await {
+        Ok(point) => point.close().await,
+        Err(crate::cluster::point_in_time::PointError::Operator(error)) => {
+            lack("open a point in time", "counts and catching up at a start need", error);
+        }
+        Err(error) => findings.push(Finding::error(&of, error.to_string(), "")),
+    }
+    let mut lack = |what: &str, for_what: &str, error: OperatorError| {
+        findings.push(Finding::warning(
+            &of,
+            format!("it may not {what}, which {for_what}: {error}"),
+            "give it the rights of docs/security.md, or another user to --service-url",
+        ));
+    };
+    if let Err(error) = may_write(operator, index).await {
+        lack("write", "restamping after overrides, and --sweep, need", error);
+    }
+    if options.counts
+        && let Err(error) = may_write(operator, &roots_index(index)).await
+    {
+        lack(&format!("write {}", roots_index(index)), "--counts needs", error);
+    }
+    if findings.is_empty() {
+        findings.push(Finding::good(&of, "search, points in time and writing"));
+    }
+    findings
+}
+
+/// Both servers check the right first, and the document that is not there then. An index that is not there yet is
+/// found missing then, too.
+async fn may_write(operator: &Operator, index: &str) -> Result<(), OperatorError> {
+    let path = format!("/{}/_update/{NO_DOCUMENT}", in_path(index));
+    match operator.ask(Method::POST, &path, Some(&json!({"doc": {}}))).await {
+        Ok(_) | Err(OperatorError::Refused { status: 404, .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
