@@ -309,6 +309,10 @@ impl Side {
         while answer.status < 200 {
             answer = wire.last_answer(to_head);
         }
+        if to_head {
+            // Elasticsearch 8 names a coding, and there is no body that could have it.
+            answer.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("transfer-encoding"));
+        }
         self.normal(answer)
     }
 
@@ -358,12 +362,12 @@ pub fn assert_same(what: &str, direct: &Answer, proxied: &Answer) {
 }
 
 /// Takes the columns out of the JSON parser's messages: `line: 1, column: 17`,
-/// `[1:17] …`, `… at 1:17`, `"line":1,"col":17`.
+/// `[1:17] …`, `[1:0] [1:17] …`, `… at 1:17`, `"line":1,"col":17`.
 /// The lines stay: a stamp has none.
 pub fn without_columns(body: &[u8]) -> Vec<u8> {
     let digit = |byte: u8| byte.is_ascii_digit();
     let mut body = body.to_vec();
-    for key in ["line: 1, column: ", "\"[1:", " at 1:", "\"line\":1,\"col\":"] {
+    for key in ["line: 1, column: ", "\"[1:", "] [1:", " at 1:", "\"line\":1,\"col\":"] {
         body = replace_behind(&body, key, digit, |_| true, "0");
     }
     body

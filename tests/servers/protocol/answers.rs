@@ -3,7 +3,7 @@
 
 use crate::common::fake::{self, Fake, Reply};
 use crate::common::twin::{Twins, article, assert_same, nodes, only_forest, start, stats, text};
-use crate::common::wire::Request;
+use crate::common::wire::{Request, Wire};
 use crate::common::{self, Engine, on_each_engine};
 
 /// A good document, one that exists, and one with a date that is none.
@@ -56,6 +56,22 @@ async fn point_10_answers_settle_what_they_tell_of(engine: Engine) {
     let unmatched = twins.counter("responses_unmatched");
     assert_eq!(unmatched, 3, "answers that do not tell of every item");
     twins.same_documents().await;
+    twins.end().await;
+}
+
+/// A format that is not read would leave the outcome of each document unknown.
+#[tokio::test]
+async fn point_10_other_formats_are_answered_in_json() {
+    let twins = Twins::new(&common::opensearch(), "p10-formats").await;
+    for (n, format) in ["application/cbor", "application/smile", "application/yaml"].into_iter().enumerate() {
+        let before = twins.counter("responses_unmatched");
+        let bulk = article(&format!("first-{n}"), 40 + n) + &article(&format!("second-{n}"), 40 + n);
+        let request = Request::bulk("/@index/_bulk", bulk).header("Accept", format);
+        let answer = twins.proxied.send(&mut Wire::connect(&twins.proxied.url), &request);
+        let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(body["items"].as_array().map(Vec::len), Some(2), "{format}: {body}");
+        assert_eq!(twins.counter("responses_unmatched"), before);
+    }
     twins.end().await;
 }
 
