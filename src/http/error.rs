@@ -182,7 +182,7 @@ pub(crate) enum ProxyError {
     #[error(
         "spinney has no endpoint {0}: see GET /_spinney/_stats, _health, _ready and _metrics, POST \
          /_spinney/INDEX/_check, _groups, _merge, _split and _pin, and GET /_spinney/INDEX/_similar/ID, _roots/ROOT, \
-         _words and _merges"
+         _overrides and _merges"
     )]
     NoEndpoint(String),
     /// The listener of probes and monitors has nothing else.

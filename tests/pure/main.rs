@@ -26,6 +26,7 @@ mod forms;
 mod hostile;
 mod memory;
 mod methods;
+mod openapi;
 mod page_chrome;
 mod quality;
 mod response_check;
