@@ -228,7 +228,7 @@ fn report_copy(
             "spinney: {alias} is an alias of {into} now; {from} is as it was, and takes no writes any more"
         )),
         (Some(alias), false) => {
-            print_error(format_args!("spinney: {alias} stays with {from}, which takes writes again"))
+            print_error(format_args!("spinney: {alias} stays with {from}: not every document could be copied"));
         }
         (None, _) => print_error(format_args!(
             "spinney: what is written to {from} from now on is not in {into}: run it again with --alias, or stop the writers, \

@@ -63,7 +63,7 @@ fn can_write(dir: &Path) -> io::Result<()> {
     let probe = dir.join(format!(".spinney-doctor-{}", std::process::id()));
     let written = std::fs::write(&probe, b"doctor").and_then(|()| std::fs::read(&probe));
     let removed = std::fs::remove_file(&probe);
-    written.and_then(|_| removed)
+    written.and(removed)
 }
 
 #[cfg(unix)]
