@@ -85,6 +85,7 @@ configure_node() {
     echo "transport.port: $(transport_port "$1")"
     echo "path.data: $dir/data"
     echo "path.logs: $dir/logs"
+    echo "path.repo: $dir/repo"
     # A disk that is nearly full must not turn test indices read-only.
     echo "cluster.routing.allocation.disk.threshold_enabled: false"
     if [ "$nodes" -eq 1 ]; then
