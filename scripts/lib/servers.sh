@@ -40,6 +40,7 @@ search_server() {
 spinney_serve() {
   local name=$1 tenths
   shift
+  : >"$work/$name.out"
   "$spinney" serve --listen 127.0.0.1:0 "$@" >"$work/$name.out" 2>"$work/$name.log" &
   pid=$!
   started+=("$pid")
@@ -60,7 +61,7 @@ free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1
 answers() {
   local tenths
   for ((tenths = 300; tenths > 0; tenths--)); do
-    curl --silent --fail --noproxy '*' --output /dev/null "$@" && return 0
+    command curl --silent --fail --noproxy '*' --output /dev/null "$@" && return 0
     sleep 0.1
   done
   echo "no answer from $1" >&2
