@@ -20,6 +20,8 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changes.md",
     "mappings/README.md": "mappings.md",
+    "fuzz/README.md": "fuzz.md",
+    "docs/recipes/README.md": "recipes/index.md",
     "docs/openapi.yaml": "api.md",
 }
 CHINESE = {"README.zh-CN.md": "introduction.md", "docs/guide.zh-CN.md": "guide.md"}
@@ -79,7 +81,7 @@ def stage(out, api):
     book = Book(out, in_chinese=False)
     pages = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs").rglob("*.md"))]
     summary = (ROOT / "docs/SUMMARY.md").read_text(encoding="utf-8")
-    for path in [*pages, *(page for page in PAGES if page.endswith(".md"))]:
+    for path in sorted({*pages, *(page for page in PAGES if page.endswith(".md"))}):
         at = english(path)
         if at:
             book.page(path, (ROOT / path).read_text(encoding="utf-8"), at)
