@@ -101,13 +101,16 @@ class Page:
             need = "required" if body.get("required") else "optional"
             yield from [f"**Body**, {need}. {body.get('description', '')}", ""]
             yield from self.content(body["content"])
+        errors = []
         for status, answer in operation["responses"].items():
             answer, name = self.resolved(answer)
             if name == "Error":
-                yield from [f"**{status}**: [an error](#error)", ""]
+                errors.append("other" if status == "default" else status)
                 continue
             yield from [f"**{status}**: {answer['description'].strip()}", ""]
             yield from self.content(answer.get("content"))
+        if errors:
+            yield from [f"**{', '.join(errors)}**: [an error](#error)", ""]
 
     def lines(self):
         info = self.api["info"]
