@@ -269,7 +269,12 @@ impl Restamper<'_> {
         }
         let done = pass.restricted_to(|number| clear.contains(&number));
         match self.engine.forests().restamped(&task.job.forest, done).await {
-            Ok(()) => task.job.overrides.retain(|(number, _)| !clear.contains(number)),
+            Ok(()) => {
+                task.job.overrides.retain(|(number, _)| !clear.contains(number));
+                // Nothing counts them anew before the next override.
+                let mut status = self.shared.status.lock();
+                status.waiting = status.waiting.saturating_sub(clear.len() as u64);
+            }
             Err(error) => self.failed(&mut task.trouble, &error.to_string()),
         }
         task.job.overrides.is_empty()

@@ -296,6 +296,7 @@ async fn an_index_that_takes_no_writes_holds_nobody_up() {
     assert!(!scene.follows("news-1").await);
     scene.world.lock().faults.clear();
     scene.until("the rest follows", async || scene.is_done().await).await;
+    assert_eq!(scene.shared.shown()["waiting"], 0);
     scene.end().await;
 }
 
