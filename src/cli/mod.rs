@@ -4,6 +4,8 @@ mod backfill;
 mod bar;
 mod connection;
 mod doctor;
+mod generate;
+mod health;
 mod inspect;
 mod reconcile;
 mod recover;
@@ -17,7 +19,7 @@ use std::fmt::Display;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// Groups near-duplicates before they reach the search cluster.
 ///
@@ -71,6 +73,14 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Install the component and index template that the stamp's fields need
     Setup(setup::SetupArgs),
+    /// Ask a running spinney whether it is healthy
+    Health(health::HealthArgs),
+    /// Write the manual pages into a directory
+    #[command(hide = true)]
+    Man(generate::ManArgs),
+    /// Print the completions of a shell
+    #[command(hide = true)]
+    Completions(generate::CompletionsArgs),
 }
 
 /// Runs the command line of the process. An error goes to standard error with its causes, and the exit code is 1; 2 for
@@ -87,6 +97,12 @@ pub fn main() -> ExitCode {
         Command::Reconcile(args) => reconcile::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Verify(args) => verify::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Setup(args) => setup::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Health(args) => health::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Man(args) => generate::man(&args, Cli::command()).map(|()| ExitCode::SUCCESS),
+        Command::Completions(args) => {
+            generate::completions(&args, Cli::command());
+            Ok(ExitCode::SUCCESS)
+        }
     };
     match result {
         Ok(code) => code,
@@ -105,4 +121,14 @@ fn print(line: impl Display) {
 /// Writes a line to standard error. A closed pipe is no failure.
 fn print_error(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_declarations_are_consistent() {
+        Cli::command().debug_assert();
+    }
 }

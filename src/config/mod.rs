@@ -9,6 +9,7 @@ mod flags;
 mod limits;
 mod memory;
 mod node_url;
+mod probe;
 mod recovery;
 mod route;
 mod service;
@@ -459,6 +460,18 @@ fn identity(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_packaged_file_is_valid_and_so_is_all_that_it_suggests() {
+        let packaged = include_str!("../../packaging/spinney.toml");
+        let options = |text: &str| toml::from_str::<RawServeOptions>(text).unwrap().validate().unwrap();
+        assert!(options(packaged).routes.is_empty());
+        // What is no prose begins right after the sign.
+        let suggested = packaged.replace("\n#", "\n").replace("\n ", "\n# ");
+        let options = options(&suggested);
+        assert_eq!(options.routes.len(), 1);
+        assert!(options.tls.is_some() && options.service_url.credentials.is_some());
+    }
 
     /// The error of a file with these lines.
     fn error(text: &str) -> String {

@@ -8,6 +8,7 @@ mod connections;
 mod head_timeout;
 mod indeterminate;
 mod loopback;
+mod service_manager;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -137,6 +138,7 @@ pub(crate) async fn serve(
     // Installed before readiness is reported, because a stop may follow at once.
     let mut signals = Signals::install().map_err(ServeError::Signals)?;
     ready(address, admin_address);
+    service_manager::ready();
 
     let tasks = Tasks::start(&state, &config, &service, EXPIRY_TICK);
     let main = Listener::main(acceptor.clone(), config.limits);
@@ -145,6 +147,7 @@ pub(crate) async fn serve(
         tokio::spawn(accept::accept(listener, Listener::admin(acceptor), state.clone()));
     }
     let signal = signals.next().await.map_err(ServeError::Signals)?;
+    service_manager::stopping();
     info!(signal, in_flight = state.in_flight.count(), "stopping");
     tasks.send_no_more();
     // A second signal ends the wait.

@@ -113,3 +113,85 @@ fn no_fault_of_a_file_repeats_credentials() {
     }
     std::fs::remove_dir_all(&dir).unwrap();
 }
+
+/// The exit code and the line of `spinney health`.
+fn health(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
+    let output = run(&[&["health"], arguments].concat(), variables);
+    let line = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert_eq!(line.matches('\n').count(), 1, "{line}");
+    (output.status.code(), line.trim_end().to_owned())
+}
+
+#[test]
+fn health_is_that_of_the_running_process() {
+    let cluster = cluster();
+    let mut spinney = Spinney::start(&["--upstream", &cluster.url, "--index", "news-*"]);
+    let (url, address) = (spinney.url.clone(), spinney.address().to_owned());
+    assert_eq!(health(&["--url", &url], &[]), (Some(0), format!("{url} is healthy")));
+    // Found as serve finds it.
+    let listen = ("SPINNEY_LISTEN", address.as_str());
+    assert_eq!(health(&["--ready"], &[listen]), (Some(0), format!("{url} is ready")));
+    let dir = crate::common::scratch("health");
+    std::fs::create_dir_all(&dir).unwrap();
+    let file = dir.join("spinney.toml");
+    std::fs::write(&file, format!("listen = '127.0.0.1:1'\nadmin_listen = '{address}'\n")).unwrap();
+    assert_eq!(health(&["--config", file.to_str().unwrap()], &[]), (Some(0), format!("{url} is healthy")));
+    std::fs::remove_dir_all(&dir).unwrap();
+
+    let (code, line) = health(&[], &[("SPINNEY_LISTEN", "nowhere")]);
+    assert_eq!(code, Some(1), "{line}");
+    drop(cluster);
+    assert_eq!(health(&["--url", &url], &[]).0, Some(0));
+    let not_ready = format!("spinney: {url} is not ready: the cluster cannot be reached");
+    assert_eq!(health(&["--url", &url, "--ready"], &[]), (Some(1), not_ready));
+    assert_eq!(spinney.terminate(), Some(0));
+    let (code, line) = health(&["--url", &url], &[]);
+    assert_eq!(code, Some(1));
+    assert!(line.starts_with(&format!("spinney: {url} is not healthy: ")), "{line}");
+}
+
+/// As systemd is told with `Type=notify`.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_service_manager_learns_of_start_and_stop() {
+    let path = std::env::temp_dir().join(format!("spinney-notify-{}", std::process::id()));
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(crate::common::PATIENCE)).unwrap();
+    let told = || {
+        let mut state = [0; 64];
+        let length = socket.recv(&mut state).unwrap();
+        String::from_utf8_lossy(&state[..length]).trim_end().to_owned()
+    };
+    let cluster = cluster();
+    let notify = [("NOTIFY_SOCKET", path.to_str().unwrap())];
+    let mut spinney = Spinney::start_with(&notify, &["--upstream", &cluster.url, "--index", "news-*"]);
+    assert_eq!(told(), "READY=1");
+    assert_eq!(health(&["--url", &spinney.url], &[]).0, Some(0));
+    assert_eq!(spinney.terminate(), Some(0));
+    assert_eq!(told(), "STOPPING=1");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn the_manual_has_a_page_of_each_command_and_shells_complete_them() {
+    let help = String::from_utf8(run(&["--help"], &[]).stdout).unwrap();
+    let listed = help.split("Commands:").nth(1).unwrap().split("Options:").next().unwrap();
+    let commands = listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let commands: Vec<&str> = commands.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(commands.contains(&"serve") && commands.contains(&"health"), "{commands:?}");
+    let dir = crate::common::scratch("man");
+    std::fs::create_dir_all(&dir).unwrap();
+    let secret = [("SPINNEY_SERVICE_URL", "http://svc:Pa55word@127.0.0.1:1")];
+    assert!(run(&["man", dir.to_str().unwrap()], &secret).status.success());
+    for command in commands.into_iter().filter(|&command| command != "help") {
+        let page = std::fs::read_to_string(dir.join(format!("spinney-{command}.1"))).unwrap();
+        assert!(page.contains(&format!(".TH spinney-{command} 1")), "{command}");
+        assert!(!page.contains("Pa55"), "{command}");
+        for shell in ["bash", "zsh", "fish"] {
+            let script = run(&["completions", shell], &secret).stdout;
+            let script = String::from_utf8(script).unwrap();
+            assert!(script.contains(command) && !script.contains("Pa55"), "{shell}: {command}");
+        }
+    }
+    std::fs::remove_dir_all(&dir).unwrap();
+}

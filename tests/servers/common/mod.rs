@@ -173,7 +173,16 @@ impl Spinney {
 
     /// The same on a given address: for a spinney that takes the place of one that was killed.
     pub fn start_at(listen: &str, args: &[&str]) -> Spinney {
-        match Self::try_start(listen, args) {
+        Self::started(args, Self::try_start(listen, args))
+    }
+
+    /// As [`Spinney::start`], with these variables in its environment.
+    pub fn start_with(variables: &[(&str, &str)], args: &[&str]) -> Spinney {
+        Self::started(args, Self::try_start_with(variables, "127.0.0.1:0", args))
+    }
+
+    fn started(args: &[&str], result: Result<Spinney, NotStarted>) -> Spinney {
+        match result {
             Ok(spinney) => spinney,
             Err(failure) => {
                 panic!("spinney serve {args:?} did not start ({:?}), its log:\n{}", failure.exit, failure.log)
@@ -183,6 +192,10 @@ impl Spinney {
 
     /// The same, for tests of arguments that must be refused.
     pub fn try_start(listen: &str, args: &[&str]) -> Result<Spinney, NotStarted> {
+        Self::try_start_with(&[], listen, args)
+    }
+
+    fn try_start_with(variables: &[(&str, &str)], listen: &str, args: &[&str]) -> Result<Spinney, NotStarted> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_spinney"));
         command
             .arg("serve")
@@ -201,7 +214,7 @@ impl Spinney {
                 command.env_remove(name);
             }
         }
-        let mut child = command.spawn().expect("the spinney binary runs");
+        let mut child = command.envs(variables.iter().copied()).spawn().expect("the spinney binary runs");
 
         let log = Arc::new(Mutex::new(Vec::new()));
         let logging = keep_lines(child.stderr.take().unwrap(), Arc::clone(&log));

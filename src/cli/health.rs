@@ -1,0 +1,109 @@
+//! `spinney health`: asks a running spinney whether it serves.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use clap::Parser;
+use hyper::Method;
+use serde_json::Value;
+
+use super::print;
+use crate::cluster::operator::{Operator, OperatorError};
+use crate::config::{Flags, RawServeOptions};
+
+/// Readiness asks the cluster in turn; nobody who probes waits much longer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Paragraphs in one line each: clap wraps them.
+const AFTER_HELP: &str = "\
+Prints one line; the exit code is 0 if the running spinney is healthy, 1 if it is not or does not answer.
+
+Without --url the address is the one that serve takes from the file and the SPINNEY_* variables: admin_listen if it is set, or listen. \
+Flags of the running spinney are not known here.";
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct HealthArgs {
+    /// URL of the running spinney [default: where serve listens by its configuration]
+    #[arg(long, env = "SPINNEY_URL", value_name = "URL", hide_env_values = true)]
+    url: Option<String>,
+    /// TOML file of the running spinney
+    #[arg(long, env = "SPINNEY_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// PEM file of the authority that signed its certificate; only it is trusted then
+    #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
+    upstream_ca: Option<PathBuf>,
+    /// Ask whether it takes writes: not while it stops, a forest is out of service, or no node of the cluster answers
+    #[arg(long)]
+    ready: bool,
+}
+
+/// What serve takes from the environment.
+#[derive(Parser)]
+struct Environment {
+    #[command(flatten)]
+    raw: Flags<RawServeOptions>,
+}
+
+/// Asks once.
+///
+/// # Errors
+/// When spinney is not healthy, does not answer in time, or its address is not known.
+pub(super) fn run(args: &HealthArgs) -> anyhow::Result<()> {
+    let url = match &args.url {
+        Some(url) => url.clone(),
+        None => configured_url(args.config.as_deref())?,
+    };
+    // An authority of the cluster says nothing about a plain connection, and need not be there.
+    let ca = args.upstream_ca.as_deref().filter(|_| url.starts_with("https:"));
+    let spinney = Operator::new(&url, ca)?;
+    let (path, state) = if args.ready { ("/_spinney/_ready", "ready") } else { ("/_spinney/_health", "healthy") };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let asked = runtime.block_on(async { tokio::time::timeout(TIMEOUT, spinney.ask(Method::GET, path, None)).await });
+    let url = spinney.url();
+    match asked {
+        Ok(Ok(_)) => print(format_args!("{url} is {state}")),
+        Ok(Err(error)) => bail!("{url} is not {state}: {}", reason(&error)),
+        Err(_) => bail!("{url} is not {state}: no answer in {} s", TIMEOUT.as_secs()),
+    }
+    Ok(())
+}
+
+fn configured_url(config: Option<&Path>) -> anyhow::Result<String> {
+    let environment = Environment::try_parse_from(["spinney"]);
+    let environment = environment.map_err(|error| anyhow!("{}", error.to_string().trim_end()));
+    let options = environment.context("the SPINNEY_* variables are not understood")?.raw.over_file(config)?;
+    Ok(options.probe_url()?)
+}
+
+/// The reason that the answer gives, or the error.
+fn reason(error: &OperatorError) -> String {
+    match error {
+        OperatorError::Refused { status, answer, .. } => {
+            let answer: Option<Value> = serde_json::from_str(answer).ok();
+            let reason = answer.as_ref().and_then(|answer| answer["reason"].as_str());
+            reason.map_or_else(|| format!("it answered {status}"), str::to_owned)
+        }
+        OperatorError::Unreachable { reason, .. } => reason.clone(),
+        error => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_why() {
+        let refused = |answer: &str| OperatorError::Refused {
+            status: 503,
+            request: "GET /_spinney/_ready".into(),
+            answer: answer.into(),
+        };
+        assert_eq!(reason(&refused(r#"{"status":"not ready","reason":"stopping"}"#)), "stopping");
+        assert_eq!(reason(&refused("<html>\n")), "it answered 503");
+        let refused = OperatorError::Unreachable { url: "http://a:1".into(), reason: "connection refused".into() };
+        assert_eq!(reason(&refused), "connection refused");
+    }
+}
