@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail};
 use clap::Parser;
 use hyper::Method;
 use serde_json::Value;
@@ -72,9 +72,13 @@ pub(super) fn run(args: &HealthArgs) -> anyhow::Result<()> {
 
 fn configured_url(config: Option<&Path>) -> anyhow::Result<String> {
     let environment = Environment::try_parse_from(["spinney"]);
-    let environment = environment.map_err(|error| anyhow!("{}", error.to_string().trim_end()));
-    let options = environment.context("the SPINNEY_* variables are not understood")?.raw.over_file(config)?;
-    Ok(options.probe_url()?)
+    let environment = environment.map_err(|error| {
+        let message = error.to_string();
+        // The lines after the first one are about the use of flags.
+        let line = message.lines().next().unwrap_or_default();
+        anyhow!("a SPINNEY_* variable is not understood: {}", line.trim_start_matches("error: "))
+    })?;
+    Ok(environment.raw.over_file(config)?.probe_url()?)
 }
 
 /// The reason that the answer gives, or the error.
