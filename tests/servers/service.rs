@@ -140,10 +140,11 @@ fn health_is_that_of_the_running_process() {
 
     let (code, line) = health(&[], &[("SPINNEY_LISTEN", "nowhere")]);
     assert_eq!(code, Some(1), "{line}");
-    drop(cluster);
-    assert_eq!(health(&["--url", &url], &[]).0, Some(0));
-    let not_ready = format!("spinney: {url} is not ready: the cluster cannot be reached");
-    assert_eq!(health(&["--url", &url, "--ready"], &[]), (Some(1), not_ready));
+    // One whose cluster is not there.
+    let alone = Spinney::start(&["--upstream", "http://127.0.0.1:1", "--index", "news-*"]);
+    assert_eq!(health(&["--url", &alone.url], &[]).0, Some(0));
+    let not_ready = format!("spinney: {} is not ready: the cluster cannot be reached", alone.url);
+    assert_eq!(health(&["--url", &alone.url, "--ready"], &[]), (Some(1), not_ready));
     assert_eq!(spinney.terminate(), Some(0));
     let (code, line) = health(&["--url", &url], &[]);
     assert_eq!(code, Some(1));
