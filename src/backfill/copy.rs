@@ -10,11 +10,9 @@
 //! version. The mark in the mapping of the new index says which operations are copied, so a copy that was interrupted
 //! goes on where it was, and one that is run again copies what has been written since.
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use bytes::Bytes;
 use hyper::Method;
 use hyper::header::HeaderValue;
 use parking_lot::Mutex;
@@ -28,10 +26,10 @@ use super::bulk_sink::{BulkSink, PastSpinney};
 use super::discovery::{RouteIndices, RouteTable};
 use super::new_index::{NewIndex, checkpoints};
 use super::pages::{Batches, Pages, page_of};
-use super::run::{BackfillOptions, BackfillProgress, NAMED, throttle};
-use super::sending::{all_of, bulk_of, write_until_decided};
+use super::run::{BackfillOptions, BackfillProgress, throttle};
+use super::sending::{self, Failed, all_of, ask_until_answered, bulk_of, write_until_decided};
 use crate::cluster::operator::{Operator, in_path};
-use crate::cluster::retry::{ATTEMPTS, Backoff};
+use crate::cluster::retry::ATTEMPTS;
 use crate::cluster::sorted_pages::{Content, Slice, SortField, SortedQuery, StoredHit};
 
 /// Passes over what was written meanwhile.
@@ -90,8 +88,7 @@ struct CopyState<'t> {
     begun: Instant,
     total: u64,
     outcome: Mutex<CopyOutcome>,
-    /// Their ids: a later pass may find them again.
-    failed: Mutex<HashSet<String>>,
+    failed: Failed,
     report: &'t (dyn Fn(BackfillProgress<'_>) + Sync),
 }
 
@@ -307,7 +304,7 @@ impl<'a, D: BulkSink> IndexCopy<'a, D> {
         });
         let body = json!({ "docs": named.collect::<Vec<Value>>() });
         let path = format!("/{}/_mget?_source=false", in_path(index));
-        let answer = self.patiently(Method::POST, &path, Some(&body)).await?;
+        let answer = ask_until_answered(self.cluster, Method::POST, &path, Some(&body)).await?;
         let unclear = |what: String| BackfillError::Answer(format!("POST /{index}/_mget: {what}"));
         let answer: Answer = serde_json::from_slice(&answer).map_err(|error| unclear(error.to_string()))?;
         if let Some(error) = answer.docs.iter().find_map(|found| found.error.as_ref()) {
@@ -319,26 +316,11 @@ impl<'a, D: BulkSink> IndexCopy<'a, D> {
         Ok(answer.docs.into_iter().map(|found| found.found).collect())
     }
 
-    /// A request that may be repeated, until the cluster is not too busy for it.
-    async fn patiently(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Bytes, BackfillError> {
-        let mut backoff = Backoff::new(ATTEMPTS);
-        loop {
-            let error = match self.cluster.ask_bytes(method.clone(), path, body).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) if error.may_pass() => error,
-                Err(error) => return Err(error.into()),
-            };
-            if !backoff.wait().await {
-                return Err(BackfillError::Busy(error));
-            }
-        }
-    }
-
+    /// All documents of the old index, or of the new one.
     async fn count(&self, index: &str) -> Result<u64, BackfillError> {
-        self.cluster.refresh(&in_path(index), ATTEMPTS).await?;
-        let answer = self.patiently(Method::GET, &format!("/{}/_count", in_path(index)), None).await?;
-        let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
-        answer["count"].as_u64().ok_or_else(|| BackfillError::Answer(format!("GET /{index}/_count: {answer}")))
+        let target = self.target.of_index(index);
+        target.refresh(self.cluster, ATTEMPTS).await?;
+        target.count_all(self.cluster).await
     }
 
     /// Deletes from the new index what is not in the old one any more. Every document of the old one is in the new one
@@ -389,7 +371,7 @@ impl<'a, D: BulkSink> IndexCopy<'a, D> {
         let properties = self.properties_of(alias).await?;
         let path = format!("/{}/_settings", in_path(self.from()));
         self.is_blocked.store(true, Ordering::Relaxed);
-        self.patiently(Method::PUT, &path, Some(&json!({"index.blocks.write": true}))).await?;
+        ask_until_answered(self.cluster, Method::PUT, &path, Some(&json!({"index.blocks.write": true}))).await?;
         self.switch_blocked(state, new, alias, properties).await
     }
 
@@ -413,7 +395,7 @@ impl<'a, D: BulkSink> IndexCopy<'a, D> {
             return Ok(());
         }
         let path = format!("/{}/_settings", in_path(self.from()));
-        self.patiently(Method::PUT, &path, Some(&json!({"index.blocks.write": null}))).await.map(drop)
+        ask_until_answered(self.cluster, Method::PUT, &path, Some(&json!({"index.blocks.write": null}))).await.map(drop)
     }
 
     async fn switch_blocked(
@@ -445,13 +427,7 @@ impl<'a, D: BulkSink> IndexCopy<'a, D> {
 impl CopyState<'_> {
     /// A document cannot be copied.
     fn fail(&self, found: &StoredHit, reason: &str) {
-        if !self.failed.lock().insert(found.id.clone()) {
-            return;
-        }
-        let mut outcome = self.outcome.lock();
-        outcome.failed += 1;
-        if outcome.failures.len() < NAMED {
-            outcome.failures.push(format!("{}/{}: {reason}", found.index, found.id));
-        }
+        let outcome = &mut *self.outcome.lock();
+        sending::fail(&self.failed, (&mut outcome.failed, &mut outcome.failures), found, reason);
     }
 }

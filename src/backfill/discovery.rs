@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::BackfillError;
 use super::mapping;
+use super::sending::ask_until_answered;
 use crate::bulk::StampNames;
 use crate::cluster::operator::{Operator, OperatorError, in_path};
 use crate::cluster::resolve::{Resolved, resolve};
@@ -262,7 +263,7 @@ impl RouteIndices {
     pub(super) async fn count(&self, operator: &Operator, query: &Value) -> Result<u64, BackfillError> {
         let path = format!("/{}/_search?ignore_unavailable=true&allow_partial_search_results=false", self.expression);
         let body = json!({"size": 0, "track_total_hits": true, "query": query});
-        let answer = operator.ask_bytes(Method::POST, &path, Some(&body)).await?;
+        let answer = ask_until_answered(operator, Method::POST, &path, Some(&body)).await?;
         Ok(SearchResponse::<Value>::parse(&answer)?.total().0)
     }
 

@@ -1,6 +1,5 @@
 //! The run: page after page is read, written and looked after until no document is left without a stamp.
 
-use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,17 +16,14 @@ use super::bulk_lines::{self, ItemOutcome, WriteForm};
 use super::bulk_sink::BulkSink;
 use super::discovery::RouteIndices;
 use super::pages::{Batches, Pages, page_of};
-use super::sending::{all_of, bulk_of, write_until_decided};
+use super::sending::{self, Failed, NAMED, all_of, ask_until_answered, bulk_of, write_until_decided};
 use crate::cluster::operator::Operator;
-use crate::cluster::retry::{ATTEMPTS, Backoff};
 use crate::cluster::sorted_pages::{Slice, StoredHit};
 
 /// How often a document is read again that changes all the time.
 const ROUNDS: u32 = 20;
 /// Passes over an index, for documents that were written past spinney meanwhile.
 const PASSES: u32 = 10;
-/// Documents that are named with the reason of their failure.
-pub(super) const NAMED: usize = 10;
 
 /// How documents are adopted.
 #[derive(Debug, Clone)]
@@ -101,8 +97,7 @@ struct RunState<'t> {
     begun: Instant,
     total: u64,
     outcome: Mutex<BackfillOutcome>,
-    /// Documents that failed, as index and id: a later pass finds them again.
-    failed: Mutex<HashSet<(String, String)>>,
+    failed: Failed,
     report: &'t (dyn Fn(BackfillProgress<'_>) + Sync),
 }
 
@@ -284,18 +279,7 @@ impl<D: BulkSink> Backfill<'_, D> {
             named
         });
         let body = json!({ "docs": named.collect::<Vec<Value>>() });
-        let mut backoff = Backoff::new(ATTEMPTS);
-        let answer = loop {
-            let asked = self.reader.ask_bytes(Method::POST, "/_mget", Some(&body));
-            let error = match asked.await {
-                Ok(answer) => break answer,
-                Err(error) if error.may_pass() => error,
-                Err(error) => return Err(error.into()),
-            };
-            if !backoff.wait().await {
-                return Err(BackfillError::Busy(error));
-            }
-        };
+        let answer = ask_until_answered(self.reader, Method::POST, "/_mget", Some(&body)).await?;
         got(&answer, root, documents.len())
     }
 }
@@ -328,16 +312,8 @@ impl RunState<'_> {
 
     /// A document cannot be stamped.
     fn fail(&self, found: &StoredHit, reason: &str) {
-        let name = (found.index.clone(), found.id.clone());
-        if !self.failed.lock().insert(name) {
-            return;
-        }
-        let mut outcome = self.outcome.lock();
-        outcome.failed += 1;
-        if outcome.failures.len() < NAMED {
-            let failure = format!("{}/{}: {reason}", found.index, found.id);
-            outcome.failures.push(failure);
-        }
+        let outcome = &mut *self.outcome.lock();
+        sending::fail(&self.failed, (&mut outcome.failed, &mut outcome.failures), found, reason);
     }
 }
 

@@ -1,18 +1,63 @@
 //! Bulks that are sent until each of their documents has an outcome, and slices beside each other.
 
+use std::collections::HashSet;
 use std::task::Poll;
 
+use bytes::Bytes;
+use hyper::Method;
 use hyper::header::HeaderValue;
+use parking_lot::Mutex;
+use serde_json::Value;
 use tracing::warn;
 
 use super::BackfillError;
 use super::bulk_lines::{self, ItemOutcome};
 use super::bulk_sink::BulkSink;
-use crate::cluster::operator::OperatorError;
+use crate::cluster::operator::{Operator, OperatorError};
 use crate::cluster::retry::{ATTEMPTS, Backoff};
+use crate::cluster::sorted_pages::StoredHit;
 
 /// Bytes of a bulk at most, but for one document.
 const BULK_BYTES: usize = 8 << 20;
+/// Documents that are named with the reason of their failure.
+pub(super) const NAMED: usize = 10;
+
+/// Documents that failed, as index and id: a later pass finds them again.
+pub(super) type Failed = Mutex<HashSet<(String, String)>>;
+
+/// Takes down once that a document cannot be written: counts it, and names the first ones.
+pub(super) fn fail(failed: &Failed, (count, failures): (&mut u64, &mut Vec<String>), found: &StoredHit, reason: &str) {
+    if !failed.lock().insert((found.index.clone(), found.id.clone())) {
+        return;
+    }
+    *count += 1;
+    if failures.len() < NAMED {
+        failures.push(format!("{}/{}: {reason}", found.index, found.id));
+    }
+}
+
+/// The answer to a request that may be repeated, as soon as the cluster is not too busy for it.
+///
+/// # Errors
+/// If the cluster refuses, or is away or busy at every attempt.
+pub(super) async fn ask_until_answered(
+    operator: &Operator,
+    method: Method,
+    path: &str,
+    body: Option<&Value>,
+) -> Result<Bytes, BackfillError> {
+    let mut backoff = Backoff::new(ATTEMPTS);
+    loop {
+        let error = match operator.ask_bytes(method.clone(), path, body).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) if error.may_pass() => error,
+            Err(error) => return Err(error.into()),
+        };
+        if !backoff.wait().await {
+            return Err(BackfillError::Busy(error));
+        }
+    }
+}
 
 /// How many of these documents, of so many bytes each, are for one bulk.
 pub(super) fn bulk_of(bytes: impl Iterator<Item = usize>) -> usize {

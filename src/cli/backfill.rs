@@ -204,24 +204,14 @@ fn report_copy(
     took: Duration,
 ) -> ExitCode {
     let CopyOutcome { stamped, kept, known, deleted, failed, failures, has_moved } = outcome;
-    let mut line = format!("{} documents copied and stamped", HumanCount(*stamped));
-    for (count, what) in [
+    let counts = [
         (*kept, "copied with the stamp that they had"),
         (*known, "were copied before"),
         (*deleted, "deleted meanwhile"),
         (*failed, "failed"),
-    ] {
-        if count > 0 {
-            line += &format!(", {} {what}", HumanCount(count));
-        }
-    }
-    print(format_args!("{line}"));
-    let copied = stamped + kept;
-    let rate = copied as f64 / took.as_secs_f64().max(0.001);
-    print_error(format_args!("spinney: {:.1} s, {rate:.0} documents a second", took.as_secs_f64()));
-    for failure in failures {
-        print_error(format_args!("spinney: {failure}"));
-    }
+    ];
+    print(format_args!("{} documents copied and stamped{}", HumanCount(*stamped), listed(&counts)));
+    print_rate(stamped + kept, took, failures);
     let from = shown(from);
     match (&args.alias, has_moved) {
         (Some(alias), true) => print_error(format_args!(
@@ -329,28 +319,31 @@ fn shown(indices: &[String]) -> String {
     }
 }
 
+/// What else became of documents, as far as it became of any.
+fn listed(counts: &[(u64, &str)]) -> String {
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    counts.map(|(count, what)| format!(", {} {what}", HumanCount(*count))).collect()
+}
+
+fn print_rate(documents: u64, took: Duration, failures: &[String]) {
+    let rate = documents as f64 / took.as_secs_f64().max(0.001);
+    print_error(format_args!("spinney: {:.1} s, {rate:.0} documents a second", took.as_secs_f64()));
+    for failure in failures {
+        print_error(format_args!("spinney: {failure}"));
+    }
+}
+
 fn report(outcome: &BackfillOutcome, took: Duration) -> ExitCode {
     let BackfillOutcome { stamped, by_others, gone, changed, failed, failures, left } = outcome;
-    let mut line = format!("{} documents stamped", HumanCount(*stamped));
-    for (count, what) in [
+    let counts = [
         (*by_others, "by others meanwhile"),
         (*gone, "deleted meanwhile"),
         (*changed, "changed meanwhile and read again"),
         (*failed, "failed"),
-    ] {
-        if count > 0 {
-            line += &format!(", {} {what}", HumanCount(count));
-        }
-    }
-    print(format_args!("{line}; {} have no stamp", HumanCount(*left)));
-    print_error(format_args!(
-        "spinney: {:.1} s, {:.0} documents a second",
-        took.as_secs_f64(),
-        *stamped as f64 / took.as_secs_f64().max(0.001)
-    ));
-    for failure in failures {
-        print_error(format_args!("spinney: {failure}"));
-    }
+    ];
+    let others = listed(&counts);
+    print(format_args!("{} documents stamped{others}; {} have no stamp", HumanCount(*stamped), HumanCount(*left)));
+    print_rate(*stamped, took, failures);
     match *failed > 0 || *left > 0 {
         true => ExitCode::from(3),
         false => ExitCode::SUCCESS,

@@ -4,11 +4,11 @@
 use hyper::Method;
 use serde_json::json;
 
-use super::Finding;
+use super::{Finding, Severity};
 use crate::backfill::{RouteIndices, RouteTable, discover_route};
 use crate::clock;
 use crate::cluster::operator::{Operator, OperatorError, in_path};
-use crate::cluster::point_in_time::PointsInTime;
+use crate::cluster::point_in_time::{PointError, PointsInTime};
 use crate::cluster::roots::roots_index;
 use crate::config::ServeOptions;
 use crate::engine::BackfillRoute;
@@ -152,39 +152,32 @@ async fn rights(options: &ServeOptions, operator: &Operator, target: &RouteIndic
     let Some(index) = target.indices.first() else { return Vec::new() };
     let of = format!("{of}: rights of the service user");
     let mut findings = Vec::new();
-    let mut lack = |what: &str, for_what: &str, error: OperatorError| {
-        findings.push(Finding::error(
-            &of,
-            format!("it may not {what}, which {for_what}: {error}"),
-            "give it the rights of docs/security.md, or another user to --service-url",
-        ));
+    let lack = |severity, what: &str, for_what: &str, error: OperatorError| {
+        let state = format!("it may not {what}, which {for_what}: {error}");
+        let remedy = "give it the rights of docs/security.md, or another user to --service-url";
+        Finding { severity, ..Finding::warning(&of, state, remedy) }
     };
     let search = json!({"size": 0, "track_total_hits": false, "query": {"match_none": {}}});
     let path = format!("/{}/_search", in_path(index));
+    let for_counts = "counts and catching up at a start need";
     if let Err(error) = operator.ask(Method::POST, &path, Some(&search)).await {
-        lack("search", "counts and catching up at a start need", error);
+        findings.push(lack(Severity::Error, "search", for_counts, error));
     }
     match PointsInTime::default().open(operator, &in_path(index), None).await {
         Ok(point) => point.close().await,
-        Err(crate::cluster::point_in_time::PointError::Operator(error)) => {
-            lack("open a point in time", "counts and catching up at a start need", error);
+        Err(PointError::Operator(error)) => {
+            findings.push(lack(Severity::Error, "open a point in time", for_counts, error));
         }
         Err(error) => findings.push(Finding::error(&of, error.to_string(), "")),
     }
-    let mut lack = |what: &str, for_what: &str, error: OperatorError| {
-        findings.push(Finding::warning(
-            &of,
-            format!("it may not {what}, which {for_what}: {error}"),
-            "give it the rights of docs/security.md, or another user to --service-url",
-        ));
-    };
     if let Err(error) = may_write(operator, index).await {
-        lack("write", "restamping after overrides, and --sweep, need", error);
+        findings.push(lack(Severity::Warning, "write", "restamping after overrides, and --sweep, need", error));
     }
+    let roots = roots_index(index);
     if options.counts
-        && let Err(error) = may_write(operator, &roots_index(index)).await
+        && let Err(error) = may_write(operator, &roots).await
     {
-        lack(&format!("write {}", roots_index(index)), "--counts needs", error);
+        findings.push(lack(Severity::Warning, &format!("write {roots}"), "--counts needs", error));
     }
     if findings.is_empty() {
         findings.push(Finding::good(&of, "search, points in time and writing"));

@@ -54,7 +54,7 @@ pub(super) struct Settler {
     pub(super) deferred: DeferredPlacements,
     /// Those that the cluster has accepted and whose forest was away since, by number of the forest.
     pub(super) postponed: Mutex<Vec<(usize, DeferredClaim)>>,
-    /// Held while some of them are placed: whoever comes after them waits for that.
+    /// Held while some of them are placed: what is written after them waits for that.
     pub(super) placing: tokio::sync::Mutex<()>,
     /// A forest has made groups one.
     pub(super) merged: Notify,

@@ -1,7 +1,7 @@
 //! Headers between the two connections.
 
 use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, Entry,
     HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::{HeaderMap, Uri};
@@ -116,17 +116,12 @@ pub(crate) fn accept_gzip_only(headers: &mut HeaderMap) {
 /// Asks for JSON in place of the other formats of the servers, which are not read here: without the outcome of each item
 /// the documents would have to be looked for.
 pub(crate) fn accept_json_only(headers: &mut HeaderMap) {
-    let asked: Vec<HeaderValue> = headers.get_all(ACCEPT).iter().cloned().collect();
-    let as_json = |value: &HeaderValue| {
-        let lower = value.to_str().ok()?.to_ascii_lowercase();
-        let other = ["cbor", "smile", "yaml"].into_iter().find(|format| lower.contains(format))?;
-        HeaderValue::from_str(&lower.replace(other, "json")).ok()
-    };
-    let changed: Vec<Option<HeaderValue>> = asked.iter().map(as_json).collect();
-    if changed.iter().any(Option::is_some) {
-        headers.remove(ACCEPT);
-        for (asked, changed) in asked.into_iter().zip(changed) {
-            headers.append(ACCEPT, changed.unwrap_or(asked));
+    let Entry::Occupied(mut asked) = headers.entry(ACCEPT) else { return };
+    for value in asked.iter_mut() {
+        let lower = value.to_str().unwrap_or_default().to_ascii_lowercase();
+        let other = ["cbor", "smile", "yaml"].into_iter().find(|format| lower.contains(format));
+        if let Some(Ok(json)) = other.map(|other| HeaderValue::from_str(&lower.replace(other, "json"))) {
+            *value = json;
         }
     }
 }

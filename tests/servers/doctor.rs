@@ -1,7 +1,6 @@
 //! `spinney doctor`: what is wrong, and what to do about it.
 
 use std::os::unix::fs::DirBuilderExt as _;
-use std::process::{Command, Stdio};
 
 use reqwest::Method;
 use serde_json::json;
@@ -19,14 +18,7 @@ fn directory(label: &str) -> DataDir {
 
 /// Exit code and what is printed.
 fn doctor(args: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_spinney"));
-    command.stdin(Stdio::null()).arg("doctor").args(args);
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("SPINNEY_") {
-            command.env_remove(name);
-        }
-    }
-    let output = command.output().unwrap();
+    let output = common::spinney_command().arg("doctor").args(args).output().unwrap();
     (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
 }
 

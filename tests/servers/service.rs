@@ -1,6 +1,6 @@
 //! What spinney asks in its own name: by which way, and what it never tells.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use crate::common::Spinney;
 use crate::common::fake::{self, Fake, Reply};
@@ -10,12 +10,7 @@ fn cluster() -> Fake {
 }
 
 fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_spinney"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("SPINNEY_") {
-            command.env_remove(name);
-        }
-    }
+    let mut command = crate::common::spinney_command();
     command.args(arguments).envs(variables.iter().copied());
     command.output().unwrap()
 }

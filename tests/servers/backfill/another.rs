@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{backfill, create_mapped, load, spinney_command};
+use super::{backfill, create_mapped, load};
 use crate::common::{self, Server, Spinney, unique_index};
 use crate::restart::{DataDir, arguments};
 
@@ -21,7 +21,7 @@ fn groups<'d>(documents: &'d BTreeMap<String, Value>, field: &str) -> BTreeMap<&
 }
 
 fn compare(spinney: &str, prefix: &str) -> (bool, String) {
-    let output = spinney_command()
+    let output = common::spinney_command()
         .args(["inspect", "--json", "--compare", prefix])
         .args(["--spinney-url", spinney])
         .output()

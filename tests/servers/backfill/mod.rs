@@ -8,27 +8,15 @@ mod into;
 mod sweep;
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::common::{self, Server, Spinney, root_of, unstamped};
 
-/// `spinney`, with nothing from the environment.
-fn spinney_command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_spinney"));
-    command.stdin(Stdio::null());
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("SPINNEY_") {
-            command.env_remove(name);
-        }
-    }
-    command
-}
-
 /// `spinney backfill` against a spinney.
 pub fn command(spinney: &str, args: &[&str]) -> Command {
-    let mut command = spinney_command();
+    let mut command = common::spinney_command();
     command.args(["backfill", "--spinney-url", spinney]).args(args);
     command
 }
@@ -103,7 +91,7 @@ pub async fn create_mapped(server: &Server, index: &str) {
 
 /// Maps the fields of a stamp in an index that is there.
 pub async fn map(server: &Server, index: &str, prefix: &str) {
-    let output = spinney_command()
+    let output = common::spinney_command()
         .args(["setup", "--existing", "--upstream", server.url()])
         .args(["--index", index, "--name", index, "--prefix", prefix])
         .output()

@@ -145,6 +145,19 @@ pub fn install_crypto() {
     });
 }
 
+/// `spinney`, with nothing from the environment: every option can come from there, and a test means only those that it
+/// names.
+pub fn spinney_command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spinney"));
+    command.stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("SPINNEY_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
 // --------------------------------------------------------------------------------------------------------------------
 
 /// A spinney process in front of a server. It is killed when the value is dropped.
@@ -196,23 +209,11 @@ impl Spinney {
     }
 
     fn try_start_with(variables: &[(&str, &str)], listen: &str, args: &[&str]) -> Result<Spinney, NotStarted> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_spinney"));
-        command
-            .arg("serve")
-            .args(["--listen", listen])
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        let mut command = spinney_command();
+        command.args(["serve", "--listen", listen]).args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Or the spinneys of all tests would count everybody's indices.
         if !args.iter().any(|arg| arg.starts_with("--counts")) {
             command.args(["--counts", "off"]);
-        }
-        // Every option can come from the environment too; a test means only the ones that it names.
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("SPINNEY_") {
-                command.env_remove(name);
-            }
         }
         let mut child = command.envs(variables.iter().copied()).spawn().expect("the spinney binary runs");
 
