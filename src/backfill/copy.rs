@@ -125,7 +125,8 @@ impl<'a, D: BulkSink> IndexCopy<'a, D> {
     /// are blocked then, the last ones are copied, and the alias moves. `total`: documents of the old index.
     ///
     /// # Errors
-    /// If the cluster or spinney refuses, or stays away; if documents could not be copied, the alias stays.
+    /// If the cluster or spinney refuses, or stays away, or the new index has a document without a stamp. If documents
+    /// could not be copied, the alias stays.
     pub(crate) async fn run(
         &self,
         total: u64,
@@ -153,6 +154,11 @@ impl<'a, D: BulkSink> IndexCopy<'a, D> {
         }
         // What was deleted takes as long as the index is large, so it is looked for before writes are blocked, too.
         self.remove_deleted(&state).await?;
+        // Of nothing that this copy has written: but readers of the new index rely on it.
+        let unstamped = self.target.of_index(self.into).count_unstamped(self.cluster).await?;
+        if unstamped > 0 {
+            return Err(BackfillError::Unstamped { into: self.into.to_owned(), unstamped });
+        }
         if let Some(alias) = alias
             && state.outcome.lock().failed == 0
         {

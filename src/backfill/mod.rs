@@ -106,6 +106,17 @@ pub(crate) enum BackfillError {
         /// What the cluster says.
         error: OperatorError,
     },
+    /// A new index has documents without a stamp.
+    #[error(
+        "{into} has documents without a stamp ({unstamped}): another has written them there, past spinney. Stamp them with \
+         spinney backfill --index {into}, and run this again"
+    )]
+    Unstamped {
+        /// Its name.
+        into: String,
+        /// How many.
+        unstamped: u64,
+    },
     /// The updates changed nothing.
     #[error(
         "spinney passed the documents on without a stamp: is it a spinney of this version at the other end, with these \

@@ -216,6 +216,26 @@ async fn what_is_acknowledged_while_the_alias_moves_is_in_the_new_index() {
 }
 
 #[tokio::test]
+async fn an_alias_does_not_move_to_documents_without_a_stamp() {
+    let upstream = common::opensearch();
+    let server = Server::new(&upstream);
+    let old = Old::of(&server, "unstamped-copy").await;
+    let spinney = Spinney::start(&arguments(&upstream, &old.pattern, &[]));
+    let (code, said) = old.copy(&spinney, &upstream, &[]);
+    assert_eq!(code, Some(0), "{said}");
+    put(&server, &format!("/{}/_doc/7?version=9&version_type=external", old.new), document(7)).await;
+    let (code, said) = old.copy(&spinney, &upstream, &["--alias", &old.alias]);
+    assert!(code == Some(1) && said.contains("has documents without a stamp (1)"), "{code:?}: {said}");
+    put(&server, &format!("/{}/_doc/300", old.alias), document(300)).await;
+
+    let (code, said) = backfill(&spinney.url, &["--index", &old.new]);
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = old.copy(&spinney, &upstream, &["--alias", &old.alias]);
+    assert!(code == Some(0) && said.contains("is an alias of"), "{code:?}: {said}");
+    old.delete(&server).await;
+}
+
+#[tokio::test]
 async fn what_is_not_copied() {
     let upstream = common::opensearch();
     let server = Server::new(&upstream);
