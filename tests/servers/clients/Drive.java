@@ -7,6 +7,7 @@ import co.elastic.clients.elasticsearch.core.BulkResponse;
 import co.elastic.clients.elasticsearch.core.bulk.BulkOperation;
 import co.elastic.clients.elasticsearch.core.bulk.BulkResponseItem;
 import co.elastic.clients.json.JsonpUtils;
+import co.elastic.clients.json.SimpleJsonpMapper;
 import co.elastic.clients.transport.BackoffPolicy;
 import co.elastic.clients.transport.TransportException;
 import co.elastic.clients.util.BinaryData;
@@ -155,9 +156,7 @@ public final class Drive {
                     if (item.error() == null && item.status() < 300) {
                         succeeded += 1;
                     } else {
-                        String op = item.operationType().jsonValue();
-                        JsonObject details = parse(JsonpUtils.toJsonString(item, new co.elastic.clients.json.SimpleJsonpMapper()));
-                        errors.add(Json.createObjectBuilder().add(op, details));
+                        errors.add(parse(JsonpUtils.toJsonString(item, new SimpleJsonpMapper())));
                     }
                 }
             }
