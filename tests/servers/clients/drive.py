@@ -3,7 +3,8 @@
 The only argument is a JSON object:
     url, index           where to write
     actions              path of a file with one {"op", "id", "body"} a line ("body" is missing for a delete)
-    library              "opensearch" (opensearch-py) or "elasticsearch" (elasticsearch-py)
+    library              "opensearch" (opensearch-py), "elasticsearch" (elasticsearch-py 7), "elasticsearch-8" or
+                         "elasticsearch-9" (elasticsearch-py of that version)
     helper               "bulk", "streaming_bulk", "parallel_bulk" or "async_bulk"
     concurrency          how many requests may be in flight ("parallel_bulk" only, the others have one)
     raise_on_error       what the helper's option of this name says
@@ -47,13 +48,14 @@ def client_options(job):
     if job["helper"] == "parallel_bulk":
         # This helper leaves every retry to the transport.
         statuses.append(429)
+    timeout = "request_timeout" if "-" in job["library"] else "timeout"
     return {
         "hosts": [job["url"]],
         "http_compress": True,
         "max_retries": RETRIES,
         "retry_on_status": statuses,
         "retry_on_timeout": True,
-        "timeout": 60,
+        timeout: 60,
     }
 
 
@@ -91,10 +93,14 @@ def write(job):
 
 
 async def write_async(job):
-    from opensearchpy import AsyncOpenSearch
-    from opensearchpy.helpers import async_bulk
+    if job["library"] == "opensearch":
+        from opensearchpy import AsyncOpenSearch as Client
+        from opensearchpy.helpers import async_bulk
+    else:
+        from elasticsearch import AsyncElasticsearch as Client
+        from elasticsearch.helpers import async_bulk
 
-    async with AsyncOpenSearch(**client_options(job)) as client:
+    async with Client(**client_options(job)) as client:
         return await async_bulk(client, actions(job), **helper_options(job))
 
 

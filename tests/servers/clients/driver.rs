@@ -1,5 +1,6 @@
 //! Runs a real client as a process of its own.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::panic;
@@ -51,14 +52,15 @@ impl Outcome {
         Outcome { succeeded: actions, errors: Vec::new() }
     }
 
-    /// Comparable with the outcome in another index: its name and its UUID are taken out of the errors.
+    /// Comparable with the outcome in another index: its name and its UUID are taken out of the errors, and so are the
+    /// columns of parsing errors, which a stamp moves.
     pub fn without(mut self, index: &str) -> Outcome {
         for error in &mut self.errors {
             let mut text = error.to_string().replace(index, "INDEX");
             if let Some(uuid) = find_index_uuid(error) {
                 text = text.replace(&uuid, "UUID");
             }
-            *error = serde_json::from_str(&text).unwrap();
+            *error = serde_json::from_slice(&common::twin::without_columns(text.as_bytes())).unwrap();
         }
         self
     }
@@ -80,40 +82,93 @@ fn find_index_uuid(value: &Value) -> Option<String> {
 #[derive(Clone)]
 pub struct Driver {
     program: PathBuf,
-    script: PathBuf,
+    /// What the program is called with before the job.
+    arguments: Vec<OsString>,
+    /// Variables of its environment.
+    variables: Vec<(&'static str, OsString)>,
     label: String,
-    library: &'static str,
+    library: String,
     helper: &'static str,
+    /// The class of the client's connections (elasticsearch-js).
+    connection: Option<&'static str>,
     concurrency: usize,
     raise_on_error: bool,
 }
 
 impl Driver {
-    /// `library` is `opensearch` or `elasticsearch`, `helper` the name of the helper.
-    pub fn python(library: &'static str, helper: &'static str) -> Driver {
+    fn new(program: PathBuf, library: &str, helper: &'static str) -> Driver {
         Driver {
-            program: installed("venv/bin/python"),
-            script: scripts().join("drive.py"),
+            program,
+            arguments: Vec::new(),
+            variables: Vec::new(),
             label: format!("{library}-{}", helper.replace('_', "-")),
-            library,
+            library: library.to_owned(),
             helper,
+            connection: None,
             concurrency: CONCURRENCY,
             raise_on_error: true,
         }
     }
 
+    /// `library` is `opensearch` or `elasticsearch`, `helper` the name of the helper.
+    pub fn python(library: &'static str, helper: &'static str) -> Driver {
+        Self::python_of("clients", library, helper)
+    }
+
+    fn python_of(environment: &str, library: &str, helper: &'static str) -> Driver {
+        Driver {
+            arguments: vec![scripts().join("drive.py").into()],
+            variables: vec![("PYTHONDONTWRITEBYTECODE", "1".into())],
+            ..Self::new(cached(environment, "venv/bin/python"), library, helper)
+        }
+    }
+
     /// opensearch-js. It never raises: it reports what it dropped.
     pub fn javascript() -> Driver {
-        installed("node/node_modules");
+        Self::javascript_of("clients", "opensearch")
+    }
+
+    fn javascript_of(environment: &str, library: &str) -> Driver {
         Driver {
-            program: PathBuf::from("node"),
-            script: scripts().join("drive.js"),
-            label: "javascript".to_owned(),
-            library: "opensearch",
-            helper: "bulk",
-            concurrency: CONCURRENCY,
+            arguments: vec![scripts().join("drive.js").into()],
+            variables: vec![("NODE_PATH", cached(environment, "node/node_modules").into())],
+            label: format!("{library}-js"),
             raise_on_error: false,
+            ..Self::new(PathBuf::from("node"), library, "bulk")
         }
+    }
+
+    /// elasticsearch-py of this major version.
+    pub fn elasticsearch_py(major: u64, helper: &'static str) -> Driver {
+        Self::python_of(&newer(major), &format!("elasticsearch-{major}"), helper)
+    }
+
+    /// elasticsearch-js of this major version, with this class of connections.
+    pub fn elasticsearch_js(major: u64, connection: &'static str) -> Driver {
+        let mut driver = Self::javascript_of(&newer(major), &format!("elasticsearch-{major}"));
+        driver.label = format!("{}-{}", driver.label, connection.to_lowercase());
+        driver.connection = Some(connection);
+        driver
+    }
+
+    /// The `BulkIngester` of elasticsearch-java of this major version.
+    pub fn elasticsearch_java(major: u64) -> Driver {
+        let classes = cached(&newer(major), "java");
+        let path = format!("{0}/*:{0}", classes.display());
+        Driver {
+            arguments: vec!["-cp".into(), path.into(), "Drive".into()],
+            ..Self::new(PathBuf::from("java"), &format!("elasticsearch-{major}"), "java")
+        }
+    }
+
+    /// The `BulkIndexer` of go-elasticsearch of this major version.
+    pub fn elasticsearch_go(major: u64) -> Driver {
+        Self::new(cached("newer-clients", "drive-go"), &format!("elasticsearch-{major}"), "go")
+    }
+
+    /// The `BulkIndexer` of opensearch-go.
+    pub fn opensearch_go() -> Driver {
+        Self::new(cached("newer-clients", "drive-go"), "opensearch", "go")
     }
 
     /// With `raise_on_error=False`: failed items are collected instead. The Python helpers retry rejected items (429)
@@ -169,16 +224,13 @@ impl Driver {
             "actions": file,
             "library": self.library,
             "helper": self.helper,
+            "connection": self.connection,
             "concurrency": self.concurrency,
             "raise_on_error": self.raise_on_error,
             "stop_at": stop_at,
         });
         let mut command = Command::new(&self.program);
-        command
-            .arg(&self.script)
-            .arg(job.to_string())
-            .env("NODE_PATH", installed("node/node_modules"))
-            .env("PYTHONDONTWRITEBYTECODE", "1");
+        command.args(&self.arguments).arg(job.to_string()).envs(self.variables.iter().cloned());
         let label = self.label.clone();
         let outcome = tokio::task::spawn_blocking(move || watch(command, &label, ready))
             .await
@@ -192,11 +244,22 @@ pub fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/clients")
 }
 
+/// What `scripts/clients-env` has installed for every run of the tests.
 pub fn installed(what: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(".cache/clients").join(what);
+    cached("clients", what)
+}
+
+/// The environment of the clients of Elasticsearch of this major version.
+fn newer(major: u64) -> String {
+    format!("newer-clients/elasticsearch-{major}")
+}
+
+fn cached(environment: &str, what: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(".cache").join(environment).join(what);
+    let option = if environment.starts_with("newer") { " --all" } else { "" };
     assert!(
         path.exists(),
-        "{} is missing: run scripts/test, which installs the clients (or scripts/clients-env alone)",
+        "{} is missing: run scripts/test{option}, which installs the clients (or scripts/clients-env{option} alone)",
         path.display()
     );
     path

@@ -11,7 +11,7 @@ use crate::common::{self, Server};
 
 /// Runs the same mixed actions against the server directly and through spinney, into an index each: the helpers must
 /// report the same and the same must be stored, but for the stamps. Then looks at what the stamps say.
-async fn mixed_actions(upstream: String, driver: Driver) {
+pub async fn mixed_actions(upstream: String, driver: Driver) {
     let server = Server::new(&upstream);
     let spinney = start_spinney(&upstream, &[]);
     let mut reports = Vec::new();

@@ -1,12 +1,13 @@
 //! Real clients, unmodified, writing through spinney into a real server that has bad days: whatever helper they use,
 //! with gzip and retries on, every document is stored once, as it was sent, with one root per group.
 //!
-//! The Python and JavaScript clients run as processes of their own (`tests/servers/clients/drive.*`);
+//! The clients run as processes of their own (`tests/servers/clients/drive.*`, `Drive.java`, `go`);
 //! `scripts/clients-env` installs them. What is stored is read from the server directly.
 
 mod articles;
 pub mod driver;
 mod mixed;
+mod newer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -133,6 +134,11 @@ const WHOLE_REQUEST_FAULTS: [Fault; 4] = [Fault::AnswerLost, Fault::TooManyReque
 const JAVASCRIPT_FAULTS: [Fault; 4] = [Fault::ItemsRejected, Fault::AnswerLost, Fault::Unavailable, Fault::Cut];
 
 async fn all_stored_once(upstream: String, driver: Driver, faults: &[Fault]) {
+    stored_once(upstream, driver, faults).await;
+}
+
+/// The same; returns the media types of the requests.
+async fn stored_once(upstream: String, driver: Driver, faults: &[Fault]) -> BTreeSet<String> {
     let scene = Scene::new(&upstream, driver.label(), faults).await;
     let articles = articles(ARTICLES);
     let outcome = driver.run(&scene.spinney.url, &scene.index, &index_actions(&articles)).await;
@@ -140,7 +146,9 @@ async fn all_stored_once(upstream: String, driver: Driver, faults: &[Fault]) {
     verify(&scene.server, &scene.index, &articles).await;
     scene.verify_faults(faults);
     scene.verify_gzip(&articles).await;
+    let content_types = scene.flaky.content_types();
     scene.clean_up().await;
+    content_types
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! A server with bad days: it stands between spinney and the real server and spoils some bulk requests on a fixed
 //! schedule, in the ways in which clusters do. Everything else it passes on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
 
@@ -57,6 +57,7 @@ struct State {
 struct Seen {
     bulks: usize,
     provoked: BTreeMap<Fault, usize>,
+    content_types: BTreeSet<String>,
 }
 
 impl Flaky {
@@ -85,6 +86,11 @@ impl Flaky {
     pub fn provoked(&self) -> BTreeMap<Fault, usize> {
         self.state.seen.lock().unwrap().provoked.clone()
     }
+
+    /// The media types of all bulk requests so far.
+    pub fn content_types(&self) -> BTreeSet<String> {
+        self.state.seen.lock().unwrap().content_types.clone()
+    }
 }
 
 async fn accept(listener: TcpListener, state: Arc<State>) {
@@ -102,7 +108,7 @@ async fn accept(listener: TcpListener, state: Arc<State>) {
 async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, io::Error> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-    let fault = head.uri.path().trim_end_matches('/').ends_with("/_bulk").then(|| state.next_fault()).flatten();
+    let fault = head.uri.path().trim_end_matches('/').ends_with("/_bulk").then(|| state.next_fault(&head)).flatten();
     match fault {
         Some(Fault::TooManyRequests) => Ok(refusal(429, "circuit_breaking_exception")),
         Some(Fault::Unavailable) => Ok(refusal(503, "cluster_block_exception")),
@@ -127,8 +133,10 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
 }
 
 impl State {
-    fn next_fault(&self) -> Option<Fault> {
+    fn next_fault(&self, head: &hyper::http::request::Parts) -> Option<Fault> {
+        let content_type = head.headers.get("content-type").and_then(|value| value.to_str().ok());
         let mut seen = self.seen.lock().unwrap();
+        seen.content_types.insert(content_type.unwrap_or("").to_owned());
         seen.bulks += 1;
         if !seen.bulks.is_multiple_of(self.period) || self.faults.is_empty() {
             return None;

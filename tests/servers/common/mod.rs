@@ -14,6 +14,7 @@
 //! A test that fails prints the last log lines of the spinney processes that it owns.
 
 pub mod cable;
+pub mod engines;
 pub mod fake;
 pub mod flaky;
 pub mod gate;
@@ -37,6 +38,7 @@ use std::sync::{Arc, Mutex, Once};
 use std::thread;
 use std::time::Instant;
 
+pub use engines::Engine;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 pub use waiting::{PATIENCE, Waiting, scratch, wait_until};
@@ -60,26 +62,9 @@ pub fn opensearch() -> String {
     server_variable("SPINNEY_TEST_OPENSEARCH")
 }
 
-/// URL of the Elasticsearch 7.17 node, without a final slash.
+/// URL of the Elasticsearch node (7.17, or 8.19 and 9.5 in the profile `elasticsearch`), without a final slash.
 pub fn elasticsearch() -> String {
     server_variable("SPINNEY_TEST_ELASTICSEARCH")
-}
-
-/// A kind of search server without security.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
-    OpenSearch,
-    Elasticsearch,
-}
-
-impl Engine {
-    /// URL of its node, without a final slash.
-    pub fn url(self) -> String {
-        match self {
-            Engine::OpenSearch => opensearch(),
-            Engine::Elasticsearch => elasticsearch(),
-        }
-    }
 }
 
 /// Makes a test for each kind of search server out of `async fn name(engine: Engine)`.

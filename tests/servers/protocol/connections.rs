@@ -119,10 +119,7 @@ on_each_engine!(point_16_long_heads);
 async fn point_16_long_heads(engine: Engine) {
     let upstream = engine.url();
     let label = "p16";
-    let longest = match engine {
-        Engine::OpenSearch => 16 << 10,
-        Engine::Elasticsearch => 8 << 10,
-    };
+    let longest = engine.expected().longest_head;
     let twins = Twins::new(&upstream, label).await;
     let bulk = Request::bulk("/@index/_bulk", article("a", 1));
     for size in [3 << 10, longest - 400, longest + 2000, 3 << 10, 64 << 10] {

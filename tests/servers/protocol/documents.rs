@@ -203,8 +203,22 @@ async fn point_09_sources_that_are_refused(engine: Engine) {
     let upstream = engine.url();
     let label = "p09";
     let twins = Twins::new(&upstream, label).await;
-    for source in [
-        r#"/* first */{"content":"a b c"}"#,
+    let mut placed = 0;
+    let after_a_comment = r#"/* first */{"content":"a b c"}"#;
+    let refused_after_a_comment = !engine.expected().takes_comments_before_documents;
+    if !refused_after_a_comment {
+        // Stored with its stamp, though the server cannot give it back.
+        let request = Request::json("PUT", "/@index/_doc/a?refresh=true", after_a_comment);
+        assert_eq!(twins.same(&request).status, 201);
+        let path = format!("/{}/_count", twins.proxied.index);
+        let query = json!({"query": {"exists": {"field": "cluster_root"}}});
+        let (_, found) = twins.server.request(Method::POST, &path, Some(query)).await;
+        assert_eq!(found["count"], 1);
+        twins.empty();
+        // An earlier document's node is no refused one's.
+        placed = twins.nodes();
+    }
+    for source in refused_after_a_comment.then_some(after_a_comment).into_iter().chain([
         r#"// }"#,
         r#"{"content":"a b c" // }"#,
         r#"{"content":"a b c","content":"a b c"}"#,
@@ -235,7 +249,7 @@ async fn point_09_sources_that_are_refused(engine: Engine) {
         // A stamp that is doubled is refused as the client wrote it; none is repaired by taking it out.
         r#"{"content":"a b c","cluster_root":"00","cluster_root":"00"}"#,
         r#"{"content":"a b c","cluster_key":[1,}"#,
-    ] {
+    ]) {
         twins.empty();
         let bad = format!("{{\"index\":{{\"_id\":\"bad\"}}}}\n{source}\n");
         let bytes = article("a", 1) + &bad + &article("b", 2);
@@ -245,7 +259,7 @@ async fn point_09_sources_that_are_refused(engine: Engine) {
         assert_eq!(twins.same_but_columns(&single).status, 400, "{source}");
         let documents = twins.same_documents().await;
         assert_eq!(documents.len(), 2, "{source}");
-        assert_eq!(twins.nodes(), 2, "the refused document left a node: {source}");
+        assert_eq!(twins.nodes() - placed, 2, "the refused document left a node: {source}");
     }
     twins.end().await;
 }

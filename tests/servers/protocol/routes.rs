@@ -137,14 +137,11 @@ async fn point_01_what_is_no_route_is_answered_by_the_server(engine: Engine) {
 
 on_each_engine!(point_01_typed_forms);
 
-/// Elasticsearch 7 takes types in paths, OpenSearch refuses them.
+/// Elasticsearch 7 takes types in paths, OpenSearch and Elasticsearch 8 refuse them.
 async fn point_01_typed_forms(engine: Engine) {
     let upstream = engine.url();
     let label = "p01";
-    let stored = match engine {
-        Engine::OpenSearch => false,
-        Engine::Elasticsearch => true,
-    };
+    let stored = engine.expected().types_in_paths;
     let twins = Twins::new(&upstream, label).await;
     twins.same(&Request::bulk("/@index/_doc/_bulk", article("a", 1)));
     twins.same(&Request::json("PUT", "/@index/_doc/b/_create", document(2)));
@@ -250,12 +247,48 @@ async fn point_02_content_types(engine: Engine) {
     twins.same(&twice);
     let documents = twins.same_documents().await;
     assert_eq!(documents.len(), stored);
-    assert!(stored >= 16, "{stored}");
+    assert!(stored >= if engine.expected().versions_in_both { 15 } else { 16 }, "{stored}");
     for (id, source) in &documents {
         // JSON is YAML too, but spinney reads no YAML.
         let is_yaml = id == "doc-18";
         assert_eq!(root_of(source).is_some(), !is_yaml, "{id}");
     }
+    twins.end().await;
+}
+
+on_each_engine!(point_02_content_types_with_a_version);
+
+/// What the clients of Elasticsearch 8 and 9 send is stamped, plain and gzip. OpenSearch refuses it.
+async fn point_02_content_types_with_a_version(engine: Engine) {
+    let taken = engine.expected().compatible_with;
+    let twins = Twins::new(&engine.url(), "p02").await;
+    let mut stored = 0;
+    for version in [7, 8, 9] {
+        let accept = format!("application/vnd.elasticsearch+json; compatible-with={version}");
+        for kind in ["x-ndjson", "json"] {
+            let id = format!("{kind}-{version}");
+            let content_type = format!("application/vnd.elasticsearch+{kind}; compatible-with={version}");
+            let single = (format!("/@index/_doc/single-{id}"), document(stored));
+            let bulks = ["plain", "gzip"]
+                .map(|coding| ("/@index/_bulk".to_owned(), article(&format!("{coding}-{id}"), stored)));
+            for (path, body) in bulks.into_iter().chain([single]) {
+                let gzip = body.contains("gzip-");
+                let request = Request::bulk(&path, body).without("content-type").header("Content-Type", &content_type);
+                let request = request.header("Accept", &accept);
+                let answer = twins.same(&if gzip { request.gzipped() } else { request });
+                let refused = if engine == Engine::OpenSearch { 406 } else { 400 };
+                if taken.contains(&version) {
+                    assert!(answer.status < 300, "{content_type} {path}: {}", answer.text());
+                    stored += 1;
+                } else {
+                    assert_eq!(answer.status, refused, "{content_type} {path}: {}", answer.text());
+                }
+            }
+        }
+    }
+    let documents = twins.all_stamped().await;
+    assert_eq!(documents.len(), stored);
+    assert_eq!(stored, 6 * taken.len());
     twins.end().await;
 }
 

@@ -42,11 +42,14 @@ async fn point_05_too_large_as_it_comes(engine: Engine) {
     // No route wants this one: it is streamed.
     let search = Request::json("POST", "/@index/_search", &body);
     for request in [&bulk, &search] {
-        let [direct, proxied] =
-            [&twins.direct, &twins.proxied].map(|side| send_all(&side.url, &side.request(request).bytes()));
-        assert_eq!(direct.status, 413);
+        let [direct, proxied] = [&twins.direct, &twins.proxied].map(|side| side.request(request).bytes());
+        let proxied = send_all(&twins.proxied.url, &proxied);
         assert_eq!(proxied.status, 413, "{}", proxied.text());
-        assert_eq!(proxied.body, direct.body);
+        if engine.expected().reads_what_it_refuses {
+            let direct = send_all(&twins.direct.url, &direct);
+            assert_eq!(direct.status, 413);
+            assert_eq!(proxied.body, direct.body);
+        }
     }
     // The server hangs up on this one in the middle of the upload; spinney has read all of it by then.
     let chunked = twins.proxied.request(&bulk.chunked(1 << 20));
