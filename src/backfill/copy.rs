@@ -154,15 +154,15 @@ impl<'a, D: BulkSink> IndexCopy<'a, D> {
         }
         // What was deleted takes as long as the index is large, so it is looked for before writes are blocked, too.
         self.remove_deleted(&state).await?;
-        // Of nothing that this copy has written: but readers of the new index rely on it.
-        let unstamped = self.target.of_index(self.into).count_unstamped(self.cluster).await?;
-        if unstamped > 0 {
-            return Err(BackfillError::Unstamped { into: self.into.to_owned(), unstamped });
-        }
-        if let Some(alias) = alias
-            && state.outcome.lock().failed == 0
-        {
-            self.switch(&state, new, alias).await?;
+        // What failed is told first; and of the rest nothing is without a stamp that this copy has written.
+        if state.outcome.lock().failed == 0 {
+            let unstamped = self.target.of_index(self.into).count_unstamped(self.cluster).await?;
+            if unstamped > 0 {
+                return Err(BackfillError::Unstamped { into: self.into.to_owned(), unstamped });
+            }
+            if let Some(alias) = alias {
+                self.switch(&state, new, alias).await?;
+            }
         }
         Ok(state.outcome.into_inner())
     }
