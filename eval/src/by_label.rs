@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::documents::{Clustering, Document};
+use super::clustering::Clustering;
+use super::documents::Document;
 use super::labels::{Label, LabelledPair, LabelledPairs};
 use super::reason::why_apart;
 use super::report::rounded;
@@ -109,7 +110,7 @@ pub(super) fn reasons(labelled: &LabelledPairs, clustering: &Clustering) -> [Vec
 }
 
 /// `refused: proof: the similarity is …` without what differs from pair to pair.
-fn without_figures(why: &str) -> String {
+pub(super) fn without_figures(why: &str) -> String {
     let mut parts = why.splitn(3, ": ");
     match (parts.next(), parts.next()) {
         (Some("refused"), Some(reason)) => format!("refused: {reason}"),
@@ -119,7 +120,7 @@ fn without_figures(why: &str) -> String {
 }
 
 /// How two documents came to have one root.
-fn why_together(one: Document, other: Document, clustering: &Clustering) -> &'static str {
+pub(super) fn why_together(one: Document, other: Document, clustering: &Clustering) -> &'static str {
     let decision = |document: Document| {
         let explanation = clustering.explanations.get(&document);
         explanation.map(|explanation| explanation.decision)

@@ -1,20 +1,11 @@
 //! The documents to score on: read once, clustered as often as there are settings to try.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::ops::Range;
 
-use bytes::Bytes;
-use futures_executor::block_on;
-use serde::Deserialize;
-
-use spinney::bulk::{self, FieldNames, JsonError, Selected, Selection, SelectionError};
+use spinney::bulk::{self, FieldNames, JsonError, ParsedDocument, Selected, Selection, SelectionError};
 use spinney::config::{DEFAULT_PREFIX, Route};
-use spinney::engine::{Engine, EngineError, Explanation, RequestContext, Unavailable};
-use spinney::fingerprint::Fingerprint;
-use spinney::forest::Root;
-use spinney::hash::HashKey;
 use spinney::text::{Fields, Scratch};
-use spinney::time::Millis;
 
 use super::titles::{SHORT, Title};
 
@@ -28,7 +19,11 @@ pub(super) type Document = u32;
 #[derive(Debug)]
 pub struct Documents {
     /// One JSON object a line.
-    body: Bytes,
+    body: Vec<u8>,
+    /// Where each document stands in the body.
+    lines: Vec<Range<usize>>,
+    /// The fields that are read.
+    selection: Selection,
     ids: Vec<String>,
     beginnings: Vec<String>,
     titles: Vec<Title>,
@@ -75,46 +70,13 @@ pub enum DocumentsError {
     Empty,
 }
 
-/// The clusters that a method makes of the documents.
-#[derive(Debug)]
-pub struct Clustering {
-    /// The root of each document.
-    pub(super) roots: Vec<u64>,
-    /// Nodes of the forest at the end.
-    pub(super) nodes: u64,
-    /// How the documents were placed; those without usable text are not among them.
-    pub(super) explanations: HashMap<Document, Explanation>,
-}
-
-/// Why documents cannot be clustered.
-#[derive(Debug, thiserror::Error)]
-pub enum ClusteringError {
-    /// The settings of the route cannot be used.
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-    /// The forest failed.
-    #[error(transparent)]
-    Unavailable(#[from] Unavailable),
-    /// A stamped document is not JSON any more: its source was not JSON throughout.
-    #[error("document `{id}` cannot be read")]
-    Unreadable {
-        /// Its id.
-        id: String,
-        /// What is wrong with it.
-        source: serde_json::Error,
-    },
-    /// A document came back without a root.
-    #[error("document `{id}` could not be stamped")]
-    Unstamped {
-        /// Its id.
-        id: String,
-    },
-}
-
-/// What is read of a stamped document.
-#[derive(Deserialize)]
-struct StampedRoot {
-    cluster_root: Option<String>,
+/// The fields of one document that the methods compare, as they are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DocumentFields {
+    /// The title; empty where there is none.
+    pub title: String,
+    /// The text, its parts one a line.
+    pub text: String,
 }
 
 impl Documents {
@@ -133,7 +95,9 @@ impl Documents {
         };
         let selection = Selection::new(&fields, DEFAULT_PREFIX)?;
         let mut documents = Documents {
-            body: Bytes::new(),
+            body: Vec::new(),
+            lines: Vec::new(),
+            selection,
             ids: Vec::new(),
             beginnings: Vec::new(),
             titles: Vec::new(),
@@ -141,16 +105,19 @@ impl Documents {
             by_id: HashMap::new(),
         };
         let mut scratch = Scratch::new();
+        let mut start = 0;
         for (line, source) in (1..).zip(body.split(|&byte| byte == b'\n')) {
+            let range = start..start + source.len();
+            start = range.end + 1;
             if source.trim_ascii().is_empty() {
                 continue;
             }
-            let document = bulk::scan(source, &selection).map_err(|source| DocumentsError::Json { line, source })?;
+            let document =
+                bulk::scan(source, &documents.selection).map_err(|source| DocumentsError::Json { line, source })?;
             let id = document.first(Selected::Id);
             let id =
                 id.ok_or_else(|| DocumentsError::NoId { line, field: route.id_field.clone().unwrap_or_default() })?;
-            let texts = document.values.iter().filter(|value| matches!(value.selected, Selected::Text(_)));
-            let texts: Vec<&str> = texts.map(|value| &*value.text).collect();
+            let texts: Vec<&str> = texts_of(&document).collect();
             let title: Vec<&str> = document.first(Selected::Title).into_iter().collect();
             let number = documents.ids.len();
             let number = Document::try_from(number).map_err(|_| DocumentsError::TooMany)?;
@@ -158,6 +125,7 @@ impl Documents {
                 let id = id.to_owned();
                 return Err(DocumentsError::Duplicate { line, id });
             }
+            documents.lines.push(range);
             documents.ids.push(id.to_owned());
             documents.beginnings.push(beginning(&[title.as_slice(), &texts].concat()));
             documents.titles.push(Title::of(cleaned(&mut scratch, &title)));
@@ -168,7 +136,7 @@ impl Documents {
         if documents.ids.is_empty() {
             return Err(DocumentsError::Empty);
         }
-        documents.body = body.into();
+        documents.body = body;
         Ok(documents)
     }
 
@@ -200,48 +168,31 @@ impl Documents {
         self.short.get(document as usize) == Some(&true)
     }
 
-    /// Stamps all documents in their order, as `spinney stamp` would. `threads`: 0 means all cores.
-    ///
-    /// # Errors
-    /// When the settings of the route cannot be used, or a document cannot be stamped.
-    pub fn cluster(&self, route: &Route, threads: usize) -> Result<Clustering, ClusteringError> {
-        let engine = Engine::new(std::slice::from_ref(route), DEFAULT_PREFIX, threads, HashKey::FIXED)?;
-        let engine = Arc::new(engine.with_explanations());
-        let context = RequestContext { now: Millis(0), latest: Millis(i64::MAX), unique: 0, caller: None };
-        let stamped = block_on(engine.stamp_lines(self.body.clone(), context))?;
-        let explanations = stamped.explanations().iter().filter_map(|explanation| {
-            let document = Document::try_from(explanation.item).ok()?;
-            Some((document, explanation.clone()))
-        });
-        let explanations = explanations.collect();
-        let (splice, _) = stamped.into_parts();
-        let mut out = Vec::with_capacity(splice.len(self.body.len()));
-        splice.write_to(&self.body, &mut out);
-        let lines = out.split(|&byte| byte == b'\n');
-        let lines = lines.filter(|line| !line.trim_ascii().is_empty());
-        // As stored documents are stamped anew.
-        let words = block_on(engine.forests().all_overrides())?;
-        let group = |root: u64| {
-            let root = Root(Fingerprint(root));
-            words.iter().fold(root, |root, (_, words)| words.group(root)).0.0
-        };
-        let roots = lines.zip(&self.ids).map(|(line, id)| Ok(group(root_of(line, id)?)));
-        let forests = block_on(engine.forests().stats())?;
-        Ok(Clustering {
-            roots: roots.collect::<Result<_, ClusteringError>>()?,
-            nodes: forests.iter().map(|(_, stats)| stats.nodes as u64).sum(),
-            explanations,
-        })
+    /// The line of a document, without its end.
+    pub(super) fn line(&self, document: Document) -> &[u8] {
+        let range = self.lines.get(document as usize).cloned();
+        range.and_then(|range| self.body.get(range)).unwrap_or_default()
+    }
+
+    /// The fields of the document with this id, as they are written; `None` where there is no such document.
+    pub fn fields_of(&self, id: &str) -> Option<DocumentFields> {
+        self.find(id).map(|document| self.fields(document))
+    }
+
+    /// The fields of a document. They are read anew from its line.
+    pub(super) fn fields(&self, document: Document) -> DocumentFields {
+        // Every line has been read once without an error.
+        let read = bulk::scan(self.line(document), &self.selection).ok();
+        let title = read.as_ref().and_then(|read| read.first(Selected::Title));
+        let text: Vec<&str> = read.iter().flat_map(texts_of).collect();
+        DocumentFields { title: title.unwrap_or_default().to_owned(), text: text.join("\n") }
     }
 }
 
-/// The root that the document with this id is stamped with.
-fn root_of(line: &[u8], id: &str) -> Result<u64, ClusteringError> {
-    let stamped: StampedRoot =
-        serde_json::from_slice(line).map_err(|source| ClusteringError::Unreadable { id: id.to_owned(), source })?;
-    let root = stamped.cluster_root;
-    let root = root.and_then(|hex| u64::from_str_radix(&hex, 16).ok());
-    root.ok_or_else(|| ClusteringError::Unstamped { id: id.to_owned() })
+/// The parts of the text of a document.
+fn texts_of<'d>(document: &'d ParsedDocument<'_>) -> impl Iterator<Item = &'d str> {
+    let texts = document.values.iter().filter(|value| matches!(value.selected, Selected::Text(_)));
+    texts.map(|value| &*value.text)
 }
 
 /// The text of one field; empty if it has no letter.
@@ -298,7 +249,7 @@ mod tests {
         assert_eq!(documents.id(0), "a");
         assert_eq!(documents.beginning(0), "One two three");
         assert_eq!(documents.beginning(1), "x y");
-        assert_eq!(documents.cluster(&route(), 1).unwrap().roots.len(), 2);
+        assert_eq!(documents.cluster(&route(), 1, &|_| {}).unwrap().roots.len(), 2);
     }
 
     #[test]

@@ -6,11 +6,18 @@
 //!                                score --> report, or one point of a sweep for each setting
 //! pairs, clusters ----> labels --+
 //! ```
+//!
+//! [`arena`] runs all labelled collections of a folder.
 
+pub mod arena;
 mod by_label;
+mod clustering;
 mod documents;
 mod labels;
 mod plot;
+#[path = "../../benches/support/random.rs"]
+#[allow(dead_code, unreachable_pub, missing_docs, reason = "the corpus of the page chrome uses a part of it")]
+mod random;
 mod reason;
 mod report;
 mod score;
@@ -18,7 +25,8 @@ mod sweep;
 mod titles;
 
 pub use by_label::{LabelFigures, ReasonCount};
-pub use documents::{Clustering, ClusteringError, Documents, DocumentsError};
+pub use clustering::{Clustering, ClusteringError};
+pub use documents::{DocumentFields, Documents, DocumentsError};
 pub use labels::{LabelError, LabelledClusters, LabelledPairs};
 pub use plot::{Point, svg};
 pub use report::{Cluster, Excerpt, Figures, Labels, OtherLabel, Report, UnrelatedTitles, WorstMistake};

@@ -1,6 +1,7 @@
 //! Why two documents that belong together are apart, as far as their placements explain it.
 
-use super::documents::{Clustering, Document};
+use super::clustering::Clustering;
+use super::documents::Document;
 use spinney::engine::Explanation;
 use spinney::fingerprint::Fingerprint;
 use spinney::forest::{Decision, Root};

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::by_label::{self, LabelFigures, ReasonCount};
-use super::documents::{Clustering, Document, Documents};
+use super::clustering::Clustering;
+use super::documents::{Document, Documents};
 use super::labels::{LabelledClusters, LabelledPairs};
 use super::reason::why_apart;
 use super::score::{self, Counts, Mistake, Mistakes};
