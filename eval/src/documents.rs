@@ -250,6 +250,10 @@ mod tests {
         assert_eq!(documents.beginning(0), "One two three");
         assert_eq!(documents.beginning(1), "x y");
         assert_eq!(documents.cluster(&route(), 1, &|_| {}).unwrap().roots.len(), 2);
+        let fields = |title: &str, text: &str| Some(DocumentFields { title: title.into(), text: text.into() });
+        assert_eq!(documents.fields_of("a"), fields("One", "two\nthree"));
+        assert_eq!(documents.fields_of("7"), fields("", "x\ny"));
+        assert_eq!(documents.fields_of("8"), None);
     }
 
     #[test]

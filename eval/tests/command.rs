@@ -227,3 +227,87 @@ fn wrong_input_is_named() {
         assert!(error.starts_with("spinney-eval: ") && error.contains(reason), "{error}");
     }
 }
+
+/// A folder with one collection of the set `press`: two copies, and another text.
+fn folder(name: &str) -> String {
+    let folder = temporary(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = |name: &str| (0..100).map(|at| format!("{name}{at}word ")).collect::<String>();
+    let line = |id: &str, text: &str| serde_json::json!({"id": id, "title": "", "content": text}).to_string() + "\n";
+    let documents = [line("a", &text("one")), line("b", &text("one")), line("c", &text("other"))].concat();
+    std::fs::write(folder.join("press_tune.ndjson"), documents).unwrap();
+    std::fs::write(folder.join("press_tune.pairs.tsv"), "a\tb\tdup\na\tc\ttemplate\n").unwrap();
+    folder.to_str().unwrap().to_owned()
+}
+
+fn limits(name: &str, limits: &str) -> String {
+    let file = temporary(name);
+    std::fs::write(&file, format!("method = \"verified\"\nsets = [\"press\"]\nlimits = [{limits}]\n")).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_arena_prints_a_figure_a_line_and_fails_where_a_limit_is_missed() {
+    let folder = folder("arena");
+    let dup =
+        "{ set = \"press\", label = \"dup\", at_least = 1.0 }, { set = \"all\", figure = \"error\", at_most = 0 }";
+    let held = limits("held.toml", dup);
+    let missed = limits("missed.toml", &format!("{dup}, {{ set = \"press\", label = \"template\", at_least = 0.5 }}"));
+    let arena = |more: &[&str]| eval(&[&["arena", "--data", &folder], more].concat());
+    let output = arena(&["--limits", &held, "--peers", "--show", "1"]);
+    let error = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    let figures = lines(&output);
+    for figure in &figures {
+        let keys: Vec<&String> = figure.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["bench", "method", "set", "figure", "value"]);
+        assert_eq!(figure["bench"], "eval");
+    }
+    for method in ["verified", "minhash:0.7", "minhash:0.5", "simhash:3"] {
+        let dup = figures.iter().find(|figure| figure["method"] == method && figure["figure"] == "label dup").unwrap();
+        assert_eq!((&dup["set"], &dup["value"]), (&"press_tune".into(), &1.0.into()), "{method}");
+    }
+    assert!(error.contains("limits: 2 held, 0 missed\n") && error.contains("press_tune"), "{error}");
+    let output = arena(&["--limits", &missed]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error.contains("missed: press_tune: label template: 0.0000, at least 0.5 is wanted\n"), "{error}");
+    // Neither is judged: a quick run, and what no limit is of.
+    let quick = arena(&["--limits", &missed, "--quick", "--json"]);
+    assert_eq!((quick.status.code(), quick.stderr.len()), (Some(0), 0));
+    assert_eq!(arena(&["--limits", &missed, "--method", "longest"]).status.code(), Some(0));
+}
+
+#[test]
+fn the_arena_names_what_is_wrong() {
+    let folder = folder("arena-wrong");
+    let unbounded = limits("unbounded.toml", "{ set = \"press\", label = \"dup\" }");
+    for (args, code, reason) in [
+        (&["--data", "nowhere"][..], 1, "cannot read nowhere: No such file"),
+        (&["--data", &folder, "--set", "weibo"], 1, "contains no documents to score: X.ndjson or X.ndjson.xz of weibo"),
+        (&["--data", &folder, "--method", "magic"], 1, "magic"),
+        (&["--data", &folder, "--limits", "nowhere.toml"], 1, "cannot read nowhere.toml"),
+        (&["--data", &folder, "--limits", &unbounded], 1, "unbounded.toml: limit 1: give a label or a figure"),
+        (&["--set", "press"], 2, "--data"),
+    ] {
+        let output = eval(&[&["arena"], args].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {error}");
+        assert!(error.contains(reason), "{error}");
+    }
+    let help = String::from_utf8(eval(&["arena", "--help"]).stdout).unwrap();
+    for taught in ["Usage: spinney-eval arena", "X.pairs.tsv", "joins without the lead", "Exit codes"] {
+        assert!(help.contains(taught), "{help}");
+    }
+}
+
+/// A twentieth of the page chrome, which is what runs without a folder.
+#[test]
+fn the_page_chrome_needs_no_folder() {
+    let output = eval(&["arena", "--quick"]);
+    let figures = lines(&output);
+    let of = |name: &str| figures.iter().find(|figure| figure["figure"] == name).unwrap()["value"].as_f64().unwrap();
+    assert!(figures.iter().all(|figure| figure["set"] == "page_chrome" && figure["method"] == "verified"));
+    assert!(of("reprints") > 0.98 && of("other_title") < 0.1 && of("largest_tree") < 10.0, "{figures:?}");
+    assert!(of("stream_nodes") > 0.0 && of("stream_time") > 0.0);
+}

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::ArenaError;
 
-/// What was made of which original: by id, from a file with a header and the columns id, original, kind, class, language.
+/// Which edit of which original each document is, by id. The file has a header and the columns id, original, kind,
+/// class and language.
 #[derive(Debug, Default)]
 pub(super) struct Edits(HashMap<String, Edit>);
 

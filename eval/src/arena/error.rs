@@ -110,7 +110,7 @@ mod tests {
         ) {
             const LABELS: [&str; 6] = ["dup", "1", "template", "event", "0-footer", "page"];
             let mut labels: Vec<LabelScore> =
-                counts.iter().map(|&(label, together, pairs)| score(LABELS[label], together.min(pairs), pairs)).collect();
+                counts.iter().map(|&(label, some, pairs)| score(LABELS[label], some.min(pairs), pairs)).collect();
             let Some(before) = SetError::of(&labels) else { return Ok(()) };
             prop_assert!((0.0..=1.0).contains(&before.error()));
             for at in 0..labels.len() {

@@ -46,7 +46,7 @@ const ALL: &str = "all";
 const LARGEST_SIZES: usize = 5;
 const LARGEST_TITLES: usize = 3;
 
-/// What is to be run.
+/// Options of a run.
 #[derive(Debug, Default)]
 pub struct Arena {
     /// The folder of collections; without one only the page chrome is run.
@@ -69,7 +69,7 @@ pub struct Arena {
     pub threads: usize,
 }
 
-/// What is wrong with the options or with the files of a folder.
+/// An error of the options or of the files of a folder.
 #[derive(Debug, thiserror::Error)]
 pub enum ArenaError {
     /// A file or folder cannot be read.
@@ -312,7 +312,7 @@ struct Whole {
 
 impl Arena {
     /// Scores everything. `emit` gets each score as soon as there is one, `progress` how far the run is. Returns all
-    /// scores, those of [`ALL`] sets last.
+    /// scores, those of `all` last.
     ///
     /// # Errors
     /// When a file cannot be read or is not of its form, a method is none, or `emit` fails.

@@ -73,6 +73,7 @@ impl PageChrome {
                 progress(Step::Done { documents: done });
             }
         }
+        progress(Step::End);
         let mut score = SetScore::new("page_chrome", contestant.name());
         score.figure("largest_tree", FigureValue::Count(with.largest_tree as u64));
         score.figure("other_title", FigureValue::Number(with.other_title()));
@@ -83,7 +84,6 @@ impl PageChrome {
             score.figure("stream_nodes", FigureValue::Number(nodes));
             score.figure("stream_time", FigureValue::Number(time));
         }
-        progress(Step::End);
         Ok(score)
     }
 
@@ -111,6 +111,7 @@ impl PageChrome {
             times.push(begun.elapsed());
             progress(Step::Done { documents: ((number + 1) * part) as u64 });
         }
+        progress(Step::End);
         let seconds = |at: usize| times.get(at).copied().unwrap_or(Duration::ZERO).as_secs_f64();
         Ok((stamper.nodes()? as f64 / self.stream as f64, seconds(PARTS - 1) / seconds(1)))
     }

@@ -80,7 +80,7 @@ fn is_single(character: char) -> bool {
     )
 }
 
-/// The text with a space for each tag, scripts and styles with all that stands in them. A `<` that no `>` follows stays.
+/// The text with a space for each tag, and for each script and style with its content. A `<` without a `>` stays.
 fn without_tags(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

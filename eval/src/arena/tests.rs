@@ -162,7 +162,9 @@ fn wrong_files_are_named() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
     #[test]
-    fn a_peer_puts_copies_together_and_every_root_is_its_own_leader(texts in proptest::collection::vec(0usize..4, 1..12)) {
+    fn a_peer_puts_copies_together_and_every_root_is_its_own_leader(
+        texts in proptest::collection::vec(0usize..4, 1..12),
+    ) {
         let all: Vec<String> = (0..4).map(|at| text(&format!("t{at}of"), 40)).collect();
         let texts: Vec<(&str, &str)> = texts.iter().map(|&at| ("", all[at].as_str())).collect();
         let documents = documents(&texts);

@@ -25,32 +25,33 @@ const AFTER_HELP: &str = "\
 DIR holds, each also packed as .xz:
   X.ndjson      documents, one a line: id title content
   X.pairs.tsv   id id label. Labels that ask for together: dup hand-dup same 1; for apart: template hand-template \
-boilerplate event different 0 and all that begin with 0-; all others are free. Without an X.ndjson the ids are looked \
-for in all documents that have no pairs of their own.
+boilerplate event different 0 and all that begin with 0-; all others are free. Without an X.ndjson the ids are \
+looked for in all documents that have no pairs of their own.
   X.edits.tsv   with header `id orig kind class lang`: what was made of which original by which edit
-  X.mined.tsv   with header `id id overlap`: every pair of X.ndjson whose texts share shingles, overlap 0.15 to 1; what \
-is not listed shares no text
+  X.mined.tsv   with header `id id overlap`: every pair of X.ndjson whose texts share shingles, overlap 0.15 to 1; \
+what is not listed shares no text
 
-Each X.ndjson is stamped on its own, in the order of its lines, with the defaults of the method, title field `title` and \
-text field `content`. Standard output gets one JSON object a line:
+Each X.ndjson is stamped on its own, in the order of its lines, with the defaults of the method, title field \
+`title` and text field `content`. Standard output gets one JSON object a line:
   {\"bench\":\"eval\",\"method\":…,\"set\":…,\"figure\":…,\"value\":…}
-Standard error gets progress, a table, the reasons of all wrong pairs by set and label, and the limits that are missed.
+Standard error gets progress, a table, the reasons of all wrong pairs by set and label, and the limits that are \
+missed.
 
-Figures: `label L`: the share of the pairs that is together. `error` of a set: the mean of `dup apart`, the share of its \
-pairs that ask for together and are apart, and `wrong together`, the mean share together of its labels that ask for \
-apart, each label with the weight of its pairs, 30 at most; `error` of all: the mean of the sets that eval/limits.toml \
-names. `joins without the lead`: of the documents that joined another one's cluster, the share of which fewer than half \
-of the runs of three words in the first 70 words stand in the first document of the cluster. Clusters of more than \
-2,000 documents count as unrelated altogether where X.mined.tsv tells.
+Figures: `label L`: the share of the pairs that is together. `error` of a set: the mean of `dup apart`, the share \
+of its pairs that ask for together and are apart, and `wrong together`, the mean share together of its labels that \
+ask for apart, each label with the weight of its pairs, 30 at most; `error` of all: the mean of the sets that \
+eval/limits.toml names. `joins without the lead`: of the documents that joined another one's cluster, the share of \
+which fewer than half of the runs of three words in the first 70 words stand in the first document of the cluster. \
+Clusters of more than 2,000 documents count as unrelated altogether where X.mined.tsv tells.
 
 The set page_chrome, 10,000 pages that are nothing but what stands around an article among 5,000 articles and 500 \
-reprints in five orders of arrival, is invented: largest_tree is the most of its pages with different titles in one \
-cluster, other_title the share of them beside another title, reprints the share of reprints found, reprints_without the \
-same without these pages, stream_nodes the nodes per document of one page under 100,000 titles, stream_time the time of \
-the last tenth of them by that of the second.
+reprints in five orders of arrival, is invented: largest_tree is the most of its pages with different titles in \
+one cluster, other_title the share of them beside another title, reprints the share of reprints found, \
+reprints_without the same without these pages, stream_nodes the nodes per document of one page under 100,000 \
+titles, stream_time the time of the last tenth of them by that of the second.
 
-Exit codes: 0 when every limit that could be judged is held; 1 when one is missed, or for an error; 2 for arguments that \
-are not understood. --quick judges no limits.";
+Exit codes: 0 when every limit that could be judged is held; 1 when one is missed, or for an error; 2 for \
+arguments that are not understood. --quick judges no limits.";
 
 /// Score methods on all labelled collections of a folder, and judge the figures by limits
 #[derive(Parser)]
