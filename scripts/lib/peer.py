@@ -7,26 +7,19 @@ leader of which its estimate is at least 0.7, and leads a cluster of its own oth
 """
 
 import json
-import re
 import sys
-import unicodedata
 import zlib
 from collections import defaultdict
 
 import numpy
 
+from peer_text import shingles, without_tags
+
 PERMUTATIONS, BANDS, NEEDED = 128, 32, 0.7
-WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
-TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 
 
-def shingles(text):
-    text = unicodedata.normalize("NFKC", TAGS.sub(" ", text)).lower()
-    words = WORDS.findall(text)
-    single = sum(word >= "\u3040" for word in words)
-    size = 5 if 2 * single > len(words) else 3
-    runs = {" ".join(words[at : at + size]) for at in range(max(1, len(words) - size + 1))}
-    return numpy.array([zlib.crc32(run.encode()) for run in runs], dtype=numpy.uint64)
+def hashes(text):
+    return numpy.array([zlib.crc32(run.encode()) for run in set(shingles(without_tags(text)))], dtype=numpy.uint64)
 
 
 def main():
@@ -40,10 +33,9 @@ def main():
         if not line.strip():
             continue
         document = json.loads(line)
-        found = shingles(f"{document.get('title') or ''} {document.get('content') or ''}")
+        found = hashes(f"{document.get('title') or ''} {document.get('content') or ''}")
         # Multiply-shift (Dietzfelbinger and others, 1997): the upper bits of the products, modulo 2^64.
-        hashes = (found[:, None] * factors[None, :] + offsets[None, :]) >> half
-        minima = hashes.min(axis=0)
+        minima = ((found[:, None] * factors[None, :] + offsets[None, :]) >> half).min(axis=0)
         keys = [(band, minima[band * rows : (band + 1) * rows].tobytes()) for band in range(BANDS)]
         near = sorted({leader for key in keys for leader in buckets.get(key, ())})
         alike = (leader for leader in near if (leaders[leader] == minima).mean() >= NEEDED)
