@@ -85,26 +85,27 @@ class Peer:
         self.seconds, self.peak = [], 0
 
     def run(self, input_path, output):
-        """The whole process, from its start to its end; its peak is that of the last look before its end."""
+        """Processor time of the whole process, and its peak of memory at the last look before its end."""
         with open(input_path, "rb") as source, tempfile.TemporaryFile() as log:
-            begun = time.monotonic()
             # taskset turns into the process, so its id is that of the peer.
             process = subprocess.Popen(
                 ["taskset", "-c", str(CPU), *self.command], stdin=source, stdout=output, stderr=log,
                 env={**os.environ, **ONE_THREAD})
             try:
-                peak = 0
-                while process.poll() is None:
+                peak, ended = 0, 0
+                while not ended:
                     peak = resident_peak(process.pid) or peak
                     time.sleep(LOOK)
-                seconds = time.monotonic() - begun
+                    ended, status, used = os.wait4(process.pid, os.WNOHANG)
+                process.returncode = os.waitstatus_to_exitcode(status)
             finally:
+                # Does nothing to a process that has ended.
                 process.kill()
                 process.wait()
             if process.returncode:
                 log.seek(0)
                 die(f"{self.name} failed: {log.read().decode(errors='replace')}")
-        return seconds, peak
+        return used.ru_utime + used.ru_stime, peak
 
     def roots(self, input_path, work):
         """The cluster of each document, by a run that is not timed."""

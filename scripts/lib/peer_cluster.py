@@ -2,9 +2,9 @@
 
   peer_cluster.py LIBRARY [THRESHOLD] < documents.ndjson > roots
 
-LIBRARY is datasketch, rensa-r or rensa-c; for each document a line with the number of the document that leads its cluster.
-With "shingles" nothing is clustered, and a line has the number of the document's shingles: what Python does before a library
-has anything to do.
+LIBRARY is datasketch, rensa-r or rensa-c; for each document a line with the number of the document that leads its
+cluster. With "shingles" nothing is clustered, and a line has the number of the document's shingles: what Python does
+before a library has anything to do.
 """
 
 import json
@@ -50,9 +50,11 @@ class Rensa:
     def __init__(self, kind, threshold):
         import rensa
         if kind == "r":
-            self.sketch, self.index = rensa.RMinHash, rensa.RMinHashDeduplicator(threshold, PERMUTATIONS, use_lsh=True, seed=SEED)
+            self.sketch = rensa.RMinHash
+            self.index = rensa.RMinHashDeduplicator(threshold, PERMUTATIONS, use_lsh=True, seed=SEED)
         else:
-            self.sketch, self.index = rensa.CMinHash, rensa.CMinHashDeduplicator(threshold, PERMUTATIONS, seed=SEED)
+            self.sketch = rensa.CMinHash
+            self.index = rensa.CMinHashDeduplicator(threshold, PERMUTATIONS, seed=SEED)
 
     def sketches(self, batch):
         return self.sketch.from_token_sets(batch, PERMUTATIONS, SEED)
@@ -80,11 +82,16 @@ class Datasketch:
             yield sketch
 
     def near(self, sketch):
-        return (leader for leader in self.index.query(sketch) if self.leaders[leader].jaccard(sketch) >= self.threshold)
+        found = self.index.query(sketch)
+        return (leader for leader in found if self.leaders[leader].jaccard(sketch) >= self.threshold)
 
     def add(self, number, sketch):
         self.index.insert(number, sketch, check_duplication=False)
         self.leaders[number] = sketch
+
+
+def open_library(name, threshold):
+    return Datasketch(threshold) if name == "datasketch" else Rensa(name.removeprefix("rensa-"), threshold)
 
 
 def main():
@@ -93,7 +100,7 @@ def main():
     if library == "shingles":
         answers = map(len, found)
     else:
-        peer = Datasketch(float(*threshold)) if library == "datasketch" else Rensa(library.removeprefix("rensa-"), float(*threshold))
+        peer = open_library(library, float(*threshold))
         answers = cluster((sketch for batch in batches(found) for sketch in peer.sketches(batch)), peer)
     sys.stdout.writelines(f"{answer}\n" for answer in answers)
 

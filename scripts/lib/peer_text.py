@@ -12,7 +12,7 @@ def without_tags(text):
 
 
 def shingles(text):
-    """The word triples of a text without tags, in order; of one mostly in Chinese or Japanese, five characters in a row."""
+    """Word triples of a text without tags, in order; of one mostly in Chinese or Japanese, runs of five characters."""
     words = WORDS.findall(unicodedata.normalize("NFKC", text).lower())
     # Words sort by their first character, so only a text that has such characters is counted.
     single = sum(word >= "\u3040" for word in words) if max(words, default="") >= "\u3040" else 0

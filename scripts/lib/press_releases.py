@@ -2,8 +2,8 @@
 
   press_releases.py CHECKOUT > press.ndjson
 
-A release is a file SENDER/YEAR/MONTHDAY/NAME.md whose first line is its title. They come in the order of their days; the id is
-the path.
+A release is a file SENDER/YEAR/MONTHDAY/NAME.md whose first line is its title. They come in the order of their days;
+the id is the path.
 """
 
 import json
