@@ -118,15 +118,35 @@ def serve(spinney, options, work):
     die(f"spinney did not start: {(work / 'serve.log').read_text()}")
 
 
+def target_directory():
+    told = subprocess.run(
+        ["cargo", "metadata", "--no-deps", "--format-version", "1"], cwd=ROOT, stdout=subprocess.PIPE, check=True
+    ).stdout
+    return Path(json.loads(told)["target_directory"])
+
+
 def build():
     """The path of a release build."""
     say("building")
     if subprocess.run(["cargo", "build", "--quiet", "--release", "--locked"], cwd=ROOT).returncode:
         die("the build failed")
-    told = subprocess.run(
-        ["cargo", "metadata", "--no-deps", "--format-version", "1"], cwd=ROOT, stdout=subprocess.PIPE, check=True
-    ).stdout
-    return f"{json.loads(told)['target_directory']}/release/spinney"
+    return f"{target_directory()}/release/spinney"
+
+
+def peer_python(name):
+    """A Python with the libraries of benches/peers/NAME.txt, installed into .cache/peers; None where that cannot be."""
+    home, wanted = ROOT / ".cache/peers" / name, ROOT / "benches/peers" / f"{name}.txt"
+    python, mark = home / "bin/python", home / "installed"
+    if not mark.exists() or mark.read_text() != wanted.read_text():
+        say(f"installing {name} into {home}")
+        made = subprocess.run(["python3", "-m", "venv", "--clear", str(home)]).returncode == 0 and subprocess.run(
+            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", str(wanted)],
+            stdout=subprocess.DEVNULL).returncode == 0
+        if not made:
+            say(f"{name} could not be installed (no venv module, or no package index): it is left out")
+            return None
+        mark.write_text(wanted.read_text())
+    return str(python)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,9 @@ import threading
 import time
 from pathlib import Path
 
-from bench_common import BULK, ROOT, Texts, ask, build, cpu, die, quantile, say, search_server, serve
+from bench_common import (
+    BULK, ROOT, Texts, ask, build, cpu, die, peer_python, quantile, say, search_server, serve,
+)
 
 SERVER, REDIS, PEER_REDIS = "bench-shared", "bench-shared", "bench-shared-peer"
 INDEX, WARM, ROUTE = "shared-bench", "shared-bench-warm", "shared-bench*"
@@ -270,17 +272,9 @@ def placements(masters, quick):
 
 def peer(docs):
     """datasketch's MinHashLSH on a Redis of the same kind."""
-    home, wanted = ROOT / ".cache/peers/datasketch", ROOT / "benches/peers/datasketch.txt"
-    python, mark = home / "bin/python", home / "installed"
-    if not mark.exists() or mark.read_text() != wanted.read_text():
-        say(f"installing datasketch into {home}")
-        made = subprocess.run(["python3", "-m", "venv", "--clear", str(home)]).returncode == 0 and subprocess.run(
-            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", str(wanted)],
-            stdout=subprocess.DEVNULL).returncode == 0
-        if not made:
-            say("datasketch could not be installed (no venv module, or no package index): it is left out")
-            return
-        mark.write_text(wanted.read_text())
+    python = peer_python("datasketch")
+    if python is None:
+        return
     redis = Redis(PEER_REDIS, 1)
     try:
         command = [python, str(ROOT / "scripts/lib/peer_datasketch.py"), redis.masters[0], str(docs)]

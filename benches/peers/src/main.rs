@@ -46,18 +46,11 @@ fn mih(folder: &Path, data: &Data) -> anyhow::Result<Figures> {
     let bytes_per_node = (resident() as f64 - before) / data.nodes.len() as f64;
     let mut searcher = index.range_searcher();
     eprintln!("mih-rs: looking up");
-    measured(
-        "mih-rs",
-        folder,
-        data,
-        insert_per_s,
-        bytes_per_node,
-        |query, found| {
-            for &id in searcher.run(query, NEAR as usize) {
-                *found = (found.0 + 1, found.1 ^ data.nodes[id as usize]);
-            }
-        },
-    )
+    measured("mih-rs", folder, data, insert_per_s, bytes_per_node, |query, found| {
+        for &id in searcher.run(query, NEAR as usize) {
+            *found = (found.0 + 1, found.1 ^ data.nodes[id as usize]);
+        }
+    })
 }
 
 /// Tables by permuted blocks. Its distance is the first one that is not near; five blocks of which one is equal.
@@ -73,18 +66,11 @@ fn gaoya(folder: &Path, data: &Data) -> anyhow::Result<Figures> {
     });
     let bytes_per_node = (resident() as f64 - before) / data.nodes.len() as f64;
     eprintln!("gaoya: looking up");
-    measured(
-        "gaoya",
-        folder,
-        data,
-        insert_per_s,
-        bytes_per_node,
-        |query, found| {
-            for &id in index.query(&query) {
-                *found = (found.0 + 1, found.1 ^ data.nodes[id as usize]);
-            }
-        },
-    )
+    measured("gaoya", folder, data, insert_per_s, bytes_per_node, |query, found| {
+        for &id in index.query(&query) {
+            *found = (found.0 + 1, found.1 ^ data.nodes[id as usize]);
+        }
+    })
 }
 
 fn measured(
