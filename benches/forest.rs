@@ -126,6 +126,7 @@ fn place_bulk(forest: &mut Forest<Founder>, bulk: &[Waiting], placed: &mut Place
             known_by_whole: false,
             more: &[],
             tokens: &[],
+            learned: Default::default(),
             earlier: None,
         };
         let begun = Instant::now();

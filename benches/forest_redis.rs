@@ -117,6 +117,7 @@ impl MethodKind for Read {
             known_by: prints,
             proof: &text.founder.of_text(strict.whole),
             tokens: &[],
+            learned: Default::default(),
             take: 4,
             known_by_whole: false,
             earlier: None,

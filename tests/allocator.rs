@@ -42,6 +42,7 @@ fn assert_told<P: Proof>(documents: u64, k: u32, fingerprints: u64, proof: impl 
                 known_by_whole: false,
                 more: &[],
                 tokens: &[],
+                learned: Default::default(),
                 earlier: None,
             };
             let placement = forest.place(&query, Millis(n as i64));
@@ -72,7 +73,7 @@ fn founder() -> Founder {
     assert!(features.read(&mut scratch, &fields));
     let (boilerplate, mut mask) = (Boilerplate::new(), BoilerplateMask::default());
     let offer = Offer::of(&mut features, &boilerplate, &PendingSentences::default(), &mut mask);
-    *offer.query().proof
+    *offer.query(Default::default()).proof
 }
 
 fn short_text(n: u64) -> ShortText {

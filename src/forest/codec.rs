@@ -10,7 +10,7 @@
 //! 6 Count    | root 8 | statistics 17 |
 //! 7 Withdraw | fingerprint 8 |
 //! 8 Evict    | tick 4 |
-//! 9 Learn    | distinct roots 8 | sentences 4 | their hashes, of 8 |
+//! 9 Learn    | founders 8 | sentences 4 | their hashes, of 8 | words 4 | each 2 |
 //! 10 FounderTokens | root 8 | tokens 4 | of each 2 |
 //! 11 Override | number 8 | override, as in overrides.rs |
 //! 12 Restamp | number 8 | entry, as in overrides/restamp.rs |
@@ -84,13 +84,9 @@ impl<P: Durable> StateChange<P> {
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             StateChange::Tree(change) => write_tree(change, out),
-            StateChange::Learn { hashes, founders } => {
+            StateChange::Learn(lesson) => {
                 out.push(9);
-                founders.write(out);
-                (hashes.len() as u32).write(out);
-                for hash in hashes {
-                    hash.write(out);
-                }
+                lesson.write(out);
             }
             StateChange::Overrides(OverrideChange::Add { number, correction }) => {
                 out.push(11);
@@ -126,12 +122,7 @@ impl<P: Durable> StateChange<P> {
             6 => Change::Count { root: Root(fingerprint(bytes)?), tally: Durable::read(bytes)? },
             7 => Change::Withdraw { fingerprint: fingerprint(bytes)? },
             8 => Change::Evict { floor: Tick(u32::read(bytes)?) },
-            9 => {
-                let founders = u64::read(bytes)?;
-                let sentences = u32::read(bytes)?;
-                let hashes = (0..sentences).map(|_| u64::read(bytes));
-                return Some(StateChange::Learn { hashes: hashes.collect::<Option<_>>()?, founders });
-            }
+            9 => return Some(StateChange::Learn(Durable::read(bytes)?)),
             10 => Change::FounderTokens { root: Root(fingerprint(bytes)?), tokens: Durable::read(bytes)? },
             11 => {
                 return Some(StateChange::Overrides(OverrideChange::Add {

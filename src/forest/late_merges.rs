@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::overrides::Overrides;
 use super::{LateMergeStats, Root};
-use crate::method::Proof;
+use crate::method::{LearnedView, Proof};
 
 /// Pairs of groups that are remembered; those that were met first go first.
 const MOST_PAIRS: usize = 10_000;
@@ -77,9 +77,14 @@ pub(super) fn trees_of(overrides: &Overrides, tree: Root, other: Root) -> Option
 
 /// Whether the founders of two trees are the same text by what is kept of them, proof and tokens: each would join the
 /// tree of the other with one fingerprint in common.
-pub(super) fn founders_agree<P: Proof>(one: (&P, &[u16]), other: (&P, &[u16]), thresholds: P::Thresholds) -> bool {
+pub(super) fn founders_agree<P: Proof>(
+    one: (&P, &[u16]),
+    other: (&P, &[u16]),
+    thresholds: P::Thresholds,
+    learned: LearnedView<'_>,
+) -> bool {
     let agrees = |(own, tokens): (&P, &[u16]), root: (&P, &[u16])| {
-        own.agrees_by(tokens, root, 1, thresholds, &Cell::new(None)).is_ok()
+        own.agrees_by((tokens, learned), root, 1, thresholds, &Cell::new(None)).is_ok()
     };
     agrees(one, other) && agrees(other, one)
 }

@@ -417,21 +417,17 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
             None => query.proof.agrees(kept, shared, thresholds),
             Some(tokens) => {
                 let founder = (kept, tokens);
-                query.proof.agrees_by(query.tokens, founder, shared, thresholds, &tree.laid)
+                query.proof.agrees_by((query.tokens, query.learned), founder, shared, thresholds, &tree.laid)
             }
         };
         tree.verdict.set(Some((shared, verdict)));
         verdict
     }
 
-    /// Whether the document belongs to a tree by founder tokens only: once these are evicted, only the hash of its
-    /// text leads back to it.
+    /// Whether the document belongs to a tree by founder tokens: once these are evicted, or the forest has learned
+    /// more, the verdict may be another one, and only the hash of its text leads back to the tree.
     fn is_of_by_tokens(&self, tree: &CandidateTree<'_, P>) -> bool {
-        let agrees = |kept: &P| {
-            let shared = self.query.fingerprints.len();
-            self.query.proof.agrees(kept, shared, self.thresholds).is_ok()
-        };
-        tree.founder_tokens.is_some() && !tree.proof.is_some_and(agrees)
+        tree.founder_tokens.is_some() && !self.query.tokens.is_empty()
     }
 
     fn tree(&self, tree: TreeIndex) -> Option<&CandidateTree<'_, P>> {

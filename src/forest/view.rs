@@ -7,7 +7,7 @@ use super::shared::SharedStats;
 use super::ticks::Tick;
 use super::{Decision, Forest, Root, TreeSize};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::method::{PlacementQuery, Proof, Refusal};
+use crate::method::{LearnedView, PlacementQuery, Proof, Refusal};
 use crate::time::Millis;
 
 /// A stored fingerprint near another one.
@@ -156,7 +156,7 @@ pub struct StoredStats {
 impl<P: Proof> Forest<P> {
     /// Whether the founders of two trees are the same text by what is kept of them: each would join the tree of the
     /// other with one fingerprint in common. `None` if one of them is gone, or no accepted document uses it.
-    pub(super) fn roots_agree(&self, one: Root, other: Root) -> Option<bool> {
+    pub(super) fn roots_agree(&self, one: Root, other: Root, learned: LearnedView<'_>) -> Option<bool> {
         let floor = self.ticks.floor();
         let kept = |root: Root| {
             if self.in_flight.node(root.0).is_some() {
@@ -165,7 +165,7 @@ impl<P: Proof> Forest<P> {
             let proof = self.proof_at(self.root_number(root, floor)?)?;
             Some((proof, self.founder_tokens.get(root.0).unwrap_or_default()))
         };
-        Some(founders_agree(kept(one)?, kept(other)?, self.thresholds))
+        Some(founders_agree(kept(one)?, kept(other)?, self.thresholds, learned))
     }
 
     /// The root of a fingerprint that has a node.

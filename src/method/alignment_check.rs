@@ -1,120 +1,141 @@
-//! The alignment check of `verified`: a document that is similar enough to a root is aligned with the founder's
-//! tokens, and the differences decide.
+//! The alignment check of `verified`: a document that shares fingerprints with a tree is aligned with the founder's
+//! tokens, and what the differences tell decides.
 //!
-//! Similarity alone cannot tell a reprint from a form that was filled in again, since both share most phrases. A
-//! reprint differs in few long pieces, or in letters; a form in many short places with numbers and names. So each
-//! kind of place has a cost, and the allowed cost grows with the length of the text.
+//! Similarity alone cannot tell a reprint from a form that was filled in again, since both share most phrases, nor from
+//! other news over the same house text. So each kind of difference has a weight (`TERMS`), two texts are one when the
+//! weighted sum is at most 1, and no similarity is asked for besides.
 
 use super::Refusal;
-use super::alignment::{AlignedTokens, Differences};
-use crate::text::tokens::MOST;
+use super::differences::{AlignedTokens, Differences, Sentences};
+use crate::text::boilerplate::SentenceKey;
+use crate::text::tokens::{Alphabet, MOST};
 
-/// Cost of a place with different numbers.
-const NUMBERS: f32 = 2.0;
-/// Cost of a place where a name of one title replaces one of the other.
-const NAMES: f32 = 3.0;
-/// Cost of a repeated replacement.
-const REPEATED: f32 = 2.0;
-/// Cost of any other replacement.
-const OTHERS: f32 = 1.0;
-/// Of more on one side only, and of a part that was moved.
-const BREAKS: f32 = 0.3;
-/// Cost per hundred words if the texts have nothing in common.
-const MISSING: f32 = 3.0;
-/// Allowed cost per hundred words.
-const ALLOWED: f32 = 2.0;
-/// Minimum length in words for the allowed cost: one place in a few words proves little.
-const SHORTEST: f32 = 80.0;
-
-/// A text that is less similar than this joins only for a reason.
-const DOUBT: f32 = 0.6;
-/// Reasons: so much of one text is in the other, or of both.
-const CONTAINED: f32 = 0.9;
-const IN_COMMON: f32 = 0.5;
-
-/// A text that has fewer words in common with another needs so much of one of them to be in the other, if their titles
-/// are not alike.
-const FEW: f32 = 100.0;
-const NEARLY_ALL: f32 = 0.86;
-const SAME_TITLE: f32 = 0.5;
-
-/// Allowed shortfall of the proof's estimate where nearly everything is in both texts: numbers in other notations.
-pub(super) const OTHER_NOTATION: f32 = 0.2;
-const SAME_WORDS: f32 = 0.8;
-
-/// The words of a title that are kept.
-const TITLE: usize = 24;
-/// The most that [`write()`] puts down: the number of words of the title, these, and those of the body.
-pub(super) const MOST_TOKENS: usize = 1 + TITLE + MOST;
-
-/// Encodes founder tokens: the number of title tokens, these, and the body's.
-pub(super) fn write<'a>(title: &[u16], body: impl Iterator<Item = &'a [u16]>, out: &mut Vec<u16>) {
-    let title = title.get(..TITLE).unwrap_or(title);
-    out.clear();
-    out.reserve(MOST_TOKENS);
-    out.push(title.len() as u16);
-    out.extend_from_slice(title);
-    body.for_each(|words| out.extend_from_slice(words));
-    out.truncate(MOST_TOKENS);
+/// One kind of difference: how much of it two texts have, and what that costs.
+struct Term {
+    amount: fn(&Differences) -> f32,
+    /// Cost of an amount of 1. Its inverse is the amount that refuses by itself.
+    weight: f32,
+    refusal: fn(&Differences) -> Refusal,
 }
 
-/// Inverse of [`write()`]; `None` if empty.
+/// The terms of the decision. The weights were chosen on ten labelled collections at once (docs/choosing-a-method.md).
+const TERMS: [Term; 5] = [
+    Term {
+        // All of both texts is their own.
+        amount: |found| 1.0 - found.most,
+        weight: 1.0,
+        refusal: |found| Refusal::Part { most: found.most, least: found.least },
+    },
+    Term {
+        // A piece in the place of another one, by both together; under other titles a seventh of what both have.
+        amount: |found| {
+            let share = found.replaced / (found.replaced + found.words).max(1.0);
+            if found.are_titles_alike() { share } else { OTHER_NEWS * share }
+        },
+        weight: 1.0,
+        refusal: |found| Refusal::Part { most: found.most, least: found.least },
+    },
+    Term {
+        // A place in 280 words; a short text counts as 40.
+        amount: |found| 100.0 * found.numbers / found.words.max(40.0),
+        weight: 2.8,
+        refusal: |found| {
+            let different = found.numbers.ceil() as usize;
+            Refusal::OtherNumbers { different, words: found.words as usize }
+        },
+    },
+    Term {
+        // A rare word that only one text has, on both sides, for two that both have.
+        amount: |found| {
+            let (own, common) = (found.own_facts, f32::from(found.common_facts));
+            if own > 0.0 { own / (own + common) } else { 0.0 }
+        },
+        weight: 3.0,
+        refusal: |found| Refusal::Facts { own: found.own_facts.ceil() as usize, common: found.common_facts.into() },
+    },
+    Term {
+        // A name in 140 words; a short text counts as 80.
+        amount: |found| 100.0 * f32::from(found.titles) / found.words.max(80.0),
+        weight: 1.4,
+        refusal: |found| Refusal::Names { places: found.titles.into(), words: found.words as usize },
+    },
+];
+
+/// A piece in the place of another one tells so many times as much where the titles are not alike.
+const OTHER_NEWS: f32 = 8.0;
+/// So much of the tokens in either of two titles that are alike both have.
+const ALIKE: f32 = 0.5;
+/// At least so much of each text stands in the other, where titles are alike or missing, and where they are not.
+const LEAST: f32 = 0.1;
+const LEAST_UNLIKE: f32 = 0.75;
+
+/// Tokens of a title that are kept.
+const TITLE: usize = 24;
+/// Sentences of a text that are told apart; those behind them are one.
+const SENTENCES: usize = 255;
+/// The most that [`write()`] puts down: the numbers of the title's tokens and of sentences, these, and the body's tokens.
+pub(super) const MOST_TOKENS: usize = 2 + TITLE + 3 * SENTENCES + MOST;
+
+/// Encodes founder tokens: | alphabet, number of tokens of the title | these | sentences, their number before them, three
+/// values each | tokens of the body |. `sentences`: the tokens of each, and its key.
+pub(super) fn write<'a>(
+    alphabet: Alphabet,
+    title: &[u16],
+    sentences: impl Iterator<Item = (Option<SentenceKey>, &'a [u16])> + Clone,
+    out: &mut Vec<u16>,
+) {
+    let title = title.get(..TITLE).unwrap_or(title);
+    out.clear();
+    out.push((alphabet as u16) << 8 | title.len() as u16);
+    out.extend_from_slice(title);
+    let count = sentences.clone().take(SENTENCES).count();
+    out.push(count as u16);
+    let mut end = 0;
+    for (key, tokens) in sentences.clone().take(SENTENCES) {
+        end = (end + tokens.len()).min(MOST);
+        out.extend(Sentences::entry(end, key));
+    }
+    let from = out.len();
+    sentences.for_each(|(_, tokens)| out.extend_from_slice(tokens));
+    out.truncate(from + MOST);
+}
+
+/// Inverse of [`write()`]; `None` if there is no body, or for values that it does not write.
 pub(super) fn read(tokens: &[u16]) -> Option<AlignedTokens<'_>> {
-    let (&title, rest) = tokens.split_first()?;
-    let (title, body) = rest.split_at_checked(usize::from(title))?;
-    (!body.is_empty()).then_some(AlignedTokens { title, body })
+    let (&head, rest) = tokens.split_first()?;
+    let (title, rest) = rest.split_at_checked(usize::from(head & 0xFF))?;
+    let (&sentences, rest) = rest.split_first()?;
+    let (sentences, body) = rest.split_at_checked(3 * usize::from(sentences))?;
+    let (alphabet, sentences) = (Alphabet::from_number(head >> 8), Sentences(sentences.as_chunks::<3>().0));
+    (!body.is_empty()).then_some(AlignedTokens { alphabet, title, sentences, body })
 }
 
 impl Differences {
-    /// Cost per hundred words.
+    /// Whether the texts have no two titles that are not alike.
+    fn are_titles_alike(&self) -> bool {
+        self.alike.is_none_or(|alike| alike >= ALIKE)
+    }
+
+    /// The weighted sum: two texts are one up to 1.
     pub fn cost(&self) -> f32 {
-        // Typing errors change letters and words alike.
-        let others = REPEATED * f32::from(self.repeated) + OTHERS * f32::from(self.others);
-        let others = (others - f32::from(self.typos)).max(0.0);
-        let cost = NUMBERS * f32::from(self.numbers)
-            + NAMES * f32::from(self.names)
-            + others
-            + BREAKS * f32::from(self.breaks);
-        100.0 * cost / self.words.max(SHORTEST) + MISSING * (1.0 - self.most)
+        TERMS.iter().map(|term| term.weight * (term.amount)(self)).sum()
     }
 
-    /// Whether nearly all of both texts is in both.
-    pub(super) fn are_few(&self) -> bool {
-        self.least >= SAME_WORDS
-    }
-
-    /// Whether two texts of this similarity, with titles so much alike if both have one, that differ in this are the
-    /// same text.
+    /// Whether two texts that differ in this are the same text.
     ///
     /// # Errors
-    /// Why they are not.
-    pub fn judge(&self, similarity: f32, titles: Option<f32>) -> Result<(), Refusal> {
-        let has_reason = self.most >= CONTAINED || self.least >= IN_COMMON;
-        // If all that two short texts share is their ending, each has other content of its own.
-        let is_rest = self.words < FEW && self.most < NEARLY_ALL;
-        let is_titled = titles.is_some_and(|alike| alike >= SAME_TITLE);
-        if (similarity < DOUBT && !has_reason) || (is_rest && !is_titled) {
+    /// What tells most against it.
+    pub fn judge(&self) -> Result<(), Refusal> {
+        let least = if self.are_titles_alike() { LEAST } else { LEAST_UNLIKE };
+        if self.least < least {
             return Err(Refusal::Part { most: self.most, least: self.least });
         }
-        if self.cost() <= ALLOWED {
+        if self.cost() <= 1.0 {
             return Ok(());
         }
-        let words = self.words as usize;
-        let names = self.names + self.repeated;
-        let of = |count: u16, price: f32| f32::from(count) * price;
-        let numbers = of(self.numbers, NUMBERS);
-        let named = of(self.names, NAMES) + of(self.repeated, REPEATED);
-        let places = self.numbers + names + self.others + self.breaks;
-        Err(if self.numbers > 0 && numbers >= named && self.numbers >= self.others {
-            let different = usize::from(self.numbers);
-            Refusal::OtherNumbers { different, words }
-        } else if names > 0 && names >= self.others {
-            let places = usize::from(names);
-            Refusal::Names { places, words }
-        } else {
-            let places = usize::from(places);
-            Refusal::Scattered { places, words }
-        })
+        let by_cost = |term: &&Term| term.weight * (term.amount)(self);
+        let first = TERMS.iter().max_by(|one, other| by_cost(one).total_cmp(&by_cost(other)));
+        Err(first.map_or(Refusal::Part { most: self.most, least: self.least }, |term| (term.refusal)(self)))
     }
 }
 
@@ -125,74 +146,101 @@ mod tests {
     use super::*;
 
     const NOTHING: Differences = Differences {
-        words: 200.0,
+        words: 400.0,
         most: 1.0,
         least: 1.0,
-        numbers: 0,
-        names: 0,
-        repeated: 0,
-        others: 0,
-        typos: 0,
-        breaks: 0,
+        numbers: 0.0,
+        own_facts: 0.0,
+        common_facts: 100,
+        titles: 0,
+        replaced: 0.0,
+        alike: None,
     };
+    /// The same under other titles.
+    const UNLIKE: Differences = Differences { alike: Some(ALIKE - 0.01), ..NOTHING };
 
-    fn reason(differences: Differences, similarity: f32) -> Option<&'static str> {
-        let refusal = differences.judge(similarity, None).err()?;
+    fn reason(differences: Differences) -> Option<&'static str> {
+        let refusal = differences.judge().err()?;
         Some(refusal.reason().as_str())
     }
 
     #[test]
-    fn what_stands_in_many_places_decides() {
-        let of = |change: fn(&mut Differences)| {
-            let mut differences = NOTHING;
-            change(&mut differences);
-            reason(differences, 0.8)
+    fn each_term_refuses_by_itself_from_its_limit_on() {
+        assert_eq!(reason(NOTHING), None);
+        for (at, beyond, expected) in [
+            (
+                Differences { most: 0.05, least: LEAST, ..NOTHING },
+                Differences { most: 0.05, least: 0.0, ..NOTHING },
+                "part",
+            ),
+            (Differences { replaced: 9_999.0, ..NOTHING }, Differences { replaced: 60.0, ..UNLIKE }, "part"),
+            (Differences { numbers: 1.4, ..NOTHING }, Differences { numbers: 1.5, ..NOTHING }, "numbers"),
+            (Differences { own_facts: 49.0, ..NOTHING }, Differences { own_facts: 51.0, ..NOTHING }, "facts"),
+            (Differences { titles: 2, ..NOTHING }, Differences { titles: 3, ..NOTHING }, "names"),
+        ] {
+            assert_eq!(reason(at), None, "{at:?} {}", at.cost());
+            assert_eq!(reason(beyond), Some(expected), "{beyond:?} {}", beyond.cost());
+        }
+    }
+
+    #[test]
+    fn each_amount_has_its_weight() {
+        let is = |differences: Differences, expected: f32| {
+            let cost = differences.cost();
+            assert!((cost - expected).abs() < 1e-4, "{cost} {expected} {differences:?}");
         };
-        assert_eq!(of(|_| ()), None);
-        assert_eq!(of(|d| d.numbers = 2), None);
-        assert_eq!(of(|d| d.numbers = 3), Some("numbers"));
-        assert_eq!(of(|d| d.names = 2), Some("names"));
-        assert_eq!(of(|d| d.others = 5), Some("scattered"));
-        assert_eq!(of(|d| (d.others, d.typos) = (5, 20)), None);
-        assert_eq!(of(|d| d.repeated = 3), Some("names"));
-        assert_eq!(of(|d| (d.others, d.numbers) = (3, 1)), Some("scattered"));
+        is(NOTHING, 0.0);
+        is(Differences { most: 0.6, ..NOTHING }, 0.4);
+        is(Differences { replaced: 100.0, ..NOTHING }, 0.2);
+        is(Differences { replaced: 100.0, ..UNLIKE }, OTHER_NEWS * 0.2);
+        is(Differences { numbers: 1.0, ..NOTHING }, 0.7);
+        is(Differences { numbers: 1.0, words: 39.0, ..NOTHING }, 7.0);
+        is(Differences { numbers: 1.0, words: 40.0, ..NOTHING }, 7.0);
+        is(Differences { own_facts: 25.0, ..NOTHING }, 0.6);
+        is(Differences { own_facts: 0.0, common_facts: 0, ..NOTHING }, 0.0);
+        is(Differences { titles: 1, ..NOTHING }, 0.35);
+        is(Differences { titles: 1, words: 79.0, ..NOTHING }, 1.75);
+        is(Differences { most: 0.9, numbers: 0.5, titles: 1, ..NOTHING }, 0.1 + 0.35 + 0.35);
     }
 
     #[test]
-    fn each_place_has_its_cost_per_hundred_words() {
-        let of = |change: fn(&mut Differences)| {
-            let mut differences = NOTHING;
-            change(&mut differences);
-            differences.cost()
-        };
-        let is = |cost: f32, expected: f32| assert!((cost - expected).abs() < 1e-4, "{cost} {expected}");
-        is(of(|_| ()), 0.0);
-        is(of(|d| d.numbers = 3), 1.5 * NUMBERS);
-        is(of(|d| d.names = 3), 1.5 * NAMES);
-        is(of(|d| d.repeated = 3), 1.5 * REPEATED);
-        is(of(|d| d.others = 3), 1.5 * OTHERS);
-        is(of(|d| d.breaks = 3), 1.5 * BREAKS);
-        is(of(|d| (d.repeated, d.others, d.typos) = (1, 3, 2)), (REPEATED + 3.0 * OTHERS - 2.0) / 2.0);
-        is(of(|d| (d.others, d.typos, d.breaks) = (1, 3, 2)), BREAKS);
-        is(of(|d| d.most = 0.5), 0.5 * MISSING);
-        is(of(|d| (d.numbers, d.words) = (2, 20.0)), 200.0 * NUMBERS / SHORTEST);
+    fn under_other_titles_more_of_each_text_must_stand_in_the_other() {
+        let with = |least: f32, alike: Option<f32>| reason(Differences { least, alike, ..NOTHING });
+        for alike in [None, Some(1.0), Some(ALIKE)] {
+            assert_eq!([with(LEAST, alike), with(LEAST - 0.01, alike)], [None, Some("part")]);
+        }
+        let unlike = Some(ALIKE - 0.01);
+        assert_eq!([with(LEAST_UNLIKE, unlike), with(LEAST_UNLIKE - 0.01, unlike)], [None, Some("part")]);
     }
 
     #[test]
-    fn little_similarity_needs_a_reason() {
-        let part = Differences { most: 0.7, least: 0.4, ..NOTHING };
-        assert_eq!(reason(part, 0.55), Some("part"));
-        assert_eq!(reason(part, 0.65), None);
-        assert_eq!(reason(Differences { most: 0.95, ..part }, 0.55), None);
-        assert_eq!(reason(Differences { least: 0.6, ..part }, 0.55), None);
+    fn the_reason_is_what_costs_most() {
+        let all = Differences { numbers: 2.0, own_facts: 60.0, titles: 3, ..NOTHING };
+        assert_eq!(reason(all), Some("facts"));
+        assert_eq!(reason(Differences { titles: 9, ..all }), Some("names"));
+        assert_eq!(reason(Differences { numbers: 9.0, ..all }), Some("numbers"));
     }
 
     #[test]
-    fn two_notices_over_one_disclaimer_are_two() {
-        let rest = Differences { words: 50.0, most: 0.8, least: 0.8, ..NOTHING };
-        assert_eq!(reason(rest, 0.8), Some("part"));
-        assert!(rest.judge(0.8, Some(1.0)).is_ok());
-        assert_eq!(reason(Differences { words: 150.0, ..rest }, 0.8), None);
+    fn no_more_is_written_than_is_kept() {
+        let sentence = |at: usize| (Some(SentenceKey(at as u32 + 1)), &[7u16; 20][..]);
+        let title = [5; TITLE + 1];
+        for (count, kept) in [(MOST / 20, MOST), (MOST / 20 + 1, MOST)] {
+            let mut tokens = Vec::new();
+            write(Alphabet::Greek, &title, (0..count).map(sentence), &mut tokens);
+            let words = read(&tokens).unwrap();
+            assert_eq!((words.title.len(), words.body.len(), words.alphabet), (TITLE, kept, Alphabet::Greek));
+        }
+        let mut tokens = Vec::new();
+        for (count, kept) in [(SENTENCES, SENTENCES), (SENTENCES + 1, SENTENCES)] {
+            let one = |at: usize| (Some(SentenceKey(at as u32 + 1)), &[7u16][..]);
+            write(Alphabet::Latin, &[], (0..count).map(one), &mut tokens);
+            let words = read(&tokens).unwrap();
+            assert_eq!((words.sentences.0.len(), words.body.len()), (kept, count));
+        }
+        let longest = (0..SENTENCES).map(|at| (Some(SentenceKey(at as u32 + 1)), &[7u16; 20][..]));
+        write(Alphabet::Arabic, &title, longest, &mut tokens);
+        assert_eq!(tokens.len(), MOST_TOKENS);
     }
 
     proptest! {
@@ -200,21 +248,44 @@ mod tests {
         fn what_is_written_is_read(
             title in prop::collection::vec(any::<u16>(), 0..40),
             body in prop::collection::vec(any::<u16>(), 0..40),
+            (one, other) in (any::<u32>(), any::<u32>()),
         ) {
             let mut tokens = vec![7; 3];
             let (first, second) = body.split_at(body.len() / 2);
-            write(&title, [first, second].into_iter(), &mut tokens);
+            let sentences = [(Some(SentenceKey(one)), first), (Some(SentenceKey(other)), second)];
+            write(Alphabet::Cyrillic, &title, sentences.into_iter(), &mut tokens);
             let words = read(&tokens);
             prop_assert_eq!(words.is_some(), !body.is_empty());
             if let Some(words) = words {
                 prop_assert_eq!(words.body, body.as_slice());
                 prop_assert_eq!(words.title, title.get(..TITLE).unwrap_or(&title));
+                let expected = [
+                    Sentences::entry(first.len(), Some(SentenceKey(one))),
+                    Sentences::entry(body.len(), Some(SentenceKey(other))),
+                ];
+                prop_assert_eq!(words.sentences.0, expected);
             }
         }
 
         #[test]
         fn any_tokens_are_read_or_not(tokens in prop::collection::vec(any::<u16>(), 0..40)) {
             let _ = read(&tokens);
+        }
+
+        /// More of any difference never makes two texts one.
+        #[test]
+        fn more_differences_cost_more(
+            (most, more) in (0f32..=1.0, 0f32..=1.0), numbers in 0u8..9, titles in 0u16..9, own in 0u8..99,
+        ) {
+            let with = |most: f32, add: u8| Differences {
+                most,
+                numbers: f32::from(numbers + add),
+                titles: titles + u16::from(add),
+                own_facts: f32::from(own + add),
+                ..NOTHING
+            };
+            let (most, fewer) = (most.max(more), most.min(more));
+            prop_assert!(with(most, 0).cost() <= with(fewer, 1).cost());
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Byte encoding of stored values, little-endian. Encodings must not change: a file of any version is opened by all
 //! later ones.
 
-use super::{Founder, LearnedText, ShortText, StagedProof, TextProof, TreeTally};
+use super::{Founder, ShortText, StagedProof, TextProof, TreeTally};
 use crate::fingerprint::Fingerprint;
-use crate::text::boilerplate::Boilerplate;
 
 /// A value that can be written down.
 pub trait Durable: Sized {
@@ -125,68 +124,6 @@ impl Durable for TreeTally {
     }
 }
 
-/// | founders 8 | entries of the table 4 | entries that are there 4 | of each: place 4, entry 8 |
-impl Durable for LearnedText {
-    fn write(&self, out: &mut Vec<u8>) {
-        let (founded, entries) = self.boilerplate().state();
-        founded.write(out);
-        (entries.len() as u32).write(out);
-        let there = || (0u32..).zip(entries).filter(|(_, entry)| **entry != 0);
-        (there().count() as u32).write(out);
-        for (place, entry) in there() {
-            place.write(out);
-            entry.write(out);
-        }
-    }
-
-    fn read(bytes: &mut &[u8]) -> Option<Self> {
-        let founded = u64::read(bytes)?;
-        let mut entries = vec![0; Boilerplate::ENTRIES];
-        if u32::read(bytes)? as usize != entries.len() {
-            return None;
-        }
-        for _ in 0..u32::read(bytes)? {
-            let place = u32::read(bytes)?;
-            *entries.get_mut(place as usize)? = u64::read(bytes)?;
-        }
-        let boilerplate = Boilerplate::restore(founded, entries)?;
-        Some(LearnedText::of(boilerplate))
-    }
-}
-
-/// Entries of a portion: 12 KB.
-const ENTRIES: usize = 1 << 10;
-
-impl LearnedText {
-    /// Encodes the table in portions: | founders 8 | of each entry: place 4, entry 8 |
-    pub(super) fn portions(&self) -> Vec<Vec<u8>> {
-        let (founded, entries) = self.boilerplate().state();
-        let there = (0u32..).zip(entries).filter(|(_, entry)| **entry != 0);
-        let there: Vec<(u32, &u64)> = there.collect();
-        let portion = |entries: &[(u32, &u64)]| {
-            let mut out = Vec::with_capacity(8 + 12 * entries.len());
-            founded.write(&mut out);
-            for (place, entry) in entries {
-                place.write(&mut out);
-                entry.write(&mut out);
-            }
-            out
-        };
-        there.chunks(ENTRIES).map(portion).collect()
-    }
-
-    /// Merges a portion of another table; unreadable entries are skipped.
-    pub(super) fn add_portion(&mut self, mut bytes: &[u8]) {
-        let bytes = &mut bytes;
-        let Some(founded) = u64::read(bytes) else {
-            return;
-        };
-        while let (Some(place), Some(entry)) = (u32::read(bytes), u64::read(bytes)) {
-            self.boilerplate_mut().put(founded, place as usize, entry);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -222,40 +159,6 @@ mod tests {
                 tally.add(TallyEntry { title: Some(title), sign });
             }
             prop_assert_eq!(again(&tally), Some((tally, 4)));
-            let learned = LearnedText::seeded([text.as_str()]);
-            let (read, rest) = again(&learned).unwrap();
-            prop_assert_eq!((read.boilerplate().state(), rest), (learned.boilerplate().state(), 4));
-        }
-
-        /// What was learned is the same in an empty table, and beside what another one knew it is all there as long as
-        /// there is room.
-        #[test]
-        fn what_was_learned_is_taken_over_in_portions(
-            bulks in prop::collection::vec((prop::collection::vec(0u64..4_000, 0..400), 1u64..40_000), 0..12),
-            others in prop::collection::vec(0u64..4_000, 0..50),
-        ) {
-            let hash = |n: u64| crate::hash::mix64(n + 1);
-            let mut learned = LearnedText::default();
-            for (numbers, founders) in bulks {
-                let hashes: Vec<u64> = numbers.into_iter().map(hash).collect();
-                learned.boilerplate_mut().count_all(&hashes, founders);
-            }
-            let portions = learned.portions();
-            prop_assert!(portions.iter().all(|portion| portion.len() <= 8 + 12 * ENTRIES));
-            let mut other = LearnedText::default();
-            portions.iter().for_each(|portion| other.add_portion(portion));
-            let there = |learned: &LearnedText| learned.boilerplate().state().1.to_vec();
-            prop_assert_eq!(there(&other), there(&learned));
-            if !portions.is_empty() {
-                prop_assert_eq!(other.boilerplate().state().0, learned.boilerplate().state().0);
-            }
-            let mut knowing = LearnedText::default();
-            let hashes: Vec<u64> = others.iter().copied().map(hash).collect();
-            knowing.boilerplate_mut().count_all(&hashes, 1);
-            portions.iter().for_each(|portion| knowing.add_portion(portion));
-            prop_assert!(knowing.boilerplate().known() >= learned.boilerplate().known());
-            let entries = |learned: &LearnedText| there(learned).iter().filter(|entry| **entry != 0).count();
-            prop_assert!(entries(&knowing) >= entries(&learned));
         }
 
         #[test]
@@ -263,8 +166,6 @@ mod tests {
             let _ = Founder::read(&mut bytes.as_slice());
             let _ = ShortText::read(&mut bytes.as_slice());
             let _ = TreeTally::read(&mut bytes.as_slice());
-            let _ = LearnedText::read(&mut bytes.as_slice());
-            LearnedText::default().add_portion(&bytes);
         }
     }
 }

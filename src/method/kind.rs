@@ -3,12 +3,12 @@
 use std::fmt::Debug;
 
 use super::{
-    Durable, Features, Founder, Offer, PlacementQuery, Proof, ShortFeatures, ShortText, Stage, StagedFeatures,
-    StagedProof, StrictFeatures, TAKEN_SHORT, VerifiedFeatures,
+    Durable, Features, Founder, LearnedText, LearnedView, Lesson, Offer, PlacementQuery, Proof, ShortFeatures,
+    ShortText, Stage, StagedFeatures, StagedProof, StrictFeatures, TAKEN_SHORT, VerifiedFeatures,
 };
 use crate::fingerprint::Fingerprint;
-use crate::text::boilerplate::{Boilerplate, BoilerplateMask, PendingSentences};
-use crate::text::{Fields, Scratch};
+use crate::text::boilerplate::{Boilerplate, PendingSentences};
+use crate::text::word_counts::WordCounts;
 
 /// One kind of forest.
 pub trait MethodKind: Debug + Send + Sync + 'static {
@@ -49,14 +49,23 @@ pub trait MethodKind: Debug + Send + Sync + 'static {
     }
 
     /// What a founding document teaches.
-    fn lesson(_: &Self::Features) -> BoilerplateLesson {
-        BoilerplateLesson::default()
+    fn lesson(_: &Self::Features) -> Lesson {
+        Lesson::default()
     }
 
-    /// Learns it, from this many documents of which each hash counts once. Answers which of the hashes became
-    /// boilerplate with it, by their places in `hashes`.
-    fn learn(_: &mut Self::Learned, _hashes: &[u64], _founders: u64) -> Vec<usize> {
+    /// For each sentence of its lesson, the number of the sentence in the document.
+    fn lesson_sentences(_: &Self::Features) -> Vec<usize> {
         Vec::new()
+    }
+
+    /// Learns a lesson. Answers which of its sentences became boilerplate with it, by their places in it.
+    fn learn(_: &mut Self::Learned, _: &Lesson) -> Vec<usize> {
+        Vec::new()
+    }
+
+    /// What the forest has learned, for comparisons of texts.
+    fn view(_: &Self::Learned) -> LearnedView<'_> {
+        LearnedView::default()
     }
 
     /// How many sentences it knows as boilerplate.
@@ -84,15 +93,6 @@ pub struct ExcludedFeatures {
     /// Fingerprints that are not looked up.
     pub fingerprints: Vec<Fingerprint>,
     /// Its sentences, by their numbers in it.
-    pub sentences: Vec<usize>,
-}
-
-/// What a document teaches.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BoilerplateLesson {
-    /// Hashes of sentences, ascending, each once.
-    pub hashes: Vec<u64>,
-    /// For each, the number of the sentence in the document.
     pub sentences: Vec<usize>,
 }
 
@@ -129,6 +129,7 @@ impl MethodKind for Strict {
             known_by: &[],
             proof: &(),
             tokens: &[],
+            learned: LearnedView::default(),
             take: 1,
             known_by_whole: false,
             earlier: None,
@@ -139,53 +140,6 @@ impl MethodKind for Strict {
 /// The method `verified`.
 #[derive(Debug)]
 pub enum Verified {}
-
-/// Learned boilerplate of one forest. Separate from the trees, because it depends on the order of placements.
-#[derive(Default)]
-pub struct LearnedText {
-    boilerplate: Boilerplate,
-    /// Exclusions of the last document.
-    mask: BoilerplateMask,
-}
-
-impl Debug for LearnedText {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let LearnedText { boilerplate, mask: _ } = self;
-        boilerplate.fmt(f)
-    }
-}
-
-impl LearnedText {
-    pub(super) fn of(boilerplate: Boilerplate) -> LearnedText {
-        LearnedText { boilerplate, mask: BoilerplateMask::default() }
-    }
-
-    pub(super) fn boilerplate(&self) -> &Boilerplate {
-        &self.boilerplate
-    }
-
-    pub(super) fn boilerplate_mut(&mut self) -> &mut Boilerplate {
-        &mut self.boilerplate
-    }
-
-    /// Makes more sentences boilerplate: one or more a string.
-    pub fn seed<'s>(&mut self, sentences: impl IntoIterator<Item = &'s str>) {
-        let (mut reading, mut scratch) = (VerifiedFeatures::new(), Scratch::new());
-        for sentence in sentences {
-            let fields = Fields { title: None, body: &[sentence] };
-            if reading.read(&mut scratch, &fields) {
-                self.boilerplate.seed(reading.shingles());
-            }
-        }
-    }
-
-    /// Starts with known boilerplate: one or more sentences per string.
-    pub fn seeded<'s>(sentences: impl IntoIterator<Item = &'s str>) -> LearnedText {
-        let mut learned = LearnedText::default();
-        learned.seed(sentences);
-        learned
-    }
-}
 
 impl MethodKind for Verified {
     type Features = VerifiedFeatures;
@@ -212,7 +166,7 @@ impl MethodKind for Verified {
         ask: impl FnOnce(&PlacementQuery<'_, Founder>) -> R,
     ) -> R {
         let offer = Offer::of(verified, &learned.boilerplate, taught, &mut learned.mask);
-        ask(&offer.query())
+        ask(&offer.query(LearnedView::new(&learned.boilerplate, &learned.words).with(taught)))
     }
 
     fn left_out(verified: &VerifiedFeatures, learned: &LearnedText) -> ExcludedFeatures {
@@ -226,10 +180,14 @@ impl MethodKind for Verified {
         verified.has_fingerprint(root)
     }
 
-    fn lesson(verified: &VerifiedFeatures) -> BoilerplateLesson {
-        let counted = Boilerplate::counted(verified.shingles());
-        let (hashes, sentences) = counted.into_iter().unzip();
-        BoilerplateLesson { hashes, sentences }
+    fn lesson(verified: &VerifiedFeatures) -> Lesson {
+        let shingles = verified.shingles();
+        let sentences = Boilerplate::counted(shingles).into_iter().map(|(hash, _)| hash).collect();
+        Lesson { founders: 1, sentences, words: WordCounts::counted(shingles.row(), shingles.whole) }
+    }
+
+    fn lesson_sentences(verified: &VerifiedFeatures) -> Vec<usize> {
+        Boilerplate::counted(verified.shingles()).into_iter().map(|(_, sentence)| sentence).collect()
     }
 
     fn known(learned: &LearnedText) -> usize {
@@ -244,8 +202,12 @@ impl MethodKind for Verified {
         learned.add_portion(portion);
     }
 
-    fn learn(learned: &mut LearnedText, hashes: &[u64], founders: u64) -> Vec<usize> {
-        learned.boilerplate.count_all(hashes, founders)
+    fn learn(learned: &mut LearnedText, lesson: &Lesson) -> Vec<usize> {
+        learned.learn(lesson)
+    }
+
+    fn view(learned: &LearnedText) -> LearnedView<'_> {
+        LearnedView::new(&learned.boilerplate, &learned.words)
     }
 }
 
@@ -283,6 +245,7 @@ impl MethodKind for Staged {
             known_by: &[],
             proof: &StagedProof,
             tokens: &[],
+            learned: LearnedView::default(),
             take: prints.fingerprints.len(),
             known_by_whole: false,
             earlier: None,
@@ -327,6 +290,7 @@ impl MethodKind for Short {
             known_by: &[],
             proof: &short.text,
             tokens: &[],
+            learned: LearnedView::default(),
             take: TAKEN_SHORT,
             known_by_whole: false,
             earlier: None,

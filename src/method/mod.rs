@@ -2,9 +2,11 @@
 
 mod alignment;
 mod alignment_check;
+mod differences;
 mod durable;
 mod founder_tokens;
 mod kind;
+mod learned;
 mod named;
 mod proof;
 mod query;
@@ -17,11 +19,12 @@ mod strict;
 mod title;
 mod verified;
 
-pub use alignment::Differences;
+pub use differences::Differences;
 pub use durable::Durable;
 pub(crate) use durable::take;
 pub use founder_tokens::FounderTokens;
-pub use kind::{BoilerplateLesson, ExcludedFeatures, LearnedText, MethodKind, Short, Staged, Strict, Verified};
+pub use kind::{ExcludedFeatures, MethodKind, Short, Staged, Strict, Verified};
+pub use learned::{LearnedText, LearnedView, Lesson};
 pub use named::{Attributes, Features, Method, MethodError, Workspace};
 pub use proof::{InvalidProof, TextProof};
 pub use query::{Measure, PlacementQuery, Proof, Tallies, TallyEntry, TreeTally};

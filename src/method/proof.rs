@@ -183,10 +183,19 @@ impl TextProof {
         if similarity < needed {
             return Err(Refusal::Proof { similarity, needed });
         }
-        if self.length.is_of_a_row() && self.foreign_titles(root) == 2 {
-            return Err(Refusal::Titles);
-        }
+        self.is_own_page(root)?;
         Ok(similarity)
+    }
+
+    /// Whether the texts are more than page chrome that stands under two titles.
+    ///
+    /// # Errors
+    /// [`Refusal::Titles`] if they are not.
+    pub(super) fn is_own_page(&self, root: &TextProof) -> Result<(), Refusal> {
+        match self.length.is_of_a_row() && self.foreign_titles(root) == 2 {
+            true => Err(Refusal::Titles),
+            false => Ok(()),
+        }
     }
 
     /// How similar the titles are, 0 to 1, if both texts have one.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use super::Refusal;
-use super::alignment::Differences;
+use super::differences::Differences;
+use super::learned::LearnedView;
 use crate::fingerprint::Fingerprint;
 use crate::hash::mix32;
 
@@ -27,14 +28,14 @@ pub trait Proof: Clone {
     type Thresholds: Copy + Default + Debug + Send + Sync;
 
     /// Compares with more of both texts than the proofs have: [`PlacementQuery::tokens`] of this document and that of
-    /// the root's founder. `laid` caches their alignment, which is the same for every root of that founder and
-    /// expensive.
+    /// the root's founder, by what the forest has learned. `laid` caches their differences, which are the same for
+    /// every root of that founder and expensive.
     ///
     /// # Errors
     /// As [`agrees`](Proof::agrees).
     fn agrees_by(
         &self,
-        _tokens: &[u16],
+        (_tokens, _learned): (&[u16], LearnedView<'_>),
         (root, _founders): (&Self, &[u16]),
         shared: usize,
         thresholds: Self::Thresholds,
@@ -124,6 +125,8 @@ pub struct PlacementQuery<'a, P = ()> {
     /// Founder tokens for [`Proof::agrees_by`], stored separately for a while if the document founds a tree. At most
     /// 2 KiB; may be empty.
     pub tokens: &'a [u16],
+    /// What is known when the tokens are compared.
+    pub learned: LearnedView<'a>,
     /// How many nodes the fingerprints may take in the document's tree, at least 1: existing nodes first, then new
     /// ones in order. The others are only looked up.
     pub take: usize,
@@ -267,6 +270,7 @@ impl<'a> PlacementQuery<'a> {
             known_by: &[],
             proof: &(),
             tokens: &[],
+            learned: LearnedView::default(),
             take: 1,
             known_by_whole: false,
             earlier: None,

@@ -34,14 +34,14 @@ pub enum Refusal {
         /// Words that both texts have.
         words: usize,
     },
-    /// The alignment check: the texts differ in many short places all over.
-    Scattered {
-        /// Places where they differ.
-        places: usize,
-        /// Words that both texts have.
-        words: usize,
+    /// The alignment check: each text has rare words that the other has not.
+    Facts {
+        /// How many, of the text that has fewer.
+        own: usize,
+        /// Rare words that both texts have.
+        common: usize,
     },
-    /// The alignment check: a part of each is in the other, and that is too little of both.
+    /// The alignment check: too much of each text is not in the other.
     Part {
         /// The larger ratio of one text that is in the other, 0 to 1.
         most: f32,
@@ -84,8 +84,8 @@ pub enum Reason {
     Radius,
     /// [`Refusal::Names`].
     Names,
-    /// [`Refusal::Scattered`].
-    Scattered,
+    /// [`Refusal::Facts`].
+    Facts,
     /// [`Refusal::Part`].
     Part,
 }
@@ -99,7 +99,7 @@ impl Refusal {
     pub fn is_of_alignment_check(self) -> bool {
         matches!(
             self,
-            Refusal::OtherNumbers { .. } | Refusal::Names { .. } | Refusal::Scattered { .. } | Refusal::Part { .. }
+            Refusal::OtherNumbers { .. } | Refusal::Names { .. } | Refusal::Facts { .. } | Refusal::Part { .. }
         )
     }
 
@@ -109,7 +109,7 @@ impl Refusal {
             Refusal::Proof { .. } => Reason::Proof,
             Refusal::Numbers { .. } | Refusal::OtherNumbers { .. } => Reason::Numbers,
             Refusal::Names { .. } => Reason::Names,
-            Refusal::Scattered { .. } => Reason::Scattered,
+            Refusal::Facts { .. } => Reason::Facts,
             Refusal::Part { .. } => Reason::Part,
             Refusal::Boilerplate => Reason::Boilerplate,
             Refusal::Titles => Reason::Titles,
@@ -131,7 +131,7 @@ impl Reason {
         Reason::Full,
         Reason::Radius,
         Reason::Names,
-        Reason::Scattered,
+        Reason::Facts,
         Reason::Part,
     ];
 
@@ -146,7 +146,7 @@ impl Reason {
             Reason::Full => "full",
             Reason::Radius => "radius",
             Reason::Names => "names",
-            Reason::Scattered => "scattered",
+            Reason::Facts => "facts",
             Reason::Part => "part",
         }
     }
@@ -184,8 +184,8 @@ impl fmt::Display for Refusal {
             Refusal::Names { places, words } => {
                 write!(f, "{places} names differ in {words} words that are the same")
             }
-            Refusal::Scattered { places, words } => {
-                write!(f, "the texts differ in {places} places of {words} words that are the same")
+            Refusal::Facts { own, common } => {
+                write!(f, "each text has {own} rare words that the other has not, and both have {common}")
             }
             Refusal::Part { most, least } => {
                 write!(f, "of the one text {most:.2} is in the other, of the other {least:.2}")
@@ -236,7 +236,7 @@ mod tests {
             ("full", 6),
             ("radius", 7),
             ("names", 8),
-            ("scattered", 9),
+            ("facts", 9),
             ("part", 10),
         ];
         assert_eq!(counts, expected);

@@ -13,8 +13,6 @@ const LONG: f32 = 100.0;
 /// Fingerprints are exact where the minima estimate: texts that are similar enough nearly always share two or more of
 /// them. One that was found by a single fingerprint needs so much more.
 const SINGLE: f32 = 0.06;
-/// Texts that are laid side by side besides need so much less.
-const ALIGNMENT_CHECK: f32 = 0.05;
 /// Texts whose titles are the same need so much less, texts whose titles have nothing in common so much more.
 const TITLES: f32 = 0.06;
 
@@ -42,11 +40,6 @@ impl Similarity {
     /// When the number is not from 0 to 1.
     pub fn new(ratio: f32) -> Result<Similarity, InvalidSimilarity> {
         if (0.0..=1.0).contains(&ratio) { Ok(Similarity(ratio)) } else { Err(InvalidSimilarity) }
-    }
-
-    /// Requirement where the alignment check decides as well.
-    pub(super) fn with_alignment_check(self) -> Similarity {
-        Similarity((self.0 - ALIGNMENT_CHECK).max(0.0))
     }
 
     /// The number itself, 0 to 1.

@@ -17,14 +17,16 @@
 use std::cell::Cell;
 
 use super::Similarity;
-use super::alignment::Differences;
 use super::alignment_check;
+use super::differences::{Differences, own_line};
+use super::learned::LearnedView;
 use super::proof::TextProof;
 use super::title::TitleSketch;
 use crate::fingerprint::Fingerprint;
 use crate::hash::mix64;
 use crate::text::boilerplate::{Boilerplate, BoilerplateMask, PendingSentences, Titled};
 use crate::text::shingles::{MIN_HASHES, MinHash, Shingles};
+use crate::text::tokens::Alphabet;
 use crate::text::{Fields, Scratch};
 
 /// Fingerprints that are looked up for a document.
@@ -37,7 +39,7 @@ const TAKEN: usize = 4;
 const TITLED: usize = 24;
 /// Longest body in letters that, having nothing of its title, may be page chrome: then the same text under another
 /// title is another document, and if it is all boilerplate the title is the text.
-const PAGE: u32 = 450;
+const PAGE: u32 = 10_000;
 
 /// Features of a document alone. Its buffers are reused by the next `read`.
 #[derive(Debug, Clone)]
@@ -51,6 +53,7 @@ pub struct VerifiedFeatures {
     is_page: bool,
     /// The letters of the title, if the shingles are those of title and body.
     title_within: Option<u32>,
+    alphabet: Alphabet,
     /// Buffer of founder tokens.
     tokens: Vec<u16>,
 }
@@ -83,6 +86,7 @@ impl VerifiedFeatures {
             heading: Shingles::new(),
             is_page: false,
             title_within: None,
+            alphabet: Alphabet::default(),
             tokens: Vec::new(),
         }
     }
@@ -95,8 +99,12 @@ impl VerifiedFeatures {
         let Some(text) = scratch.read(fields) else {
             return false;
         };
+        self.alphabet = Alphabet::of(text.cleaned());
         self.shingles.read(&text);
-        if self.shingles.len() < TITLED
+        if self.shingles.len() < TITLED && own_line(self.heading.row(), self.shingles.row()) > 0 {
+            // A first line used as title is no title: it would stand there twice.
+            self.title_within = letters;
+        } else if self.shingles.len() < TITLED
             && let Some(title) = fields.title
         {
             let parts: Vec<&str> = std::iter::once(title).chain(fields.body.iter().copied()).collect();
@@ -166,14 +174,6 @@ impl VerifiedFeatures {
         hashes.any(|min_hash| min_hash.hash == fingerprint.0)
     }
 
-    /// Differences between this text and an earlier one, boilerplate included.
-    pub fn differences(&self, earlier: &VerifiedFeatures) -> Differences {
-        fn words(features: &VerifiedFeatures) -> super::alignment::AlignedTokens<'_> {
-            super::alignment::AlignedTokens { title: features.heading.row(), body: features.shingles.row() }
-        }
-        Differences::of(words(earlier), words(self))
-    }
-
     /// Bytes of memory held, besides the value itself.
     pub fn heap_bytes(&self) -> usize {
         let tokens = self.tokens.capacity() * size_of::<u16>();
@@ -230,7 +230,7 @@ impl super::Proof for Founder {
 
     fn agrees_by(
         &self,
-        tokens: &[u16],
+        (tokens, learned): (&[u16], LearnedView<'_>),
         (root, founders): (&Founder, &[u16]),
         shared: usize,
         long: Similarity,
@@ -240,24 +240,11 @@ impl super::Proof for Founder {
         let Some((own, founders)) = both.filter(|_| self.whole() != root.whole()) else {
             return self.agrees(root, shared, long);
         };
-        let differences = || {
-            let found = laid.get().unwrap_or_else(|| Differences::of(founders, own));
-            laid.set(Some(found));
-            found
-        };
-        let eased = long.with_alignment_check();
-        let titles = self.proof.compare_titles(&root.proof);
-        let similarity = match self.proof.is_like(&root.proof, shared, eased) {
-            Ok(similarity) => similarity,
-            Err(super::Refusal::Proof { similarity, needed })
-                if similarity >= needed - alignment_check::OTHER_NOTATION && differences().are_few() =>
-            {
-                similarity
-            }
-            Err(refusal) => return Err(refusal),
-        };
-        self.is_more_than_a_few_phrases(root, similarity)?;
-        differences().judge(similarity, titles)
+        self.is_more_than_a_few_phrases(root, self.proof.similarity(&root.proof))?;
+        self.proof.is_own_page(&root.proof)?;
+        let differences = laid.get().unwrap_or_else(|| Differences::of(founders, own, learned));
+        laid.set(Some(differences));
+        differences.judge()
     }
 
     fn foreign_titles(&self, root: &Founder) -> usize {
@@ -358,11 +345,9 @@ impl Offer {
         let mut tokens = std::mem::take(&mut features.tokens);
         let title = features.heading.row();
         if is_bare {
-            alignment_check::write(title, std::iter::once(title), &mut tokens);
+            alignment_check::write(features.alphabet, title, std::iter::once((None, title)), &mut tokens);
         } else {
-            let sentences = features.shingles.row_of_sentences();
-            let kept = sentences.filter(|&(sentence, _)| mask.keeps(sentence));
-            alignment_check::write(title, kept.map(|(_, words)| words), &mut tokens);
+            alignment_check::write(features.alphabet, title, features.shingles.row_of_sentences(), &mut tokens);
         }
         let min_hashes = features.shingles.min_hashes.iter();
         let smallest = min_hashes.clone().take(OFFERED).map(|min_hash| min_hash.hash);
@@ -372,17 +357,17 @@ impl Offer {
         let own = First::of(smallest.clone().chain(of_title.clone()));
         let offered = if is_bare {
             First::of(of_title)
-        } else if mask.excluded_count() == 0 {
-            First::of(min_hashes.map(hash))
         } else {
-            let offered = min_hashes.filter(|min_hash| mask.keeps(min_hash.sentence));
-            First::of(offered.map(|min_hash| min_hash.hash))
+            // Those of boilerplate last: a story that stood in several digests is found by nothing else.
+            let mask = &*mask;
+            let of = |kept: bool| min_hashes.clone().filter(move |min_hash| mask.keeps(min_hash.sentence) == kept);
+            First::of(of(true).chain(of(false)).map(hash))
         };
         Offer { offered, own, founder: Founder { whole: Fingerprint(features.shingles.whole), proof }, tokens, is_page }
     }
 
     /// The placement query.
-    pub fn query(&self) -> super::PlacementQuery<'_, Founder> {
+    pub fn query<'a>(&'a self, learned: LearnedView<'a>) -> super::PlacementQuery<'a, Founder> {
         let offered = self.offered.as_slice();
         super::PlacementQuery {
             fingerprints: offered.get(..OFFERED).unwrap_or(offered),
@@ -391,6 +376,7 @@ impl Offer {
             known_by: self.own.as_slice(),
             proof: &self.founder,
             tokens: &self.tokens,
+            learned,
             take: TAKEN,
             known_by_whole: self.is_page,
             earlier: None,

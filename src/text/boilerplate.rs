@@ -60,22 +60,34 @@ impl Default for Boilerplate {
 /// Sentences of documents that founded a tree and that the cluster has not accepted yet. They count for later
 /// documents of the same request only.
 #[derive(Debug, Clone, Default)]
-pub struct PendingSentences(HashMap<u64, u64>);
+pub struct PendingSentences(HashMap<SentenceKey, u64>);
+
+/// What is kept of a sentence's hash beside a founder's tokens: the bits of its bucket and as many of its tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct SentenceKey(pub(crate) u32);
+
+impl SentenceKey {
+    /// The key of a sentence with this hash.
+    pub(crate) fn of(hash: u64) -> SentenceKey {
+        SentenceKey((Entry::tag(hash) as u32) << 16 | hash as u32 & 0xFFFF)
+    }
+}
 
 impl PendingSentences {
     /// Counts the sentences of a document that has founded a tree.
     pub fn add(&mut self, hashes: &[u64]) {
         for &hash in hashes {
-            *self.0.entry(hash).or_default() += 1;
+            *self.0.entry(SentenceKey::of(hash)).or_default() += 1;
         }
     }
 
-    fn count(&self, hash: u64) -> u64 {
+    /// How many of its documents have a sentence.
+    pub(crate) fn count(&self, key: SentenceKey) -> u64 {
         // Most documents are of a request that has taught nothing.
         if self.0.is_empty() {
             return 0;
         }
-        self.0.get(&hash).copied().unwrap_or_default()
+        self.0.get(&key).copied().unwrap_or_default()
     }
 }
 
@@ -251,7 +263,15 @@ impl Boilerplate {
         let bucket = self.entries.get(from..from + WAYS).unwrap_or_default();
         let found = bucket.iter().find(|&&entry| Entry(entry).is(hash));
         let known = found.map_or(0, |&entry| Entry(entry).count_at(self.epoch()));
-        known + taught.count(hash) >= LEARNED
+        known + taught.count(SentenceKey::of(hash)) >= LEARNED
+    }
+
+    /// How many distinct roots a sentence has been counted in.
+    pub(crate) fn roots_of(&self, key: SentenceKey) -> u64 {
+        let bucket = Self::bucket(u64::from(key.0));
+        let bucket = self.entries.get(bucket..bucket + WAYS).unwrap_or_default();
+        let found = bucket.iter().find(|&&entry| Entry(entry).has_key(key));
+        found.map_or(0, |&entry| Entry(entry).count_at(self.epoch()))
     }
 
     /// Entry of a sentence: its own, else a free one, else the one with the least count, ties to the first.
@@ -305,6 +325,11 @@ impl Entry {
 
     fn is(self, hash: u64) -> bool {
         self.0 != 0 && self.0 >> TAG_SHIFT == Self::tag(hash)
+    }
+
+    /// Whether it is in the bucket of the key's sentence, of that sentence; 1 of 65,536 others is taken for it.
+    fn has_key(self, key: SentenceKey) -> bool {
+        self.0 != 0 && (self.0 >> TAG_SHIFT) as u16 == (key.0 >> 16) as u16
     }
 
     fn epoch(self) -> u64 {

@@ -192,8 +192,36 @@ fn alike(c: char) -> char {
         '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
         '\u{2022}' | '\u{2027}' | '\u{2219}' | '\u{30FB}' | '\u{00B7}' => '\u{00B7}',
         '\u{03C2}' => '\u{03C3}',
-        c => c,
+        // Signs inside the numbers of Arabic scripts: `١٬٢٣٤`, `٨٫٤`, `٨،٤`.
+        '\u{060C}' | '\u{066C}' => ',',
+        '\u{066B}' => '.',
+        // Letters that newsrooms write with or without their sign: hamza on alef, alef maqsura, teh marbuta; Persian and
+        // Urdu forms of yeh, kaf and heh; yo.
+        '\u{0622}' | '\u{0623}' | '\u{0625}' | '\u{0671}' => '\u{0627}',
+        '\u{0649}' | '\u{06CC}' => '\u{064A}',
+        '\u{06A9}' => '\u{0643}',
+        '\u{0629}' | '\u{06C1}' | '\u{06BE}' => '\u{0647}',
+        '\u{0451}' => '\u{0435}',
+        c if c.is_ascii() => c,
+        c => digit(c).unwrap_or(c),
     }
+}
+
+/// Zeros of the decimal digits of every script (general category Nd, Unicode 16) that NFKC does not fold to ASCII; the
+/// nine others follow each.
+const ZEROS: [u32; 61] = [
+    0x0660, 0x06F0, 0x07C0, 0x0966, 0x09E6, 0x0A66, 0x0AE6, 0x0B66, 0x0BE6, 0x0C66, 0x0CE6, 0x0D66, 0x0DE6, 0x0E50,
+    0x0ED0, 0x0F20, 0x1040, 0x1090, 0x17E0, 0x1810, 0x1946, 0x19D0, 0x1A80, 0x1A90, 0x1B50, 0x1BB0, 0x1C40, 0x1C50,
+    0xA620, 0xA8D0, 0xA900, 0xA9D0, 0xA9F0, 0xAA50, 0xABF0, 0x104A0, 0x10D30, 0x10D40, 0x11066, 0x110F0, 0x11136,
+    0x111D0, 0x112F0, 0x11450, 0x114D0, 0x11650, 0x116C0, 0x116D0, 0x11730, 0x118E0, 0x11950, 0x11BF0, 0x11C50,
+    0x11D50, 0x11DA0, 0x11F50, 0x16A60, 0x16AC0, 0x16B50, 0x1E140, 0x1E4F0,
+];
+
+/// The ASCII digit that a digit of another script stands for.
+fn digit(c: char) -> Option<char> {
+    let behind = ZEROS.partition_point(|&zero| zero <= u32::from(c));
+    let zero = ZEROS.get(behind.checked_sub(1)?)?;
+    char::from_digit(u32::from(c) - zero, 10)
 }
 
 /// The one character that `c` always becomes, if there is one and no neighbour can change it.
@@ -245,7 +273,7 @@ fn classify(c: char) -> Class {
 /// Format characters, fillers and variation selectors: nothing a reader sees.
 fn is_invisible(c: char) -> bool {
     matches!(c,
-        '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{06DD}' | '\u{070F}' | '\u{115F}' | '\u{1160}' | '\u{180B}'..='\u{180F}'
+        '\u{00AD}' | '\u{034F}' | '\u{0610}'..='\u{061A}' | '\u{061C}' | '\u{0640}' | '\u{064B}'..='\u{0652}' | '\u{0670}' | '\u{06DD}' | '\u{070F}' | '\u{115F}' | '\u{1160}' | '\u{180B}'..='\u{180F}'
         | '\u{0600}'..='\u{0605}' | '\u{0890}' | '\u{0891}' | '\u{08E2}'
         | '\u{17B4}' | '\u{17B5}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
         | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF0}'..='\u{FFFB}' | '\u{FFFE}' | '\u{FFFF}'

@@ -29,6 +29,7 @@ mod stop_words;
 mod swar;
 mod token;
 pub(crate) mod tokens;
+pub mod word_counts;
 mod work_counter;
 
 pub use segment::{Token, load_dictionary, rarity};

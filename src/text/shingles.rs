@@ -1,6 +1,7 @@
 //! The overlapping runs of characters or words (shingles) by which two texts are compared, and the smallest of their
 //! hashes (min-wise sampling in its bottom-k form: Broder, "On the resemblance and containment of documents", 1997).
 
+use super::boilerplate::SentenceKey;
 use super::numbers::Number;
 use super::tokens::TokenRow;
 use super::work_counter;
@@ -195,9 +196,13 @@ impl Shingles {
         self.row.words.truncate(words);
     }
 
-    /// The words of each of `sentences`, as far as they are kept, with its place.
-    pub(crate) fn row_of_sentences(&self) -> impl Iterator<Item = (u32, &[u16])> {
-        self.row.sentences()
+    /// The tokens of each of `sentences`, as far as they are kept, with its key if it may be boilerplate.
+    pub(crate) fn row_of_sentences(&self) -> impl Iterator<Item = (Option<SentenceKey>, &[u16])> + Clone {
+        self.row.sentences().map(|(place, words)| {
+            let sentence = self.sentences.get(place as usize);
+            let hash = sentence.filter(|sentence| sentence.letters() >= SHORTEST).and_then(|sentence| sentence.hash());
+            (hash.map(SentenceKey::of), words)
+        })
     }
 
     /// Adds a window of the sentence that is being read.

@@ -112,7 +112,7 @@ texts! {
     spread, spread_lead, spread_one, spread_point, spread_others, spread_part, spread_desc,
     others, others_lead, order_time, order_medium, order_title, order_similarity, here, earliest, more_members, root, no_time,
     unknown_medium, refused, refused_lead, refused_none, refused_no_route, refused_article,
-    why_proof, why_numbers, why_boilerplate, why_titles, why_page_chrome, why_full, why_radius, why_names, why_scattered, why_part,
+    why_proof, why_numbers, why_boilerplate, why_titles, why_page_chrome, why_full, why_radius, why_names, why_facts, why_part,
     reason_proof, reason_numbers, reason_radius,
     // Texts of the override form.
     split, split_title, split_text, split_yes, merge, merge_title, merge_text, merge_yes, say_back, said_title, said_text,

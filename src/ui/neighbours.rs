@@ -156,7 +156,7 @@ pub(super) fn why(t: &'static Texts, refusal: Refusal) -> String {
         Refusal::Numbers { same, different } => fill(t.why_numbers, &[&number(same), &number(different)]),
         Refusal::OtherNumbers { .. } => t.reason_numbers.to_owned(),
         Refusal::Names { .. } => t.why_names.to_owned(),
-        Refusal::Scattered { .. } => t.why_scattered.to_owned(),
+        Refusal::Facts { .. } => t.why_facts.to_owned(),
         Refusal::Part { .. } => t.why_part.to_owned(),
         Refusal::Boilerplate => t.why_boilerplate.to_owned(),
         Refusal::Titles => t.why_titles.to_owned(),

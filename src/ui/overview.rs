@@ -327,7 +327,7 @@ fn why(t: &'static Texts, reason: Reason) -> &'static str {
         Reason::Full => t.why_full,
         Reason::Radius => t.reason_radius,
         Reason::Names => t.why_names,
-        Reason::Scattered => t.why_scattered,
+        Reason::Facts => t.why_facts,
         Reason::Part => t.why_part,
     }
 }

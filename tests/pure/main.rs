@@ -20,6 +20,7 @@ mod bench_support;
 mod bulk_check;
 mod bulk_fuzz_small;
 mod bulk_props;
+mod cases;
 mod docs;
 mod forest_laws;
 mod forms;

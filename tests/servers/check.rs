@@ -116,7 +116,7 @@ async fn foretold_and_stored(upstream: &str, form: &str) {
     assert_eq!(
         stats(&spinney.url)["refusals"],
         json!({
-            "proof": 0, "numbers": 1, "names": 0, "scattered": 0, "part": 0, "boilerplate": 0, "titles": 0, "page_chrome": 0, "full": 0, "radius": 0
+            "proof": 0, "numbers": 1, "names": 0, "facts": 0, "part": 0, "boilerplate": 0, "titles": 0, "page_chrome": 0, "full": 0, "radius": 0
         })
     );
     let metrics = Request::get("/_spinney/_metrics").to(&spinney.url).text();

@@ -151,7 +151,7 @@ impl<F: MethodKind> ForestState<F> {
             }
             earlier.time = now.map(|_| placed.clock).or(earlier.time);
             if placed.decision == Decision::NewRoot {
-                earlier.taught.add(&F::lesson(features).hashes);
+                earlier.taught.add(&F::lesson(features).sentences);
             }
             placed
         });

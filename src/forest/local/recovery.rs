@@ -102,9 +102,9 @@ impl<F: MethodKind> ForestState<F> {
             RecoveredAs::Placed { placement, founds, is_elsewhere } => {
                 recovery.recovered.placed += 1;
                 recovery.recovered.elsewhere += u64::from(is_elsewhere);
-                let lesson = founds.then(|| F::lesson(features).hashes);
-                if let Some(hashes) = &lesson {
-                    moment.earlier.taught.add(hashes);
+                let lesson = founds.then(|| F::lesson(features));
+                if let Some(lesson) = &lesson {
+                    moment.earlier.taught.add(&lesson.sentences);
                 }
                 let count = TallyEntry { title: document.title, sign: placement.sign };
                 moment.earlier.tallies.add(placement.root.0, count);

@@ -14,7 +14,7 @@ use crate::forest::port::{
 use crate::forest::{
     Change, Decision, Forest, ForestError, LateMergeStats, NearNode, Rollback, Root, Settings, Ticket,
 };
-use crate::method::{BoilerplateLesson, Measure, MethodKind, PlacementQuery, Proof, Refusal, TallyEntry};
+use crate::method::{Lesson, Measure, MethodKind, PlacementQuery, Proof, Refusal, TallyEntry};
 use crate::planted::planted;
 use crate::text::boilerplate::PendingSentences;
 use crate::time::Millis;
@@ -45,13 +45,8 @@ const TEACHERS: usize = 1_000;
 pub enum StateChange<P> {
     /// Of its trees.
     Tree(Change<P>),
-    /// Documents that founded a tree taught it these sentences, each once.
-    Learn {
-        /// Hashes of sentences.
-        hashes: Vec<u64>,
-        /// How many documents.
-        founders: u64,
-    },
+    /// What documents taught that founded trees.
+    Learn(Lesson),
     /// A change of overrides.
     Overrides(OverrideChange),
 }
@@ -112,8 +107,8 @@ impl<F: MethodKind> ForestState<F> {
             StateChange::Tree(change) => {
                 self.forest.apply(change);
             }
-            StateChange::Learn { hashes, founders } => {
-                F::learn(&mut self.learned, hashes, *founders);
+            StateChange::Learn(lesson) => {
+                F::learn(&mut self.learned, lesson);
             }
             StateChange::Overrides(change) => Arc::make_mut(&mut self.overrides).apply(change),
         }
@@ -191,7 +186,8 @@ impl<F: MethodKind> ForestState<F> {
                 continue;
             }
             let agree = self.late.known(tree, other).or_else(|| {
-                let agree = |one, other| self.forest.roots_agree(one, other);
+                let learned = F::view(&self.learned);
+                let agree = |one, other| self.forest.roots_agree(one, other, learned);
                 let now = self.forest.clock();
                 let is_alive = |root| self.forest.tree_at(root, now).is_some();
                 let agree = are_one(&self.overrides, (tree, other), is_alive, agree)?;
@@ -281,10 +277,10 @@ impl<F: MethodKind> ForestState<F> {
             if placed.decision == Decision::NewRoot {
                 let lesson = F::lesson(features);
                 match commit {
-                    Commit::AtOnce => placed.learned = self.learn_at_once(lesson),
+                    Commit::AtOnce => placed.learned = self.learn_at_once(lesson, &F::lesson_sentences(features)),
                     Commit::Provisional => {
-                        earlier.taught.add(&lesson.hashes);
-                        ticket.lesson = Some(lesson.hashes);
+                        earlier.taught.add(&lesson.sentences);
+                        ticket.lesson = Some(lesson);
                     }
                 }
             }
@@ -362,17 +358,16 @@ impl<F: MethodKind> ForestState<F> {
     }
 
     /// Learns from a document that founded a tree. Answers which of its sentences became boilerplate.
-    fn learn_at_once(&mut self, lesson: BoilerplateLesson) -> Vec<usize> {
-        let became = self.learn(lesson.hashes, 1).into_iter();
-        let became = became.filter_map(|at| lesson.sentences.get(at).copied());
-        became.collect()
+    fn learn_at_once(&mut self, lesson: Lesson, sentences: &[usize]) -> Vec<usize> {
+        let became = self.learn(lesson).into_iter();
+        became.filter_map(|at| sentences.get(at).copied()).collect()
     }
 
-    fn learn(&mut self, hashes: Vec<u64>, founders: u64) -> Vec<usize> {
-        let became = F::learn(&mut self.learned, &hashes, founders);
+    fn learn(&mut self, lesson: Lesson) -> Vec<usize> {
+        let became = F::learn(&mut self.learned, &lesson);
         if self.recorded.is_some() {
             self.collect_changes();
-            self.recorded.get_or_insert_default().push(StateChange::Learn { hashes, founders });
+            self.recorded.get_or_insert_default().push(StateChange::Learn(lesson));
         }
         became
     }
@@ -415,17 +410,9 @@ impl<F: MethodKind> ForestState<F> {
         settled
     }
 
-    /// A request counts each sentence once, and at most [`TEACHERS`] documents: a single writer must not turn others'
-    /// text into boilerplate, nor push out what they have taught.
-    fn learn_from_request(&mut self, lessons: Vec<Vec<u64>>) -> u64 {
-        let founders = lessons.len().min(TEACHERS);
-        if founders == 0 {
-            return 0;
-        }
-        let mut hashes: Vec<u64> = lessons.into_iter().take(founders).flatten().collect();
-        hashes.sort_unstable();
-        hashes.dedup();
-        self.learn(hashes, founders as u64).len() as u64
+    /// Learns from the founders of a request, at most [`TEACHERS`]. Answers how many sentences became boilerplate.
+    fn learn_from_request(&mut self, lessons: Vec<Lesson>) -> u64 {
+        Lesson::of_request(lessons, TEACHERS).map_or(0, |lesson| self.learn(lesson).len() as u64)
     }
 
     /// Takes back up to `budget` placements whose outcome has been unknown for [`RETRY_WINDOW`].

@@ -2,7 +2,7 @@
 //! sentences in a table of its own, so all tables converge to the same counts.
 //!
 //! ```text
-//! | founders 8 | hashes of their sentences, 8 each |
+//! | a lesson |
 //! or what an imported forest had learned:
 //! | all ones 8 | portion of its table |
 //! ```
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::keys::{StoreFuture, SyncEntries, SyncEntry, SyncPosition};
 use super::{LESSON_BYTES, SharedInner};
 use crate::forest::port::Unavailable;
-use crate::method::{Durable, MethodKind};
+use crate::method::{Durable, Lesson, MethodKind};
 
 /// Marks an entry with a portion of a table; in place of the number of founders.
 const TABLE: u64 = u64::MAX;
@@ -22,18 +22,13 @@ const TEACHERS: usize = 1_000;
 impl<F: MethodKind> SharedInner<F> {
     /// Publishes the lessons of a request's founders and reads those of others. Returns how many sentences became
     /// boilerplate. One request counts each sentence once, and a bounded number of documents.
-    pub(super) async fn publish_lessons(&self, lessons: Vec<Vec<u64>>) -> Result<u64, Unavailable> {
-        let founders = lessons.len().min(TEACHERS);
-        if founders == 0 || !F::LEARNS {
+    pub(super) async fn publish_lessons(&self, lessons: Vec<Lesson>) -> Result<u64, Unavailable> {
+        let Some(lesson) = Lesson::of_request(lessons, TEACHERS).filter(|_| F::LEARNS) else {
             return Ok(0);
-        }
-        let mut hashes: Vec<u64> = lessons.into_iter().take(founders).flatten().collect();
-        hashes.sort_unstable();
-        hashes.dedup();
-        let mut lesson = Vec::with_capacity(8 + 8 * hashes.len());
-        (founders as u64).write(&mut lesson);
-        hashes.iter().for_each(|hash| hash.write(&mut lesson));
-        self.hear_after(Some(lesson)).await
+        };
+        let mut bytes = Vec::new();
+        lesson.write(&mut bytes);
+        self.hear_after(Some(bytes)).await
     }
 
     /// Publishes all that a local forest has learned. The log keeps it as long as other entries of this time.
@@ -117,17 +112,11 @@ impl<F: MethodKind> SharedInner<F> {
                 continue;
             }
             *reply = *at;
-            let mut bytes = bytes.as_slice();
-            let Some(founders) = u64::read(&mut bytes) else {
-                continue;
-            };
-            if founders == TABLE {
-                F::add_portion(&mut learned, bytes);
-                continue;
+            if let Some(portion) = bytes.strip_prefix(&TABLE.to_le_bytes()) {
+                F::add_portion(&mut learned, portion);
+            } else if let Some(lesson) = Lesson::read(&mut bytes.as_slice()) {
+                became += F::learn(&mut learned, &lesson).len() as u64;
             }
-            let (hashes, _) = bytes.as_chunks::<8>();
-            let hashes: Vec<u64> = hashes.iter().map(|hash| u64::from_le_bytes(*hash)).collect();
-            became += F::learn(&mut learned, &hashes, founders).len() as u64;
         }
         became
     }

@@ -12,7 +12,7 @@ use crate::forest::late_merges::{LateMerges, are_one, founders_agree, may_be_one
 use crate::forest::overrides::{Override, Overrides};
 use crate::forest::port::Unavailable;
 use crate::forest::{LateMergeLog, LateMergeStats, Root};
-use crate::method::{FounderTokens, MethodKind, Proof};
+use crate::method::{FounderTokens, LearnedView, MethodKind, Proof};
 
 /// Pairs that are judged for the documents of one request, whose client waits for it. Others are met again by later
 /// documents.
@@ -24,12 +24,12 @@ const TRIES: u32 = 3;
 struct FounderCache<P>(HashMap<Root, (P, FounderTokens)>);
 
 impl<P: Proof> FounderCache<P> {
-    fn agree(&self, one: Root, other: Root, thresholds: P::Thresholds) -> Option<bool> {
+    fn agree(&self, (one, other): (Root, Root), thresholds: P::Thresholds, learned: LearnedView<'_>) -> Option<bool> {
         let kept = |root| {
             let (proof, tokens): &(P, FounderTokens) = self.0.get(&root)?;
             Some((proof, &**tokens))
         };
-        Some(founders_agree(kept(one)?, kept(other)?, thresholds))
+        Some(founders_agree(kept(one)?, kept(other)?, thresholds, learned))
     }
 }
 
@@ -102,7 +102,8 @@ impl<F: MethodKind> SharedInner<F> {
             return Ok(Some(false));
         };
         let founders = self.founders(trees).await?;
-        let agree = |one, other| founders.agree(one, other, self.thresholds);
+        let learned = self.learned.lock();
+        let agree = |one, other| founders.agree((one, other), self.thresholds, F::view(&learned));
         let is_alive = |root| founders.0.contains_key(&root);
         Ok(are_one(known.overrides(), (tree, other), is_alive, agree))
     }

@@ -16,7 +16,7 @@ use crate::forest::candidates::PriorClaim;
 use crate::forest::document::{DocumentTime, PlacementDocument};
 use crate::forest::port::{Commit, EarlierDocuments, Placed, PlacementReply, Unavailable};
 use crate::forest::{Decision, Rollback, Root, Ticket};
-use crate::method::{MethodKind, PlacementQuery, TallyEntry};
+use crate::method::{Lesson, MethodKind, PlacementQuery, TallyEntry};
 
 /// A document that waits for another process's tree may end that tree after so long.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -147,7 +147,7 @@ impl<F: MethodKind> SharedInner<F> {
                     let count = TallyEntry { title: work.document.title, sign: fate.decided.sign };
                     earlier.tallies.add(outcome.root.0, count);
                     if let Some(lesson) = &fate.lesson {
-                        earlier.taught.add(&lesson.hashes);
+                        earlier.taught.add(&lesson.sentences);
                     }
                 }
                 answers.push(answer);
@@ -203,7 +203,7 @@ impl<F: MethodKind> SharedInner<F> {
     ) -> Result<Vec<DocumentInProgress>, Failed> {
         let mut again = Vec::new();
         let (mut counted, mut arrived, mut killed) = (Vec::new(), Vec::new(), BTreeSet::new());
-        let mut lessons: Vec<Vec<Vec<u64>>> = requests.iter().map(|_| Vec::new()).collect();
+        let mut lessons: Vec<Vec<Lesson>> = requests.iter().map(|_| Vec::new()).collect();
         let mut met = Vec::new();
         let each = round.work.into_iter().zip(round.answers);
         for (at, (work, answer)) in each.enumerate() {
@@ -308,9 +308,9 @@ impl<F: MethodKind> SharedInner<F> {
         };
         if let Some(lesson) = lesson {
             if commit == Commit::Provisional {
-                earlier.taught.add(&lesson.hashes);
+                earlier.taught.add(&lesson.sentences);
             }
-            ticket.lesson = Some(lesson.hashes);
+            ticket.lesson = Some(lesson);
         }
         let placed = Placed {
             root: outcome.root,

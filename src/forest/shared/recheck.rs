@@ -12,7 +12,7 @@ use super::round::{Answer, PlacementRound, RecheckQuery};
 use crate::fingerprint::Fingerprint;
 use crate::forest::port::Unavailable;
 use crate::forest::{Decision, Root};
-use crate::method::{Durable, MethodKind, Proof};
+use crate::method::{Durable, LearnedView, MethodKind, Proof};
 use crate::planted::planted;
 use crate::time::Millis;
 
@@ -233,7 +233,8 @@ impl<F: MethodKind> SharedInner<F> {
         let found_by = (self.settings.max_tree, &self.blocks);
         let read_set: ReadSet<'_, F::Proof> =
             ReadSet::new(read, BatchPlan::default(), thresholds, self.calendar(), found_by).without(tokens.clone());
-        let next = looks.iter().map(|look| look.next(&read_set, now)).collect();
+        let learned = self.learned.lock();
+        let next = looks.iter().map(|look| look.next(&read_set, F::view(&learned), now)).collect();
         let (missing, _) = read_set.into_missing();
         (next, missing)
     }
@@ -311,8 +312,8 @@ struct Recheck<P> {
 }
 
 impl<P: Proof + Durable> Recheck<P> {
-    fn next(&self, read_set: &ReadSet<'_, P>, now: Millis) -> Next {
-        let query = self.question.query();
+    fn next(&self, read_set: &ReadSet<'_, P>, learned: LearnedView<'_>, now: Millis) -> Next {
+        let query = self.question.query(learned);
         let Some(agreeing) = read_set.agreeing(&query, now, self.question.is_given) else {
             return Next::Confirm;
         };

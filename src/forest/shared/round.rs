@@ -9,7 +9,7 @@ use crate::forest::port::{Batch, Commit, EarlierDocuments, NotPlaced, PlacementR
 use crate::forest::promise::Promise;
 use crate::forest::undo_guard::UndoGuard;
 use crate::forest::{Rollback, Root};
-use crate::method::{BoilerplateLesson, MethodKind, PlacementQuery, Proof, Stage};
+use crate::method::{LearnedView, Lesson, MethodKind, PlacementQuery, Proof, Stage};
 use crate::time::Millis;
 
 /// The documents of a request that are being placed, or a part of them.
@@ -86,7 +86,7 @@ pub(super) struct RecheckQuery<P> {
 }
 
 impl<P> RecheckQuery<P> {
-    pub(super) fn query(&self) -> PlacementQuery<'_, P> {
+    pub(super) fn query<'a>(&'a self, learned: LearnedView<'a>) -> PlacementQuery<'a, P> {
         PlacementQuery {
             fingerprints: &self.fingerprints,
             more: &[],
@@ -94,6 +94,7 @@ impl<P> RecheckQuery<P> {
             known_by: &self.known_by,
             proof: &self.proof,
             tokens: &self.tokens,
+            learned,
             take: self.take,
             known_by_whole: self.known_by_whole,
             earlier: None,
@@ -119,7 +120,7 @@ impl<P> RecheckQuery<P> {
 pub(super) struct DocumentFate<P> {
     pub(super) decided: DecidedDocument,
     pub(super) question: RecheckQuery<P>,
-    pub(super) lesson: Option<BoilerplateLesson>,
+    pub(super) lesson: Option<Lesson>,
     pub(super) stage: Option<Stage>,
 }
 

@@ -19,6 +19,7 @@ fn place_all(forest: &mut Forest, fingerprints: &[Fingerprint], at: Option<i64>)
         known_by: &[],
         proof: &(),
         tokens: &[],
+        learned: Default::default(),
         take: fingerprints.len(),
         known_by_whole: false,
         earlier: None,

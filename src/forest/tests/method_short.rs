@@ -16,6 +16,7 @@ fn place(forest: &mut Forest<ShortText>, print: u64, text: &str) -> Placement {
         known_by_whole: false,
         more: &[],
         tokens: &[],
+        learned: Default::default(),
         earlier: None,
     };
     forest.place(&query, Millis(0))

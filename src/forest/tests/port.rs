@@ -706,6 +706,7 @@ impl MethodKind for Fragile {
             known_by_whole: false,
             more: &[],
             tokens: &[],
+            learned: Default::default(),
             earlier: None,
         })
     }

@@ -41,6 +41,7 @@ fn place_given(
         known_by_whole: false,
         more: &[],
         tokens: &[],
+        learned: Default::default(),
         earlier: None,
     };
     let none = HashSet::new();
@@ -95,6 +96,7 @@ fn a_document_that_its_first_fingerprints_lead_nowhere_is_looked_up_by_all() {
             known_by_whole: false,
             more: &more,
             tokens: &[],
+            learned: Default::default(),
             earlier: None,
         };
         let placed = forest.place(&query, Millis(2));
@@ -204,6 +206,7 @@ fn check_says_what_place_would_do_and_changes_nothing() {
         known_by_whole: false,
         more: &[],
         tokens: &[],
+        learned: Default::default(),
         earlier: None,
     };
     let check = forest.check(&query, Millis(3));

@@ -1,10 +1,11 @@
 //! Numbers in words, in Chinese numerals and in groups of digits.
 
 use std::ops::RangeInclusive;
+use std::sync::LazyLock;
 
 use super::HASH;
 use super::NUMBER;
-use super::sums::LETTERS;
+use super::sums::letter;
 
 /// The lowest bytes of the numerals among [`HAN`]: one bit for each.
 static MAY_BE_NUMERALS: [u64; 4] = {
@@ -30,49 +31,219 @@ pub(super) fn is_plain_han(c: char) -> bool {
 }
 
 /// The sums of the words that may be numbers: one bit for each.
-static NUMERALS: [u64; 256] = {
+static NUMERALS: LazyLock<[u64; 256]> = LazyLock::new(|| {
     let mut bits = [0u64; 256];
-    let mut at = 0;
-    while at < IN_WORDS.len() {
-        let word = IN_WORDS[at].as_bytes();
-        let (mut sum, mut letter) = (0u16, 0);
-        while letter < word.len() {
-            sum = sum.wrapping_add(LETTERS[word[letter] as usize]);
-            letter += 1;
-        }
-        let sum = sum & HASH;
-        bits[sum as usize / 64] |= 1 << (sum % 64);
-        at += 1;
+    for word in SPELLED.iter().map(|&(word, _)| word).chain(CALENDAR) {
+        let sum = word.chars().fold(0u16, |sum, c| sum.wrapping_add(letter(u32::from(c)))) & HASH;
+        bits[usize::from(sum) / 64] |= 1 << (sum % 64);
     }
     bits
-};
+});
 
-/// The words that [`spelled`] and [`month`] know.
-pub(super) const IN_WORDS: [&str; 48] = [
-    "one",
-    "first",
-    "two",
-    "second",
-    "three",
-    "third",
-    "four",
-    "fourth",
-    "five",
-    "fifth",
-    "six",
-    "sixth",
-    "seven",
-    "seventh",
-    "eight",
-    "eighth",
-    "nine",
-    "ninth",
-    "ten",
-    "tenth",
-    "eleven",
-    "eleventh",
-    "twelve",
-    "twelfth",
+/// Numbers in words, folded, with their values; sorted. Words that are another one in another language are left out.
+pub(super) const SPELLED: [(&str, u64); 198] = [
+    ("acht", 8),
+    ("cinco", 5),
+    ("cincuenta", 50),
+    ("cinq", 5),
+    ("cinquante", 50),
+    ("cinque", 5),
+    ("cuarenta", 40),
+    ("cuatro", 4),
+    ("deux", 2),
+    ("dieci", 10),
+    ("diez", 10),
+    ("doce", 12),
+    ("dodici", 12),
+    ("dois", 2),
+    ("dos", 2),
+    ("douze", 12),
+    ("drei", 3),
+    ("dreißig", 30),
+    ("duas", 2),
+    ("eight", 8),
+    ("eighth", 8),
+    ("eleven", 11),
+    ("eleventh", 11),
+    ("fifth", 5),
+    ("fifty", 50),
+    ("first", 1),
+    ("five", 5),
+    ("forty", 40),
+    ("four", 4),
+    ("fourth", 4),
+    ("funf", 5),
+    ("fünf", 5),
+    ("huit", 8),
+    ("neun", 9),
+    ("nine", 9),
+    ("ninth", 9),
+    ("nove", 9),
+    ("nueve", 9),
+    ("ocho", 8),
+    ("oito", 8),
+    ("one", 1),
+    ("onze", 11),
+    ("otto", 8),
+    ("quarante", 40),
+    ("quatre", 4),
+    ("quatro", 4),
+    ("quattro", 4),
+    ("sechs", 6),
+    ("second", 2),
+    ("seis", 6),
+    ("sete", 7),
+    ("sette", 7),
+    ("seven", 7),
+    ("seventh", 7),
+    ("sieben", 7),
+    ("siete", 7),
+    ("six", 6),
+    ("sixth", 6),
+    ("ten", 10),
+    ("tenth", 10),
+    ("third", 3),
+    ("thirty", 30),
+    ("three", 3),
+    ("tre", 3),
+    ("treinta", 30),
+    ("trenta", 30),
+    ("trente", 30),
+    ("tres", 3),
+    ("trois", 3),
+    ("três", 3),
+    ("twelfth", 12),
+    ("twelve", 12),
+    ("twenty", 20),
+    ("two", 2),
+    ("undici", 11),
+    ("veinte", 20),
+    ("venti", 20),
+    ("vier", 4),
+    ("vierzig", 40),
+    ("vingt", 20),
+    ("zehn", 10),
+    ("zwanzig", 20),
+    ("zwei", 2),
+    ("zwolf", 12),
+    ("zwölf", 12),
+    ("восемь", 8),
+    ("восьмая", 8),
+    ("восьми", 8),
+    ("восьмого", 8),
+    ("восьмой", 8),
+    ("вторая", 2),
+    ("второго", 2),
+    ("второе", 2),
+    ("второй", 2),
+    ("второму", 2),
+    ("два", 2),
+    ("двадцати", 20),
+    ("двадцать", 20),
+    ("две", 2),
+    ("двенадцати", 12),
+    ("двенадцать", 12),
+    ("двумя", 2),
+    ("двух", 2),
+    ("девятая", 9),
+    ("девяти", 9),
+    ("девятого", 9),
+    ("девятый", 9),
+    ("девять", 9),
+    ("десятая", 10),
+    ("десяти", 10),
+    ("десятого", 10),
+    ("десятый", 10),
+    ("десять", 10),
+    ("одиннадцати", 11),
+    ("одиннадцать", 11),
+    ("первая", 1),
+    ("первого", 1),
+    ("первой", 1),
+    ("первый", 1),
+    ("пятая", 5),
+    ("пяти", 5),
+    ("пятидесяти", 50),
+    ("пятого", 5),
+    ("пятый", 5),
+    ("пять", 5),
+    ("пятьдесят", 50),
+    ("седьмая", 7),
+    ("седьмого", 7),
+    ("седьмой", 7),
+    ("семи", 7),
+    ("семь", 7),
+    ("сорок", 40),
+    ("сорока", 40),
+    ("третий", 3),
+    ("третьего", 3),
+    ("третьей", 3),
+    ("третья", 3),
+    ("трех", 3),
+    ("три", 3),
+    ("тридцати", 30),
+    ("тридцать", 30),
+    ("четвертая", 4),
+    ("четвертого", 4),
+    ("четвертый", 4),
+    ("четыре", 4),
+    ("четырех", 4),
+    ("шестая", 6),
+    ("шести", 6),
+    ("шестого", 6),
+    ("шестой", 6),
+    ("шесть", 6),
+    ("اثنان", 2),
+    ("اثنين", 2),
+    ("اربع", 4),
+    ("اربعه", 4),
+    ("اربعون", 40),
+    ("اربعين", 40),
+    ("الاول", 1),
+    ("الاولي", 1),
+    ("التاسع", 9),
+    ("التاسعه", 9),
+    ("الثالث", 3),
+    ("الثالثه", 3),
+    ("الثامن", 8),
+    ("الثامنه", 8),
+    ("الثاني", 2),
+    ("الثانيه", 2),
+    ("الخامس", 5),
+    ("الخامسه", 5),
+    ("الرابع", 4),
+    ("الرابعه", 4),
+    ("السابع", 7),
+    ("السابعه", 7),
+    ("السادس", 6),
+    ("السادسه", 6),
+    ("العاشر", 10),
+    ("العاشره", 10),
+    ("تسع", 9),
+    ("تسعه", 9),
+    ("ثلاث", 3),
+    ("ثلاثه", 3),
+    ("ثلاثون", 30),
+    ("ثلاثين", 30),
+    ("ثمان", 8),
+    ("ثماني", 8),
+    ("ثمانيه", 8),
+    ("خمس", 5),
+    ("خمسه", 5),
+    ("خمسون", 50),
+    ("خمسين", 50),
+    ("سبع", 7),
+    ("سبعه", 7),
+    ("ست", 6),
+    ("سته", 6),
+    ("عشر", 10),
+    ("عشره", 10),
+    ("عشرون", 20),
+    ("عشرين", 20),
+];
+
+/// The words that [`month`] and [`weekday`] know.
+pub(super) const CALENDAR: [&str; 31] = [
     "jan",
     "january",
     "feb",
@@ -97,6 +268,13 @@ pub(super) const IN_WORDS: [&str; 48] = [
     "november",
     "dec",
     "december",
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
 ];
 
 /// Whether a word with this sum may be one of those.
@@ -203,22 +381,10 @@ pub(super) fn groups(value: u64, out: &mut Vec<u16>) {
     }
 }
 
+/// The value of a number in words.
 pub(super) fn spelled(word: &[u8]) -> Option<u64> {
-    Some(match word {
-        b"one" | b"first" => 1,
-        b"two" | b"second" => 2,
-        b"three" | b"third" => 3,
-        b"four" | b"fourth" => 4,
-        b"five" | b"fifth" => 5,
-        b"six" | b"sixth" => 6,
-        b"seven" | b"seventh" => 7,
-        b"eight" | b"eighth" => 8,
-        b"nine" | b"ninth" => 9,
-        b"ten" | b"tenth" => 10,
-        b"eleven" | b"eleventh" => 11,
-        b"twelve" | b"twelfth" => 12,
-        _ => return None,
-    })
+    let at = SPELLED.binary_search_by(|(known, _)| known.as_bytes().cmp(word)).ok()?;
+    SPELLED.get(at).map(|&(_, value)| value)
 }
 
 pub(super) fn month(word: &[u8]) -> Option<u64> {
@@ -237,4 +403,19 @@ pub(super) fn month(word: &[u8]) -> Option<u64> {
         b"dec" | b"december" => 12,
         _ => return None,
     })
+}
+
+/// The token of a day of the week: a number without digits.
+pub(super) fn weekday(word: &[u8]) -> Option<u16> {
+    let day = match word {
+        b"monday" => 1,
+        b"tuesday" => 2,
+        b"wednesday" => 3,
+        b"thursday" => 4,
+        b"friday" => 5,
+        b"saturday" => 6,
+        b"sunday" => 7,
+        _ => return None,
+    };
+    Some(NUMBER | day)
 }

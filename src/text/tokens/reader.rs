@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::numerals::{Numeral, group, groups, may_be_number, month, numeral, spelled, value_of};
+use super::numerals::{Numeral, group, groups, may_be_number, month, numeral, spelled, value_of, weekday};
 use super::sums::{S, letter, sum_of};
 use super::{CHARACTER, HASH, NUMBER};
 use crate::text::byte_class::decode;
@@ -11,6 +11,35 @@ use crate::text::swar::{Lanes, leading};
 
 /// Runs of digits that make one number at most.
 const RUNS: usize = 6;
+/// Beginnings of the words for magnitudes behind a number, folded; of two that begin alike the longer one first.
+const MAGNITUDES: [(&str, u64); 24] = [
+    ("thousand", 1000),
+    ("million", 1_000_000),
+    ("milliard", 1_000_000_000),
+    ("billion", 1_000_000_000),
+    ("trillion", 1_000_000_000_000),
+    ("lakh", 100_000),
+    ("crore", 10_000_000),
+    ("millone", 1_000_000),
+    ("milhoes", 1_000_000),
+    ("milhões", 1_000_000),
+    ("milion", 1_000_000),
+    ("тыс", 1000),
+    ("млн", 1_000_000),
+    ("миллион", 1_000_000),
+    ("млрд", 1_000_000_000),
+    ("миллиард", 1_000_000_000),
+    ("трлн", 1_000_000_000_000),
+    ("триллион", 1_000_000_000_000),
+    ("الاف", 1000),
+    ("الف", 1000),
+    ("مليون", 1_000_000),
+    ("ملايين", 1_000_000),
+    ("مليار", 1_000_000_000),
+    ("بليون", 1_000_000_000),
+];
+/// The letter reh (U+0631) in UTF-8.
+const REH: [u8; 2] = [0xD8, 0xB1];
 
 /// Reads the words of a sentence one by one.
 pub(super) struct TokenReader<'a> {
@@ -48,6 +77,17 @@ impl<'a> TokenReader<'a> {
             }
             Class::Word | Class::Hangul | Class::Mark => self.word(),
             _ => self.at += len,
+        }
+    }
+
+    /// Passes the letters that are left of a word.
+    fn skip_letters(&mut self) {
+        while let Some(b) = self.peek() {
+            let (c, len) = if b.is_ascii() { (char::from(b), 1) } else { decode(self.bytes, self.at) };
+            if !matches!(self.tables.class(c), Class::Word | Class::Mark) || c.is_ascii_digit() {
+                break;
+            }
+            self.at += len;
         }
     }
 
@@ -91,7 +131,7 @@ impl<'a> TokenReader<'a> {
     /// A number in digits: runs of them with one sign between each two.
     fn number(&mut self) {
         let mut runs: [(u8, usize, usize); RUNS] = [(0, 0, 0); RUNS];
-        let mut count = 0;
+        let (mut count, mut reversed) = (0, None);
         let mut sign = 0;
         for run in &mut runs {
             let from = self.at;
@@ -105,8 +145,22 @@ impl<'a> TokenReader<'a> {
                     sign = b;
                     self.at += 1;
                 }
+                // The decimal sign of Arabic newspapers is a letter, and the decimals stand before it: `4ر646` is 646.4.
+                &[lead, trail, next, ..] if [lead, trail] == REH && next.is_ascii_digit() && count == 1 => {
+                    self.at += 2;
+                    let whole = self.at;
+                    while self.peek().is_some_and(|b| b.is_ascii_digit()) {
+                        self.at += 1;
+                    }
+                    let decimals = std::mem::replace(run, (0, whole, self.at));
+                    reversed = Some((b'.', decimals.1, decimals.2));
+                    break;
+                }
                 _ => break,
             }
+        }
+        if let Some(decimals) = reversed {
+            (runs[1], count) = (decimals, 2);
         }
         let mut runs = runs.get(..count).unwrap_or_default();
         if let Some(magnitude) = self.magnitude() {
@@ -126,8 +180,16 @@ impl<'a> TokenReader<'a> {
     }
 
     fn runs(&mut self, runs: &[(u8, usize, usize)]) {
-        for &(sign, from, to) in runs {
-            let digits = self.bytes.get(from..to).unwrap_or_default();
+        for (at, &(sign, from, to)) in runs.iter().enumerate() {
+            let mut digits = self.bytes.get(from..to).unwrap_or_default();
+            // `8.40` is `8.4`, and `8.0` is `8`; three digits may be a group.
+            if at == 1 && runs.len() == 2 && matches!(sign, b'.' | b',') && digits.len() < 3 {
+                let zeros = digits.iter().rev().take_while(|digit| **digit == b'0').count();
+                digits = digits.get(..digits.len() - zeros).unwrap_or_default();
+                if digits.is_empty() {
+                    continue;
+                }
+            }
             // A group or decimals: its zeros count.
             let inner = match sign {
                 b' ' => digits.len() == 3,
@@ -148,19 +210,17 @@ impl<'a> TokenReader<'a> {
 
     /// The magnitude that stands behind a number; it is taken with it.
     fn magnitude(&mut self) -> Option<u64> {
-        const WORDS: [(&[u8], u64); 4] = [
-            (b"million", 1_000_000),
-            (b"billion", 1_000_000_000),
-            (b"thousand", 1000),
-            (b"trillion", 1_000_000_000_000),
-        ];
         let spaced = usize::from(matches!(self.peek(), Some(b' ' | b'-')));
         let rest = self.rest(self.at + spaced);
-        if rest.first().is_some_and(u8::is_ascii) {
-            let found = WORDS.iter().find(|(word, _)| rest.starts_with(word));
-            let &(word, value) = found?;
+        let found = MAGNITUDES.iter().find(|(word, _)| rest.starts_with(word.as_bytes()));
+        if let Some(&(word, value)) = found {
             self.at += spaced + word.len();
+            // `millions`, `миллионов`.
+            self.skip_letters();
             return Some(value);
+        }
+        if rest.first().is_some_and(u8::is_ascii) {
+            return None;
         }
         let mut magnitude = None;
         while let Some(b) = self.peek()
@@ -191,7 +251,7 @@ impl<'a> TokenReader<'a> {
         };
         let last = runs.len() - 1;
         let sign = runs.last().map_or(0, |run| run.0);
-        let is_decimal = sign == b'.' || (sign == b' ' && digits(last).len() < 3);
+        let is_decimal = sign == b'.' || (matches!(sign, b' ' | b',') && digits(last).len() < 3);
         let whole = if is_decimal { last - 1 } else { last };
         let mut first = whole;
         // Groups of a whole number.
@@ -239,7 +299,8 @@ pub(super) fn end_word(bytes: &[u8], at: Range<usize>, sum: u16, ascii: bool, ou
     let &[.., last] = word else { return };
     // `nation's`, `nations` and `nation s` are one.
     let mut sum = sum;
-    if last == b's' {
+    let is_number = may_be_number(sum & HASH);
+    if last == b's' && !(is_number && spelled(word).is_some()) {
         match word {
             // What an apostrophe leaves of a genitive.
             [_] => return,
@@ -247,20 +308,19 @@ pub(super) fn end_word(bytes: &[u8], at: Range<usize>, sum: u16, ascii: bool, ou
             _ if ascii => sum = sum.wrapping_sub(S),
             _ => {}
         }
-    } else if ascii
-        && may_be_number(sum & HASH)
-        && let Some(value) = in_words(bytes, word, at.end, out)
-    {
-        return groups(value, out);
+    } else if is_number {
+        if let Some(day) = weekday(word) {
+            return out.push(day);
+        }
+        if let Some(value) = in_words(bytes, word, at.end, out) {
+            return groups(value, out);
+        }
     }
     out.push(sum & HASH);
 }
 
 /// The number that a word stands for; a month does beside a number.
 fn in_words(bytes: &[u8], word: &[u8], end: usize, out: &[u16]) -> Option<u64> {
-    if !(3..=9).contains(&word.len()) {
-        return None;
-    }
     if let Some(value) = spelled(word) {
         return Some(value);
     }

@@ -3,7 +3,7 @@
 use super::HASH;
 
 /// What each letter of ASCII adds to its word.
-pub(super) const LETTERS: [u16; 128] = {
+const LETTERS: [u16; 128] = {
     let mut letters = [0; 128];
     let mut c = 0;
     while c < 128 {
@@ -63,26 +63,3 @@ static PAIRS: [u16; 1 << 10] = {
 
 /// What an `s` adds to its word.
 pub(super) const S: u16 = LETTERS[b's' as usize];
-
-/// The differences of two words that one letter makes: one bit for each sum.
-pub(crate) static ONE_LETTER: [u64; 256] = {
-    let mut bits = [0u64; 256];
-    let mut a = b'a';
-    while a <= b'z' {
-        let one = LETTERS[a as usize];
-        let mut b = b'a' - 1;
-        while b <= b'z' {
-            // The sign before `a` stands for no letter.
-            let other = if b < b'a' { 0 } else { LETTERS[b as usize] };
-            if one != other {
-                let more = one.wrapping_sub(other) & HASH;
-                let less = other.wrapping_sub(one) & HASH;
-                bits[more as usize / 64] |= 1 << (more % 64);
-                bits[less as usize / 64] |= 1 << (less % 64);
-            }
-            b += 1;
-        }
-        a += 1;
-    }
-    bits
-};

@@ -128,7 +128,7 @@ pub(super) const TEXTS: Texts = Texts {
     why_full: "该组的文档数已达上限",
     why_radius: "对这么短的文本来说，不同的字母太多：共 {} 个，允许 {} 个不同",
     why_names: "文字相同，但说的是另外的人或事物",
-    why_scattered: "两文处处都有小的不同，像是填写同一张表",
+    why_facts: "两文各有对方没有的罕见词：说的是不同的事",
     why_part: "两篇文章各自只有太少的部分在对方之中",
     reason_proof: "文本的共同部分太少",
     reason_numbers: "文字相同但数字不同",

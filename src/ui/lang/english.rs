@@ -128,7 +128,7 @@ pub(super) const TEXTS: Texts = Texts {
     why_full: "That group has as many documents as a group may have",
     why_radius: "Too many letters differ for a text this short: {} letters, of which {} may differ",
     why_names: "The same words of someone or something else",
-    why_scattered: "The texts differ in many places all over, as forms do",
+    why_facts: "Each text has rare words that the other has not: they say different things",
     why_part: "Too little of either text is in the other",
     reason_proof: "The texts have too little in common",
     reason_numbers: "The same words with other numbers",

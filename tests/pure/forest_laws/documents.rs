@@ -22,6 +22,7 @@ impl<P> Document<P> {
             known_by_whole: false,
             more: &[],
             tokens: &[],
+            learned: Default::default(),
             earlier: None,
             take: self.take,
         }

@@ -5,7 +5,7 @@ use crate::fingerprint::Distance;
 use crate::forest::shared::layout::{living_names, read_bucket};
 use crate::forest::shared::lsh_buckets::LshBuckets;
 use crate::forest::tests::records::{Written, written};
-use crate::method::{FounderTokens, Short, Staged};
+use crate::method::{FounderTokens, Lesson, Short, Staged};
 
 /// Values that somebody else has put in the place of nodes and of evidence: each counts as absent, and documents go on.
 #[test]
@@ -138,12 +138,8 @@ fn lessons_are_heard_as_they_were_taught() {
     let memory = InMemoryStore::default();
     let (teacher, reader) = (process(&memory, 1), process(&memory, 2));
     let mut told = LearnedText::default();
-    let mut tell = |mut lessons: Vec<Vec<u64>>| {
-        lessons.truncate(1_000);
-        let mut hashes = lessons.concat();
-        hashes.sort_unstable();
-        hashes.dedup();
-        Verified::learn(&mut told, &hashes, lessons.len() as u64);
+    let mut tell = |lessons: Vec<Lesson>| {
+        Verified::learn(&mut told, &Lesson::of_request(lessons, 1_000).unwrap());
         Verified::portions(&told)
     };
     let heard = |forest: &SharedForest<Verified>| {
@@ -153,8 +149,8 @@ fn lessons_are_heard_as_they_were_taught() {
     let mut longest = 0;
     for (number, len) in (1..).zip([1, 20, 1_023, 1_024, 1_025, 2_000]) {
         let placed = place(&teacher, vec![sentences(number, len, 2)]);
-        let lessons: Vec<Vec<u64>> = placed.iter().filter_map(|p| p.ticket.as_ref()?.lesson.clone()).collect();
-        longest = longest.max(lessons[0].len());
+        let lessons: Vec<Lesson> = placed.iter().filter_map(|p| p.ticket.as_ref()?.lesson.clone()).collect();
+        longest = longest.max(lessons[0].sentences.len());
         settle(&teacher, placed, ItemOutcome::Accepted);
         let expected = tell(lessons);
         assert!(heard(&reader) == expected, "{len}");
@@ -165,8 +161,11 @@ fn lessons_are_heard_as_they_were_taught() {
         let one = place(&teacher, vec![sentences(from, 3, 2)]).remove(0);
         let lesson = one.ticket.unwrap().lesson.unwrap();
         // As if so many had come, each with a sentence more.
-        let lessons = (0..founders).map(|n| [&lesson[..], &[splitmix64(from ^ n << 40)]].concat());
-        let lessons: Vec<Vec<u64>> = lessons.collect();
+        let lessons = (0..founders).map(|n| {
+            let sentences = [&lesson.sentences[..], &[splitmix64(from ^ n << 40)]].concat();
+            Lesson { sentences, ..lesson.clone() }
+        });
+        let lessons: Vec<Lesson> = lessons.collect();
         block_on(teacher.inner.publish_lessons(lessons.clone())).unwrap();
         assert!(heard(&reader) == tell(lessons), "{founders}");
     }

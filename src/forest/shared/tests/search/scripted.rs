@@ -78,6 +78,7 @@ impl MethodKind for Scripted {
             known_by: fingerprints,
             proof: &ScriptedProof { text, apart, whole: features.whole },
             tokens: &[],
+            learned: Default::default(),
             take: usize::from(take),
             known_by_whole: false,
             earlier: None,

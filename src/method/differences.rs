@@ -1,0 +1,436 @@
+//! What the differences between two aligned texts tell: the terms of the decision.
+//!
+//! A changed word is not a changed fact. Copy-editing has no mark of its own: it is what is left where numbers, names and
+//! rare words agree and neither text has a long piece of its own. So each term counts what *both* texts have against
+//! each other; what only one of them has more (a by-line, a paragraph that was cut) says nothing.
+//!
+//! | term | counts |
+//! |---|---|
+//! | own matter | share of a text outside the other, of the two texts the smaller; a token weighs 1 by the roots that have its sentence, so that house text weighs little |
+//! | numbers | places with other numbers, each missing from the whole of the other text |
+//! | facts | rare words that only one text has, by those that both have |
+//! | titles | places where a word of one title stands against a word of the other |
+
+use std::ops::Range;
+
+use super::alignment::{Alignment, Gap, TokenBits, is_character, is_number};
+use super::learned::LearnedView;
+use crate::text::boilerplate::SentenceKey;
+use crate::text::tokens::{Alphabet, HASH};
+
+/// What a character counts in words.
+const CHARACTER_IN_WORDS: f32 = 0.6;
+/// House text weighs at least one part in so many.
+const MOST_ROOTS: u64 = 8;
+/// A gap with more tokens on one side is a piece of its own, and no place.
+const LONGEST_PLACE: usize = 16;
+/// Of three places with other numbers that occur elsewhere in the other text, one counts.
+const ELSEWHERE: u16 = 3;
+/// Places of numbers are counted in parts of one, as many as this.
+const PARTS: u16 = ELSEWHERE;
+/// Words of one gap that may be spelt in another way.
+const MOST_RESPELT: usize = 8;
+/// Words of a piece: what stands in place of fewer is an edit.
+const PIECE: f32 = 12.0;
+/// A word of a title that so few documents have is rare, whatever the median is.
+const FEW: u16 = 4;
+/// What a rare word counts in a piece, of which all words are other ones: a place where one word stands in place of
+/// another tells more.
+const IN_A_PIECE: f32 = 0.4;
+/// A title is the first line of its text if so many per cent of its tokens begin the text, in their order.
+const OWN_LINE: usize = 85;
+/// Tokens by which the line may be longer than the title.
+const LONGER: usize = 2;
+
+/// Sentences of a text: where each ends, and its key, of one that may be boilerplate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sentences<'a>(pub(crate) &'a [[u16; 3]]);
+
+impl Sentences<'_> {
+    /// An entry: end, lower and upper half of the key; 0 for a sentence that is never boilerplate.
+    pub(crate) fn entry(end: usize, key: Option<SentenceKey>) -> [u16; 3] {
+        let key = key.map_or(0, |key| key.0);
+        [end as u16, key as u16, (key >> 16) as u16]
+    }
+
+    fn key(entry: [u16; 3]) -> Option<SentenceKey> {
+        let [_, low, high] = entry;
+        let key = u32::from(high) << 16 | u32::from(low);
+        (key != 0).then_some(SentenceKey(key))
+    }
+}
+
+/// Tokens of one text: of its title and of its body, with the sentences of the body.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AlignedTokens<'a> {
+    pub(crate) alphabet: Alphabet,
+    pub(crate) title: &'a [u16],
+    pub(crate) sentences: Sentences<'a>,
+    pub(crate) body: &'a [u16],
+}
+
+/// Differences between two texts.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Differences {
+    /// Common text in words, each by the weight of its sentence; characters count by the usual length of a word.
+    pub words: f32,
+    /// Share of one text that stands in the other, by weight: of the two texts the larger, 0 to 1.
+    pub most: f32,
+    /// The same of the other text.
+    pub least: f32,
+    /// Places with other numbers.
+    pub numbers: f32,
+    /// Rare words that only one text has, of the two texts the smaller number: one that stands in a place counts 1, one
+    /// in a longer piece [less](IN_A_PIECE).
+    pub own_facts: f32,
+    /// Rare words that both have.
+    pub common_facts: u16,
+    /// Different replacements of a word of one title by a word of the other.
+    pub titles: u16,
+    /// Words of pieces that stand in place of another piece, of the shorter one of each two.
+    pub replaced: f32,
+    /// How much of the tokens in either title both have, 0 to 1, if both texts have one.
+    pub alike: Option<f32>,
+}
+
+impl Differences {
+    /// Compares a text with an earlier one by what the forest has learned.
+    pub(crate) fn of(old: AlignedTokens<'_>, new: AlignedTokens<'_>, learned: LearnedView<'_>) -> Differences {
+        Comparison::new(old, new, learned).differences()
+    }
+}
+
+/// A set of tokens.
+struct TokenSet(Box<[u64; 1 << 10]>);
+
+impl TokenSet {
+    fn of(tokens: &[u16]) -> TokenSet {
+        let mut set = Box::new([0; 1 << 10]);
+        for &token in tokens {
+            set[usize::from(token) / 64] |= 1 << (token % 64);
+        }
+        TokenSet(set)
+    }
+
+    fn has(&self, token: u16) -> bool {
+        self.0[usize::from(token) / 64] >> (token % 64) & 1 == 1
+    }
+
+    /// Adds a token; false if it was there.
+    fn insert(&mut self, token: u16) -> bool {
+        let word = &mut self.0[usize::from(token) / 64];
+        let before = *word;
+        *word |= 1 << (token % 64);
+        *word != before
+    }
+}
+
+/// One of the two texts.
+struct Side<'a> {
+    tokens: AlignedTokens<'a>,
+    all: TokenSet,
+    /// Tokens of the line that is the title; 0 where the text does not begin with it.
+    line: usize,
+    /// Number of distinct roots of each sentence.
+    roots: Vec<(usize, u64)>,
+}
+
+impl<'a> Side<'a> {
+    fn new(tokens: AlignedTokens<'a>, learned: LearnedView<'_>) -> Side<'a> {
+        let entries = tokens.sentences.0.iter().copied();
+        let roots = entries.map(|entry| {
+            let roots = Sentences::key(entry).map_or(0, |key| learned.roots_of(key));
+            (usize::from(entry[0]).min(tokens.body.len()), roots)
+        });
+        Side {
+            all: TokenSet::of(tokens.body),
+            line: own_line(tokens.title, tokens.body),
+            roots: roots.collect(),
+            tokens,
+        }
+    }
+
+    /// The weight of the whole text, and of the tokens that are met.
+    fn weights(&self, met: &TokenBits) -> (f32, f32) {
+        let (mut all, mut common) = (0.0, 0.0);
+        let mut begin = 0;
+        for &(end, roots) in self.roots.iter().chain(&[(self.tokens.body.len(), 0)]) {
+            if end > begin {
+                let weight = 1.0 / roots.clamp(1, MOST_ROOTS) as f32;
+                all += weight * (end - begin) as f32;
+                common += weight * met.count(begin..end) as f32;
+                begin = end;
+            }
+        }
+        (all, common)
+    }
+
+    /// The weight of the tokens in a range that are not met.
+    fn own_weight(&self, range: &Range<usize>, met: &TokenBits) -> f32 {
+        let (mut own, mut begin) = (0.0, 0);
+        for &(end, roots) in self.roots.iter().chain(&[(self.tokens.body.len(), 0)]) {
+            let within = begin.max(range.start)..end.min(range.end);
+            if within.start < within.end {
+                own += (within.len() - met.count(within)) as f32 / roots.clamp(1, MOST_ROOTS) as f32;
+            }
+            begin = begin.max(end);
+        }
+        own
+    }
+
+    /// Calls `each` with every distinct token that is no number, and whether it is of no house text, and not respelt
+    /// in the other text: neither `met` nor one of its tokens.
+    fn distinct(&self, met: &TokenBits, others: &TokenSet, mut each: impl FnMut(u16, bool)) {
+        let mut seen = TokenSet::of(&[]);
+        let mut begin = 0;
+        for &(end, roots) in self.roots.iter().chain(&[(self.tokens.body.len(), 0)]) {
+            let tokens = self.tokens.body.get(begin..end).unwrap_or_default();
+            for (at, &token) in (begin..).zip(tokens) {
+                if !is_number(token) && seen.insert(token) {
+                    let is_respelt = !others.has(token) && met.has(at);
+                    each(token, roots <= 1 && !is_respelt);
+                }
+            }
+            begin = begin.max(end);
+        }
+    }
+}
+
+/// Length of the line that is the title of its text, in tokens; 0 if the text does not begin with its title.
+pub(super) fn own_line(title: &[u16], body: &[u16]) -> usize {
+    let line = (title.len() + LONGER).min(body.len());
+    let mut rest = body.get(..line).unwrap_or_default();
+    let mut found = 0;
+    for token in title {
+        if let Some(at) = rest.iter().position(|other| other == token) {
+            rest = rest.get(at + 1..).unwrap_or_default();
+            found += 1;
+        }
+    }
+    if !title.is_empty() && found * 100 >= title.len() * OWN_LINE { line } else { 0 }
+}
+
+/// How much of the tokens in either title both have.
+fn compare_titles(one: &[u16], other: &[u16]) -> Option<f32> {
+    if one.is_empty() || other.is_empty() {
+        return None;
+    }
+    let distinct = |title: &[u16]| (0..title.len()).filter(|&at| !title[..at].contains(&title[at])).count();
+    let common = (0..one.len()).filter(|&at| !one[..at].contains(&one[at]) && other.contains(&one[at])).count();
+    Some(common as f32 / (distinct(one) + distinct(other) - common) as f32)
+}
+
+/// What stands in places.
+struct Places {
+    /// Places with other numbers, in parts of one.
+    numbers: u16,
+    /// Different replacements of words of the titles.
+    titles: u16,
+    /// Rare words that only one text has: of the two texts the smaller number.
+    facts: u16,
+}
+
+/// One comparison.
+struct Comparison<'a> {
+    old: Side<'a>,
+    new: Side<'a>,
+    learned: LearnedView<'a>,
+    alignment: Alignment,
+}
+
+impl<'a> Comparison<'a> {
+    fn new(old: AlignedTokens<'a>, new: AlignedTokens<'a>, learned: LearnedView<'a>) -> Comparison<'a> {
+        let mut alignment = Alignment::of(old.body, new.body);
+        respell(&mut alignment, old.body, new.body, new.alphabet);
+        Comparison { old: Side::new(old, learned), new: Side::new(new, learned), learned, alignment }
+    }
+
+    fn differences(&self) -> Differences {
+        let (old_all, old_common) = self.old.weights(&self.alignment.old);
+        let (new_all, new_common) = self.new.weights(&self.alignment.new);
+        let share = |common: f32, all: f32| if all > 0.0 { common / all } else { 0.0 };
+        let (old, new) = (share(old_common, old_all), share(new_common, new_all));
+        let body = self.new.tokens.body;
+        let characters = body.iter().filter(|token| is_character(**token)).count() as f32 / body.len().max(1) as f32;
+        let unit = 1.0 - characters * (1.0 - CHARACTER_IN_WORDS);
+        let frequencies = self.frequencies();
+        let places = self.places(frequencies);
+        let (own, common_facts) = self.facts(frequencies);
+        Differences {
+            words: unit * (old_common + new_common) / 2.0,
+            most: old.max(new),
+            least: old.min(new),
+            numbers: f32::from(places.numbers) / f32::from(PARTS),
+            own_facts: IN_A_PIECE * f32::from(own) + (1.0 - IN_A_PIECE) * f32::from(places.facts),
+            common_facts,
+            titles: places.titles,
+            replaced: self.replaced(unit),
+            alike: compare_titles(self.old.tokens.title, self.new.tokens.title),
+        }
+    }
+
+    fn distinct_old(&self, each: impl FnMut(u16, bool)) {
+        self.old.distinct(&self.alignment.old, &self.new.all, each);
+    }
+
+    fn distinct_new(&self, each: impl FnMut(u16, bool)) {
+        self.new.distinct(&self.alignment.new, &self.old.all, each);
+    }
+
+    /// Twice the median document frequency of the words of both texts.
+    fn frequencies(&self) -> u32 {
+        let mut all = Vec::new();
+        self.distinct_old(|token, _| all.push(self.learned.frequency(token)));
+        // What both have counts once.
+        self.distinct_new(|token, _| {
+            if !self.old.all.has(token) {
+                all.push(self.learned.frequency(token));
+            }
+        });
+        let middle = all.len() / 2;
+        if all.is_empty() {
+            return 0;
+        }
+        let (below, &mut upper, _) = all.select_nth_unstable(middle);
+        let lower = if below.len() + 1 > middle && all.len() % 2 == 0 {
+            all.get(..middle).and_then(|below| below.iter().max()).copied().unwrap_or(upper)
+        } else {
+            upper
+        };
+        u32::from(upper) + u32::from(lower)
+    }
+
+    /// Rare words: the smaller number of those that only one text has, and those that both have.
+    fn facts(&self, twice_median: u32) -> (u16, u16) {
+        let is_rare = |token| self.is_rare(token, twice_median);
+        let (mut old, mut new, mut both) = (0u16, 0u16, 0u16);
+        self.distinct_old(|token, is_own| old += u16::from(is_own && !self.new.all.has(token) && is_rare(token)));
+        self.distinct_new(|token, is_own| {
+            if is_own && is_rare(token) {
+                *(if self.old.all.has(token) { &mut both } else { &mut new }) += 1;
+            }
+        });
+        (old.min(new), both)
+    }
+
+    /// What stands in the gaps that are places.
+    fn places(&self, twice_median: u32) -> Places {
+        let (mut numbers, mut titles) = (0u16, Vec::new());
+        let (mut old_facts, mut new_facts) = (Vec::new(), Vec::new());
+        for gap in &self.alignment.gaps {
+            let old = unmatched(self.old.tokens.body, &gap.old, &self.alignment.old);
+            let new = unmatched(self.new.tokens.body, &gap.new, &self.alignment.new);
+            let (Some(old), Some(new)) = (old, new) else { continue };
+            numbers = numbers.saturating_add(self.other_numbers(&old, &new));
+            if let Some(key) = self.replaced_title(gap, &old, &new, twice_median)
+                && !titles.contains(&key)
+            {
+                titles.push(key);
+            }
+            let is_fact = |token: &u16, others: &TokenSet| {
+                !is_number(*token) && !others.has(*token) && self.is_rare(*token, twice_median)
+            };
+            old_facts.extend(old.iter().filter(|token| is_fact(token, &self.new.all)));
+            new_facts.extend(new.iter().filter(|token| is_fact(token, &self.old.all)));
+        }
+        let distinct = |mut facts: Vec<u16>| {
+            facts.sort_unstable();
+            facts.dedup();
+            facts.len()
+        };
+        let count = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+        let facts = distinct(old_facts).min(distinct(new_facts));
+        Places { numbers, titles: count(titles.len()), facts: count(facts) }
+    }
+
+    /// Whether a word is rarer than the median of the two texts. While little has been counted, every word is that has
+    /// not been.
+    fn is_rare(&self, token: u16, twice_median: u32) -> bool {
+        2 * u32::from(self.learned.frequency(token)) < twice_median.max(1)
+    }
+
+    /// Words of the pieces that stand in place of another one; a token counts `unit` words.
+    fn replaced(&self, unit: f32) -> f32 {
+        let pieces = self.alignment.gaps.iter().map(|gap| {
+            let old = self.old.own_weight(&gap.old, &self.alignment.old);
+            unit * old.min(self.new.own_weight(&gap.new, &self.alignment.new))
+        });
+        pieces.filter(|&words| words >= PIECE).sum()
+    }
+
+    /// How much of a place with other numbers this is, in parts.
+    fn other_numbers(&self, old: &[u16], new: &[u16]) -> u16 {
+        let has_all = |some: &[u16], of: &[u16]| some.iter().filter(|t| is_number(**t)).all(|t| of.contains(t));
+        let missing = |some: &[u16], from: &TokenSet| some.iter().any(|token| is_number(*token) && !from.has(*token));
+        if has_all(old, new) || has_all(new, old) {
+            return 0;
+        }
+        if missing(old, &self.new.all) && missing(new, &self.old.all) { PARTS } else { PARTS / ELSEWHERE }
+    }
+
+    /// What replaces a word of the one title by a word of the other, if this gap does.
+    fn replaced_title(&self, gap: &Gap, old: &[u16], new: &[u16], twice_median: u32) -> Option<u32> {
+        if gap.old.start < self.old.line || gap.new.start < self.new.line {
+            return None;
+        }
+        let (one, other) = (self.old.tokens.title, self.new.tokens.title);
+        let mut key = 1u32;
+        let mut of_title = |tokens: &[u16], own: &[u16], others: &[u16], elsewhere: &TokenSet| {
+            let mut found = false;
+            for &token in tokens {
+                let is_of_title = own.contains(&token) && !others.contains(&token);
+                let is_rare = 2 * u32::from(self.learned.frequency(token)) <= twice_median.max(2 * u32::from(FEW));
+                if !is_number(token) && is_of_title && !elsewhere.has(token) && is_rare {
+                    key = (key ^ u32::from(token)).wrapping_mul(0x9E37_79B1).rotate_left(15);
+                    found = true;
+                }
+            }
+            found
+        };
+        let replaced = of_title(old, one, other, &self.new.all) && of_title(new, other, one, &self.old.all);
+        replaced.then_some(key)
+    }
+}
+
+/// Marks the tokens of gaps that are the same words in another spelling: run together or torn apart, or one word with
+/// a typing error. Words are known by the sums of their letters, so that the sums tell.
+fn respell(alignment: &mut Alignment, old: &[u16], new: &[u16], alphabet: Alphabet) {
+    let is_word = |token: &u16| !is_number(*token) && !is_character(*token);
+    let sum = |words: &[u16]| words.iter().fold(0u16, |sum, word| sum.wrapping_add(*word)) & HASH;
+    for gap in &alignment.gaps {
+        let (a, b) = (old.get(gap.old.clone()), new.get(gap.new.clone()));
+        let (Some(a @ [_, ..]), Some(b @ [_, ..])) = (a, b) else { continue };
+        if a.len().max(b.len()) > MOST_RESPELT || !a.iter().chain(b).all(is_word) {
+            continue;
+        }
+        let pairs = a.iter().zip(b).filter(|_| a.len() == b.len());
+        for (at, (one, other)) in pairs.enumerate() {
+            if one == other || alphabet.is_one_letter(one.wrapping_sub(*other) & HASH) {
+                alignment.old.mark(gap.old.start + at..gap.old.start + at + 1);
+                alignment.new.mark(gap.new.start + at..gap.new.start + at + 1);
+            }
+        }
+        if sum(a) == sum(b) {
+            alignment.old.mark(gap.old.clone());
+            alignment.new.mark(gap.new.clone());
+        }
+    }
+}
+
+/// The tokens of a gap that stand nowhere in the other text; none if there are none, or more than a place has.
+fn unmatched(body: &[u16], range: &Range<usize>, met: &TokenBits) -> Option<smallvec::SmallVec<[u16; 16]>> {
+    let mut found = smallvec::SmallVec::new();
+    for at in range.clone() {
+        if !met.has(at) {
+            if found.len() == LONGEST_PLACE {
+                return None;
+            }
+            found.push(*body.get(at)?);
+        }
+    }
+    (!found.is_empty()).then_some(found)
+}
+
+#[cfg(test)]
+#[path = "differences_tests.rs"]
+mod tests;
