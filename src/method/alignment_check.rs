@@ -6,7 +6,7 @@
 //! weighted sum is at most 1, and no similarity is asked for besides.
 
 use super::Refusal;
-use super::differences::{AlignedTokens, Differences, Sentences};
+use super::differences::{AlignedTokens, Differences, Sentences, TokensHead};
 use crate::text::boilerplate::SentenceKey;
 use crate::text::tokens::{Alphabet, MOST};
 
@@ -71,22 +71,25 @@ const LEAST_UNLIKE: f32 = 0.75;
 
 /// Tokens of a title that are kept.
 const TITLE: usize = 24;
+/// The bit of a title that was put before the body.
+const PUT_BEFORE: u16 = 0x80;
 /// Sentences of a text that are told apart; those behind them are one.
 const SENTENCES: usize = 255;
 /// The most that [`write()`] puts down: the numbers of the title's tokens and of sentences, these, and the body's tokens.
 pub(super) const MOST_TOKENS: usize = 2 + TITLE + 3 * SENTENCES + MOST;
 
-/// Encodes founder tokens: | alphabet, number of tokens of the title | these | sentences, their number before them, three
+/// Encodes founder tokens: | alphabet 8 bits, put before 1, number of tokens of the title 7 | these | sentences, their number before them, three
 /// values each | tokens of the body |. `sentences`: the tokens of each, and its key.
 pub(super) fn write<'a>(
-    alphabet: Alphabet,
+    head: TokensHead,
     title: &[u16],
     sentences: impl Iterator<Item = (Option<SentenceKey>, &'a [u16])> + Clone,
     out: &mut Vec<u16>,
 ) {
     let title = title.get(..TITLE).unwrap_or(title);
     out.clear();
-    out.push((alphabet as u16) << 8 | title.len() as u16);
+    let before = if head.is_title_put_before { PUT_BEFORE } else { 0 };
+    out.push((head.alphabet as u16) << 8 | before | title.len() as u16);
     out.extend_from_slice(title);
     let count = sentences.clone().take(SENTENCES).count();
     out.push(count as u16);
@@ -103,11 +106,12 @@ pub(super) fn write<'a>(
 /// Inverse of [`write()`]; `None` if there is no body, or for values that it does not write.
 pub(super) fn read(tokens: &[u16]) -> Option<AlignedTokens<'_>> {
     let (&head, rest) = tokens.split_first()?;
-    let (title, rest) = rest.split_at_checked(usize::from(head & 0xFF))?;
+    let (title, rest) = rest.split_at_checked(usize::from(head & 0xFF & !PUT_BEFORE))?;
     let (&sentences, rest) = rest.split_first()?;
     let (sentences, body) = rest.split_at_checked(3 * usize::from(sentences))?;
-    let (alphabet, sentences) = (Alphabet::from_number(head >> 8), Sentences(sentences.as_chunks::<3>().0));
-    (!body.is_empty()).then_some(AlignedTokens { alphabet, title, sentences, body })
+    let sentences = Sentences(sentences.as_chunks::<3>().0);
+    let head = TokensHead { alphabet: Alphabet::from_number(head >> 8), is_title_put_before: head & PUT_BEFORE != 0 };
+    (!body.is_empty()).then_some(AlignedTokens { head, title, sentences, body })
 }
 
 impl Differences {
@@ -215,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_reason_is_what_costs_most() {
-        let all = Differences { numbers: 2.0, own_facts: 60.0, titles: 3, ..NOTHING };
+        let all = Differences { numbers: 1.0, own_facts: 60.0, titles: 2, ..NOTHING };
         assert_eq!(reason(all), Some("facts"));
         assert_eq!(reason(Differences { titles: 9, ..all }), Some("names"));
         assert_eq!(reason(Differences { numbers: 9.0, ..all }), Some("numbers"));
@@ -227,19 +231,20 @@ mod tests {
         let title = [5; TITLE + 1];
         for (count, kept) in [(MOST / 20, MOST), (MOST / 20 + 1, MOST)] {
             let mut tokens = Vec::new();
-            write(Alphabet::Greek, &title, (0..count).map(sentence), &mut tokens);
+            let head = TokensHead { alphabet: Alphabet::Greek, is_title_put_before: count % 2 == 0 };
+            write(head, &title, (0..count).map(sentence), &mut tokens);
             let words = read(&tokens).unwrap();
-            assert_eq!((words.title.len(), words.body.len(), words.alphabet), (TITLE, kept, Alphabet::Greek));
+            assert_eq!((words.title.len(), words.body.len(), words.head), (TITLE, kept, head));
         }
         let mut tokens = Vec::new();
         for (count, kept) in [(SENTENCES, SENTENCES), (SENTENCES + 1, SENTENCES)] {
             let one = |at: usize| (Some(SentenceKey(at as u32 + 1)), &[7u16][..]);
-            write(Alphabet::Latin, &[], (0..count).map(one), &mut tokens);
+            write(TokensHead::default(), &[], (0..count).map(one), &mut tokens);
             let words = read(&tokens).unwrap();
             assert_eq!((words.sentences.0.len(), words.body.len()), (kept, count));
         }
         let longest = (0..SENTENCES).map(|at| (Some(SentenceKey(at as u32 + 1)), &[7u16; 20][..]));
-        write(Alphabet::Arabic, &title, longest, &mut tokens);
+        write(TokensHead::default(), &title, longest, &mut tokens);
         assert_eq!(tokens.len(), MOST_TOKENS);
     }
 
@@ -253,7 +258,7 @@ mod tests {
             let mut tokens = vec![7; 3];
             let (first, second) = body.split_at(body.len() / 2);
             let sentences = [(Some(SentenceKey(one)), first), (Some(SentenceKey(other)), second)];
-            write(Alphabet::Cyrillic, &title, sentences.into_iter(), &mut tokens);
+            write(TokensHead::default(), &title, sentences.into_iter(), &mut tokens);
             let words = read(&tokens);
             prop_assert_eq!(words.is_some(), !body.is_empty());
             if let Some(words) = words {

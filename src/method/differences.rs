@@ -31,7 +31,7 @@ const PARTS: u16 = ELSEWHERE;
 /// Words of one gap that may be spelt in another way.
 const MOST_RESPELT: usize = 8;
 /// Words of a piece: what stands in place of fewer is an edit.
-const PIECE: f32 = 12.0;
+const PIECE: f32 = 8.0;
 /// A word of a title that so few documents have is rare, whatever the median is.
 const FEW: u16 = 4;
 /// What a rare word counts in a piece, of which all words are other ones: a place where one word stands in place of
@@ -60,10 +60,18 @@ impl Sentences<'_> {
     }
 }
 
+/// What is known of a text besides its tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct TokensHead {
+    pub(crate) alphabet: Alphabet,
+    /// Whether the title was put before the body, which does not begin with it.
+    pub(crate) is_title_put_before: bool,
+}
+
 /// Tokens of one text: of its title and of its body, with the sentences of the body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AlignedTokens<'a> {
-    pub(crate) alphabet: Alphabet,
+    pub(crate) head: TokensHead,
     pub(crate) title: &'a [u16],
     pub(crate) sentences: Sentences<'a>,
     pub(crate) body: &'a [u16],
@@ -144,7 +152,7 @@ impl<'a> Side<'a> {
         });
         Side {
             all: TokenSet::of(tokens.body),
-            line: own_line(tokens.title, tokens.body),
+            line: if tokens.head.is_title_put_before { 0 } else { own_line(tokens.title, tokens.body) },
             roots: roots.collect(),
             tokens,
         }
@@ -241,7 +249,7 @@ struct Comparison<'a> {
 impl<'a> Comparison<'a> {
     fn new(old: AlignedTokens<'a>, new: AlignedTokens<'a>, learned: LearnedView<'a>) -> Comparison<'a> {
         let mut alignment = Alignment::of(old.body, new.body);
-        respell(&mut alignment, old.body, new.body, new.alphabet);
+        respell(&mut alignment, old.body, new.body, new.head.alphabet);
         Comparison { old: Side::new(old, learned), new: Side::new(new, learned), learned, alignment }
     }
 

@@ -7,6 +7,7 @@ use crate::text::tokens::{CHARACTER, NUMBER};
 /// One text: title, sentences with the number of their key, 0 for none.
 #[derive(Debug, Clone, Default)]
 struct Text {
+    head: TokensHead,
     title: Vec<u16>,
     entries: Vec<[u16; 3]>,
     body: Vec<u16>,
@@ -34,7 +35,7 @@ impl Text {
 
     fn tokens(&self) -> AlignedTokens<'_> {
         let sentences = Sentences(&self.entries);
-        AlignedTokens { alphabet: Alphabet::Latin, title: &self.title, sentences, body: &self.body }
+        AlignedTokens { head: self.head, title: &self.title, sentences, body: &self.body }
     }
 }
 
@@ -136,6 +137,10 @@ fn a_word_of_one_title_against_one_of_the_other_is_a_name() {
         Text::new([&title[..], &row(100, 30)].concat()).titled(&title)
     };
     assert_eq!(between(&line(WORD), &line(OTHER)).titles, 0);
+    // One that was put before its text is.
+    let before =
+        |name: u16| Text { head: TokensHead { is_title_put_before: true, ..TokensHead::default() }, ..line(name) };
+    assert_eq!(between(&before(WORD), &before(OTHER)).titles, 1);
 }
 
 #[test]
@@ -232,7 +237,7 @@ proptest! {
         entries in prop::collection::vec(any::<[u16; 3]>(), 0..6),
         title in prop::collection::vec(0u16..9, 0..6),
     ) {
-        let old = Text { title: title.clone(), entries, body: old };
+        let old = Text { head: TokensHead::default(), title: title.clone(), entries, body: old };
         let new = Text::new(new).titled(&title);
         let found = between(&old, &new);
         prop_assert!(0.0 <= found.least && found.least <= found.most && found.most <= 1.0 + 1e-5);

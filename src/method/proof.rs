@@ -187,6 +187,11 @@ impl TextProof {
         Ok(similarity)
     }
 
+    /// Whether nothing is left of the text but its title.
+    pub(super) fn is_title_alone(&self) -> bool {
+        self.title.is_alone()
+    }
+
     /// Whether the texts are more than page chrome that stands under two titles.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use std::cell::Cell;
 
 use super::Similarity;
 use super::alignment_check;
-use super::differences::{Differences, own_line};
+use super::differences::{Differences, TokensHead, own_line};
 use super::learned::LearnedView;
 use super::proof::TextProof;
 use super::title::TitleSketch;
@@ -53,6 +53,8 @@ pub struct VerifiedFeatures {
     is_page: bool,
     /// The letters of the title, if the shingles are those of title and body.
     title_within: Option<u32>,
+    /// Whether the title was put before a short body that does not begin with it.
+    is_put_before: bool,
     alphabet: Alphabet,
     /// Buffer of founder tokens.
     tokens: Vec<u16>,
@@ -86,6 +88,7 @@ impl VerifiedFeatures {
             heading: Shingles::new(),
             is_page: false,
             title_within: None,
+            is_put_before: false,
             alphabet: Alphabet::default(),
             tokens: Vec::new(),
         }
@@ -96,6 +99,7 @@ impl VerifiedFeatures {
         let letters = self.read_title(scratch, fields);
         self.is_page = false;
         self.title_within = None;
+        self.is_put_before = false;
         let Some(text) = scratch.read(fields) else {
             return false;
         };
@@ -112,6 +116,7 @@ impl VerifiedFeatures {
             if let Some(text) = scratch.read(&titled) {
                 self.shingles.read(&text);
                 self.title_within = letters;
+                self.is_put_before = true;
             }
         } else if letters.is_some() && self.is_short() && !scratch.has_its_headline() {
             self.title = self.title.foreign();
@@ -240,6 +245,10 @@ impl super::Proof for Founder {
         let Some((own, founders)) = both.filter(|_| self.whole() != root.whole()) else {
             return self.agrees(root, shared, long);
         };
+        // Of a text that is only a headline the words are few, and half of them common to many.
+        if self.proof.is_title_alone() || root.proof.is_title_alone() {
+            return self.agrees(root, shared, long);
+        }
         self.is_more_than_a_few_phrases(root, self.proof.similarity(&root.proof))?;
         self.proof.is_own_page(&root.proof)?;
         let differences = laid.get().unwrap_or_else(|| Differences::of(founders, own, learned));
@@ -335,8 +344,8 @@ impl Offer {
             features.proof
         } else {
             let proof = TextProof::of(&mut features.shingles, features.title, mask);
-            // All else is boilerplate.
-            let within = features.title_within.map(u64::from);
+            // All else is boilerplate, and the title is no line of the text itself.
+            let within = features.title_within.filter(|_| features.is_put_before).map(u64::from);
             match within.is_some_and(|title| mask.left() <= title + REST) {
                 true => proof.of_title_alone(),
                 false => proof,
@@ -344,10 +353,11 @@ impl Offer {
         };
         let mut tokens = std::mem::take(&mut features.tokens);
         let title = features.heading.row();
+        let head = TokensHead { alphabet: features.alphabet, is_title_put_before: features.is_put_before };
         if is_bare {
-            alignment_check::write(features.alphabet, title, std::iter::once((None, title)), &mut tokens);
+            alignment_check::write(head, title, std::iter::once((None, title)), &mut tokens);
         } else {
-            alignment_check::write(features.alphabet, title, features.shingles.row_of_sentences(), &mut tokens);
+            alignment_check::write(head, title, features.shingles.row_of_sentences(), &mut tokens);
         }
         let min_hashes = features.shingles.min_hashes.iter();
         let smallest = min_hashes.clone().take(OFFERED).map(|min_hash| min_hash.hash);
