@@ -68,6 +68,10 @@ const ALIKE: f32 = 0.5;
 /// At least so much of each text stands in the other, where titles are alike or missing, and where they are not.
 const LEAST: f32 = 0.1;
 const LEAST_UNLIKE: f32 = 0.75;
+/// A text of which so much stands in the other is a part of it: one that was cut, and given another headline, of which
+/// so much must be left.
+const PART: f32 = 0.9;
+const LEAST_OF_PART: f32 = 0.6;
 
 /// Tokens of a title that are kept.
 const TITLE: usize = 24;
@@ -130,7 +134,11 @@ impl Differences {
     /// # Errors
     /// What tells most against it.
     pub fn judge(&self) -> Result<(), Refusal> {
-        let least = if self.are_titles_alike() { LEAST } else { LEAST_UNLIKE };
+        let least = match self.are_titles_alike() {
+            true => LEAST,
+            false if self.most >= PART => LEAST_OF_PART,
+            false => LEAST_UNLIKE,
+        };
         if self.least < least {
             return Err(Refusal::Part { most: self.most, least: self.least });
         }
@@ -213,8 +221,9 @@ mod tests {
         for alike in [None, Some(1.0), Some(ALIKE)] {
             assert_eq!([with(LEAST, alike), with(LEAST - 0.01, alike)], [None, Some("part")]);
         }
-        let unlike = Some(ALIKE - 0.01);
-        assert_eq!([with(LEAST_UNLIKE, unlike), with(LEAST_UNLIKE - 0.01, unlike)], [None, Some("part")]);
+        let of = |least: f32, most: f32| reason(Differences { least, most, ..UNLIKE });
+        assert_eq!([of(LEAST_UNLIKE, PART - 0.01), of(LEAST_UNLIKE - 0.01, PART - 0.01)], [None, Some("part")]);
+        assert_eq!([of(LEAST_OF_PART, PART), of(LEAST_OF_PART - 0.01, PART)], [None, Some("part")]);
     }
 
     #[test]

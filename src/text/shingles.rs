@@ -178,7 +178,7 @@ impl Shingles {
         self.numbers.clear();
         self.min_hashes.clear();
         self.candidates.clear();
-        self.row.clear();
+        self.row.clear(raw);
         self.rest = None;
         self.budget = Budget::of(raw);
         self.whole = 0;

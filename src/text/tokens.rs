@@ -20,7 +20,7 @@ mod sums;
 
 pub(crate) use alphabet::Alphabet;
 use numerals::is_plain_han;
-use reader::{TokenReader, end_word};
+use reader::{RUNS, TokenReader, end_word};
 use sums::letter;
 pub(super) use sums::sum_of;
 
@@ -48,10 +48,12 @@ pub(super) struct TokenRow {
 }
 
 impl TokenRow {
-    /// A new text.
-    pub(super) fn clear(&mut self) {
+    /// A new text of so many bytes, markup included.
+    pub(super) fn clear(&mut self, raw: usize) {
         self.words.clear();
         self.ends.clear();
+        // No more than it can have: doubling would keep twice as much.
+        self.words.reserve_exact((raw / 3).min(MOST) + RUNS);
     }
 
     /// The words of each sentence, as far as they are kept, with its place.

@@ -202,7 +202,8 @@ fn articles_of_every_length_are_read_again() {
             longest = longest.max(kept.map_or(0, <[u16]>::len));
         }
     }
-    assert_eq!(longest, FounderTokens::MOST, "the limit is reached");
+    // Those of the body alone; what stands before it is longest in the tests of the alignment check.
+    assert!(longest > 4_000, "the limit is reached: {longest}");
 }
 
 /// As many as a request may name.
@@ -227,7 +228,7 @@ fn the_largest_overrides_are_read_again() {
 /// A journal and a snapshot of a version whose evidence had no limit when it was written.
 #[test]
 fn what_an_earlier_version_has_written_is_read() {
-    for len in [1_025u32, 1_026, 4_000] {
+    for len in [1_025u32, 4_000, FounderTokens::MOST as u32, FounderTokens::MOST as u32 + 1] {
         let words = (0..len).map(|n| n as u16);
         let mut founder_tokens = Vec::new();
         Fingerprint(7).write(&mut founder_tokens);

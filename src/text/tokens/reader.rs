@@ -10,7 +10,7 @@ use crate::text::fold::{Class, Tables};
 use crate::text::swar::{Lanes, leading};
 
 /// Runs of digits that make one number at most.
-const RUNS: usize = 6;
+pub(super) const RUNS: usize = 6;
 /// Beginnings of the words for magnitudes behind a number, folded; of two that begin alike the longer one first.
 const MAGNITUDES: [(&str, u64); 24] = [
     ("thousand", 1000),
