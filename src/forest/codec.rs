@@ -10,11 +10,12 @@
 //! 6 Count    | root 8 | statistics 17 |
 //! 7 Withdraw | fingerprint 8 |
 //! 8 Evict    | tick 4 |
-//! 9 Learn    | founders 8 | sentences 4 | their hashes, of 8 | words 4 | each 2 |
+//! 9 Learn    | founders 8 | sentences 4 | their hashes, of 8 | no longer written: 14 has words as well
 //! 10 FounderTokens | root 8 | tokens 4 | of each 2 |
 //! 11 Override | number 8 | override, as in overrides.rs |
 //! 12 Restamp | number 8 | entry, as in overrides/restamp.rs |
 //! 13 Forget  | overrides 4 | their numbers, of 8 |
+//! 14 Lesson  | founders 8 | sentences 4 | their hashes, of 8 | words 4 | each 2 |
 //! ```
 
 use super::local::StateChange;
@@ -22,7 +23,7 @@ use super::overrides::OverrideChange;
 use super::ticks::{Tick, TickStart};
 use super::{Change, Root};
 use crate::fingerprint::Fingerprint;
-use crate::method::Durable;
+use crate::method::{Durable, Lesson};
 use crate::time::Millis;
 
 /// The name of a kind of change, for messages about an unreadable record.
@@ -36,7 +37,7 @@ pub(super) fn name_of(kind: u8) -> String {
         6 => "count",
         7 => "withdrawal",
         8 => "eviction",
-        9 => "lesson",
+        9 | 14 => "lesson",
         10 => "founder tokens",
         11 => "override",
         12 => "restamp",
@@ -85,7 +86,7 @@ impl<P: Durable> StateChange<P> {
         match self {
             StateChange::Tree(change) => write_tree(change, out),
             StateChange::Learn(lesson) => {
-                out.push(9);
+                out.push(14);
                 lesson.write(out);
             }
             StateChange::Overrides(OverrideChange::Add { number, correction }) => {
@@ -122,7 +123,8 @@ impl<P: Durable> StateChange<P> {
             6 => Change::Count { root: Root(fingerprint(bytes)?), tally: Durable::read(bytes)? },
             7 => Change::Withdraw { fingerprint: fingerprint(bytes)? },
             8 => Change::Evict { floor: Tick(u32::read(bytes)?) },
-            9 => return Some(StateChange::Learn(Durable::read(bytes)?)),
+            9 => return Some(StateChange::Learn(Lesson::read_without_words(bytes)?)),
+            14 => return Some(StateChange::Learn(Durable::read(bytes)?)),
             10 => Change::FounderTokens { root: Root(fingerprint(bytes)?), tokens: Durable::read(bytes)? },
             11 => {
                 return Some(StateChange::Overrides(OverrideChange::Add {

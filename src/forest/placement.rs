@@ -101,6 +101,9 @@ pub(super) trait PlacementView<P: Proof> {
     }
 }
 
+/// Fingerprints that two texts of one form have in common: a phrase that many have is one.
+const FORM: usize = 2;
+
 /// Most other trees that a document reports as possible late merges.
 const MOST_OTHERS: usize = 4;
 
@@ -171,10 +174,10 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
     fn decide(&self) -> RuleStep {
         match self.decide_plainly() {
             RuleStep::Decided(outcome) => {
-                let refusals = || outcome.refused.iter().map(|&(_, why)| Err(why));
                 let joined = matches!(outcome.decision, Decision::Joined { .. });
                 let alone = joined || stands_alone(&outcome.refused);
-                let is_lost = outcome.is_lost || (!alone && self.is_lost(refusals()));
+                let is_refused = !outcome.refused.is_empty();
+                let is_lost = outcome.is_lost || (!alone && is_refused && self.is_lost());
                 RuleStep::Decided(PlacementPlan { is_lost, ..outcome })
             }
             asked @ RuleStep::Ask(_) => asked,
@@ -196,8 +199,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
                 if let Some(at) = spots.clone().position(|spot| spot.near.is_none()) {
                     return RuleStep::Ask(PlacementQuestion::Near(at..spots.len()));
                 }
-                let verdicts = self.verdicts(spots.len());
-                is_lost = self.is_lost(verdicts.iter().map(|(_, _, verdict)| *verdict));
+                is_lost = self.is_lost();
             }
             let verdict = self.decided(decision, root, None, Vec::new());
             return match by_text_alone(verdict, by_text) {
@@ -272,16 +274,16 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         }
     }
 
-    /// Whether a document of these verdicts has no tree, and too few fingerprints that are not others'.
-    fn is_lost(&self, mut verdicts: impl Iterator<Item = Result<(), Refusal>>) -> bool {
-        let (mut refused, mut is_form) = (false, false);
-        let is_refused = verdicts.all(|verdict| {
-            refused = true;
-            is_form |= verdict.is_err_and(Refusal::is_of_alignment_check);
-            verdict.is_err()
-        });
+    /// Whether all near trees refuse the document, and it has too few fingerprints that are not others', or one of the
+    /// trees is of its form: it has several of its fingerprints.
+    fn is_lost(&self) -> bool {
+        let verdicts = self.verdicts(self.seen.fingerprints.len());
+        let is_form = verdicts
+            .iter()
+            .any(|&(_, shared, verdict)| shared >= FORM && verdict.is_err_and(Refusal::is_of_alignment_check));
+        let is_refused = !verdicts.is_empty() && verdicts.iter().all(|(_, _, verdict)| verdict.is_err());
         let free = || self.seen.isolated(self.query).count();
-        is_refused && refused && (is_form || free() < self.query.take)
+        is_refused && (is_form || free() < self.query.take)
     }
 
     fn decided(

@@ -5,8 +5,8 @@
 //! other news over the same house text. So each kind of difference has a weight (`TERMS`), two texts are one when the
 //! weighted sum is at most 1, and no similarity is asked for besides.
 
-use super::Refusal;
 use super::differences::{AlignedTokens, Differences, Sentences, TokensHead};
+use super::{Refusal, Similarity};
 use crate::text::boilerplate::SentenceKey;
 use crate::text::tokens::{Alphabet, MOST};
 
@@ -66,23 +66,27 @@ const OTHER_NEWS: f32 = 8.0;
 /// So much of the tokens in either of two titles that are alike both have.
 const ALIKE: f32 = 0.5;
 /// At least so much of each text stands in the other, where titles are alike or missing, and where they are not.
-const LEAST: f32 = 0.1;
+const LEAST: f32 = 0.15;
+/// The same where one of them has no title: a line that stands under many texts is a text of its own.
+const LEAST_UNTITLED: f32 = 0.4;
 const LEAST_UNLIKE: f32 = 0.75;
 /// A text of which so much stands in the other is a part of it: one that was cut, and given another headline, of which
 /// so much must be left.
 const PART: f32 = 0.9;
-const LEAST_OF_PART: f32 = 0.6;
+const LEAST_OF_PART: f32 = 0.5;
 
 /// Tokens of a title that are kept.
-const TITLE: usize = 24;
+const TITLE: usize = 60;
 /// The bit of a title that was put before the body.
 const PUT_BEFORE: u16 = 0x80;
+/// The bit of this format: the first one had neither sentences nor this bit.
+const SENTENCES_FOLLOW: u16 = 0x40;
 /// Sentences of a text that are told apart; those behind them are one.
 const SENTENCES: usize = 255;
 /// The most that [`write()`] puts down: the numbers of the title's tokens and of sentences, these, and the body's tokens.
 pub(super) const MOST_TOKENS: usize = 2 + TITLE + 3 * SENTENCES + MOST;
 
-/// Encodes founder tokens: | alphabet 8 bits, put before 1, number of tokens of the title 7 | these | sentences, their number before them, three
+/// Encodes founder tokens: | alphabet 8 bits, put before 1, 1, number of tokens of the title 6 | these | sentences, their number before them, three
 /// values each | tokens of the body |. `sentences`: the tokens of each, and its key.
 pub(super) fn write<'a>(
     head: TokensHead,
@@ -93,7 +97,7 @@ pub(super) fn write<'a>(
     let title = title.get(..TITLE).unwrap_or(title);
     out.clear();
     let before = if head.is_title_put_before { PUT_BEFORE } else { 0 };
-    out.push((head.alphabet as u16) << 8 | before | title.len() as u16);
+    out.push((head.alphabet as u16) << 8 | before | SENTENCES_FOLLOW | title.len() as u16);
     out.extend_from_slice(title);
     let count = sentences.clone().take(SENTENCES).count();
     out.push(count as u16);
@@ -110,7 +114,10 @@ pub(super) fn write<'a>(
 /// Inverse of [`write()`]; `None` if there is no body, or for values that it does not write.
 pub(super) fn read(tokens: &[u16]) -> Option<AlignedTokens<'_>> {
     let (&head, rest) = tokens.split_first()?;
-    let (title, rest) = rest.split_at_checked(usize::from(head & 0xFF & !PUT_BEFORE))?;
+    if head & SENTENCES_FOLLOW == 0 {
+        return None;
+    }
+    let (title, rest) = rest.split_at_checked(usize::from(head & (SENTENCES_FOLLOW - 1)))?;
     let (&sentences, rest) = rest.split_first()?;
     let (sentences, body) = rest.split_at_checked(3 * usize::from(sentences))?;
     let sentences = Sentences(sentences.as_chunks::<3>().0);
@@ -124,25 +131,29 @@ impl Differences {
         self.alike.is_none_or(|alike| alike >= ALIKE)
     }
 
-    /// The weighted sum: two texts are one up to 1.
+    /// The weighted sum: by default two texts are one up to 1.
     pub fn cost(&self) -> f32 {
         TERMS.iter().map(|term| term.weight * (term.amount)(self)).sum()
     }
 
-    /// Whether two texts that differ in this are the same text.
+    /// Whether two texts that differ in this are the same text, where long texts need this similarity.
     ///
     /// # Errors
     /// What tells most against it.
-    pub fn judge(&self) -> Result<(), Refusal> {
+    pub fn judge(&self, similarity: Similarity) -> Result<(), Refusal> {
+        let allowed = similarity.allowance();
         let least = match self.are_titles_alike() {
+            true if self.alike.is_none() => LEAST_UNTITLED,
             true => LEAST,
             false if self.most >= PART => LEAST_OF_PART,
             false => LEAST_UNLIKE,
         };
+        // From equal texts, where nothing may differ, to no limit.
+        let least = if allowed <= 1.0 { 1.0 - (1.0 - least) * allowed } else { least / allowed };
         if self.least < least {
             return Err(Refusal::Part { most: self.most, least: self.least });
         }
-        if self.cost() <= 1.0 {
+        if self.cost() <= allowed {
             return Ok(());
         }
         let by_cost = |term: &&Term| term.weight * (term.amount)(self);
@@ -172,7 +183,7 @@ mod tests {
     const UNLIKE: Differences = Differences { alike: Some(ALIKE - 0.01), ..NOTHING };
 
     fn reason(differences: Differences) -> Option<&'static str> {
-        let refusal = differences.judge().err()?;
+        let refusal = differences.judge(Similarity::default()).err()?;
         Some(refusal.reason().as_str())
     }
 
@@ -181,7 +192,7 @@ mod tests {
         assert_eq!(reason(NOTHING), None);
         for (at, beyond, expected) in [
             (
-                Differences { most: 0.05, least: LEAST, ..NOTHING },
+                Differences { most: 0.05, least: LEAST_UNTITLED, ..NOTHING },
                 Differences { most: 0.05, least: 0.0, ..NOTHING },
                 "part",
             ),
@@ -218,12 +229,22 @@ mod tests {
     #[test]
     fn under_other_titles_more_of_each_text_must_stand_in_the_other() {
         let with = |least: f32, alike: Option<f32>| reason(Differences { least, alike, ..NOTHING });
-        for alike in [None, Some(1.0), Some(ALIKE)] {
-            assert_eq!([with(LEAST, alike), with(LEAST - 0.01, alike)], [None, Some("part")]);
+        for (alike, least) in [(None, LEAST_UNTITLED), (Some(1.0), LEAST), (Some(ALIKE), LEAST)] {
+            assert_eq!([with(least, alike), with(least - 0.01, alike)], [None, Some("part")]);
         }
         let of = |least: f32, most: f32| reason(Differences { least, most, ..UNLIKE });
         assert_eq!([of(LEAST_UNLIKE, PART - 0.01), of(LEAST_UNLIKE - 0.01, PART - 0.01)], [None, Some("part")]);
         assert_eq!([of(LEAST_OF_PART, PART), of(LEAST_OF_PART - 0.01, PART)], [None, Some("part")]);
+    }
+
+    #[test]
+    fn more_or_less_may_differ_by_the_similarity() {
+        let with = |ratio: f32, differences: Differences| differences.judge(Similarity::new(ratio).unwrap()).is_ok();
+        assert!(with(1.0, NOTHING) && !with(1.0, Differences { most: 0.99, ..NOTHING }));
+        assert!(!with(1.0, Differences { least: 0.99, ..NOTHING }));
+        let some = Differences { numbers: 1.0, least: 0.6, ..NOTHING };
+        assert_eq!([0.3, 0.43, 0.6].map(|ratio| with(ratio, some)), [true, true, false]);
+        assert!(with(0.0, Differences { numbers: 99.0, most: 0.1, least: 0.01, ..UNLIKE }));
     }
 
     #[test]
@@ -255,6 +276,12 @@ mod tests {
         let longest = (0..SENTENCES).map(|at| (Some(SentenceKey(at as u32 + 1)), &[7u16; 20][..]));
         write(TokensHead::default(), &title, longest, &mut tokens);
         assert_eq!(tokens.len(), MOST_TOKENS);
+    }
+
+    #[test]
+    fn tokens_of_the_first_format_are_not_compared() {
+        assert!(read(&[2, 11, 12, 21, 22, 23, 24, 25, 26]).is_none());
+        assert!(read(&[SENTENCES_FOLLOW | 2, 11, 12, 0, 21]).is_some());
     }
 
     proptest! {

@@ -16,7 +16,7 @@ use std::ops::Range;
 use super::alignment::{Alignment, Gap, TokenBits, is_character, is_number};
 use super::learned::LearnedView;
 use crate::text::boilerplate::SentenceKey;
-use crate::text::tokens::{Alphabet, HASH};
+use crate::text::tokens::{Alphabet, HASH, is_weekday};
 
 /// What a character counts in words.
 const CHARACTER_IN_WORDS: f32 = 0.6;
@@ -32,6 +32,8 @@ const PARTS: u16 = ELSEWHERE;
 const MOST_RESPELT: usize = 8;
 /// Words of a piece: what stands in place of fewer is an edit.
 const PIECE: f32 = 8.0;
+/// Characters that are a name.
+const NAME: usize = 2;
 /// A word of a title that so few documents have is rare, whatever the median is.
 const FEW: u16 = 4;
 /// What a rare word counts in a piece, of which all words are other ones: a place where one word stands in place of
@@ -104,65 +106,114 @@ pub struct Differences {
 impl Differences {
     /// Compares a text with an earlier one by what the forest has learned.
     pub(crate) fn of(old: AlignedTokens<'_>, new: AlignedTokens<'_>, learned: LearnedView<'_>) -> Differences {
+        let (of_old, of_new);
+        let of_new = match learned.prepared() {
+            Some(prepared) => prepared.get_or_init(|| PreparedText::new(new, learned)),
+            None => {
+                of_new = PreparedText::new(new, learned);
+                &of_new
+            }
+        };
+        of_old = PreparedText::new(old, learned);
+        let (old, new) = (Side { tokens: old, text: &of_old }, Side { tokens: new, text: of_new });
         Comparison::new(old, new, learned).differences()
     }
 }
 
-/// A set of tokens.
-struct TokenSet(Box<[u64; 1 << 10]>);
+/// A set of tokens: words and characters by their hashes, and numbers. A word and a character with the same hash are
+/// one.
+struct TokenSet([u64; Self::WORDS]);
 
 impl TokenSet {
+    /// Bits of words and characters, and of numbers behind them.
+    const HASHES: usize = HASH as usize + 1;
+    const WORDS: usize = (Self::HASHES + (1 << 12)) / 64;
+
     fn of(tokens: &[u16]) -> TokenSet {
-        let mut set = Box::new([0; 1 << 10]);
+        let mut set = TokenSet([0; Self::WORDS]);
         for &token in tokens {
-            set[usize::from(token) / 64] |= 1 << (token % 64);
+            set.insert(token);
         }
-        TokenSet(set)
+        set
+    }
+
+    fn place(token: u16) -> (usize, u64) {
+        let at = match is_number(token) {
+            true => Self::HASHES + usize::from(token & 0x0FFF),
+            false => usize::from(token & HASH),
+        };
+        (at / 64, 1 << (at % 64))
     }
 
     fn has(&self, token: u16) -> bool {
-        self.0[usize::from(token) / 64] >> (token % 64) & 1 == 1
+        let (word, bit) = Self::place(token);
+        self.0.get(word).is_some_and(|word| word & bit != 0)
     }
 
     /// Adds a token; false if it was there.
     fn insert(&mut self, token: u16) -> bool {
-        let word = &mut self.0[usize::from(token) / 64];
-        let before = *word;
-        *word |= 1 << (token % 64);
-        *word != before
+        let (word, bit) = Self::place(token);
+        let Some(word) = self.0.get_mut(word) else { return false };
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
     }
 }
 
-/// One of the two texts.
-struct Side<'a> {
-    tokens: AlignedTokens<'a>,
+/// What is known of one of two texts whichever the other one is.
+pub(super) struct PreparedText {
     all: TokenSet,
     /// Tokens of the line that is the title; 0 where the text does not begin with it.
     line: usize,
-    /// Number of distinct roots of each sentence.
+    /// Number of distinct roots of each sentence, by its end; the last entry is the end of the text.
     roots: Vec<(usize, u64)>,
+    /// Twice the median document frequency of its words.
+    twice_median: u32,
 }
 
-impl<'a> Side<'a> {
-    fn new(tokens: AlignedTokens<'a>, learned: LearnedView<'_>) -> Side<'a> {
+impl PreparedText {
+    fn new(tokens: AlignedTokens<'_>, learned: LearnedView<'_>) -> PreparedText {
         let entries = tokens.sentences.0.iter().copied();
         let roots = entries.map(|entry| {
             let roots = Sentences::key(entry).map_or(0, |key| learned.roots_of(key));
             (usize::from(entry[0]).min(tokens.body.len()), roots)
         });
-        Side {
-            all: TokenSet::of(tokens.body),
-            line: if tokens.head.is_title_put_before { 0 } else { own_line(tokens.title, tokens.body) },
-            roots: roots.collect(),
-            tokens,
-        }
+        let roots = roots.chain([(tokens.body.len(), 0)]);
+        let line = match tokens.head.is_title_put_before {
+            true => 0,
+            false => own_line(tokens.title, tokens.body),
+        };
+        let mut all = TokenSet::of(&[]);
+        let words = tokens.body.iter().filter(|&&token| all.insert(token) && !is_number(token));
+        let mut frequencies: Vec<u16> = words.map(|&word| learned.frequency(word)).collect();
+        PreparedText { twice_median: twice_median(&mut frequencies), all, line, roots: roots.collect() }
     }
+}
 
+/// Twice the median, so that it is whole.
+fn twice_median(all: &mut [u16]) -> u32 {
+    let middle = all.len() / 2;
+    if all.is_empty() {
+        return 0;
+    }
+    let is_even = all.len() % 2 == 0;
+    let (below, &mut upper, _) = all.select_nth_unstable(middle);
+    let lower = below.iter().max().copied().filter(|_| is_even).unwrap_or(upper);
+    u32::from(upper) + u32::from(lower)
+}
+
+/// One of the two texts.
+struct Side<'a> {
+    tokens: AlignedTokens<'a>,
+    text: &'a PreparedText,
+}
+
+impl Side<'_> {
     /// The weight of the whole text, and of the tokens that are met.
     fn weights(&self, met: &TokenBits) -> (f32, f32) {
         let (mut all, mut common) = (0.0, 0.0);
         let mut begin = 0;
-        for &(end, roots) in self.roots.iter().chain(&[(self.tokens.body.len(), 0)]) {
+        for &(end, roots) in &self.text.roots {
             if end > begin {
                 let weight = 1.0 / roots.clamp(1, MOST_ROOTS) as f32;
                 all += weight * (end - begin) as f32;
@@ -176,7 +227,7 @@ impl<'a> Side<'a> {
     /// The weight of the tokens in a range that are not met.
     fn own_weight(&self, range: &Range<usize>, met: &TokenBits) -> f32 {
         let (mut own, mut begin) = (0.0, 0);
-        for &(end, roots) in self.roots.iter().chain(&[(self.tokens.body.len(), 0)]) {
+        for &(end, roots) in &self.text.roots {
             let within = begin.max(range.start)..end.min(range.end);
             if within.start < within.end {
                 own += (within.len() - met.count(within)) as f32 / roots.clamp(1, MOST_ROOTS) as f32;
@@ -191,7 +242,7 @@ impl<'a> Side<'a> {
     fn distinct(&self, met: &TokenBits, others: &TokenSet, mut each: impl FnMut(u16, bool)) {
         let mut seen = TokenSet::of(&[]);
         let mut begin = 0;
-        for &(end, roots) in self.roots.iter().chain(&[(self.tokens.body.len(), 0)]) {
+        for &(end, roots) in &self.text.roots {
             let tokens = self.tokens.body.get(begin..end).unwrap_or_default();
             for (at, &token) in (begin..).zip(tokens) {
                 if !is_number(token) && seen.insert(token) {
@@ -247,10 +298,10 @@ struct Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    fn new(old: AlignedTokens<'a>, new: AlignedTokens<'a>, learned: LearnedView<'a>) -> Comparison<'a> {
-        let mut alignment = Alignment::of(old.body, new.body);
-        respell(&mut alignment, old.body, new.body, new.head.alphabet);
-        Comparison { old: Side::new(old, learned), new: Side::new(new, learned), learned, alignment }
+    fn new(old: Side<'a>, new: Side<'a>, learned: LearnedView<'a>) -> Comparison<'a> {
+        let mut alignment = Alignment::of(old.tokens.body, new.tokens.body);
+        respell(&mut alignment, old.tokens, new.tokens);
+        Comparison { old, new, learned, alignment }
     }
 
     fn differences(&self) -> Differences {
@@ -261,9 +312,8 @@ impl<'a> Comparison<'a> {
         let body = self.new.tokens.body;
         let characters = body.iter().filter(|token| is_character(**token)).count() as f32 / body.len().max(1) as f32;
         let unit = 1.0 - characters * (1.0 - CHARACTER_IN_WORDS);
-        let frequencies = self.frequencies();
-        let places = self.places(frequencies);
-        let (own, common_facts) = self.facts(frequencies);
+        let places = self.places();
+        let (own, common_facts) = self.facts();
         Differences {
             words: unit * (old_common + new_common) / 2.0,
             most: old.max(new),
@@ -278,51 +328,28 @@ impl<'a> Comparison<'a> {
     }
 
     fn distinct_old(&self, each: impl FnMut(u16, bool)) {
-        self.old.distinct(&self.alignment.old, &self.new.all, each);
+        self.old.distinct(&self.alignment.old, &self.new.text.all, each);
     }
 
     fn distinct_new(&self, each: impl FnMut(u16, bool)) {
-        self.new.distinct(&self.alignment.new, &self.old.all, each);
-    }
-
-    /// Twice the median document frequency of the words of both texts.
-    fn frequencies(&self) -> u32 {
-        let mut all = Vec::new();
-        self.distinct_old(|token, _| all.push(self.learned.frequency(token)));
-        // What both have counts once.
-        self.distinct_new(|token, _| {
-            if !self.old.all.has(token) {
-                all.push(self.learned.frequency(token));
-            }
-        });
-        let middle = all.len() / 2;
-        if all.is_empty() {
-            return 0;
-        }
-        let (below, &mut upper, _) = all.select_nth_unstable(middle);
-        let lower = if below.len() + 1 > middle && all.len() % 2 == 0 {
-            all.get(..middle).and_then(|below| below.iter().max()).copied().unwrap_or(upper)
-        } else {
-            upper
-        };
-        u32::from(upper) + u32::from(lower)
+        self.new.distinct(&self.alignment.new, &self.old.text.all, each);
     }
 
     /// Rare words: the smaller number of those that only one text has, and those that both have.
-    fn facts(&self, twice_median: u32) -> (u16, u16) {
-        let is_rare = |token| self.is_rare(token, twice_median);
+    fn facts(&self) -> (u16, u16) {
+        let is_rare = |token| self.is_rare(token);
         let (mut old, mut new, mut both) = (0u16, 0u16, 0u16);
-        self.distinct_old(|token, is_own| old += u16::from(is_own && !self.new.all.has(token) && is_rare(token)));
+        self.distinct_old(|token, is_own| old += u16::from(is_own && !self.new.text.all.has(token) && is_rare(token)));
         self.distinct_new(|token, is_own| {
             if is_own && is_rare(token) {
-                *(if self.old.all.has(token) { &mut both } else { &mut new }) += 1;
+                *(if self.old.text.all.has(token) { &mut both } else { &mut new }) += 1;
             }
         });
         (old.min(new), both)
     }
 
     /// What stands in the gaps that are places.
-    fn places(&self, twice_median: u32) -> Places {
+    fn places(&self) -> Places {
         let (mut numbers, mut titles) = (0u16, Vec::new());
         let (mut old_facts, mut new_facts) = (Vec::new(), Vec::new());
         for gap in &self.alignment.gaps {
@@ -330,16 +357,15 @@ impl<'a> Comparison<'a> {
             let new = unmatched(self.new.tokens.body, &gap.new, &self.alignment.new);
             let (Some(old), Some(new)) = (old, new) else { continue };
             numbers = numbers.saturating_add(self.other_numbers(&old, &new));
-            if let Some(key) = self.replaced_title(gap, &old, &new, twice_median)
+            if let Some(key) = self.replaced_title(gap, &old, &new)
                 && !titles.contains(&key)
             {
                 titles.push(key);
             }
-            let is_fact = |token: &u16, others: &TokenSet| {
-                !is_number(*token) && !others.has(*token) && self.is_rare(*token, twice_median)
-            };
-            old_facts.extend(old.iter().filter(|token| is_fact(token, &self.new.all)));
-            new_facts.extend(new.iter().filter(|token| is_fact(token, &self.old.all)));
+            let is_fact =
+                |token: &u16, others: &TokenSet| !is_number(*token) && !others.has(*token) && self.is_rare(*token);
+            old_facts.extend(old.iter().filter(|token| is_fact(token, &self.new.text.all)));
+            new_facts.extend(new.iter().filter(|token| is_fact(token, &self.old.text.all)));
         }
         let distinct = |mut facts: Vec<u16>| {
             facts.sort_unstable();
@@ -351,10 +377,10 @@ impl<'a> Comparison<'a> {
         Places { numbers, titles: count(titles.len()), facts: count(facts) }
     }
 
-    /// Whether a word is rarer than the median of the two texts. While little has been counted, every word is that has
+    /// Whether a word is rarer than the median of the later text. While little has been counted, every word is that has
     /// not been.
-    fn is_rare(&self, token: u16, twice_median: u32) -> bool {
-        2 * u32::from(self.learned.frequency(token)) < twice_median.max(1)
+    fn is_rare(&self, token: u16) -> bool {
+        2 * u32::from(self.learned.frequency(token)) < self.new.text.twice_median.max(1)
     }
 
     /// Words of the pieces that stand in place of another one; a token counts `unit` words.
@@ -368,41 +394,61 @@ impl<'a> Comparison<'a> {
 
     /// How much of a place with other numbers this is, in parts.
     fn other_numbers(&self, old: &[u16], new: &[u16]) -> u16 {
-        let has_all = |some: &[u16], of: &[u16]| some.iter().filter(|t| is_number(**t)).all(|t| of.contains(t));
-        let missing = |some: &[u16], from: &TokenSet| some.iter().any(|token| is_number(*token) && !from.has(*token));
-        if has_all(old, new) || has_all(new, old) {
-            return 0;
-        }
-        if missing(old, &self.new.all) && missing(new, &self.old.all) { PARTS } else { PARTS / ELSEWHERE }
+        // A day of the week is a date as well, and says nothing against one in figures.
+        let of_kind = |day: bool| {
+            let is_it = move |token: &u16| is_number(*token) && is_weekday(*token) == day;
+            let has_all = |some: &[u16], of: &[u16]| some.iter().filter(|t| is_it(t)).all(|t| of.contains(t));
+            let missing = |some: &[u16], from: &TokenSet| some.iter().any(|t| is_it(t) && !from.has(*t));
+            match has_all(old, new) || has_all(new, old) {
+                true => 0,
+                false if missing(old, &self.new.text.all) && missing(new, &self.old.text.all) => PARTS,
+                false => PARTS / ELSEWHERE,
+            }
+        };
+        of_kind(false).max(of_kind(true))
     }
 
     /// What replaces a word of the one title by a word of the other, if this gap does.
-    fn replaced_title(&self, gap: &Gap, old: &[u16], new: &[u16], twice_median: u32) -> Option<u32> {
-        if gap.old.start < self.old.line || gap.new.start < self.new.line {
+    fn replaced_title(&self, gap: &Gap, old: &[u16], new: &[u16]) -> Option<u32> {
+        if gap.old.start < self.old.text.line || gap.new.start < self.new.text.line {
             return None;
         }
         let (one, other) = (self.old.tokens.title, self.new.tokens.title);
-        let mut key = 1u32;
-        let mut of_title = |tokens: &[u16], own: &[u16], others: &[u16], elsewhere: &TokenSet| {
-            let mut found = false;
-            for &token in tokens {
-                let is_of_title = own.contains(&token) && !others.contains(&token);
-                let is_rare = 2 * u32::from(self.learned.frequency(token)) <= twice_median.max(2 * u32::from(FEW));
-                if !is_number(token) && is_of_title && !elsewhere.has(token) && is_rare {
-                    key = (key ^ u32::from(token)).wrapping_mul(0x9E37_79B1).rotate_left(15);
-                    found = true;
-                }
-            }
-            found
+        let replaced = self.is_of_title(old, (one, other), &self.new.text.all)
+            && self.is_of_title(new, (other, one), &self.old.text.all);
+        let key = |key: u32, token: &u16| (key ^ u32::from(*token)).wrapping_mul(0x9E37_79B1).rotate_left(15);
+        replaced.then(|| old.iter().chain(&[u16::MAX]).chain(new).fold(1, key))
+    }
+
+    /// Whether one of these tokens is a rare word of its own title alone that stands nowhere in the other text; or all
+    /// of them are characters that stand beside each other in that title alone.
+    fn is_of_title(&self, tokens: &[u16], (own, others): (&[u16], &[u16]), elsewhere: &TokenSet) -> bool {
+        let most = self.new.text.twice_median.max(2 * u32::from(FEW));
+        let is_name = |token: &u16| {
+            let is_rare = 2 * u32::from(self.learned.frequency(*token)) <= most;
+            !is_number(*token) && is_of(*token, own, others) && !elsewhere.has(*token) && is_rare
         };
-        let replaced = of_title(old, one, other, &self.new.all) && of_title(new, other, one, &self.old.all);
-        replaced.then_some(key)
+        let has_run = |title: &[u16]| title.windows(tokens.len()).any(|run| run == tokens);
+        let is_run = tokens.len() >= NAME && tokens.iter().all(|token| is_character(*token));
+        tokens.iter().any(is_name) || (is_run && has_run(own) && !has_run(others))
     }
 }
 
+/// Whether a token is of the one title alone.
+fn is_of(token: u16, title: &[u16], other: &[u16]) -> bool {
+    title.contains(&token) && !other.contains(&token)
+}
+
 /// Marks the tokens of gaps that are the same words in another spelling: run together or torn apart, or one word with
-/// a typing error. Words are known by the sums of their letters, so that the sums tell.
-fn respell(alignment: &mut Alignment, old: &[u16], new: &[u16], alphabet: Alphabet) {
+/// a typing error. Words are known by the sums of their letters, so that the sums tell; they also say so of one pair of
+/// words in sixteen that have nothing in common, so that a name of one title is never taken for a typing error (but in
+/// Arabic, of which newspapers spell names in several ways).
+fn respell(alignment: &mut Alignment, earlier: AlignedTokens<'_>, later: AlignedTokens<'_>) {
+    let (old, new, alphabet) = (earlier.body, later.body, later.head.alphabet);
+    let is_name = |one: u16, other: u16| {
+        let is_name = is_of(one, earlier.title, later.title) || is_of(other, later.title, earlier.title);
+        is_name && alphabet != Alphabet::Arabic
+    };
     let is_word = |token: &u16| !is_number(*token) && !is_character(*token);
     let sum = |words: &[u16]| words.iter().fold(0u16, |sum, word| sum.wrapping_add(*word)) & HASH;
     for gap in &alignment.gaps {
@@ -413,7 +459,8 @@ fn respell(alignment: &mut Alignment, old: &[u16], new: &[u16], alphabet: Alphab
         }
         let pairs = a.iter().zip(b).filter(|_| a.len() == b.len());
         for (at, (one, other)) in pairs.enumerate() {
-            if one == other || alphabet.is_one_letter(one.wrapping_sub(*other) & HASH) {
+            let is_respelt = alphabet.is_one_letter(one.wrapping_sub(*other) & HASH) && !is_name(*one, *other);
+            if one == other || is_respelt {
                 alignment.old.mark(gap.old.start + at..gap.old.start + at + 1);
                 alignment.new.mark(gap.new.start + at..gap.new.start + at + 1);
             }

@@ -1,5 +1,6 @@
 //! Kinds of forest that methods need: the features they place by, and what they learn.
 
+use std::cell::OnceCell;
 use std::fmt::Debug;
 
 use super::{
@@ -166,7 +167,9 @@ impl MethodKind for Verified {
         ask: impl FnOnce(&PlacementQuery<'_, Founder>) -> R,
     ) -> R {
         let offer = Offer::of(verified, &learned.boilerplate, taught, &mut learned.mask);
-        ask(&offer.query(LearnedView::new(&learned.boilerplate, &learned.words).with(taught)))
+        let prepared = OnceCell::new();
+        let view = LearnedView::new(&learned.boilerplate, &learned.words).with(taught).for_one(&prepared);
+        ask(&offer.query(view))
     }
 
     fn left_out(verified: &VerifiedFeatures, learned: &LearnedText) -> ExcludedFeatures {

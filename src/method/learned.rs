@@ -1,7 +1,9 @@
 //! What a forest learns of the texts that found its trees: sentences that are boilerplate, and how frequent words are.
 
+use std::cell::OnceCell;
 use std::fmt::Debug;
 
+use super::differences::PreparedText;
 use super::{Durable, VerifiedFeatures};
 use crate::text::boilerplate::{Boilerplate, BoilerplateMask, PendingSentences, SentenceKey};
 use crate::text::word_counts::WordCounts;
@@ -28,16 +30,33 @@ impl Debug for LearnedText {
 pub struct LearnedView<'a> {
     known: Option<(&'a Boilerplate, &'a WordCounts)>,
     taught: Option<&'a PendingSentences>,
+    own: Option<&'a OnceCell<PreparedText>>,
+}
+
+impl Debug for PreparedText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PreparedText").finish_non_exhaustive()
+    }
 }
 
 impl<'a> LearnedView<'a> {
     pub(super) fn new(boilerplate: &'a Boilerplate, words: &'a WordCounts) -> LearnedView<'a> {
-        LearnedView { known: Some((boilerplate, words)), taught: None }
+        LearnedView { known: Some((boilerplate, words)), taught: None, own: None }
     }
 
     /// The same with what the request has taught.
     pub(super) fn with(self, taught: &'a PendingSentences) -> LearnedView<'a> {
         LearnedView { taught: Some(taught), ..self }
+    }
+
+    /// The same for the comparisons of one text with many: what is known of it is prepared once.
+    pub(super) fn for_one(self, own: &'a OnceCell<PreparedText>) -> LearnedView<'a> {
+        LearnedView { own: Some(own), ..self }
+    }
+
+    /// Where the later text is prepared, if it is always the same.
+    pub(super) fn prepared(self) -> Option<&'a OnceCell<PreparedText>> {
+        self.own
     }
 
     /// How many distinct roots have this sentence.
@@ -64,6 +83,14 @@ pub struct Lesson {
 }
 
 impl Lesson {
+    /// Reads a lesson of the first format, which has no words: | founders 8 | sentences 4 | their hashes, 8 each |
+    pub(crate) fn read_without_words(bytes: &mut &[u8]) -> Option<Lesson> {
+        let founders = u64::read(bytes)?;
+        let sentences = u32::read(bytes)?;
+        let sentences = (0..sentences).map(|_| u64::read(bytes)).collect::<Option<_>>()?;
+        Some(Lesson { founders, sentences, words: Vec::new() })
+    }
+
     /// One lesson of those of a request, of at most `most` founders: it counts each sentence once. A single writer must
     /// not turn others' text into boilerplate, nor push out what they have taught. `None` if there are none.
     pub fn of_request(lessons: Vec<Lesson>, most: usize) -> Option<Lesson> {
@@ -90,12 +117,10 @@ impl Durable for Lesson {
     }
 
     fn read(bytes: &mut &[u8]) -> Option<Self> {
-        let founders = u64::read(bytes)?;
-        let sentences = u32::read(bytes)?;
-        let sentences = (0..sentences).map(|_| u64::read(bytes)).collect::<Option<_>>()?;
+        let lesson = Lesson::read_without_words(bytes)?;
         let words = u32::read(bytes)?;
         let words = (0..words).map(|_| super::take(bytes).map(u16::from_le_bytes)).collect::<Option<_>>()?;
-        Some(Lesson { founders, sentences, words })
+        Some(Lesson { words, ..lesson })
     }
 }
 
@@ -142,11 +167,14 @@ impl LearnedText {
     }
 }
 
-/// | founders 8 | entries 4 | of each: place 4, entry 8 |
+/// | founders 8 | entries of the table 4 | entries that are there 4 | of each: place 4, entry 8 |
+///
+/// The table of the first format has no words.
 impl Durable for LearnedText {
     fn write(&self, out: &mut Vec<u8>) {
         let (founded, entries) = self.state();
         founded.write(out);
+        (TABLE as u32).write(out);
         (entries.clone().count() as u32).write(out);
         for (place, entry) in entries {
             place.write(out);
@@ -156,6 +184,9 @@ impl Durable for LearnedText {
 
     fn read(bytes: &mut &[u8]) -> Option<Self> {
         let founded = u64::read(bytes)?;
+        if ![TABLE, Boilerplate::ENTRIES].contains(&(u32::read(bytes)? as usize)) {
+            return None;
+        }
         let count = u32::read(bytes)?;
         let mut entries = vec![0; Boilerplate::ENTRIES];
         let mut words = WordCounts::default();
@@ -171,6 +202,9 @@ impl Durable for LearnedText {
         Some(LearnedText { boilerplate, words, mask: BoilerplateMask::default() })
     }
 }
+
+/// Entries of the table: sentences, and counters of words, four an entry.
+const TABLE: usize = Boilerplate::ENTRIES + WordCounts::WORDS;
 
 /// Entries of a portion: 12 KB.
 const ENTRIES: usize = 1 << 10;
@@ -232,17 +266,35 @@ mod tests {
     }
 
     #[test]
+    fn the_first_format_is_read() {
+        let mut bytes = Vec::new();
+        3u64.write(&mut bytes);
+        1u32.write(&mut bytes);
+        77u64.write(&mut bytes);
+        let lesson = Lesson { founders: 3, sentences: vec![77], words: Vec::new() };
+        assert_eq!(Lesson::read_without_words(&mut bytes.as_slice()), Some(lesson));
+        let learned = |table: usize| {
+            let mut bytes = Vec::new();
+            5u64.write(&mut bytes);
+            (table as u32).write(&mut bytes);
+            0u32.write(&mut bytes);
+            LearnedText::read(&mut bytes.as_slice()).map(|learned| learned.boilerplate.state().0)
+        };
+        assert_eq!([Boilerplate::ENTRIES, TABLE, TABLE + 1].map(learned), [Some(5), Some(5), None]);
+    }
+
+    #[test]
     fn counts_of_words_are_not_beyond_the_table() {
         let state = |place: usize| {
             let mut bytes = Vec::new();
             1u64.write(&mut bytes);
+            (TABLE as u32).write(&mut bytes);
             1u32.write(&mut bytes);
             (place as u32).write(&mut bytes);
             5u64.write(&mut bytes);
             LearnedText::read(&mut bytes.as_slice()).is_some()
         };
-        let entries = Boilerplate::ENTRIES + WordCounts::WORDS;
-        assert_eq!([state(entries - 1), state(entries)], [true, false]);
+        assert_eq!([state(TABLE - 1), state(TABLE)], [true, false]);
     }
 
     proptest! {

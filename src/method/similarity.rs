@@ -42,6 +42,13 @@ impl Similarity {
         if (0.0..=1.0).contains(&ratio) { Ok(Similarity(ratio)) } else { Err(InvalidSimilarity) }
     }
 
+    /// How much two aligned texts may differ, in parts of what they may by default: 1 by default, 0 at 1, without a
+    /// limit at 0.
+    pub(super) fn allowance(self) -> f32 {
+        // Exactly 1 for the default.
+        if self.0 == CHARACTERS { 1.0 } else { (1.0 - self.0) / self.0 * CHARACTERS / (1.0 - CHARACTERS) }
+    }
+
     /// The number itself, 0 to 1.
     pub fn share(self) -> f32 {
         self.0
@@ -101,6 +108,14 @@ mod tests {
         );
         assert_eq!(of(0.43), Similarity::default());
         assert_eq!(Similarity::default().to_string(), "0.43");
+    }
+
+    #[test]
+    fn what_may_differ_follows_the_similarity() {
+        assert_eq!(Similarity::default().allowance(), 1.0);
+        assert_eq!(of(1.0).allowance(), 0.0);
+        assert_eq!(of(0.0).allowance(), f32::INFINITY);
+        assert!(of(0.42).allowance() > 1.0 && of(0.44).allowance() < 1.0);
     }
 
     proptest! {

@@ -39,7 +39,7 @@ const TAKEN: usize = 4;
 const TITLED: usize = 24;
 /// Longest body in letters that, having nothing of its title, may be page chrome: then the same text under another
 /// title is another document, and if it is all boilerplate the title is the text.
-const PAGE: u32 = 10_000;
+const PAGE: u32 = 1_500;
 
 /// Features of a document alone. Its buffers are reused by the next `read`.
 #[derive(Debug, Clone)]
@@ -59,6 +59,14 @@ pub struct VerifiedFeatures {
     /// Buffer of founder tokens.
     tokens: Vec<u16>,
 }
+
+/// Texts of a smaller estimated similarity are not aligned, unless they have several fingerprints in common: of labelled
+/// pairs that are one text, none was below.
+const UNLIKE: f32 = 0.15;
+const SEVERAL: usize = 3;
+/// A text of which the boilerplate leaves less than one part in so many is looked up by its boilerplate as well: a
+/// story that stood in several digests is found by nothing else.
+const MOSTLY: u64 = 4;
 
 /// Words of a title that are kept.
 const TITLE: usize = 64;
@@ -251,9 +259,13 @@ impl super::Proof for Founder {
         }
         self.is_more_than_a_few_phrases(root, self.proof.similarity(&root.proof))?;
         self.proof.is_own_page(&root.proof)?;
+        let similarity = self.proof.similarity(&root.proof);
+        if similarity < UNLIKE && shared < SEVERAL {
+            return Err(super::Refusal::Proof { similarity, needed: UNLIKE });
+        }
         let differences = laid.get().unwrap_or_else(|| Differences::of(founders, own, learned));
         laid.set(Some(differences));
-        differences.judge()
+        differences.judge(long)
     }
 
     fn foreign_titles(&self, root: &Founder) -> usize {
@@ -368,10 +380,10 @@ impl Offer {
         let offered = if is_bare {
             First::of(of_title)
         } else {
-            // Those of boilerplate last: a story that stood in several digests is found by nothing else.
             let mask = &*mask;
             let of = |kept: bool| min_hashes.clone().filter(move |min_hash| mask.keeps(min_hash.sentence) == kept);
-            First::of(of(true).chain(of(false)).map(hash))
+            let is_mostly = MOSTLY * mask.left() < u64::from(features.shingles.letters());
+            First::of(of(true).chain(of(false).filter(|_| is_mostly)).map(hash))
         };
         Offer { offered, own, founder: Founder { whole: Fingerprint(features.shingles.whole), proof }, tokens, is_page }
     }

@@ -20,6 +20,7 @@ mod sums;
 
 pub(crate) use alphabet::Alphabet;
 use numerals::is_plain_han;
+pub(crate) use numerals::is_weekday;
 use reader::{RUNS, TokenReader, end_word};
 use sums::letter;
 pub(super) use sums::sum_of;
@@ -178,8 +179,9 @@ mod tests {
             &["十八", "18"],
             &["twelve", "12", "twelfth"],
             &["三十五万", "35万", "350,000"],
-            &["8.40", "8.4", "8,4", "8,40", "٨٫٤", "٨،٤"],
-            &["8.0", "8"],
+            &["8.4", "8,4", "٨٫٤", "٨،٤"],
+            &["twenty-five", "25", "двадцать пять"],
+            &["thirty two", "32"],
             &["4ر646", "646.4", "٤ر٦٤٦"],
             &["८५", "85", "๘๕", "၈၅", "៨៥", "໘໕"],
             &["8,40 млрд", "8.4 миллиарда", "8 400 млн"],
@@ -201,6 +203,8 @@ mod tests {
             ("2,007", "2,070"),
             ("may", "5"),
             ("8.40", "8.04"),
+            ("17.30", "17.3"),
+            ("20 five", "25"),
             ("8.400", "8.4"),
             ("05.10.2024", "05.1.2024"),
             ("monday", "friday"),

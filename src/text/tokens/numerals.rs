@@ -41,7 +41,7 @@ static NUMERALS: LazyLock<[u64; 256]> = LazyLock::new(|| {
 });
 
 /// Numbers in words, folded, with their values; sorted. Words that are another one in another language are left out.
-pub(super) const SPELLED: [(&str, u64); 198] = [
+pub(super) const SPELLED: [(&str, u64); 212] = [
     ("acht", 8),
     ("cinco", 5),
     ("cincuenta", 50),
@@ -63,6 +63,7 @@ pub(super) const SPELLED: [(&str, u64); 198] = [
     ("duas", 2),
     ("eight", 8),
     ("eighth", 8),
+    ("eighty", 80),
     ("eleven", 11),
     ("eleventh", 11),
     ("fifth", 5),
@@ -77,9 +78,12 @@ pub(super) const SPELLED: [(&str, u64); 198] = [
     ("huit", 8),
     ("neun", 9),
     ("nine", 9),
+    ("ninety", 90),
     ("ninth", 9),
     ("nove", 9),
+    ("noventa", 90),
     ("nueve", 9),
+    ("ochenta", 80),
     ("ocho", 8),
     ("oito", 8),
     ("one", 1),
@@ -90,16 +94,22 @@ pub(super) const SPELLED: [(&str, u64); 198] = [
     ("quatro", 4),
     ("quattro", 4),
     ("sechs", 6),
+    ("sechzig", 60),
     ("second", 2),
     ("seis", 6),
+    ("sesenta", 60),
     ("sete", 7),
+    ("setenta", 70),
     ("sette", 7),
     ("seven", 7),
     ("seventh", 7),
+    ("seventy", 70),
     ("sieben", 7),
     ("siete", 7),
     ("six", 6),
     ("sixth", 6),
+    ("sixty", 60),
+    ("soixante", 60),
     ("ten", 10),
     ("tenth", 10),
     ("third", 3),
@@ -128,6 +138,7 @@ pub(super) const SPELLED: [(&str, u64); 198] = [
     ("zwolf", 12),
     ("zwölf", 12),
     ("восемь", 8),
+    ("восемьдесят", 80),
     ("восьмая", 8),
     ("восьми", 8),
     ("восьмого", 8),
@@ -145,6 +156,7 @@ pub(super) const SPELLED: [(&str, u64); 198] = [
     ("двенадцать", 12),
     ("двумя", 2),
     ("двух", 2),
+    ("девяносто", 90),
     ("девятая", 9),
     ("девяти", 9),
     ("девятого", 9),
@@ -173,6 +185,7 @@ pub(super) const SPELLED: [(&str, u64); 198] = [
     ("седьмой", 7),
     ("семи", 7),
     ("семь", 7),
+    ("семьдесят", 70),
     ("сорок", 40),
     ("сорока", 40),
     ("третий", 3),
@@ -193,6 +206,7 @@ pub(super) const SPELLED: [(&str, u64); 198] = [
     ("шестого", 6),
     ("шестой", 6),
     ("шесть", 6),
+    ("шестьдесят", 60),
     ("اثنان", 2),
     ("اثنين", 2),
     ("اربع", 4),
@@ -404,6 +418,14 @@ pub(super) fn month(word: &[u8]) -> Option<u64> {
         _ => return None,
     })
 }
+
+/// Whether a number is a day of the week.
+pub(crate) fn is_weekday(token: u16) -> bool {
+    token & NUMBER != 0 && token & DIGITS == 0
+}
+
+/// The bits of a number that say how many digits its group has.
+const DIGITS: u16 = 3 << 10;
 
 /// The token of a day of the week: a number without digits.
 pub(super) fn weekday(word: &[u8]) -> Option<u16> {

@@ -180,16 +180,8 @@ impl<'a> TokenReader<'a> {
     }
 
     fn runs(&mut self, runs: &[(u8, usize, usize)]) {
-        for (at, &(sign, from, to)) in runs.iter().enumerate() {
-            let mut digits = self.bytes.get(from..to).unwrap_or_default();
-            // `8.40` is `8.4`, and `8.0` is `8`; three digits may be a group.
-            if at == 1 && runs.len() == 2 && matches!(sign, b'.' | b',') && digits.len() < 3 {
-                let zeros = digits.iter().rev().take_while(|digit| **digit == b'0').count();
-                digits = digits.get(..digits.len() - zeros).unwrap_or_default();
-                if digits.is_empty() {
-                    continue;
-                }
-            }
+        for &(sign, from, to) in runs {
+            let digits = self.bytes.get(from..to).unwrap_or_default();
             // A group or decimals: its zeros count.
             let inner = match sign {
                 b' ' => digits.len() == 3,
@@ -313,10 +305,26 @@ pub(super) fn end_word(bytes: &[u8], at: Range<usize>, sum: u16, ascii: bool, ou
             return out.push(day);
         }
         if let Some(value) = in_words(bytes, word, at.end, out) {
-            return groups(value, out);
+            return match out.last_mut() {
+                // `twenty-five` is 25.
+                Some(tens) if value < 10 && is_tens(*tens) && follows_word(bytes, at.start) => *tens += value as u16,
+                _ => groups(value, out),
+            };
         }
     }
     out.push(sum & HASH);
+}
+
+/// Whether a number is one of the tens from twenty on.
+fn is_tens(token: u16) -> bool {
+    let value = token & 0x3FF;
+    token == (NUMBER | 2 << 10 | value) && value >= 20 && value % 10 == 0
+}
+
+/// Whether a hyphen or a space stands before this place, and letters before that.
+fn follows_word(bytes: &[u8], at: usize) -> bool {
+    let before = bytes.get(..at).unwrap_or_default();
+    matches!(before, [.., last, b' ' | b'-'] if !last.is_ascii_digit() && !last.is_ascii_punctuation())
 }
 
 /// The number that a word stands for; a month does beside a number.
