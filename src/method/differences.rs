@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use super::alignment::{Alignment, Gap, TokenBits, is_character, is_number};
 use super::learned::LearnedView;
+use super::own_tokens::ComparedToken;
 use crate::text::boilerplate::SentenceKey;
 use crate::text::tokens::{Alphabet, HASH};
 
@@ -98,6 +99,15 @@ impl Differences {
     pub(crate) fn of(old: AlignedTokens<'_>, new: AlignedTokens<'_>, learned: LearnedView<'_>) -> Differences {
         Comparison::new(old, new, learned).differences()
     }
+}
+
+/// Compares each token of a text with an earlier one.
+pub(super) fn own_tokens(
+    old: AlignedTokens<'_>,
+    new: AlignedTokens<'_>,
+    learned: LearnedView<'_>,
+) -> Vec<ComparedToken> {
+    Comparison::new(old, new, learned).own_tokens()
 }
 
 /// A set of tokens.
@@ -267,6 +277,22 @@ impl<'a> Comparison<'a> {
             replaced: self.replaced(unit),
             alike: compare_titles(self.old.tokens.title, self.new.tokens.title),
         }
+    }
+
+    /// The tokens of the later text. Those of house text are none of its own, as the terms count them.
+    fn own_tokens(&self) -> Vec<ComparedToken> {
+        let twice_median = self.frequencies();
+        let body = self.new.tokens.body;
+        let mut tokens = Vec::with_capacity(body.len());
+        for &(end, roots) in self.new.roots.iter().chain(&[(body.len(), 0)]) {
+            let begin = tokens.len();
+            for (at, &token) in (begin..).zip(body.get(begin..end).unwrap_or_default()) {
+                let is_own = roots <= 1 && !self.alignment.new.has(at);
+                let tells = is_number(token) || self.is_rare(token, twice_median);
+                tokens.push(ComparedToken { token, is_own, is_fact: is_own && tells && !self.old.all.has(token) });
+            }
+        }
+        tokens
     }
 
     fn distinct_old(&self, each: impl FnMut(u16, bool)) {
