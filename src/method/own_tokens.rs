@@ -132,8 +132,8 @@ mod tests {
         VerifiedFeatures::new().own_text(&mut Scratch::new(), &new, &own)
     }
 
-    const TEXT: &str = "The council of Marlow will repair Mill Lane in the north quarter. Work begins on 4 March and costs \
-        210,000 euros, of which the state pays 40 per cent. Residents were informed by letter, a spokeswoman said.";
+    const TEXT: &str = "The council of Marlow will repair Mill Lane in the north quarter. Work begins on 4 March and \
+        costs 210,000 euros, of which the state pays 40 per cent. Residents were informed by letter, a spokeswoman said.";
 
     #[test]
     fn a_text_has_nothing_that_itself_has_not() {
