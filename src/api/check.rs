@@ -15,8 +15,7 @@ use crate::http::headers::{Encoding, encoding, is_json};
 use crate::http::json::{JSON, with_type};
 use crate::http::query::parameter;
 use crate::http::{Body, ProxyError};
-use crate::method::Measure;
-use crate::method::Refusal;
+use crate::method::{DifferenceKind, Differences, Measure, Refusal};
 use crate::shutdown::InFlightGuard;
 use crate::state::AppState;
 use crate::time;
@@ -93,7 +92,7 @@ fn answer(index: &str, checked: &Checked) -> Value {
         "boilerplate": checked.boilerplate,
         "fingerprints": checked.fingerprints.iter().map(looked_up).collect::<Vec<_>>(),
         "trees_total": checked.trees.len(),
-        "trees": checked.trees.iter().take(LISTED).map(tree).collect::<Vec<_>>(),
+        "trees": checked.trees.iter().take(LISTED).map(|tree| listed(tree, checked)).collect::<Vec<_>>(),
         "stamp": stamp.and_then(|stamp| serde_json::from_slice::<Value>(stamp).ok()),
     });
     with(answer, checked.stage.map(|by| ("stage", by.to_string().into())))
@@ -135,6 +134,13 @@ fn looked_up(found: &CheckedFingerprint) -> Value {
     with(value, found.stage.map(|stage| ("stage", stage.to_string().into())))
 }
 
+/// A tree with what the document has and its founder has not, where that is known.
+fn listed(near: &CheckedTree, checked: &Checked) -> Value {
+    let own = checked.own.iter().find(|(root, _)| *root == near.root);
+    let own = own.map(|(_, own)| json!({"sentences": own.sentences, "numbers": own.numbers, "words": own.words}));
+    with(tree(near), own.map(|own| ("own", own)))
+}
+
 fn tree(tree: &CheckedTree) -> Value {
     let mut value = json!({
         "root": tree.root.to_string(),
@@ -156,8 +162,9 @@ fn tree(tree: &CheckedTree) -> Value {
     }
     match tree.measure {
         Measure::None => value,
-        Measure::Text { similarity, needed, titles, same, different } => {
+        Measure::Proof { similarity, needed, titles, same, different } => {
             let measured = [
+                ("by", "proof".into()),
                 ("similarity", two_digits(similarity)),
                 ("needed", two_digits(needed)),
                 ("titles", titles.map_or(Value::Null, two_digits)),
@@ -165,12 +172,96 @@ fn tree(tree: &CheckedTree) -> Value {
             ];
             with(value, measured)
         }
+        Measure::Alignment { similarity, differences: found } => {
+            let measured = [
+                ("by", "alignment".into()),
+                ("similarity", two_digits(similarity)),
+                ("titles", found.alike.map_or(Value::Null, two_digits)),
+                ("differences", differences(&found)),
+            ];
+            with(value, measured)
+        }
         Measure::Edits(edits) => with(value, edits.map(|edits| ("edits", edits.into()))),
     }
 }
 
-/// Rounds to two digits: a similarity is an estimate.
-fn two_digits(similarity: f32) -> Value {
-    let hundredths = (f64::from(similarity) * 100.0).round();
-    (hundredths / 100.0).into()
+/// Amount and cost of each kind of difference.
+fn differences(found: &Differences) -> Value {
+    let amount = |kind| match kind {
+        DifferenceKind::OwnMatter => json!({
+            "most": two_digits(found.most),
+            "least": two_digits(found.least),
+            "needed": two_digits(found.least_needed()),
+        }),
+        DifferenceKind::Replaced => json!({"words": two_digits(found.replaced)}),
+        DifferenceKind::Numbers => json!({"places": two_digits(found.numbers)}),
+        DifferenceKind::Facts => json!({"own": two_digits(found.own_facts), "common": found.common_facts}),
+        DifferenceKind::Titles => json!({"names": found.titles}),
+    };
+    let all = json!({"words": two_digits(found.words), "cost": two_digits(found.cost())});
+    let costs = found.costs();
+    with(all, costs.map(|(kind, cost)| (kind.as_str(), with(amount(kind), [("cost", two_digits(cost))]))))
+}
+
+/// Rounds to two digits: a similarity is an estimate, and a cost is compared with 1.
+fn two_digits(value: f32) -> Value {
+    let hundredths = (f64::from(value) * 100.0).round();
+    // An empty sum is -0.
+    (hundredths / 100.0 + 0.0).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fingerprint::Fingerprint;
+    use crate::forest::{Root, TreeView};
+    use crate::time::Millis;
+
+    fn near(measure: Measure) -> CheckedTree {
+        let (added, arrival) = (Millis(0), Millis(0));
+        let view = TreeView { children: 1, documents: 2, titles: 1, closed: None, added, arrival };
+        CheckedTree { root: Root(Fingerprint(7)), view, shared: 3, verdict: Ok(()), measure }
+    }
+
+    #[test]
+    fn what_decided_is_what_is_shown() {
+        let proof = Measure::Proof { similarity: 0.456, needed: 0.5, titles: None, same: 1, different: 2 };
+        let shown = tree(&near(proof));
+        assert_eq!(
+            (&shown["by"], &shown["similarity"], &shown["needed"]),
+            (&json!("proof"), &json!(0.46), &json!(0.5))
+        );
+        assert_eq!((&shown["titles"], &shown["numbers"]), (&Value::Null, &json!({"same": 1, "different": 2})));
+        assert!(shown.get("differences").is_none());
+
+        let differences = Differences {
+            words: 200.0,
+            most: 1.0,
+            least: 0.987,
+            numbers: 1.0,
+            own_facts: 2.4,
+            common_facts: 40,
+            replaced: -0.0,
+            alike: Some(0.75),
+            ..Differences::default()
+        };
+        let shown = tree(&near(Measure::Alignment { similarity: 0.9, differences }));
+        assert_eq!(
+            (&shown["by"], &shown["similarity"], &shown["titles"]),
+            (&json!("alignment"), &json!(0.9), &json!(0.75))
+        );
+        assert!(shown.get("needed").is_none() && shown.get("numbers").is_none(), "{shown}");
+        assert!(!shown["differences"].to_string().contains('-'), "{shown}");
+        assert_eq!(
+            shown["differences"],
+            json!({
+                "words": 200.0, "cost": 1.57,
+                "own_matter": {"most": 1.0, "least": 0.99, "needed": 0.1, "cost": 0.0},
+                "replaced": {"words": 0.0, "cost": 0.0},
+                "numbers": {"places": 1.0, "cost": 1.4},
+                "facts": {"own": 2.4, "common": 40, "cost": 0.17},
+                "titles": {"names": 0, "cost": 0.0},
+            })
+        );
+    }
 }

@@ -9,7 +9,7 @@ use crate::fingerprint::{Distance, Fingerprint};
 use crate::forest::document::PlacementDocument;
 use crate::forest::port::{CheckedFingerprint, CheckedTree};
 use crate::forest::{Decision, Root};
-use crate::method::{Method, Stage};
+use crate::method::{Method, OwnText, Stage};
 use crate::time::format_date;
 
 /// Errors of a check.
@@ -65,6 +65,9 @@ pub struct Checked {
     pub fingerprints: Vec<CheckedFingerprint>,
     /// The trees near any of them: its own first, then those that would take the document, then those that refuse it.
     pub trees: Vec<CheckedTree>,
+    /// What the document has that the founders of some of the trees have not: of its own, and of the nearest of the
+    /// others, where the alignment check decided.
+    pub own: Vec<(Root, OwnText)>,
     /// The members of the stamp, as one JSON object. `None` if there is no `root`.
     pub stamp: Option<Vec<u8>>,
 }
@@ -112,6 +115,7 @@ impl Engine {
             boilerplate: Vec::new(),
             fingerprints: Vec::new(),
             trees: Vec::new(),
+            own: Vec::new(),
             stamp: None,
         };
         if let Some(check) = reply.check {
@@ -120,10 +124,17 @@ impl Engine {
             checked.stage = check.stage;
             checked.fingerprints = check.fingerprints;
             checked.trees = check.trees;
-            if !check.boilerplate.is_empty() {
+            if !check.boilerplate.is_empty() || !check.own.is_empty() {
                 let reader = self.reader.clone();
-                let read = move || reader.sentences(&body, route, &check.boilerplate);
-                checked.boilerplate = self.run(read).await?;
+                let read = move || {
+                    let boilerplate = match check.boilerplate.as_slice() {
+                        [] => Vec::new(),
+                        sentences => reader.sentences(&body, route, sentences),
+                    };
+                    let own = check.own.iter().map(|(root, own)| (*root, reader.own_text(&body, route, own)));
+                    (boilerplate, own.collect())
+                };
+                (checked.boilerplate, checked.own) = self.run(read).await?;
             }
         }
         checked.stamp = checked.root.map(|root| {

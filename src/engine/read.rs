@@ -13,7 +13,7 @@ use crate::bulk::{self, Cut, Item, JsonError, Op, ParsedDocument, Selected, Upda
 use crate::config::{Clock, Route, StampForm};
 use crate::fingerprint::Fingerprint;
 use crate::forest::document::DocumentTime;
-use crate::method::{Attributes, Features, Method, VerifiedFeatures, Workspace};
+use crate::method::{Attributes, Features, Method, OwnText, OwnTokens, VerifiedFeatures, Workspace};
 use crate::text::{self, Scratch};
 use crate::time::{Millis, parse_date};
 
@@ -305,16 +305,25 @@ impl DocumentReader {
     /// Those sentences of a document, cleaned, that have these numbers in it. Forests know sentences by their hashes
     /// only, so the few documents concerned are read a second time.
     pub(super) fn sentences(&self, object: &[u8], route: usize, wanted: &[usize]) -> Vec<String> {
-        let document = self.routes.bound.get(route);
-        let document = document.and_then(|bound| bulk::scan(object, &bound.selection).ok());
-        let Some(document) = document else {
-            return Vec::new();
+        let read = |fields: &text::Fields<'_>| {
+            let sentences = VerifiedFeatures::new().sentences(&mut Scratch::new(), fields);
+            wanted.iter().filter_map(|&at| sentences.get(at)).cloned().collect()
         };
+        self.read_again(object, route, read).unwrap_or_default()
+    }
+
+    /// The text of a document's own tokens. Forests know tokens only, so it is read a second time.
+    pub(super) fn own_text(&self, object: &[u8], route: usize, own: &OwnTokens) -> OwnText {
+        let read = |fields: &text::Fields<'_>| VerifiedFeatures::new().own_text(&mut Scratch::new(), fields, own);
+        self.read_again(object, route, read).unwrap_or_default()
+    }
+
+    /// Reads the text fields of a document.
+    fn read_again<T>(&self, object: &[u8], route: usize, read: impl FnOnce(&text::Fields<'_>) -> T) -> Option<T> {
+        let bound = self.routes.bound.get(route)?;
+        let document = bulk::scan(object, &bound.selection).ok()?;
         let texts = texts(&document);
-        let fields = text::Fields { title: document.first(Selected::Title), body: &texts };
-        let sentences = VerifiedFeatures::new().sentences(&mut Scratch::new(), &fields);
-        let wanted = wanted.iter().filter_map(|&at| sentences.get(at));
-        wanted.cloned().collect()
+        Some(read(&text::Fields { title: document.first(Selected::Title), body: &texts }))
     }
 
     /// Reads the one document of a body; the route must be there.

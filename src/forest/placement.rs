@@ -22,7 +22,7 @@ use super::change::Change;
 use super::{Decision, Root};
 use crate::fingerprint::Fingerprint;
 use crate::hash::splitmix64;
-use crate::method::{PlacementQuery, Proof, Refusal};
+use crate::method::{OwnTokens, PlacementQuery, Proof, Refusal};
 use crate::time::Millis;
 
 /// How many hashes of the text are tried for a root of its own. One is enough but for a wide k, where the balls around
@@ -152,6 +152,23 @@ pub(super) fn may_found<P>(query: &PlacementQuery<'_, P>, root: Root) -> bool {
 pub(super) fn widened<'a, P>(query: &PlacementQuery<'a, P>, outcome: &PlacementPlan) -> Option<PlacementQuery<'a, P>> {
     let is_wide = outcome.is_lost && !query.more.is_empty();
     is_wide.then_some(PlacementQuery { fingerprints: query.more, more: &[], ..*query })
+}
+
+/// What the document has that a founder has not, by the alignments behind its [`verdicts`].
+///
+/// For the tree that it belongs to, and for the one of those that refuse it whose differences cost least: at most two
+/// more alignments.
+pub(super) fn own_tokens<P: Proof>(
+    query: &PlacementQuery<'_, P>,
+    seen: &Candidates<'_, P>,
+    plan: &PlacementPlan,
+) -> Vec<(Root, OwnTokens)> {
+    let aligned = || seen.trees.iter().filter_map(|tree| Some((tree, tree.laid.get()?)));
+    let own = aligned().find(|(tree, _)| tree.root == plan.root);
+    let refused = aligned().filter(|(tree, laid)| tree.root != plan.root && laid.judge().is_err());
+    let nearest = refused.min_by(|(_, one), (_, other)| one.cost().total_cmp(&other.cost()));
+    let trees = own.into_iter().chain(nearest);
+    trees.filter_map(|(tree, _)| Some((tree.root, query.own_tokens(tree.founder_tokens?)?))).collect()
 }
 
 fn by_text_alone(verdict: RuleStep, by_text: bool) -> RuleStep {

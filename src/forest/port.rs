@@ -15,7 +15,7 @@ use super::overrides::{Override, Overrides, ResolvedDocument, RestampPass};
 use super::recovery::RecoveryPass;
 use super::{Decision, ForestStats, LateMergeLog, NearNode, Root, Ticket, TreeNotice, TreeView};
 use crate::fingerprint::Fingerprint;
-use crate::method::{Measure, Refusal, Stage, Tallies};
+use crate::method::{Measure, OwnTokens, Refusal, Stage, Tallies};
 use crate::text::boilerplate::PendingSentences;
 use crate::time::Millis;
 
@@ -365,6 +365,9 @@ pub struct CheckedDocument {
     pub trees: Vec<CheckedTree>,
     /// The sentences of the document, by their numbers in it, that are boilerplate.
     pub boilerplate: Vec<usize>,
+    /// What it has that the founders of some of the trees have not: of its own, and of the one that is nearest by the
+    /// alignment check of the others.
+    pub own: Vec<(Root, OwnTokens)>,
 }
 
 /// One fingerprint of a document, with its near nodes.

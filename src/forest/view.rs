@@ -7,7 +7,7 @@ use super::shared::SharedStats;
 use super::ticks::Tick;
 use super::{Decision, Forest, Root, TreeSize};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::method::{LearnedView, PlacementQuery, Proof, Refusal};
+use crate::method::{Differences, LearnedView, OwnTokens, PlacementQuery, Proof, Refusal};
 use crate::time::Millis;
 
 /// A stored fingerprint near another one.
@@ -66,6 +66,8 @@ pub struct ForestCheck {
     pub by: Option<Fingerprint>,
     /// The near trees, by root. A tree that the document was placed in before wins, whatever their proofs say.
     pub trees: Vec<NearTree>,
+    /// What the document has that the founders of these trees have not: [`placement::own_tokens`].
+    pub own: Vec<(Root, OwnTokens)>,
 }
 
 /// A tree near a document.
@@ -77,6 +79,8 @@ pub struct NearTree {
     pub shared: usize,
     /// Whether the proof at its root agrees with the document's.
     pub verdict: Result<(), Refusal>,
+    /// The differences by which it was decided, if the texts were aligned.
+    pub laid: Option<Differences>,
 }
 
 /// Size of a forest, and counters of removed nodes.
@@ -249,7 +253,10 @@ impl<P: Proof> Forest<P> {
         let trees = &view.seen.trees;
         let name = |tree: usize| trees.get(tree).map_or(outcome.root, |tree| tree.root);
         let verdicts = placement::verdicts(query, &view.seen, self.thresholds).into_iter();
-        let near_tree = |(tree, shared, verdict)| NearTree { root: name(tree), shared, verdict };
+        let near_tree = |(tree, shared, verdict): (usize, usize, _)| {
+            let laid = trees.get(tree).and_then(|tree| tree.laid.get());
+            NearTree { root: name(tree), shared, verdict, laid }
+        };
         let mut near_trees: Vec<NearTree> = verdicts.map(near_tree).collect();
         near_trees.sort_unstable_by_key(|tree| tree.root);
         let nearest = |(distance, fingerprint, tree)| NearNode { fingerprint, distance, root: name(tree) };
@@ -260,6 +267,7 @@ impl<P: Proof> Forest<P> {
             near: near.collect(),
             by: outcome.by,
             trees: near_trees,
+            own: placement::own_tokens(query, &view.seen, &outcome),
         }
     }
 

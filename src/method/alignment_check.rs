@@ -10,8 +10,37 @@ use super::{Refusal, Similarity};
 use crate::text::boilerplate::SentenceKey;
 use crate::text::tokens::{Alphabet, MOST};
 
+/// A kind of difference between two texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DifferenceKind {
+    /// What of each text does not stand in the other.
+    OwnMatter,
+    /// Pieces that stand in place of other pieces.
+    Replaced,
+    /// Places with other numbers.
+    Numbers,
+    /// Rare words that only one text has.
+    Facts,
+    /// Words of one title in place of words of the other.
+    Titles,
+}
+
+impl DifferenceKind {
+    /// Its name in answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DifferenceKind::OwnMatter => "own_matter",
+            DifferenceKind::Replaced => "replaced",
+            DifferenceKind::Numbers => "numbers",
+            DifferenceKind::Facts => "facts",
+            DifferenceKind::Titles => "titles",
+        }
+    }
+}
+
 /// One kind of difference: how much of it two texts have, and what that costs.
 struct Term {
+    kind: DifferenceKind,
     amount: fn(&Differences) -> f32,
     /// Cost of an amount of 1. Its inverse is the amount that refuses by itself.
     weight: f32,
@@ -21,12 +50,14 @@ struct Term {
 /// The terms of the decision. The weights were chosen on ten labelled collections at once (docs/choosing-a-method.md).
 const TERMS: [Term; 5] = [
     Term {
+        kind: DifferenceKind::OwnMatter,
         // All of both texts is their own.
         amount: |found| 1.0 - found.most,
         weight: 1.0,
         refusal: |found| Refusal::Part { most: found.most, least: found.least },
     },
     Term {
+        kind: DifferenceKind::Replaced,
         // A piece in the place of another one, by both together; under other titles a seventh of what both have.
         amount: |found| {
             let share = found.replaced / (found.replaced + found.words).max(1.0);
@@ -36,6 +67,7 @@ const TERMS: [Term; 5] = [
         refusal: |found| Refusal::Part { most: found.most, least: found.least },
     },
     Term {
+        kind: DifferenceKind::Numbers,
         // A place in 280 words; a short text counts as 40.
         amount: |found| 100.0 * found.numbers / found.words.max(40.0),
         weight: 2.8,
@@ -45,6 +77,7 @@ const TERMS: [Term; 5] = [
         },
     },
     Term {
+        kind: DifferenceKind::Facts,
         // A rare word that only one text has, on both sides, for two that both have.
         amount: |found| {
             let (own, common) = (found.own_facts, f32::from(found.common_facts));
@@ -54,6 +87,7 @@ const TERMS: [Term; 5] = [
         refusal: |found| Refusal::Facts { own: found.own_facts.ceil() as usize, common: found.common_facts.into() },
     },
     Term {
+        kind: DifferenceKind::Titles,
         // A name in 140 words; a short text counts as 80.
         amount: |found| 100.0 * f32::from(found.titles) / found.words.max(80.0),
         weight: 1.4,
@@ -131,6 +165,21 @@ impl Differences {
         self.alike.is_none_or(|alike| alike >= ALIKE)
     }
 
+    /// Each kind of difference with its cost, in the order of the terms.
+    pub fn costs(&self) -> [(DifferenceKind, f32); 5] {
+        TERMS.each_ref().map(|term| (term.kind, term.weight * (term.amount)(self)))
+    }
+
+    /// By default, how much of each text must stand in the other at least, 0 to 1.
+    pub fn least_needed(&self) -> f32 {
+        match self.are_titles_alike() {
+            true if self.alike.is_none() => LEAST_UNTITLED,
+            true => LEAST,
+            false if self.most >= PART => LEAST_OF_PART,
+            false => LEAST_UNLIKE,
+        }
+    }
+
     /// The weighted sum: by default two texts are one up to 1.
     pub fn cost(&self) -> f32 {
         TERMS.iter().map(|term| term.weight * (term.amount)(self)).sum()
@@ -141,13 +190,7 @@ impl Differences {
     /// # Errors
     /// What tells most against it.
     pub fn judge(&self, similarity: Similarity) -> Result<(), Refusal> {
-        let allowed = similarity.allowance();
-        let least = match self.are_titles_alike() {
-            true if self.alike.is_none() => LEAST_UNTITLED,
-            true => LEAST,
-            false if self.most >= PART => LEAST_OF_PART,
-            false => LEAST_UNLIKE,
-        };
+        let (allowed, least) = (similarity.allowance(), self.least_needed());
         // From equal texts, where nothing may differ, to no limit.
         let least = if allowed <= 1.0 { 1.0 - (1.0 - least) * allowed } else { least / allowed };
         if self.least < least {
@@ -224,6 +267,16 @@ mod tests {
         is(Differences { titles: 1, ..NOTHING }, 0.35);
         is(Differences { titles: 1, words: 79.0, ..NOTHING }, 1.75);
         is(Differences { most: 0.9, numbers: 0.5, titles: 1, ..NOTHING }, 0.1 + 0.35 + 0.35);
+    }
+
+    #[test]
+    fn the_cost_is_the_sum_of_its_kinds() {
+        let all = Differences { most: 0.9, replaced: 100.0, numbers: 2.0, own_facts: 60.0, titles: 3, ..UNLIKE };
+        let costs = all.costs();
+        assert!((costs.iter().map(|(_, cost)| cost).sum::<f32>() - all.cost()).abs() < 1e-4);
+        let names = costs.map(|(kind, _)| kind.as_str());
+        assert_eq!(names, ["own_matter", "replaced", "numbers", "facts", "titles"]);
+        assert_eq!((all.least_needed(), NOTHING.least_needed()), (LEAST_UNLIKE, LEAST));
     }
 
     #[test]

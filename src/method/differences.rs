@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use super::alignment::{Alignment, Gap, TokenBits, is_character, is_number};
 use super::learned::LearnedView;
+use super::own_tokens::ComparedToken;
 use crate::text::boilerplate::SentenceKey;
 use crate::text::tokens::{Alphabet, HASH, is_weekday};
 
@@ -106,18 +107,37 @@ pub struct Differences {
 impl Differences {
     /// Compares a text with an earlier one by what the forest has learned.
     pub(crate) fn of(old: AlignedTokens<'_>, new: AlignedTokens<'_>, learned: LearnedView<'_>) -> Differences {
-        let (of_old, of_new);
-        let of_new = match learned.prepared() {
-            Some(prepared) => prepared.get_or_init(|| PreparedText::new(new, learned)),
-            None => {
-                of_new = PreparedText::new(new, learned);
-                &of_new
-            }
-        };
-        of_old = PreparedText::new(old, learned);
-        let (old, new) = (Side { tokens: old, text: &of_old }, Side { tokens: new, text: of_new });
-        Comparison::new(old, new, learned).differences()
+        compared(old, new, learned, |comparison| comparison.differences())
     }
+}
+
+/// What a comparison of two texts answers.
+fn compared<R>(
+    old: AlignedTokens<'_>,
+    new: AlignedTokens<'_>,
+    learned: LearnedView<'_>,
+    answer: impl Fn(&Comparison<'_>) -> R,
+) -> R {
+    let of_old = PreparedText::new(old, learned);
+    let only_now;
+    let of_new = match learned.prepared() {
+        Some(prepared) => prepared.get_or_init(|| PreparedText::new(new, learned)),
+        None => {
+            only_now = PreparedText::new(new, learned);
+            &only_now
+        }
+    };
+    let (old, new) = (Side { tokens: old, text: &of_old }, Side { tokens: new, text: of_new });
+    answer(&Comparison::new(old, new, learned))
+}
+
+/// Compares each token of a text with an earlier one.
+pub(super) fn own_tokens(
+    old: AlignedTokens<'_>,
+    new: AlignedTokens<'_>,
+    learned: LearnedView<'_>,
+) -> Vec<ComparedToken> {
+    compared(old, new, learned, |comparison| comparison.own_tokens())
 }
 
 /// A set of tokens: words and characters by their hashes, and numbers. A word and a character with the same hash are
@@ -325,6 +345,21 @@ impl<'a> Comparison<'a> {
             replaced: self.replaced(unit),
             alike: compare_titles(self.old.tokens.title, self.new.tokens.title),
         }
+    }
+
+    /// The tokens of the later text. Those of house text are none of its own, as the terms count them.
+    fn own_tokens(&self) -> Vec<ComparedToken> {
+        let body = self.new.tokens.body;
+        let mut tokens = Vec::with_capacity(body.len());
+        for &(end, roots) in &self.new.text.roots {
+            let begin = tokens.len();
+            for (at, &token) in (begin..).zip(body.get(begin..end).unwrap_or_default()) {
+                let is_own = roots <= 1 && !self.alignment.new.has(at);
+                let tells = is_number(token) || self.is_rare(token);
+                tokens.push(ComparedToken { token, is_own, is_fact: is_own && tells && !self.old.text.all.has(token) });
+            }
+        }
+        tokens
     }
 
     fn distinct_old(&self, each: impl FnMut(u16, bool)) {

@@ -68,8 +68,9 @@ pub trait Proof: Clone {
         0
     }
 
-    /// The figures behind the verdict, for people.
-    fn measure(&self, _root: &Self, _shared: usize, _: Self::Thresholds) -> Measure {
+    /// The figures behind the verdict, for people. `laid`: the differences by which [`agrees_by`](Proof::agrees_by)
+    /// decided, if it aligned the texts.
+    fn measure(&self, _root: &Self, _shared: usize, _: Self::Thresholds, _laid: Option<Differences>) -> Measure {
         Measure::None
     }
 }
@@ -79,9 +80,9 @@ pub trait Proof: Clone {
 pub enum Measure {
     /// There is no proof, or it was not asked.
     None,
-    /// Of the method `verified`: similarity from 0 to 1, that of the titles if both texts have one, and numbers in the
-    /// same places.
-    Text {
+    /// Of the method `verified`, where the proofs decided: similarity from 0 to 1, that of the titles if both texts
+    /// have one, and numbers in the same places.
+    Proof {
         /// Estimated share of the phrases in either text that both have.
         similarity: f32,
         /// Required value.
@@ -92,6 +93,13 @@ pub enum Measure {
         same: usize,
         /// Places with different numbers.
         different: usize,
+    },
+    /// Of the method `verified`, where the alignment check decided.
+    Alignment {
+        /// Estimated share of the phrases in either text that both have.
+        similarity: f32,
+        /// What the decision was made by.
+        differences: Differences,
     },
     /// Of short texts: how many letters differ, if no more than are allowed.
     Edits(Option<usize>),

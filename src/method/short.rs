@@ -3,7 +3,7 @@
 
 use rapidfuzz::distance::levenshtein;
 
-use super::{Refusal, StrictFeatures};
+use super::{Differences, Refusal, StrictFeatures};
 use crate::fingerprint::Distance;
 use crate::text::Text;
 
@@ -98,7 +98,7 @@ impl super::Proof for ShortText {
         self.compare(root).map(drop)
     }
 
-    fn measure(&self, root: &ShortText, _: usize, (): ()) -> super::Measure {
+    fn measure(&self, root: &ShortText, _: usize, (): (), _: Option<Differences>) -> super::Measure {
         super::Measure::Edits(self.compare(root).ok())
     }
 }

@@ -272,11 +272,15 @@ impl super::Proof for Founder {
         self.proof.foreign_titles(&root.proof)
     }
 
-    fn measure(&self, root: &Founder, shared: usize, long: Similarity) -> super::Measure {
+    fn measure(&self, root: &Founder, shared: usize, long: Similarity, laid: Option<Differences>) -> super::Measure {
         let (own, root) = (&self.proof, &root.proof);
+        let similarity = own.similarity(root);
+        if let Some(differences) = laid {
+            return super::Measure::Alignment { similarity, differences };
+        }
         let numbers = own.compare_numbers(root);
-        super::Measure::Text {
-            similarity: own.similarity(root),
+        super::Measure::Proof {
+            similarity,
             needed: own.needed(root, shared, long),
             titles: own.compare_titles(root),
             same: numbers.same,

@@ -16,12 +16,14 @@
 mod alphabet;
 mod numerals;
 mod reader;
+mod spans;
 mod sums;
 
 pub(crate) use alphabet::Alphabet;
 use numerals::is_plain_han;
 pub(crate) use numerals::is_weekday;
 use reader::{RUNS, TokenReader, end_word};
+pub(crate) use spans::each_word;
 use sums::letter;
 pub(super) use sums::sum_of;
 

@@ -114,6 +114,8 @@ texts! {
     unknown_medium, refused, refused_lead, refused_none, refused_no_route, refused_article,
     why_proof, why_numbers, why_boilerplate, why_titles, why_page_chrome, why_full, why_radius, why_names, why_facts, why_part,
     reason_proof, reason_numbers, reason_radius,
+    differs_least, differs_own_matter, differs_replaced, differs_numbers, differs_facts, differs_titles, differs_cost,
+    only_here_sentences, only_here_numbers, only_here_words,
     // Texts of the override form.
     split, split_title, split_text, split_yes, merge, merge_title, merge_text, merge_yes, say_back, said_title, said_text,
     said_before, late, late_lead, late_group, take_back, taken_back_title, not_from_here,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::lang::{Texts, fill};
 use super::{PageRequest, fields, format, override_form, url};
-use crate::engine::{CheckError, ReaderFields};
+use crate::engine::{CheckError, Checked, ReaderFields};
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
 use crate::forest::overrides::Overrides;
@@ -15,10 +15,12 @@ use crate::forest::port::CheckedTree;
 use crate::groups::answer::{GroupSummary, key};
 use crate::groups::request::{Direction, RepresentativeBy, TotalWanted};
 use crate::groups::{GroupsRequest, SortBy};
-use crate::method::Refusal;
+use crate::method::{DifferenceKind, Differences, Measure, OwnText, Refusal};
 
 /// Neighbours that are shown.
 const SHOWN: usize = 8;
+/// A difference that costs less is not shown.
+const COSTS: f32 = 0.005;
 
 /// The neighbours of an article.
 pub(super) enum Neighbours {
@@ -37,6 +39,8 @@ pub(super) struct Neighbour {
     pub address: String,
     /// Why the document does not belong to it.
     pub why: String,
+    /// A line for each kind of difference that cost something, and what only this document has.
+    pub differences: Vec<String>,
     pub similar: String,
     /// Address of the form that merges the two; `None` if the reader sees no group of the document.
     pub merge: Option<String>,
@@ -58,12 +62,13 @@ pub(super) async fn neighbours(
     let words = words.map_or_else(|_| Arc::default(), |(_, words)| words);
     let own = source.get(&names.root).and_then(Value::as_str);
     let own = own.and_then(|own| Fingerprint::written(own, true)).map(Root);
-    let trees: Vec<(i64, Refusal)> = match checked.await {
+    let t = page.shell.t();
+    let trees: Vec<RefusingTree> = match checked.await {
         Ok(checked) => checked
             .trees
             .iter()
-            .filter_map(|tree| refused(tree, &words))
-            .filter(|(tree, _)| own.is_none_or(|own| key(own) != *tree))
+            .filter_map(|tree| refused(t, tree, &checked, &words))
+            .filter(|tree| own.is_none_or(|own| key(own) != tree.key))
             .take(SHOWN)
             .collect(),
         Err(CheckError::NoRoute(_)) => return Neighbours::NoRoute,
@@ -76,20 +81,18 @@ pub(super) async fn neighbours(
     if trees.is_empty() {
         return Neighbours::Found(Vec::new());
     }
-    let keys: Vec<i64> = trees.iter().map(|(key, _)| *key).collect();
+    let keys: Vec<i64> = trees.iter().map(|tree| tree.key).collect();
     let shown = names.text.iter().chain(&names.title).chain(&names.medium);
     let medium = names.medium.as_deref().and_then(fields::parent);
     let shown: Vec<&str> = shown.map(String::as_str).chain(medium).collect();
     let Some(groups) = seen_groups(page, index, &keys, &json!(shown), names).await else {
         return Neighbours::Unknown;
     };
-    let t = page.shell.t();
     // In the order of the forest: nearest first.
-    let found = trees.iter().filter_map(|(tree, refusal)| {
-        let group = groups.iter().find(|group| key(group.root) == *tree)?;
+    let found = trees.into_iter().filter_map(|tree| {
+        let group = groups.iter().find(|group| key(group.root) == tree.key)?;
         let merge = own.map(|own| override_form::merge_address(index, id, [own, group.root]));
-        let neighbour = neighbour(t, group, *refusal, names);
-        Some(Neighbour { merge, ..neighbour })
+        Some(Neighbour { merge, differences: tree.differences, ..neighbour(t, group, tree.refusal, names) })
     });
     Neighbours::Found(found.collect())
 }
@@ -121,9 +124,56 @@ pub(super) async fn seen_groups(
     groups.ok().map(|groups| groups.groups)
 }
 
-/// The key of the group of a tree that refuses the document, and why it does.
-fn refused(tree: &CheckedTree, words: &Overrides) -> Option<(i64, Refusal)> {
-    Some((key(words.group(tree.root)), tree.verdict.err()?))
+/// A tree that refuses a document.
+struct RefusingTree {
+    /// The key of its group.
+    key: i64,
+    refusal: Refusal,
+    differences: Vec<String>,
+}
+
+fn refused(t: &'static Texts, tree: &CheckedTree, checked: &Checked, words: &Overrides) -> Option<RefusingTree> {
+    let refusal = tree.verdict.err()?;
+    let own = checked.own.iter().find(|(root, _)| *root == tree.root).map(|(_, own)| own);
+    let differences = match tree.measure {
+        Measure::Alignment { differences, .. } => told(t, &differences, own),
+        _ => Vec::new(),
+    };
+    Some(RefusingTree { key: key(words.group(tree.root)), refusal, differences })
+}
+
+/// The differences that cost something, the dearest first, and the document's own text.
+fn told(t: &'static Texts, found: &Differences, own: Option<&OwnText>) -> Vec<String> {
+    let share = |ratio: f32| format::percent(f64::from(ratio));
+    let number = |value: f32| format::number(value.ceil() as u64);
+    let mut costs: Vec<_> = found.costs().into_iter().filter(|&(_, cost)| cost >= COSTS).collect();
+    costs.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    let mut lines: Vec<String> = Vec::with_capacity(costs.len() + 3);
+    if found.least < found.least_needed() {
+        lines.push(fill(t.differs_least, &[&share(found.least), &share(found.least_needed())]));
+    }
+    lines.extend(costs.into_iter().map(|(kind, cost)| {
+        let line = match kind {
+            DifferenceKind::OwnMatter => fill(t.differs_own_matter, &[&share(1.0 - found.most)]),
+            DifferenceKind::Replaced => fill(t.differs_replaced, &[&number(found.replaced)]),
+            DifferenceKind::Numbers => fill(t.differs_numbers, &[&number(found.numbers)]),
+            DifferenceKind::Facts => {
+                fill(t.differs_facts, &[&number(found.own_facts), &format::number(found.common_facts.into())])
+            }
+            DifferenceKind::Titles => fill(t.differs_titles, &[&format::number(found.titles.into())]),
+        };
+        fill(t.differs_cost, &[&line, &share(cost)])
+    }));
+    if let Some(own) = own {
+        let lists = [
+            (t.only_here_sentences, &own.sentences, " / "),
+            (t.only_here_numbers, &own.numbers, "; "),
+            (t.only_here_words, &own.words, "; "),
+        ];
+        let lists = lists.into_iter().filter(|(_, list, _)| !list.is_empty());
+        lines.extend(lists.map(|(text, list, between)| fill(text, &[&list.join(between)])));
+    }
+    lines
 }
 
 fn neighbour(t: &'static Texts, group: &GroupSummary, refusal: Refusal, names: &ReaderFields) -> Neighbour {
@@ -140,6 +190,7 @@ fn neighbour(t: &'static Texts, group: &GroupSummary, refusal: Refusal, names: &
         medium: fields::keyword(source, names.medium.as_deref()).map(str::to_owned),
         address: url::article(&representative.index, &representative.id),
         why: why(t, refusal),
+        differences: Vec::new(),
         similar,
         merge: None,
     }
@@ -163,5 +214,37 @@ pub(super) fn why(t: &'static Texts, refusal: Refusal) -> String {
         Refusal::PageChrome => t.why_page_chrome.to_owned(),
         Refusal::Full => t.why_full.to_owned(),
         Refusal::Radius { letters, allowed } => fill(t.why_radius, &[&number(letters), &number(allowed)]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lang::Lang;
+    use super::*;
+
+    #[test]
+    fn each_difference_that_costs_something_has_a_line() {
+        let found = Differences {
+            words: 200.0,
+            most: 0.9,
+            least: 0.5,
+            replaced: 30.0,
+            numbers: 1.2,
+            own_facts: 3.4,
+            common_facts: 40,
+            titles: 1,
+            alike: Some(0.2),
+        };
+        let own =
+            OwnText { sentences: vec!["a sentence".into()], numbers: vec!["17".into(), "1.3".into()], words: vec![] };
+        let lines = told(Lang::English.texts(), &found, Some(&own));
+        let expected = [
+            "Of one text only 50% stands in the other, and at least 75% would be needed",
+            "Other numbers stand in the same places: 2 (168% of what keeps two texts apart)",
+        ];
+        assert_eq!(lines[..2], expected);
+        assert_eq!(lines.len(), 1 + 5 + 2, "{lines:#?}");
+        let nothing = Differences { most: 1.0, least: 1.0, ..Differences::default() };
+        assert_eq!(told(Lang::Chinese.texts(), &nothing, None), [""; 0]);
     }
 }

@@ -248,6 +248,43 @@ fn a_template_is_refused_for_its_numbers() {
 }
 
 #[test]
+fn the_tree_that_refuses_has_what_only_the_document_has() {
+    let engine = engine(&[route(json!({"method": "verified"}))]);
+    let put = |id: &str, content: &str| bulk(&engine, &index(id, &json!({"content": content})), 0);
+    let asked = |content: &str| check(&engine, &json!({"content": content}), None, 0);
+    put("1", &TEMPLATE.replace('N', "4"));
+    let form = TEMPLATE.replace('N', "17") + " The clerks of the harbour were on leave that day, and sent no report.";
+    let checked = asked(&form);
+    let [tree] = checked.trees.as_slice() else { panic!("{checked:?}") };
+    let Measure::Alignment { differences, .. } = tree.measure else { panic!("{tree:?}") };
+    assert!(differences.cost() > 1.0 && differences.numbers > 1.0, "{differences:?}");
+    let [(root, own)] = checked.own.as_slice() else { panic!("{checked:?}") };
+    assert_eq!(
+        (*root, &own.numbers[..]),
+        (tree.root, &["17.151 billion", "17.727 billion", "17.289 billion"].map(str::to_owned)[..])
+    );
+    let [sentence] = own.sentences.as_slice() else { panic!("{own:?}") };
+    assert!(sentence.starts_with("the clerks of the harbour"), "{sentence}");
+    assert!(own.words.contains(&"harbour".to_owned()), "{own:?}");
+
+    // The text that founded a tree is compared by its hash; one that has more is aligned with it.
+    assert!(asked(&TEMPLATE.replace('N', "4")).own.is_empty());
+    let more = asked(&(TEMPLATE.replace('N', "4") + " The clerks of the harbour were on leave that day."));
+    assert_eq!(more.root, Some(*root));
+    let [(joined, own)] = more.own.as_slice() else { panic!("{more:?}") };
+    assert_eq!((joined, own.sentences.len()), (root, 1), "{own:?}");
+}
+
+#[test]
+fn where_founder_tokens_are_gone_the_proof_decides() {
+    let engine = engine(&[route(json!({"method": "verified", "founder_tokens_memory": 0}))]);
+    bulk(&engine, &index("1", &json!({"content": TEMPLATE.replace('N', "4")})), 0);
+    let checked = check(&engine, &json!({"content": TEMPLATE.replace('N', "17")}), None, 0);
+    let [tree] = checked.trees.as_slice() else { panic!("{checked:?}") };
+    assert!(matches!(tree.measure, Measure::Proof { .. }) && checked.own.is_empty(), "{checked:?}");
+}
+
+#[test]
 fn a_shared_footer_is_refused_as_boilerplate() {
     let long_footer: String = (0..12).map(footer).collect();
     let texts: Vec<String> = (0..12).map(|n| format!("{}{long_footer}", article(n))).collect();

@@ -453,7 +453,7 @@ impl<F: MethodKind> ForestState<F> {
             let measures = check.trees.iter().map(|tree| {
                 let proof = forest.proof(tree.root);
                 let thresholds = forest.thresholds();
-                proof.map_or(Measure::None, |root| query.proof.measure(root, tree.shared, thresholds))
+                proof.map_or(Measure::None, |root| query.proof.measure(root, tree.shared, thresholds, tree.laid))
             });
             let measures: Vec<Measure> = measures.collect();
             // All of them, where the first ones led nowhere.
@@ -502,6 +502,7 @@ impl<F: MethodKind> ForestState<F> {
             fingerprints,
             trees,
             boilerplate: left_out.sentences,
+            own: check.own,
         }
     }
 

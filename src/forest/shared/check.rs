@@ -127,14 +127,15 @@ impl<F: MethodKind> SharedInner<F> {
     ) -> (CheckedDocument, Option<Fingerprint>) {
         let verdicts = placement::verdicts(query, &view.seen, self.thresholds);
         let trees = verdicts.into_iter().filter_map(|(tree, shared, verdict)| {
-            let root = view.seen.trees.get(tree)?.root;
+            let tree = view.seen.trees.get(tree)?;
+            let root = tree.root;
             let kept = read_set.read.root(root.0)?;
             Some(CheckedTree {
                 root,
                 view: self.view(kept, at),
                 shared,
                 verdict,
-                measure: query.proof.measure(&kept.proof, shared, self.thresholds),
+                measure: query.proof.measure(&kept.proof, shared, self.thresholds, tree.laid.get()),
             })
         });
         let (known, is_known) = (self.known_overrides.known(), outcome.decision.finds_a_tree());
@@ -143,6 +144,7 @@ impl<F: MethodKind> SharedInner<F> {
             decision: outcome.decision,
             trees: trees.collect(),
             resolved: known.overrides().resolve(query.whole, outcome.root, is_known),
+            own: placement::own_tokens(query, &view.seen, outcome),
             ..empty(outcome.root)
         };
         (check, outcome.by)
@@ -159,5 +161,6 @@ fn empty(root: Root) -> CheckedDocument {
         fingerprints: Vec::new(),
         trees: Vec::new(),
         boilerplate: Vec::new(),
+        own: Vec::new(),
     }
 }

@@ -18,8 +18,8 @@ use crate::forest::shared::{SharedDistance, SharedForest, SharedSettings};
 use crate::forest::{Decision, ForestStats, Root, Settings};
 use crate::hash::HashKey;
 use crate::method::{
-    Attributes, Durable, Features, LearnedText, Method, MethodKind, PlacementQuery, Proof, Refusal, Short, Similarity,
-    Staged, Strict, StrictFeatures, Verified, WIDE, Workspace,
+    Attributes, Durable, Features, LearnedText, Measure, Method, MethodKind, PlacementQuery, Proof, Refusal, Short,
+    Similarity, Staged, Strict, StrictFeatures, Verified, WIDE, Workspace,
 };
 use crate::text::Fields;
 use crate::text::boilerplate::PendingSentences;
@@ -532,16 +532,42 @@ fn a_root_that_was_foretold_is_the_root() {
 
 /// A text of `verified` whose first sentence is its own; the second is one that many share.
 fn with_footer(number: u64) -> PlacementDocument {
+    with_footer_and(number, "")
+}
+
+/// The same with more behind it.
+fn with_footer_and(number: u64, more: &str) -> PlacementDocument {
     let words: Vec<String> =
         (0..40).map(|n| format!("{:x}", (number * 977 + n + 1).wrapping_mul(0x9e37_79b9))).collect();
     let footer = "All rights are reserved by the publisher of this page and by its many partners.";
-    let text = format!("{}. {footer}", words.join(" "));
+    let text = format!("{}. {footer}{more}", words.join(" "));
     let fields = Fields { title: None, body: &[&text] };
     PlacementDocument {
         features: Method::Verified.read(&fields, &mut Workspace::default()),
         when: DocumentTime::Still,
         title: None,
         given: None,
+    }
+}
+
+#[test]
+fn a_check_tells_the_differences_wherever_the_forest_is() {
+    let local = local::<Verified>(Distance(0), None, Similarity::default(), Arc::new(Inline));
+    let shared = shared::<Verified>(Distance(0), None, Similarity::default(), false);
+    for port in [local as Arc<dyn ForestPort>, shared] {
+        let replies = block_on(port.place(provisional(vec![with_footer(1)]))).unwrap().replies;
+        let root = replies[0].placed.as_ref().unwrap().root;
+        let settled = replies.into_iter().filter_map(|reply| reply.placed?.settled(ItemOutcome::Accepted));
+        block_on(port.settle(settled.collect(), NOW)).unwrap();
+        let check = |document| block_on(port.check(document)).unwrap().check.unwrap();
+        let longer = check(with_footer_and(1, " The ferry to the island sails again from Monday, its crew said."));
+        assert_eq!((longer.root, longer.trees.len()), (root, 1));
+        let Measure::Alignment { differences, .. } = longer.trees[0].measure else { panic!("{longer:?}") };
+        assert!(differences.judge().is_ok() && differences.least < 1.0, "{differences:?}");
+        assert_eq!(longer.own.iter().map(|(tree, _)| *tree).collect::<Vec<_>>(), [root]);
+        // An equal text is known by its hash, and is not aligned.
+        let same = check(with_footer(1));
+        assert!(matches!(same.trees[0].measure, Measure::Proof { .. }) && same.own.is_empty(), "{same:?}");
     }
 }
 
