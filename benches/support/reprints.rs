@@ -34,7 +34,7 @@ pub fn pool() -> Vec<Text> {
         let fields = Fields { title: document["title"].as_str(), body: &[document["content"].as_str().unwrap()] };
         if features.read(&mut scratch, &fields) {
             let offer = Offer::of(&mut features, &boilerplate, &PendingSentences::default(), &mut mask);
-            let query = offer.query();
+            let query = offer.query(Default::default());
             // The reprints among them are no texts of their own.
             if !query.fingerprints.iter().all(|print| seen.insert(*print)) {
                 continue;

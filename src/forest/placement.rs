@@ -165,7 +165,8 @@ pub(super) fn own_tokens<P: Proof>(
 ) -> Vec<(Root, OwnTokens)> {
     let aligned = || seen.trees.iter().filter_map(|tree| Some((tree, tree.laid.get()?)));
     let own = aligned().find(|(tree, _)| tree.root == plan.root);
-    let refused = aligned().filter(|(tree, laid)| tree.root != plan.root && laid.judge().is_err());
+    let is_refused = |tree: &CandidateTree<'_, P>| tree.verdict.get().is_some_and(|(_, verdict)| verdict.is_err());
+    let refused = aligned().filter(|(tree, _)| tree.root != plan.root && is_refused(tree));
     let nearest = refused.min_by(|(_, one), (_, other)| one.cost().total_cmp(&other.cost()));
     let trees = own.into_iter().chain(nearest);
     trees.filter_map(|(tree, _)| Some((tree.root, query.own_tokens(tree.founder_tokens?)?))).collect()

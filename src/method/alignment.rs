@@ -85,7 +85,7 @@ impl Alignment {
     pub(super) fn of(old: &[u16], new: &[u16]) -> Alignment {
         let within = |tokens: &[u16]| tokens.len().min(MOST);
         let (old, new) = (&old[..within(old)], &new[..within(new)]);
-        Walk { old, new, table: None, found: Alignment::empty() }.to_the_end()
+        Walk { old, new, table: None, found: Alignment::empty() }.run()
     }
 
     fn empty() -> Alignment {
@@ -166,7 +166,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn to_the_end(mut self) -> Alignment {
+    fn run(mut self) -> Alignment {
         let (old, new) = (self.old, self.new);
         let (mut i, mut j) = (0, 0);
         // Up to here the later text has been passed in gaps.

@@ -115,16 +115,16 @@ proptest! {
         new in prop::collection::vec(prop_oneof![0u16..6, 0x4000u16..0x4004, 0x8400u16..0x8403], 0..120),
     ) {
         let found = Alignment::of(&old, &new);
-        for at in 0..old.len() {
-            prop_assert!(!found.old.has(at) || new.contains(&old[at]));
+        for (at, token) in old.iter().enumerate() {
+            prop_assert!(!found.old.has(at) || new.contains(token));
         }
         let mut behind = 0;
         for gap in &found.gaps {
             prop_assert!(gap.new.start >= behind && gap.new.end <= new.len() && gap.old.end <= old.len());
             behind = gap.new.end;
         }
-        for at in 0..new.len() {
-            prop_assert!(!found.new.has(at) || old.contains(&new[at]));
+        for (at, token) in new.iter().enumerate() {
+            prop_assert!(!found.new.has(at) || old.contains(token));
             prop_assert!(found.new.has(at) || found.gaps.iter().any(|gap| gap.new.contains(&at)), "{}", at);
         }
     }

@@ -107,6 +107,10 @@ pub struct Differences {
 impl Differences {
     /// Compares a text with an earlier one by what the forest has learned.
     pub(crate) fn of(old: AlignedTokens<'_>, new: AlignedTokens<'_>, learned: LearnedView<'_>) -> Differences {
+        #[expect(
+            clippy::redundant_closure_for_method_calls,
+            reason = "the method is of one lifetime, the closure of any"
+        )]
         compared(old, new, learned, |comparison| comparison.differences())
     }
 }
@@ -137,6 +141,7 @@ pub(super) fn own_tokens(
     new: AlignedTokens<'_>,
     learned: LearnedView<'_>,
 ) -> Vec<ComparedToken> {
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is of one lifetime, the closure of any")]
     compared(old, new, learned, |comparison| comparison.own_tokens())
 }
 
@@ -216,7 +221,7 @@ fn twice_median(all: &mut [u16]) -> u32 {
     if all.is_empty() {
         return 0;
     }
-    let is_even = all.len() % 2 == 0;
+    let is_even = all.len().is_multiple_of(2);
     let (below, &mut upper, _) = all.select_nth_unstable(middle);
     let lower = below.iter().max().copied().filter(|_| is_even).unwrap_or(upper);
     u32::from(upper) + u32::from(lower)

@@ -187,6 +187,11 @@ impl TextProof {
         Ok(similarity)
     }
 
+    /// Whether both texts are long enough that a few phrases are a small share.
+    pub(super) fn are_long(&self, root: &TextProof) -> bool {
+        self.length.shingles().min(root.length.shingles()) >= ROW
+    }
+
     /// Whether nothing is left of the text but its title.
     pub(super) fn is_title_alone(&self) -> bool {
         self.title.is_alone()

@@ -61,8 +61,9 @@ pub struct VerifiedFeatures {
 }
 
 /// Texts of a smaller estimated similarity are not aligned, unless they have several fingerprints in common: of labelled
-/// pairs that are one text, none was below.
-const UNLIKE: f32 = 0.15;
+/// pairs that are one text, 1 in 100 was below, and of short ones none.
+const UNLIKE: f32 = 0.3;
+const UNLIKE_SHORT: f32 = 0.15;
 const SEVERAL: usize = 3;
 /// A text of which the boilerplate leaves less than one part in so many is looked up by its boilerplate as well: a
 /// story that stood in several digests is found by nothing else.
@@ -260,8 +261,9 @@ impl super::Proof for Founder {
         self.is_more_than_a_few_phrases(root, self.proof.similarity(&root.proof))?;
         self.proof.is_own_page(&root.proof)?;
         let similarity = self.proof.similarity(&root.proof);
-        if similarity < UNLIKE && shared < SEVERAL {
-            return Err(super::Refusal::Proof { similarity, needed: UNLIKE });
+        let needed = if self.proof.are_long(&root.proof) { UNLIKE } else { UNLIKE_SHORT };
+        if similarity < needed && shared < SEVERAL {
+            return Err(super::Refusal::Proof { similarity, needed });
         }
         let differences = laid.get().unwrap_or_else(|| Differences::of(founders, own, learned));
         laid.set(Some(differences));

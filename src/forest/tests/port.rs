@@ -563,7 +563,7 @@ fn a_check_tells_the_differences_wherever_the_forest_is() {
         let longer = check(with_footer_and(1, " The ferry to the island sails again from Monday, its crew said."));
         assert_eq!((longer.root, longer.trees.len()), (root, 1));
         let Measure::Alignment { differences, .. } = longer.trees[0].measure else { panic!("{longer:?}") };
-        assert!(differences.judge().is_ok() && differences.least < 1.0, "{differences:?}");
+        assert!(differences.judge(Similarity::default()).is_ok() && differences.least < 1.0, "{differences:?}");
         assert_eq!(longer.own.iter().map(|(tree, _)| *tree).collect::<Vec<_>>(), [root]);
         // An equal text is known by its hash, and is not aligned.
         let same = check(with_footer(1));

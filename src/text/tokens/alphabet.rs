@@ -7,7 +7,7 @@ use super::HASH;
 use super::sums::letter;
 
 /// Letters of a text by which it is told which alphabet it is in.
-const READ: usize = 64;
+const READ: usize = 24;
 
 /// An alphabet with few enough letters that their differences are rare among all: 1 in 16 at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

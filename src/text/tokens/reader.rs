@@ -140,13 +140,13 @@ impl<'a> TokenReader<'a> {
             }
             *run = (sign, from, self.at);
             count += 1;
-            match self.rest(self.at) {
-                &[b @ (b',' | b'.' | b' '), next, ..] if next.is_ascii_digit() && count < RUNS => {
+            match *self.rest(self.at) {
+                [b @ (b',' | b'.' | b' '), next, ..] if next.is_ascii_digit() && count < RUNS => {
                     sign = b;
                     self.at += 1;
                 }
                 // The decimal sign of Arabic newspapers is a letter, and the decimals stand before it: `4ر646` is 646.4.
-                &[lead, trail, next, ..] if [lead, trail] == REH && next.is_ascii_digit() && count == 1 => {
+                [lead, trail, next, ..] if [lead, trail] == REH && next.is_ascii_digit() && count == 1 => {
                     self.at += 2;
                     let whole = self.at;
                     while self.peek().is_some_and(|b| b.is_ascii_digit()) {
@@ -318,7 +318,7 @@ pub(super) fn end_word(bytes: &[u8], at: Range<usize>, sum: u16, ascii: bool, ou
 /// Whether a number is one of the tens from twenty on.
 fn is_tens(token: u16) -> bool {
     let value = token & 0x3FF;
-    token == (NUMBER | 2 << 10 | value) && value >= 20 && value % 10 == 0
+    token == (NUMBER | 2 << 10 | value) && value >= 20 && value.is_multiple_of(10)
 }
 
 /// Whether a hyphen or a space stands before this place, and letters before that.
