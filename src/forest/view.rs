@@ -66,7 +66,7 @@ pub struct ForestCheck {
     pub by: Option<Fingerprint>,
     /// The near trees, by root. A tree that the document was placed in before wins, whatever their proofs say.
     pub trees: Vec<NearTree>,
-    /// What the document has that the founders of these trees have not: [`placement::own_tokens`].
+    /// What the document has that the founders of these trees have not, token by token.
     pub own: Vec<(Root, OwnTokens)>,
 }
 

@@ -92,7 +92,7 @@ pub struct Differences {
     /// Places with other numbers.
     pub numbers: f32,
     /// Rare words that only one text has, of the two texts the smaller number: one that stands in a place counts 1, one
-    /// in a longer piece [less](IN_A_PIECE).
+    /// in a longer piece less.
     pub own_facts: f32,
     /// Rare words that both have.
     pub common_facts: u16,

@@ -1,5 +1,5 @@
 //! Document frequencies of words, learned while running: a changed word that is rare tells more than one that every
-//! text has. A word is known by the 14 bits of its token ([`super::tokens`]), so that a table of 16,384 counters serves
+//! text has. A word is known by the 14 bits of its token, so that a table of 16,384 counters serves
 //! every language; two words that share one count as one, which changes the frequency of a rare word little and of a
 //! frequent one not at all.
 //!
