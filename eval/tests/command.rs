@@ -184,7 +184,7 @@ fn a_missed_pair_says_why() {
     let output = of_sample("pairs.ndjson", &["--pairs", &pairs, "--similarity", "0.9"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("method verified, k 0, similarity 0.9: "), "{text}");
-    assert!(text.contains("; refused: proof: "), "{text}");
+    assert!(text.contains("; refused: part: "), "{text}");
 }
 
 #[test]

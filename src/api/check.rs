@@ -256,7 +256,7 @@ mod tests {
             shown["differences"],
             json!({
                 "words": 200.0, "cost": 1.57,
-                "own_matter": {"most": 1.0, "least": 0.99, "needed": 0.1, "cost": 0.0},
+                "own_matter": {"most": 1.0, "least": 0.99, "needed": 0.15, "cost": 0.0},
                 "replaced": {"words": 0.0, "cost": 0.0},
                 "numbers": {"places": 1.0, "cost": 1.4},
                 "facts": {"own": 2.4, "common": 40, "cost": 0.17},

@@ -276,7 +276,7 @@ mod tests {
         assert!((costs.iter().map(|(_, cost)| cost).sum::<f32>() - all.cost()).abs() < 1e-4);
         let names = costs.map(|(kind, _)| kind.as_str());
         assert_eq!(names, ["own_matter", "replaced", "numbers", "facts", "titles"]);
-        assert_eq!((all.least_needed(), NOTHING.least_needed()), (LEAST_UNLIKE, LEAST));
+        assert_eq!((all.least_needed(), NOTHING.least_needed()), (LEAST_OF_PART, LEAST_UNTITLED));
     }
 
     #[test]

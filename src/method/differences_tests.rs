@@ -173,7 +173,7 @@ fn another_spelling_is_no_difference() {
     };
     assert_eq!(respelt(MOST_RESPELT), 0.0);
     assert!(respelt(MOST_RESPELT + 1) > 0.0);
-    assert_eq!(told(&[CHARACTER | 1], &[CHARACTER | (1 + near)]).own_facts, 1.0, "a character is no word");
+    assert!(told(&[CHARACTER | 1], &[CHARACTER | (1 + near)]).most < 1.0, "a character is no word");
 }
 
 #[test]

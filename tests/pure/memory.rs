@@ -6,7 +6,7 @@ use spinney::method::{Features, Method, Workspace};
 use spinney::text::{Fields, MOST_TEXT};
 
 /// A document keeps this much for each byte of its fields, and as much as a small one needs.
-const KEPT_A_BYTE: usize = 6;
+const KEPT_A_BYTE: usize = 7;
 const KEPT_AT_LEAST: usize = 4 * 1024;
 /// What a thread may hold between documents.
 const HELD: usize = 5 << 20;

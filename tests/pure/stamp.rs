@@ -299,7 +299,7 @@ fn boilerplate_that_was_learned_can_be_looked_through_and_given_back() {
     let learned = report(&first, &[]);
     assert!(
         learned.iter().any(|line| line.starts_with("版权声明"))
-            && learned.iter().any(|line| line.starts_with("a spokesperson said that the organisation")),
+            && learned.iter().any(|line| line.starts_with("small craft should take care when crossing the bar")),
         "{learned:?}"
     );
     // What is known from the start is not learned again.
@@ -322,8 +322,9 @@ fn boilerplate_that_was_learned_can_be_looked_through_and_given_back() {
     let proof_alone = ["--founder-tokens-memory", "0"];
     assert_eq!(roots(&proof_alone).len(), 1);
     assert_eq!(roots(&[&proof_alone[..], &["--boilerplate", &list]].concat()).len(), 2);
-    // An alignment check tells them apart by itself.
-    assert_eq!(roots(&[]).len(), 2);
+    // So does an alignment check, which knows of no title here and sees two thirds of each text in the other.
+    assert_eq!(roots(&[]).len(), 1);
+    assert_eq!(roots(&["--boilerplate", &list]).len(), 2);
 
     for (args, reason) in [
         (["--boilerplate", "nowhere.txt", "--k", "3"], "nowhere.txt"),

@@ -76,12 +76,15 @@ async fn near(spinney: &Spinney, index: &str, numbers: impl Iterator<Item = usiz
 }
 
 /// Every stored document is known with its root, and what is nearly the same gets the root that it would have got
-/// before.
+/// before. A few may not: what the founders taught (how rare a word is, what house text is) is taught in another order.
 async fn assert_as_before(server: &Server, spinney: &Spinney, index: &str, before: &Near) {
     let client = common::http();
     let roots = stored_roots(server, index).await;
     assert_eq!(roots.len(), before.len());
-    assert_eq!(&near(spinney, index, roots.keys().copied()).await, before);
+    let near = near(spinney, index, roots.keys().copied()).await;
+    assert!(near.keys().eq(before.keys()));
+    let others: Vec<_> = near.iter().filter(|(n, root)| before.get(n) != Some(root)).collect();
+    assert!(others.len() <= before.len() / 30, "{others:?}");
     for (&n, root) in &roots {
         assert_eq!(&foretold(&client, &spinney.url, index, n).await, root, "{n}");
     }

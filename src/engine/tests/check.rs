@@ -144,7 +144,10 @@ fn what_is_foretold_happens() {
         let new = count(&fates, |fate| fate == RootOrigin::Placed(Decision::NewRoot));
         let joined = |fate| matches!(fate, RootOrigin::Placed(Decision::Joined { .. }));
         assert!(new > 3 && count(&fates, joined) > 3, "{options} {fates:?}");
-        assert!(count(&fates, |fate| fate == RootOrigin::Placed(Decision::Refreshed)) > 5, "{options} {fates:?}");
+        // What comes again does so after 50 hours.
+        if !(options["method"] == "verified" && options["window"].is_string()) {
+            assert!(count(&fates, |fate| fate == RootOrigin::Placed(Decision::Refreshed)) > 5, "{options} {fates:?}");
+        }
         let [_, numbers, boilerplate, _, _, _, radius, _, facts, part] = reasons;
         match options["method"].as_str() {
             Some("verified") => {
@@ -229,7 +232,7 @@ fn a_text_that_is_too_different_is_refused_for_what_is_its_own() {
     let found: Vec<_> = (0..20).flat_map(|n| last_refused(verified(), &[article(n), mixed(n, n + 100, 2)])).collect();
     assert!(!found.is_empty());
     for (_, refusal) in found {
-        assert!(matches!(refusal, Refusal::Facts { .. } | Refusal::Part { .. }), "{refusal}");
+        assert!(matches!(refusal, Refusal::Facts { .. } | Refusal::Part { .. } | Refusal::Proof { .. }), "{refusal}");
     }
 }
 

@@ -160,7 +160,7 @@ fn one_change_of_each_kind_that_does_not_read_costs_its_batch_alone() {
     let roots = place_all(&engine);
     engine.forests().close();
     drop(engine);
-    let kinds = [(1u8, "begin"), (2, "root"), (3, "leaf"), (6, "count"), (9, "lesson"), (10, "founder tokens")];
+    let kinds = [(1u8, "begin"), (2, "root"), (3, "leaf"), (6, "count"), (14, "lesson"), (10, "founder tokens")];
     for (kind, name) in kinds {
         let copy = Dir::new(&format!("journal-{kind}"));
         let (mut seen, mut damaged) = (0, false);
