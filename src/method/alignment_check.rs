@@ -47,6 +47,12 @@ struct Term {
     refusal: fn(&Differences) -> Refusal,
 }
 
+impl Term {
+    fn cost(&self, found: &Differences) -> f32 {
+        self.weight * (self.amount)(found)
+    }
+}
+
 /// The terms of the decision. The weights were chosen on ten labelled collections at once (docs/choosing-a-method.md).
 const TERMS: [Term; 5] = [
     Term {
@@ -99,10 +105,11 @@ const TERMS: [Term; 5] = [
 const OTHER_NEWS: f32 = 8.0;
 /// So much of the tokens in either of two titles that are alike both have.
 const ALIKE: f32 = 0.5;
-/// At least so much of each text stands in the other, where titles are alike or missing, and where they are not.
+/// At least so much of each text stands in the other, where the titles are alike.
 const LEAST: f32 = 0.15;
 /// The same where one of them has no title: a line that stands under many texts is a text of its own.
 const LEAST_UNTITLED: f32 = 0.4;
+/// The same where the titles are not alike.
 const LEAST_UNLIKE: f32 = 0.75;
 /// A text of which so much stands in the other is a part of it: one that was cut, and given another headline, of which
 /// so much must be left.
@@ -117,11 +124,12 @@ const PUT_BEFORE: u16 = 0x80;
 const SENTENCES_FOLLOW: u16 = 0x40;
 /// Sentences of a text that are told apart; those behind them are one.
 const SENTENCES: usize = 255;
-/// The most that [`write()`] puts down: the numbers of the title's tokens and of sentences, these, and the body's tokens.
+/// The most that [`write()`] puts down: the numbers of the title's tokens and of sentences, these, and the tokens of the
+/// body.
 pub(super) const MOST_TOKENS: usize = 2 + TITLE + 3 * SENTENCES + MOST;
 
-/// Encodes founder tokens: | alphabet 8 bits, put before 1, 1, number of tokens of the title 6 | these | sentences, their number before them, three
-/// values each | tokens of the body |. `sentences`: the tokens of each, and its key.
+/// Encodes founder tokens: | alphabet 8 bits, put before 1, 1, number of tokens of the title 6 | these | number of
+/// sentences | these, three values each | tokens of the body |. `sentences`: the tokens of each, and its key.
 pub(super) fn write<'a>(
     head: TokensHead,
     title: &[u16],
@@ -167,22 +175,22 @@ impl Differences {
 
     /// Each kind of difference with its cost, in the order of the terms.
     pub fn costs(&self) -> [(DifferenceKind, f32); 5] {
-        TERMS.each_ref().map(|term| (term.kind, term.weight * (term.amount)(self)))
+        TERMS.each_ref().map(|term| (term.kind, term.cost(self)))
     }
 
     /// By default, how much of each text must stand in the other at least, 0 to 1.
     pub fn least_needed(&self) -> f32 {
-        match self.are_titles_alike() {
-            true if self.alike.is_none() => LEAST_UNTITLED,
-            true => LEAST,
-            false if self.most >= PART => LEAST_OF_PART,
-            false => LEAST_UNLIKE,
+        match self.alike {
+            None => LEAST_UNTITLED,
+            Some(alike) if alike >= ALIKE => LEAST,
+            Some(_) if self.most >= PART => LEAST_OF_PART,
+            Some(_) => LEAST_UNLIKE,
         }
     }
 
     /// The weighted sum: by default two texts are one up to 1.
     pub fn cost(&self) -> f32 {
-        TERMS.iter().map(|term| term.weight * (term.amount)(self)).sum()
+        TERMS.iter().map(|term| term.cost(self)).sum()
     }
 
     /// Whether two texts that differ in this are the same text, where long texts need this similarity.
@@ -199,8 +207,7 @@ impl Differences {
         if self.cost() <= allowed {
             return Ok(());
         }
-        let by_cost = |term: &&Term| term.weight * (term.amount)(self);
-        let first = TERMS.iter().max_by(|one, other| by_cost(one).total_cmp(&by_cost(other)));
+        let first = TERMS.iter().max_by(|one, other| one.cost(self).total_cmp(&other.cost(self)));
         Err(first.map_or(Refusal::Part { most: self.most, least: self.least }, |term| (term.refusal)(self)))
     }
 }

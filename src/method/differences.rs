@@ -1,12 +1,13 @@
 //! What the differences between two aligned texts tell: the terms of the decision.
 //!
-//! A changed word is not a changed fact. Copy-editing has no mark of its own: it is what is left where numbers, names and
-//! rare words agree and neither text has a long piece of its own. So each term counts what *both* texts have against
-//! each other; what only one of them has more (a by-line, a paragraph that was cut) says nothing.
+//! A changed word is not a changed fact. Copy-editing has no mark of its own: it is what is left where numbers, names
+//! and rare words agree and neither text has a long piece of its own. So each term counts what *both* texts have against
+//! each other; what only one of them has more (a by-line, a paragraph that was cut) says nothing. A token weighs 1 by
+//! the roots that have its sentence, so that house text weighs little.
 //!
 //! | term | counts |
 //! |---|---|
-//! | own matter | share of a text outside the other, of the two texts the smaller; a token weighs 1 by the roots that have its sentence, so that house text weighs little |
+//! | own matter | share of a text outside the other, of the two texts the smaller |
 //! | numbers | places with other numbers, each missing from the whole of the other text |
 //! | facts | rare words that only one text has, by those that both have |
 //! | titles | places where a word of one title stands against a word of the other |

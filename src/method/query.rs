@@ -130,8 +130,8 @@ pub struct PlacementQuery<'a, P = ()> {
     pub known_by: &'a [Fingerprint],
     /// Proof that is compared with near roots, and kept if the document founds a tree.
     pub proof: &'a P,
-    /// Founder tokens for [`Proof::agrees_by`], stored separately for a while if the document founds a tree. At most
-    /// 2 KiB; may be empty.
+    /// Founder tokens for [`Proof::agrees_by`], stored separately for a while if the document founds a tree. As many as
+    /// the method's alignment takes at most; may be empty.
     pub tokens: &'a [u16],
     /// What is known when the tokens are compared.
     pub learned: LearnedView<'a>,

@@ -60,17 +60,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn score(label: &str, together: u64, pairs: u64) -> LabelScore {
-        LabelScore {
-            label: label.into(),
-            wanted: Wanted::of(label),
-            pairs,
-            together,
-            reasons: BTreeMap::new(),
-            worst: Vec::new(),
-        }
-    }
-
     fn close(one: f64, other: f64) -> bool {
         (one - other).abs() < 1e-9
     }
@@ -78,12 +67,12 @@ mod tests {
     #[test]
     fn small_labels_count_less() {
         let labels = [
-            score("dup", 60, 100),
-            score("hand-dup", 10, 10),
-            score("template", 300, 1_000),
-            score("boilerplate", 10, 10),
-            score("event", 0, 20),
-            score("partial", 7, 9),
+            LabelScore::counted("dup", 60, 100),
+            LabelScore::counted("hand-dup", 10, 10),
+            LabelScore::counted("template", 300, 1_000),
+            LabelScore::counted("boilerplate", 10, 10),
+            LabelScore::counted("event", 0, 20),
+            LabelScore::counted("partial", 7, 9),
         ];
         let error = SetError::of(&labels).unwrap();
         assert!(close(error.dup_apart, 40.0 / 110.0));
@@ -110,7 +99,7 @@ mod tests {
         ) {
             const LABELS: [&str; 6] = ["dup", "1", "template", "event", "0-footer", "page"];
             let mut labels: Vec<LabelScore> =
-                counts.iter().map(|&(label, some, pairs)| score(LABELS[label], some.min(pairs), pairs)).collect();
+                counts.iter().map(|&(label, some, pairs)| LabelScore::counted(LABELS[label], some.min(pairs), pairs)).collect();
             let Some(before) = SetError::of(&labels) else { return Ok(()) };
             prop_assert!((0.0..=1.0).contains(&before.error()));
             for at in 0..labels.len() {

@@ -64,6 +64,13 @@ pub struct WrongPair {
 }
 
 impl LabelScore {
+    /// Pairs of which only the numbers matter.
+    #[cfg(test)]
+    pub(super) fn counted(label: &str, together: u64, pairs: u64) -> LabelScore {
+        let wanted = Wanted::of(label);
+        LabelScore { label: label.into(), wanted, pairs, together, reasons: BTreeMap::new(), worst: Vec::new() }
+    }
+
     /// The share put together, 0 to 1.
     pub fn share_together(&self) -> f64 {
         self.together as f64 / self.pairs as f64

@@ -167,17 +167,6 @@ mod tests {
     use super::super::{FigureValue, Limits};
     use super::*;
 
-    fn label(label: &str, together: u64, pairs: u64) -> LabelScore {
-        LabelScore {
-            label: label.into(),
-            wanted: Wanted::of(label),
-            pairs,
-            together,
-            reasons: BTreeMap::new(),
-            worst: Vec::new(),
-        }
-    }
-
     fn printed(print: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
         let mut out = Vec::new();
         print(&mut out).unwrap();
@@ -187,9 +176,17 @@ mod tests {
     #[test]
     fn contestants_stand_side_by_side() {
         let mut verified = SetScore::new("press_tune", "verified");
-        verified.set_labels(vec![label("dup", 9, 10), label("partial", 1, 2), label("template", 1, 4)]);
+        verified.set_labels(vec![
+            LabelScore::counted("dup", 9, 10),
+            LabelScore::counted("partial", 1, 2),
+            LabelScore::counted("template", 1, 4),
+        ]);
         let mut peer = SetScore::new("press_tune", "minhash:0.5");
-        peer.set_labels(vec![label("dup", 5, 10), label("partial", 1, 2), label("template", 4, 4)]);
+        peer.set_labels(vec![
+            LabelScore::counted("dup", 5, 10),
+            LabelScore::counted("partial", 1, 2),
+            LabelScore::counted("template", 4, 4),
+        ]);
         let mut all = SetScore::new(ALL, "verified");
         all.figure("error", FigureValue::Number(0.175));
         let text = printed(|out| print_table(&[verified, peer, all], out));
@@ -211,7 +208,7 @@ mod tests {
             { set = \"all\", figure = \"error\", at_most = 0.07 }]";
         let mut score = SetScore::new("press_tune", "verified");
         score.set = Some("press".into());
-        score.set_labels(vec![label("dup", 9, 10), label("template", 1, 4)]);
+        score.set_labels(vec![LabelScore::counted("dup", 9, 10), LabelScore::counted("template", 1, 4)]);
         let judgements = Limits::parse(limits).unwrap().judge(&[score]);
         let text = printed(|out| print_judgements(&judgements, out));
         assert_eq!(

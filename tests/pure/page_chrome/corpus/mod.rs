@@ -2,8 +2,7 @@
 //! are nothing but page chrome, the row that stands around articles (a disclaimer, a sign-in row, a cookie notice),
 //! each under the headline of the article that is missing. The same seed gives the same pages, for ever.
 //!
-//! All of it is invented; nothing is taken from real pages. `examples/page_chrome.rs` writes it down for
-//! `scripts/eval`.
+//! All of it is invented; nothing is taken from real pages. The arena of `spinney-eval` clusters it as well.
 
 mod vocabulary;
 
