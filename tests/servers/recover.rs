@@ -76,15 +76,21 @@ async fn near(spinney: &Spinney, index: &str, numbers: impl Iterator<Item = usiz
 }
 
 /// Every stored document is known with its root, and what is nearly the same gets the root that it would have got
-/// before. A few may not: what the founders taught (how rare a word is, what house text is) is taught in another order.
+/// before.
 async fn assert_as_before(server: &Server, spinney: &Spinney, index: &str, before: &Near) {
+    assert_nearly_as_before(server, spinney, index, before, 0).await;
+}
+
+/// The same, but that so many of what is nearly the same may get another root: where a part of a forest did not read,
+/// what its founders taught (how rare a word is, what house text is) is taught in another order.
+async fn assert_nearly_as_before(server: &Server, spinney: &Spinney, index: &str, before: &Near, may_differ: usize) {
     let client = common::http();
     let roots = stored_roots(server, index).await;
     assert_eq!(roots.len(), before.len());
     let near = near(spinney, index, roots.keys().copied()).await;
     assert!(near.keys().eq(before.keys()));
     let others: Vec<_> = near.iter().filter(|(n, root)| before.get(n) != Some(root)).collect();
-    assert!(others.len() <= before.len() / 30, "{others:?}");
+    assert!(others.len() <= may_differ, "{others:?}");
     for (&n, root) in &roots {
         assert_eq!(&foretold(&client, &spinney.url, index, n).await, root, "{n}");
     }
@@ -403,7 +409,7 @@ async fn a_part_that_does_not_read_costs_no_other() {
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("a part did not read; 100 documents read"), "{said}");
     let mut spinney = Spinney::start(&args);
-    assert_as_before(&server, &spinney, &index, &before).await;
+    assert_nearly_as_before(&server, &spinney, &index, &before, 3).await;
     assert_eq!(spinney.terminate(), Some(0));
 
     let may = ["--on-unreadable", "recover"];
@@ -412,7 +418,7 @@ async fn a_part_that_does_not_read_costs_no_other() {
     let known =
         spinney.log_line("what the index has", |line| line.contains("of which a part did not read, is known now"));
     assert!(known.contains("read=100"), "{known}");
-    assert_as_before(&server, &spinney, &index, &before).await;
+    assert_nearly_as_before(&server, &spinney, &index, &before, 3).await;
     assert_eq!(spinney.terminate(), Some(0));
     server.delete_index(&index).await;
 }
