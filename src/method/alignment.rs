@@ -96,13 +96,13 @@ impl Alignment {
 /// The short runs of a text by their hashes.
 struct RunTable<'a> {
     tokens: &'a [u16],
-    heads: [u16; BUCKETS],
-    next: [u16; MOST],
+    heads: Box<[u16; BUCKETS]>,
+    next: Vec<u16>,
 }
 
 impl<'a> RunTable<'a> {
     fn new(tokens: &'a [u16]) -> RunTable<'a> {
-        let mut table = RunTable { tokens, heads: [NONE; BUCKETS], next: [NONE; MOST] };
+        let mut table = RunTable { tokens, heads: Box::new([NONE; BUCKETS]), next: vec![NONE; tokens.len()] };
         // From behind, so that of equal ones the first is met first.
         for at in (0..tokens.len()).rev() {
             if let Some(run) = run_at(tokens, at) {
@@ -122,7 +122,7 @@ impl<'a> RunTable<'a> {
                 break;
             }
             let place = usize::from(at);
-            if run_at(self.tokens, place) == Some(run) {
+            if run_at(self.tokens, place).is_some_and(|other| is_same_run(run, other)) {
                 if place >= from {
                     return Some(place);
                 }
@@ -143,6 +143,11 @@ fn run_at(tokens: &[u16], at: usize) -> Option<&[u16]> {
     tokens.get(at..at + len)
 }
 
+/// Whether two runs are the same: they are so short that a call to compare memory would cost more than it does.
+fn is_same_run(one: &[u16], other: &[u16]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one == other)
+}
+
 fn bucket(run: &[u16]) -> usize {
     let hash = run.iter().fold(0u32, |hash, &word| (hash ^ u32::from(word)).wrapping_mul(0x9E37_79B1).rotate_left(13));
     (hash.wrapping_mul(0x85EB_CA6B) >> 21) as usize
@@ -161,7 +166,7 @@ struct Walk<'a> {
     old: &'a [u16],
     new: &'a [u16],
     /// Built when it is first needed.
-    table: Option<Box<RunTable<'a>>>,
+    table: Option<RunTable<'a>>,
     found: Alignment,
 }
 
@@ -216,10 +221,10 @@ impl Walk<'_> {
     fn find(&mut self, run: &[u16], from: usize) -> Option<usize> {
         let old = self.old;
         // Most texts begin alike, and many need no table.
-        if from == 0 && run_at(old, 0) == Some(run) {
+        if from == 0 && run_at(old, 0).is_some_and(|first| is_same_run(run, first)) {
             return Some(0);
         }
-        let table = self.table.get_or_insert_with(|| Box::new(RunTable::new(old)));
+        let table = self.table.get_or_insert_with(|| RunTable::new(old));
         table.find(run, from)
     }
 }

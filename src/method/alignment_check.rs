@@ -138,10 +138,12 @@ pub(super) fn write<'a>(
 ) {
     let title = title.get(..TITLE).unwrap_or(title);
     out.clear();
+    let body: usize = sentences.clone().map(|(_, tokens)| tokens.len()).sum();
+    let count = sentences.clone().take(SENTENCES).count();
+    out.reserve_exact(2 + title.len() + 3 * count + body);
     let before = if head.is_title_put_before { PUT_BEFORE } else { 0 };
     out.push((head.alphabet as u16) << 8 | before | SENTENCES_FOLLOW | title.len() as u16);
     out.extend_from_slice(title);
-    let count = sentences.clone().take(SENTENCES).count();
     out.push(count as u16);
     let mut end = 0;
     for (key, tokens) in sentences.clone().take(SENTENCES) {

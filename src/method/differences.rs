@@ -14,6 +14,8 @@
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use super::alignment::{Alignment, Gap, TokenBits, is_character, is_number};
 use super::learned::LearnedView;
 use super::own_tokens::ComparedToken;
@@ -125,15 +127,17 @@ fn compared<R>(
 ) -> R {
     let of_old = PreparedText::new(old, learned);
     let only_now;
-    let of_new = match learned.prepared() {
-        Some(prepared) => prepared.get_or_init(|| PreparedText::new(new, learned)),
+    let later = match learned.prepared() {
+        Some(prepared) => prepared.get_or_init(|| LaterText::new(new, learned)),
         None => {
-            only_now = PreparedText::new(new, learned);
+            only_now = LaterText::new(new, learned);
             &only_now
         }
     };
-    let (old, new) = (Side { tokens: old, text: &of_old }, Side { tokens: new, text: of_new });
-    answer(&Comparison::new(old, new, learned))
+    let mut alignment = Alignment::of(old.body, new.body);
+    respell(&mut alignment, old, new);
+    let (old, new) = (Side { tokens: old, text: &of_old }, Side { tokens: new, text: &later.text });
+    answer(&Comparison { old, new, later, learned, alignment: &alignment })
 }
 
 /// Compares each token of a text with an earlier one.
@@ -187,14 +191,14 @@ impl TokenSet {
 }
 
 /// What is known of one of two texts whichever the other one is.
-pub(super) struct PreparedText {
+struct PreparedText {
     all: TokenSet,
+    /// Where each word or character stands first, of those that are no numbers.
+    firsts: Vec<u16>,
     /// Tokens of the line that is the title; 0 where the text does not begin with it.
     line: usize,
     /// Number of distinct roots of each sentence, by its end; the last entry is the end of the text.
     roots: Vec<(usize, u64)>,
-    /// Twice the median document frequency of its words.
-    twice_median: u32,
 }
 
 impl PreparedText {
@@ -210,9 +214,31 @@ impl PreparedText {
             false => own_line(tokens.title, tokens.body),
         };
         let mut all = TokenSet::of(&[]);
-        let words = tokens.body.iter().filter(|&&token| all.insert(token) && !is_number(token));
+        let mut firsts = Vec::with_capacity(tokens.body.len());
+        firsts.extend(
+            (0..).zip(tokens.body).filter(|(_, token)| all.insert(**token) && !is_number(**token)).map(|(at, _)| at),
+        );
+        PreparedText { all, firsts, line, roots: roots.collect() }
+    }
+}
+
+/// What is known of the later text.
+pub(super) struct LaterText {
+    text: PreparedText,
+    /// Twice the median document frequency of its words.
+    twice_median: u32,
+    /// What a token of it counts in words.
+    unit: f32,
+}
+
+impl LaterText {
+    fn new(tokens: AlignedTokens<'_>, learned: LearnedView<'_>) -> LaterText {
+        let text = PreparedText::new(tokens, learned);
+        let words = text.firsts.iter().filter_map(|&at| tokens.body.get(usize::from(at)));
         let mut frequencies: Vec<u16> = words.map(|&word| learned.frequency(word)).collect();
-        PreparedText { twice_median: twice_median(&mut frequencies), all, line, roots: roots.collect() }
+        let characters = tokens.body.iter().filter(|token| is_character(**token)).count() as f32;
+        let unit = 1.0 - characters / tokens.body.len().max(1) as f32 * (1.0 - CHARACTER_IN_WORDS);
+        LaterText { twice_median: twice_median(&mut frequencies), text, unit }
     }
 }
 
@@ -263,21 +289,15 @@ impl Side<'_> {
         own
     }
 
-    /// Calls `each` with every distinct token that is no number, and whether it is of no house text, and not respelt
-    /// in the other text: neither `met` nor one of its tokens.
-    fn distinct(&self, met: &TokenBits, others: &TokenSet, mut each: impl FnMut(u16, bool)) {
-        let mut seen = TokenSet::of(&[]);
-        let mut begin = 0;
-        for &(end, roots) in &self.text.roots {
-            let tokens = self.tokens.body.get(begin..end).unwrap_or_default();
-            for (at, &token) in (begin..).zip(tokens) {
-                if !is_number(token) && seen.insert(token) {
-                    let is_respelt = !others.has(token) && met.has(at);
-                    each(token, roots <= 1 && !is_respelt);
-                }
-            }
-            begin = begin.max(end);
-        }
+    /// The distinct words and characters that stand first in no house text, each with its place.
+    fn distinct(&self) -> impl Iterator<Item = (usize, u16)> {
+        let mut sentences = self.text.roots.iter().copied().peekable();
+        let firsts = self.text.firsts.iter().map(|&at| usize::from(at));
+        let own = firsts.filter(move |&at| {
+            while sentences.next_if(|&(end, _)| end <= at).is_some() {}
+            sentences.peek().is_none_or(|&(_, roots)| roots <= 1)
+        });
+        own.filter_map(|at| Some((at, *self.tokens.body.get(at)?)))
     }
 }
 
@@ -319,25 +339,18 @@ struct Places {
 struct Comparison<'a> {
     old: Side<'a>,
     new: Side<'a>,
+    later: &'a LaterText,
     learned: LearnedView<'a>,
-    alignment: Alignment,
+    alignment: &'a Alignment,
 }
 
-impl<'a> Comparison<'a> {
-    fn new(old: Side<'a>, new: Side<'a>, learned: LearnedView<'a>) -> Comparison<'a> {
-        let mut alignment = Alignment::of(old.tokens.body, new.tokens.body);
-        respell(&mut alignment, old.tokens, new.tokens);
-        Comparison { old, new, learned, alignment }
-    }
-
+impl Comparison<'_> {
     fn differences(&self) -> Differences {
         let (old_all, old_common) = self.old.weights(&self.alignment.old);
         let (new_all, new_common) = self.new.weights(&self.alignment.new);
         let share = |common: f32, all: f32| if all > 0.0 { common / all } else { 0.0 };
         let (old, new) = (share(old_common, old_all), share(new_common, new_all));
-        let body = self.new.tokens.body;
-        let characters = body.iter().filter(|token| is_character(**token)).count() as f32 / body.len().max(1) as f32;
-        let unit = 1.0 - characters * (1.0 - CHARACTER_IN_WORDS);
+        let unit = self.later.unit;
         let places = self.places();
         let (own, common_facts) = self.facts();
         Differences {
@@ -368,24 +381,21 @@ impl<'a> Comparison<'a> {
         tokens
     }
 
-    fn distinct_old(&self, each: impl FnMut(u16, bool)) {
-        self.old.distinct(&self.alignment.old, &self.new.text.all, each);
-    }
-
-    fn distinct_new(&self, each: impl FnMut(u16, bool)) {
-        self.new.distinct(&self.alignment.new, &self.old.text.all, each);
-    }
-
-    /// Rare words: the smaller number of those that only one text has, and those that both have.
+    /// Rare words: the smaller number of those that only one text has, and those that both have. One that is only
+    /// spelt in another way is neither.
     fn facts(&self) -> (u16, u16) {
-        let is_rare = |token| self.is_rare(token);
-        let (mut old, mut new, mut both) = (0u16, 0u16, 0u16);
-        self.distinct_old(|token, is_own| old += u16::from(is_own && !self.new.text.all.has(token) && is_rare(token)));
-        self.distinct_new(|token, is_own| {
-            if is_own && is_rare(token) {
-                *(if self.old.text.all.has(token) { &mut both } else { &mut new }) += 1;
+        let of_old = self
+            .old
+            .distinct()
+            .filter(|&(at, token)| !self.new.text.all.has(token) && !self.alignment.old.has(at) && self.is_rare(token));
+        let old = of_old.count() as u16;
+        let (mut new, mut both) = (0u16, 0u16);
+        for (at, token) in self.new.distinct().filter(|&(_, token)| self.is_rare(token)) {
+            match self.old.text.all.has(token) {
+                true => both += 1,
+                false => new += u16::from(!self.alignment.new.has(at)),
             }
-        });
+        }
         (old.min(new), both)
     }
 
@@ -421,7 +431,7 @@ impl<'a> Comparison<'a> {
     /// Whether a word is rarer than the median of the later text. While little has been counted, every word is that has
     /// not been.
     fn is_rare(&self, token: u16) -> bool {
-        2 * u32::from(self.learned.frequency(token)) < self.new.text.twice_median.max(1)
+        2 * u32::from(self.learned.frequency(token)) < self.later.twice_median.max(1)
     }
 
     /// Words of the pieces that stand in place of another one; a token counts `unit` words.
@@ -464,7 +474,7 @@ impl<'a> Comparison<'a> {
     /// Whether one of these tokens is a rare word of its own title alone that stands nowhere in the other text; or all
     /// of them are characters that stand beside each other in that title alone.
     fn is_of_title(&self, tokens: &[u16], (own, others): (&[u16], &[u16]), elsewhere: &TokenSet) -> bool {
-        let most = self.new.text.twice_median.max(2 * u32::from(FEW));
+        let most = self.later.twice_median.max(2 * u32::from(FEW));
         let is_name = |token: &u16| {
             let is_rare = 2 * u32::from(self.learned.frequency(*token)) <= most;
             !is_number(*token) && is_of(*token, own, others) && !elsewhere.has(*token) && is_rare
@@ -514,17 +524,13 @@ fn respell(alignment: &mut Alignment, earlier: AlignedTokens<'_>, later: Aligned
 }
 
 /// The tokens of a gap that stand nowhere in the other text; none if there are none, or more than a place has.
-fn unmatched(body: &[u16], range: &Range<usize>, met: &TokenBits) -> Option<smallvec::SmallVec<[u16; 16]>> {
-    let mut found = smallvec::SmallVec::new();
-    for at in range.clone() {
-        if !met.has(at) {
-            if found.len() == LONGEST_PLACE {
-                return None;
-            }
-            found.push(*body.get(at)?);
-        }
+fn unmatched(body: &[u16], range: &Range<usize>, met: &TokenBits) -> Option<SmallVec<[u16; LONGEST_PLACE]>> {
+    let own = range.len() - met.count(range.clone());
+    if !(1..=LONGEST_PLACE).contains(&own) {
+        return None;
     }
-    (!found.is_empty()).then_some(found)
+    let tokens = range.clone().zip(body.get(range.clone())?);
+    Some(tokens.filter(|&(at, _)| !met.has(at)).map(|(_, &token)| token).collect())
 }
 
 #[cfg(test)]

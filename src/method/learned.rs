@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::fmt::Debug;
 
-use super::differences::PreparedText;
+use super::differences::LaterText;
 use super::{Durable, VerifiedFeatures};
 use crate::text::boilerplate::{Boilerplate, BoilerplateMask, PendingSentences, SentenceKey};
 use crate::text::word_counts::WordCounts;
@@ -30,12 +30,12 @@ impl Debug for LearnedText {
 pub struct LearnedView<'a> {
     known: Option<(&'a Boilerplate, &'a WordCounts)>,
     taught: Option<&'a PendingSentences>,
-    own: Option<&'a OnceCell<PreparedText>>,
+    own: Option<&'a OnceCell<LaterText>>,
 }
 
-impl Debug for PreparedText {
+impl Debug for LaterText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PreparedText").finish_non_exhaustive()
+        f.debug_struct("LaterText").finish_non_exhaustive()
     }
 }
 
@@ -50,12 +50,12 @@ impl<'a> LearnedView<'a> {
     }
 
     /// The same for the comparisons of one text with many: what is known of it is prepared once.
-    pub(super) fn for_one(self, own: &'a OnceCell<PreparedText>) -> LearnedView<'a> {
+    pub(super) fn for_one(self, own: &'a OnceCell<LaterText>) -> LearnedView<'a> {
         LearnedView { own: Some(own), ..self }
     }
 
     /// Where the later text is prepared, if it is always the same.
-    pub(super) fn prepared(self) -> Option<&'a OnceCell<PreparedText>> {
+    pub(super) fn prepared(self) -> Option<&'a OnceCell<LaterText>> {
         self.own
     }
 

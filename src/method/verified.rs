@@ -258,9 +258,9 @@ impl super::Proof for Founder {
         if self.proof.is_title_alone() || root.proof.is_title_alone() {
             return self.agrees(root, shared, long);
         }
-        self.is_more_than_a_few_phrases(root, self.proof.similarity(&root.proof))?;
-        self.proof.is_own_page(&root.proof)?;
         let similarity = self.proof.similarity(&root.proof);
+        self.is_more_than_a_few_phrases(root, similarity)?;
+        self.proof.is_own_page(&root.proof)?;
         let needed = if self.proof.are_long(&root.proof) { UNLIKE } else { UNLIKE_SHORT };
         if similarity < needed && shared < SEVERAL {
             return Err(super::Refusal::Proof { similarity, needed });

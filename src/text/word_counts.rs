@@ -2,17 +2,17 @@
 //! text has. A word is known by the 14 bits of its token, so that a table of 16,384 counters serves every language; two
 //! words that share one count as one, which changes the frequency of a rare word little and of a frequent one not at all.
 //!
-//! Each document teaches a quarter of its words, which quarter depends on its text alone: frequencies are compared with
-//! each other, and never with the number of documents. Nothing here depends on time or chance.
+//! One document in four teaches its words, which one depends on its text alone: frequencies are compared with each
+//! other, and never with the number of documents. Nothing here depends on time or chance.
 
 use super::tokens::{HASH, NUMBER};
 
 /// Counters, one for each value of a token's hash: 32 KB.
 const COUNTERS: usize = HASH as usize + 1;
-/// A document teaches the words of one of so many parts.
-const PARTS: u16 = 4;
+/// One document in so many teaches its words.
+const ONE_IN: u64 = 4;
 /// Words of one document that are counted, so that a long one does not outweigh many short ones.
-const COUNTED: usize = 256;
+const COUNTED: usize = 1024;
 
 /// How many documents have each word.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,12 +32,24 @@ impl WordCounts {
 
     /// The words of a text that are counted: hashes, ascending, each once. `whole` is the hash of the text.
     pub(crate) fn counted(tokens: &[u16], whole: u64) -> Vec<u16> {
-        let part = (whole >> 48) as u16 % PARTS;
-        let words = tokens.iter().filter(|token| *token & NUMBER == 0).map(|token| token & HASH);
-        let mut words: Vec<u16> = words.filter(|word| word % PARTS == part).collect();
-        words.sort_unstable();
-        words.dedup();
-        words.truncate(COUNTED);
+        if !(whole >> 48).is_multiple_of(ONE_IN) {
+            return Vec::new();
+        }
+        let mut found = [0u64; COUNTERS / 64];
+        for token in tokens {
+            let word = usize::from(token & HASH);
+            if let Some(some) = found.get_mut(word / 64) {
+                *some |= u64::from(token & NUMBER == 0) << (word % 64);
+            }
+        }
+        let count = found.iter().map(|some| some.count_ones() as usize).sum::<usize>().min(COUNTED);
+        let mut words = Vec::with_capacity(count);
+        for (at, mut rest) in (0u16..).zip(found) {
+            while rest != 0 && words.len() < count {
+                words.push(64 * at + rest.trailing_zeros() as u16);
+                rest &= rest - 1;
+            }
+        }
         words
     }
 
@@ -95,14 +107,16 @@ mod tests {
     }
 
     #[test]
-    fn a_document_teaches_a_bounded_part_of_its_words() {
-        let tokens: Vec<u16> = (0..4_000).collect();
-        let parts: Vec<Vec<u16>> = (0..4).map(|part| WordCounts::counted(&tokens, part << 48)).collect();
-        assert!(parts.iter().all(|words| words.len() == COUNTED));
-        let few: Vec<Vec<u16>> = (0..4).map(|part| WordCounts::counted(&tokens[..100], part << 48)).collect();
-        let mut all = few.concat();
-        all.sort_unstable();
-        assert_eq!(all, tokens[..100]);
+    fn one_document_in_four_teaches_a_bounded_number_of_words() {
+        let tokens: Vec<u16> = (0..4_000).rev().chain([NUMBER | 4, 8, 8]).collect();
+        let counted = |count: usize, whole: u64| WordCounts::counted(&tokens[4_003 - count..], whole << 48);
+        let expected = |count: u16| (0..count).collect::<Vec<u16>>();
+        assert_eq!(counted(COUNTED + 2, 4), expected(COUNTED as u16 - 1));
+        for count in [COUNTED + 3, COUNTED + 4, 4_003] {
+            assert_eq!(counted(count, 8), expected(COUNTED as u16));
+        }
+        let taught = (0..400).filter(|&whole| !counted(9, whole).is_empty()).count();
+        assert_eq!(taught, 100);
         assert_eq!(WordCounts::counted(&[NUMBER | 4, 8, 8, 4], 0), [4, 8]);
     }
 

@@ -31,6 +31,10 @@ impl Alphabet {
 
     /// The alphabet of most of the first letters of a cleaned text.
     pub(crate) fn of(cleaned: &str) -> Alphabet {
+        let begin = cleaned.as_bytes().get(..4 * READ).unwrap_or_default();
+        if begin.is_ascii() && begin.iter().filter(|b| b.is_ascii_lowercase()).count() > READ / 2 {
+            return Alphabet::Latin;
+        }
         let mut counts = [0usize; Alphabet::ALL.len()];
         let letters = cleaned.chars().filter(|c| c.is_alphabetic());
         for c in letters.take(READ) {

@@ -33,12 +33,24 @@ pub(super) fn is_plain_han(c: char) -> bool {
 /// The sums of the words that may be numbers: one bit for each.
 static NUMERALS: LazyLock<[u64; 256]> = LazyLock::new(|| {
     let mut bits = [0u64; 256];
-    for word in SPELLED.iter().map(|&(word, _)| word).chain(CALENDAR) {
-        let sum = word.chars().fold(0u16, |sum, c| sum.wrapping_add(letter(u32::from(c)))) & HASH;
+    for sum in SPELLED.map(|(word, _)| word).into_iter().chain(CALENDAR).map(sum_of_word) {
         bits[usize::from(sum) / 64] |= 1 << (sum % 64);
     }
     bits
 });
+
+/// [`SPELLED`] by the sums of the words, 64 sums together.
+static BY_SUM: LazyLock<[Vec<(&str, u64)>; 256]> = LazyLock::new(|| {
+    let mut words = [const { Vec::new() }; 256];
+    for (word, value) in SPELLED {
+        words[usize::from(sum_of_word(word)) / 64].push((word, value));
+    }
+    words
+});
+
+fn sum_of_word(word: &str) -> u16 {
+    word.chars().fold(0u16, |sum, c| sum.wrapping_add(letter(u32::from(c)))) & HASH
+}
 
 /// Numbers in words, folded, with their values; sorted. Words that are another one in another language are left out.
 pub(super) const SPELLED: [(&str, u64); 212] = [
@@ -395,10 +407,10 @@ pub(super) fn groups(value: u64, out: &mut Vec<u16>) {
     }
 }
 
-/// The value of a number in words.
-pub(super) fn spelled(word: &[u8]) -> Option<u64> {
-    let at = SPELLED.binary_search_by(|(known, _)| known.as_bytes().cmp(word)).ok()?;
-    SPELLED.get(at).map(|&(_, value)| value)
+/// The value of a number in words; `sum` is that of its letters.
+pub(super) fn spelled(word: &[u8], sum: u16) -> Option<u64> {
+    let same = BY_SUM.get(usize::from(sum & HASH) / 64)?;
+    same.iter().find(|(known, _)| known.as_bytes() == word).map(|&(_, value)| value)
 }
 
 pub(super) fn month(word: &[u8]) -> Option<u64> {

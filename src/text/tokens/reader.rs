@@ -204,7 +204,8 @@ impl<'a> TokenReader<'a> {
     fn magnitude(&mut self) -> Option<u64> {
         let spaced = usize::from(matches!(self.peek(), Some(b' ' | b'-')));
         let rest = self.rest(self.at + spaced);
-        let found = MAGNITUDES.iter().find(|(word, _)| rest.starts_with(word.as_bytes()));
+        let begins = |word: &str| word.as_bytes().first() == rest.first() && rest.starts_with(word.as_bytes());
+        let found = MAGNITUDES.iter().find(|(word, _)| begins(word));
         if let Some(&(word, value)) = found {
             self.at += spaced + word.len();
             // `millions`, `миллионов`.
@@ -292,7 +293,7 @@ pub(super) fn end_word(bytes: &[u8], at: Range<usize>, sum: u16, ascii: bool, ou
     // `nation's`, `nations` and `nation s` are one.
     let mut sum = sum;
     let is_number = may_be_number(sum & HASH);
-    if last == b's' && !(is_number && spelled(word).is_some()) {
+    if last == b's' && !(is_number && spelled(word, sum).is_some()) {
         match word {
             // What an apostrophe leaves of a genitive.
             [_] => return,
@@ -304,7 +305,7 @@ pub(super) fn end_word(bytes: &[u8], at: Range<usize>, sum: u16, ascii: bool, ou
         if let Some(day) = weekday(word) {
             return out.push(day);
         }
-        if let Some(value) = in_words(bytes, word, at.end, out) {
+        if let Some(value) = in_words(bytes, (word, sum), at.end, out) {
             return match out.last_mut() {
                 // `twenty-five` is 25.
                 Some(tens) if value < 10 && is_tens(*tens) && follows_word(bytes, at.start) => *tens += value as u16,
@@ -328,8 +329,8 @@ fn follows_word(bytes: &[u8], at: usize) -> bool {
 }
 
 /// The number that a word stands for; a month does beside a number.
-fn in_words(bytes: &[u8], word: &[u8], end: usize, out: &[u16]) -> Option<u64> {
-    if let Some(value) = spelled(word) {
+fn in_words(bytes: &[u8], (word, sum): (&[u8], u16), end: usize, out: &[u16]) -> Option<u64> {
+    if let Some(value) = spelled(word, sum) {
         return Some(value);
     }
     let month = month(word)?;
