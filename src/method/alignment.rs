@@ -22,6 +22,8 @@ const RUN_OF_CHARACTERS: usize = 5;
 
 const BUCKETS: usize = 1 << 11;
 const NONE: u16 = u16::MAX;
+/// An odd number near 2^64 by the golden ratio (Knuth's multiplicative hashing).
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Tokens of two texts at one place, of which at least one side has some: ranges in each text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,8 +151,12 @@ fn is_same_run(one: &[u16], other: &[u16]) -> bool {
 }
 
 fn bucket(run: &[u16]) -> usize {
-    let hash = run.iter().fold(0u32, |hash, &word| (hash ^ u32::from(word)).wrapping_mul(0x9E37_79B1).rotate_left(13));
-    (hash.wrapping_mul(0x85EB_CA6B) >> 21) as usize
+    let whole = |part: &[u16]| part.iter().fold(0u64, |whole, &token| whole << 16 | u64::from(token));
+    let key = match run {
+        [first, rest @ ..] if run.len() == RUN_OF_CHARACTERS => whole(rest) ^ u64::from(*first).wrapping_mul(SPREAD),
+        _ => whole(run),
+    };
+    (key.wrapping_mul(SPREAD) >> (64 - BUCKETS.trailing_zeros())) as usize
 }
 
 pub(super) fn is_number(token: u16) -> bool {

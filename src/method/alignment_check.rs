@@ -5,7 +5,7 @@
 //! other news over the same house text. So each kind of difference has a weight (`TERMS`), two texts are one when the
 //! weighted sum is at most 1, and no similarity is asked for besides.
 
-use super::differences::{AlignedTokens, Differences, Sentences, TokensHead};
+use super::differences::{ALIKE, AlignedTokens, Differences, Sentences, TokensHead};
 use super::{Refusal, Similarity};
 use crate::text::boilerplate::SentenceKey;
 use crate::text::tokens::{Alphabet, MOST};
@@ -103,8 +103,6 @@ const TERMS: [Term; 5] = [
 
 /// A piece in the place of another one tells so many times as much where the titles are not alike.
 const OTHER_NEWS: f32 = 8.0;
-/// So much of the tokens in either of two titles that are alike both have.
-const ALIKE: f32 = 0.5;
 /// At least so much of each text stands in the other, where the titles are alike.
 const LEAST: f32 = 0.15;
 /// The same where one of them has no title: a line that stands under many texts is a text of its own.

@@ -22,6 +22,8 @@ use super::own_tokens::ComparedToken;
 use crate::text::boilerplate::SentenceKey;
 use crate::text::tokens::{Alphabet, HASH, is_weekday};
 
+/// So much of the tokens in either of two titles that are alike both have.
+pub(super) const ALIKE: f32 = 0.5;
 /// What a character counts in words.
 const CHARACTER_IN_WORDS: f32 = 0.6;
 /// House text weighs at least one part in so many.
@@ -235,7 +237,8 @@ impl LaterText {
     fn new(tokens: AlignedTokens<'_>, learned: LearnedView<'_>) -> LaterText {
         let text = PreparedText::new(tokens, learned);
         let words = text.firsts.iter().filter_map(|&at| tokens.body.get(usize::from(at)));
-        let mut frequencies: Vec<u16> = words.map(|&word| learned.frequency(word)).collect();
+        let mut frequencies = Vec::with_capacity(text.firsts.len());
+        frequencies.extend(words.map(|&word| learned.frequency(word)));
         let characters = tokens.body.iter().filter(|token| is_character(**token)).count() as f32;
         let unit = 1.0 - characters / tokens.body.len().max(1) as f32 * (1.0 - CHARACTER_IN_WORDS);
         LaterText { twice_median: twice_median(&mut frequencies), text, unit }
@@ -323,6 +326,11 @@ fn compare_titles(one: &[u16], other: &[u16]) -> Option<f32> {
     let distinct = |title: &[u16]| (0..title.len()).filter(|&at| !title[..at].contains(&title[at])).count();
     let common = (0..one.len()).filter(|&at| !one[..at].contains(&one[at]) && other.contains(&one[at])).count();
     Some(common as f32 / (distinct(one) + distinct(other) - common) as f32)
+}
+
+/// Whether two texts have titles that are not alike.
+pub(super) fn are_titles_unlike(one: &[u16], other: &[u16]) -> bool {
+    compare_titles(one, other).is_some_and(|alike| alike < ALIKE)
 }
 
 /// What stands in places.

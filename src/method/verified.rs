@@ -18,7 +18,7 @@ use std::cell::Cell;
 
 use super::Similarity;
 use super::alignment_check;
-use super::differences::{Differences, TokensHead, own_line};
+use super::differences::{Differences, TokensHead, are_titles_unlike, own_line};
 use super::learned::LearnedView;
 use super::proof::TextProof;
 use super::title::TitleSketch;
@@ -61,9 +61,10 @@ pub struct VerifiedFeatures {
 }
 
 /// Texts of a smaller estimated similarity are not aligned, unless they have several fingerprints in common: of labelled
-/// pairs that are one text, 1 in 100 was below, and of short ones none.
+/// pairs that are one text, 1 in 100 was below, and of short ones none. Under unlike titles a short text as well must
+/// have more in common.
 const UNLIKE: f32 = 0.3;
-const UNLIKE_SHORT: f32 = 0.15;
+const UNLIKE_SHORT: f32 = 0.2;
 const SEVERAL: usize = 3;
 /// A text of which the boilerplate leaves less than one part in so many is looked up by its boilerplate as well: a
 /// story that stood in several digests is found by nothing else.
@@ -261,7 +262,8 @@ impl super::Proof for Founder {
         let similarity = self.proof.similarity(&root.proof);
         self.is_more_than_a_few_phrases(root, similarity)?;
         self.proof.is_own_page(&root.proof)?;
-        let needed = if self.proof.are_long(&root.proof) { UNLIKE } else { UNLIKE_SHORT };
+        let is_sure = self.proof.are_long(&root.proof) || are_titles_unlike(founders.title, own.title);
+        let needed = if is_sure { UNLIKE } else { UNLIKE_SHORT };
         if similarity < needed && shared < SEVERAL {
             return Err(super::Refusal::Proof { similarity, needed });
         }

@@ -42,10 +42,9 @@ impl WordCounts {
                 *some |= u64::from(token & NUMBER == 0) << (word % 64);
             }
         }
-        let count = found.iter().map(|some| some.count_ones() as usize).sum::<usize>().min(COUNTED);
-        let mut words = Vec::with_capacity(count);
+        let mut words = Vec::with_capacity(tokens.len().min(COUNTED));
         for (at, mut rest) in (0u16..).zip(found) {
-            while rest != 0 && words.len() < count {
+            while rest != 0 && words.len() < COUNTED {
                 words.push(64 * at + rest.trailing_zeros() as u16);
                 rest &= rest - 1;
             }

@@ -31,7 +31,7 @@ impl Alphabet {
 
     /// The alphabet of most of the first letters of a cleaned text.
     pub(crate) fn of(cleaned: &str) -> Alphabet {
-        let begin = cleaned.as_bytes().get(..4 * READ).unwrap_or_default();
+        let begin = cleaned.as_bytes().get(..2 * READ).unwrap_or_default();
         if begin.is_ascii() && begin.iter().filter(|b| b.is_ascii_lowercase()).count() > READ / 2 {
             return Alphabet::Latin;
         }

@@ -31,29 +31,41 @@ pub(super) fn is_plain_han(c: char) -> bool {
 }
 
 /// The sums of the words that may be numbers: one bit for each.
-static NUMERALS: LazyLock<[u64; 256]> = LazyLock::new(|| {
+static NUMERALS: [u64; 256] = {
     let mut bits = [0u64; 256];
-    for sum in SPELLED.map(|(word, _)| word).into_iter().chain(CALENDAR).map(sum_of_word) {
-        bits[usize::from(sum) / 64] |= 1 << (sum % 64);
+    let mut at = 0;
+    while at < SPELLED.len() + CALENDAR.len() {
+        let word = if at < SPELLED.len() { SPELLED[at].0 } else { CALENDAR[at - SPELLED.len()] };
+        let sum = sum_of_word(word.as_bytes());
+        bits[sum as usize / 64] |= 1 << (sum % 64);
+        at += 1;
     }
     bits
-});
+};
 
 /// [`SPELLED`] by the sums of the words, 64 sums together.
 static BY_SUM: LazyLock<[Vec<(&str, u64)>; 256]> = LazyLock::new(|| {
     let mut words = [const { Vec::new() }; 256];
     for (word, value) in SPELLED {
-        words[usize::from(sum_of_word(word)) / 64].push((word, value));
+        words[usize::from(sum_of_word(word.as_bytes())) / 64].push((word, value));
     }
     words
 });
 
-fn sum_of_word(word: &str) -> u16 {
-    word.chars().fold(0u16, |sum, c| sum.wrapping_add(letter(u32::from(c)))) & HASH
+/// The sum of the letters of a word in UTF-8; each has one or two bytes.
+const fn sum_of_word(word: &[u8]) -> u16 {
+    let (mut sum, mut at) = (0u16, 0);
+    while at < word.len() {
+        let first = word[at] as u32;
+        let c = if first < 0x80 { first } else { (first & 0x1F) << 6 | (word[at + 1] & 0x3F) as u32 };
+        sum = sum.wrapping_add(letter(c));
+        at += if first < 0x80 { 1 } else { 2 };
+    }
+    sum & HASH
 }
 
 /// Numbers in words, folded, with their values; sorted. Words that are another one in another language are left out.
-pub(super) const SPELLED: [(&str, u64); 212] = [
+pub(super) static SPELLED: [(&str, u64); 212] = [
     ("acht", 8),
     ("cinco", 5),
     ("cincuenta", 50),
@@ -269,7 +281,7 @@ pub(super) const SPELLED: [(&str, u64); 212] = [
 ];
 
 /// The words that [`month`] and [`weekday`] know.
-pub(super) const CALENDAR: [&str; 31] = [
+pub(super) static CALENDAR: [&str; 31] = [
     "jan",
     "january",
     "feb",

@@ -38,6 +38,8 @@ const MAGNITUDES: [(&str, u64); 24] = [
     ("مليار", 1_000_000_000),
     ("بليون", 1_000_000_000),
 ];
+/// The first bytes of those.
+const MAGNITUDE_BYTES: [u8; 9] = [b'b', b'c', b'l', b'm', b't', 0xD0, 0xD1, 0xD8, 0xD9];
 /// The letter reh (U+0631) in UTF-8.
 const REH: [u8; 2] = [0xD8, 0xB1];
 
@@ -204,9 +206,9 @@ impl<'a> TokenReader<'a> {
     fn magnitude(&mut self) -> Option<u64> {
         let spaced = usize::from(matches!(self.peek(), Some(b' ' | b'-')));
         let rest = self.rest(self.at + spaced);
-        let begins = |word: &str| word.as_bytes().first() == rest.first() && rest.starts_with(word.as_bytes());
-        let found = MAGNITUDES.iter().find(|(word, _)| begins(word));
-        if let Some(&(word, value)) = found {
+        if rest.first().is_some_and(|b| MAGNITUDE_BYTES.contains(b))
+            && let Some(&(word, value)) = MAGNITUDES.iter().find(|(word, _)| rest.starts_with(word.as_bytes()))
+        {
             self.at += spaced + word.len();
             // `millions`, `миллионов`.
             self.skip_letters();
