@@ -71,7 +71,7 @@ pub enum DocumentsError {
 }
 
 /// The fields of one document that the methods compare, as they are written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DocumentFields {
     /// The title; empty where there is none.
     pub title: String,
@@ -179,13 +179,21 @@ impl Documents {
         self.find(id).map(|document| self.fields(document))
     }
 
-    /// The fields of a document. They are read anew from its line.
+    /// The fields of a document.
     pub(super) fn fields(&self, document: Document) -> DocumentFields {
+        let owned = |fields: &Fields<'_>| DocumentFields {
+            title: fields.title.unwrap_or_default().to_owned(),
+            text: fields.body.join("\n"),
+        };
+        self.read(document, owned).unwrap_or_default()
+    }
+
+    /// What `read` makes of the fields of a document, as the engine reads them. They are read anew from its line.
+    pub(super) fn read<T>(&self, document: Document, read: impl FnOnce(&Fields<'_>) -> T) -> Option<T> {
         // Every line has been read once without an error.
-        let read = bulk::scan(self.line(document), &self.selection).ok();
-        let title = read.as_ref().and_then(|read| read.first(Selected::Title));
-        let text: Vec<&str> = read.iter().flat_map(texts_of).collect();
-        DocumentFields { title: title.unwrap_or_default().to_owned(), text: text.join("\n") }
+        let document = bulk::scan(self.line(document), &self.selection).ok()?;
+        let texts: Vec<&str> = texts_of(&document).collect();
+        Some(read(&Fields { title: document.first(Selected::Title), body: &texts }))
     }
 }
 

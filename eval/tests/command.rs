@@ -296,7 +296,9 @@ fn the_arena_names_what_is_wrong() {
         assert!(error.contains(reason), "{error}");
     }
     let help = String::from_utf8(eval(&["arena", "--help"]).stdout).unwrap();
-    for taught in ["Usage: spinney-eval arena", "X.pairs.tsv", "joins without the lead", "Exit codes"] {
+    for taught in
+        ["Usage: spinney-eval arena", "X.pairs.tsv", "joins without the lead", "cross-validated", "Exit codes"]
+    {
         assert!(help.contains(taught), "{help}");
     }
 }

@@ -64,11 +64,16 @@ pub struct WrongPair {
 }
 
 impl LabelScore {
+    /// No pairs yet.
+    pub(super) fn new(label: &str) -> LabelScore {
+        let wanted = Wanted::of(label);
+        LabelScore { label: label.into(), wanted, pairs: 0, together: 0, reasons: BTreeMap::new(), worst: Vec::new() }
+    }
+
     /// Pairs of which only the numbers matter.
     #[cfg(test)]
     pub(super) fn counted(label: &str, together: u64, pairs: u64) -> LabelScore {
-        let wanted = Wanted::of(label);
-        LabelScore { label: label.into(), wanted, pairs, together, reasons: BTreeMap::new(), worst: Vec::new() }
+        LabelScore { pairs, together, ..LabelScore::new(label) }
     }
 
     /// The share put together, 0 to 1.
@@ -105,19 +110,9 @@ pub(super) fn score(
     id: &dyn Fn(Document) -> String,
     show: usize,
 ) -> Vec<LabelScore> {
-    let mut scores: Vec<LabelScore> = Vec::new();
+    let mut scores: Vec<LabelScore> = labelled.names.iter().map(|(name, _)| LabelScore::new(name)).collect();
     // By label and by the clusters that the mistake is between.
     let mut mistakes: Vec<BTreeMap<(u64, u64), Mistake>> = vec![BTreeMap::new(); labelled.names.len()];
-    for (name, _) in &labelled.names {
-        scores.push(LabelScore {
-            label: name.clone(),
-            wanted: Wanted::of(name),
-            pairs: 0,
-            together: 0,
-            reasons: BTreeMap::new(),
-            worst: Vec::new(),
-        });
-    }
     for pair in &labelled.pairs {
         let (Some(score), Some(mistakes)) = (scores.get_mut(pair.name), mistakes.get_mut(pair.name)) else { continue };
         let root = |document: Document| clustering.roots.get(document as usize).copied().unwrap_or_default();

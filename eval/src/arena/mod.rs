@@ -6,6 +6,7 @@
 //! ```
 
 mod collections;
+mod cross_validation;
 mod edits;
 mod error;
 mod labels;
@@ -13,6 +14,7 @@ mod lead;
 mod limits;
 mod mined;
 mod page_chrome;
+mod pair_decisions;
 mod peers;
 mod shingles;
 mod table;
@@ -31,8 +33,11 @@ use collections::{Collections, read, read_text};
 use edits::{EditScore, Edits};
 use mined::Mined;
 use page_chrome::PageChrome;
+use pair_decisions::PairDecisions;
 use spinney::config::{Clock, ConfigError, RawRoute, Route};
+use spinney::method::Method;
 
+pub use cross_validation::print_cross_validation;
 pub use error::SetError;
 pub use labels::{LabelScore, Wanted, WrongPair};
 pub use lead::Joins;
@@ -331,7 +336,8 @@ impl Arena {
         }
         let totals = vec![(0, 0); contestants.len()];
         let contestants = contestants.as_slice();
-        let mut run = Run { arena: self, limits, contestants, emit, progress, scores: Vec::new(), totals };
+        let (scores, decisions) = (Vec::new(), Vec::new());
+        let mut run = Run { arena: self, limits, contestants, emit, progress, scores, totals, decisions };
         if self.page_chrome || self.data.is_none() {
             run.page_chrome()?;
         }
@@ -355,7 +361,8 @@ impl Arena {
                 return Err(ArenaError::Nothing { folder: folder.clone(), of });
             }
             run.collections(&files)?;
-            run.all()?;
+            let mean = run.cross_validation()?;
+            run.all(mean.as_ref())?;
         }
         Ok(run.scores)
     }
@@ -371,6 +378,8 @@ struct Run<'r> {
     scores: Vec<SetScore>,
     /// Documents and nodes of all collections, of each contestant.
     totals: Vec<(u64, u64)>,
+    /// Of the collections of a set that have pairs of their own, by `verified`.
+    decisions: Vec<PairDecisions>,
 }
 
 impl Run<'_> {
@@ -403,6 +412,11 @@ impl Run<'_> {
                     *nodes += clustering.nodes;
                 }
                 self.add(score)?;
+                if let (Contestant::Method(_, route), Some(labelled)) = (contestant, &scores.labelled)
+                    && let Some(set) = self.limits.set_of(name).filter(|_| route.method == Method::Verified)
+                {
+                    self.decisions.push(PairDecisions::of(set, labelled, &documents, &clustering));
+                }
                 clusterings.push(clustering);
             }
             // Pairs that were picked from the collections are seen among all the other documents, as in an index.
@@ -506,8 +520,18 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The figures of all collections together.
-    fn all(&mut self) -> Result<(), ArenaError> {
+    /// Scores how much the weights of `verified` owe to the sets that they were chosen on. Returns the means.
+    fn cross_validation(&mut self) -> Result<Option<SetScore>, ArenaError> {
+        let mut scores = cross_validation::scores(&Method::Verified.to_string(), std::mem::take(&mut self.decisions));
+        let means = scores.pop();
+        for score in scores {
+            self.add(score)?;
+        }
+        Ok(means)
+    }
+
+    /// The figures of all collections together, and further means of the method that they name.
+    fn all(&mut self, means: Option<&SetScore>) -> Result<(), ArenaError> {
         for (contestant, &(documents, nodes)) in self.contestants.iter().zip(&self.totals.clone()) {
             let mut score = SetScore::new(ALL, contestant.name());
             let of_method = self.scores.iter().filter(|score| score.method == contestant.name());
@@ -521,6 +545,9 @@ impl Run<'_> {
             if let Contestant::Method(..) = contestant {
                 let nodes = nodes as f64 / documents.max(1) as f64;
                 score.figure("nodes per document", FigureValue::Number(nodes));
+            }
+            if let Some(means) = means.filter(|means| means.method == score.method) {
+                score.figures.extend(means.figures.iter().cloned());
             }
             self.add(score)?;
         }

@@ -81,7 +81,8 @@ fn wanted(label: &LabelScore) -> &'static str {
     }
 }
 
-fn number(score: Option<&SetScore>, figure: &str) -> String {
+/// A figure as the tables have it.
+pub(super) fn number(score: Option<&SetScore>, figure: &str) -> String {
     let found = score.and_then(|score| score.figures.iter().find(|(name, _)| name == figure));
     found.map_or("--".to_owned(), |(_, value)| match value {
         super::FigureValue::Number(number) => format!("{number:.4}"),

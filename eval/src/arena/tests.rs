@@ -101,13 +101,17 @@ fn all_collections_of_a_folder_are_scored() {
     assert_eq!(of("verified", "republish_tune", "reprints, lowest of 2 shuffles"), Some(1.0));
     assert!(of("verified", ALL, "nodes per document") > Some(0.0));
     assert_eq!(of("simhash:3", ALL, "nodes per document"), None);
+    for set in ["press", "republish", ALL] {
+        assert_eq!(of("verified", set, "error of pairs one by one"), Some(0.0), "{set}");
+    }
+    assert_eq!(of("sentences:3", ALL, "error of pairs one by one"), None);
     let sentences = scores.iter().find(|score| score.method == "sentences:3" && score.collection == "press_tune");
     assert_eq!(sentences.unwrap().labels[0].reasons.values().sum::<u64>(), 1);
     // A set by its name, and only what has pairs.
     for (only, quick, collections) in [
         (&["press", "news"][..], false, &["news", "press_tune", "press_tune in the whole collections", ALL][..]),
         (&["news"], true, &[]),
-        (&[], true, &["press_tune", "republish_tune", ALL]),
+        (&[], true, &["press_tune", "republish_tune", "press", "republish", ALL]),
     ] {
         let only = only.iter().map(|&name| name.to_owned()).collect();
         let arena =

@@ -12,7 +12,8 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 use super::say;
 use spinney_eval::arena::{
-    Arena, Judgement, Limits, Outcome, SetScore, Step, print_judgements, print_reasons, print_table, print_worst,
+    Arena, Judgement, Limits, Outcome, SetScore, Step, print_cross_validation, print_judgements, print_reasons,
+    print_table, print_worst,
 };
 
 /// The name of the command.
@@ -43,6 +44,11 @@ ask for apart, each label with the weight of its pairs, 30 at most; `error` of a
 eval/limits.toml names. `joins without the lead`: of the documents that joined another one's cluster, the share of \
 which fewer than half of the runs of three words in the first 70 words stand in the first document of the cluster. \
 Clusters of more than 2,000 documents count as unrelated altogether where X.mined.tsv tells.
+
+Of two sets or more, `verified` is also cross-validated: each pair of a set is decided by itself, by what the forest \
+has learned in the end, once by the weights as they are, once by weights fitted on the other sets alone, and once by \
+weights fitted on all sets. A factor is what the fit multiplies a weight by; `all` has the means, and the factors of \
+the fit on all.
 
 The set page_chrome, 10,000 pages that are nothing but what stands around an article among 5,000 articles and 500 \
 reprints in five orders of arrival, is invented: largest_tree is the most of its pages with different titles in \
@@ -150,6 +156,7 @@ fn print(scores: &[SetScore], judgements: &[Judgement], out: &mut dyn Write) -> 
     print_reasons(scores, out)?;
     print_worst(scores, out)?;
     print_table(scores, out)?;
+    print_cross_validation(scores, out)?;
     match judgements {
         [] => Ok(()),
         judgements => print_judgements(judgements, out),
