@@ -19,7 +19,9 @@ use super::error::SetError;
 use super::labels::{LabelScore, Wanted};
 use spinney::fingerprint::Fingerprint;
 use spinney::forest::Decision;
-use spinney::method::{Founder, LearnedText, MethodKind, Proof, Similarity, Verified, VerifiedFeatures};
+use spinney::method::{
+    Founder, LearnedText, MethodKind, PlacementQuery, Proof, Similarity, Verified, VerifiedFeatures,
+};
 use spinney::text::Scratch;
 use spinney::text::boilerplate::PendingSentences;
 
@@ -59,20 +61,12 @@ pub(super) struct PairDecisions {
 }
 
 impl PairDecisions {
-    /// Decides on all pairs of labels that are not free, by what the forest has learned in the end.
+    /// Decides on all pairs of labels that are not free, by what the forest had learned when the later one came.
     pub(super) fn of(set: &str, labelled: &LabelledPairs, documents: &Documents, clustering: &Clustering) -> Self {
         let mut labels: Vec<LabelScore> = labelled.names.iter().map(|(name, _)| LabelScore::new(name)).collect();
         let is_free = |pair: &&LabelledPair| labels.get(pair.name).is_none_or(|label| label.wanted == Wanted::Free);
         let pairs: Vec<&LabelledPair> = labelled.pairs.iter().filter(|pair| !is_free(pair)).collect();
-        let mut learned = learned(documents, clustering);
-        let texts = PlacedText::all(&pairs, documents, &mut learned);
-        let verdict = |pair: &&LabelledPair| {
-            // The earlier one is that which may have founded a tree.
-            let both = (texts.get(&pair.one.min(pair.other)), texts.get(&pair.one.max(pair.other)));
-            let (Some(old), Some(new)) = both else { return (pair.name, Verdict::Fixed(false)) };
-            (pair.name, new.verdict(old, &learned))
-        };
-        let verdicts: Vec<_> = pairs.par_iter().map(verdict).collect();
+        let verdicts = decide(&pairs, documents, clustering);
         for &(label, _) in &verdicts {
             if let Some(label) = labels.get_mut(label) {
                 label.pairs += 1;
@@ -106,18 +100,35 @@ impl PairDecisions {
     }
 }
 
-/// What the forest had learned after the last document: those that founded trees taught it, one after the other.
-fn learned(documents: &Documents, clustering: &Clustering) -> LearnedText {
-    let mut learned = LearnedText::default();
+/// Decides on each pair by what the forest had learned when the later document came: nothing of that document, and so
+/// nothing of whether the two are in one cluster.
+fn decide(pairs: &[&LabelledPair], documents: &Documents, clustering: &Clustering) -> Vec<(usize, Verdict)> {
+    let mut by_later: HashMap<Document, Vec<&LabelledPair>> = HashMap::new();
+    for pair in pairs {
+        by_later.entry(pair.one.max(pair.other)).or_default().push(pair);
+    }
+    let named: BTreeSet<Document> = pairs.iter().flat_map(|pair| [pair.one, pair.other]).collect();
+    let (mut learned, taught) = (LearnedText::default(), PendingSentences::default());
     let (mut features, mut scratch) = (VerifiedFeatures::new(), Scratch::new());
+    let mut texts: HashMap<Document, PlacedText> = HashMap::new();
+    let mut verdicts = Vec::with_capacity(pairs.len());
     for document in (0..).take(documents.count()) {
+        let is_read = documents.read(document, |fields| features.read(&mut scratch, fields)) == Some(true);
+        if is_read && named.contains(&document) {
+            texts.insert(document, Verified::ask(&mut features, &mut learned, &taught, PlacedText::of));
+        }
+        let pairs = by_later.get(&document).map_or(&[][..], Vec::as_slice);
+        let verdict = |pair: &&LabelledPair| {
+            let both = texts.get(&pair.one.min(pair.other)).zip(texts.get(&document));
+            (pair.name, both.map_or(Verdict::Fixed(false), |(old, new)| new.verdict(old, &learned)))
+        };
+        verdicts.par_extend(pairs.par_iter().map(verdict));
         let explanation = clustering.explanations.get(&document);
-        let has_founded = explanation.is_some_and(|explanation| explanation.decision == Decision::NewRoot);
-        if has_founded && documents.read(document, |fields| features.read(&mut scratch, fields)) == Some(true) {
+        if is_read && explanation.is_some_and(|explanation| explanation.decision == Decision::NewRoot) {
             learned.learn(&Verified::lesson(&features));
         }
     }
-    learned
+    verdicts
 }
 
 /// What is compared of a text.
@@ -131,24 +142,13 @@ struct PlacedText {
 }
 
 impl PlacedText {
-    /// Those of all documents of these pairs that have text.
-    fn all(pairs: &[&LabelledPair], documents: &Documents, learned: &mut LearnedText) -> HashMap<Document, PlacedText> {
-        let (mut features, mut scratch) = (VerifiedFeatures::new(), Scratch::new());
-        let taught = PendingSentences::default();
-        let named: BTreeSet<Document> = pairs.iter().flat_map(|pair| [pair.one, pair.other]).collect();
-        let mut texts = HashMap::new();
-        for document in named {
-            if documents.read(document, |fields| features.read(&mut scratch, fields)) == Some(true) {
-                let text = Verified::ask(&mut features, learned, &taught, |query| PlacedText {
-                    founder: *query.proof,
-                    tokens: query.tokens.to_vec(),
-                    fingerprints: query.fingerprints.to_vec(),
-                    nodes: query.take,
-                });
-                texts.insert(document, text);
-            }
+    fn of(query: &PlacementQuery<'_, Founder>) -> PlacedText {
+        PlacedText {
+            founder: *query.proof,
+            tokens: query.tokens.to_vec(),
+            fingerprints: query.fingerprints.to_vec(),
+            nodes: query.take,
         }
-        texts
     }
 
     /// Compares this text with one that has founded a tree and is alone in it.

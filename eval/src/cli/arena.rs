@@ -46,9 +46,9 @@ which fewer than half of the runs of three words in the first 70 words stand in 
 Clusters of more than 2,000 documents count as unrelated altogether where X.mined.tsv tells.
 
 Of two sets or more, `verified` is also cross-validated: each pair of a set is decided by itself, by what the forest \
-has learned in the end, once by the weights as they are, once by weights fitted on the other sets alone, and once by \
-weights fitted on all sets. A factor is what the fit multiplies a weight by; `all` has the means, and the factors of \
-the fit on all.
+had learned when the later document came, once by the weights as they are, once by weights fitted on the other sets \
+alone, and once by weights fitted on all sets. A factor is what the fit multiplies a weight by; `all` has the means, \
+and the factors of the fit on all.
 
 The set page_chrome, 10,000 pages that are nothing but what stands around an article among 5,000 articles and 500 \
 reprints in five orders of arrival, is invented: largest_tree is the most of its pages with different titles in \
