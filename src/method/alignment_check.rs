@@ -127,30 +127,28 @@ const SENTENCES: usize = 255;
 pub(super) const MOST_TOKENS: usize = 2 + TITLE + 3 * SENTENCES + MOST;
 
 /// Encodes founder tokens: | alphabet 8 bits, put before 1, 1, number of tokens of the title 6 | these | number of
-/// sentences | these, three values each | tokens of the body |. `sentences`: the tokens of each, and its key.
-pub(super) fn write<'a>(
+/// sentences | these, three values each | tokens of the body |. `sentences`: the key of each, and where it ends.
+pub(super) fn write(
     head: TokensHead,
     title: &[u16],
-    sentences: impl Iterator<Item = (Option<SentenceKey>, &'a [u16])> + Clone,
+    sentences: impl Iterator<Item = (Option<SentenceKey>, u16)> + Clone,
+    body: &[u16],
     out: &mut Vec<u16>,
 ) {
     let title = title.get(..TITLE).unwrap_or(title);
+    let body = body.get(..MOST).unwrap_or(body);
+    let sentences = sentences.take(SENTENCES);
+    let count = sentences.clone().count();
     out.clear();
-    let body: usize = sentences.clone().map(|(_, tokens)| tokens.len()).sum();
-    let count = sentences.clone().take(SENTENCES).count();
-    out.reserve_exact(2 + title.len() + 3 * count + body);
+    out.reserve_exact(2 + title.len() + 3 * count + body.len());
     let before = if head.is_title_put_before { PUT_BEFORE } else { 0 };
     out.push((head.alphabet as u16) << 8 | before | SENTENCES_FOLLOW | title.len() as u16);
     out.extend_from_slice(title);
     out.push(count as u16);
-    let mut end = 0;
-    for (key, tokens) in sentences.clone().take(SENTENCES) {
-        end = (end + tokens.len()).min(MOST);
+    for (key, end) in sentences {
         out.extend(Sentences::entry(end, key));
     }
-    let from = out.len();
-    sentences.for_each(|(_, tokens)| out.extend_from_slice(tokens));
-    out.truncate(from + MOST);
+    out.extend_from_slice(body);
 }
 
 /// Inverse of [`write()`]; `None` if there is no body, or for values that it does not write.
@@ -317,24 +315,22 @@ mod tests {
 
     #[test]
     fn no_more_is_written_than_is_kept() {
-        let sentence = |at: usize| (Some(SentenceKey(at as u32 + 1)), &[7u16; 20][..]);
+        let sentence = |at: usize| (Some(SentenceKey(at as u32 + 1)), at as u16 + 1);
         let title = [5; TITLE + 1];
-        for (count, kept) in [(MOST / 20, MOST), (MOST / 20 + 1, MOST)] {
+        for (count, kept) in [(MOST, MOST), (MOST + 1, MOST)] {
             let mut tokens = Vec::new();
             let head = TokensHead { alphabet: Alphabet::Greek, is_title_put_before: count % 2 == 0 };
-            write(head, &title, (0..count).map(sentence), &mut tokens);
+            write(head, &title, (0..9).map(sentence), &vec![7; count], &mut tokens);
             let words = read(&tokens).unwrap();
             assert_eq!((words.title.len(), words.body.len(), words.head), (TITLE, kept, head));
         }
         let mut tokens = Vec::new();
         for (count, kept) in [(SENTENCES, SENTENCES), (SENTENCES + 1, SENTENCES)] {
-            let one = |at: usize| (Some(SentenceKey(at as u32 + 1)), &[7u16][..]);
-            write(TokensHead::default(), &[], (0..count).map(one), &mut tokens);
+            write(TokensHead::default(), &[], (0..count).map(sentence), &vec![7; count], &mut tokens);
             let words = read(&tokens).unwrap();
             assert_eq!((words.sentences.0.len(), words.body.len()), (kept, count));
         }
-        let longest = (0..SENTENCES).map(|at| (Some(SentenceKey(at as u32 + 1)), &[7u16; 20][..]));
-        write(TokensHead::default(), &title, longest, &mut tokens);
+        write(TokensHead::default(), &title, (0..SENTENCES).map(sentence), &[7; MOST], &mut tokens);
         assert_eq!(tokens.len(), MOST_TOKENS);
     }
 
@@ -352,17 +348,17 @@ mod tests {
             (one, other) in (any::<u32>(), any::<u32>()),
         ) {
             let mut tokens = vec![7; 3];
-            let (first, second) = body.split_at(body.len() / 2);
-            let sentences = [(Some(SentenceKey(one)), first), (Some(SentenceKey(other)), second)];
-            write(TokensHead::default(), &title, sentences.into_iter(), &mut tokens);
+            let (first, all) = (body.len() as u16 / 2, body.len() as u16);
+            let sentences = [(Some(SentenceKey(one)), first), (Some(SentenceKey(other)), all)];
+            write(TokensHead::default(), &title, sentences.into_iter(), &body, &mut tokens);
             let words = read(&tokens);
             prop_assert_eq!(words.is_some(), !body.is_empty());
             if let Some(words) = words {
                 prop_assert_eq!(words.body, body.as_slice());
                 prop_assert_eq!(words.title, title.get(..TITLE).unwrap_or(&title));
                 let expected = [
-                    Sentences::entry(first.len(), Some(SentenceKey(one))),
-                    Sentences::entry(body.len(), Some(SentenceKey(other))),
+                    Sentences::entry(first, Some(SentenceKey(one))),
+                    Sentences::entry(all, Some(SentenceKey(other))),
                 ];
                 prop_assert_eq!(words.sentences.0, expected);
             }

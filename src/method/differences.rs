@@ -56,9 +56,9 @@ pub(crate) struct Sentences<'a>(pub(crate) &'a [[u16; 3]]);
 
 impl Sentences<'_> {
     /// An entry: end, lower and upper half of the key; 0 for a sentence that is never boilerplate.
-    pub(crate) fn entry(end: usize, key: Option<SentenceKey>) -> [u16; 3] {
+    pub(crate) fn entry(end: u16, key: Option<SentenceKey>) -> [u16; 3] {
         let key = key.map_or(0, |key| key.0);
-        [end as u16, key as u16, (key >> 16) as u16]
+        [end, key as u16, (key >> 16) as u16]
     }
 
     fn key(entry: [u16; 3]) -> Option<SentenceKey> {

@@ -26,10 +26,10 @@ impl Text {
     /// The same with more tokens behind it, which are the sentence with this hash.
     fn sentence(mut self, tokens: &[u16], hash: u64) -> Text {
         if self.entries.is_empty() {
-            self.entries.push(Sentences::entry(self.body.len(), None));
+            self.entries.push(Sentences::entry(self.body.len() as u16, None));
         }
         self.body.extend_from_slice(tokens);
-        self.entries.push(Sentences::entry(self.body.len(), Some(SentenceKey::of(hash))));
+        self.entries.push(Sentences::entry(self.body.len() as u16, Some(SentenceKey::of(hash))));
         self
     }
 
@@ -258,7 +258,7 @@ proptest! {
         }
         let text = Text::new(words);
         let view = LearnedView::new(&learned.boilerplate, &learned.words);
-        let found = PreparedText::new(text.tokens(), view).twice_median;
+        let found = LaterText::new(text.tokens(), view).twice_median;
         let mut sorted = counts.clone();
         sorted.sort_unstable();
         let middle = sorted[sorted.len() / 2] + sorted[(sorted.len() - 1) / 2];

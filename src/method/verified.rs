@@ -374,10 +374,12 @@ impl Offer {
         let mut tokens = std::mem::take(&mut features.tokens);
         let title = features.heading.row();
         let head = TokensHead { alphabet: features.alphabet, is_title_put_before: features.is_put_before };
-        if is_bare {
-            alignment_check::write(head, title, std::iter::once((None, title)), &mut tokens);
-        } else {
-            alignment_check::write(head, title, features.shingles.row_of_sentences(), &mut tokens);
+        match is_bare {
+            true => alignment_check::write(head, title, std::iter::empty(), title, &mut tokens),
+            false => {
+                let shingles = &features.shingles;
+                alignment_check::write(head, title, shingles.row_of_sentences(), shingles.row(), &mut tokens);
+            }
         }
         let min_hashes = features.shingles.min_hashes.iter();
         let smallest = min_hashes.clone().take(OFFERED).map(|min_hash| min_hash.hash);

@@ -196,12 +196,12 @@ impl Shingles {
         self.row.words.truncate(words);
     }
 
-    /// The tokens of each of `sentences`, as far as they are kept, with its key if it may be boilerplate.
-    pub(crate) fn row_of_sentences(&self) -> impl Iterator<Item = (Option<SentenceKey>, &[u16])> + Clone {
-        self.row.sentences().map(|(place, words)| {
+    /// Where the tokens of each of `sentences` end, as far as they are kept, with its key if it may be boilerplate.
+    pub(crate) fn row_of_sentences(&self) -> impl Iterator<Item = (Option<SentenceKey>, u16)> + Clone {
+        self.row.sentence_ends().map(|(place, end)| {
             let sentence = self.sentences.get(place as usize);
             let hash = sentence.filter(|sentence| sentence.letters() >= SHORTEST).and_then(|sentence| sentence.hash());
-            (hash.map(SentenceKey::of), words)
+            (hash.map(SentenceKey::of), end)
         })
     }
 

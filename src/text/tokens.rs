@@ -59,14 +59,9 @@ impl TokenRow {
         self.words.reserve_exact((raw / 3).min(MOST) + RUNS);
     }
 
-    /// The words of each sentence, as far as they are kept, with its place.
-    pub(super) fn sentences(&self) -> impl Iterator<Item = (u32, &[u16])> + Clone {
-        let ends = (0u32..).zip(&self.ends);
-        ends.scan(0, |begin, (place, &end)| {
-            let from = std::mem::replace(begin, usize::from(end));
-            let words = self.words.get(from..usize::from(end));
-            Some((place, words.unwrap_or_default()))
-        })
+    /// How many words there are when each sentence has ended, as far as they are kept, with its place.
+    pub(super) fn sentence_ends(&self) -> impl Iterator<Item = (u32, u16)> + Clone {
+        (0u32..).zip(self.ends.iter().copied())
     }
 
     /// Bytes of memory held, besides the value itself.

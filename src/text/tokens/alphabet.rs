@@ -9,6 +9,9 @@ use super::sums::letter;
 /// Letters of a text by which it is told which alphabet it is in.
 const READ: usize = 24;
 
+/// The first letter behind those of all alphabets.
+const BEHIND: char = '\u{0700}';
+
 /// An alphabet with few enough letters that their differences are rare among all: 1 in 16 at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
@@ -36,7 +39,8 @@ impl Alphabet {
             return Alphabet::Latin;
         }
         let mut counts = [0usize; Alphabet::ALL.len()];
-        let letters = cleaned.chars().filter(|c| c.is_alphabetic());
+        // Of scripts behind these nothing is asked.
+        let letters = cleaned.chars().filter(|c| *c >= BEHIND || c.is_alphabetic());
         for c in letters.take(READ) {
             let found = Alphabet::ALL.iter().zip(&mut counts).find(|(alphabet, _)| alphabet.has(c));
             if let Some((_, count)) = found {
