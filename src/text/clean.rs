@@ -140,7 +140,8 @@ impl<'s> Cleaner<'s> {
     fn event(&mut self, raw: &str, at: usize, class: ByteClass, finders: &mut Finders) -> usize {
         let bytes = raw.as_bytes();
         match class {
-            ByteClass::Space | ByteClass::Greater => self.space = true,
+            ByteClass::Space => self.white_space(bytes, at),
+            ByteClass::Greater => self.space = true,
             ByteClass::SentenceMark => self.sentence_mark(bytes, at),
             ByteClass::FullStop => self.full_stop(bytes.get(at + 1..).unwrap_or_default()),
             ByteClass::Colon => return self.colon(bytes, at),
@@ -151,6 +152,24 @@ impl<'s> Cleaner<'s> {
             ByteClass::Drop | ByteClass::Letter | ByteClass::Punct | ByteClass::CodeSign => {}
         }
         at + 1
+    }
+
+    /// Passes the white space at `at`. A line that ends with a letter of a script without spaces ends a sentence: Thai and
+    /// Lao have no full stops, and nobody breaks their lines by hand.
+    fn white_space(&mut self, bytes: &[u8], at: usize) {
+        if bytes.get(at) == Some(&b'\n') && self.last_letter() == Class::Unspaced {
+            self.end_sentence();
+        }
+        self.space = true;
+    }
+
+    /// The class of the last character, of a mark that of the letter before it.
+    fn last_letter(&self) -> Class {
+        if self.last != Class::Mark {
+            return self.last;
+        }
+        let mut classes = self.out.chars().rev().map(|c| self.tables.class(c));
+        { &mut classes }.find(|class| *class != Class::Mark).unwrap_or(Class::Mark)
     }
 
     /// Writes the `!`, `?` or `;` at `at`, which ends a sentence.

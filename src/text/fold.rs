@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use unicode_normalization::char::{canonical_combining_class, is_combining_mark};
+use unicode_normalization::char::{canonical_combining_class, decompose_canonical, is_combining_mark};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
 use super::byte_class::decode_three;
@@ -181,7 +181,33 @@ fn bmp(c: char) -> u16 {
 
 /// NFKC and lower case, with look-alike quotes, dashes and dots made one.
 fn normal(c: char) -> impl Iterator<Item = char> {
-    std::iter::once(alike(c)).nfkc().flat_map(char::to_lowercase).map(alike).nfkc()
+    std::iter::once(alike(c)).nfkc().flat_map(char::to_lowercase).map(alike).nfkc().map(bare)
+}
+
+/// A letter without its diacritics, which capitals, headlines and keyboards of another language leave out.
+fn bare(c: char) -> char {
+    let mut letter = c;
+    let mut is_bare = true;
+    decompose_canonical(c, |part| match part {
+        _ if letter == c && !is_diacritic(part) => letter = part,
+        part => is_bare &= is_diacritic(part),
+    });
+    match letter {
+        // Strokes and dots that no decomposition tells of.
+        '\u{0111}' => 'd',
+        '\u{0127}' => 'h',
+        '\u{0131}' => 'i',
+        '\u{0142}' => 'l',
+        '\u{00F8}' => 'o',
+        '\u{0167}' => 't',
+        letter if is_bare => letter,
+        _ => c,
+    }
+}
+
+/// The marks of Latin, Greek and Cyrillic letters.
+fn is_diacritic(c: char) -> bool {
+    matches!(c, '\u{0300}'..='\u{036F}' | '\u{1AB0}'..='\u{1AFF}' | '\u{1DC0}'..='\u{1DFF}')
 }
 
 /// Typography that publishers change when they reprint.
@@ -195,13 +221,13 @@ fn alike(c: char) -> char {
         // Signs inside the numbers of Arabic scripts: `١٬٢٣٤`, `٨٫٤`, `٨،٤`.
         '\u{060C}' | '\u{066C}' => ',',
         '\u{066B}' => '.',
-        // Letters that newsrooms write with or without their sign: hamza on alef, alef maqsura, teh marbuta; Persian and
-        // Urdu forms of yeh, kaf and heh; yo.
+        // Letters that newsrooms write with or without their sign: hamza on alef, waw and yeh, alef maqsura, teh marbuta;
+        // Persian and Urdu forms of yeh, kaf and heh.
         '\u{0622}' | '\u{0623}' | '\u{0625}' | '\u{0671}' => '\u{0627}',
-        '\u{0649}' | '\u{06CC}' => '\u{064A}',
+        '\u{0624}' => '\u{0648}',
+        '\u{0626}' | '\u{0649}' | '\u{06CC}' => '\u{064A}',
         '\u{06A9}' => '\u{0643}',
         '\u{0629}' | '\u{06C1}' | '\u{06BE}' => '\u{0647}',
-        '\u{0451}' => '\u{0435}',
         c if c.is_ascii() => c,
         c => digit(c).unwrap_or(c),
     }
@@ -239,7 +265,7 @@ fn single(c: char) -> Option<char> {
 
 fn classify(c: char) -> Class {
     match c {
-        _ if is_invisible(c) => Class::Drop,
+        _ if is_invisible(c) || is_diacritic(c) => Class::Drop,
         _ if c.is_whitespace() => Class::Space,
         _ if c.is_control() => Class::Drop,
         '!' | '?' | ';' | '\u{3002}' | '\u{FF61}' | '\u{FF01}' | '\u{FF1F}' | '\u{FF1B}' => Class::Break,
@@ -273,7 +299,8 @@ fn classify(c: char) -> Class {
 /// Format characters, fillers and variation selectors: nothing a reader sees.
 fn is_invisible(c: char) -> bool {
     matches!(c,
-        '\u{00AD}' | '\u{034F}' | '\u{0610}'..='\u{061A}' | '\u{061C}' | '\u{0640}' | '\u{064B}'..='\u{0652}' | '\u{0670}' | '\u{06DD}' | '\u{070F}' | '\u{115F}' | '\u{1160}' | '\u{180B}'..='\u{180F}'
+        '\u{00AD}' | '\u{034F}' | '\u{0610}'..='\u{061A}' | '\u{061C}' | '\u{0640}' | '\u{064B}'..='\u{0655}' | '\u{0670}' | '\u{06DD}' | '\u{070F}' | '\u{115F}' | '\u{1160}' | '\u{180B}'..='\u{180F}'
+        | '\u{0591}'..='\u{05BD}' | '\u{05BF}' | '\u{05C1}' | '\u{05C2}' | '\u{05C4}' | '\u{05C5}' | '\u{05C7}'
         | '\u{0600}'..='\u{0605}' | '\u{0890}' | '\u{0891}' | '\u{08E2}'
         | '\u{17B4}' | '\u{17B5}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
         | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF0}'..='\u{FFFB}' | '\u{FFFE}' | '\u{FFFF}'

@@ -17,12 +17,18 @@ pub struct Sentence {
     pub letters: usize,
 }
 
-/// Abbreviations before a capital letter or a number within a sentence.
-const ABBREVIATIONS: [&str; 24] = [
-    "mr", "mrs", "ms", "dr", "st", "no", "nos", "vs", "prof", "gen", "sen", "rep", "gov", "lt", "col", "sgt", "capt",
-    "jr", "messrs", "rev", "hon", "fig", "al", "mt",
+/// Abbreviations before a capital letter or a number within a sentence, folded and sorted; of the languages in which
+/// they are followed by capitals often, and none that is a word which ends sentences.
+const ABBREVIATIONS: [&str; 76] = [
+    "al", "avv", "bzw", "ca", "capt", "col", "doc", "dott", "dr", "dra", "env", "evtl", "fevr", "fig", "geb", "gen",
+    "ggf", "godz", "gov", "hon", "hrsg", "inkl", "inz", "janv", "jr", "lt", "messrs", "mio", "mlle", "mme", "mr",
+    "mrd", "mrs", "ms", "mt", "no", "nos", "nr", "pag", "pgs", "prof", "rep", "rev", "sen", "sgt", "sig", "sr", "sra",
+    "srta", "st", "str", "ths", "tp", "tys", "ud", "uds", "ul", "usw", "vgl", "vs", "yrd", "вв", "гг", "долл", "др",
+    "им", "коп", "млн", "млрд", "обл", "руб", "см", "стр", "тыс", "ул", "чел",
 ];
 
+/// Letters and digits of a word before a full stop that are looked at.
+const LONGEST: usize = 12;
 /// How far behind a full stop the next word is looked for, in bytes.
 const LOOK: usize = 200;
 
@@ -99,17 +105,21 @@ fn folded(tables: &Tables, c: char) -> char {
     folded.and_then(|cp| char::from_u32(u32::from(cp))).unwrap_or(c)
 }
 
-/// The ASCII letters before the full stop that `written` ends with.
+/// The letters and digits before the full stop that `written` ends with.
 fn last_word(written: &str) -> &str {
     let before = written.strip_suffix('.').unwrap_or(written);
-    let len = before.bytes().rev().take(12).take_while(u8::is_ascii_alphanumeric).count();
+    let letters = before.chars().rev().take(LONGEST).take_while(|c| c.is_alphanumeric());
+    let len: usize = letters.map(char::len_utf8).sum();
     before.get(before.len() - len..).unwrap_or_default()
 }
 
 fn is_abbreviated(written: &str) -> bool {
     let word = last_word(written);
-    let initial = word.len() == 1 && word.bytes().all(|b| b.is_ascii_lowercase());
-    initial || ABBREVIATIONS.contains(&word)
+    let mut letters = word.chars();
+    let first = letters.next();
+    // An initial: in scripts that have no capitals one letter is a word.
+    let initial = letters.next().is_none() && first.is_some_and(char::is_lowercase);
+    initial || ABBREVIATIONS.binary_search(&word).is_ok()
 }
 
 #[cfg(test)]
@@ -161,6 +171,33 @@ mod tests {
             ),
             plain
         );
+    }
+
+    #[test]
+    fn accented_letters_before_a_full_stop_are_letters() {
+        assert_eq!(sentences("Đây là bản. Hôm qua"), ["day la ban.", "hom qua"]);
+        assert_eq!(sentences("En fin d'année. Le reste"), ["en fin d'annee.", "le reste"]);
+        assert_eq!(
+            sentences("О том сказал А. Иванов из г. Тверь. Он уехал"),
+            ["о том сказал а. иванов из г. тверь.", "он уехал"]
+        );
+        assert_eq!(
+            sentences("Die Firma hat ca. 20 Leute bzw. Kräfte. Ende"),
+            ["die firma hat ca. 20 leute bzw. krafte.", "ende"]
+        );
+    }
+
+    #[test]
+    fn abbreviations_are_sorted() {
+        assert!(super::ABBREVIATIONS.is_sorted());
+    }
+
+    #[test]
+    fn a_line_of_a_script_without_spaces_ends_a_sentence() {
+        assert_eq!(sentences("ฝนตกหนัก ตลอดคืน\nสงวนลิขสิทธิ์"), ["ฝนตกหนัก ตลอดคืน", "สงวนลิขสิทธิ์"]);
+        assert_eq!(sentences("ການສູນເສຍ\n\nສະຫງວນ"), ["ການສູນເສຍ", "ສະຫງວນ"]);
+        assert_eq!(sentences("one line\nof two"), ["one line of two"]);
+        assert_eq!(sentences("שלום\nעולם"), ["שלום עולם"]);
     }
 
     #[test]

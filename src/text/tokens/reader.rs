@@ -12,7 +12,7 @@ use crate::text::swar::{Lanes, leading};
 /// Runs of digits that make one number at most.
 pub(super) const RUNS: usize = 6;
 /// Beginnings of the words for magnitudes behind a number, folded; of two that begin alike the longer one first.
-const MAGNITUDES: [(&str, u64); 24] = [
+const MAGNITUDES: [(&str, u64); 23] = [
     ("thousand", 1000),
     ("million", 1_000_000),
     ("milliard", 1_000_000_000),
@@ -22,7 +22,6 @@ const MAGNITUDES: [(&str, u64); 24] = [
     ("crore", 10_000_000),
     ("millone", 1_000_000),
     ("milhoes", 1_000_000),
-    ("milhões", 1_000_000),
     ("milion", 1_000_000),
     ("тыс", 1000),
     ("млн", 1_000_000),
