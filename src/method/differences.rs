@@ -26,6 +26,8 @@ use crate::text::tokens::{Alphabet, HASH, is_weekday};
 pub(super) const ALIKE: f32 = 0.5;
 /// What a character counts in words.
 const CHARACTER_IN_WORDS: f32 = 0.6;
+/// The same of a script of letters: a word has three with their marks.
+const CLUSTER_IN_WORDS: f32 = 0.35;
 /// House text weighs at least one part in so many.
 const MOST_ROOTS: u64 = 8;
 /// A gap with more tokens on one side is a piece of its own, and no place.
@@ -240,7 +242,11 @@ impl LaterText {
         let mut frequencies = Vec::with_capacity(text.firsts.len());
         frequencies.extend(words.map(|&word| learned.frequency(word)));
         let characters = tokens.body.iter().filter(|token| is_character(**token)).count() as f32;
-        let unit = 1.0 - characters / tokens.body.len().max(1) as f32 * (1.0 - CHARACTER_IN_WORDS);
+        let in_words = match tokens.head.alphabet {
+            Alphabet::Unspaced => CLUSTER_IN_WORDS,
+            _ => CHARACTER_IN_WORDS,
+        };
+        let unit = 1.0 - characters / tokens.body.len().max(1) as f32 * (1.0 - in_words);
         LaterText { twice_median: twice_median(&mut frequencies), text, unit }
     }
 }
@@ -318,18 +324,31 @@ pub(super) fn own_line(title: &[u16], body: &[u16]) -> usize {
     if !title.is_empty() && found * 100 >= title.len() * OWN_LINE { line } else { 0 }
 }
 
-/// How much of the tokens in either title both have.
-fn compare_titles(one: &[u16], other: &[u16]) -> Option<f32> {
-    if one.is_empty() || other.is_empty() {
+/// How much of the tokens in either title both have; of a script without spaces, whose few letters every title has, how
+/// many of their pairs.
+fn compare_titles(one: AlignedTokens<'_>, other: AlignedTokens<'_>) -> Option<f32> {
+    let is_unspaced = other.head.alphabet == Alphabet::Unspaced;
+    let parts = |title: &[u16]| -> SmallVec<[u32; 64]> {
+        let mut parts = SmallVec::new();
+        let next = title.iter().skip(1).copied().chain([0]);
+        for (&token, next) in title.iter().zip(next) {
+            let part = u32::from(token) << 16 | if is_unspaced { u32::from(next) } else { 0 };
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+        parts
+    };
+    if one.title.is_empty() || other.title.is_empty() {
         return None;
     }
-    let distinct = |title: &[u16]| (0..title.len()).filter(|&at| !title[..at].contains(&title[at])).count();
-    let common = (0..one.len()).filter(|&at| !one[..at].contains(&one[at]) && other.contains(&one[at])).count();
-    Some(common as f32 / (distinct(one) + distinct(other) - common) as f32)
+    let (one, other) = (parts(one.title), parts(other.title));
+    let common = one.iter().filter(|part| other.contains(part)).count();
+    Some(common as f32 / (one.len() + other.len() - common) as f32)
 }
 
 /// Whether two texts have titles that are not alike.
-pub(super) fn are_titles_unlike(one: &[u16], other: &[u16]) -> bool {
+pub(super) fn are_titles_unlike(one: AlignedTokens<'_>, other: AlignedTokens<'_>) -> bool {
     compare_titles(one, other).is_some_and(|alike| alike < ALIKE)
 }
 
@@ -370,7 +389,7 @@ impl Comparison<'_> {
             common_facts,
             titles: places.titles,
             replaced: self.replaced(unit),
-            alike: compare_titles(self.old.tokens.title, self.new.tokens.title),
+            alike: compare_titles(self.old.tokens, self.new.tokens),
         }
     }
 

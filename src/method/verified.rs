@@ -64,7 +64,7 @@ pub struct VerifiedFeatures {
 /// pairs that are one text, 1 in 100 was below, and of short ones none. Under unlike titles a short text as well must
 /// have more in common.
 const UNLIKE: f32 = 0.3;
-const UNLIKE_SHORT: f32 = 0.2;
+const UNLIKE_SHORT: f32 = 0.15;
 const SEVERAL: usize = 3;
 /// A text of which the boilerplate leaves less than one part in so many is looked up by its boilerplate as well: a
 /// story that stood in several digests is found by nothing else.
@@ -262,7 +262,7 @@ impl super::Proof for Founder {
         let similarity = self.proof.similarity(&root.proof);
         self.is_more_than_a_few_phrases(root, similarity)?;
         self.proof.is_own_page(&root.proof)?;
-        let is_sure = self.proof.are_long(&root.proof) || are_titles_unlike(founders.title, own.title);
+        let is_sure = self.proof.are_long(&root.proof) || are_titles_unlike(founders, own);
         let needed = if is_sure { UNLIKE } else { UNLIKE_SHORT };
         if similarity < needed && shared < SEVERAL {
             return Err(super::Refusal::Proof { similarity, needed });

@@ -28,7 +28,7 @@ use sums::letter;
 pub(super) use sums::sum_of;
 
 /// So many words of a text are kept.
-pub(crate) const MOST: usize = 4000;
+pub(crate) const MOST: usize = 2000;
 
 /// The bit of a number.
 pub(crate) const NUMBER: u16 = 0x8000;

@@ -2,17 +2,19 @@
 //! text has. A word is known by the 14 bits of its token, so that a table of 16,384 counters serves every language; two
 //! words that share one count as one, which changes the frequency of a rare word little and of a frequent one not at all.
 //!
-//! One document in four teaches its words, which one depends on its text alone: frequencies are compared with each
-//! other, and never with the number of documents. Nothing here depends on time or chance.
+//! Each document teaches a quarter of its words, which quarter depends on its text alone: frequencies are compared with
+//! each other, and never with the number of documents. Nothing here depends on time or chance.
 
 use super::tokens::{HASH, NUMBER};
 
 /// Counters, one for each value of a token's hash: 32 KB.
 const COUNTERS: usize = HASH as usize + 1;
-/// One document in so many teaches its words.
-const ONE_IN: u64 = 4;
+/// A document teaches the words of one of so many parts.
+const PARTS: u32 = 4;
+/// The first of them, of 64 words.
+const FIRST_PART: u64 = 0x1111_1111_1111_1111;
 /// Words of one document that are counted, so that a long one does not outweigh many short ones.
-const COUNTED: usize = 1024;
+const COUNTED: usize = 256;
 
 /// How many documents have each word.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,9 +34,7 @@ impl WordCounts {
 
     /// The words of a text that are counted: hashes, ascending, each once. `whole` is the hash of the text.
     pub(crate) fn counted(tokens: &[u16], whole: u64) -> Vec<u16> {
-        if !(whole >> 48).is_multiple_of(ONE_IN) {
-            return Vec::new();
-        }
+        let part = FIRST_PART << ((whole >> 48) as u32 % PARTS);
         let mut found = [0u64; COUNTERS / 64];
         for token in tokens {
             let word = usize::from(token & HASH);
@@ -42,8 +42,9 @@ impl WordCounts {
                 *some |= u64::from(token & NUMBER == 0) << (word % 64);
             }
         }
-        let mut words = Vec::with_capacity(tokens.len().min(COUNTED));
-        for (at, mut rest) in (0u16..).zip(found) {
+        let mut words = Vec::with_capacity((tokens.len() / 2).min(COUNTED));
+        for (at, some) in (0u16..).zip(found) {
+            let mut rest = some & part;
             while rest != 0 && words.len() < COUNTED {
                 words.push(64 * at + rest.trailing_zeros() as u16);
                 rest &= rest - 1;
@@ -106,16 +107,24 @@ mod tests {
     }
 
     #[test]
-    fn one_document_in_four_teaches_a_bounded_number_of_words() {
+    fn a_document_teaches_a_bounded_part_of_its_words() {
         let tokens: Vec<u16> = (0..4_000).rev().chain([NUMBER | 4, 8, 8]).collect();
-        let counted = |count: usize, whole: u64| WordCounts::counted(&tokens[4_003 - count..], whole << 48);
-        let expected = |count: u16| (0..count).collect::<Vec<u16>>();
-        assert_eq!(counted(COUNTED + 2, 4), expected(COUNTED as u16 - 1));
-        for count in [COUNTED + 3, COUNTED + 4, 4_003] {
-            assert_eq!(counted(count, 8), expected(COUNTED as u16));
+        let counted = |count: u16, part: u64| {
+            let tokens: Vec<u16> = tokens.iter().copied().filter(|token| token & HASH < count).collect();
+            WordCounts::counted(&tokens, part << 48)
+        };
+        for part in 0..4 {
+            let expected: Vec<u16> = (0..COUNTED as u16).map(|n| 4 * n + part as u16).collect();
+            assert_eq!(counted(4_000, part), expected);
+            let all = 4 * COUNTED as u16;
+            assert_eq!(
+                [all, all + 4, all - 4].map(|count| counted(count, part).len()),
+                [COUNTED, COUNTED, COUNTED - 1]
+            );
         }
-        let taught = (0..400).filter(|&whole| !counted(9, whole).is_empty()).count();
-        assert_eq!(taught, 100);
+        let mut all = (0..4).map(|part| counted(100, part)).collect::<Vec<_>>().concat();
+        all.sort_unstable();
+        assert_eq!(all, (0..100).collect::<Vec<u16>>());
         assert_eq!(WordCounts::counted(&[NUMBER | 4, 8, 8, 4], 0), [4, 8]);
     }
 

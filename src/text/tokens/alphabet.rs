@@ -10,7 +10,7 @@ use super::sums::letter;
 const READ: usize = 24;
 
 /// The first letter behind those of all alphabets.
-const BEHIND: char = '\u{0700}';
+const BEHIND: char = '\u{1800}';
 
 /// An alphabet with few enough letters that their differences are rare among all: 1 in 16 at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,14 +23,16 @@ pub(crate) enum Alphabet {
     Cyrillic,
     Hebrew,
     Arabic,
+    /// Thai, Lao, Tibetan, Burmese and Khmer, which have no spaces between words and few letters.
+    Unspaced,
 }
 
 /// The differences that one letter more, less or another makes: one bit for each value.
 type Differences = [u64; (HASH as usize + 1) / 64];
 
 impl Alphabet {
-    const ALL: [Alphabet; 5] =
-        [Alphabet::Latin, Alphabet::Greek, Alphabet::Cyrillic, Alphabet::Hebrew, Alphabet::Arabic];
+    const ALL: [Alphabet; 6] =
+        [Alphabet::Latin, Alphabet::Greek, Alphabet::Cyrillic, Alphabet::Hebrew, Alphabet::Arabic, Alphabet::Unspaced];
 
     /// The alphabet of most of the first letters of a cleaned text.
     pub(crate) fn of(cleaned: &str) -> Alphabet {
@@ -64,11 +66,13 @@ impl Alphabet {
             Alphabet::Cyrillic => ('а', 'я'),
             Alphabet::Hebrew => ('א', 'ת'),
             Alphabet::Arabic => ('\u{0621}', '\u{064A}'),
+            Alphabet::Unspaced => return matches!(c, '\u{0E00}'..='\u{109F}' | '\u{1780}'..='\u{17FF}'),
         };
         (first..=last).contains(&c)
     }
 
-    /// Whether two words whose sums differ by this differ in one letter: one more, one fewer or another.
+    /// Whether two words whose sums differ by this differ in one letter: one more, one fewer or another. Never of a
+    /// script without words.
     pub(crate) fn is_one_letter(self, apart: u16) -> bool {
         let differences = ONE_LETTER.get(self as usize);
         let word = differences.and_then(|differences| differences.get(usize::from(apart) / 64));

@@ -72,13 +72,29 @@ impl<'a> TokenReader<'a> {
         let (c, len) = decode(self.bytes, self.at);
         match self.tables.class(c) {
             Class::Han if numeral(c).is_some() => self.numerals(),
-            Class::Han | Class::Kana | Class::Unspaced => {
+            Class::Han | Class::Kana => {
                 self.out.push(CHARACTER | letter(u32::from(c)));
                 self.at += len;
             }
+            Class::Unspaced => self.cluster(),
             Class::Word | Class::Hangul | Class::Mark => self.word(),
             _ => self.at += len,
         }
+    }
+
+    /// A letter of a script without spaces, with its marks.
+    fn cluster(&mut self) {
+        let mut sum = 0u16;
+        loop {
+            let (c, len) = decode(self.bytes, self.at);
+            sum = sum.wrapping_add(letter(u32::from(c)));
+            self.at += len;
+            let next = self.peek().filter(|b| !b.is_ascii()).map(|_| decode(self.bytes, self.at).0);
+            if next.is_none_or(|next| self.tables.class(next) != Class::Mark) {
+                break;
+            }
+        }
+        self.out.push(CHARACTER | sum & HASH);
     }
 
     /// Passes the letters that are left of a word.
