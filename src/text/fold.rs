@@ -384,7 +384,8 @@ mod tests {
         assert_eq!(class('\u{3000}'), Class::Space);
         assert_eq!(class('\u{200B}'), Class::Drop);
         assert_eq!(class('\u{7}'), Class::Drop);
-        assert_eq!(class('\u{301}'), Class::Mark);
+        assert_eq!(class('\u{301}'), Class::Drop);
+        assert_eq!(class('\u{94D}'), Class::Mark);
         assert_eq!(class('😀'), Class::Punct);
     }
 
