@@ -10,9 +10,9 @@ use super::token::word_hash;
 const PARTS: usize = 64;
 /// Bytes of a headline that are read.
 const MOST: usize = 1 << 10;
-/// Shorter words occur in every text and are ignored.
+/// Words of fewer letters occur in every text and are ignored.
 const SHORTEST_WORD: usize = 4;
-/// Of a longer word so many bytes count, so that its endings do not.
+/// Of a longer word so many letters count, so that its endings do not.
 const STEM: usize = 6;
 
 /// One part in so many must occur in the text, and at least two if there are two: a single common word is chance.
@@ -45,11 +45,11 @@ fn each_part(headline: &str, mut each: impl FnMut(&str, bool) -> bool) {
     for word in headline.split(|c: char| !c.is_alphanumeric()) {
         let is_word = word.is_ascii() || !word.chars().any(is_character);
         if is_word {
-            if word.len() >= SHORTEST_WORD && !is_stop_word(word_hash(word)) {
-                let stem = word.get(..word.floor_char_boundary(STEM));
-                if !each(stem.unwrap_or(word), true) {
-                    return;
-                }
+            let behind = |letters: usize| word.char_indices().nth(letters).map_or(word.len(), |(at, _)| at);
+            let is_long = behind(SHORTEST_WORD - 1) < word.len();
+            let stem = word.get(..behind(STEM)).unwrap_or(word);
+            if is_long && !is_stop_word(word_hash(word)) && !each(stem, true) {
+                return;
             }
             continue;
         }
@@ -92,6 +92,10 @@ mod tests {
             ("Wood-carving shop on fire", "A fire broke out in a shop on Mill Lane last night.", true),
             ("Wood-carving shop on fire", "You must be signed in to read this page. Register or sign in.", false),
             ("Councils voted to close the bath", "The council has voted: the swimming bath closes.", true),
+            // Words of four letters in any alphabet, and six of longer ones.
+            ("Что это был за мост", "А это был рассказ, и за ним другой.", false),
+            ("Пожарные спасли музей", "Огонь в музеях: пожарных вызвали ночью.", true),
+            ("Пожелания мэра", "Пожарные вызваны ночью; мэру звонили.", false),
             // Within another word it says nothing.
             ("Rating agencies", "The operating hours of the pool are below.", false),
             // Nothing that could be looked for.

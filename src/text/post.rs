@@ -253,8 +253,9 @@ pub(super) fn words(field: &str, out: &mut String) -> bool {
     rest > 0 && count + letters(own) >= TEXT
 }
 
+/// Letters and digits of a text, as far as they are asked for: up to [`TEXT`].
 fn letters(text: &str) -> usize {
-    text.chars().filter(|c| c.is_alphanumeric()).count()
+    text.chars().filter(|c| c.is_alphanumeric()).take(TEXT).count()
 }
 
 /// Whether a mention behind this text is a quotation.

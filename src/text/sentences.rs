@@ -27,7 +27,7 @@ const ABBREVIATIONS: [&str; 76] = [
     "им", "коп", "млн", "млрд", "обл", "руб", "см", "стр", "тыс", "ул", "чел",
 ];
 
-/// Letters and digits of a word before a full stop that are looked at.
+/// Bytes of a word before a full stop that are looked at: an abbreviation has fewer.
 const LONGEST: usize = 12;
 /// How far behind a full stop the next word is looked for, in bytes.
 const LOOK: usize = 200;
@@ -105,12 +105,14 @@ fn folded(tables: &Tables, c: char) -> char {
     folded.and_then(|cp| char::from_u32(u32::from(cp))).unwrap_or(c)
 }
 
-/// The letters and digits before the full stop that `written` ends with.
+/// The letters and digits before the full stop that `written` ends with, the last few of a long word.
 fn last_word(written: &str) -> &str {
     let before = written.strip_suffix('.').unwrap_or(written);
-    let letters = before.chars().rev().take(LONGEST).take_while(|c| c.is_alphanumeric());
-    let len: usize = letters.map(char::len_utf8).sum();
-    before.get(before.len() - len..).unwrap_or_default()
+    let is_letter = |b: &u8| b.is_ascii_alphanumeric() || !b.is_ascii();
+    let len = before.bytes().rev().take(LONGEST).take_while(is_letter).count();
+    let word = before.get(before.ceil_char_boundary(before.len() - len)..).unwrap_or_default();
+    // Signs that are not ASCII stand before some.
+    word.trim_start_matches(|c: char| !c.is_alphanumeric())
 }
 
 fn is_abbreviated(written: &str) -> bool {

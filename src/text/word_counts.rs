@@ -10,9 +10,7 @@ use super::tokens::{HASH, NUMBER};
 /// Counters, one for each value of a token's hash: 32 KB.
 const COUNTERS: usize = HASH as usize + 1;
 /// A document teaches the words of one of so many parts.
-const PARTS: u32 = 4;
-/// The first of them, of 64 words.
-const FIRST_PART: u64 = 0x1111_1111_1111_1111;
+const PARTS: u16 = 4;
 /// Words of one document that are counted, so that a long one does not outweigh many short ones.
 const COUNTED: usize = 256;
 
@@ -34,19 +32,19 @@ impl WordCounts {
 
     /// The words of a text that are counted: hashes, ascending, each once. `whole` is the hash of the text.
     pub(crate) fn counted(tokens: &[u16], whole: u64) -> Vec<u16> {
-        let part = FIRST_PART << ((whole >> 48) as u32 % PARTS);
-        let mut found = [0u64; COUNTERS / 64];
+        let part = (whole >> 48) as u16 % PARTS;
+        let mut found = [0u64; COUNTERS / 64 / PARTS as usize];
         for token in tokens {
-            let word = usize::from(token & HASH);
-            if let Some(some) = found.get_mut(word / 64) {
-                *some |= u64::from(token & NUMBER == 0) << (word % 64);
+            let (word, is_counted) = (token & HASH, token & NUMBER == 0 && token % PARTS == part);
+            let place = usize::from(word / PARTS);
+            if let Some(some) = found.get_mut(place / 64) {
+                *some |= u64::from(is_counted) << (place % 64);
             }
         }
         let mut words = Vec::with_capacity((tokens.len() / 2).min(COUNTED));
-        for (at, some) in (0u16..).zip(found) {
-            let mut rest = some & part;
+        for (at, mut rest) in (0u16..).zip(found) {
             while rest != 0 && words.len() < COUNTED {
-                words.push(64 * at + rest.trailing_zeros() as u16);
+                words.push(PARTS * (64 * at + rest.trailing_zeros() as u16) + part);
                 rest &= rest - 1;
             }
         }

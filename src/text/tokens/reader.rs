@@ -307,10 +307,12 @@ impl<'a> TokenReader<'a> {
 pub(super) fn end_word(bytes: &[u8], at: Range<usize>, sum: u16, ascii: bool, out: &mut Vec<u16>) {
     let word = bytes.get(at.clone()).unwrap_or_default();
     let &[.., last] = word else { return };
+    if may_be_number(sum & HASH) && push_number(bytes, at, sum, out) {
+        return;
+    }
     // `nation's`, `nations` and `nation s` are one.
     let mut sum = sum;
-    let is_number = may_be_number(sum & HASH);
-    if last == b's' && !(is_number && spelled(word, sum).is_some()) {
+    if last == b's' {
         match word {
             // What an apostrophe leaves of a genitive.
             [_] => return,
@@ -318,19 +320,25 @@ pub(super) fn end_word(bytes: &[u8], at: Range<usize>, sum: u16, ascii: bool, ou
             _ if ascii => sum = sum.wrapping_sub(S),
             _ => {}
         }
-    } else if is_number {
-        if let Some(day) = weekday(word) {
-            return out.push(day);
-        }
-        if let Some(value) = in_words(bytes, (word, sum), at.end, out) {
-            return match out.last_mut() {
-                // `twenty-five` is 25.
-                Some(tens) if value < 10 && is_tens(*tens) && follows_word(bytes, at.start) => *tens += value as u16,
-                _ => groups(value, out),
-            };
-        }
     }
     out.push(sum & HASH);
+}
+
+/// Adds the number that a word stands for; false if it is none.
+#[cold]
+fn push_number(bytes: &[u8], at: Range<usize>, sum: u16, out: &mut Vec<u16>) -> bool {
+    let word = bytes.get(at.clone()).unwrap_or_default();
+    if let Some(day) = weekday(word) {
+        out.push(day);
+        return true;
+    }
+    let Some(value) = in_words(bytes, (word, sum), at.end, out) else { return false };
+    match out.last_mut() {
+        // `twenty-five` is 25.
+        Some(tens) if value < 10 && is_tens(*tens) && follows_word(bytes, at.start) => *tens += value as u16,
+        _ => groups(value, out),
+    }
+    true
 }
 
 /// Whether a number is one of the tens from twenty on.
