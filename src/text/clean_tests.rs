@@ -65,6 +65,7 @@ fn notations_of_one_word_are_one() {
         (&["Συμβούλιο", "ΣΥΜΒΟΥΛΙΟ", "συμβουλιο"][..], "συμβουλιο"),
         (&["Ιθάκης", "ΙΘΆΚΗΣ"], "ιθακησ"),
         (&["İstanbul'da ışık", "ISTANBUL'DA IŞIK", "istanbul'da isik"], "istanbul'da isik"),
+        (&["Große Straße", "GROSSE STRASSE", "GROẞE STRAẞE"], "grosse strasse"),
         (&["Łódź", "ŁÓDŹ", "lodz"], "lodz"),
         (&["hoá", "hóa", "HOÁ"], "hoa"),
         (&["Điện lực", "dien luc"], "dien luc"),
@@ -264,7 +265,7 @@ proptest! {
 
     /// A text without markup is its NFKC lower-case form, but for white space and what the fold makes alike.
     #[test]
-    fn plain_text_agrees_with_the_normaliser(text in "[a-zA-Z0-9 ,，。жЖß한가-힣ａ-ｚＡ-Ｚ０-９私の简体中文]{0,40}") {
+    fn plain_text_agrees_with_the_normaliser(text in "[a-zA-Z0-9 ,，。жЖ한가-힣ａ-ｚＡ-Ｚ０-９私の简体中文]{0,40}") {
         let expected: String = text.nfkc().flat_map(char::to_lowercase).filter(|c| !c.is_whitespace()).collect();
         let cleaned: String = clean(&text).chars().filter(|c| !c.is_whitespace()).collect();
         prop_assert_eq!(cleaned, expected);

@@ -181,7 +181,11 @@ fn bmp(c: char) -> u16 {
 
 /// NFKC and lower case, with look-alike quotes, dashes and dots made one.
 fn normal(c: char) -> impl Iterator<Item = char> {
-    std::iter::once(alike(c)).nfkc().flat_map(char::to_lowercase).map(alike).nfkc().map(bare)
+    let folded = std::iter::once(alike(c)).nfkc().flat_map(char::to_lowercase).map(alike).nfkc().map(bare);
+    folded.flat_map(|c| match c {
+        'ß' => std::iter::repeat_n('s', 2),
+        c => std::iter::repeat_n(c, 1),
+    })
 }
 
 /// A letter without its diacritics, which capitals, headlines and keyboards of another language leave out.

@@ -83,7 +83,7 @@ pub(super) static SPELLED: [(&str, u64); 209] = [
     ("dos", 2),
     ("douze", 12),
     ("drei", 3),
-    ("dreißig", 30),
+    ("dreissig", 30),
     ("duas", 2),
     ("eight", 8),
     ("eighth", 8),
