@@ -20,7 +20,7 @@ use super::alignment::{Alignment, Gap, TokenBits, is_character, is_number};
 use super::learned::LearnedView;
 use super::own_tokens::ComparedToken;
 use crate::text::boilerplate::SentenceKey;
-use crate::text::tokens::{Alphabet, HASH, is_weekday};
+use crate::text::tokens::{Alphabet, HASH, is_thousands, is_weekday};
 
 /// So much of the tokens in either of two titles that are alike both have.
 pub(super) const ALIKE: f32 = 0.5;
@@ -431,6 +431,7 @@ impl Comparison<'_> {
         let (mut numbers, mut titles) = (0u16, Vec::new());
         let (mut old_facts, mut new_facts) = (Vec::new(), Vec::new());
         for gap in &self.alignment.gaps {
+            numbers = numbers.saturating_add(PARTS / ELSEWHERE * u16::from(self.is_other_magnitude(gap)));
             let old = unmatched(self.old.tokens.body, &gap.old, &self.alignment.old);
             let new = unmatched(self.new.tokens.body, &gap.new, &self.alignment.new);
             let (Some(old), Some(new)) = (old, new) else { continue };
@@ -468,6 +469,22 @@ impl Comparison<'_> {
             unit * old.min(self.new.own_weight(&gap.new, &self.alignment.new))
         });
         pieces.filter(|&words| words >= PIECE).sum()
+    }
+
+    /// Whether the one text has a thousand times a number that both begin alike: `48 million` and `48 billion`.
+    fn is_other_magnitude(&self, gap: &Gap) -> bool {
+        let goes_on = |body: &[u16], range: &Range<usize>| {
+            let before = range.start.checked_sub(1).and_then(|at| body.get(at));
+            let more = body.get(range.clone()).unwrap_or_default();
+            before.is_some_and(|token| is_number(*token))
+                && !more.is_empty()
+                && more.iter().all(|token| is_thousands(*token))
+        };
+        match (gap.old.is_empty(), gap.new.is_empty()) {
+            (true, false) => goes_on(self.new.tokens.body, &gap.new),
+            (false, true) => goes_on(self.old.tokens.body, &gap.old),
+            _ => false,
+        }
     }
 
     /// How much of a place with other numbers this is, in parts.

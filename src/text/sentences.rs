@@ -39,7 +39,7 @@ pub(super) fn full_stop_ends(tables: &Tables, before: Class, written: &str, behi
     if matches!(before, Class::Han | Class::Kana) {
         return true;
     }
-    let (next, parted) = next_char(behind);
+    let (next, parted) = next_char(tables, behind);
     let Some(next) = next else { return true };
     match tables.class(folded(tables, next)) {
         Class::Han | Class::Kana => return true,
@@ -56,7 +56,7 @@ pub(super) fn full_stop_ends(tables: &Tables, before: Class, written: &str, behi
 }
 
 /// The first letter, digit or unusual sign behind a full stop, and whether white space or markup precedes it.
-fn next_char(behind: &[u8]) -> (Option<char>, bool) {
+fn next_char(tables: &Tables, behind: &[u8]) -> (Option<char>, bool) {
     let window = behind.get(..behind.len().min(LOOK)).unwrap_or_default();
     let mut parted = false;
     let mut at = 0;
@@ -82,6 +82,7 @@ fn next_char(behind: &[u8]) -> (Option<char>, bool) {
             '"' | '\'' | ')' | ']' | '(' | '[' | '\u{201C}' | '\u{201D}' | '\u{2018}' | '\u{2019}' | '\u{300D}'
             | '\u{300F}' | '\u{FF09}' => {}
             c if c.is_whitespace() => parted = true,
+            c if !c.is_ascii() && tables.class(c) == Class::Drop => {}
             c => return (Some(c), parted),
         }
         at += len;
@@ -187,6 +188,13 @@ mod tests {
             sentences("Die Firma hat ca. 20 Leute bzw. Kräfte. Ende"),
             ["die firma hat ca. 20 leute bzw. krafte.", "ende"]
         );
+    }
+
+    #[test]
+    fn what_nobody_sees_behind_a_full_stop_changes_nothing() {
+        for mark in ["\u{200F}", "\u{200B}", "\u{FE0F}", "\u{AD}", "\u{301}"] {
+            assert_eq!(sentences(&format!("He left.{mark} She stayed")), ["he left.", "she stayed"], "{mark:?}");
+        }
     }
 
     #[test]

@@ -163,7 +163,7 @@ impl<'s> Shingler<'s> {
             if b.is_ascii_alphanumeric() {
                 at = self.ascii_run(bytes, at);
             } else if b.is_ascii() {
-                self.separate(b);
+                self.separate(b, bytes.get(at + 1..).unwrap_or_default());
                 at += 1;
             } else if self.clean_han(bytes, at).is_some() {
                 self.end_run();
@@ -299,10 +299,12 @@ impl<'s> Shingler<'s> {
     }
 
     #[inline]
-    fn separate(&mut self, b: u8) {
+    fn separate(&mut self, b: u8, behind: &[u8]) {
         match &mut self.run {
             Some(run) if run.number && run.separator.is_none() && matches!(b, b'.' | b',') => {
-                run.separator = Some(b);
+                // `1,234` is a group of a number, and `8,4` is 8.4.
+                let digits = behind.iter().take(4).take_while(|b| b.is_ascii_digit()).count();
+                run.separator = Some(if digits == 3 { b } else { b'.' });
             }
             _ => self.end_run(),
         }

@@ -32,6 +32,16 @@ fn windows_are_five_characters_or_two_words() {
 }
 
 #[test]
+fn a_comma_is_one_of_groups_or_of_decimals() {
+    let whole = |text: &str| read(text).whole;
+    assert_eq!(whole("it costs 1,234 euros"), whole("it costs 1234 euros"));
+    assert_eq!(whole("it costs 8,4 euros"), whole("it costs 8.4 euros"));
+    for (one, other) in [("5,5", "55"), ("5,55", "555"), ("1,5", "15"), ("1,2345", "12345")] {
+        assert_ne!(whole(&format!("it costs {one} euros")), whole(&format!("it costs {other} euros")), "{one}");
+    }
+}
+
+#[test]
 fn windows_do_not_cross_sentences() {
     let both = read("今天天气很好，阳光灿烂。我们一起出去玩，带上午饭。");
     let one = read("今天天气很好，阳光灿烂。");

@@ -21,7 +21,7 @@ mod sums;
 
 pub(crate) use alphabet::Alphabet;
 use numerals::is_plain_han;
-pub(crate) use numerals::is_weekday;
+pub(crate) use numerals::{is_thousands, is_weekday};
 use reader::{RUNS, TokenReader, end_word};
 pub(crate) use spans::each_word;
 use sums::letter;
@@ -186,6 +186,8 @@ mod tests {
             &["3 lakh", "300,000"],
             &["10 тысяч", "10 тыс", "10000"],
             &["двенадцать", "12", "zwölf", "doce"],
+            &["48 Millionen", "48 milyon", "48 juta", "48 triệu", "48 мільйонів", "48,000,000"],
+            &["2 miliardi", "2 milyar", "2 miliar", "2 bilhões", "2 billion"],
         ] {
             let first = words(same[0]);
             for other in same {
@@ -206,9 +208,23 @@ mod tests {
             ("05.10.2024", "05.1.2024"),
             ("monday", "friday"),
             ("10 military men", "10 million men"),
+            ("1,5", "15"),
+            ("ss19", "ss21"),
+            ("в2011", "в2014"),
+            ("በ2011", "በ2014"),
         ] {
             assert_ne!(words(one), words(other), "{one} {other}");
         }
+    }
+
+    #[test]
+    fn digits_behind_a_few_letters_are_a_number() {
+        for (one, other) in [("rp10", "rp 10"), ("usd48", "usd 48"), ("в2011", "в 2011"), ("m25", "m 25")] {
+            assert_eq!(words(one), words(other), "{one}");
+        }
+        // Behind more letters they are a part of a name.
+        assert_eq!(words("yuan48").len(), 1);
+        assert_eq!(words("x7k9q2").len(), 1);
     }
 
     #[test]

@@ -392,6 +392,11 @@ pub(super) fn group(digits: &[u8]) -> u16 {
     NUMBER | (digits.len() as u16) << 10 | value
 }
 
+/// Whether a token is a group of three zeros: behind another group the number is a thousand times as much.
+pub(crate) fn is_thousands(token: u16) -> bool {
+    token == NUMBER | DIGITS
+}
+
 /// The groups of a number.
 pub(super) fn groups(value: u64, out: &mut Vec<u16>) {
     let mut groups = [0u16; 7];

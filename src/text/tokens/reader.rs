@@ -12,22 +12,35 @@ use crate::text::swar::{Lanes, leading};
 /// Runs of digits that make one number at most.
 pub(super) const RUNS: usize = 6;
 /// Beginnings of the words for magnitudes behind a number, folded; of two that begin alike the longer one first.
-const MAGNITUDES: [(&str, u64); 23] = [
+const MAGNITUDES: [(&str, u64); 37] = [
     ("thousand", 1000),
-    ("million", 1_000_000),
     ("milliard", 1_000_000_000),
+    ("million", 1_000_000),
     ("billion", 1_000_000_000),
     ("trillion", 1_000_000_000_000),
     ("lakh", 100_000),
     ("crore", 10_000_000),
-    ("millone", 1_000_000),
+    ("millon", 1_000_000),
+    ("milhao", 1_000_000),
     ("milhoes", 1_000_000),
+    ("bilhao", 1_000_000_000),
+    ("bilhoes", 1_000_000_000),
     ("milion", 1_000_000),
+    ("miliar", 1_000_000_000),
+    ("milyon", 1_000_000),
+    ("milyar", 1_000_000_000),
+    ("tysiac", 1000),
+    ("tysiec", 1000),
+    ("juta", 1_000_000),
+    ("triliun", 1_000_000_000_000),
+    ("trieu", 1_000_000),
     ("тыс", 1000),
     ("млн", 1_000_000),
     ("миллион", 1_000_000),
+    ("мільион", 1_000_000),
     ("млрд", 1_000_000_000),
     ("миллиард", 1_000_000_000),
+    ("мільярд", 1_000_000_000),
     ("трлн", 1_000_000_000_000),
     ("триллион", 1_000_000_000_000),
     ("الاف", 1000),
@@ -36,9 +49,10 @@ const MAGNITUDES: [(&str, u64); 23] = [
     ("ملايين", 1_000_000),
     ("مليار", 1_000_000_000),
     ("بليون", 1_000_000_000),
+    ("करोड", 10_000_000),
 ];
 /// The first bytes of those.
-const MAGNITUDE_BYTES: [u8; 9] = [b'b', b'c', b'l', b'm', b't', 0xD0, 0xD1, 0xD8, 0xD9];
+const MAGNITUDE_BYTES: [u8; 11] = [b'b', b'c', b'j', b'l', b'm', b't', 0xD0, 0xD1, 0xD8, 0xD9, 0xE0];
 /// The letter reh (U+0631) in UTF-8.
 const REH: [u8; 2] = [0xD8, 0xB1];
 
@@ -210,10 +224,7 @@ impl<'a> TokenReader<'a> {
                 None if !inner => b"0",
                 _ => digits,
             };
-            let first = (digits.len() + 2) % 3 + 1;
-            let (first, rest) = digits.split_at(first.min(digits.len()));
-            self.out.push(group(first));
-            self.out.extend(rest.chunks(3).map(group));
+            push_digits(digits, self.out);
         }
     }
 
@@ -310,6 +321,9 @@ pub(super) fn end_word(bytes: &[u8], at: Range<usize>, sum: u16, ascii: bool, ou
     if may_be_number(sum & HASH) && push_number(bytes, at, sum, out) {
         return;
     }
+    if last.is_ascii_digit() && push_amount(word, sum, out) {
+        return;
+    }
     // `nation's`, `nations` and `nation s` are one.
     let mut sum = sum;
     if last == b's' {
@@ -322,6 +336,33 @@ pub(super) fn end_word(bytes: &[u8], at: Range<usize>, sum: u16, ascii: bool, ou
         }
     }
     out.push(sum & HASH);
+}
+
+/// Letters before a number without a space: a currency, a preposition.
+const PREFIX: usize = 3;
+
+/// Adds a number with a few letters before it, `rp10`, `в2011`; false if the word is none. Behind more letters digits are
+/// a part of a name.
+#[cold]
+fn push_amount(word: &[u8], sum: u16, out: &mut Vec<u16>) -> bool {
+    let digits = word.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let (prefix, digits) = word.split_at(word.len() - digits);
+    let letters = std::str::from_utf8(prefix).map_or(usize::MAX, |prefix| prefix.chars().count());
+    if letters > PREFIX || prefix.iter().any(u8::is_ascii_digit) {
+        return false;
+    }
+    let of_digits = digits.iter().fold(0u16, |sum, &b| sum.wrapping_add(letter(u32::from(b))));
+    out.push(sum.wrapping_sub(of_digits) & HASH);
+    push_digits(digits, out);
+    true
+}
+
+/// Adds the groups of a number, of its digits.
+fn push_digits(digits: &[u8], out: &mut Vec<u16>) {
+    let first = (digits.len() + 2) % 3 + 1;
+    let (first, rest) = digits.split_at(first.min(digits.len()));
+    out.push(group(first));
+    out.extend(rest.chunks(3).map(group));
 }
 
 /// Adds the number that a word stands for; false if it is none.
