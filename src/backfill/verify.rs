@@ -9,6 +9,7 @@ use super::BackfillError;
 use super::discovery::RouteIndices;
 use crate::cluster::operator::{Operator, in_path};
 use crate::cluster::search::SearchResponse;
+use crate::text::isolate;
 
 /// The most documents of one search.
 const PAGE: usize = 1_000;
@@ -57,7 +58,7 @@ pub(crate) async fn verify(
         let drawn = found.len();
         let before = seen.len();
         for hit in found {
-            let name = format!("{}/{}", text(&hit["_index"]), text(&hit["_id"]));
+            let name = format!("{}/{}", text(&hit["_index"]), isolate(text(&hit["_id"])));
             if seen.insert(name.clone()) {
                 verified.check(spinney, target, &hit, &name).await?;
                 report(verified.sampled);

@@ -7,6 +7,7 @@
 //!
 //! Every step is linear in its input, whatever the input is.
 
+mod bidi;
 pub mod boilerplate;
 mod byte_class;
 mod byte_masks;
@@ -32,6 +33,7 @@ pub(crate) mod tokens;
 pub mod word_counts;
 mod work_counter;
 
+pub use bidi::isolate;
 pub use segment::{Token, load_dictionary, rarity};
 pub use sentences::Sentence;
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::diff::{self, TextDiff};
 use super::error_page::ErrorPage;
-use super::lang::Texts;
+use super::lang::{Texts, around};
 use super::layout::Layout;
 use super::neighbours::{Neighbour, Neighbours, neighbours, seen_groups};
 use super::timeline::{Timeline, TimelineEvent, timeline};
@@ -77,7 +77,9 @@ struct OtherGroup {
 
 /// Changes against the first article of the group.
 struct TextChanges {
-    lead: String,
+    /// The text before and after the medium of the first.
+    lead: (String, String),
+    medium: String,
     first: String,
     diff: TextDiff,
     count: String,
@@ -320,7 +322,6 @@ async fn changes(
     let (old, new) = (text_of(&of_first.source, names), text_of(&found.source, names));
     let diff = page.state.engine.run_for_readers(move || diff::diff(&old, &new)).await;
     let diff = diff.map_err(ReadError::from)?;
-    let medium = first.medium.as_deref().unwrap_or(t.unknown_medium);
     let time = first.time.map_or(t.no_time.to_owned(), |time| format::time(time, shell.lang));
     let number = |value: usize| format::number(value as u64);
     let view = |value: &str| {
@@ -328,7 +329,8 @@ async fn changes(
         here(found) + &query.suffix() + "#changes"
     };
     Ok(Some(TextChanges {
-        lead: shell.text(t.changes_lead, &[medium, &time]),
+        lead: around(t.changes_lead, &[&time]),
+        medium: medium_of(shell, first),
         first: url::article(&first.index, &first.id) + &shell.query(),
         count: shell.text(t.changes_count, &[&number(diff.added), &number(diff.removed)]),
         diff,

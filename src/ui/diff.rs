@@ -54,6 +54,23 @@ pub(super) struct TextDiff {
 }
 
 impl TextDiff {
+    /// The pieces by paragraph: each has a direction of its own.
+    pub(super) fn paragraphs(&self) -> Vec<Vec<Piece>> {
+        let mut paragraphs = vec![Vec::new()];
+        for piece in &self.pieces {
+            for (at, line) in piece.text.split('\n').enumerate() {
+                if at > 0 {
+                    paragraphs.push(Vec::new());
+                }
+                if let Some(paragraph) = paragraphs.last_mut().filter(|_| !line.is_empty()) {
+                    paragraph.push(Piece { change: piece.change, text: line.to_owned() });
+                }
+            }
+        }
+        paragraphs.retain(|paragraph| !paragraph.is_empty());
+        paragraphs
+    }
+
     /// Nothing changed, not even a comma.
     pub(super) fn is_same(&self) -> bool {
         self.pieces.iter().all(|piece| piece.change == PieceKind::None)
@@ -230,6 +247,19 @@ mod tests {
         assert_eq!(shown("B c", "By A\n\nB c"), "{+By A+}\n\nB c");
         let marks = diff("\"a\"", "“a”");
         assert!(marks.has_same_words() && !marks.is_same());
+    }
+
+    #[test]
+    fn a_change_of_several_paragraphs_is_in_each() {
+        let piece = |change, text: &str| Piece { change, text: text.into() };
+        let paragraphs = diff("A\n\nB c", "A\n\nD\n\nE c").paragraphs();
+        let expected = [
+            vec![piece(PieceKind::None, "A")],
+            vec![piece(PieceKind::Removed, "B"), piece(PieceKind::Added, "D")],
+            vec![piece(PieceKind::Added, "E"), piece(PieceKind::None, " c")],
+        ];
+        assert_eq!(paragraphs, expected);
+        assert_eq!(diff("", "").paragraphs(), [[]; 0]);
     }
 
     #[test]

@@ -144,6 +144,13 @@ pub(super) fn fill(text: &str, values: &[&str]) -> String {
     filled
 }
 
+/// The text before its first `{}` and the text after it, with values in the other places: between them stands what a
+/// document says, in an element of its own direction.
+pub(super) fn around(text: &str, values: &[&str]) -> (String, String) {
+    let (before, after) = text.split_once("{}").unwrap_or((text, ""));
+    (before.to_owned(), fill(after, values))
+}
+
 #[cfg(test)]
 mod tests {
     use hyper::header::HeaderValue;
@@ -172,6 +179,7 @@ mod tests {
     fn filled() {
         assert_eq!(fill("{} of {}", &["1", "{}"]), "1 of {}");
         assert_eq!(fill("{} x", &[]), " x");
+        assert_eq!(around("by {}, {}.", &["now"]), ("by ".into(), ", now.".into()));
     }
 
     #[test]

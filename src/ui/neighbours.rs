@@ -39,11 +39,21 @@ pub(super) struct Neighbour {
     pub address: String,
     /// Why the document does not belong to it.
     pub why: String,
-    /// A line for each kind of difference that cost something, and what only this document has.
+    /// A line for each kind of difference that cost something.
     pub differences: Vec<String>,
+    /// What only this document has.
+    pub own: Vec<OwnList>,
     pub similar: String,
     /// Address of the form that merges the two; `None` if the reader sees no group of the document.
     pub merge: Option<String>,
+}
+
+/// Pieces of one kind that only a document has.
+#[derive(Debug)]
+pub(super) struct OwnList {
+    pub label: &'static str,
+    pub items: Vec<String>,
+    pub between: &'static str,
 }
 
 /// The neighbours of a document of which the reader sees a document; others are omitted.
@@ -92,7 +102,12 @@ pub(super) async fn neighbours(
     let found = trees.into_iter().filter_map(|tree| {
         let group = groups.iter().find(|group| key(group.root) == tree.key)?;
         let merge = own.map(|own| override_form::merge_address(index, id, [own, group.root]));
-        Some(Neighbour { merge, differences: tree.differences, ..neighbour(t, group, tree.refusal, names) })
+        Some(Neighbour {
+            merge,
+            differences: tree.differences,
+            own: tree.own,
+            ..neighbour(t, group, tree.refusal, names)
+        })
     });
     Neighbours::Found(found.collect())
 }
@@ -130,25 +145,26 @@ struct RefusingTree {
     key: i64,
     refusal: Refusal,
     differences: Vec<String>,
+    own: Vec<OwnList>,
 }
 
 fn refused(t: &'static Texts, tree: &CheckedTree, checked: &Checked, words: &Overrides) -> Option<RefusingTree> {
     let refusal = tree.verdict.err()?;
     let own = checked.own.iter().find(|(root, _)| *root == tree.root).map(|(_, own)| own);
-    let differences = match tree.measure {
-        Measure::Alignment { differences, .. } => told(t, &differences, own),
-        _ => Vec::new(),
+    let (differences, own) = match tree.measure {
+        Measure::Alignment { differences, .. } => (told(t, &differences), own.map(|own| only_here(t, own))),
+        _ => (Vec::new(), None),
     };
-    Some(RefusingTree { key: key(words.group(tree.root)), refusal, differences })
+    Some(RefusingTree { key: key(words.group(tree.root)), refusal, differences, own: own.unwrap_or_default() })
 }
 
-/// The differences that cost something, the dearest first, and the document's own text.
-fn told(t: &'static Texts, found: &Differences, own: Option<&OwnText>) -> Vec<String> {
+/// The differences that cost something, the dearest first.
+fn told(t: &'static Texts, found: &Differences) -> Vec<String> {
     let share = |ratio: f32| format::percent(f64::from(ratio));
     let number = |value: f32| format::number(value.ceil() as u64);
     let mut costs: Vec<_> = found.costs().into_iter().filter(|&(_, cost)| cost >= COSTS).collect();
     costs.sort_by(|(_, one), (_, other)| other.total_cmp(one));
-    let mut lines: Vec<String> = Vec::with_capacity(costs.len() + 3);
+    let mut lines: Vec<String> = Vec::with_capacity(costs.len() + 1);
     if found.least < found.least_needed() {
         lines.push(fill(t.differs_least, &[&share(found.least), &share(found.least_needed())]));
     }
@@ -164,16 +180,18 @@ fn told(t: &'static Texts, found: &Differences, own: Option<&OwnText>) -> Vec<St
         };
         fill(t.differs_cost, &[&line, &share(cost)])
     }));
-    if let Some(own) = own {
-        let lists = [
-            (t.only_here_sentences, &own.sentences, " / "),
-            (t.only_here_numbers, &own.numbers, "; "),
-            (t.only_here_words, &own.words, "; "),
-        ];
-        let lists = lists.into_iter().filter(|(_, list, _)| !list.is_empty());
-        lines.extend(lists.map(|(text, list, between)| fill(text, &[&list.join(between)])));
-    }
     lines
+}
+
+/// The document's own text.
+fn only_here(t: &'static Texts, own: &OwnText) -> Vec<OwnList> {
+    let lists = [
+        (t.only_here_sentences, &own.sentences, " / "),
+        (t.only_here_numbers, &own.numbers, "; "),
+        (t.only_here_words, &own.words, "; "),
+    ];
+    let lists = lists.into_iter().filter(|(_, items, _)| !items.is_empty());
+    lists.map(|(label, items, between)| OwnList { label, items: items.clone(), between }).collect()
 }
 
 fn neighbour(t: &'static Texts, group: &GroupSummary, refusal: Refusal, names: &ReaderFields) -> Neighbour {
@@ -191,6 +209,7 @@ fn neighbour(t: &'static Texts, group: &GroupSummary, refusal: Refusal, names: &
         address: url::article(&representative.index, &representative.id),
         why: why(t, refusal),
         differences: Vec::new(),
+        own: Vec::new(),
         similar,
         merge: None,
     }
@@ -237,14 +256,21 @@ mod tests {
         };
         let own =
             OwnText { sentences: vec!["a sentence".into()], numbers: vec!["17".into(), "1.3".into()], words: vec![] };
-        let lines = told(Lang::English.texts(), &found, Some(&own));
+        let lines = told(Lang::English.texts(), &found);
         let expected = [
             "Of one text only 50% stands in the other, and at least 75% would be needed",
             "Other numbers stand in the same places: 2 (168% of what keeps two texts apart)",
         ];
         assert_eq!(lines[..2], expected);
-        assert_eq!(lines.len(), 1 + 5 + 2, "{lines:#?}");
+        assert_eq!(lines.len(), 1 + 5, "{lines:#?}");
+        let own = only_here(Lang::English.texts(), &own);
+        let own: Vec<_> = own.iter().map(|list| (list.label, list.items.join(list.between))).collect();
+        let expected = [
+            ("Only in this article: ", "a sentence".to_owned()),
+            ("Numbers only in this article: ", "17; 1.3".to_owned()),
+        ];
+        assert_eq!(own, expected);
         let nothing = Differences { most: 1.0, least: 1.0, ..Differences::default() };
-        assert_eq!(told(Lang::Chinese.texts(), &nothing, None), [""; 0]);
+        assert_eq!(told(Lang::Chinese.texts(), &nothing), [""; 0]);
     }
 }

@@ -10,7 +10,7 @@ use askama::Template;
 use hyper::{Response, StatusCode};
 
 use super::error_page::ErrorPage;
-use super::lang::Texts;
+use super::lang::{Texts, around};
 use super::layout::Layout;
 use super::url::QueryString;
 use super::{PageRequest, response, url};
@@ -35,6 +35,8 @@ struct OverridePage<'a> {
     back: String,
     title: &'static str,
     text: String,
+    /// A document's id, and the text after it.
+    quoted: Option<(String, String)>,
     form: Option<OverrideForm>,
 }
 
@@ -120,12 +122,17 @@ pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<B
         fields.push(("token", token(page, &index, wish)));
         OverrideForm { action: url::override_page(&index), fields, yes, is_question }
     };
+    let mut quoted = None;
     let (id, title, text, form) = match parameters.get("done") {
         None => {
             let wish = RequestedOverride::read(parameters).ok_or_else(nothing)?;
             let shown: String = wish.id().chars().take(TITLE).collect();
             let (title, text, yes) = match &wish {
-                RequestedOverride::Split { .. } => (t.split_title, shell.text(t.split_text, &[&shown]), t.split_yes),
+                RequestedOverride::Split { .. } => {
+                    let (before, after) = around(t.split_text, &[]);
+                    quoted = Some((shown, after));
+                    (t.split_title, before, t.split_yes)
+                }
                 RequestedOverride::Merge { roots: [root, other], .. } => {
                     let roots = [root.to_string(), other.to_string()];
                     let text = shell.text(t.merge_text, &[&roots[0], &roots[1]]);
@@ -149,7 +156,7 @@ pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<B
             }
         }
     };
-    let asked = OverridePage { shell, t, back: url::article(&index, &id), title, text, form };
+    let asked = OverridePage { shell, t, back: url::article(&index, &id), title, text, quoted, form };
     Ok(response::page(StatusCode::OK, &asked)?)
 }
 

@@ -2,6 +2,7 @@
 
 use super::format;
 use super::lang::{Lang, fill};
+use crate::text::isolate;
 use crate::time::Millis;
 
 /// Rows that are drawn; media beyond them share one more.
@@ -108,7 +109,8 @@ pub(super) fn timeline(events: &[TimelineEvent], lang: Lang) -> Option<Timeline>
         .into_iter()
         .enumerate()
         .map(|(at, name)| TimelineRow {
-            name,
+            // Neither an SVG text nor a tooltip has a direction of its own: characters isolate them.
+            name: isolate(&name).into_owned(),
             y: TOP + ROW * (at as f64 + 0.5),
             from: right,
             to: left,
@@ -126,7 +128,7 @@ pub(super) fn timeline(events: &[TimelineEvent], lang: Lang) -> Option<Timeline>
         let when = format::time(event.time, lang);
         row.dots.push(TimelineDot {
             x,
-            label: fill(lang.texts().spread_point, &[&event.medium, &when]) + " — " + &event.title,
+            label: fill(lang.texts().spread_point, &[&isolate(&event.medium), &when]) + " — " + &isolate(&event.title),
             is_here: event.is_here,
             is_first: at == 0,
         });
@@ -226,6 +228,25 @@ mod tests {
         assert_eq!(labels[..2], ["1 Jan 00:00", "00:30"]);
         assert!(super::timeline(&events[..1], Lang::English).is_none());
         assert!(super::timeline(&[], Lang::English).is_none());
+    }
+
+    #[test]
+    fn names_and_titles_keep_their_direction() {
+        let event = |medium: &str, title: &str| TimelineEvent {
+            time: Millis(0),
+            medium: medium.into(),
+            title: title.into(),
+            is_here: false,
+        };
+        let events = [event("النهار", "إغلاق الميناء (1)"), event("הארץ", "הנמל נסגר"), event("Wire", "Harbour")];
+        let timeline = timeline(&events, Lang::English).unwrap();
+        let rows = timeline.rows.iter().map(|row| (row.name.as_str(), row.dots[0].label.as_str()));
+        let expected = [
+            ("\u{2068}النهار\u{2069}", "\u{2068}النهار\u{2069}, 1 Jan 1970, 00:00 — \u{2068}إغلاق الميناء (1)\u{2069}"),
+            ("\u{2068}הארץ\u{2069}", "\u{2068}הארץ\u{2069}, 1 Jan 1970, 00:00 — \u{2068}הנמל נסגר\u{2069}"),
+            ("Wire", "Wire, 1 Jan 1970, 00:00 — Harbour"),
+        ];
+        assert_eq!(rows.collect::<Vec<_>>(), expected);
     }
 
     #[test]

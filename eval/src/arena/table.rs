@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use super::limits::label_figure;
 use super::{ALL, Judgement, LabelScore, Outcome, SetScore, Wanted};
+use spinney::text::isolate;
 
 /// Figures that have a line of their own below the labels of a set.
 const FIGURES: [&str; 7] = [
@@ -125,7 +126,8 @@ pub fn print_worst(scores: &[SetScore], out: &mut dyn Write) -> io::Result<()> {
     for score in scores {
         for label in &score.labels {
             for pair in &label.worst {
-                write!(out, "{}: {}: {}: {} {}", score.method, score.collection, label.label, pair.one, pair.other)?;
+                let (one, other) = (isolate(&pair.one), isolate(&pair.other));
+                write!(out, "{}: {}: {}: {one} {other}", score.method, score.collection, label.label)?;
                 match pair.reason.as_str() {
                     "" => writeln!(out, " ({} pairs)", pair.pairs)?,
                     reason => writeln!(out, " ({} pairs) {reason}", pair.pairs)?,

@@ -8,6 +8,7 @@ use clap::{ArgGroup, Parser};
 
 use super::{Output, say};
 use spinney::config::{Clock, RawRoute, Route};
+use spinney::text::isolate;
 use spinney_eval::{
     self as eval, Documents, Excerpt, Figures, LabelledClusters, LabelledPairs, Labels, OtherLabel, Point, Report,
     Sweep, WorstMistake,
@@ -263,7 +264,7 @@ fn print_mistake(mistake: &WorstMistake, out: &mut impl Write) -> io::Result<()>
 }
 
 fn print_excerpt(excerpt: &Excerpt, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "    {}  {}", excerpt.id, excerpt.begins)
+    writeln!(out, "    {}  {}", isolate(&excerpt.id), isolate(&excerpt.begins))
 }
 
 /// One line of the table of a sweep.

@@ -1,6 +1,7 @@
 //! The web page in front of real servers: without a browser here, in a real one in [`browser`].
 
 mod browser;
+mod rtl;
 mod sample;
 mod say;
 
