@@ -94,7 +94,7 @@ mod tests {
             ("Councils voted to close the bath", "The council has voted: the swimming bath closes.", true),
             // Words of four letters in any alphabet, and six of longer ones.
             ("Что это был за мост", "А это был рассказ, и за ним другой.", false),
-            ("Пожарные спасли музей", "Огонь в музеях: пожарных вызвали ночью.", true),
+            ("Пожарные спасли музей", "Ночью вызвали пожарных, и они спасли картины.", true),
             ("Пожелания мэра", "Пожарные вызваны ночью; мэру звонили.", false),
             // Within another word it says nothing.
             ("Rating agencies", "The operating hours of the pool are below.", false),
