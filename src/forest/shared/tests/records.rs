@@ -158,7 +158,7 @@ fn lessons_are_heard_as_they_were_taught() {
     }
     assert_eq!(longest, 1_024, "the limit is reached");
     for (from, founders) in [(1 << 8, 999), (2 << 16, 1_000), (3 << 16, 1_001)] {
-        let one = place(&teacher, vec![sentences(from, 3, 2)]).remove(0);
+        let one = place(&teacher, vec![sentences(from, 9, 2)]).remove(0);
         let lesson = one.ticket.unwrap().lesson.unwrap();
         // As if so many had come, each with a sentence more.
         let lessons = (0..founders).map(|n| {
