@@ -16,6 +16,8 @@
 //! 12 Restamp | number 8 | entry, as in overrides/restamp.rs |
 //! 13 Forget  | overrides 4 | their numbers, of 8 |
 //! 14 Lesson  | founders 8 | sentences 4 | their hashes, of 8 | words 4 | each 2 |
+//! 15 Pending | root 8 | as 14 |
+//! 16 Taught  | roots 4 | each 8 |
 //! ```
 
 use super::local::StateChange;
@@ -42,6 +44,8 @@ pub(super) fn name_of(kind: u8) -> String {
         11 => "override",
         12 => "restamp",
         13 => "forgotten overrides",
+        15 => "pending lesson",
+        16 => "trees that taught",
         _ => "unknown to this version",
     };
     format!("{kind} ({name})")
@@ -89,6 +93,16 @@ impl<P: Durable> StateChange<P> {
                 out.push(14);
                 lesson.write(out);
             }
+            StateChange::Pending { root, lesson } => {
+                out.push(15);
+                root.0.write(out);
+                lesson.write(out);
+            }
+            StateChange::Taught(roots) => {
+                out.push(16);
+                (roots.len() as u32).write(out);
+                roots.iter().for_each(|root| root.0.write(out));
+            }
             StateChange::Overrides(OverrideChange::Add { number, correction }) => {
                 out.push(11);
                 number.write(out);
@@ -125,6 +139,14 @@ impl<P: Durable> StateChange<P> {
             8 => Change::Evict { floor: Tick(u32::read(bytes)?) },
             9 => return Some(StateChange::Learn(Lesson::read_without_words(bytes)?)),
             14 => return Some(StateChange::Learn(Durable::read(bytes)?)),
+            15 => {
+                let root = Root(fingerprint(bytes)?);
+                return Some(StateChange::Pending { root, lesson: Durable::read(bytes)? });
+            }
+            16 => {
+                let roots = (0..u32::read(bytes)?).map(|_| fingerprint(bytes).map(Root));
+                return Some(StateChange::Taught(roots.collect::<Option<_>>()?));
+            }
             10 => Change::FounderTokens { root: Root(fingerprint(bytes)?), tokens: Durable::read(bytes)? },
             11 => {
                 return Some(StateChange::Overrides(OverrideChange::Add {

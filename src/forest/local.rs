@@ -379,7 +379,7 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
             let _ = shared.with(|state, _| {
                 let replies = unwanted.replies.into_iter();
                 let tickets = replies.filter_map(|reply| reply.placed?.ticket);
-                state.withdraw(tickets.map(|ticket| ticket.rollback))
+                state.withdraw(tickets)
             });
         });
         Box::pin(async move { Ok(placed.await?) })

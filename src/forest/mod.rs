@@ -30,6 +30,7 @@ pub mod local;
 mod local_fallback;
 mod node;
 pub mod overrides;
+mod pending_lessons;
 mod place;
 mod placement;
 pub mod port;

@@ -104,11 +104,6 @@ impl<P: Proof> Forest<P> {
         nodes.copied().any(|node| self.in_flight.node(node).is_some())
     }
 
-    /// The same of a root.
-    pub(super) fn is_root_in_flight(&self, root: Root) -> bool {
-        self.in_flight.node(root.0).is_some()
-    }
-
     /// Whether the tree of this root is there.
     pub(super) fn has_tree(&self, root: Root) -> bool {
         self.root_number(root, self.ticks.floor()).is_some()

@@ -49,8 +49,6 @@ pub struct RecoveryPass {
     waiting_bytes: usize,
     /// Roots of trees that keep the proof of a document that cannot have founded them.
     pub(super) unproved: HashSet<Fingerprint>,
-    /// Roots of trees whose founder was in flight when it was found stored.
-    pub(super) founded: HashSet<Fingerprint>,
     pub(super) passes_known: bool,
     /// A document whose root this forest cannot have given is left out.
     pub(super) leaves_out_foreign: bool,

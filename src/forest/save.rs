@@ -9,7 +9,7 @@
 //! section 2, trees:            of each | number 4 | root 8 | added 8 | statistics 17 | proof |
 //! section 3, nodes:            of each | fingerprint 8 | number of its tree 4 | tick 4 |
 //! section 6, founder tokens:   of each | root 8 | tokens 4 | of each 2 |
-//! section 4, learned text:     | lsn 8 | of the kind |
+//! section 4, learned text:     | lsn 8 | of the kind | pending lessons, only if there are any |
 //! section 7, only if there are any: overrides, as in overrides.rs
 //! section 5, last:             | clock 8 | current tick 4 | floor 4 | moments 4 | of each: tick 4, time 8 |
 //! ```
@@ -20,6 +20,7 @@ use super::Forest;
 use super::codec::name_of;
 use super::local::{ForestState, StateChange};
 use super::overrides::Overrides;
+use super::pending_lessons::PendingLessons;
 use super::roots::RootNumber;
 use super::ticks::{Tick, TickStart, Ticks};
 use crate::fingerprint::Fingerprint;
@@ -142,6 +143,9 @@ impl<F: MethodKind> ForestState<F> {
                 portions.go_to(Phase::Overrides);
                 lsn.write(&mut out);
                 self.learned().write(&mut out);
+                if !self.pending.is_empty() {
+                    self.pending.write(&mut out);
+                }
                 Some((LEARNED, out))
             }
             Phase::Overrides => {
@@ -342,7 +346,8 @@ impl<F: MethodKind> Restoring<F> {
                 group.push(change);
             }
             for change in group.drain(..) {
-                let is_lesson = matches!(change, StateChange::Learn { .. });
+                let is_lesson =
+                    matches!(change, StateChange::Learn(_) | StateChange::Pending { .. } | StateChange::Taught(_));
                 if !is_lesson || lsn > self.learned {
                     self.state.apply(&change);
                 }
@@ -360,8 +365,9 @@ impl<F: MethodKind> Restoring<F> {
                 forest.ticks.begin(end.now);
             }
         }
+        let ForestState { forest, pending, .. } = &mut self.state;
+        pending.retain(|root| forest.has_tree(root));
         // Counters are of this process.
-        let forest = self.state.forest_mut();
         forest.expired_total = 0;
         forest.withdrawn_total = 0;
         forest.evicted_total = 0;
@@ -434,6 +440,9 @@ impl<F: MethodKind> Restoring<F> {
     fn read_learned(&mut self, bytes: &mut &[u8]) -> Option<()> {
         self.learned = u64::read(bytes)?;
         *self.state.learned_mut() = <F::Learned as Durable>::read(bytes)?;
+        if !bytes.is_empty() {
+            self.state.pending = PendingLessons::read(bytes)?;
+        }
         Some(())
     }
 

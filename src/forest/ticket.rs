@@ -3,7 +3,7 @@
 use super::Root;
 use super::node::NodeRef;
 use crate::fingerprint::Fingerprint;
-use crate::method::{Lesson, TallyEntry};
+use crate::method::TallyEntry;
 use crate::time::Millis;
 
 /// What a forest is given back to settle a document that it placed. It names nodes in a way that every process
@@ -18,8 +18,8 @@ pub struct Ticket {
     pub count: TallyEntry,
     /// The time that it claims, which counts when it is accepted.
     pub claimed: Option<Millis>,
-    /// What it teaches when it is accepted; `None` if it has founded no tree.
-    pub lesson: Option<Lesson>,
+    /// It is of the text that founded its tree, and the tree has not taught yet: it does when this is accepted.
+    pub teaches: bool,
     /// The other near trees that would have taken it.
     pub others: Vec<Root>,
 }

@@ -8,7 +8,7 @@ use crate::fingerprint::Fingerprint;
 use crate::forest::local::StateChange;
 use crate::forest::overrides::{Override, OverrideChange, ResolvedBy, Restamp};
 use crate::forest::{Change, Root, Tick};
-use crate::method::Founder;
+use crate::method::{Founder, Lesson};
 use crate::store::{DataDir, Durability, Store, StoredRecord};
 
 /// Stories, and how many documents each has.
@@ -160,7 +160,15 @@ fn one_change_of_each_kind_that_does_not_read_costs_its_batch_alone() {
     let roots = place_all(&engine);
     engine.forests().close();
     drop(engine);
-    let kinds = [(1u8, "begin"), (2, "root"), (3, "leaf"), (6, "count"), (14, "lesson"), (10, "founder tokens")];
+    let kinds = [
+        (1u8, "begin"),
+        (2, "root"),
+        (3, "leaf"),
+        (6, "count"),
+        (15, "pending lesson"),
+        (16, "trees that taught"),
+        (10, "founder tokens"),
+    ];
     for (kind, name) in kinds {
         let copy = Dir::new(&format!("journal-{kind}"));
         let (mut seen, mut damaged) = (0, false);
@@ -203,7 +211,9 @@ fn rare_changes() -> Vec<(&'static str, Vec<u8>)> {
     let trees = trees.map(|(name, change)| (name, StateChange::<Founder>::Tree(change)));
     let words = [("override", merge), ("override", taken_back), ("restamp", restamp), ("forgotten overrides", forget)];
     let words = words.map(|(name, change)| (name, StateChange::Overrides(change)));
-    let changes = trees.into_iter().chain(words);
+    // What founders of earlier versions taught, and what is learned at once.
+    let lesson = Lesson { founders: 1, sentences: vec![1, 2], words: vec![3] };
+    let changes = trees.into_iter().chain(words).chain([("lesson", StateChange::Learn(lesson))]);
     let bytes = |change| StateChange::batch(&[change]).unwrap();
     changes.map(|(name, change)| (name, bytes(change))).collect()
 }

@@ -34,8 +34,10 @@ enum RecoveredAs {
     Foreign,
     Placed {
         placement: Placement,
-        /// It has founded its tree, now or then.
+        /// It founds its tree.
         founds: bool,
+        /// It is of the text that founded its tree, which has not taught yet.
+        has_founded: bool,
         /// It is in another tree than its stored one.
         is_elsewhere: bool,
     },
@@ -99,12 +101,14 @@ impl<F: MethodKind> ForestState<F> {
             RecoveredAs::Known => recovery.recovered.known += 1,
             RecoveredAs::Later => return Some(document),
             RecoveredAs::Foreign => recovery.add_orphan(document),
-            RecoveredAs::Placed { placement, founds, is_elsewhere } => {
+            RecoveredAs::Placed { placement, founds, has_founded, is_elsewhere } => {
                 recovery.recovered.placed += 1;
                 recovery.recovered.elsewhere += u64::from(is_elsewhere);
-                let lesson = founds.then(|| F::lesson(features));
-                if let Some(lesson) = &lesson {
+                let mut teaches = has_founded;
+                if founds {
+                    let lesson = F::lesson(features);
                     moment.earlier.taught.add(&lesson.sentences);
+                    teaches = self.founded(placement.root, lesson);
                 }
                 let count = TallyEntry { title: document.title, sign: placement.sign };
                 moment.earlier.tallies.add(placement.root.0, count);
@@ -113,7 +117,7 @@ impl<F: MethodKind> ForestState<F> {
                     rollback: placement.rollback,
                     count,
                     claimed: None,
-                    lesson,
+                    teaches,
                     others: Vec::new(),
                 };
                 moment.settlements.push(Settlement { ticket, outcome: ItemOutcome::Accepted });
@@ -131,7 +135,7 @@ impl<F: MethodKind> ForestState<F> {
         recovery: &mut RecoveryPass,
         last: bool,
     ) -> RecoveredAs {
-        let Self { forest, learned, overrides, .. } = self;
+        let Self { forest, learned, pending, overrides, .. } = self;
         let now = at.unwrap_or(Millis(0));
         let earlier = &moment.earlier;
         let may_have_named = F::may_have_named(features, root.0);
@@ -142,7 +146,8 @@ impl<F: MethodKind> ForestState<F> {
                 // The stored root may be of another method, or older than this forest: what the forest has answered
                 // stands. With an override of its group, it is stored with another root than that of its tree.
                 let is_elsewhere = overrides.shown_root(query.whole, tree) != root;
-                if is_elsewhere || !forest.is_in_flight(query) {
+                let is_settled = !forest.is_in_flight(query) && !(pending.has(tree) && may_found(query, tree));
+                if is_elsewhere || is_settled {
                     recovery.recovered.elsewhere += u64::from(is_elsewhere);
                     return RecoveredAs::Known;
                 }
@@ -163,8 +168,7 @@ impl<F: MethodKind> ForestState<F> {
             let known = known.filter(|&tree| forest.has_tree(tree));
             let has_tree = forest.has_tree(root);
             // Its outcome was unknown. It is stored, so it counts, and its nodes stay.
-            let has_founded =
-                known.is_some() && may_found && forest.is_root_in_flight(root) && recovery.founded.insert(root.0);
+            let has_founded = known.is_some() && may_found && pending.again(root);
             if !has_tree && !may_found && !last {
                 return RecoveredAs::Later;
             }
@@ -190,7 +194,8 @@ impl<F: MethodKind> ForestState<F> {
             }
             RecoveredAs::Placed {
                 // The lessons of a document that cannot be the founder are unknown.
-                founds: founds_again || has_founded || (is_new && (may_found || placement.root != root)),
+                founds: founds_again || (is_new && (may_found || placement.root != root)),
+                has_founded,
                 is_elsewhere: placement.root != root,
                 placement,
             }

@@ -7,13 +7,13 @@ use crate::forest::candidates::PriorClaim;
 use crate::forest::document::{DocumentTime, PlacementDocument};
 use crate::forest::late_merges::{LateMergeLog, LateMerges, MergeCandidates, are_one, may_be_one};
 use crate::forest::overrides::{Override, OverrideChange, Overrides, RestampPass};
+use crate::forest::pending_lessons::PendingLessons;
+use crate::forest::placement::may_found;
 use crate::forest::port::{
     CheckReply, CheckedDocument, CheckedFingerprint, CheckedTree, Commit, EarlierDocuments, ItemOutcome, Placed,
     PlacementReply, SettleReport, Settlement,
 };
-use crate::forest::{
-    Change, Decision, Forest, ForestError, LateMergeStats, NearNode, Rollback, Root, Settings, Ticket,
-};
+use crate::forest::{Change, Decision, Forest, ForestError, LateMergeStats, NearNode, Root, Settings, Ticket};
 use crate::method::{Lesson, Measure, MethodKind, PlacementQuery, Proof, Refusal, TallyEntry};
 use crate::planted::planted;
 use crate::text::boilerplate::PendingSentences;
@@ -21,14 +21,16 @@ use crate::time::Millis;
 /// Trees, overrides and learned text: documents in, placements out.
 #[derive(Debug)]
 pub struct ForestState<F: MethodKind> {
-    pub(super) forest: Forest<F::Proof>,
+    pub(in crate::forest) forest: Forest<F::Proof>,
     pub(super) learned: F::Learned,
+    /// What is learned when documents are accepted.
+    pub(in crate::forest) pending: PendingLessons,
     /// The overrides, shared with readers: a change copies them.
     pub(super) overrides: Arc<Overrides>,
     /// Trees that may be one.
     late: MergeCandidates,
     /// Placements of unknown outcome, and when they are taken back, in that order.
-    unknown: VecDeque<(Millis, Rollback)>,
+    unknown: VecDeque<(Millis, Ticket)>,
     /// The changes since they were last taken; `None` unless recording is on.
     recorded: Option<Vec<StateChange<F::Proof>>>,
 }
@@ -47,6 +49,15 @@ pub enum StateChange<P> {
     Tree(Change<P>),
     /// What documents taught that founded trees.
     Learn(Lesson),
+    /// What a document that founded a tree will teach.
+    Pending {
+        /// Its tree.
+        root: Root,
+        /// The lesson.
+        lesson: Lesson,
+    },
+    /// The trees that have taught with the documents of one request.
+    Taught(Vec<Root>),
     /// A change of overrides.
     Overrides(OverrideChange),
 }
@@ -64,6 +75,7 @@ impl<F: MethodKind> ForestState<F> {
         Ok(ForestState {
             forest: Forest::new(settings)?.with_thresholds(thresholds),
             learned,
+            pending: PendingLessons::default(),
             overrides: Arc::default(),
             late: MergeCandidates::default(),
             unknown: VecDeque::new(),
@@ -109,6 +121,10 @@ impl<F: MethodKind> ForestState<F> {
             }
             StateChange::Learn(lesson) => {
                 F::learn(&mut self.learned, lesson);
+            }
+            StateChange::Pending { root, lesson } => self.pending.founded(*root, lesson.clone()),
+            StateChange::Taught(roots) => {
+                self.learn_pending(roots);
             }
             StateChange::Overrides(change) => Arc::make_mut(&mut self.overrides).apply(change),
         }
@@ -270,6 +286,9 @@ impl<F: MethodKind> ForestState<F> {
                 Commit::AtOnce => {
                     self.forest.count(ticket.root, ticket.count);
                     self.forest.settle(&ticket.rollback);
+                    if std::mem::take(&mut ticket.teaches) {
+                        self.teach(vec![ticket.root]);
+                    }
                     self.consider_late_merges(ticket.root, &ticket.others);
                 }
                 Commit::Provisional => earlier.tallies.add(ticket.root.0, ticket.count),
@@ -280,7 +299,7 @@ impl<F: MethodKind> ForestState<F> {
                     Commit::AtOnce => placed.learned = self.learn_at_once(lesson, &F::lesson_sentences(features)),
                     Commit::Provisional => {
                         earlier.taught.add(&lesson.sentences);
-                        ticket.lesson = Some(lesson);
+                        ticket.teaches = self.founded(ticket.root, lesson);
                     }
                 }
             }
@@ -298,15 +317,18 @@ impl<F: MethodKind> ForestState<F> {
         claimed: Option<Millis>,
         earlier: &EarlierDocuments,
     ) -> (Placed, Ticket) {
-        let Self { forest, learned, .. } = self;
+        let Self { forest, learned, pending, .. } = self;
         let given = given.map(|root| PriorClaim::by_dry_placement(root, &earlier.given));
-        let (mut placement, text) = F::ask(features, learned, &earlier.taught, |query| {
+        let (mut placement, text, teaches) = F::ask(features, learned, &earlier.taught, |query| {
             let query = &PlacementQuery { earlier: Some(&earlier.tallies), ..*query };
             let placement = match claimed {
                 Some(_) => forest.place_provisionally(query, given),
                 None => forest.place_given(query, at, given),
             };
-            (placement, query.whole)
+            // A retry of the document that founded the tree, or a copy of it.
+            let is_again = placement.decision == Decision::Refreshed && pending.has(placement.root);
+            let teaches = is_again && may_found(query, placement.root) && pending.again(placement.root);
+            (placement, query.whole, teaches)
         });
         if placement.decision == Decision::NewRoot {
             let root = placement.root;
@@ -317,7 +339,7 @@ impl<F: MethodKind> ForestState<F> {
             rollback: placement.rollback,
             count: TallyEntry { title, sign: placement.sign },
             claimed,
-            lesson: None,
+            teaches,
             // A pinned text suggests no late merges.
             others: match self.overrides.is_pinned(text) {
                 true => Vec::new(),
@@ -372,10 +394,23 @@ impl<F: MethodKind> ForestState<F> {
         became
     }
 
+    /// What a document will teach that has founded a tree. Returns whether it is anything.
+    pub(super) fn founded(&mut self, root: Root, lesson: Lesson) -> bool {
+        if F::LEARNS {
+            if self.recorded.is_some() {
+                self.collect_changes();
+                let lesson = lesson.clone();
+                self.recorded.get_or_insert_default().push(StateChange::Pending { root, lesson });
+            }
+            self.pending.founded(root, lesson);
+        }
+        F::LEARNS
+    }
+
     /// Settles documents of one request: accepted ones count, refused ones are withdrawn, those of unknown outcome
     /// are kept for a while. `now` is when the response arrived.
     pub fn settle(&mut self, batch: Vec<Settlement>, now: Millis) -> SettleReport {
-        let (mut refused, mut lessons, mut met) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut refused, mut taught, mut met) = (Vec::new(), Vec::new(), Vec::new());
         let merged_before = self.late.applied;
         let due = 2 * batch.len();
         for Settlement { ticket, outcome } in batch {
@@ -389,44 +424,62 @@ impl<F: MethodKind> ForestState<F> {
                     if !ticket.others.is_empty() {
                         met.push((ticket.root, ticket.others));
                     }
-                    lessons.extend(ticket.lesson);
+                    if ticket.teaches && self.pending.has(ticket.root) {
+                        taught.push(ticket.root);
+                    }
                 }
-                ItemOutcome::Refused => refused.push(ticket.rollback),
+                ItemOutcome::Refused => refused.push(ticket),
                 ItemOutcome::Unknown => {
                     let due = Millis(now.0.saturating_add(RETRY_WINDOW.0));
-                    self.unknown.push_back((due, ticket.rollback));
+                    self.unknown.push_back((due, ticket));
                 }
             }
         }
-        let mut settled = self.withdraw(refused.into_iter());
+        let mut settled = SettleReport { learned: self.teach(taught), ..self.withdraw(refused.into_iter()) };
         // Trees of documents that were refused have gone.
         for (root, others) in met {
             self.consider_late_merges(root, &others);
         }
-        settled.learned = self.learn_from_request(lessons);
         self.forest.expire(self.forest.clock(), due);
         settled.notices = self.forest.take_notices();
         settled.merged = self.late.applied - merged_before;
         settled
     }
 
-    /// Learns from the founders of a request, at most [`TEACHERS`]. Answers how many sentences became boilerplate.
-    fn learn_from_request(&mut self, lessons: Vec<Lesson>) -> u64 {
-        Lesson::of_request(lessons, TEACHERS).map_or(0, |lesson| self.learn(lesson).len() as u64)
+    /// Trees teach with the documents of one request. Answers how many sentences became boilerplate.
+    fn teach(&mut self, roots: Vec<Root>) -> u64 {
+        let became = self.learn_pending(&roots);
+        if self.recorded.is_some() && !roots.is_empty() {
+            self.collect_changes();
+            self.recorded.get_or_insert_default().push(StateChange::Taught(roots));
+        }
+        became
+    }
+
+    /// Learns what is pending of these trees, of at most [`TEACHERS`].
+    fn learn_pending(&mut self, roots: &[Root]) -> u64 {
+        let lessons: Vec<Lesson> = roots.iter().filter_map(|&root| self.pending.taught(root)).collect();
+        let lesson = Lesson::of_request(lessons, TEACHERS);
+        lesson.map_or(0, |lesson| F::learn(&mut self.learned, &lesson).len() as u64)
     }
 
     /// Takes back up to `budget` placements whose outcome has been unknown for [`RETRY_WINDOW`].
     pub fn forget_unknown(&mut self, now: Millis, budget: usize) -> SettleReport {
         let due = self.unknown.partition_point(|&(due, _)| due <= now);
         let due: Vec<_> = self.unknown.drain(..due.min(budget)).collect();
-        self.withdraw(due.into_iter().map(|(_, rollback)| rollback))
+        self.withdraw(due.into_iter().map(|(_, ticket)| ticket))
     }
 
-    pub(super) fn withdraw(&mut self, rollbacks: impl Iterator<Item = Rollback>) -> SettleReport {
+    pub(super) fn withdraw(&mut self, tickets: impl Iterator<Item = Ticket>) -> SettleReport {
         if planted!(NoWithdrawal) {
             return SettleReport::default();
         }
-        let withdrawn = rollbacks.map(|rollback| self.forest.withdraw(&rollback) as u64);
+        let withdrawn = tickets.map(|ticket| {
+            if ticket.teaches {
+                self.pending.undone(ticket.root);
+            }
+            self.forest.withdraw(&ticket.rollback) as u64
+        });
         SettleReport { withdrawn: withdrawn.sum(), ..SettleReport::default() }
     }
 

@@ -217,13 +217,13 @@ impl<F: MethodKind> SharedInner<F> {
     /// Withdraws placements that no caller will settle.
     fn undo(self: &Arc<Self>, replies: Vec<PlacementReply>) {
         let tickets = replies.into_iter().filter_map(|reply| reply.placed?.ticket);
-        let rollbacks: Vec<_> = tickets.map(|ticket| ticket.rollback).collect();
-        if rollbacks.is_empty() {
+        let tickets: Vec<_> = tickets.collect();
+        if tickets.is_empty() {
             return;
         }
         let inner = self.clone();
         self.keys.spawn(Box::pin(async move {
-            let _ = inner.withdraw(rollbacks).await;
+            let _ = inner.withdraw(tickets).await;
         }));
     }
 

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::keys::{StoreFuture, SyncEntries, SyncEntry, SyncPosition};
 use super::{LESSON_BYTES, SharedInner};
+use crate::forest::Root;
 use crate::forest::port::Unavailable;
 use crate::method::{Durable, Lesson, MethodKind};
 
@@ -29,6 +30,12 @@ impl<F: MethodKind> SharedInner<F> {
         let mut bytes = Vec::new();
         lesson.write(&mut bytes);
         self.hear_after(Some(bytes)).await
+    }
+
+    /// The lessons of these trees that this process has not published yet.
+    pub(super) fn take_lessons(&self, roots: &[Root]) -> Vec<Lesson> {
+        let mut pending = self.pending.lock();
+        roots.iter().filter_map(|&root| pending.taught(root)).collect()
     }
 
     /// Publishes all that a local forest has learned. The log keeps it as long as other entries of this time.

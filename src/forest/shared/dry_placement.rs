@@ -56,7 +56,7 @@ impl<F: MethodKind> DryPlacement for SharedDryPlacement<F> {
                 let placed = match answer {
                     Answer::Fate(fate) => {
                         let (rollback, commit) = (Rollback::Nothing, Commit::Provisional);
-                        let (placed, ticket) = inner.placed(&work, *fate, rollback, commit, &mut earlier);
+                        let (placed, ticket, _) = inner.placed(&work, *fate, rollback, commit, &mut earlier);
                         earlier.time = work.now.map(|_| placed.clock).or(earlier.time);
                         earlier.tallies.add(ticket.root.0, ticket.count);
                         Some(placed)

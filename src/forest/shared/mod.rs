@@ -59,12 +59,13 @@ use super::document::PlacementDocument;
 use super::late_merges::MergeCandidates;
 use super::local::Executor;
 use super::overrides::{Override, Overrides, RestampPass};
+use super::pending_lessons::PendingLessons;
 use super::port::{
     Acknowledged, Batch, CheckReply, DryPlacement, ForestPort, PlaceFuture, PortFuture, SettleReport, Settlement,
     Unavailable,
 };
 use super::promise::Promise;
-use super::{ForestStats, FounderTokenStats, LateMergeLog, LateMerges, Rollback, Root, TreeView};
+use super::{ForestStats, FounderTokenStats, LateMergeLog, LateMerges, Root, Ticket, TreeView};
 use crate::fingerprint::Fingerprint;
 use crate::hash::splitmix64;
 use crate::method::{MethodKind, Proof};
@@ -113,7 +114,9 @@ struct SharedInner<F: MethodKind> {
     /// Its next sweep is one of names, too.
     sweeps_names: AtomicBool,
     /// Placements of unknown outcome, and when they are taken back, in that order.
-    unknown: Mutex<VecDeque<(Millis, Rollback)>>,
+    unknown: Mutex<VecDeque<(Millis, Ticket)>>,
+    /// What is published when documents are accepted that this process has placed.
+    pending: Mutex<PendingLessons>,
     turns: Batcher,
     tokens: AtomicU64,
     /// The overrides as last read.
@@ -197,6 +200,7 @@ impl<F: MethodKind> SharedForest<F> {
                 sweeps: AtomicBool::new(false),
                 sweeps_names: AtomicBool::new(false),
                 unknown: Mutex::default(),
+                pending: Mutex::default(),
                 turns: Batcher::default(),
                 tokens: AtomicU64::new(seed),
                 known_overrides: overrides::KnownOverrides::new(seed),

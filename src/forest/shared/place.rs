@@ -14,6 +14,7 @@ use super::round::{
 };
 use crate::forest::candidates::PriorClaim;
 use crate::forest::document::{DocumentTime, PlacementDocument};
+use crate::forest::placement::may_found;
 use crate::forest::port::{Commit, EarlierDocuments, Placed, PlacementReply, Unavailable};
 use crate::forest::{Decision, Rollback, Root, Ticket};
 use crate::method::{Lesson, MethodKind, PlacementQuery, TallyEntry};
@@ -177,17 +178,21 @@ impl<F: MethodKind> SharedInner<F> {
                 QueryOutcome::Decided(decided) => Some(RecheckQuery::of(query, decided, claim.is_some())),
                 QueryOutcome::Unread | QueryOutcome::Waits(_) => None,
             };
-            (answered, question)
+            // A retry of the document that founded the tree, or a copy of it.
+            let may_teach = matches!(&answered, QueryOutcome::Decided(decided)
+                if decided.outcome.decision == Decision::Refreshed && may_found(query, decided.outcome.root));
+            (answered, question, may_teach)
         });
-        let (decided, question) = match answered {
-            (QueryOutcome::Waits(roots), _) => return Answer::Waits(roots),
-            (QueryOutcome::Decided(decided), Some(question)) => (decided, question),
-            (QueryOutcome::Unread | QueryOutcome::Decided(_), _) => return Answer::Unread,
+        let (decided, question, may_teach) = match answered {
+            (QueryOutcome::Waits(roots), ..) => return Answer::Waits(roots),
+            (QueryOutcome::Decided(decided), Some(question), may_teach) => (decided, question, may_teach),
+            (QueryOutcome::Unread | QueryOutcome::Decided(_), ..) => return Answer::Unread,
         };
-        let founds = decided.outcome.decision == Decision::NewRoot;
+        let founds = decided.outcome.decision == Decision::NewRoot && F::LEARNS;
         let by = decided.outcome.by;
         Answer::Fate(Box::new(DocumentFate {
             lesson: founds.then(|| F::lesson(features)),
+            may_teach,
             stage: by.and_then(|by| F::stage(features, by)),
             question,
             decided,
@@ -232,15 +237,26 @@ impl<F: MethodKind> SharedInner<F> {
             };
             let (fate, rollback) = fate;
             let (commit, earlier) = (request.commit, &mut request.earlier);
-            let (mut placed, mut ticket) = self.placed(&work, *fate, rollback, commit, earlier);
+            let may_teach = fate.may_teach;
+            let (mut placed, mut ticket, lesson) = self.placed(&work, *fate, rollback, commit, earlier);
+            ticket.teaches = match lesson {
+                Some(lesson) => {
+                    self.pending.lock().founded(ticket.root, lesson);
+                    true
+                }
+                None => may_teach && self.pending.lock().again(ticket.root),
+            };
             earlier.time = work.now.map(|_| placed.clock).or(earlier.time);
             match commit {
                 Commit::AtOnce => {
                     let claimed = ticket.claimed.take();
                     arrived.extend(claimed.map(|at| (ticket.rollback.clone(), at)));
                     counted.push((ticket.rollback.clone(), ticket.count));
-                    let lessons = lessons.get_mut(work.request).into_iter();
-                    lessons.for_each(|lessons| lessons.extend(ticket.lesson.take()));
+                    if std::mem::take(&mut ticket.teaches)
+                        && let Some(lessons) = lessons.get_mut(work.request)
+                    {
+                        lessons.extend(self.take_lessons(&[ticket.root]));
+                    }
                     met.push((ticket.root, ticket.others.clone()));
                 }
                 Commit::Provisional => earlier.tallies.add(ticket.root.0, ticket.count),
@@ -278,7 +294,7 @@ impl<F: MethodKind> SharedInner<F> {
         }
     }
 
-    /// The reply of a document, and its ticket.
+    /// The reply of a document, its ticket, and what it teaches if it has founded a tree.
     pub(super) fn placed(
         &self,
         work: &DocumentInProgress,
@@ -286,8 +302,8 @@ impl<F: MethodKind> SharedInner<F> {
         rollback: Rollback,
         commit: Commit,
         earlier: &mut EarlierDocuments,
-    ) -> (Placed, Ticket) {
-        let DocumentFate { decided, lesson, stage, question } = fate;
+    ) -> (Placed, Ticket, Option<Lesson>) {
+        let DocumentFate { decided, lesson, may_teach: _, stage, question } = fate;
         let without_founder_tokens = decided.without_founder_tokens as u64;
         self.counters.without_founder_tokens.fetch_add(without_founder_tokens, Relaxed);
         let (outcome, at) = (decided.outcome, work.at);
@@ -298,19 +314,16 @@ impl<F: MethodKind> SharedInner<F> {
             true => Vec::new(),
             false => outcome.others.clone(),
         };
-        let mut ticket = Ticket {
+        let ticket = Ticket {
             root: outcome.root,
             rollback,
             count: TallyEntry { title: work.document.title, sign: decided.sign },
             claimed,
-            lesson: None,
+            teaches: false,
             others,
         };
-        if let Some(lesson) = lesson {
-            if commit == Commit::Provisional {
-                earlier.taught.add(&lesson.sentences);
-            }
-            ticket.lesson = Some(lesson);
+        if let Some(lesson) = lesson.as_ref().filter(|_| commit == Commit::Provisional) {
+            earlier.taught.add(&lesson.sentences);
         }
         let placed = Placed {
             root: outcome.root,
@@ -326,7 +339,7 @@ impl<F: MethodKind> SharedInner<F> {
             is_alone: false,
             ticket: None,
         };
-        (placed, ticket)
+        (placed, ticket, lesson)
     }
 }
 

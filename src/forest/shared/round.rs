@@ -121,6 +121,8 @@ pub(super) struct DocumentFate<P> {
     pub(super) decided: DecidedDocument,
     pub(super) question: RecheckQuery<P>,
     pub(super) lesson: Option<Lesson>,
+    /// It is of the text that founded its tree.
+    pub(super) may_teach: bool,
     pub(super) stage: Option<Stage>,
 }
 

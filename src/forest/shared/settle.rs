@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::SharedInner;
 use super::keys::{FoundingToken, KeyOp, StoreReply};
-use crate::forest::Root;
 use crate::forest::local::RETRY_WINDOW;
 use crate::forest::port::{ItemOutcome, SettleReport, Settlement, Unavailable};
 use crate::forest::ticket::{Rollback, SharedNodes};
+use crate::forest::{Root, Ticket};
 use crate::method::{MethodKind, TallyEntry, TreeTally};
 use crate::planted::planted;
 use crate::time::Millis;
@@ -20,7 +20,7 @@ impl<F: MethodKind> SharedInner<F> {
         batch: Vec<Settlement>,
         now: Millis,
     ) -> Result<SettleReport, Unavailable> {
-        let (mut refused, mut accepted, mut lessons) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut refused, mut accepted, mut taught) = (Vec::new(), Vec::new(), Vec::new());
         let (mut arrived, mut met) = (Vec::new(), Vec::new());
         for Settlement { ticket, outcome } in batch {
             match outcome {
@@ -29,15 +29,19 @@ impl<F: MethodKind> SharedInner<F> {
                     arrived.extend(claimed.map(|at| (ticket.rollback.clone(), at)));
                     met.push((ticket.root, ticket.others));
                     accepted.push((ticket.rollback, ticket.count));
-                    lessons.extend(ticket.lesson);
+                    if ticket.teaches {
+                        taught.push(ticket.root);
+                    }
                 }
-                ItemOutcome::Refused => refused.push(ticket.rollback),
+                ItemOutcome::Refused => refused.push(ticket),
                 ItemOutcome::Unknown => {
                     let due = Millis(now.0.saturating_add(RETRY_WINDOW.0));
-                    self.unknown.lock().push_back((due, ticket.rollback));
+                    self.unknown.lock().push_back((due, ticket));
                 }
             }
         }
+        // Before any lesson is forgotten: one copy may be accepted and another one refused.
+        let lessons = self.take_lessons(&taught);
         let counted = async {
             self.arrive(arrived).await?;
             self.count(accepted.into_iter()).await
@@ -71,11 +75,11 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     pub(super) async fn forget_unknown(&self, now: Millis, budget: usize) -> Result<SettleReport, Unavailable> {
-        let due: Vec<Rollback> = {
+        let due: Vec<Ticket> = {
             let mut unknown = self.unknown.lock();
             let due = unknown.partition_point(|&(due, _)| due <= now);
             let due = unknown.drain(..due.min(budget));
-            due.map(|(_, rollback)| rollback).collect()
+            due.map(|(_, ticket)| ticket).collect()
         };
         self.withdraw(due).await
     }
@@ -85,9 +89,9 @@ impl<F: MethodKind> SharedInner<F> {
     ///
     /// While the store is away they are kept for [`forget_unknown`](Self::forget_unknown). Commands that were sent
     /// are not sent again: a second release would take a root from other documents.
-    pub(super) async fn withdraw(&self, rollbacks: Vec<Rollback>) -> Result<SettleReport, Unavailable> {
+    pub(super) async fn withdraw(&self, tickets: Vec<Ticket>) -> Result<SettleReport, Unavailable> {
         let mut settled = SettleReport::default();
-        if rollbacks.is_empty() {
+        if tickets.is_empty() {
             return Ok(settled);
         }
         let can_be_asked = match self.keys.away() {
@@ -97,13 +101,17 @@ impl<F: MethodKind> SharedInner<F> {
         if let Err(error) = can_be_asked {
             let mut unknown = self.unknown.lock();
             // They are due, and come before all that is due later.
-            for rollback in rollbacks {
-                unknown.push_front((Millis(i64::MIN), rollback));
+            for ticket in tickets {
+                unknown.push_front((Millis(i64::MIN), ticket));
             }
             return Err(error);
         }
+        {
+            let mut pending = self.pending.lock();
+            tickets.iter().filter(|ticket| ticket.teaches).for_each(|ticket| pending.undone(ticket.root));
+        }
         let mut trees: BTreeMap<(Root, FoundingToken), Vec<&SharedNodes>> = BTreeMap::new();
-        for nodes in rollbacks.iter().filter_map(Rollback::shared) {
+        for nodes in tickets.iter().filter_map(|ticket| ticket.rollback.shared()) {
             let tree = trees.entry((nodes.root, nodes.token)).or_default();
             tree.push(nodes);
         }

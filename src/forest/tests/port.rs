@@ -15,7 +15,7 @@ use crate::forest::port::{
 };
 use crate::forest::shared::memory::InMemoryStore;
 use crate::forest::shared::{SharedDistance, SharedForest, SharedSettings};
-use crate::forest::{Decision, ForestStats, Root, Settings};
+use crate::forest::{Decision, ForestStats, Portions, RecoveryPass, Restoring, Root, Settings};
 use crate::hash::HashKey;
 use crate::method::{
     Attributes, Durable, Features, LearnedText, Measure, Method, MethodKind, PlacementQuery, Proof, Refusal, Short,
@@ -771,6 +771,182 @@ fn a_panic_takes_the_forest_out_of_service() {
         let settlement = |reply: PlacementReply| reply.placed.unwrap().settled(ItemOutcome::Refused).unwrap();
         let settlements = placed.replies.into_iter().map(settlement).collect();
         assert_eq!(block_on(port.settle(settlements, NOW)).unwrap_err(), broken);
+    }
+}
+
+/// What the outcome of a document's first placement is, and of those after it. Both are placed before either is settled
+/// if they are `concurrent`.
+struct Attempts {
+    outcomes: &'static [ItemOutcome],
+    is_concurrent: bool,
+    /// What was unknown is forgotten before each of them.
+    forgets: bool,
+    /// It teaches: some attempt is accepted.
+    teaches: bool,
+}
+
+/// A tree teaches once, as soon as one document of its founder's text is accepted, whatever was heard of the others.
+#[test]
+fn a_tree_teaches_once_by_whichever_copy_is_accepted() {
+    use ItemOutcome::{Accepted, Refused, Unknown};
+    let attempts = |outcomes| Attempts { outcomes, is_concurrent: false, forgets: false, teaches: true };
+    let never = |outcomes| Attempts { teaches: false, ..attempts(outcomes) };
+    let concurrent = |attempts| Attempts { is_concurrent: true, ..attempts };
+    let cases = [
+        attempts(&[Accepted]),
+        attempts(&[Accepted, Accepted]),
+        attempts(&[Unknown, Accepted]),
+        attempts(&[Unknown, Unknown, Accepted, Unknown, Accepted]),
+        attempts(&[Refused, Accepted]),
+        attempts(&[Unknown, Refused, Accepted]),
+        attempts(&[Unknown, Refused, Unknown, Accepted]),
+        Attempts { forgets: true, ..attempts(&[Unknown, Accepted]) },
+        Attempts { forgets: true, ..attempts(&[Unknown, Unknown, Accepted, Accepted]) },
+        concurrent(attempts(&[Refused, Accepted])),
+        concurrent(attempts(&[Accepted, Refused])),
+        concurrent(attempts(&[Unknown, Accepted])),
+        concurrent(attempts(&[Accepted, Accepted])),
+        never(&[Unknown, Refused]),
+        never(&[Unknown, Unknown]),
+        concurrent(never(&[Refused, Refused])),
+        concurrent(never(&[Unknown, Refused])),
+    ];
+    for case in cases {
+        let local = local::<Verified>(Distance(0), None, Similarity::default(), Arc::new(Inline));
+        let undated = shared::<Verified>(Distance(0), None, Similarity::default(), false);
+        let dated = shared::<Verified>(Distance(0), None, Similarity::default(), true);
+        for port in [local as Arc<dyn ForestPort>, undated, dated] {
+            let place = |number| {
+                let mut replies = block_on(port.place(provisional(vec![with_footer(number)]))).unwrap().replies;
+                replies.remove(0).placed.unwrap()
+            };
+            let settle = |placed: Placed, outcome| {
+                block_on(port.settle(placed.settled(outcome).into_iter().collect(), NOW)).unwrap().learned
+            };
+            let is_boilerplate = || {
+                let reply = block_on(port.check(with_footer(1_000))).unwrap();
+                !reply.check.unwrap().boilerplate.is_empty()
+            };
+            let mut learned = Vec::new();
+            for number in 0..4 {
+                let mut all = Vec::new();
+                let mut waiting = Vec::new();
+                for &outcome in case.outcomes {
+                    if case.forgets {
+                        block_on(port.forget_unknown(Millis(i64::MAX), usize::MAX)).unwrap();
+                    }
+                    let placed = place(number);
+                    match case.is_concurrent {
+                        true => waiting.push((placed, outcome)),
+                        false => all.push(settle(placed, outcome)),
+                    }
+                }
+                all.extend(waiting.into_iter().map(|(placed, outcome)| settle(placed, outcome)));
+                learned.push(all.into_iter().sum::<u64>());
+                // The fourth founder makes it boilerplate: not the third one, counted twice.
+                assert_eq!(is_boilerplate(), case.teaches && number == 3, "{:?} {number}", case.outcomes);
+            }
+            assert_eq!(learned, [0, 0, 0, u64::from(case.teaches)], "{:?}", case.outcomes);
+        }
+    }
+}
+
+/// How a process that has placed founders ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum End {
+    /// Before the cluster has answered.
+    Unanswered,
+    /// After that.
+    Answered,
+}
+
+/// What founders teach is in the journal and in a copy before the cluster has answered: it counts when a retry comes to
+/// another process and is accepted, or when that finds the documents in the index, and counts once.
+#[test]
+fn what_founders_teach_outlives_the_process() {
+    const FOUNDERS: u64 = 4;
+    let settings = Settings { k: Distance(0), window: None, key: HashKey::FIXED };
+    let empty = || ForestState::<Verified>::new(settings, Similarity::default(), LearnedText::default()).unwrap();
+    let place = |state: &mut ForestState<Verified>, number| {
+        state.place_by(with_footer(number), Commit::Provisional, &mut EarlierDocuments::default()).placed.unwrap()
+    };
+    let settle = |state: &mut ForestState<Verified>, placed: Placed, outcome| {
+        state.settle(placed.settled(outcome).into_iter().collect(), NOW).learned
+    };
+    let is_boilerplate =
+        |state: &mut ForestState<Verified>| !state.check(with_footer(1_000)).check.unwrap().boilerplate.is_empty();
+    for (end, copied_at, is_found) in [End::Unanswered, End::Answered]
+        .into_iter()
+        .flat_map(|end| (0..=FOUNDERS + 1).map(move |at| (end, at)))
+        .flat_map(|(end, at)| [false, true].map(|is_found| (end, at, is_found)))
+    {
+        let mut parts = Vec::new();
+        let mut journal: Vec<Vec<u8>> = Vec::new();
+        let mut append = |state: &mut ForestState<Verified>| {
+            journal.push(StateChange::batch(&state.take_changes()).unwrap());
+            journal.len() as u64
+        };
+        let mut first = empty();
+        first.record();
+        let (mut roots, mut waiting) = (Vec::new(), Vec::new());
+        let mut lsn = 0;
+        for number in 0..=FOUNDERS {
+            if number == copied_at {
+                parts.push(first.begin_copy());
+                let mut portions = Portions::default();
+                parts.extend(std::iter::from_fn(|| first.next_portion(&mut portions, lsn)));
+            }
+            if number < FOUNDERS {
+                let placed = place(&mut first, number);
+                roots.push(placed.root);
+                waiting.push(placed);
+                lsn = append(&mut first);
+            }
+        }
+        if end == End::Answered {
+            for placed in waiting {
+                settle(&mut first, placed, ItemOutcome::Accepted);
+                append(&mut first);
+            }
+        }
+        let start = |journal: &[Vec<u8>]| {
+            let mut restoring = Restoring::new(empty());
+            for (section, bytes) in &parts {
+                restoring.part(*section, bytes).unwrap();
+            }
+            for (lsn, batch) in (1..).zip(journal) {
+                restoring.batch(lsn, batch).unwrap();
+            }
+            restoring.finish()
+        };
+        let mut second = start(&journal);
+        second.record();
+        let told = (end, copied_at, is_found);
+        assert_eq!(is_boilerplate(&mut second), end == End::Answered, "{told:?}");
+        if is_found {
+            let mut pass = RecoveryPass::of_the_missed(false);
+            for (number, &root) in (0..).zip(&roots) {
+                let when = DocumentTime::At(Millis(1 + number as i64));
+                second.recover(vec![PlacementDocument { given: Some(root), when, ..with_footer(number) }], &mut pass);
+            }
+        } else {
+            for number in 0..FOUNDERS {
+                assert!(!is_boilerplate(&mut second) || end == End::Answered, "{told:?} {number}");
+                let placed = place(&mut second, number);
+                assert_eq!(placed.root, roots[number as usize]);
+                settle(&mut second, placed, ItemOutcome::Accepted);
+            }
+        }
+        assert!(is_boilerplate(&mut second), "{told:?}");
+        journal.push(StateChange::batch(&second.take_changes()).unwrap());
+        let mut third = start(&journal);
+        assert_eq!(format!("{:?}", third.learned()), format!("{:?}", second.learned()), "{told:?}");
+        for number in 0..FOUNDERS {
+            let placed = place(&mut third, number);
+            assert_eq!(placed.ticket.as_ref().map(|ticket| ticket.teaches), Some(false), "{told:?}");
+            settle(&mut third, placed, ItemOutcome::Accepted);
+        }
+        assert_eq!(format!("{:?}", third.learned()), format!("{:?}", second.learned()), "{told:?}");
     }
 }
 

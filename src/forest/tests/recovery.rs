@@ -340,7 +340,7 @@ fn only_founders_teach() {
         assert_eq!(kind.recover(&mut state, &kept, RecoveryPass::default(), 1).placed, 1);
         assert!(state.forest().tree(root).is_some());
         let changes = state.take_changes();
-        changes.iter().filter(|change| matches!(change, StateChange::Learn { .. })).count()
+        changes.iter().filter(|change| matches!(change, StateChange::Taught(_))).count()
     };
     assert_eq!([own, root(7)].map(lessons), [1, 0]);
 }

@@ -130,6 +130,10 @@ fn sentences(number: u64, own: usize, common: usize) -> PlacementDocument {
     at(features.unwrap(), 1)
 }
 
+fn lesson_of(document: PlacementDocument) -> Lesson {
+    Verified::lesson(Verified::features(&mut document.features.unwrap()).unwrap())
+}
+
 /// What founders of the largest text, and of as many documents as one request may teach with, are heard to say is what
 /// they said: by a process that learns it from their lessons alone, and by one that is told by a forest of its own what
 /// that has learned.
@@ -148,8 +152,8 @@ fn lessons_are_heard_as_they_were_taught() {
     };
     let mut longest = 0;
     for (number, len) in (1..).zip([1, 20, 1_023, 1_024, 1_025, 2_000]) {
+        let lessons = vec![lesson_of(sentences(number, len, 2))];
         let placed = place(&teacher, vec![sentences(number, len, 2)]);
-        let lessons: Vec<Lesson> = placed.iter().filter_map(|p| p.ticket.as_ref()?.lesson.clone()).collect();
         longest = longest.max(lessons[0].sentences.len());
         settle(&teacher, placed, ItemOutcome::Accepted);
         let expected = tell(lessons);
@@ -158,8 +162,7 @@ fn lessons_are_heard_as_they_were_taught() {
     }
     assert_eq!(longest, 1_024, "the limit is reached");
     for (from, founders) in [(1 << 8, 999), (2 << 16, 1_000), (3 << 16, 1_001)] {
-        let one = place(&teacher, vec![sentences(from, 9, 2)]).remove(0);
-        let lesson = one.ticket.unwrap().lesson.unwrap();
+        let lesson = lesson_of(sentences(from, 9, 2));
         // As if so many had come, each with a sentence more.
         let lessons = (0..founders).map(|n| {
             let sentences = [&lesson.sentences[..], &[splitmix64(from ^ n << 40)]].concat();
