@@ -137,6 +137,11 @@ impl<P: Proof> Forest<P> {
         }
     }
 
+    /// The same of the tree of a root.
+    pub(super) fn tally_of(&self, root: Root) -> Option<TreeTally> {
+        self.tally(self.root_number(root, self.ticks.floor())?)
+    }
+
     pub(super) fn is_living(&self, root: RootNumber) -> bool {
         let entry = self.index.get(self.name(root).0);
         let living = |tick| Tick(tick).is_from(self.ticks.floor());

@@ -7,10 +7,11 @@ use parking_lot::Mutex;
 
 use super::{CHUNK, Executor, ForestState, LocalInner, run};
 use crate::fingerprint::Fingerprint;
+use crate::forest::candidates::PriorClaim;
 use crate::forest::document::PlacementDocument;
 use crate::forest::placement;
 use crate::forest::port::{DryPlacement, EarlierDocuments, PlaceFuture, Placed, PlacementReply, Placements};
-use crate::forest::{Decision, Forest, Root};
+use crate::forest::{Change, Decision, Forest, Root};
 use crate::method::{MethodKind, PlacementQuery, Proof, TallyEntry};
 use crate::time::Millis;
 
@@ -65,7 +66,9 @@ impl<P: Proof> OwnTrees<P> {
             Decision::Joined { .. } => others.sign(query, foreseen.root),
             _ => 0,
         };
-        let placement = self.forest.place(own, at);
+        let joins =
+            matches!(foreseen.decision, Decision::Joined { .. }).then(|| self.adopted(foreseen.root, others, at));
+        let placement = self.forest.place_given(own, at, joins);
         let count = TallyEntry { title, sign: placement.sign };
         self.forest.count(placement.root, count);
         let refused = placement.refused.iter();
@@ -80,6 +83,24 @@ impl<P: Proof> OwnTrees<P> {
             sign = placement.sign;
         }
         sign
+    }
+
+    /// The claim of a document that joins a tree of the others. The tree is one here, too, with its founder's proof and
+    /// statistics: those who come after the document are compared with the founder, and not with the document.
+    fn adopted(&mut self, root: Root, others: &Forest<P>, at: Millis) -> PriorClaim<'static> {
+        if !self.forest.has_tree(root)
+            && let Some(proof) = others.proof(root)
+        {
+            self.forest.commit(Change::AddRoot { fingerprint: root.0, added: at, proof: proof.clone() });
+            if let Some(tokens) = others.founder_tokens.get(root.0) {
+                self.forest.commit(Change::FounderTokens { root, tokens: tokens.into() });
+            }
+            if let Some(tally) = others.tally_of(root) {
+                self.forest.commit(Change::Count { root, tally });
+            }
+            self.roots.insert(root, root);
+        }
+        PriorClaim { root, stored: None, reserved: None }
     }
 
     /// A place for a root that is free here and among the others, as the placement rules look for one.

@@ -511,6 +511,46 @@ fn a_rehearsal_foretells_what_placing_will_say() {
     assert!(same * 100 >= all * 95, "{same} of {all} as foretold");
 }
 
+/// Part of a text without an end: 14 of its sentences from one on.
+fn part(text: usize, from: usize) -> PlacementDocument {
+    let sentence = |n: usize| {
+        let word = |k: usize| format!("{:x}", (text * 60_007 + n * 101 + k + 1).wrapping_mul(0x9e37_79b9));
+        (0..9).map(word).collect::<Vec<_>>().join(" ")
+    };
+    let sentences: Vec<String> = (from..from + 14).map(sentence).collect();
+    let fields = Fields { title: None, body: &[&sentences.join(". ")] };
+    PlacementDocument {
+        features: Method::Verified.read(&fields, &mut Workspace::default()),
+        when: DocumentTime::At(Millis(1)),
+        title: None,
+        given: None,
+    }
+}
+
+/// Whoever comes near a tree of the forest by a document of the same request is compared with the founder of the tree.
+#[test]
+fn a_rehearsal_compares_with_the_founders_of_the_forest() {
+    let (mut joined, mut beyond) = (0, 0);
+    for text in 0..30 {
+        let subject = local_forests(None).into_iter().find(|subject| subject.method == "verified").unwrap();
+        let known = place(&subject, vec![part(text, 0)]);
+        let root = known[0].root;
+        settle(&subject, known, ItemOutcome::Accepted);
+        let request: Vec<PlacementDocument> = (1..9).map(|from| part(text, from)).collect();
+        let rehearsal = subject.port.dry_placement();
+        let foretold = block_on(rehearsal.place(request.clone())).unwrap().replies;
+        // Trees of their own may have other names.
+        let joins = |placed: Root| placed == root;
+        let foretold = foretold.into_iter().map(|reply| joins(reply.placed.unwrap().root));
+        let foretold: Vec<bool> = foretold.collect();
+        let placed: Vec<bool> = roots(&place(&subject, request)).into_iter().map(joins).collect();
+        joined += placed.iter().filter(|&&joins| joins).count();
+        beyond += placed.iter().filter(|&&joins| !joins).count();
+        assert_eq!(foretold, placed, "{text}");
+    }
+    assert!(joined > 30 && beyond > 30, "{joined} {beyond}");
+}
+
 /// Texts of one form share their first fingerprints: those of a request have to leave each other the ones behind.
 #[test]
 fn a_root_that_was_foretold_is_the_root() {
