@@ -237,14 +237,15 @@ fn alike(c: char) -> char {
     }
 }
 
-/// Zeros of the decimal digits of every script (general category Nd, Unicode 16) that NFKC does not fold to ASCII; the
-/// nine others follow each.
-const ZEROS: [u32; 61] = [
+/// Zeros of the decimal digits of every script (general category Nd) that NFKC does not fold to ASCII; the
+/// nine others follow each. `unicode_tests.rs` holds this and the lists below against the Unicode data.
+const ZEROS: [u32; 68] = [
     0x0660, 0x06F0, 0x07C0, 0x0966, 0x09E6, 0x0A66, 0x0AE6, 0x0B66, 0x0BE6, 0x0C66, 0x0CE6, 0x0D66, 0x0DE6, 0x0E50,
     0x0ED0, 0x0F20, 0x1040, 0x1090, 0x17E0, 0x1810, 0x1946, 0x19D0, 0x1A80, 0x1A90, 0x1B50, 0x1BB0, 0x1C40, 0x1C50,
     0xA620, 0xA8D0, 0xA900, 0xA9D0, 0xA9F0, 0xAA50, 0xABF0, 0x104A0, 0x10D30, 0x10D40, 0x11066, 0x110F0, 0x11136,
-    0x111D0, 0x112F0, 0x11450, 0x114D0, 0x11650, 0x116C0, 0x116D0, 0x11730, 0x118E0, 0x11950, 0x11BF0, 0x11C50,
-    0x11D50, 0x11DA0, 0x11F50, 0x16A60, 0x16AC0, 0x16B50, 0x1E140, 0x1E4F0,
+    0x111D0, 0x112F0, 0x11450, 0x114D0, 0x11650, 0x116C0, 0x116D0, 0x116DA, 0x11730, 0x118E0, 0x11950, 0x11BF0,
+    0x11C50, 0x11D50, 0x11DA0, 0x11DE0, 0x11F50, 0x16130, 0x16A60, 0x16AC0, 0x16B50, 0x16D70, 0x1E140, 0x1E2F0,
+    0x1E4F0, 0x1E5F1, 0x1E950,
 ];
 
 /// The ASCII digit that a digit of another script stands for.
@@ -272,11 +273,8 @@ fn classify(c: char) -> Class {
         _ if is_invisible(c) || is_diacritic(c) => Class::Drop,
         _ if c.is_whitespace() => Class::Space,
         _ if c.is_control() => Class::Drop,
-        '!' | '?' | ';' | '\u{3002}' | '\u{FF61}' | '\u{FF01}' | '\u{FF1F}' | '\u{FF1B}' => Class::Break,
-        // Full stops and question marks of Armenian, Arabic, Urdu, Devanagari, Myanmar, Ethiopic and Khmer.
-        '\u{0589}' | '\u{061F}' | '\u{06D4}' | '\u{0964}' | '\u{0965}' | '\u{104B}' | '\u{1362}' | '\u{17D4}' => {
-            Class::Break
-        }
+        '!' | '?' | ';' | '\u{FF1B}' => Class::Break,
+        c if is_sentence_end(c) => Class::Break,
         '\u{3005}'
         | '\u{3007}'
         | '\u{3400}'..='\u{4DBF}'
@@ -292,15 +290,38 @@ fn classify(c: char) -> Class {
             Class::Hangul
         }
         _ if is_combining_mark(c) => Class::Mark,
-        '\u{0E00}'..='\u{0FFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}' if c.is_alphanumeric() => {
-            Class::Unspaced
-        }
+        _ if is_unspaced(c) && c.is_alphanumeric() => Class::Unspaced,
         _ if c.is_alphanumeric() => Class::Word,
         _ => Class::Punct,
     }
 }
 
-/// Format characters, fillers and variation selectors: nothing a reader sees.
+/// Full stops, question and exclamation marks of other scripts (Sentence_Terminal, without Burmese `၊`, which ends a
+/// clause, and without what NFKC folds to ASCII).
+fn is_sentence_end(c: char) -> bool {
+    matches!(c,
+        '\u{0589}' | '\u{061D}'..='\u{061F}' | '\u{06D4}' | '\u{0700}'..='\u{0702}' | '\u{07F9}' | '\u{0837}'
+        | '\u{0839}' | '\u{083D}' | '\u{083E}' | '\u{0964}' | '\u{0965}' | '\u{104B}' | '\u{1362}' | '\u{1367}'
+        | '\u{1368}' | '\u{166E}' | '\u{1735}' | '\u{1736}' | '\u{17D4}' | '\u{17D5}' | '\u{1803}' | '\u{1809}'
+        | '\u{1944}' | '\u{1945}' | '\u{1AA8}'..='\u{1AAB}' | '\u{1B4E}' | '\u{1B4F}' | '\u{1B5A}' | '\u{1B5B}'
+        | '\u{1B5E}' | '\u{1B5F}' | '\u{1B7D}'..='\u{1B7F}' | '\u{1C3B}' | '\u{1C3C}' | '\u{1C7E}' | '\u{1C7F}'
+        | '\u{203C}' | '\u{203D}' | '\u{2047}'..='\u{2049}' | '\u{2CF9}'..='\u{2CFB}' | '\u{2E2E}' | '\u{2E3C}'
+        | '\u{2E53}' | '\u{2E54}' | '\u{2E60}' | '\u{2E61}' | '\u{3002}' | '\u{A4FF}' | '\u{A60E}' | '\u{A60F}'
+        | '\u{A6F3}' | '\u{A6F7}' | '\u{A876}' | '\u{A877}' | '\u{A8CE}' | '\u{A8CF}' | '\u{A92F}' | '\u{A9C8}'
+        | '\u{A9C9}' | '\u{AA5D}'..='\u{AA5F}' | '\u{AAF0}' | '\u{AAF1}' | '\u{ABEB}' | '\u{FE12}' | '\u{FE15}'
+        | '\u{FE16}' | '\u{FE56}' | '\u{FE57}' | '\u{FF01}' | '\u{FF1F}' | '\u{FF61}')
+}
+
+/// Characters of scripts that put no spaces between words (Line_Break SA, by blocks), and of Tibetan, which puts a dot
+/// between syllables.
+pub(super) fn is_unspaced(c: char) -> bool {
+    matches!(c,
+        '\u{0E00}'..='\u{109F}' | '\u{1780}'..='\u{17FF}' | '\u{1950}'..='\u{19DF}' | '\u{1A20}'..='\u{1AAF}'
+        | '\u{A9E0}'..='\u{A9FF}' | '\u{AA60}'..='\u{AADF}' | '\u{11700}'..='\u{1174F}')
+}
+
+/// Format characters, fillers and variation selectors: nothing a reader sees. Also the marks of Arabic and Hebrew that
+/// writers leave out.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{00AD}' | '\u{034F}' | '\u{0610}'..='\u{061A}' | '\u{061C}' | '\u{0640}' | '\u{064B}'..='\u{0655}' | '\u{0670}' | '\u{06DD}' | '\u{070F}' | '\u{115F}' | '\u{1160}' | '\u{180B}'..='\u{180F}'
@@ -308,6 +329,7 @@ fn is_invisible(c: char) -> bool {
         | '\u{0600}'..='\u{0605}' | '\u{0890}' | '\u{0891}' | '\u{08E2}'
         | '\u{17B4}' | '\u{17B5}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
         | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF0}'..='\u{FFFB}' | '\u{FFFE}' | '\u{FFFF}'
+        | '\u{110BD}' | '\u{110CD}' | '\u{13430}'..='\u{1343F}' | '\u{1BCA0}'..='\u{1BCA3}'
         | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{E0FFF}')
 }
 

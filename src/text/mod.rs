@@ -30,6 +30,8 @@ mod stop_words;
 mod swar;
 mod token;
 pub(crate) mod tokens;
+#[cfg(test)]
+mod unicode_tests;
 pub mod word_counts;
 mod work_counter;
 

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use super::HASH;
 use super::sums::letter;
+use crate::text::fold::is_unspaced;
 
 /// Letters of a text by which it is told which alphabet it is in.
 const READ: usize = 24;
@@ -66,7 +67,7 @@ impl Alphabet {
             Alphabet::Cyrillic => ('а', 'я'),
             Alphabet::Hebrew => ('א', 'ת'),
             Alphabet::Arabic => ('\u{0621}', '\u{064A}'),
-            Alphabet::Unspaced => return matches!(c, '\u{0E00}'..='\u{109F}' | '\u{1780}'..='\u{17FF}'),
+            Alphabet::Unspaced => return is_unspaced(c),
         };
         (first..=last).contains(&c)
     }
