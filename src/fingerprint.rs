@@ -30,6 +30,34 @@ impl Fingerprint {
     }
 }
 
+/// How fingerprints are made of texts: a number that goes up whenever some texts get others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FingerprintVersion(pub u32);
+
+impl FingerprintVersion {
+    /// That of this build. 1 was that of 0.1.0: diacritics, marks of several scripts and notations of numbers are read
+    /// otherwise since.
+    pub const CURRENT: FingerprintVersion = FingerprintVersion(2);
+
+    /// The setting of a forest that says with which one it was begun.
+    pub const SETTING: &str = "fingerprints";
+
+    /// The version of a forest that has the value `stored` of this setting, if it is an earlier one than `wanted`. Such
+    /// a forest is opened nevertheless: an upgrade stops no running system, and all that is in it keeps its root.
+    pub fn earlier(setting: &str, stored: &str, wanted: &str) -> Option<FingerprintVersion> {
+        let wanted: u32 = wanted.parse().ok().filter(|_| setting == FingerprintVersion::SETTING)?;
+        let version: u32 = stored.parse().ok().filter(|version| (1..wanted).contains(version))?;
+        // Only as it is written.
+        (stored == version.to_string()).then_some(FingerprintVersion(version))
+    }
+}
+
+impl fmt::Display for FingerprintVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// 16 lower-case hex digits.
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

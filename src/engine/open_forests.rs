@@ -7,7 +7,7 @@ use super::forests::ForestEntry;
 use super::stored::Stores;
 use super::threads::TextThreads;
 use crate::config::{Clock, OnRedisFailure, Route};
-use crate::fingerprint::Distance;
+use crate::fingerprint::{Distance, FingerprintVersion};
 use crate::forest::local::{ForestState, LocalForest};
 use crate::forest::shared::keys::KeyStore;
 use crate::forest::shared::{SharedDistance, SharedForest, SharedSettings};
@@ -101,9 +101,6 @@ pub(super) enum ForestStorage<'a> {
 /// Identity of a forest whose documents have their own dates.
 pub(super) const DATED: &str = "clock=field";
 
-/// Incremented whenever the fingerprints of a text change, which makes stored forests useless.
-const FINGERPRINTS: u32 = 1;
-
 impl Maker<'_> {
     /// Opens the forest of a route; for `short`, that of its longer texts.
     fn open(&self) -> Result<ForestEntry, EngineError> {
@@ -139,7 +136,7 @@ impl Maker<'_> {
     ) -> Result<ForestEntry, EngineError> {
         let settings = Settings { k, window: self.route.window, key: self.key };
         let threads = self.threads.clone();
-        let mut salvaged = None;
+        let (mut identity, mut salvaged) = (self.identity(k), None);
         let local = match self.kept {
             ForestStorage::Shared(keys, on_loss) => {
                 let shared = self.share::<F>(k, thresholds, learned, keys)?;
@@ -168,7 +165,8 @@ impl Maker<'_> {
                     let empty = ForestState::<F>::new(settings, thresholds, learned)?;
                     Ok(empty.with_founder_tokens(self.route.founder_tokens_memory))
                 };
-                let local = stores.open(&self.identity(k), empty, seed, threads)?;
+                let (local, stored) = stores.open(&identity, empty, seed, threads)?;
+                identity = stored;
                 if stores.is_salvaged(self.name) {
                     salvaged = Some(stores.data_dir.clone());
                 }
@@ -180,7 +178,7 @@ impl Maker<'_> {
         Ok(ForestEntry {
             name: self.name.to_owned(),
             k,
-            identity: self.identity(k),
+            identity,
             copied: Some(copied),
             salvaged,
             port: local.clone(),
@@ -242,11 +240,11 @@ impl Maker<'_> {
         })
     }
 
-    /// Identity of a stored forest: with another one the same text has other fingerprints, or another tree.
+    /// Identity of a forest that is begun now: with another one the same text has other fingerprints, or another tree.
     fn identity(&self, k: Distance) -> ForestIdentity {
         ForestIdentity::new(self.name)
             .with("method", &self.route.method)
             .with("k", k.0)
-            .with("fingerprints", FINGERPRINTS)
+            .with(FingerprintVersion::SETTING, FingerprintVersion::CURRENT)
     }
 }

@@ -16,7 +16,7 @@ use crate::forest::Settings;
 use crate::forest::local::{ForestState, LocalForest};
 use crate::hash::HashKey;
 use crate::method::MethodKind;
-use crate::store::{DataDir, Durability, ForestIdentity, Store, StoreError, UnreadableRange};
+use crate::store::{DataDir, Durability, ForestIdentity, ReplayProgress, Store, StoreError, UnreadableRange};
 
 /// Directory in which a salvage is prepared. No forest's own directory has an upper-case name.
 const SALVAGED: &str = "SALVAGED";
@@ -58,11 +58,14 @@ impl Stores {
         &self,
         identity: &ForestIdentity,
         error: &StoreError,
+        report: impl Fn(ReplayProgress),
     ) -> Result<(), StoreError> {
         let forest = identity.forest();
         warn!(forest, %error, "the stored forest does not read as a whole");
         let mut replay = Store::salvage(&self.data_dir, identity)?;
-        let (state, gaps) = read::<F>(&mut replay, empty_of(identity)?, self.tasks.reads_ahead(), |_| ())?;
+        let (state, gaps) = read::<F>(&mut replay, empty_of(identity)?, self.tasks.reads_ahead(), report)?;
+        // What reads of it is of its own version, not of this one.
+        let identity = &replay.identity().clone();
         drop(replay);
         let aside = self.data_dir.aside(SALVAGED, forest);
         let _ = std::fs::remove_dir_all(&aside);

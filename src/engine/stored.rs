@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 use super::EngineError;
-use super::forests::Forests;
+use super::forests::{ForestEntry, Forests};
 use crate::config::{OnFailure, OnUnreadable, Storage};
 use crate::forest::local::{Copied, Executor, ForestState, Journal, LocalForest};
 use crate::forest::port::{PortFuture, Unavailable};
@@ -83,7 +83,8 @@ impl Stores {
         Ok(Stores { data_dir: DataDir::lock_in(files, &storage.data_dir)?, storage: storage.clone(), tasks })
     }
 
-    /// Opens a stored forest, or `empty` if there is none.
+    /// Opens a stored forest, or `empty` if there is none. Answers with its stored identity, whose fingerprints may be
+    /// of an earlier version: then every start says so.
     ///
     /// # Errors
     /// When stored data has other settings, or cannot be read.
@@ -93,11 +94,11 @@ impl Stores {
         mut empty: impl FnMut() -> Result<ForestState<F>, ForestError>,
         seed: impl FnOnce(&mut F::Learned),
         executor: Arc<dyn Executor>,
-    ) -> Result<LocalForest<F>, EngineError> {
+    ) -> Result<(LocalForest<F>, ForestIdentity), EngineError> {
         let name = identity.forest().to_owned();
         self.finish_salvage(&name)?;
         let begun = Instant::now();
-        let tell = |progress: ReplayProgress| {
+        let tell = &|progress: ReplayProgress| {
             info!(
                 forest = name,
                 read_mb = progress.done / 1_000_000,
@@ -108,7 +109,7 @@ impl Stores {
         let recovers = self.storage.on_unreadable == OnUnreadable::Recover;
         let (replay, mut state) = match self.read_whole(identity, empty()?, tell) {
             Err(error) if recovers && error.is_unreadable() => {
-                self.salvage::<F>(identity, &error)?;
+                self.salvage::<F>(identity, &error, tell)?;
                 self.read_whole(identity, empty()?, tell)?
             }
             whole => whole?,
@@ -116,6 +117,14 @@ impl Stores {
         if let Some(torn) = replay.torn_end() {
             warn!(forest = name, file = %torn.file.display(), bytes = torn.bytes,
                 "the journal ends in the middle of a batch, as a power failure leaves it: that end is cut off");
+        }
+        let stored = replay.identity().clone();
+        if stored.fingerprints() != identity.fingerprints() {
+            warn!(forest = name, directory = %replay.directory().display(),
+                "the forest was begun by a version of spinney that reads some texts differently: a reprint of a document \
+                 from before may found a tree of its own, until the window has passed over what was there. To rebuild it \
+                 from the index, stop spinney, move this directory away, run spinney recover with the options of serve, \
+                 and start spinney again");
         }
         seed(state.learned_mut());
         let total = replay.progress().total;
@@ -132,7 +141,7 @@ impl Stores {
         let journal = StoreJournal { forest: name.clone(), store: store.clone(), on_failure: self.storage.on_failure };
         let local = LocalForest::with_journal(name.clone(), state, executor, Arc::new(journal));
         self.tasks.keep_snapshots(&name, Arc::downgrade(&store), &local.copied());
-        Ok(local)
+        Ok((local, stored))
     }
 
     fn read_whole<F: MethodKind>(
@@ -415,15 +424,29 @@ impl Forests {
     /// # Errors
     /// When the directory is another process's, or something cannot be written.
     pub fn save(&self, dir: &Path) -> Result<(), SaveError> {
+        self.save_as(dir, |entry| entry.identity.clone())
+    }
+
+    /// The same with other identities.
+    pub(super) fn save_as(
+        &self,
+        dir: &Path,
+        identity_of: impl Fn(&ForestEntry) -> ForestIdentity,
+    ) -> Result<(), SaveError> {
         let data_dir = DataDir::lock(dir)?;
         let aside = unfinished(dir);
         let _ = std::fs::remove_dir_all(&aside);
-        let written = self.save_aside(&data_dir, &aside);
+        let written = self.save_aside(&data_dir, &aside, identity_of);
         let _ = std::fs::remove_dir_all(&aside);
         written
     }
 
-    fn save_aside(&self, data_dir: &DataDir, aside: &Path) -> Result<(), SaveError> {
+    fn save_aside(
+        &self,
+        data_dir: &DataDir,
+        aside: &Path,
+        identity_of: impl Fn(&ForestEntry) -> ForestIdentity,
+    ) -> Result<(), SaveError> {
         let aside = DataDir::lock(aside)?;
         let mut new = Vec::new();
         for entry in &self.entries {
@@ -433,7 +456,7 @@ impl Forests {
         }
         for entry in &new {
             let failed = |reason: String| SaveError::Snapshot { forest: entry.name.clone(), reason };
-            let mut replay = Store::open(&aside, &entry.identity, Durability::Batch)?;
+            let mut replay = Store::open(&aside, &identity_of(entry), Durability::Batch)?;
             while replay.next()?.is_some() {}
             let store = replay.into_store()?;
             let Some(copied) = &entry.copied else {

@@ -76,6 +76,10 @@ impl Forests {
             if replace {
                 port.clear().await?;
             }
+            // Whatever stood there: the nodes are made as those of the directory were.
+            if let Some(fingerprints) = entry.identity.fingerprints() {
+                port.declare(fingerprints).await?;
+            }
             let transferred = port.fill(copied.clone(), of_forest(&entry.name, report)).await?;
             all.push((entry.name.clone(), transferred));
         }
@@ -102,15 +106,22 @@ impl Forests {
             return Err(TransferError::Stored { dir, forest });
         }
         let names: Vec<String> = self.entries.iter().map(|entry| entry.name.clone()).collect();
-        let mut all = Vec::new();
+        let (mut all, mut begun) = (Vec::new(), Vec::new());
         for (entry, copied, (_, port)) in self.pairs(shared, &names) {
+            begun.push((entry.name.clone(), port.fingerprints().await?));
             let transferred = port.import(copied.clone(), of_forest(&entry.name, report)).await?;
             all.push((entry.name.clone(), transferred));
         }
         if all.iter().all(|(_, transferred)| transferred.nodes == 0) {
             return Err(TransferError::Nothing { from: "the forest store".into(), wanted: names.join(", ") });
         }
-        self.save(dir)?;
+        self.save_as(dir, |entry| {
+            let identity = entry.identity.clone();
+            match begun.iter().find(|(name, _)| *name == entry.name) {
+                Some((_, fingerprints)) => identity.with_fingerprints(*fingerprints),
+                None => identity,
+            }
+        })?;
         Ok(all)
     }
 

@@ -58,6 +58,8 @@ pub(super) struct ForestRegistry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RegisteredForest {
     pub(super) name: String,
+    /// That of this process, and that which it is kept with.
+    pub(super) wanted: String,
     pub(super) identity: String,
     pub(super) number: u8,
 }

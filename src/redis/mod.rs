@@ -29,8 +29,8 @@ use tracing::{info, warn};
 
 use crate::clock;
 use crate::forest::shared::keys::{
-    Command, FORESTS, Key, KeySample, KeyStore, ScanPosition, StoreFuture, StoreReply, StoreUnavailable, SyncEntries,
-    SyncEntry, SyncPosition,
+    Agreement, Command, FORESTS, Key, KeySample, KeyStore, ScanPosition, StoreFuture, StoreReply, StoreUnavailable,
+    SyncEntries, SyncEntry, SyncPosition, agreement, warn_of_earlier,
 };
 use crate::time::Millis;
 pub use address::{Address, AddressError};
@@ -221,13 +221,25 @@ impl KeyStore for RedisStore {
             let enrolled = shared.wait(shared.link.enroll(&name, &identity)).await?;
             Ok(match enrolled {
                 None => Err(format!("there are {FORESTS} forests already: use another engine, or one of theirs")),
-                Some((number, known)) if known == identity => Ok(number),
-                Some((_, known)) => Err(format!(
-                    "it is kept there as a forest of other settings ({known}) than those of this process ({identity}): \
-                     use another --forest, or the same settings everywhere"
-                )),
+                Some((number, known)) => match agreement(&known, &identity) {
+                    Agreement::Same => Ok(number),
+                    Agreement::Earlier => {
+                        warn_of_earlier(&name);
+                        Ok(number)
+                    }
+                    Agreement::Other => Err(format!(
+                        "it is kept there as a forest of other settings ({known}) than those of this process \
+                         ({identity}): use another --forest, or the same settings everywhere"
+                    )),
+                },
             })
         })
+    }
+
+    fn declare(&self, name: &str, identity: &str) -> StoreFuture<()> {
+        let shared = self.shared.clone();
+        let (name, identity) = (name.to_owned(), identity.to_owned());
+        self.on_runtime(async move { shared.wait(shared.link.declare(&name, &identity)).await })
     }
 
     fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {

@@ -10,7 +10,9 @@ use redis::{Cmd, Pipeline, Value};
 
 use super::connections::{Connections, RegisteredForest};
 use super::error_hints::away;
-use crate::forest::shared::keys::{FORESTS as MOST, Key, KeySample, ScanPosition, StoreUnavailable, proposed_number};
+use crate::forest::shared::keys::{
+    Agreement, FORESTS as MOST, Key, KeySample, ScanPosition, StoreUnavailable, agreement, proposed_number,
+};
 use crate::hash::splitmix64;
 
 /// Where the registry of forests is.
@@ -25,9 +27,10 @@ impl Connections {
     pub(super) async fn enroll(&self, name: &str, identity: &str) -> Result<Option<(u8, String)>, StoreUnavailable> {
         let enrolled = self.register(name, identity, proposed_number(name)).await?;
         if let Some((number, known)) = &enrolled
-            && known == identity
+            && agreement(known, identity) != Agreement::Other
         {
-            let forest = RegisteredForest { name: name.to_owned(), identity: identity.to_owned(), number: *number };
+            let (name, wanted, identity) = (name.to_owned(), identity.to_owned(), known.clone());
+            let forest = RegisteredForest { name, wanted, identity, number: *number };
             let mut forests = self.registered.forests.lock();
             if !forests.contains(&forest) {
                 forests.push(forest);
@@ -48,9 +51,12 @@ impl Connections {
         }
         let forests = self.registered.forests.lock().clone();
         for forest in forests {
-            let RegisteredForest { name, identity, number } = &forest;
+            let RegisteredForest { name, wanted, identity, number } = &forest;
+            // As it was kept, so that processes of the version that began it go on too.
             let known = self.register(name, identity, *number).await?;
-            if known.as_ref().is_none_or(|known| *known != (*number, identity.clone())) {
+            let is_same =
+                |(other, known): &(u8, String)| other == number && agreement(known, wanted) != Agreement::Other;
+            if !known.as_ref().is_some_and(is_same) {
                 let known = known.map_or_else(|| "not at all".to_owned(), |(_, identity)| identity);
                 return Err(StoreUnavailable::of(format!(
                     "the engine has forgotten its forests, and knows {name} as another one since ({known}): start \
@@ -59,6 +65,17 @@ impl Connections {
             }
         }
         self.registered.at.store(made, Relaxed);
+        Ok(())
+    }
+
+    /// Gives a registered forest another identity.
+    pub(super) async fn declare(&self, name: &str, identity: &str) -> Result<(), StoreUnavailable> {
+        let mut call = Pipeline::with_capacity(1);
+        call.cmd("HSET").arg(FORESTS).arg(format!("identity:{name}")).arg(identity);
+        self.on_key(FORESTS, &call, true).await?;
+        for forest in self.registered.forests.lock().iter_mut().filter(|forest| forest.name == name) {
+            identity.clone_into(&mut forest.identity);
+        }
         Ok(())
     }
 

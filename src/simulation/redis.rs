@@ -140,6 +140,11 @@ impl KeyStore for Connections {
         self.round(move |store| store.enroll(&name, &identity))
     }
 
+    fn declare(&self, name: &str, identity: &str) -> StoreFuture<()> {
+        let (name, identity) = (name.to_owned(), identity.to_owned());
+        self.round(move |store| store.declare(&name, &identity))
+    }
+
     fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {
         self.round(InMemoryStore::forests)
     }

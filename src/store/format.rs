@@ -166,6 +166,8 @@ pub(super) struct SnapshotEnd {
 }
 
 impl SnapshotEnd {
+    pub(super) const LEN: usize = 16;
+
     pub(super) fn encode(&self) -> Vec<u8> {
         [self.blocks.to_le_bytes(), self.end.0.to_le_bytes()].concat()
     }
@@ -179,7 +181,20 @@ impl SnapshotEnd {
 
 /// Whether a batch or a block is as it was written.
 pub(super) fn is_sound(record: &[u8], seed: u64) -> bool {
+    #[cfg(test)]
+    CHECKED.with(|checked| checked.set(checked.get() + record.len() as u64));
     record.split_first_chunk::<8>().is_some_and(|(sum, rest)| u64::from_le_bytes(*sum) == xxh3_64_with_seed(rest, seed))
+}
+
+#[cfg(test)]
+thread_local! {
+    static CHECKED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Bytes whose checksums this thread has computed, to compare with those of a file.
+#[cfg(test)]
+pub(super) fn bytes_checked() -> u64 {
+    CHECKED.with(std::cell::Cell::get)
 }
 
 /// Writes the checksum of the bytes behind `at + 8` to the eight bytes at `at`.

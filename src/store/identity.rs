@@ -8,6 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::error::{Difference, StoreError};
 use super::format::FORMAT;
+use crate::fingerprint::FingerprintVersion;
 
 const TITLE: &str = "spinney store";
 /// Encoded so that a value stays on one line.
@@ -45,7 +46,22 @@ impl ForestIdentity {
         settings.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Settings that differ between this stored identity and the wanted one.
+    /// The version of the fingerprints that it was begun with, if it says so.
+    pub fn fingerprints(&self) -> Option<FingerprintVersion> {
+        let found = self.settings().find(|(key, _)| *key == FingerprintVersion::SETTING);
+        found.and_then(|(_, value)| value.parse().ok()).map(FingerprintVersion)
+    }
+
+    /// The same with fingerprints of another version.
+    pub fn with_fingerprints(mut self, version: FingerprintVersion) -> ForestIdentity {
+        for (_, value) in self.settings.iter_mut().filter(|(key, _)| key == FingerprintVersion::SETTING) {
+            *value = version.to_string();
+        }
+        self
+    }
+
+    /// Settings of this stored identity with which it cannot be opened as the wanted one. Fingerprints of an earlier
+    /// version are none of them.
     pub(super) fn differences(&self, wanted: &ForestIdentity) -> Vec<Difference> {
         let stored = self.lines();
         let wanted = wanted.lines();
@@ -57,7 +73,12 @@ impl ForestIdentity {
         for (key, _) in stored.iter().chain(&wanted) {
             let difference =
                 Difference { key: (*key).to_owned(), stored: value_in(&stored, key), wanted: value_in(&wanted, key) };
-            if difference.stored != difference.wanted && !differences.contains(&difference) {
+            let sides = difference.stored.as_deref().zip(difference.wanted.as_deref());
+            let is_earlier = sides.is_some_and(|(stored, wanted)| {
+                let earlier = FingerprintVersion::earlier(key, stored, wanted);
+                earlier.is_some()
+            });
+            if difference.stored != difference.wanted && !is_earlier && !differences.contains(&difference) {
                 differences.push(difference);
             }
         }

@@ -26,6 +26,7 @@ mod identity;
 mod queue;
 mod reader;
 mod replay;
+mod search;
 mod snapshot;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,17 +1,20 @@
 //! Verifying readers of segments and snapshots.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::Lsn;
 use super::error::StoreError;
 use super::files::{File, shorter_than_it_was};
 use super::format::{BatchHead, BlockHead, END_SECTION, FileKind, Header, LONGEST, NotAHeader, SnapshotEnd, is_sound};
+use super::search::{Allowance, Anchors, Found, LINKED, Sought, UNLINKED, search};
 
 /// Bytes that are read at once, unless a record is longer.
-const AT_ONCE: usize = 1 << 20;
+pub(super) const AT_ONCE: usize = 1 << 20;
 
-/// Where blocks do not read, one that is longer is not looked for, and not one behind so many that are lost together.
+/// Where nothing leads from a block to the last one, one that is longer is not looked for, and not one behind so many
+/// that are lost together.
 const LONGEST_SOUGHT: usize = 64 << 20;
 const MOST_LOST: u64 = 8;
 
@@ -87,7 +90,7 @@ pub(super) fn read_small(mut file: Box<dyn File>) -> io::Result<Vec<u8>> {
 
 /// State that both readers have of their file.
 #[derive(Debug)]
-struct RecordFile {
+pub(super) struct RecordFile {
     path: PathBuf,
     window: Window,
     salt: u64,
@@ -141,8 +144,18 @@ impl RecordFile {
         StoreError::Damaged { file: self.path.clone(), offset: self.window.offset, what }
     }
 
+    /// Bytes of the file.
+    pub(super) fn len(&self) -> u64 {
+        self.window.len
+    }
+
+    /// The seed of the checksum of the block with this number.
+    pub(super) fn seed_of(&self, block: u64) -> u64 {
+        self.salt.wrapping_add(block)
+    }
+
     /// Reads elsewhere without moving the read position.
-    fn read(&mut self, at: u64, count: usize, into: &mut Vec<u8>) -> Result<(), StoreError> {
+    pub(super) fn read(&mut self, at: u64, count: usize, into: &mut Vec<u8>) -> Result<(), StoreError> {
         into.clear();
         into.resize(count, 0);
         let read = self.window.file.read_at(at, into);
@@ -151,33 +164,6 @@ impl RecordFile {
             whole.then_some(()).ok_or_else(shorter_than_it_was)
         });
         read.map_err(StoreError::io("read", &self.path))
-    }
-
-    /// The first place from `at` on of which `is_it` holds, which is given the next `head` bytes.
-    fn find(
-        &mut self,
-        mut at: u64,
-        head: usize,
-        mut is_it: impl FnMut(&mut RecordFile, u64, &[u8]) -> Result<bool, StoreError>,
-    ) -> Result<Option<u64>, StoreError> {
-        let mut held = Vec::new();
-        while at < self.window.len {
-            let count = self.window.len.min(at + AT_ONCE as u64) - at;
-            self.read(at, count as usize, &mut held)?;
-            for (skipped, bytes) in held.windows(head).enumerate() {
-                let from = at + skipped as u64;
-                if is_it(self, from, bytes)? {
-                    return Ok(Some(from));
-                }
-            }
-            // The next part begins with a possible partial header.
-            let seen = (held.len() + 1).saturating_sub(head);
-            if seen == 0 {
-                break;
-            }
-            at += seen as u64;
-        }
-        Ok(None)
     }
 }
 
@@ -188,6 +174,9 @@ pub(super) struct SnapshotReader {
     blocks: u64,
     /// Of the block that was read last.
     head: Option<BlockHead>,
+    /// Since a block did not read.
+    anchors: Option<Anchors>,
+    allowance: Allowance,
 }
 
 impl SnapshotReader {
@@ -197,11 +186,9 @@ impl SnapshotReader {
         lsn: Lsn,
         identity: u64,
     ) -> Result<SnapshotReader, StoreError> {
-        Ok(SnapshotReader {
-            source: RecordFile::open(path, file, (FileKind::Snapshot, lsn, identity))?,
-            blocks: 0,
-            head: None,
-        })
+        let source = RecordFile::open(path, file, (FileKind::Snapshot, lsn, identity))?;
+        let allowance = Allowance::of_file(source.len());
+        Ok(SnapshotReader { source, blocks: 0, head: None, anchors: None, allowance })
     }
 
     /// Bytes of the file.
@@ -226,7 +213,7 @@ impl SnapshotReader {
             return Err(source.damaged("it ends without its last block"));
         };
         let is_possible = head.length as usize <= LONGEST;
-        let seed = source.salt.wrapping_add(self.blocks);
+        let seed = source.seed_of(self.blocks);
         let record = match is_possible {
             true => source.peek(head.whole())?,
             false => None,
@@ -263,50 +250,94 @@ impl SnapshotReader {
     }
 
     /// Goes on with the next block that reads, behind one that does not. Answers whether there is one; otherwise
-    /// nothing more is to be had of the snapshot.
+    /// nothing more is to be had of the snapshot. All calls together read and check a few times the file's length.
     pub(super) fn resync(&mut self) -> Result<bool, StoreError> {
         self.head = None;
-        let (len, from) = (self.source.window.len, self.source.window.offset);
-        let (salt, blocks) = (self.source.salt, self.blocks);
-        let mut numbered = None;
-        let is_it = |source: &mut RecordFile, at: u64, bytes: &[u8]| {
-            let Some(head) = BlockHead::decode(bytes) else {
-                return Ok(false);
-            };
-            let end = at + head.whole() as u64;
-            if head.length as usize > LONGEST_SOUGHT || end > len {
-                return Ok(false);
-            }
-            // The next header must be plausible before that many bytes are hashed.
-            if (end == len) != (head.section == END_SECTION) {
-                return Ok(false);
-            }
-            let mut next = Vec::new();
-            if end < len {
-                if len - end < BlockHead::LEN as u64 {
-                    return Ok(false);
-                }
-                source.read(end, BlockHead::LEN, &mut next)?;
-                let next = BlockHead::decode(&next);
-                if next.is_none_or(|next| next.whole() as u64 > len - end) {
-                    return Ok(false);
-                }
-            }
-            let mut record = Vec::new();
-            source.read(at, head.whole(), &mut record)?;
-            let number = (blocks + 1..=blocks + MOST_LOST).find(|number| is_sound(&record, salt.wrapping_add(*number)));
-            numbered = number.or(numbered);
-            Ok(number.is_some())
+        let (from, damaged) = (self.source.window.offset, self.blocks);
+        if let Some(at) = self.behind(from)? {
+            self.source.window.seek(at);
+            self.blocks += 1;
+            return Ok(true);
+        }
+        let mut anchors = match self.anchors.take() {
+            Some(anchors) => anchors,
+            None => Anchors::find(&mut self.source, from, damaged)?,
         };
         // From here: what lies here may be a later block, if those before it are gone.
-        let found = self.source.find(from, BlockHead::LEN, is_it)?;
-        let Some((at, number)) = found.zip(numbered) else {
-            self.source.window.seek(len);
+        let anchored = anchors.first_block(&mut self.source, from, damaged)?;
+        self.anchors = Some(anchors);
+        let next = match anchored {
+            Some((_, number)) if number == damaged + 1 => anchored,
+            // Others lie before it, which lead to one more that does not read.
+            Some((at, _)) => self.search(from..at)?.or(anchored),
+            None => self.search(from..self.len())?,
+        };
+        let Some((at, number)) = next else {
+            self.source.window.seek(self.len());
             return Ok(false);
         };
         self.source.window.seek(at);
         self.blocks = number;
         Ok(true)
+    }
+
+    /// Where the next block begins, if the length of the damaged one leads to it.
+    fn behind(&mut self, from: u64) -> Result<Option<u64>, StoreError> {
+        let seed = self.source.seed_of(self.blocks + 1);
+        let Some(damaged) = self.head_at(from)? else {
+            return Ok(None);
+        };
+        let at = from + damaged.whole() as u64;
+        let Some(next) = self.head_at(at)?.filter(|next| at + next.whole() as u64 <= self.len()) else {
+            return Ok(None);
+        };
+        let cost = next.whole() as u64;
+        if !self.allowance.take(cost) {
+            return Ok(None);
+        }
+        let mut record = Vec::new();
+        self.source.read(at, next.whole(), &mut record)?;
+        if !is_sound(&record, seed) {
+            return Ok(None);
+        }
+        self.allowance.give_back(cost);
+        Ok(Some(at))
+    }
+
+    /// The header of a block here, if the file goes on so far and the block is not too long.
+    fn head_at(&mut self, at: u64) -> Result<Option<BlockHead>, StoreError> {
+        if self.len().saturating_sub(at) < BlockHead::LEN as u64 {
+            return Ok(None);
+        }
+        let mut header = Vec::new();
+        self.source.read(at, BlockHead::LEN, &mut header)?;
+        Ok(BlockHead::decode(&header).filter(|head| head.length as usize <= LONGEST))
+    }
+
+    /// The first block that begins here, by its own checksum alone, and its number.
+    fn search(&mut self, range: Range<u64>) -> Result<Option<(u64, u64)>, StoreError> {
+        let (len, salt, damaged) = (self.len(), self.source.salt, self.blocks);
+        let may_be = |at: u64, head: &BlockHead, _: Option<&BlockHead>| {
+            let end = at + head.whole() as u64;
+            let is_last = head.section == END_SECTION;
+            head.length as usize <= LONGEST_SOUGHT && end <= len && (!is_last || end == len)
+        };
+        let (mut next, mut end) = (None, range.end);
+        // Mostly one is lost, and one checksum is less than eight.
+        for (followed_by, checksums) in [(LINKED, 1), (LINKED, MOST_LOST), (UNLINKED, 1), (UNLINKED, MOST_LOST)] {
+            let check = |_: &BlockHead, record: &[u8]| {
+                let mut numbers = damaged + 1..=damaged + checksums;
+                numbers.find(|number| is_sound(record, salt.wrapping_add(*number)))
+            };
+            let sought = Sought { may_be, check, checksums };
+            let found = search(&mut self.source, range.start..end, &mut self.allowance, &followed_by, &sought)?;
+            let Some((at, number)) = found.record else { continue };
+            (next, end) = (found.record, at);
+            if number == damaged + 1 {
+                break;
+            }
+        }
+        Ok(next)
     }
 
     /// Section and bytes of the block that was read last.
@@ -325,6 +356,7 @@ pub(super) struct SegmentReader {
     /// The lsn of the batch that comes next.
     expected: Lsn,
     head: Option<BatchHead>,
+    allowance: Allowance,
 }
 
 /// Next part of a segment.
@@ -345,12 +377,9 @@ impl SegmentReader {
         first: Lsn,
         identity: u64,
     ) -> Result<SegmentReader, StoreError> {
-        Ok(SegmentReader {
-            source: RecordFile::open(path, file, (FileKind::Segment, first, identity))?,
-            first,
-            expected: first,
-            head: None,
-        })
+        let source = RecordFile::open(path, file, (FileKind::Segment, first, identity))?;
+        let allowance = Allowance::of_file(source.len());
+        Ok(SegmentReader { source, first, expected: first, head: None, allowance })
     }
 
     /// Bytes of the file.
@@ -429,11 +458,12 @@ impl SegmentReader {
         self.source.window.offset - head
     }
 
-    /// Goes on with the next batch that reads, behind something that does not, or at the end of the file.
+    /// Goes on with the next batch that reads, behind something that does not, or at the end of the file. All calls
+    /// together read and check a few times the file's length.
     pub(super) fn resync(&mut self) -> Result<(), StoreError> {
         let expected = self.expected;
         let found = self.find(|head| head.lsn >= expected)?;
-        match found {
+        match found.record {
             Some((at, lsn)) => {
                 self.source.window.seek(at);
                 self.expected = lsn;
@@ -447,34 +477,35 @@ impl SegmentReader {
     pub(super) fn is_vouched_for(&mut self) -> Result<bool, StoreError> {
         let expected = self.expected;
         let found = self.find(|head| expected < head.lsn && expected <= head.synced)?;
-        Ok(found.is_some())
+        // What looks like so many batches that they cannot all be checked is not cut off.
+        Ok(found.record.is_some() || !found.is_complete)
     }
 
     /// Finds the first sound and wanted batch behind the read position: its offset and number.
-    fn find(&mut self, is_wanted: impl Fn(&BatchHead) -> bool) -> Result<Option<(u64, Lsn)>, StoreError> {
+    fn find(&mut self, is_wanted: impl Fn(&BatchHead) -> bool) -> Result<Found<Lsn>, StoreError> {
         let expected = self.expected;
         // Each takes at least its head.
         let most = self.source.window.rest() / BatchHead::LEN as u64;
         let (seed, len, from) = (self.source.salt, self.source.window.len, self.source.window.offset);
-        let mut lsn = None;
-        let is_it = |source: &mut RecordFile, at: u64, bytes: &[u8]| {
-            let Some(head) = BatchHead::decode(bytes) else {
-                return Ok(false);
-            };
-            let numbers = expected <= head.lsn && head.lsn.0 - expected.0 <= most;
-            if !numbers || head.synced >= head.lsn || !is_wanted(&head) {
-                return Ok(false);
-            }
-            let fits = head.whole() as u64 <= len - at;
-            if !fits || head.length as usize > LONGEST {
-                return Ok(false);
-            }
-            let mut record = Vec::new();
-            source.read(at, head.whole(), &mut record)?;
-            lsn = Some(head.lsn);
-            Ok(is_sound(&record, seed))
+        let may_be = |at: u64, head: &BatchHead, before: Option<&BatchHead>| {
+            let numbers = expected <= head.lsn && head.lsn.0 - expected.0 <= most && head.synced < head.lsn;
+            let fits = head.length as usize <= LONGEST && head.whole() as u64 <= len - at;
+            let follows = before.is_none_or(|before| head.lsn == before.lsn.next() && head.synced >= before.synced);
+            numbers && fits && follows && is_wanted(head)
         };
-        let at = self.source.find(from, BatchHead::LEN, is_it)?;
-        Ok(at.zip(lsn))
+        let check = |head: &BatchHead, record: &[u8]| is_sound(record, seed).then_some(head.lsn);
+        let sought = Sought { may_be, check, checksums: 1 };
+        let (mut next, mut end) = (Found { record: None, is_complete: true }, len);
+        for followed_by in [LINKED, UNLINKED] {
+            let found = search(&mut self.source, from..end, &mut self.allowance, &followed_by, &sought)?;
+            next.is_complete &= found.is_complete;
+            let Some((at, lsn)) = found.record else { continue };
+            (next.record, end) = (found.record, at);
+            // Nothing lies before it but what does not read.
+            if lsn <= expected.next() {
+                break;
+            }
+        }
+        Ok(next)
     }
 }

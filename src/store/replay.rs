@@ -64,6 +64,8 @@ pub struct TornEnd {
 pub struct Replay {
     directory: Directory,
     identity: u64,
+    /// That of the identity file.
+    stored: ForestIdentity,
     durability: Durability,
     /// Where the batches begin that are needed.
     start: Lsn,
@@ -179,20 +181,20 @@ impl Replay {
         let mut gaps = Vec::new();
         let directory = Directory::of(data_dir, wanted.forest())?;
         let mut found = DirectoryContents::in_directory(&directory)?;
-        let identity = if found.identity {
+        let (stored, identity) = if found.identity {
             let (stored, checksum) = directory.read_identity()?;
             let differences = stored.differences(wanted);
             if !differences.is_empty() {
                 let dir = directory.path.clone();
                 return Err(StoreError::OtherIdentity { dir, differences });
             }
-            checksum
+            (stored, checksum)
         } else if found.has_data(&directory)? {
             let dir = directory.path.clone();
             return Err(StoreError::MissingIdentity { dir });
         } else {
             found.segments = vec![Lsn::FIRST];
-            make(&directory, wanted)?
+            (wanted.clone(), make(&directory, wanted)?)
         };
         let start = found.snapshots.last().copied();
         let mut start = start;
@@ -244,6 +246,7 @@ impl Replay {
         let mut replay = Replay {
             directory,
             identity,
+            stored,
             durability,
             start,
             reading,
@@ -294,6 +297,16 @@ impl Replay {
             Reading::Segment(reader) => (reader.path(), reader.begin()),
             Reading::Nothing => (&self.directory.path, 0),
         }
+    }
+
+    /// The directory of the forest.
+    pub fn directory(&self) -> &Path {
+        &self.directory.path
+    }
+
+    /// The identity that is stored there. Its fingerprints may be of an earlier version than those that were wanted.
+    pub fn identity(&self) -> &ForestIdentity {
+        &self.stored
     }
 
     /// Whether unreadable ranges are skipped.

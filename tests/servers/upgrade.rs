@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use redis::Commands as _;
 use serde_json::{Value, json};
+use spinney::fingerprint::FingerprintVersion;
 
 use crate::common::redis::Redis;
 use crate::common::{self, Server, Spinney, root_of};
@@ -74,6 +75,22 @@ async fn assert_knows(spinney: &Spinney, index: &str, documents: &[Value]) {
     assert!(known > DOCUMENTS / 2, "{known} documents with text");
 }
 
+/// The version of the fingerprints of a forest in a data directory.
+fn fingerprints_in(data: &Path) -> FingerprintVersion {
+    let mut entries = fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path());
+    let identity = entries.find_map(|forest| fs::read_to_string(forest.join("identity")).ok()).unwrap();
+    let version = identity.lines().find_map(|line| line.strip_prefix("fingerprints = "));
+    FingerprintVersion(version.unwrap().parse().unwrap())
+}
+
+/// Where the release made other fingerprints, which its directory says.
+fn assert_says_of_earlier(spinney: &Spinney, data: &Path) {
+    if fingerprints_in(data) < FingerprintVersion::CURRENT {
+        let says = |line: &str| line.contains("WARN") && line.contains("reads some texts differently");
+        spinney.log_line("the version of its fingerprints", says);
+    }
+}
+
 #[tokio::test]
 async fn what_every_release_has_left_opens() {
     let upstream = common::opensearch();
@@ -94,6 +111,7 @@ async fn what_every_release_has_left_opens() {
         let data = dir.path().join("data");
         let spinney = Spinney::start(&[&given[..], &["--data-dir", data.to_str().unwrap()]].concat());
         assert_knows(&spinney, &index, &documents).await;
+        assert_says_of_earlier(&spinney, &data);
         drop(spinney);
 
         let redis = Redis::start();
@@ -105,6 +123,7 @@ async fn what_every_release_has_left_opens() {
         }
         let spinney = Spinney::start(&[&given[..], &["--forest-store", &redis.url()]].concat());
         assert_knows(&spinney, &index, &documents).await;
+        assert_says_of_earlier(&spinney, &data);
         drop(spinney);
 
         let lines = documents.iter().enumerate().map(|(n, document)| {
@@ -119,6 +138,7 @@ async fn what_every_release_has_left_opens() {
         let options = [&given[..], &["--data-dir", anew.to_str().unwrap(), "--recover-at-start"]].concat();
         let spinney = Spinney::start(&options);
         assert_knows(&spinney, &index, &documents).await;
+        assert_eq!(fingerprints_in(&anew), FingerprintVersion::CURRENT);
         drop(spinney);
         server.delete_index(&index).await;
         opened += 1;

@@ -13,6 +13,7 @@ use crate::forest::shared::memory::InMemoryStore;
 
 mod check;
 mod methods;
+mod older;
 mod out_of_service;
 mod producers;
 mod recover;

@@ -15,11 +15,11 @@ use crate::store::{DataDir, Durability, Store, StoredRecord};
 const STORIES: u64 = 6;
 const VERSIONS: u64 = 3;
 
-fn storage(dir: &Path, on_unreadable: OnUnreadable) -> Storage {
+pub(super) fn storage(dir: &Path, on_unreadable: OnUnreadable) -> Storage {
     Storage { data_dir: dir.to_owned(), durability: Durability::None, on_failure: OnFailure::Refuse, on_unreadable }
 }
 
-fn open(dir: &Path, on_unreadable: OnUnreadable) -> Result<Arc<Engine>, EngineError> {
+pub(super) fn open(dir: &Path, on_unreadable: OnUnreadable) -> Result<Arc<Engine>, EngineError> {
     let routes = [route(json!({"method": "verified", "k": 0, "window": "none"}))];
     let storage = storage(dir, on_unreadable);
     let engine = Engine::stored(&routes, "cluster_", 2, HashKey::FIXED, Some(&storage))?;
@@ -27,10 +27,10 @@ fn open(dir: &Path, on_unreadable: OnUnreadable) -> Result<Arc<Engine>, EngineEr
 }
 
 /// A directory that goes with its test.
-struct Dir(PathBuf);
+pub(super) struct Dir(pub(super) PathBuf);
 
 impl Dir {
-    fn new(name: &str) -> Dir {
+    pub(super) fn new(name: &str) -> Dir {
         let name = format!("spinney-salvage-{}-{name}", std::process::id());
         let dir = Dir(std::env::temp_dir().join(name));
         let _ = std::fs::remove_dir_all(&dir.0);
@@ -57,7 +57,7 @@ fn source(story: u64, version: u64) -> Value {
 }
 
 /// The roots of all documents, each in a request of its own.
-fn place_all(engine: &Arc<Engine>) -> Vec<String> {
+pub(super) fn place_all(engine: &Arc<Engine>) -> Vec<String> {
     let mut roots = Vec::new();
     for version in 0..VERSIONS {
         for story in 0..STORIES {
@@ -149,7 +149,7 @@ fn salvaged(dir: &Path, kind: &str) -> Vec<String> {
 }
 
 /// Documents that got the same root.
-fn same(before: &[String], after: &[String]) -> usize {
+pub(super) fn same(before: &[String], after: &[String]) -> usize {
     before.iter().zip(after).filter(|(a, b)| a == b).count()
 }
 

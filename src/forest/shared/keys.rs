@@ -5,7 +5,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use crate::fingerprint::Fingerprint;
+use tracing::warn;
+
+use crate::fingerprint::{Fingerprint, FingerprintVersion};
 pub use crate::forest::ticket::FoundingToken;
 use crate::hash::splitmix64;
 use crate::method::TreeTally;
@@ -51,6 +53,63 @@ impl StoreUnavailable {
     }
 }
 
+/// How the identity that a forest is kept with goes with that of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Agreement {
+    /// They are the same.
+    Same,
+    /// They differ in nothing but fingerprints of an earlier version, of which the forest has some.
+    Earlier,
+    /// The forest is another one.
+    Other,
+}
+
+/// Compares the identity that a forest is kept with and that of this process: settings with a space between them.
+pub fn agreement(kept: &str, wanted: &str) -> Agreement {
+    if kept == wanted {
+        return Agreement::Same;
+    }
+    let is_earlier = |(kept, wanted): (&str, &str)| {
+        let sides = kept.split_once('=').zip(wanted.split_once('='));
+        sides.is_some_and(|((setting, kept), (other, wanted))| {
+            setting == other && FingerprintVersion::earlier(setting, kept, wanted).is_some()
+        })
+    };
+    let settings = || kept.split(' ').zip(wanted.split(' '));
+    let are_as_many = kept.split(' ').count() == wanted.split(' ').count();
+    match are_as_many && settings().all(|pair| pair.0 == pair.1 || is_earlier(pair)) {
+        true => Agreement::Earlier,
+        false => Agreement::Other,
+    }
+}
+
+/// The version of the fingerprints of a forest that is kept with this identity.
+pub(super) fn fingerprints_of(identity: &str) -> Option<FingerprintVersion> {
+    let mut settings = identity.split(' ').filter_map(|setting| setting.split_once('='));
+    let found = settings.find(|(setting, _)| *setting == FingerprintVersion::SETTING);
+    found.and_then(|(_, version)| version.parse().ok()).map(FingerprintVersion)
+}
+
+/// The same identity with fingerprints of another version.
+pub(super) fn with_fingerprints(identity: &str, version: FingerprintVersion) -> String {
+    let settings = identity.split(' ').map(|setting| match setting.split_once('=') {
+        Some((FingerprintVersion::SETTING, _)) => format!("{}={version}", FingerprintVersion::SETTING),
+        _ => setting.to_owned(),
+    });
+    settings.collect::<Vec<_>>().join(" ")
+}
+
+/// Logs that a forest is used whose fingerprints are of an earlier version.
+pub fn warn_of_earlier(forest: &str) {
+    warn!(
+        forest,
+        "the shared forest was begun by a version of spinney that reads some texts differently: a reprint of a document \
+         from before may found a tree of its own, until the window has passed over what was there. To rebuild it from \
+         the index, stop all that share it, run spinney recover with an empty --data-dir DIR, then spinney transfer \
+         --from DIR --to the URL of --forest-store with --replace, and start them again"
+    );
+}
+
 /// An engine of keys and values that expires them by itself.
 pub trait KeyStore: std::fmt::Debug + Send + Sync {
     /// Runs the commands and gives as many replies, in their order. In which order they are run is not known; that of
@@ -58,9 +117,12 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
     fn run(&self, commands: Vec<Command>) -> StoreFuture<Vec<StoreReply>>;
 
     /// Returns the number of the forest of this name, assigned at the first call. `identity`: the settings its nodes
-    /// depend on; the outer error is the store's, the inner one reports a forest of that name with another identity,
-    /// or that there are as many as can be.
+    /// depend on; the outer error is the store's, the inner one reports a forest of that name with another identity
+    /// (but for [fingerprints of an earlier version](agreement)), or that there are as many as can be.
     fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>>;
+
+    /// Gives a forest that was enrolled another identity. Nothing may be in it.
+    fn declare(&self, name: &str, identity: &str) -> StoreFuture<()>;
 
     /// The name, the number and the identity of every forest that was ever [enrolled](KeyStore::enroll).
     fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>>;

@@ -10,8 +10,9 @@ use futures_executor::block_on;
 use parking_lot::Mutex;
 
 use super::keys::{
-    Command, FORESTS, Key, KeyKind, KeyOp, KeySample, KeyStore, LATEST, Lifetime, NAMES, ScanPosition, StoreFuture,
-    StoreReply, StoreUnavailable, SyncEntries, SyncEntry, SyncPosition, lifetime_millis, proposed_number,
+    Agreement, Command, FORESTS, Key, KeyKind, KeyOp, KeySample, KeyStore, LATEST, Lifetime, NAMES, ScanPosition,
+    StoreFuture, StoreReply, StoreUnavailable, SyncEntries, SyncEntry, SyncPosition, agreement, lifetime_millis,
+    proposed_number, warn_of_earlier,
 };
 use crate::method::{Durable, TreeTally};
 use crate::planted::planted;
@@ -506,8 +507,14 @@ impl KeyStore for InMemoryStore {
         let is_free = |number: &u8| forests.values().all(|(taken, _)| taken != number);
         let proposed = (0..FORESTS).map(|more| (proposed_number(name) + more) % FORESTS).find(is_free);
         let enrolled = match (forests.get(name), proposed) {
-            (Some((number, known)), _) if known == identity => Ok(*number),
-            (Some((_, known)), _) => Err(known.clone()),
+            (Some((number, known)), _) => match agreement(known, identity) {
+                Agreement::Same => Ok(*number),
+                Agreement::Earlier => {
+                    warn_of_earlier(name);
+                    Ok(*number)
+                }
+                Agreement::Other => Err(known.clone()),
+            },
             (None, Some(number)) => {
                 forests.insert(name.to_owned(), (number, identity.to_owned()));
                 Ok(number)
@@ -515,6 +522,13 @@ impl KeyStore for InMemoryStore {
             (None, None) => Err(format!("there are {FORESTS} forests already")),
         };
         Box::pin(std::future::ready(Ok(enrolled)))
+    }
+
+    fn declare(&self, name: &str, identity: &str) -> StoreFuture<()> {
+        if let Some((_, known)) = self.0.forests.lock().get_mut(name) {
+            identity.clone_into(known);
+        }
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {

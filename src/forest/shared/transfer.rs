@@ -8,10 +8,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::keys::{Command, FoundingToken, Key, KeyKind, KeyOp, Lifetime, ScanPosition, StoreReply};
+use super::keys::{
+    Command, FoundingToken, Key, KeyKind, KeyOp, Lifetime, ScanPosition, StoreReply, fingerprints_of, with_fingerprints,
+};
 use super::layout::{Calendar, LeafValue, NodeValue, RootValue, read_founder_tokens, write_founder_tokens};
 use super::{SharedForest, SharedInner};
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Fingerprint, FingerprintVersion};
 use crate::forest::local::{Copied, ForestState, StateChange};
 use crate::forest::overrides::Overrides;
 use crate::forest::port::{PortFuture, Unavailable};
@@ -53,6 +55,10 @@ pub trait Transfer: Send + Sync {
     fn fill(&self, from: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortFuture<TransferReport>;
     /// Fills an empty local forest from the store.
     fn import(&self, into: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortFuture<TransferReport>;
+    /// The version of the fingerprints that it was begun with.
+    fn fingerprints(&self) -> PortFuture<FingerprintVersion>;
+    /// States of an empty forest of which version the fingerprints are that it is to be filled with.
+    fn declare(&self, fingerprints: FingerprintVersion) -> PortFuture<()>;
     /// How many sentences it knows as boilerplate.
     fn known(&self) -> PortFuture<u64>;
     /// How it looks. `top`: how many of the largest trees are listed.
@@ -106,6 +112,26 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
                 place = next;
             }
             Ok(true)
+        })
+    }
+
+    fn fingerprints(&self) -> PortFuture<FingerprintVersion> {
+        let inner = self.inner.clone();
+        self.plain(async move {
+            inner.number().await?;
+            let forests = inner.keys.forests().await.map_err(|away| inner.away(away))?;
+            let identity = forests.into_iter().find(|(name, ..)| *name == inner.name);
+            let version = identity.and_then(|(_, _, identity)| fingerprints_of(&identity));
+            Ok(version.unwrap_or(FingerprintVersion::CURRENT))
+        })
+    }
+
+    fn declare(&self, fingerprints: FingerprintVersion) -> PortFuture<()> {
+        let inner = self.inner.clone();
+        self.plain(async move {
+            inner.number().await?;
+            let identity = with_fingerprints(&inner.identity, fingerprints);
+            inner.keys.declare(&inner.name, &identity).await.map_err(|away| inner.away(away))
         })
     }
 

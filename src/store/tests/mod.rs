@@ -5,6 +5,7 @@ mod damage;
 pub(crate) mod disk;
 mod journal;
 mod refusals;
+mod resync;
 mod threads;
 
 use std::collections::BTreeMap;

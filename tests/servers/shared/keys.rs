@@ -180,6 +180,17 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
         assert_eq!(forests, expected.map(|(name, n)| (name.into(), n, "k=0".into())));
         let other = enroll("news", "k=0 method=sentences:3").unwrap_err();
         assert!(other.contains("(k=0)"), "{other}");
+
+        // Of an earlier version, which it stays until it is filled anew.
+        let older = enroll("older", "k=0 fingerprints=1 window=0ms").unwrap();
+        let current = "k=0 fingerprints=2 window=0ms";
+        let of = || block_on(store.forests()).unwrap().into_iter().find(|(name, ..)| name == "older").unwrap().2;
+        assert_eq!(enroll("older", current), Ok(older));
+        assert_eq!(of(), "k=0 fingerprints=1 window=0ms");
+        assert!(enroll("older", "k=1 fingerprints=2 window=0ms").is_err());
+        block_on(store.declare("older", current)).unwrap();
+        assert_eq!((of().as_str(), enroll("older", current)), (current, Ok(older)));
+        assert!(enroll("older", "k=0 fingerprints=1 window=0ms").is_err());
     }
 }
 

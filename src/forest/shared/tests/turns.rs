@@ -94,6 +94,10 @@ impl KeyStore for Gated {
         self.0.enroll(name, identity)
     }
 
+    fn declare(&self, name: &str, identity: &str) -> StoreFuture<()> {
+        self.0.declare(name, identity)
+    }
+
     fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {
         self.0.forests()
     }

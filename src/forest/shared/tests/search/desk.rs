@@ -131,6 +131,10 @@ impl KeyStore for Desk {
         self.store.enroll(name, identity)
     }
 
+    fn declare(&self, name: &str, identity: &str) -> StoreFuture<()> {
+        self.store.declare(name, identity)
+    }
+
     fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {
         self.store.forests()
     }
