@@ -34,6 +34,7 @@ pub(crate) mod tokens;
 mod unicode_tests;
 pub mod word_counts;
 mod work_counter;
+mod zawgyi;
 
 pub use bidi::isolate;
 pub use segment::{Token, load_dictionary, rarity};
@@ -54,6 +55,8 @@ pub struct Scratch {
     cleaned: String,
     sentences: Vec<Sentence>,
     unescaped: String,
+    /// A field that was in Zawgyi.
+    unicode: String,
     /// The text that was kept as a headline.
     headline: String,
     /// Bytes of the fields that were read.
@@ -105,6 +108,7 @@ impl Scratch {
     pub fn heap_bytes(&self) -> usize {
         self.cleaned.capacity()
             + self.unescaped.capacity()
+            + self.unicode.capacity()
             + self.headline.capacity()
             + self.sentences.capacity() * size_of::<Sentence>()
     }
@@ -115,6 +119,7 @@ impl Scratch {
         for part in parts {
             let part = part.get(..part.floor_char_boundary(MOST_TEXT - self.raw)).unwrap_or_default();
             self.raw += part.len();
+            let part: &str = if zawgyi::to_unicode(part, &mut self.unicode) { &self.unicode } else { part };
             // HTML that was escaped as a whole shows by its closing tags.
             if work_counter::find(part.as_bytes(), b"&lt;/").is_some() {
                 unescape(part, &mut self.unescaped);
@@ -128,14 +133,10 @@ impl Scratch {
     }
 
     fn release(&mut self) {
-        if self.cleaned.capacity() > MAX_RETAINED {
-            self.cleaned = String::new();
-        }
-        if self.unescaped.capacity() > MAX_RETAINED {
-            self.unescaped = String::new();
-        }
-        if self.headline.capacity() > MAX_RETAINED {
-            self.headline = String::new();
+        for buffer in [&mut self.cleaned, &mut self.unescaped, &mut self.unicode, &mut self.headline] {
+            if buffer.capacity() > MAX_RETAINED {
+                *buffer = String::new();
+            }
         }
         if self.sentences.capacity() > MAX_RETAINED / size_of::<Sentence>() {
             self.sentences = Vec::new();
