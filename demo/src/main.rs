@@ -20,6 +20,7 @@ use clap::Parser;
 use console::{measure_text_width, style, truncate_str};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+use spinney::text::isolate;
 
 /// Documents in one bulk: small, so that the bar moves.
 const BULK: usize = 50;
@@ -167,7 +168,8 @@ fn show(articles: &[Article]) {
         let media: BTreeSet<_> = group.iter().map(|article| article.media.as_str()).collect();
         let also = media.into_iter().collect::<Vec<_>>().join(", ");
         let similar = style(format!("{:>3} similar", group.len() - 1)).bold();
-        println!("  {title}{blanks}{similar}   {}", style(truncate_str(&also, 48, "…")).dim());
+        let also = truncate_str(&also, 48, "…");
+        println!("  {}{blanks}{similar}   {}", isolate(&title), style(isolate(&also)).dim());
     }
     println!("  … and {} more\n", largest.len().saturating_sub(SHOWN));
 }

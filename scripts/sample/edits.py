@@ -15,6 +15,9 @@ ZH_TYPOS = dict(
 )
 EN_SLIPS = dict(zip("abcdefghijklmnopqrstuvwxyz", "svxfrghjoklknbpowtdyibecux"))
 HALF_WIDTH = str.maketrans("，。：；？！（）“”、", ',.:;?!()"",')
+LETTERS = {"zh": ("\u4e00", "\u9fff"), "ar": ("\u0628", "\u064a"), "th": ("\u0e01", "\u0e2e")}  # of Thai, the consonants
+DIGITS = {"ar": "٠١٢٣٤٥٦٧٨٩", "th": "๐๑๒๓๔๕๖๗๘๙"}
+MARKS = {"ar": str.maketrans("،؛؟«»", ',;?""'), "th": str.maketrans("“”", '""')}
 
 
 @dataclass
@@ -87,13 +90,16 @@ def typo(text, at, lang, dice):
     here, following = text[at], text[at + 1]
     if lang == "zh" and here in ZH_TYPOS:
         return text[:at] + ZH_TYPOS[here] + text[at + 1 :]
-    wrong = dice.pick(text_letters(text, lang)) if lang == "zh" else EN_SLIPS[here]
+    wrong = EN_SLIPS[here] if lang == "en" else dice.pick(text_letters(text, lang))
     slip = dice.pick([wrong + following, following, here + here + following, following + here])
     return text[:at] + slip + text[at + 2 :]
 
 
 def is_letter(c, lang):
-    return ("\u4e00" <= c <= "\u9fff" and c not in ZH_NUMBERS) if lang == "zh" else c in EN_SLIPS
+    if lang == "en":
+        return c in EN_SLIPS
+    first, last = LETTERS[lang]
+    return first <= c <= last and c not in ZH_NUMBERS
 
 
 def text_letters(text, lang):
@@ -121,11 +127,19 @@ def chars_2pct(story, desk):
 
 
 def punct_width(story, desk):
-    """Chinese: half-width punctuation. English: typographic quotes and dashes for the typewriter's."""
-    if story.lang == "zh":
-        half = with_paras(story, [p.translate(HALF_WIDTH) for p in story.paras])
-        return replace(half, title=story.title.translate(HALF_WIDTH))
+    """Chinese: half-width punctuation. Arabic, Thai: that of ASCII, and the other digits. English: typographic quotes and
+    dashes for the typewriter's."""
+    if story.lang != "en":
+        half = with_paras(story, [plain(p, story.lang) for p in story.paras])
+        return replace(half, title=plain(story.title, story.lang))
     return with_paras(story, [curly(p) for p in story.paras])
+
+
+def plain(text, lang):
+    if lang == "zh":
+        return text.translate(HALF_WIDTH)
+    own = DIGITS[lang]
+    return text.translate(str.maketrans("0123456789" + own, own + "0123456789")).translate(MARKS[lang])
 
 
 def curly(text):
@@ -148,7 +162,10 @@ def whitespace(story, desk):
     if story.lang == "zh":
         paras = ["\u3000\u3000" + p.replace("“", " “").replace("，", "， ", 2) for p in story.paras]
         return with_paras(story, ["\n".join(p + "\n" for p in paras) + "\u200b"])
-    paras = ["    " + p.replace(". ", ".  ").replace(" the ", "\u00a0the ", 2) for p in story.paras]
+    if story.lang == "en":
+        paras = ["    " + p.replace(". ", ".  ").replace(" the ", "\u00a0the ", 2) for p in story.paras]
+    else:
+        paras = ["    " + p.replace(" ", "\u00a0", 2).replace(" ", "  ", 2) for p in story.paras]
     return with_paras(story, ["\r\n\r\n".join(paras) + " \t"])
 
 

@@ -20,16 +20,20 @@ from edits import KINDS, Desk, byline, fits, footer
 from sources import HERE, media, phrases, stories, templates
 
 LANGS = ("zh", "en")
-ZONES = {"zh": timezone(timedelta(hours=8)), "en": timezone.utc}
+MORE_LANGS = ("ar", "th")  # a few stories each, in the news alone, of the days after the others
+HOURS_EAST = {"zh": 8, "en": 0, "ar": 3, "th": 7}
+ZONES = {lang: timezone(timedelta(hours=hours)) for lang, hours in HOURS_EAST.items()}
 FIRST_DAY, DAYS = datetime(2025, 10, 13), 14
-FAMOUS = {"typhoon-landing": 18, "ferry-fire": 16}  # the stories that everybody took, and how often
+FIRST_DAY_MORE, DAYS_MORE = datetime(2025, 10, 28), 4
+# The stories that everybody took, and how often.
+FAMOUS = {"typhoon-landing": 18, "ferry-fire": 16, "dust-storm": 9, "flash-flood": 7}
 ALONE = {  # the stories that nobody took
     *("go-girl", "dialect-archive", "second-hand-books", "oyster-rafts"),
     *("curling-club", "corner-bookshop", "maths-teachers", "street-mural"),
 }
 MEDIA = media()
-STORIES = {lang: stories(lang) for lang in LANGS}
-HEADLINES = {lang: [s.title for s in STORIES[lang]] for lang in LANGS}
+STORIES = {lang: stories(lang) for lang in (*LANGS, *MORE_LANGS)}
+HEADLINES = {lang: [s.title for s in told] for lang, told in STORIES.items()}
 AGGREGATORS = ("汐上快读", "Skimmer")  # they write nothing themselves
 
 
@@ -79,8 +83,9 @@ def newsrooms(lang):
 
 
 def some_time(lang, dice):
-    minutes = dice.between(0, (DAYS - 2) * 24 * 60)
-    return FIRST_DAY.replace(tzinfo=ZONES[lang]) + timedelta(hours=5, minutes=minutes, seconds=dice.below(60))
+    first_day, days = (FIRST_DAY_MORE, DAYS_MORE) if lang in MORE_LANGS else (FIRST_DAY, DAYS)
+    minutes = dice.between(0, (days - 2) * 24 * 60)
+    return first_day.replace(tzinfo=ZONES[lang]) + timedelta(hours=5, minutes=minutes, seconds=dice.below(60))
 
 
 def print_as(kind, story, medium, dice):
@@ -109,7 +114,7 @@ def publish_stories(news, lang):
         reprints = 0 if story.slug in ALONE else FAMOUS.get(story.slug, 3 + dice.below(4)) - 1
         publish(news, story, f"{lang}/{story.slug}", "original", dice, reprints)
         first_told[story.slug] = next(d for d in reversed(news.documents) if d["kind"] == "original")
-    for story in stories(lang, "-retold"):
+    for story in () if lang in MORE_LANGS else stories(lang, "-retold"):
         dice, first = Dice(f"retold {lang} {story.slug}"), first_told[story.slug]
         medium = dice.pick([m for m in newsrooms(lang) if m is not first["medium"]])
         when = first["when"] + timedelta(minutes=dice.between(30, 900))
@@ -142,9 +147,11 @@ def instances(template, count, dice):
 
 
 def publish_templates(news, lang):
+    """Forms filled in for other days and places, each a story of its own; the first of each is reprinted once."""
+    count = 3 if lang in MORE_LANGS else 8
     for template in templates(lang):
         dice = Dice(f"template {lang} {template.slug}")
-        for n, (values, story) in enumerate(instances(template, 8, dice), 1):
+        for n, (values, story) in enumerate(instances(template, count, dice), 1):
             hour, minute = map(int, template.time.split(":"))
             spoken_of = FIRST_DAY.replace(day=int(values["day"]), hour=hour, minute=minute, tzinfo=ZONES[lang])
             when = spoken_of + timedelta(days=template.day, seconds=dice.below(600))
@@ -156,6 +163,9 @@ def make_news():
     for lang in LANGS:
         publish_stories(news, lang)
         publish_notices(news, lang)
+        publish_templates(news, lang)
+    for lang in MORE_LANGS:
+        publish_stories(news, lang)
         publish_templates(news, lang)
     news.number()
     groups = ["id\tgroup\tkind", *("\t".join((d["id"], d["group"], d["kind"])) for d in news.documents)]

@@ -21,6 +21,7 @@ use crate::groups::request::MAX_SIZE;
 use crate::groups::{MembersRequest, ReadError, SMALL};
 use crate::http::Body;
 use crate::http::query::decode_segment;
+use crate::text::isolate;
 use crate::time::{Millis, format_date};
 
 /// The most bytes of a document.
@@ -244,7 +245,8 @@ async fn find(page: &PageRequest<'_>, raw_index: &str, id: &str) -> Result<Index
     let mut parsed: Value = serde_json::from_slice(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
     let hit = parsed.pointer_mut("/hits/hits/0").map(Value::take);
     let mut hit = hit.ok_or_else(|| {
-        let reason = format!("there is no document [{id}] in [{}]", decode_segment(raw_index));
+        let index = decode_segment(raw_index);
+        let reason = format!("there is no document [{}] in [{}]", isolate(id), isolate(&index));
         ErrorPage::from(ReadError::NotFound(reason))
     })?;
     let name = |of: &str| hit.get(of).and_then(Value::as_str).map(str::to_owned);

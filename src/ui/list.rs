@@ -14,6 +14,7 @@ use crate::groups::GroupsPage;
 use crate::groups::answer::{GroupSummary, Relation};
 use crate::http::Body;
 use crate::http::query::decode_segment;
+use crate::text::isolate;
 
 /// Characters of a text that an entry shows.
 const SNIPPET: usize = 180;
@@ -67,7 +68,7 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
     let shell = page.shell;
     let t = shell.t();
     let question = ListParams::read(&shell.parameters).map_err(|(name, value)| {
-        let reason = shell.text(t.bad_date, &[name, &value]);
+        let reason = shell.text(t.bad_date, &[name, &isolate(&value)]);
         ErrorPage::new(StatusCode::BAD_REQUEST, Some(reason))
     })?;
     let names = page.fields(raw_index).await;

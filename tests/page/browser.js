@@ -179,6 +179,18 @@ async function reading(browser, job) {
   await system.go(`/${job.index}/article/${job.neighbours}`);
   assert.equal(await overflows(), false);
   await system.check('article on a phone');
+  // A title is in view from its first word, and each line of one that is read from right to left begins at its right.
+  await system.go(`/${job.index}/article/${job.right_to_left}`);
+  const lines = () => system.page.evaluate(() => [...document.querySelectorAll('#others td [dir]')].map((title) => {
+    const range = document.createRange();
+    range.selectNodeContents(title);
+    return [...range.getClientRects()].map(({ right }) => Math.round(right));
+  }));
+  const rights = await lines();
+  assert.ok(rights.some((title) => title.length > 1), `no title has two lines: ${JSON.stringify(rights)}`);
+  assert.ok(rights.flat().every((right) => right === rights[0][0] && right <= 390), JSON.stringify(rights));
+  assert.equal(await overflows(), false);
+  await system.check('article from right to left on a phone');
   // What is wrong is said in the cluster's words; the browser itself notes the 404.
   system.expected = ['404'];
   await system.go('/news-missing');

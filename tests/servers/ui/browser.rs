@@ -47,6 +47,7 @@ async fn in_chromium() {
     let groups = sample::load(&server, &spinney, &index).await;
     let job = json!({
         "url": spinney.url, "index": index, "groups": groups, "neighbours": sample::WITH_NEIGHBOURS,
+        "right_to_left": sample::RIGHT_TO_LEFT,
     });
     for scenario in ["reading", "keyboard", "plain", "figures"] {
         drive(scenario, &job);

@@ -11,6 +11,9 @@ use crate::common::{Server, Spinney, root_of};
 /// An article of the sample that several groups look like.
 pub const WITH_NEIGHBOURS: &str = "n0403";
 
+/// An article in Arabic that several media published.
+pub const RIGHT_TO_LEFT: &str = "n0620";
+
 /// Documents in one bulk.
 const BULK: usize = 50;
 
