@@ -162,9 +162,9 @@ class Bench:
         self.wait_for_merges()
         return self.docs / took
 
-    def backfill(self, address, more=()):
+    def backfill(self, address):
         # A group of its own: it is ended by its process id.
-        command = [self.spinney, "backfill", "--spinney-url", f"http://{address}", "--slices", str(self.slices), *more]
+        command = [self.spinney, "backfill", "--spinney-url", f"http://{address}", "--slices", str(self.slices)]
         return subprocess.Popen(command, stdout=subprocess.PIPE)
 
     def unstamped(self, index):
@@ -178,19 +178,14 @@ class Bench:
         stamp = {name: mapping for name, mapping in fields.items() if name.startswith("cluster_")}
         ask(self.url, "PUT", f"/{index}/_mapping", {"properties": stamp})
 
-    def timed(self, index, into=None):
-        """Backfills, while a writer goes on; with `into`, copies, and the writer's alias moves."""
+    def timed(self, index):
+        """Backfills, while a writer goes on."""
         self.map_stamp(index)
-        alias, more = index, []
-        if into:
-            alias = f"{index}-alias"
-            ask(self.url, "PUT", f"/{index}/_alias/{alias}")
-            more = ["--service-url", self.url, "--index", index, "--into", into, "--alias", alias]
-        process, address = serve(self.spinney, self.options(f"{index}*", index), self.work)
-        writer = Writer([address], alias, self.docs)
+        process, address = serve(self.spinney, self.options(index, index), self.work)
+        writer = Writer([address], index, self.docs)
         node, own = cpu(self.told["pid"]), cpu(process.pid)
         begun = time.monotonic()
-        child = self.backfill(address, more)
+        child = self.backfill(address)
         said = child.stdout.read().decode()
         _, status, used = os.wait4(child.pid, 0)
         took = time.monotonic() - begun
@@ -256,7 +251,6 @@ def main():
     parser.add_argument("--binary", default=None)
     parser.add_argument("--slices", type=int, default=1)
     parser.add_argument("--kills", action="store_true")
-    parser.add_argument("--into", action="store_true", help="copy into a new index instead")
     parser.add_argument("--quick", action="store_true")
     args = parser.parse_args()
     docs = args.docs or (20_000 if args.quick else 1_000_000)
@@ -286,14 +280,10 @@ def main():
             if args.kills:
                 figures["kills"] = bench.killed(index)
             else:
-                figures["into"] = args.into
-                stamped = f"{index}-into" if args.into else index
-                figures |= bench.timed(index, stamped if args.into else None)
+                figures |= bench.timed(index)
                 figures["ratio"] = round(figures["backfill_docs_per_s"] / fresh, 2)
                 figures["ratio_in_order"] = round(figures["backfill_docs_per_s"] / in_order, 2)
-            found, figures["without_stamp"] = groups(bench.url, stamped if args.into else index)
-            if args.into and len(found) != docs:
-                die(f"{docs - len(found)} documents of the archive are not in the new index")
+            found, figures["without_stamp"] = groups(bench.url, index)
             figures["other_groups"] = sum(found.get(id) != first for id, first in expected.items())
             print(json.dumps(figures), flush=True)
             ask(bench.url, "DELETE", f"/{index}*")

@@ -89,29 +89,6 @@ pub(super) fn add(lines: &mut Vec<u8>, found: &StoredHit, form: WriteForm) {
     }
 }
 
-/// Adds the lines that write a document whole into another index, past its default pipeline: the result of one is kept.
-/// With its version, a newer one that is there stays.
-pub(super) fn add_copy(lines: &mut Vec<u8>, found: &StoredHit, into: &str, has_version: bool) {
-    let mut meta = json!({"_index": into, "_id": found.id, "pipeline": "_none"});
-    if let Some(routing) = &found.routing {
-        meta["routing"] = routing.as_str().into();
-    }
-    if let Some(version) = found.version.filter(|_| has_version) {
-        meta["version"] = version.into();
-        meta["version_type"] = "external_gte".into();
-    }
-    lines.extend_from_slice(json!({ "index": meta }).to_string().as_bytes());
-    lines.push(b'\n');
-    add_on_one_line(lines, &found.source);
-    lines.push(b'\n');
-}
-
-/// Adds the line that deletes a document, if it is still as it was read.
-pub(super) fn add_deletion(lines: &mut Vec<u8>, found: &StoredHit) {
-    lines.extend_from_slice(json!({"delete": meta(found)}).to_string().as_bytes());
-    lines.push(b'\n');
-}
-
 /// In JSON, line breaks are only between values.
 fn add_on_one_line(lines: &mut Vec<u8>, source: &[u8]) {
     let start = lines.len();
@@ -147,7 +124,7 @@ struct BulkAnswer {
 
 #[derive(Deserialize)]
 struct BulkItem {
-    #[serde(alias = "index", alias = "delete")]
+    #[serde(alias = "index")]
     update: BulkItemResult,
 }
 
@@ -205,7 +182,6 @@ mod tests {
             routing: routing.map(Into::into),
             seq_no: 7,
             term: 2,
-            version: None,
             source: Bytes::from_static(source.as_bytes()),
             place: None,
         }

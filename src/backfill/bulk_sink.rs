@@ -15,21 +15,12 @@ pub(crate) trait BulkSink: Sync {
     fn bulk(&self, known_as: &HeaderValue, lines: Bytes) -> impl Future<Output = Result<Bytes, OperatorError>> + Send;
 }
 
-/// The cluster itself: what has a stamp keeps it.
-pub(super) struct PastSpinney<'a>(pub(super) &'a Operator);
-
-impl BulkSink for PastSpinney<'_> {
-    async fn bulk(&self, _known_as: &HeaderValue, lines: Bytes) -> Result<Bytes, OperatorError> {
-        self.0.send_lines_with("/_bulk", None, lines).await
-    }
-}
-
 /// A spinney at a URL.
 pub(crate) struct HttpSink(pub(crate) Operator);
 
 impl BulkSink for HttpSink {
     async fn bulk(&self, known_as: &HeaderValue, lines: Bytes) -> Result<Bytes, OperatorError> {
         let header = (BACKFILL, known_as.clone());
-        self.0.send_lines_with("/_bulk", Some(header), lines).await
+        self.0.send_lines_with("/_bulk", header, lines).await
     }
 }

@@ -54,11 +54,6 @@ impl RouteTable {
         self.routes.iter().position(fits_route)
     }
 
-    /// The route of an index of this name.
-    pub(crate) fn route_for(&self, name: &str) -> Option<&BackfillRoute> {
-        self.routes.get(self.route_of(name)?)
-    }
-
     /// The indices of a route, the patterns among its own that match any, and the aliases and data streams they are
     /// known by.
     fn indices_of(&self, at: usize, resolved: &[(String, Resolved)]) -> Found {
@@ -209,12 +204,11 @@ fn expression_of(indices: &[String], others: &str) -> String {
 impl RouteIndices {
     /// Each of its indices for itself.
     pub(super) fn per_index(&self) -> impl Iterator<Item = RouteIndices> {
-        self.indices.iter().map(|index| self.of_index(index))
-    }
-
-    /// Its route, with this index alone.
-    pub(super) fn of_index(&self, index: &str) -> RouteIndices {
-        RouteIndices { expression: in_path(index), indices: vec![index.to_owned()], ..self.clone() }
+        self.indices.iter().map(|index| RouteIndices {
+            expression: in_path(index),
+            indices: vec![index.clone()],
+            ..self.clone()
+        })
     }
 
     /// The order of its route.
@@ -260,7 +254,7 @@ impl RouteIndices {
     ///
     /// # Errors
     /// When the cluster cannot be reached or refuses.
-    pub(super) async fn count(&self, operator: &Operator, query: &Value) -> Result<u64, BackfillError> {
+    async fn count(&self, operator: &Operator, query: &Value) -> Result<u64, BackfillError> {
         let path = format!("/{}/_search?ignore_unavailable=true&allow_partial_search_results=false", self.expression);
         let body = json!({"size": 0, "track_total_hits": true, "query": query});
         let answer = ask_until_answered(operator, Method::POST, &path, Some(&body)).await?;

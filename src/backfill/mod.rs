@@ -12,11 +12,9 @@
 mod bulk_lines;
 mod bulk_sink;
 mod compare;
-mod copy;
 mod discovery;
 mod disk;
 pub(crate) mod mapping;
-mod new_index;
 mod override_progress;
 mod pages;
 mod restamp;
@@ -24,8 +22,6 @@ mod run;
 mod sending;
 mod sweep;
 mod verify;
-
-pub(crate) use copy::{CopyOutcome, IndexCopy};
 
 pub(crate) use compare::{Compared, GroupChanges, compare};
 pub(crate) use run::{Backfill, BackfillOptions, BackfillOutcome, BackfillProgress};
@@ -70,52 +66,6 @@ pub(crate) enum BackfillError {
         index: String,
         /// The fault.
         fault: mapping::MappingFault,
-    },
-    /// An index into which nothing is copied.
-    #[error(
-        "there is an index {into}, and it was not made by a copy of {from} (or that is complete): name one that does not \
-         exist"
-    )]
-    IndexExists {
-        /// Its name.
-        into: String,
-        /// The index that is to be copied.
-        from: String,
-    },
-    /// The new index has no route, or another one than the old index.
-    #[error(
-        "{into} has not the route of {from}: add its name to the indices of that route of spinney serve (--index), or \
-         choose one that fits"
-    )]
-    OtherRoute {
-        /// The name of the new index.
-        into: String,
-        /// The index that is to be copied.
-        from: String,
-    },
-    /// Several indices, or one that is part of something else.
-    #[error("one index is copied at a time, and {0} is none or several: name it by its own name")]
-    NotOneIndex(String),
-    /// The alias that is to move.
-    #[error("{index} has no alias {alias} that could move: {error}")]
-    Alias {
-        /// Its name.
-        alias: String,
-        /// The index that is to have it.
-        index: String,
-        /// What the cluster says.
-        error: OperatorError,
-    },
-    /// A new index has documents without a stamp.
-    #[error(
-        "{into} has documents without a stamp ({unstamped}): another has written them there, past spinney. Stamp them with \
-         spinney backfill --index {into}, and run this again"
-    )]
-    Unstamped {
-        /// Its name.
-        into: String,
-        /// How many.
-        unstamped: u64,
     },
     /// The updates changed nothing.
     #[error(

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use super::BackfillError;
 use super::discovery::RouteIndices;
 use crate::cluster::operator::Operator;
-use crate::cluster::sorted_pages::{Content, ScanError, Slice, SortedPages, SortedQuery, StoredHit};
+use crate::cluster::sorted_pages::{ScanError, Slice, SortedPages, SortedQuery, StoredHit};
 
 /// Pages that are read ahead.
 const AHEAD: usize = 2;
@@ -45,15 +45,9 @@ impl<'a> Pages<'a> {
             query,
             order: target.order.clone(),
             since: None,
-            content: Content::Fields(target.route.fields.clone()),
+            fields: target.route.fields.clone(),
             slice,
-            shard: None,
         };
-        Pages::of(operator, target, wanted, most)
-    }
-
-    /// The documents of the target that are wanted.
-    pub(super) fn of(operator: &'a Operator, target: &'a RouteIndices, wanted: SortedQuery, most: usize) -> Pages<'a> {
         Pages { operator, target, pages: SortedPages::new(operator, wanted, most), has_begun: false, restarts: 0 }
     }
 

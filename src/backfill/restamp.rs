@@ -446,7 +446,7 @@ impl Restamper<'_> {
         }
         let own = HeaderName::from_static("x-opaque-id");
         let own = (own, HeaderValue::from_static("spinney-restamp"));
-        let sent = self.operator.send_lines_with("/_bulk", Some(own), lines.into());
+        let sent = self.operator.send_lines_with("/_bulk", own, lines.into());
         let answer = match sent.await {
             Ok(answer) => answer,
             Err(error) => {

@@ -1,5 +1,6 @@
 //! The run: page after page is read, written and looked after until no document is left without a stamp.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use super::bulk_lines::{self, ItemOutcome, WriteForm};
 use super::bulk_sink::BulkSink;
 use super::discovery::RouteIndices;
 use super::pages::{Batches, Pages, page_of};
-use super::sending::{self, Failed, NAMED, all_of, ask_until_answered, bulk_of, write_until_decided};
+use super::sending::{all_of, ask_until_answered, bulk_of, write_until_decided};
 use crate::cluster::operator::Operator;
 use crate::cluster::sorted_pages::{Slice, StoredHit};
 
@@ -24,6 +25,8 @@ use crate::cluster::sorted_pages::{Slice, StoredHit};
 const ROUNDS: u32 = 20;
 /// Passes over an index, for documents that were written past spinney meanwhile.
 const PASSES: u32 = 10;
+/// Documents that are named with the reason of their failure.
+const NAMED: usize = 10;
 
 /// How documents are adopted.
 #[derive(Debug, Clone)]
@@ -97,7 +100,8 @@ struct RunState<'t> {
     begun: Instant,
     total: u64,
     outcome: Mutex<BackfillOutcome>,
-    failed: Failed,
+    /// Documents that failed, as index and id: a later pass finds them again.
+    failed: Mutex<HashSet<(String, String)>>,
     report: &'t (dyn Fn(BackfillProgress<'_>) + Sync),
 }
 
@@ -162,11 +166,11 @@ impl<D: BulkSink> Backfill<'_, D> {
             let mut changed = Vec::new();
             let mut pending = self.with_form(shared, page).await?;
             while !pending.is_empty() {
-                let rest = pending.split_off(bulk_of(pending.iter().map(|(found, _)| found.source.len())));
+                let rest = pending.split_off(bulk_of(&pending));
                 changed.extend(self.write_bulk(shared, pending).await?);
                 pending = rest;
                 let done = shared.outcome.lock().done();
-                throttle(shared.begun, done, self.options.rate).await;
+                self.throttle(shared.begun, done).await;
             }
             if changed.is_empty() {
                 return Ok(());
@@ -223,9 +227,8 @@ impl<D: BulkSink> Backfill<'_, D> {
         documents: Vec<(StoredHit, WriteForm)>,
     ) -> Result<Vec<StoredHit>, BackfillError> {
         let mut changed = Vec::new();
-        let add = |body: &mut Vec<u8>, (found, form): &(StoredHit, WriteForm)| bulk_lines::add(body, found, *form);
         let note = |decided| self.note(shared, decided, &mut changed);
-        write_until_decided(self.door, &shared.known_as, documents, add, note).await?;
+        write_until_decided(self.door, &shared.known_as, documents, note).await?;
         Ok(changed)
     }
 
@@ -282,13 +285,13 @@ impl<D: BulkSink> Backfill<'_, D> {
         let answer = ask_until_answered(self.reader, Method::POST, "/_mget", Some(&body)).await?;
         got(&answer, root, documents.len())
     }
-}
 
-/// Waits until so many documents may be done at this rate.
-pub(super) async fn throttle(begun: Instant, done: u64, rate: Option<u32>) {
-    if let Some(rate) = rate {
-        let due = Duration::from_secs_f64(done as f64 / f64::from(rate.max(1)));
-        tokio::time::sleep_until((begun + due).into()).await;
+    /// Waits until so many documents may be done at the rate that is wanted.
+    async fn throttle(&self, begun: Instant, done: u64) {
+        if let Some(rate) = self.options.rate {
+            let due = Duration::from_secs_f64(done as f64 / f64::from(rate.max(1)));
+            tokio::time::sleep_until((begun + due).into()).await;
+        }
     }
 }
 
@@ -310,10 +313,16 @@ impl RunState<'_> {
         None
     }
 
-    /// A document cannot be stamped.
+    /// Takes down once that a document cannot be stamped: counts it, and names the first ones.
     fn fail(&self, found: &StoredHit, reason: &str) {
-        let outcome = &mut *self.outcome.lock();
-        sending::fail(&self.failed, (&mut outcome.failed, &mut outcome.failures), found, reason);
+        if !self.failed.lock().insert((found.index.clone(), found.id.clone())) {
+            return;
+        }
+        let mut outcome = self.outcome.lock();
+        outcome.failed += 1;
+        if outcome.failures.len() < NAMED {
+            outcome.failures.push(format!("{}/{}: {reason}", found.index, found.id));
+        }
     }
 }
 
@@ -376,7 +385,6 @@ fn got(answer: &Bytes, root: &str, documents: usize) -> Result<Vec<Option<Curren
                 routing: one.routing,
                 seq_no: one.seq_no,
                 term: one.term,
-                version: None,
                 source: answer.slice_ref(source.get().as_bytes()),
                 place: None,
             },

@@ -1,17 +1,15 @@
 //! Bulks that are sent until each of their documents has an outcome, and slices beside each other.
 
-use std::collections::HashSet;
 use std::task::Poll;
 
 use bytes::Bytes;
 use hyper::Method;
 use hyper::header::HeaderValue;
-use parking_lot::Mutex;
 use serde_json::Value;
 use tracing::warn;
 
 use super::BackfillError;
-use super::bulk_lines::{self, ItemOutcome};
+use super::bulk_lines::{self, ItemOutcome, WriteForm};
 use super::bulk_sink::BulkSink;
 use crate::cluster::operator::{Operator, OperatorError};
 use crate::cluster::retry::{ATTEMPTS, Backoff};
@@ -19,22 +17,6 @@ use crate::cluster::sorted_pages::StoredHit;
 
 /// Bytes of a bulk at most, but for one document.
 const BULK_BYTES: usize = 8 << 20;
-/// Documents that are named with the reason of their failure.
-pub(super) const NAMED: usize = 10;
-
-/// Documents that failed, as index and id: a later pass finds them again.
-pub(super) type Failed = Mutex<HashSet<(String, String)>>;
-
-/// Takes down once that a document cannot be written: counts it, and names the first ones.
-pub(super) fn fail(failed: &Failed, (count, failures): (&mut u64, &mut Vec<String>), found: &StoredHit, reason: &str) {
-    if !failed.lock().insert((found.index.clone(), found.id.clone())) {
-        return;
-    }
-    *count += 1;
-    if failures.len() < NAMED {
-        failures.push(format!("{}/{}: {reason}", found.index, found.id));
-    }
-}
 
 /// The answer to a request that may be repeated, as soon as the cluster is not too busy for it.
 ///
@@ -59,32 +41,31 @@ pub(super) async fn ask_until_answered(
     }
 }
 
-/// How many of these documents, of so many bytes each, are for one bulk.
-pub(super) fn bulk_of(bytes: impl Iterator<Item = usize>) -> usize {
-    let mut sum = 0;
-    let fit = bytes.take_while(|bytes| {
-        sum += bytes;
-        sum <= BULK_BYTES
+/// How many of these documents are for one bulk.
+pub(super) fn bulk_of(documents: &[(StoredHit, WriteForm)]) -> usize {
+    let mut bytes = 0;
+    let fit = documents.iter().take_while(|(found, _)| {
+        bytes += found.source.len();
+        bytes <= BULK_BYTES
     });
     fit.count().max(1)
 }
 
-/// Writes a bulk, and again what the cluster is too busy for. `add` adds the lines of a document; `note` is given the
-/// documents whose outcome is known, after each answer.
+/// Writes a bulk, and again what the cluster is too busy for. `note` is given the documents whose outcome is known,
+/// after each answer.
 ///
 /// # Errors
 /// If the sink refuses the bulk, is away or busy at every attempt, or answers something else; what `note` fails with.
-pub(super) async fn write_until_decided<T>(
+pub(super) async fn write_until_decided(
     sink: &impl BulkSink,
     known_as: &HeaderValue,
-    mut documents: Vec<T>,
-    add: impl Fn(&mut Vec<u8>, &T),
-    mut note: impl FnMut(Vec<(T, ItemOutcome)>) -> Result<(), BackfillError>,
+    mut documents: Vec<(StoredHit, WriteForm)>,
+    mut note: impl FnMut(Vec<((StoredHit, WriteForm), ItemOutcome)>) -> Result<(), BackfillError>,
 ) -> Result<(), BackfillError> {
     let mut backoff = Backoff::new(ATTEMPTS);
     loop {
         let mut body = Vec::new();
-        documents.iter().for_each(|document| add(&mut body, document));
+        documents.iter().for_each(|(found, form)| bulk_lines::add(&mut body, found, *form));
         let error = match sink.bulk(known_as, body.into()).await {
             Ok(answer) => {
                 let Some(outcomes) = bulk_lines::fates(&answer, documents.len()) else {

@@ -12,8 +12,7 @@ use super::bar::Bar;
 use super::connection::SpinneyFlags;
 use super::{print, print_error};
 use crate::backfill::{
-    self, Backfill, BackfillError, BackfillOptions, BackfillOutcome, BackfillProgress, CopyOutcome, HttpSink,
-    IndexCopy, RouteIndices, RouteTable, put_fields,
+    self, Backfill, BackfillOptions, BackfillOutcome, BackfillProgress, HttpSink, RouteIndices, RouteTable, put_fields,
 };
 use crate::cluster::operator::Operator;
 use crate::shutdown;
@@ -38,8 +37,7 @@ stamped; 130 when interrupted.
 
 Examples:
   spinney backfill --dry-run
-  spinney backfill --spinney-url http://127.0.0.1:9201 --index 'news-2025-*' --rate 2000
-  spinney backfill --service-url http://127.0.0.1:9200 --index news-1 --into news-2 --alias news --slices 4";
+  spinney backfill --spinney-url http://127.0.0.1:9201 --index 'news-2025-*' --rate 2000";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -64,26 +62,12 @@ pub(super) struct BackfillArgs {
     /// Documents of one bulk request
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     bulk_docs: u32,
-    /// Copy the index (--index, by its own name) into a new one of this name instead, with the mapping and the settings of the old
-    /// one: every document with a stamp. Faster than updates, and nothing is written to the old index. Needs --service-url
-    #[arg(long, value_name = "NEW", requires_all = ["index", "service_url"], conflicts_with = "query")]
-    into: Option<String>,
-    /// With --into: when the copy is complete, block writes to the old index, copy the last documents, and move this alias to the new
-    /// index
-    #[arg(long, value_name = "NAME", requires = "into")]
-    alias: Option<String>,
     /// Begin even if the disks seem to have no room for it
     #[arg(long)]
     ignore_disk: bool,
     /// Only say how many documents have no stamp, what would be mapped, and how long it may take
     #[arg(long)]
     dry_run: bool,
-}
-
-impl BackfillArgs {
-    fn options(&self) -> BackfillOptions {
-        BackfillOptions { slices: self.slices, rate: self.rate, batch: self.bulk_docs as usize }
-    }
 }
 
 /// Stamps documents without a stamp.
@@ -115,9 +99,6 @@ async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
     let reader = cluster.as_ref().unwrap_or(&door);
     let routes = routes_of(&door).await?;
     let targets = backfill::discover(reader, &routes, args.index.as_deref(), query.as_ref()).await?;
-    if let (Some(into), Some(cluster)) = (&args.into, &cluster) {
-        return copy(args, cluster, (&targets, &routes), into).await;
-    }
     let mut work = Vec::new();
     for target in targets {
         let unstamped = prepare(args, reader, &target).await?;
@@ -128,7 +109,7 @@ async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let door = HttpSink(args.spinney.spinney()?);
-    let options = args.options();
+    let options = BackfillOptions { slices: args.slices, rate: args.rate, batch: args.bulk_docs as usize };
     let (begun, mut outcome) = (Instant::now(), BackfillOutcome::default());
     let bar = Bar::new(total, "done")?;
     for Work { target, unstamped } in work.iter().filter(|work| work.unstamped > 0) {
@@ -149,86 +130,6 @@ async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
     }
     bar.clear();
     Ok(report(&outcome, begun.elapsed()))
-}
-
-/// Copies one index into a new one.
-async fn copy(
-    args: &BackfillArgs,
-    cluster: &Operator,
-    (targets, routes): (&[RouteIndices], &RouteTable),
-    into: &str,
-) -> anyhow::Result<ExitCode> {
-    let [target] = targets else {
-        let indices: Vec<&str> = targets.iter().flat_map(|target| &target.indices).map(String::as_str).collect();
-        return Err(BackfillError::NotOneIndex(indices.join(", ")).into());
-    };
-    let (door, options) = (HttpSink(args.spinney.spinney()?), args.options());
-    let copy = IndexCopy::new(cluster, &door, (target, routes), into, &options)?;
-    let total = target.count_all(cluster).await?;
-    print_error(format_args!(
-        "spinney: forest {}: {} documents of {} are copied into {into}; read by {}",
-        target.route.forest,
-        HumanCount(total),
-        shown(&target.indices),
-        target.order.name(),
-    ));
-    check_space(args, cluster, target, (total, total)).await?;
-    if args.dry_run {
-        return Ok(ExitCode::SUCCESS);
-    }
-    let begun = Instant::now();
-    let bar = Bar::new(total, "done")?;
-    let report = |progress: BackfillProgress<'_>| bar.set(progress.forest, progress.done, progress.total);
-    let done = tokio::select! {
-        biased;
-        done = copy.run(total, args.alias.as_deref(), &report) => Some(done),
-        _ = shutdown::signal() => None,
-    };
-    bar.clear();
-    // Whatever has ended it: writers must not wait for the next run.
-    let unblocked = copy.unblock().await;
-    let Some(done) = done else {
-        unblocked?;
-        print_error("spinney: interrupted; what is copied is copied, begin again for the rest");
-        return Ok(ExitCode::from(130));
-    };
-    let outcome = done?;
-    unblocked?;
-    Ok(report_copy(args, &outcome, (&target.indices, into), begun.elapsed()))
-}
-
-fn report_copy(
-    args: &BackfillArgs,
-    outcome: &CopyOutcome,
-    (from, into): (&[String], &str),
-    took: Duration,
-) -> ExitCode {
-    let CopyOutcome { stamped, kept, known, deleted, failed, failures, has_moved } = outcome;
-    let counts = [
-        (*kept, "copied with the stamp that they had"),
-        (*known, "were copied before"),
-        (*deleted, "deleted meanwhile"),
-        (*failed, "failed"),
-    ];
-    print(format_args!("{} documents copied and stamped{}", HumanCount(*stamped), listed(&counts)));
-    print_rate(stamped + kept, took, failures);
-    let from = shown(from);
-    match (&args.alias, has_moved) {
-        (Some(alias), true) => print_error(format_args!(
-            "spinney: {alias} is an alias of {into} now; {from} is as it was, and takes no writes any more"
-        )),
-        (Some(alias), false) => {
-            print_error(format_args!("spinney: {alias} stays with {from}: not every document could be copied"));
-        }
-        (None, _) => print_error(format_args!(
-            "spinney: what is written to {from} from now on is not in {into}: run it again with --alias, or stop the writers, \
-             run it again, and send them to {into}"
-        )),
-    }
-    match *failed > 0 {
-        true => ExitCode::from(3),
-        false => ExitCode::SUCCESS,
-    }
 }
 
 /// The route table of a running spinney.
@@ -270,7 +171,16 @@ async fn prepare(args: &BackfillArgs, reader: &Operator, target: &RouteIndices) 
     if unstamped == 0 {
         return Ok(0);
     }
-    check_space(args, reader, target, (unstamped, all)).await?;
+    match target.space(reader, unstamped, all).await {
+        Some(space) if space.needed > space.free && !args.ignore_disk => anyhow::bail!(
+            "updated documents stand twice on the disk for a while: that may take {}, and the nodes have {} to spare; \
+             make room, or begin all the same with --ignore-disk",
+            HumanBytes(space.needed),
+            HumanBytes(space.free)
+        ),
+        Some(_) => {}
+        None => print_error("spinney: the cluster does not say how much room its disks have"),
+    }
     let estimate = match args.rate {
         Some(rate) => Some(f64::from(rate)),
         None => target.guess_rate(reader).await,
@@ -288,26 +198,6 @@ async fn prepare(args: &BackfillArgs, reader: &Operator, target: &RouteIndices) 
     Ok(unstamped)
 }
 
-/// Whether the disks have room for documents that stand there twice: so many of all.
-async fn check_space(
-    args: &BackfillArgs,
-    reader: &Operator,
-    target: &RouteIndices,
-    (written, all): (u64, u64),
-) -> anyhow::Result<()> {
-    match target.space(reader, written, all).await {
-        Some(space) if space.needed > space.free && !args.ignore_disk => anyhow::bail!(
-            "documents stand twice on the disk for a while: that may take {}, and the nodes have {} to spare; make \
-             room, or begin all the same with --ignore-disk",
-            HumanBytes(space.needed),
-            HumanBytes(space.free)
-        ),
-        Some(_) => {}
-        None => print_error("spinney: the cluster does not say how much room its disks have"),
-    }
-    Ok(())
-}
-
 /// A few names of many.
 fn shown(indices: &[String]) -> String {
     const SHOWN: usize = 5;
@@ -319,31 +209,25 @@ fn shown(indices: &[String]) -> String {
     }
 }
 
-/// What else became of documents, as far as it became of any.
-fn listed(counts: &[(u64, &str)]) -> String {
-    let counts = counts.iter().filter(|(count, _)| *count > 0);
-    counts.map(|(count, what)| format!(", {} {what}", HumanCount(*count))).collect()
-}
-
-fn print_rate(documents: u64, took: Duration, failures: &[String]) {
-    let rate = documents as f64 / took.as_secs_f64().max(0.001);
-    print_error(format_args!("spinney: {:.1} s, {rate:.0} documents a second", took.as_secs_f64()));
-    for failure in failures {
-        print_error(format_args!("spinney: {failure}"));
-    }
-}
-
 fn report(outcome: &BackfillOutcome, took: Duration) -> ExitCode {
     let BackfillOutcome { stamped, by_others, gone, changed, failed, failures, left } = outcome;
-    let counts = [
+    let mut line = format!("{} documents stamped", HumanCount(*stamped));
+    for (count, what) in [
         (*by_others, "by others meanwhile"),
         (*gone, "deleted meanwhile"),
         (*changed, "changed meanwhile and read again"),
         (*failed, "failed"),
-    ];
-    let others = listed(&counts);
-    print(format_args!("{} documents stamped{others}; {} have no stamp", HumanCount(*stamped), HumanCount(*left)));
-    print_rate(*stamped, took, failures);
+    ] {
+        if count > 0 {
+            line += &format!(", {} {what}", HumanCount(count));
+        }
+    }
+    print(format_args!("{line}; {} have no stamp", HumanCount(*left)));
+    let rate = *stamped as f64 / took.as_secs_f64().max(0.001);
+    print_error(format_args!("spinney: {:.1} s, {rate:.0} documents a second", took.as_secs_f64()));
+    for failure in failures {
+        print_error(format_args!("spinney: {failure}"));
+    }
     match *failed > 0 || *left > 0 {
         true => ExitCode::from(3),
         false => ExitCode::SUCCESS,

@@ -278,17 +278,17 @@ impl Operator {
         read(&format!("POST {path}"), &answer.body)
     }
 
-    /// Sends lines of JSON, with one more header if it is given, and answers the bytes that come.
+    /// Sends lines of JSON with one more header, and answers the bytes that come.
     ///
     /// # Errors
     /// When the cluster cannot be reached or refuses the request.
     pub(crate) async fn send_lines_with(
         &self,
         path: &str,
-        header: Option<(HeaderName, HeaderValue)>,
+        (name, value): (HeaderName, HeaderValue),
         lines: Bytes,
     ) -> Result<Bytes, OperatorError> {
-        let headers = HeaderMap::from_iter([(CONTENT_TYPE, LINES)].into_iter().chain(header));
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, LINES), (name, value)]);
         let answer = self.send(Method::POST, path, headers, lines).await?;
         Ok(answer.body)
     }

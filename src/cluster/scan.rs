@@ -14,7 +14,7 @@ use super::operator::{Operator, OperatorError};
 use super::resolve::resolve;
 use super::search::{SearchFault, SearchResponse};
 pub(crate) use super::sorted_pages::ScanError;
-use super::sorted_pages::{Content, Slice, SortField, SortedPages, SortedQuery, StoredHit};
+use super::sorted_pages::{Slice, SortField, SortedPages, SortedQuery, StoredHit};
 use crate::bulk::StampNames;
 use crate::time::Millis;
 
@@ -303,9 +303,8 @@ impl<'o> Scan<'o> {
             query: wanted.stamped(),
             order: SortField::Date(wanted.names.arrival().to_owned()),
             since: wanted.since.map(|since| since.0),
-            content: Content::Fields(wanted.fields.into_iter().chain([root]).collect()),
+            fields: wanted.fields.into_iter().chain([root]).collect(),
             slice: Slice::ALL,
-            shard: None,
         };
         let mut pages = SortedPages::new(operator, query, most);
         pages.open().await?;

@@ -121,17 +121,6 @@ impl Slice {
     pub(crate) const ALL: Slice = Slice { id: 0, of: 1 };
 }
 
-/// What is returned of a document, besides its place.
-#[derive(Debug, Clone)]
-pub(crate) enum Content {
-    /// These fields.
-    Fields(Vec<String>),
-    /// All fields, and the version.
-    Whole,
-    /// Its name alone.
-    Name,
-}
-
 /// The documents to read.
 #[derive(Debug, Clone)]
 pub(crate) struct SortedQuery {
@@ -141,10 +130,9 @@ pub(crate) struct SortedQuery {
     pub(crate) order: SortField,
     /// The first place in the order; documents without a place come before it.
     pub(crate) since: Option<i64>,
-    pub(crate) content: Content,
+    /// Fields to return.
+    pub(crate) fields: Vec<String>,
     pub(crate) slice: Slice,
-    /// Only this shard.
-    pub(crate) shard: Option<usize>,
 }
 
 /// A stored document.
@@ -156,8 +144,6 @@ pub(crate) struct StoredHit {
     /// Sequence number and primary term of the version that was read.
     pub(crate) seq_no: u64,
     pub(crate) term: u64,
-    /// Its version, if whole documents are read.
-    pub(crate) version: Option<u64>,
     /// The requested fields, as JSON.
     pub(crate) source: Bytes,
     /// The place in the order.
@@ -176,8 +162,6 @@ struct Hit<'a> {
     seq_no: u64,
     #[serde(rename = "_primary_term", default)]
     term: u64,
-    #[serde(rename = "_version")]
-    version: Option<u64>,
     #[serde(rename = "_source", borrow)]
     source: Option<&'a RawValue>,
     sort: Vec<Value>,
@@ -242,8 +226,7 @@ impl<'o> SortedPages<'o> {
     /// If the cluster cannot be reached or refuses.
     pub(crate) async fn open(&mut self) -> Result<(), ScanError> {
         if self.point.is_none() {
-            let shard = self.wanted.shard.map(|shard| format!("_shards:{shard}"));
-            self.point = Some(self.points.open(self.operator, &self.wanted.indices, shard.as_deref()).await?);
+            self.point = Some(self.points.open(self.operator, &self.wanted.indices, None).await?);
         }
         Ok(())
     }
@@ -319,7 +302,7 @@ impl<'o> SortedPages<'o> {
     }
 
     async fn search_once(&self) -> Result<Bytes, OperatorError> {
-        let SortedQuery { order, content, slice, .. } = &self.wanted;
+        let SortedQuery { order, fields, slice, .. } = &self.wanted;
         let mut body = json!({
             "size": self.size,
             "track_total_hits": false,
@@ -327,12 +310,8 @@ impl<'o> SortedPages<'o> {
             "query": self.part(),
             "pit": self.point.as_ref().map(PointInTime::searched),
             "sort": [{order.name(): order.sort()}, {self.tie: "asc"}],
+            "_source": fields,
         });
-        match content {
-            Content::Fields(fields) => body["_source"] = json!(fields),
-            Content::Whole => body["version"] = true.into(),
-            Content::Name => body["_source"] = false.into(),
-        }
         if let Some(after) = &self.after {
             body["search_after"] = json!(after);
         }
@@ -407,7 +386,6 @@ impl<'o> SortedPages<'o> {
                     routing: hit.routing,
                     seq_no: hit.seq_no,
                     term: hit.term,
-                    version: hit.version,
                     source: source.unwrap_or_else(|| Bytes::from_static(b"{}")),
                     place,
                 });

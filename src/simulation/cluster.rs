@@ -165,7 +165,6 @@ impl SimCluster {
             ("GET", ["_nodes", .., "http"]) => done(self.nodes()),
             ("GET", ["_resolve", "index", names]) => done(self.resolved(request, names)?),
             ("GET", ["_alias", name]) => done(self.aliases_named(name)?),
-            ("POST", ["_aliases"]) => done(self.change_aliases(request)?),
             ("PUT" | "POST", [index, "_alias" | "_aliases", alias]) => {
                 self.add_alias(request, index, alias, &request.json()?)?;
                 acknowledged()

@@ -16,6 +16,7 @@
     reason = "the standard lock poisons: a fake server that panicked must fail its test"
 )]
 
+mod adopting;
 mod backfill;
 mod budget;
 mod check;

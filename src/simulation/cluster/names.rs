@@ -143,30 +143,6 @@ impl SimCluster {
         }
     }
 
-    /// `POST _aliases`.
-    pub(super) fn change_aliases(&mut self, request: &Request<'_>) -> Result<Value, Fault> {
-        let body = request.json()?;
-        for action in body["actions"].as_array().into_iter().flatten() {
-            for (kind, of) in action.as_object().into_iter().flatten() {
-                let text = |member: &str| of[member].as_str().unwrap_or_default();
-                let (index, alias) = (text("index"), text("alias"));
-                match &**kind {
-                    "add" => self.add_alias(request, index, alias, of)?,
-                    "remove" => {
-                        let behind = self.aliases.get_mut(alias);
-                        if behind.and_then(|behind| behind.remove(index)).is_none() {
-                            let reason = format!("aliases [{alias}] missing");
-                            return Err(Fault::new(404, "aliases_not_found_exception", reason));
-                        }
-                        self.aliases.retain(|_, behind| !behind.is_empty());
-                    }
-                    _ => return Err(Fault::unknown(format!("alias action {kind}"))),
-                }
-            }
-        }
-        Ok(json!({"acknowledged": true}))
-    }
-
     pub(super) fn add_alias(
         &mut self,
         request: &Request<'_>,

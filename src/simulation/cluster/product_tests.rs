@@ -9,7 +9,7 @@ use serde_json::json;
 use super::SimCluster;
 use crate::backfill::{RouteTable, discover};
 use crate::cluster::operator::Operator;
-use crate::cluster::sorted_pages::{Content, Slice, SortField, SortedPages, SortedQuery};
+use crate::cluster::sorted_pages::{Slice, SortField, SortedPages, SortedQuery};
 use crate::engine::BackfillRoute;
 
 /// A cluster with 450 documents in two indices, and an operator of it.
@@ -40,9 +40,8 @@ async fn sorted_pages_have_each_document_once_though_the_point_in_time_is_lost()
             query: json!({"match_all": {}}),
             order: SortField::Date("cluster_arrival".into()),
             since: None,
-            content: Content::Fields(vec!["content".into()]),
+            fields: vec!["content".into()],
             slice: Slice::ALL,
-            shard: None,
         };
         let (mut pages, mut read) = (SortedPages::new(&operator, query, 70), BTreeSet::new());
         while let Some(hits) = pages.next().await.unwrap() {

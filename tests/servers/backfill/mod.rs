@@ -4,7 +4,6 @@
 mod another;
 mod indices;
 mod interrupted;
-mod into;
 mod sweep;
 
 use std::collections::BTreeMap;
