@@ -123,6 +123,8 @@ async fn a_new_mapping_while_a_writer_goes_on() {
     let base = unique_index("adopting");
     let (old, new) = (format!("{base}-1"), format!("{base}-2"));
     let body = json!({
+        // Searches, and with them the copy, see what the recipe makes visible.
+        "settings": {"refresh_interval": "-1"},
         "mappings": {"properties": {
             "title": {"type": "text"}, "content": {"type": "text"}, "published": {"type": "date"},
         }},
