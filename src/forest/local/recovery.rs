@@ -146,8 +146,8 @@ impl<F: MethodKind> ForestState<F> {
                 // The stored root may be of another method, or older than this forest: what the forest has answered
                 // stands. With an override of its group, it is stored with another root than that of its tree.
                 let is_elsewhere = overrides.shown_root(query.whole, tree) != root;
-                let is_settled = !forest.is_in_flight(query) && !(pending.has(tree) && may_found(query, tree));
-                if is_elsewhere || is_settled {
+                let may_teach = pending.has(tree) && may_found(query, tree);
+                if is_elsewhere || !(forest.is_in_flight(query) || may_teach) {
                     recovery.recovered.elsewhere += u64::from(is_elsewhere);
                     return RecoveredAs::Known;
                 }
