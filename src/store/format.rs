@@ -132,6 +132,9 @@ pub(super) struct BlockHead {
 /// The section of the last block of a snapshot.
 pub(super) const END_SECTION: u8 = 255;
 
+/// Sections are below this, so that few bytes look like the header of a block.
+pub(super) const SECTIONS: u8 = 16;
+
 impl BlockHead {
     pub(super) const LEN: usize = 13;
 

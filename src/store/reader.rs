@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use super::Lsn;
 use super::error::StoreError;
 use super::files::{File, shorter_than_it_was};
-use super::format::{BatchHead, BlockHead, END_SECTION, FileKind, Header, LONGEST, NotAHeader, SnapshotEnd, is_sound};
+use super::format::{
+    BatchHead, BlockHead, END_SECTION, FileKind, Header, LONGEST, NotAHeader, SECTIONS, SnapshotEnd, is_sound,
+};
 use super::search::{Allowance, Anchors, Found, LINKED, Sought, UNLINKED, search};
 
 /// Bytes that are read at once, unless a record is longer.
@@ -317,10 +319,11 @@ impl SnapshotReader {
     /// The first block that begins here, by its own checksum alone, and its number.
     fn search(&mut self, range: Range<u64>) -> Result<Option<(u64, u64)>, StoreError> {
         let (len, salt, damaged) = (self.len(), self.source.salt, self.blocks);
-        let may_be = |at: u64, head: &BlockHead, _: Option<&BlockHead>| {
+        let may_be = |at: u64, head: &BlockHead, before: Option<&BlockHead>| {
             let end = at + head.whole() as u64;
             let is_last = head.section == END_SECTION;
-            head.length as usize <= LONGEST_SOUGHT && end <= len && (!is_last || end == len)
+            let is_any = head.section < SECTIONS && (head.length > 0 || before.is_some());
+            head.length as usize <= LONGEST_SOUGHT && end <= len && (is_any || is_last && end == len)
         };
         let (mut next, mut end) = (None, range.end);
         // Mostly one is lost, and one checksum is less than eight.
@@ -462,7 +465,8 @@ impl SegmentReader {
     /// together read and check a few times the file's length.
     pub(super) fn resync(&mut self) -> Result<(), StoreError> {
         let expected = self.expected;
-        let found = self.find(|head| head.lsn >= expected)?;
+        // Behind the one that does not read nothing lies before the next one.
+        let found = self.find(|head| head.lsn >= expected, |lsn| lsn <= expected.next())?;
         match found.record {
             Some((at, lsn)) => {
                 self.source.window.seek(at);
@@ -476,13 +480,18 @@ impl SegmentReader {
     /// Whether a later batch proves that the unreadable one was synced: then it is damaged, not torn.
     pub(super) fn is_vouched_for(&mut self) -> Result<bool, StoreError> {
         let expected = self.expected;
-        let found = self.find(|head| expected < head.lsn && expected <= head.synced)?;
+        let found = self.find(|head| expected < head.lsn && expected <= head.synced, |_| true)?;
         // What looks like so many batches that they cannot all be checked is not cut off.
         Ok(found.record.is_some() || !found.is_complete)
     }
 
-    /// Finds the first sound and wanted batch behind the read position: its offset and number.
-    fn find(&mut self, is_wanted: impl Fn(&BatchHead) -> bool) -> Result<Found<Lsn>, StoreError> {
+    /// Finds a sound and wanted batch behind the read position, the first one unless another is `enough`: its offset
+    /// and number.
+    fn find(
+        &mut self,
+        is_wanted: impl Fn(&BatchHead) -> bool,
+        enough: impl Fn(Lsn) -> bool,
+    ) -> Result<Found<Lsn>, StoreError> {
         let expected = self.expected;
         // Each takes at least its head.
         let most = self.source.window.rest() / BatchHead::LEN as u64;
@@ -501,8 +510,7 @@ impl SegmentReader {
             next.is_complete &= found.is_complete;
             let Some((at, lsn)) = found.record else { continue };
             (next.record, end) = (found.record, at);
-            // Nothing lies before it but what does not read.
-            if lsn <= expected.next() {
+            if enough(lsn) {
                 break;
             }
         }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
 use super::error::StoreError;
-use super::format::{BatchHead, BlockHead, END_SECTION, LONGEST, SnapshotEnd, is_sound};
+use super::format::{BatchHead, BlockHead, END_SECTION, LONGEST, SECTIONS, SnapshotEnd, is_sound};
 use super::reader::{AT_ONCE, RecordFile};
 
 /// Lengths of the file that may be checked in vain.
@@ -234,7 +234,7 @@ impl Anchors {
                 let Some(head) = BlockHead::decode(bytes) else { continue };
                 let at = begin + skipped as u64;
                 let next = at + head.whole() as u64;
-                if next > last || head.section == END_SECTION || head.length as usize > LONGEST {
+                if next > last || head.section >= SECTIONS || head.length as usize > LONGEST {
                     continue;
                 }
                 // A chain of more blocks than are missing leads from no block.

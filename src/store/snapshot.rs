@@ -11,7 +11,7 @@ use super::Lsn;
 use super::directory::FileName;
 use super::error::{SnapshotError, StoreFailure};
 use super::files::File;
-use super::format::{BlockHead, END_SECTION, FileKind, LONGEST, SnapshotEnd, file_name_of};
+use super::format::{BlockHead, END_SECTION, FileKind, LONGEST, SECTIONS, SnapshotEnd, file_name_of};
 use super::queue::{Job, SNAPSHOT_AFTER, StoreShared};
 
 use crate::planted::planted;
@@ -88,14 +88,14 @@ impl SnapshotWriter {
         self.start
     }
 
-    /// Adds a block, at most 2^30 bytes of a section below 255. They are read back in this order. Blocks of some
+    /// Adds a block, at most 2^30 bytes of a section below 16. They are read back in this order. Blocks of some
     /// hundred kilobytes are best: each is in memory as a whole when it is read.
     ///
     /// # Errors
     /// [`SnapshotError::Io`], [`SnapshotError::Block`], and [`SnapshotError::Failed`] when the journal has stopped. The
     /// snapshot cannot be finished then.
     pub fn write(&mut self, section: u8, bytes: &[u8]) -> Result<(), SnapshotError> {
-        if section == END_SECTION || bytes.len() > LONGEST {
+        if section >= SECTIONS || bytes.len() > LONGEST {
             let bytes = bytes.len();
             return Err(SnapshotError::Block { section, bytes });
         }

@@ -225,8 +225,8 @@ fn alike(c: char) -> char {
         // Signs inside the numbers of Arabic scripts: `١٬٢٣٤`, `٨٫٤`, `٨،٤`.
         '\u{060C}' | '\u{066C}' => ',',
         '\u{066B}' => '.',
-        // Letters that newsrooms write with or without their sign: hamza on alef, waw and yeh, alef maqsura, teh marbuta;
-        // Persian and Urdu forms of yeh, kaf and heh.
+        // Letters that newsrooms write with or without their sign: hamza on alef, waw and yeh, alef maqsura, teh
+        // marbuta; Persian and Urdu forms of yeh, kaf and heh.
         '\u{0622}' | '\u{0623}' | '\u{0625}' | '\u{0671}' => '\u{0627}',
         '\u{0624}' => '\u{0648}',
         '\u{0626}' | '\u{0649}' | '\u{06CC}' => '\u{064A}',
@@ -309,7 +309,16 @@ fn is_sentence_end(c: char) -> bool {
         | '\u{2E53}' | '\u{2E54}' | '\u{2E60}' | '\u{2E61}' | '\u{3002}' | '\u{A4FF}' | '\u{A60E}' | '\u{A60F}'
         | '\u{A6F3}' | '\u{A6F7}' | '\u{A876}' | '\u{A877}' | '\u{A8CE}' | '\u{A8CF}' | '\u{A92F}' | '\u{A9C8}'
         | '\u{A9C9}' | '\u{AA5D}'..='\u{AA5F}' | '\u{AAF0}' | '\u{AAF1}' | '\u{ABEB}' | '\u{FE12}' | '\u{FE15}'
-        | '\u{FE16}' | '\u{FE56}' | '\u{FE57}' | '\u{FF01}' | '\u{FF1F}' | '\u{FF61}')
+        | '\u{FE16}' | '\u{FE56}' | '\u{FE57}' | '\u{FF01}' | '\u{FF1F}' | '\u{FF61}'
+        | '\u{10A56}'..='\u{10A57}' | '\u{10F55}'..='\u{10F59}' | '\u{10F86}'..='\u{10F89}'
+        | '\u{11047}'..='\u{11048}' | '\u{110BE}'..='\u{110C1}' | '\u{11141}'..='\u{11143}'
+        | '\u{111C5}'..='\u{111C6}' | '\u{111CD}' | '\u{111DE}'..='\u{111DF}' | '\u{11238}'..='\u{11239}'
+        | '\u{1123B}'..='\u{1123C}' | '\u{112A9}' | '\u{113D4}'..='\u{113D5}' | '\u{1144B}'..='\u{1144C}'
+        | '\u{115C2}'..='\u{115C3}' | '\u{115C9}'..='\u{115D7}' | '\u{11641}'..='\u{11642}'
+        | '\u{1173C}'..='\u{1173E}' | '\u{11944}' | '\u{11946}' | '\u{11A42}'..='\u{11A43}'
+        | '\u{11A9B}'..='\u{11A9C}' | '\u{11C41}'..='\u{11C42}' | '\u{11EF7}'..='\u{11EF8}'
+        | '\u{11F43}'..='\u{11F44}' | '\u{16A6E}'..='\u{16A6F}' | '\u{16AF5}' | '\u{16B37}'..='\u{16B38}'
+        | '\u{16B44}' | '\u{16D6E}'..='\u{16D6F}' | '\u{16E98}' | '\u{1BC9F}' | '\u{1DA88}')
 }
 
 /// Characters of scripts that put no spaces between words (Line_Break SA, by blocks), and of Tibetan, which puts a dot
@@ -324,11 +333,13 @@ pub(super) fn is_unspaced(c: char) -> bool {
 /// writers leave out.
 fn is_invisible(c: char) -> bool {
     matches!(c,
-        '\u{00AD}' | '\u{034F}' | '\u{0610}'..='\u{061A}' | '\u{061C}' | '\u{0640}' | '\u{064B}'..='\u{0655}' | '\u{0670}' | '\u{06DD}' | '\u{070F}' | '\u{115F}' | '\u{1160}' | '\u{180B}'..='\u{180F}'
+        '\u{00AD}' | '\u{034F}' | '\u{0610}'..='\u{061A}' | '\u{061C}' | '\u{0640}' | '\u{064B}'..='\u{0655}'
+        | '\u{0670}' | '\u{06DD}' | '\u{070F}' | '\u{115F}' | '\u{1160}' | '\u{180B}'..='\u{180F}'
         | '\u{0591}'..='\u{05BD}' | '\u{05BF}' | '\u{05C1}' | '\u{05C2}' | '\u{05C4}' | '\u{05C5}' | '\u{05C7}'
         | '\u{0600}'..='\u{0605}' | '\u{0890}' | '\u{0891}' | '\u{08E2}'
         | '\u{17B4}' | '\u{17B5}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
-        | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF0}'..='\u{FFFB}' | '\u{FFFE}' | '\u{FFFF}'
+        | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF0}'..='\u{FFFB}' | '\u{FFFE}'
+        | '\u{FFFF}'
         | '\u{110BD}' | '\u{110CD}' | '\u{13430}'..='\u{1343F}' | '\u{1BCA0}'..='\u{1BCA3}'
         | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{E0FFF}')
 }

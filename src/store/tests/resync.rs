@@ -249,6 +249,37 @@ fn salvage_segment(file: Box<dyn File>) -> (Vec<usize>, bool) {
     }
 }
 
+/// What a journal consists of mostly: small numbers, zeros, and hashes between them. The disk is a few batches behind.
+#[test]
+fn many_batches_that_do_not_read_cost_no_other() {
+    const BATCHES: u64 = 240;
+    let mut random = SplitMix64(5);
+    let mut bytes = Header { kind: FileKind::Segment, lsn: Lsn::FIRST, identity: IDENTITY, salt: SALT }.encode();
+    let mut begins = Vec::new();
+    for number in 1..=BATCHES {
+        let mut batch = Vec::new();
+        while batch.len() < 8_000 {
+            batch.push(3);
+            batch.extend(random.next_u64().to_le_bytes());
+            batch.extend((random.next_u64() % 5_000).to_le_bytes());
+            batch.extend((random.next_u64() % 300).to_le_bytes());
+            batch.extend([0; 9]);
+        }
+        begins.push(bytes.len());
+        BatchHead::encode(&mut bytes, SALT, Lsn(number), Lsn(number.saturating_sub(4)), &batch);
+    }
+    for every in [7, 20, 100] {
+        let mut bytes = bytes.clone();
+        let is_damaged = |number: usize| number % every == every / 2;
+        for (_, &begin) in begins.iter().enumerate().filter(|(at, _)| is_damaged(at + 1)) {
+            bytes[begin + BatchHead::LEN + 4_001] ^= 4;
+        }
+        let (read, is_damage) = counted(&bytes, "many", salvage_segment);
+        let left: Vec<usize> = (1..=BATCHES as usize).filter(|&number| !is_damaged(number)).collect();
+        assert!(read == left && is_damage, "{every}: {} of {}", read.len(), left.len());
+    }
+}
+
 #[test]
 fn a_batch_that_does_not_read_costs_a_few_times_the_file() {
     const BATCHES: usize = 5;
