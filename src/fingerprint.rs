@@ -42,13 +42,13 @@ impl FingerprintVersion {
     /// The setting of a forest that says with which one it was begun.
     pub const SETTING: &str = "fingerprints";
 
-    /// The version of a forest that has the value `stored` of this setting, if it is an earlier one than `wanted`. Such
-    /// a forest is opened nevertheless: an upgrade stops no running system, and all that is in it keeps its root.
-    pub fn earlier(setting: &str, stored: &str, wanted: &str) -> Option<FingerprintVersion> {
-        let wanted: u32 = wanted.parse().ok().filter(|_| setting == FingerprintVersion::SETTING)?;
-        let version: u32 = stored.parse().ok().filter(|version| (1..wanted).contains(version))?;
+    /// Whether a forest that has the value `stored` of this setting is of an earlier version than `wanted`. Such a
+    /// forest is opened nevertheless: an upgrade stops no running system, and all that is in it keeps its root.
+    pub fn is_earlier(setting: &str, stored: &str, wanted: &str) -> bool {
+        let wanted: u32 = wanted.parse().unwrap_or(0);
+        let earlier = stored.parse().ok().filter(|version| (1..wanted).contains(version));
         // Only as it is written.
-        (stored == version.to_string()).then_some(FingerprintVersion(version))
+        setting == FingerprintVersion::SETTING && earlier.is_some_and(|version| stored == version.to_string())
     }
 }
 

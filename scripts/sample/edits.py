@@ -15,7 +15,7 @@ ZH_TYPOS = dict(
 )
 EN_SLIPS = dict(zip("abcdefghijklmnopqrstuvwxyz", "svxfrghjoklknbpowtdyibecux"))
 HALF_WIDTH = str.maketrans("，。：；？！（）“”、", ',.:;?!()"",')
-LETTERS = {"zh": ("\u4e00", "\u9fff"), "ar": ("\u0628", "\u064a"), "th": ("\u0e01", "\u0e2e")}  # of Thai, the consonants
+LETTERS = {"zh": ("\u4e00", "\u9fff"), "ar": ("\u0628", "\u064a"), "th": ("\u0e01", "\u0e2e")}  # Thai: consonants
 DIGITS = {"ar": "٠١٢٣٤٥٦٧٨٩", "th": "๐๑๒๓๔๕๖๗๘๙"}
 MARKS = {"ar": str.maketrans("،؛؟«»", ',;?""'), "th": str.maketrans("“”", '""')}
 
@@ -127,8 +127,8 @@ def chars_2pct(story, desk):
 
 
 def punct_width(story, desk):
-    """Chinese: half-width punctuation. Arabic, Thai: that of ASCII, and the other digits. English: typographic quotes and
-    dashes for the typewriter's."""
+    """Chinese: half-width punctuation. Arabic, Thai: that of ASCII, and the other digits. English: typographic quotes
+    and dashes for the typewriter's."""
     if story.lang != "en":
         half = with_paras(story, [plain(p, story.lang) for p in story.paras])
         return replace(half, title=plain(story.title, story.lang))

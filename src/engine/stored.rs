@@ -121,10 +121,10 @@ impl Stores {
         let stored = replay.identity().clone();
         if stored.fingerprints() != identity.fingerprints() {
             warn!(forest = name, directory = %replay.directory().display(),
-                "the forest was begun by a version of spinney that reads some texts differently: a reprint of a document \
-                 from before may found a tree of its own, until the window has passed over what was there. To rebuild it \
-                 from the index, stop spinney, move this directory away, run spinney recover with the options of serve, \
-                 and start spinney again");
+                "the forest was begun by a version of spinney that reads some texts differently: a reprint of a \
+                 document from before may found a tree of its own, until the window has passed over what was there. To \
+                 rebuild it from the index, stop spinney, move this directory away, run spinney recover with the \
+                 options of serve, and start spinney again");
         }
         seed(state.learned_mut());
         let total = replay.progress().total;

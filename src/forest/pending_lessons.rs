@@ -18,7 +18,8 @@ struct PendingLesson {
 }
 
 impl PendingLessons {
-    /// A document has founded a tree. One of the same root may have died meanwhile, with placements that are still open.
+    /// A document has founded a tree. One of the same root may have died meanwhile, with placements that are still
+    /// open.
     pub(super) fn founded(&mut self, root: Root, lesson: Lesson) {
         let before = self.0.get(&root).map_or(0, |pending| pending.placements);
         self.0.insert(root, PendingLesson { lesson, placements: before.saturating_add(1) });

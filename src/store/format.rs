@@ -79,6 +79,18 @@ impl Header {
     }
 }
 
+/// The header of a record.
+pub(super) trait RecordHead: Copy {
+    /// Its bytes.
+    const LEN: usize;
+
+    /// Of its first bytes.
+    fn decode(bytes: &[u8]) -> Option<Self>;
+
+    /// Bytes of the record, header and all.
+    fn whole(&self) -> usize;
+}
+
 /// Header of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BatchHead {
@@ -91,8 +103,6 @@ pub(super) struct BatchHead {
 }
 
 impl BatchHead {
-    pub(super) const LEN: usize = 28;
-
     /// Appends a batch to `out`. The payload is at most [`LONGEST`].
     pub(super) fn encode(out: &mut Vec<u8>, salt: u64, lsn: Lsn, synced: Lsn, payload: &[u8]) {
         let at = out.len();
@@ -103,8 +113,12 @@ impl BatchHead {
         out.extend(payload);
         seal(out, at, salt);
     }
+}
 
-    pub(super) fn decode(bytes: &[u8]) -> Option<BatchHead> {
+impl RecordHead for BatchHead {
+    const LEN: usize = 28;
+
+    fn decode(bytes: &[u8]) -> Option<BatchHead> {
         let mut fields = Fields(bytes);
         Some(BatchHead {
             checksum: fields.u64()?,
@@ -114,8 +128,7 @@ impl BatchHead {
         })
     }
 
-    /// Bytes of the batch, head and payload.
-    pub(super) fn whole(&self) -> usize {
+    fn whole(&self) -> usize {
         BatchHead::LEN + self.length as usize
     }
 }
@@ -136,8 +149,6 @@ pub(super) const END_SECTION: u8 = 255;
 pub(super) const SECTIONS: u8 = 16;
 
 impl BlockHead {
-    pub(super) const LEN: usize = 13;
-
     /// Appends a block to `out`; `seed` is that of its place. The bytes are at most [`LONGEST`].
     pub(super) fn encode(out: &mut Vec<u8>, seed: u64, section: u8, bytes: &[u8]) {
         let at = out.len();
@@ -147,14 +158,17 @@ impl BlockHead {
         out.extend(bytes);
         seal(out, at, seed);
     }
+}
 
-    pub(super) fn decode(bytes: &[u8]) -> Option<BlockHead> {
+impl RecordHead for BlockHead {
+    const LEN: usize = 13;
+
+    fn decode(bytes: &[u8]) -> Option<BlockHead> {
         let mut fields = Fields(bytes);
         Some(BlockHead { checksum: fields.u64()?, length: fields.u32()?, section: fields.take::<1>()?[0] })
     }
 
-    /// Bytes of the block, head and all.
-    pub(super) fn whole(&self) -> usize {
+    fn whole(&self) -> usize {
         BlockHead::LEN + self.length as usize
     }
 }

@@ -74,10 +74,7 @@ impl ForestIdentity {
             let difference =
                 Difference { key: (*key).to_owned(), stored: value_in(&stored, key), wanted: value_in(&wanted, key) };
             let sides = difference.stored.as_deref().zip(difference.wanted.as_deref());
-            let is_earlier = sides.is_some_and(|(stored, wanted)| {
-                let earlier = FingerprintVersion::earlier(key, stored, wanted);
-                earlier.is_some()
-            });
+            let is_earlier = sides.is_some_and(|(stored, wanted)| FingerprintVersion::is_earlier(key, stored, wanted));
             if difference.stored != difference.wanted && !is_earlier && !differences.contains(&difference) {
                 differences.push(difference);
             }

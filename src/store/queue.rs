@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::directory::Directory;
 use super::error::StoreFailure;
-use super::format::BatchHead;
+use super::format::{BatchHead, RecordHead};
 use super::{Durability, Lsn, Status};
 
 /// Queued bytes above which callers have to wait.

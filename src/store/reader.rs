@@ -8,7 +8,8 @@ use super::Lsn;
 use super::error::StoreError;
 use super::files::{File, shorter_than_it_was};
 use super::format::{
-    BatchHead, BlockHead, END_SECTION, FileKind, Header, LONGEST, NotAHeader, SECTIONS, SnapshotEnd, is_sound,
+    BatchHead, BlockHead, END_SECTION, FileKind, Header, LONGEST, NotAHeader, RecordHead, SECTIONS, SnapshotEnd,
+    is_sound,
 };
 use super::search::{Allowance, Anchors, Found, LINKED, Sought, UNLINKED, search};
 

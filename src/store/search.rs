@@ -1,15 +1,15 @@
 //! Looks for the next record behind one that does not read.
 //!
 //! A header is a few bytes without a mark of their own, so almost anywhere may be one, and its checksum covers up to
-//! all that follows. What is checked is therefore bounded by a few lengths of the file, and what is most likely a record
-//! is checked first: where one header leads to another, and best to the end of the file.
+//! all that follows. What is checked is therefore bounded by a few lengths of the file, and what is most likely a
+//! record is checked first: where one header leads to another, and best to the end of the file.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
 use super::error::StoreError;
-use super::format::{BatchHead, BlockHead, END_SECTION, LONGEST, SECTIONS, SnapshotEnd, is_sound};
+use super::format::{BlockHead, END_SECTION, LONGEST, RecordHead, SECTIONS, SnapshotEnd, is_sound};
 use super::reader::{AT_ONCE, RecordFile};
 
 /// Lengths of the file that may be checked in vain.
@@ -23,41 +23,6 @@ pub(super) const LINKED: RangeInclusive<usize> = MOST_LINKS..=MOST_LINKS;
 pub(super) const UNLINKED: RangeInclusive<usize> = 0..=MOST_LINKS - 1;
 /// Places that may lead to the last block. A snapshot has fewer blocks, and their memory is bounded.
 const MOST_ANCHORS: usize = 1 << 20;
-
-/// The header of a record.
-pub(super) trait RecordHead: Copy {
-    const LEN: usize;
-
-    /// Of its first bytes.
-    fn decode(bytes: &[u8]) -> Option<Self>;
-
-    /// Bytes of the record, header and all.
-    fn whole(&self) -> usize;
-}
-
-impl RecordHead for BlockHead {
-    const LEN: usize = BlockHead::LEN;
-
-    fn decode(bytes: &[u8]) -> Option<BlockHead> {
-        BlockHead::decode(bytes)
-    }
-
-    fn whole(&self) -> usize {
-        BlockHead::whole(self)
-    }
-}
-
-impl RecordHead for BatchHead {
-    const LEN: usize = BatchHead::LEN;
-
-    fn decode(bytes: &[u8]) -> Option<BatchHead> {
-        BatchHead::decode(bytes)
-    }
-
-    fn whole(&self) -> usize {
-        BatchHead::whole(self)
-    }
-}
 
 /// Bytes of one file that may still be read and checked at places that turn out to be no records.
 #[derive(Debug)]

@@ -67,7 +67,7 @@ impl<P: Proof> OwnTrees<P> {
             _ => 0,
         };
         let joins =
-            matches!(foreseen.decision, Decision::Joined { .. }).then(|| self.adopted(foreseen.root, others, at));
+            matches!(foreseen.decision, Decision::Joined { .. }).then(|| self.claim_on(foreseen.root, others, at));
         let placement = self.forest.place_given(own, at, joins);
         let count = TallyEntry { title, sign: placement.sign };
         self.forest.count(placement.root, count);
@@ -87,7 +87,7 @@ impl<P: Proof> OwnTrees<P> {
 
     /// The claim of a document that joins a tree of the others. The tree is one here, too, with its founder's proof and
     /// statistics: those who come after the document are compared with the founder, and not with the document.
-    fn adopted(&mut self, root: Root, others: &Forest<P>, at: Millis) -> PriorClaim<'static> {
+    fn claim_on(&mut self, root: Root, others: &Forest<P>, at: Millis) -> PriorClaim<'static> {
         if !self.forest.has_tree(root)
             && let Some(proof) = others.proof(root)
         {

@@ -113,6 +113,14 @@ impl<F: MethodKind> ForestState<F> {
         }
     }
 
+    /// Takes down changes that were made, behind those of the trees, if changes are recorded.
+    fn note<C: IntoIterator<Item = StateChange<F::Proof>>>(&mut self, changes: impl FnOnce() -> C) {
+        self.collect_changes();
+        if let Some(recorded) = &mut self.recorded {
+            recorded.extend(changes());
+        }
+    }
+
     /// Applies a change that another forest, or this one in an earlier life, has made.
     pub fn apply(&mut self, change: &StateChange<F::Proof>) {
         match change {
@@ -153,10 +161,8 @@ impl<F: MethodKind> ForestState<F> {
     }
 
     fn overrides_changed(&mut self, changes: Vec<OverrideChange>) {
-        if self.recorded.is_some() && !changes.is_empty() && !planted!(OverridesNotStored) {
-            self.collect_changes();
-            let recorded = self.recorded.get_or_insert_default();
-            recorded.extend(changes.into_iter().map(StateChange::Overrides));
+        if !planted!(OverridesNotStored) {
+            self.note(|| changes.into_iter().map(StateChange::Overrides));
         }
     }
 
@@ -387,21 +393,14 @@ impl<F: MethodKind> ForestState<F> {
 
     fn learn(&mut self, lesson: Lesson) -> Vec<usize> {
         let became = F::learn(&mut self.learned, &lesson);
-        if self.recorded.is_some() {
-            self.collect_changes();
-            self.recorded.get_or_insert_default().push(StateChange::Learn(lesson));
-        }
+        self.note(|| [StateChange::Learn(lesson)]);
         became
     }
 
     /// What a document will teach that has founded a tree. Returns whether it is anything.
     pub(super) fn founded(&mut self, root: Root, lesson: Lesson) -> bool {
         if F::LEARNS {
-            if self.recorded.is_some() {
-                self.collect_changes();
-                let lesson = lesson.clone();
-                self.recorded.get_or_insert_default().push(StateChange::Pending { root, lesson });
-            }
+            self.note(|| [StateChange::Pending { root, lesson: lesson.clone() }]);
             self.pending.founded(root, lesson);
         }
         F::LEARNS
@@ -449,9 +448,8 @@ impl<F: MethodKind> ForestState<F> {
     /// Trees teach with the documents of one request. Answers how many sentences became boilerplate.
     fn teach(&mut self, roots: Vec<Root>) -> u64 {
         let became = self.learn_pending(&roots);
-        if self.recorded.is_some() && !roots.is_empty() {
-            self.collect_changes();
-            self.recorded.get_or_insert_default().push(StateChange::Taught(roots));
+        if !roots.is_empty() {
+            self.note(|| [StateChange::Taught(roots)]);
         }
         became
     }

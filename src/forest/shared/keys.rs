@@ -72,7 +72,7 @@ pub fn agreement(kept: &str, wanted: &str) -> Agreement {
     let is_earlier = |(kept, wanted): (&str, &str)| {
         let sides = kept.split_once('=').zip(wanted.split_once('='));
         sides.is_some_and(|((setting, kept), (other, wanted))| {
-            setting == other && FingerprintVersion::earlier(setting, kept, wanted).is_some()
+            setting == other && FingerprintVersion::is_earlier(setting, kept, wanted)
         })
     };
     let settings = || kept.split(' ').zip(wanted.split(' '));
@@ -103,10 +103,10 @@ pub(super) fn with_fingerprints(identity: &str, version: FingerprintVersion) -> 
 pub fn warn_of_earlier(forest: &str) {
     warn!(
         forest,
-        "the shared forest was begun by a version of spinney that reads some texts differently: a reprint of a document \
-         from before may found a tree of its own, until the window has passed over what was there. To rebuild it from \
-         the index, stop all that share it, run spinney recover with an empty --data-dir DIR, then spinney transfer \
-         --from DIR --to the URL of --forest-store with --replace, and start them again"
+        "the shared forest was begun by a version of spinney that reads some texts differently: a reprint of a \
+         document from before may found a tree of its own, until the window has passed over what was there. To rebuild \
+         it from the index, stop all that share it, run spinney recover with an empty --data-dir DIR, then spinney \
+         transfer --from DIR --to the URL of --forest-store with --replace, and start them again"
     );
 }
 

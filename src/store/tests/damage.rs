@@ -1,5 +1,6 @@
 //! Flipped bits: told, or cut off at the end, and never a wrong value.
 
+use super::super::format::{BatchHead, RecordHead};
 use super::disk::Disk;
 use super::*;
 
@@ -130,7 +131,7 @@ fn only_what_was_synced_can_be_damaged() {
     drop(process);
     let path = at("journal-0000000000000001");
     let bytes = disk.bytes(&path);
-    let batch = changes.encode().len() + super::super::format::BatchHead::LEN;
+    let batch = changes.encode().len() + BatchHead::LEN;
     for number in 1..=5 {
         let mut damaged = bytes.clone();
         let offset = 44 + (number - 1) * batch;
@@ -180,7 +181,6 @@ fn blocks_stay_in_their_places() {
 /// A document may hold what looks like a batch: without the salt of the file it is none.
 #[test]
 fn a_batch_in_a_payload_is_none() {
-    use super::super::format::BatchHead;
     let disk = Disk::new(0);
     let (mut process, _) = Process::start(&disk, Durability::Batch).unwrap();
     let mut forged = Vec::new();

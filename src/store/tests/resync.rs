@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::super::files::File;
 use super::super::format::{
-    BatchHead, BlockHead, END_SECTION, FileKind, Header, SnapshotEnd, bytes_checked as checked_by_this_thread,
+    BatchHead, BlockHead, END_SECTION, FileKind, Header, RecordHead, SnapshotEnd,
+    bytes_checked as checked_by_this_thread,
 };
 use super::super::reader::{Next, SegmentReader, SnapshotReader};
 use super::*;

@@ -341,8 +341,8 @@ pub(super) fn end_word(bytes: &[u8], at: Range<usize>, sum: u16, ascii: bool, ou
 /// Letters before a number without a space: a currency, a preposition.
 const PREFIX: usize = 3;
 
-/// Adds a number with a few letters before it, `rp10`, `в2011`; false if the word is none. Behind more letters digits are
-/// a part of a name.
+/// Adds a number with a few letters before it, `rp10`, `в2011`; false if the word is none. Behind more letters digits
+/// are a part of a name.
 #[cold]
 fn push_amount(word: &[u8], sum: u16, out: &mut Vec<u16>) -> bool {
     let digits = word.iter().rev().take_while(|b| b.is_ascii_digit()).count();
