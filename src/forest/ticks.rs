@@ -146,8 +146,11 @@ impl Ticks {
     /// Advances the clock; nodes arrive in this moment's tick from now on. Returns the nodes that died.
     pub(super) fn begin(&mut self, moment: TickStart) -> NodeCount {
         self.clock = self.clock.max(moment.at);
-        self.current = moment.tick;
-        self.know(moment);
+        // Within a tick only the clock goes on: its nodes arrived when it began, and it is over a step later.
+        if moment.tick != self.current || self.arrivals_of(moment.tick).is_none() {
+            self.current = moment.tick;
+            self.know(moment);
+        }
         let before = self.living;
         let (cutoff, current) = (self.cutoff(self.clock), self.current);
         self.end(|moment| moment.at < cutoff && moment.tick != current);
@@ -399,6 +402,18 @@ mod tests {
         // They are twice as long from now on.
         let next = |at| ticks.due(Millis(at)).unwrap().tick.0;
         assert_eq!([most + 1, most + 2].map(next), [most as u32, most as u32 + 1]);
+    }
+
+    /// However often the clock goes on in it.
+    #[test]
+    fn a_tick_lasts_one_step() {
+        let step = 100;
+        let mut ticks = Ticks::new(Some(Millis(step * PARTS)));
+        for at in 0..10 * step {
+            ticks.begin(ticks.due(Millis(at)).unwrap());
+            assert_eq!((ticks.clock(), ticks.current()), (Millis(at), Tick((at / step) as u32)));
+            assert_eq!(ticks.time(ticks.current()), Millis(at / step * step));
+        }
     }
 
     /// Empty ticks stay in the middle until the nodes before them are swept up.
