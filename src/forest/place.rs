@@ -354,9 +354,19 @@ impl<P: Proof> Forest<P> {
         done
     }
 
-    /// Takes down a change that was applied.
+    /// Takes down a change that was applied. That of the clock alone waits for the next one: a forest to which nothing
+    /// happens has nothing to store.
     pub(super) fn note(&mut self, change: Change<P>) {
         if let Some(recorded) = &mut self.recorded {
+            if let Change::Begin(moment) = change {
+                let first = self.begun.filter(|(first, _)| first.tick == moment.tick);
+                self.begun = Some((first.map_or(moment, |(first, _)| first), moment));
+                return;
+            }
+            if let Some((first, last)) = self.begun.take() {
+                recorded.extend((first != last).then_some(Change::Begin(first)));
+                recorded.push(Change::Begin(last));
+            }
             recorded.push(change);
         }
     }

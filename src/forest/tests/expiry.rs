@@ -118,3 +118,31 @@ fn one_dead_node_costs_no_round_through_the_table() {
         assert!(steps < 96 * 2 * budget, "{steps} steps, k = {k}");
     }
 }
+
+/// The clock alone is nothing to keep: it goes with the next change. And however often it went on, a node dies on time.
+#[test]
+fn a_forest_to_which_nothing_happens_records_nothing() {
+    let step = WINDOW >> 16;
+    let mut forest: Forest = forest_of(0, Some(Millis(WINDOW)));
+    let mut copy: Forest = forest_of(0, Some(Millis(WINDOW)));
+    forest.record();
+    let idle = |forest: &mut Forest, times: std::ops::Range<i64>| {
+        for at in times {
+            forest.expire(Millis(at), 100);
+        }
+        assert_eq!(forest.take_changes(), []);
+    };
+    for (number, from) in [(1, 1_000), (2, 1_001), (3, 3_000), (4, 3_000 + WINDOW - step)] {
+        idle(&mut forest, from - 900..from);
+        let placed = place_all(&mut forest, &[Fingerprint(number)], Some(from));
+        forest.settle(&placed.rollback);
+        for change in forest.take_changes() {
+            copy.apply(&change);
+        }
+        assert_eq!(copy.clock(), Millis(from));
+        assert_eq!(format!("{:?}", copy.nodes()), format!("{:?}", forest.nodes()));
+    }
+    assert_eq!(forest.stats().nodes, 2);
+    idle(&mut forest, 3_000 + WINDOW - step..3_000 + 2 * WINDOW + step);
+    assert_eq!(forest.stats().nodes, 0);
+}

@@ -256,6 +256,9 @@ fn run<F: MethodKind>(method: &str, make: impl Fn() -> ForestState<F>, before: &
         run.step(step);
     }
     let mut restored = run.restored(make());
+    // The clock alone is not kept.
+    run.state.forest_mut().advance(Millis(run.at));
+    restored.forest_mut().advance(Millis(run.at));
     assert_eq!(seen(&run.state), seen(&restored), "{method}");
     // In its order: who goes next when there is no room.
     let founder_tokens = |state: &ForestState<F>| -> Vec<(Fingerprint, Vec<u16>)> {
