@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::Lsn;
 use super::format::{FORMAT, file_name_of};
+use crate::fingerprint::FingerprintVersion;
 
 /// A setting with which data was made, and which is another now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +89,18 @@ pub enum StoreError {
         /// Its format.
         found: u32,
     },
+    /// A newer version has begun this forest, with fingerprints that this one does not make.
+    #[error(
+        "{} was begun with fingerprints of version {found}, and this version of spinney makes those of version {}: use \
+         the version that began it, or a newer one",
+        .dir.display(), FingerprintVersion::CURRENT
+    )]
+    NewerFingerprints {
+        /// The forest's directory.
+        dir: PathBuf,
+        /// Their version.
+        found: FingerprintVersion,
+    },
     /// Files are there, but no identity.
     #[error(
         "{} has data, but its file \"identity\" is missing: {}",
@@ -107,8 +120,8 @@ pub enum StoreError {
     },
     /// The data belongs to other settings.
     #[error(
-        "{} was made with other settings ({}): start it with those, or choose another --data-dir to begin without a \
-         cluster",
+        "{} was made with other settings ({}): start it with those, or choose another --data-dir to begin with an \
+         empty forest",
         .dir.display(), FileList(.differences)
     )]
     OtherIdentity {
@@ -208,6 +221,7 @@ impl StoreError {
             | StoreError::OpenTwice { .. }
             | StoreError::Io { .. }
             | StoreError::NewerFormat { .. }
+            | StoreError::NewerFingerprints { .. }
             | StoreError::MissingIdentity { .. }
             | StoreError::BrokenIdentity { .. }
             | StoreError::OtherIdentity { .. }
@@ -329,7 +343,11 @@ impl<'a> WayOut<'a> {
 impl fmt::Display for WayOut<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dir = self.0.display();
-        write!(f, "put it back from a copy of the whole directory, or remove {dir} to begin without a cluster")
+        write!(
+            f,
+            "put it back from a copy of the whole directory, or move {dir} away and run spinney recover, which makes the \
+             forest anew from the index"
+        )
     }
 }
 

@@ -105,8 +105,7 @@ impl ForestIdentity {
     pub(super) fn decode(file: &Path, bytes: &[u8]) -> Result<(ForestIdentity, u64), StoreError> {
         let broken = |why| StoreError::BrokenIdentity { file: file.to_owned(), why };
         if bytes.is_empty() {
-            let file = file.to_owned();
-            return Err(StoreError::EmptyFile { file });
+            return Err(broken("it is empty"));
         }
         let text = std::str::from_utf8(bytes).map_err(|_| broken("it is no text"))?;
         let rest = text.strip_prefix(TITLE);

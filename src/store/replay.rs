@@ -16,6 +16,7 @@ use super::queue::{Queue, StoreShared};
 use super::reader::{Next, SegmentReader, SnapshotReader};
 use super::writer::{JournalWriter, Segment};
 use super::{Durability, Lsn, Store};
+use crate::fingerprint::FingerprintVersion;
 
 use crate::planted::planted;
 
@@ -183,6 +184,9 @@ impl Replay {
         let mut found = DirectoryContents::in_directory(&directory)?;
         let (stored, identity) = if found.identity {
             let (stored, checksum) = directory.read_identity()?;
+            if let Some(found) = stored.fingerprints().filter(|&found| found > FingerprintVersion::CURRENT) {
+                return Err(StoreError::NewerFingerprints { dir: directory.path.clone(), found });
+            }
             let differences = stored.differences(wanted);
             if !differences.is_empty() {
                 let dir = directory.path.clone();

@@ -2,6 +2,7 @@
 
 use super::disk::{Disk, Fault};
 use super::*;
+use crate::fingerprint::FingerprintVersion;
 use crate::store::format::{FORMAT, FileKind, Header};
 use std::io::ErrorKind;
 use xxhash_rust::xxh3::xxh3_64;
@@ -91,8 +92,12 @@ fn missing_files_are_told() {
     disk.take(&at("identity"));
     let error = refusal(&disk);
     assert!(matches!(error, StoreError::MissingIdentity { .. }), "{error}");
-    assert!(error.to_string().contains("to begin without a cluster"), "{error}");
-    assert!(error.to_string().contains("remove /data/news "), "{error}");
+    assert!(error.to_string().contains("move /data/news away and run spinney recover"), "{error}");
+    // Of an empty one nothing else can be told, and nothing else helps.
+    disk.put(&at("identity"), b"");
+    let error = refusal(&disk);
+    assert!(matches!(error, StoreError::BrokenIdentity { why: "it is empty", .. }), "{error}");
+    assert!(error.to_string().contains("move /data/news away and run spinney recover"), "{error}");
 }
 
 /// The snapshot may hold half of a batch that the journal has not.
@@ -109,6 +114,24 @@ fn a_journal_that_is_too_short_is_told() {
     disk.put(&path, &bytes[..bytes.len() - 1]);
     let error = refusal(&disk);
     assert!(matches!(error, StoreError::ShortJournal { reached: Lsn(0), needed: Lsn(1), .. }), "{error}");
+}
+
+/// Those of an earlier one are opened.
+#[test]
+fn fingerprints_of_a_newer_version_are_told() {
+    let current = FingerprintVersion::CURRENT;
+    let disk = Disk::new(0);
+    let identity = |version| ForestIdentity::new("news").with(FingerprintVersion::SETTING, version);
+    let open = || {
+        let data_dir = DataDir::lock_in(disk.files(), Path::new(DIR)).unwrap();
+        Store::open(&data_dir, &identity(current), Durability::Batch).map(drop)
+    };
+    open().unwrap();
+    let (newer, _) = identity(FingerprintVersion(current.0 + 1)).encode();
+    disk.put(&at("identity"), newer.as_bytes());
+    let error = open().unwrap_err();
+    assert!(matches!(error, StoreError::NewerFingerprints { .. }), "{error}");
+    assert!(error.to_string().contains("use the version that began it, or a newer one"), "{error}");
 }
 
 #[test]
