@@ -21,8 +21,10 @@ use crate::recovery::{
 use crate::state::AppState;
 use crate::time::Millis;
 
-/// Documents that arrived so long before the last stored one may have been in flight, in milliseconds.
-const MARGIN: i64 = 60_000;
+/// An answer is given up after the upstream timeout, and what it would have said is settled so much later at most.
+const SETTLED_WITHIN: Duration = Duration::from_secs(60);
+/// Without an upstream timeout: how long an answer is thought to take at most.
+const NO_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// How long a start waits before it serves; the rest is taken in while it serves.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// So many looks a start waits for while the cluster gives no answer, as long as its [`PATIENCE`] lasts: one answer that
@@ -48,7 +50,9 @@ pub(crate) async fn begin(state: &Arc<AppState>, config: &ServeOptions, service:
             return;
         }
     };
-    let catching_up = CatchUp { state: state.clone(), reader, dir: storage.data_dir.clone() };
+    let margin = config.limits.upstream_timeout.unwrap_or(NO_TIMEOUT).saturating_add(SETTLED_WITHIN);
+    let margin = Millis(i64::try_from(margin.as_millis()).unwrap_or(i64::MAX));
+    let catching_up = CatchUp { state: state.clone(), reader, dir: storage.data_dir.clone(), margin };
     let (over, is_over) = oneshot::channel();
     tokio::spawn(catching_up.run(over));
     if tokio::time::timeout(PATIENCE, is_over).await.is_err() {
@@ -122,6 +126,8 @@ struct CatchUp {
     state: Arc<AppState>,
     reader: RecoveryReader,
     dir: PathBuf,
+    /// Documents that arrived so long before the last stored one may have been in flight.
+    margin: Millis,
 }
 
 /// A forest that is not caught up yet.
@@ -210,7 +216,7 @@ impl CatchUp {
             self.record(forest, "no clock", 0, &[]);
             return Ok(Vec::new());
         }
-        let mut since = Some(Millis(seen.0.saturating_sub(MARGIN)));
+        let mut since = Some(Millis(seen.0.saturating_sub(self.margin.0)));
         if source.clock == Clock::Arrival {
             since = since.max(before_window(Some(clock::now()), source.window));
         }

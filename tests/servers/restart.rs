@@ -489,3 +489,43 @@ async fn an_index_that_cannot_be_read_keeps_no_other_from_being_caught_up_with()
         server.delete_index(index).await;
     }
 }
+
+/// A bulk may be on its way for as long as its answer is waited for: what came so long before the last change that is
+/// stored is caught up with, and nothing older is read.
+#[tokio::test]
+async fn what_was_on_its_way_for_minutes_is_caught_up_with() {
+    let (upstream, dir) = (common::opensearch(), DataDir::new("on-its-way"));
+    let (server, client) = (Server::new(&upstream), common::http());
+    let index = common::unique_index("on-its-way");
+    let (at, older) = (dir.path().join("forest"), dir.path().join("older"));
+    let start = |more: &[&str]| Spinney::start(&arguments(&upstream, &index, &at, more));
+    let write = async |spinney: &mut Spinney, numbers: std::ops::Range<usize>| {
+        let numbers: Vec<usize> = numbers.collect();
+        let stored = send(&client, &spinney.url, &index, &numbers).await;
+        assert_eq!(stored, Some(numbers));
+        assert_eq!(spinney.terminate(), Some(0));
+    };
+    write(&mut start(&[]), 0..30).await;
+    copy(&at, &older);
+    write(&mut start(&[]), 30..60).await;
+    // As if half of them had arrived long before the last change that is in the older copy.
+    server.refresh(&index).await;
+    for n in (30..60).step_by(2) {
+        let query = format!("/{index}/_search?q=n:{n}");
+        let found = server.request(reqwest::Method::GET, &query, None).await.1;
+        let arrived = found["hits"]["hits"][0]["_source"]["cluster_arrival"].as_i64().unwrap();
+        let minutes = if n % 4 == 2 { 9 } else { 12 };
+        let earlier = json!({"doc": {"cluster_arrival": arrived - minutes * 60_000}});
+        let update = format!("/{index}/_update/{n}");
+        assert_eq!(server.request(reqwest::Method::POST, &update, Some(earlier)).await.0, 200);
+    }
+    server.refresh(&index).await;
+    for (timeout, expected) in [("1m", 15), ("10m", 15 + 8), ("none", 30)] {
+        std::fs::remove_dir_all(&at).unwrap();
+        copy(&older, &at);
+        let spinney = start(&["--upstream-timeout", timeout]);
+        let found = caught_up(&client, &spinney.url).await;
+        assert_eq!(found["caught_up"], expected, "{timeout}: {found}");
+    }
+    server.delete_index(&index).await;
+}
