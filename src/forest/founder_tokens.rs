@@ -59,10 +59,6 @@ impl FounderTokenStore {
         }
     }
 
-    pub(super) fn limit(&self) -> usize {
-        self.limit
-    }
-
     /// Evidence of how many roots there is.
     pub(super) fn len(&self) -> usize {
         self.kept.len()

@@ -18,6 +18,7 @@
 //! `in_flight.rs` the nodes that can still be withdrawn; `view.rs` has all queries. Overrides (`overrides.rs`) are kept
 //! apart from all of it.
 
+mod batch_plan;
 mod candidate_view;
 mod candidates;
 mod change;
@@ -33,6 +34,7 @@ pub mod overrides;
 mod pending_lessons;
 mod place;
 mod placement;
+mod planned_view;
 pub mod port;
 mod promise;
 mod recovery;
@@ -121,9 +123,6 @@ fn founder_tokens_key(index: &NodeIndex) -> HashKey {
     index.secret().derived(OF_FOUNDER_TOKENS)
 }
 
-/// Bytes of evidence that the documents of one request may have for each other before the cluster has accepted them.
-const OWN_FOUNDER_TOKENS: usize = 16 << 20;
-
 /// The nodes of one forest, their index and their window. `P` is the proof kept at every root.
 #[derive(Debug)]
 pub struct Forest<P: Proof = ()> {
@@ -206,18 +205,6 @@ impl<P: Proof> Forest<P> {
     /// Sets how many bytes its evidence may take. To be chosen before anything is placed.
     pub fn set_founder_token_bytes(&mut self, bytes: usize) {
         self.founder_tokens = FounderTokenStore::new(bytes, founder_tokens_key(&self.index));
-    }
-
-    /// An empty forest of the same distance and thresholds, without window or limit.
-    fn empty(&self) -> Forest<P> {
-        Forest {
-            max_tree: self.max_tree,
-            founder_tokens: FounderTokenStore::new(
-                self.founder_tokens.limit().min(OWN_FOUNDER_TOKENS),
-                founder_tokens_key(&self.index),
-            ),
-            ..Forest::over(self.index.empty(), self.thresholds, None)
-        }
     }
 
     /// The thresholds against which proofs are compared.

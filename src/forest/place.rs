@@ -3,7 +3,7 @@
 use super::candidates::PriorClaim;
 use super::change::Change;
 use super::node::NodeRef;
-use super::placement::{self, PlacementPlan, PlacementView};
+use super::placement::{self, PlacementView};
 use super::roots::RootNumber;
 use super::ticket::Rollback;
 use super::ticks::Tick;
@@ -260,40 +260,6 @@ impl<P: Proof> Forest<P> {
             sign,
             rollback: Rollback::Nodes(nodes),
         }
-    }
-
-    /// How a document would be placed, and by which of its fingerprints; nothing is changed.
-    pub(super) fn foresee<'a>(
-        &self,
-        query: &PlacementQuery<'a, P>,
-        at: Millis,
-    ) -> (PlacementPlan, PlacementQuery<'a, P>) {
-        let floor = self.ticks.floor_at(at);
-        let mut view = self.view(query, floor);
-        let outcome = view.decide();
-        match placement::widened(query, &outcome) {
-            Some(wide) => (self.view_with(&wide, floor, view.into_laid()).decide(), wide),
-            None => (outcome, PlacementQuery { ..*query }),
-        }
-    }
-
-    /// Whether a fingerprint has a node at this time.
-    pub(super) fn has_node(&self, fingerprint: Fingerprint, at: Millis) -> bool {
-        self.tree_of(fingerprint, self.ticks.floor_at(at)).is_some()
-    }
-
-    /// The document's fingerprints that have no node within k at this time, in their order.
-    pub(super) fn isolated(&self, query: &PlacementQuery<'_, P>, at: Millis) -> Vec<Fingerprint> {
-        let mut view = self.view(query, self.ticks.floor_at(at));
-        for place in 0..query.fingerprints.len() {
-            view.near(place, |_, _, _| ());
-        }
-        view.seen.isolated(query).collect()
-    }
-
-    /// Whether a root is within k of a fingerprint at this time.
-    pub(super) fn has_root_near(&self, fingerprint: Fingerprint, at: Millis) -> bool {
-        self.has_root_within_k(fingerprint, self.ticks.floor_at(at))
     }
 
     pub(super) fn has_root_within_k(&self, fingerprint: Fingerprint, floor: Tick) -> bool {

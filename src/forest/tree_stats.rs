@@ -111,10 +111,17 @@ impl<P: Proof> Forest<P> {
 
     /// Why a tree accepts no further documents, if it does not. `earlier`: counts of the document's own request.
     pub(super) fn closed(&self, root: RootNumber, earlier: Option<&Tallies>) -> Option<Refusal> {
-        let mut tally = self.tally(root)?;
-        let of_root = |earlier: &'_ Tallies| earlier.of(self.name(root).0).copied();
-        if let Some(more) = earlier.and_then(of_root) {
-            tally.add_all(&more);
+        self.closed_at(self.tally(root)?, self.name(root), earlier)
+    }
+
+    /// The same of a tree of this root for which nothing was counted but what the request brings.
+    pub(super) fn closed_by(&self, root: Root, earlier: Option<&Tallies>) -> Option<Refusal> {
+        self.closed_at(TreeTally::default(), root, earlier)
+    }
+
+    fn closed_at(&self, mut tally: TreeTally, root: Root, earlier: Option<&Tallies>) -> Option<Refusal> {
+        if let Some(more) = earlier.and_then(|earlier| earlier.of(root.0)) {
+            tally.add_all(more);
         }
         tally.closed(self.max_tree)
     }
@@ -135,11 +142,6 @@ impl<P: Proof> Forest<P> {
             FOUNDED => Some(TreeTally::of_founder()),
             tally => self.tallies.get(tally).copied(),
         }
-    }
-
-    /// The same of the tree of a root.
-    pub(super) fn tally_of(&self, root: Root) -> Option<TreeTally> {
-        self.tally(self.root_number(root, self.ticks.floor())?)
     }
 
     pub(super) fn is_living(&self, root: RootNumber) -> bool {

@@ -1,17 +1,23 @@
 //! Documents placed as if by themselves: they see the forest of this process and each other, and leave nothing.
 
-use std::collections::HashMap;
+use std::cell::Cell;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::state::add_refused;
 use super::{CHUNK, Executor, ForestState, LocalInner, run};
 use crate::fingerprint::Fingerprint;
-use crate::forest::candidates::PriorClaim;
-use crate::forest::document::PlacementDocument;
-use crate::forest::placement;
+use crate::forest::batch_plan::BatchPlan;
+use crate::forest::candidates::CandidateTree;
+use crate::forest::document::{DocumentTime, PlacementDocument};
+use crate::forest::placement::{self, PlacementPlan, PlacementView};
+use crate::forest::planned_view::{PlannedTrees, PlannedView};
 use crate::forest::port::{DryPlacement, EarlierDocuments, PlaceFuture, Placed, PlacementReply, Placements};
-use crate::forest::{Change, Decision, Forest, Root};
+use crate::forest::roots::{RootNumber, TreeRecord};
+use crate::forest::ticks::Tick;
+use crate::forest::{Change, Decision, Forest, NearNode, Root};
+use crate::hamming::{Entry, NodeIndex};
 use crate::method::{MethodKind, PlacementQuery, Proof, TallyEntry};
 use crate::time::Millis;
 
@@ -25,101 +31,123 @@ pub(super) struct LocalDryPlacement<F: MethodKind> {
 
 /// State that only the request itself sees.
 struct Own<F: MethodKind> {
-    trees: OwnTrees<F::Proof>,
+    plan: LocalPlan<F::Proof>,
     earlier: EarlierDocuments,
 }
 
-/// The trees of one request's documents, each with the root that it will have among all others.
-struct OwnTrees<P: Proof> {
-    forest: Forest<P>,
-    roots: HashMap<Root, Root>,
+/// The planned changes of one request to a forest in this process.
+struct LocalPlan<P> {
+    plan: BatchPlan<P>,
+    /// Its nodes again, by what they are near to.
+    index: NodeIndex,
+    /// The clock as the documents of the request would have moved it.
+    clock: Millis,
 }
 
-impl<P: Proof> OwnTrees<P> {
-    /// Corrects a dry result by the documents of the same request that came before. Returns the document's
-    /// contribution to the recognition of page chrome. A tree of the request counts before one of the forest, but
-    /// both are remembered for the documents that follow.
-    fn amend(
-        &mut self,
-        foreseen: &mut placement::PlacementPlan,
-        query: &PlacementQuery<'_, P>,
-        title: Option<u32>,
-        others: &Forest<P>,
-        at: Millis,
-    ) -> u8 {
-        let is_own = matches!(foreseen.decision, Decision::NewRoot | Decision::Outside);
-        // What has a node among the others is no place here either: the document takes the next one there, which is no
-        // place any more for the documents that follow.
-        let free = |fingerprints: &[Fingerprint]| -> Vec<Fingerprint> {
-            fingerprints.iter().copied().filter(|&fingerprint| !others.has_node(fingerprint, at)).collect()
-        };
-        let (fingerprints, more) = (free(query.fingerprints), free(query.more));
-        let own = &PlacementQuery { fingerprints: &fingerprints, more: &more, earlier: None, ..*query };
-        if is_own {
-            // A tree of the request itself may refuse it.
-            let (here, wide) = self.forest.foresee(own, at);
-            let mut refused = [&foreseen.refused, &here.refused].into_iter();
-            let alone = refused.any(|refused| placement::stands_alone(refused));
-            foreseen.root = self.free_root(&wide, others, at, alone);
+/// A forest and the plan of a request, at the time of a document.
+struct LocalTrees<'a, P: Proof> {
+    forest: &'a Forest<P>,
+    own: &'a LocalPlan<P>,
+    floor: Tick,
+}
+
+impl<P: Proof> LocalPlan<P> {
+    /// Plans the place of a document at a time. Answers how much of a sign of page chrome it is, too.
+    fn place(&mut self, query: &PlacementQuery<'_, P>, forest: &Forest<P>, at: Millis) -> (PlacementPlan, u8) {
+        let (outcome, sign, changes) = LocalTrees::of(forest, self, at).foresee(query, at);
+        for change in changes {
+            if let Some(node) = self.plan.add(change) {
+                // It is full only with more nodes than a request can bring.
+                let _ = self.index.insert(node, Entry { root: 0, tick: 0 });
+            }
         }
-        let mut sign = match foreseen.decision {
-            Decision::Joined { .. } => others.sign(query, foreseen.root),
-            _ => 0,
-        };
-        let joins =
-            matches!(foreseen.decision, Decision::Joined { .. }).then(|| self.claim_on(foreseen.root, others, at));
-        let placement = self.forest.place_given(own, at, joins);
-        let count = TallyEntry { title, sign: placement.sign };
-        self.forest.count(placement.root, count);
-        let refused = placement.refused.iter();
-        let refused = refused.filter_map(|(root, why)| Some((*self.roots.get(root)?, *why)));
-        foreseen.refused.extend(refused);
-        if placement.decision == Decision::NewRoot {
-            self.roots.insert(placement.root, foreseen.root);
-        } else if is_own && let Some(&root) = self.roots.get(&placement.root) {
-            foreseen.root = root;
-            foreseen.decision = placement.decision;
-            foreseen.by = placement.by;
-            sign = placement.sign;
-        }
-        sign
+        (outcome, sign)
+    }
+}
+
+impl<'a, P: Proof> LocalTrees<'a, P> {
+    fn of(forest: &'a Forest<P>, own: &'a LocalPlan<P>, at: Millis) -> LocalTrees<'a, P> {
+        LocalTrees { forest, own, floor: forest.ticks.floor_at(at) }
     }
 
-    /// The claim of a document that joins a tree of the others. The tree is one here, too, with its founder's proof and
-    /// statistics: those who come after the document are compared with the founder, and not with the document.
-    fn claim_on(&mut self, root: Root, others: &Forest<P>, at: Millis) -> PriorClaim<'static> {
-        if !self.forest.has_tree(root)
-            && let Some(proof) = others.proof(root)
-        {
-            self.forest.commit(Change::AddRoot { fingerprint: root.0, added: at, proof: proof.clone() });
-            if let Some(tokens) = others.founder_tokens.get(root.0) {
-                self.forest.commit(Change::FounderTokens { root, tokens: tokens.into() });
-            }
-            if let Some(tally) = others.tally_of(root) {
-                self.forest.commit(Change::Count { root, tally });
-            }
-            self.roots.insert(root, root);
+    /// How a document is placed: by which decision, with how much of a sign of page chrome, and by which changes.
+    fn foresee(&self, query: &PlacementQuery<'_, P>, at: Millis) -> (PlacementPlan, u8, Vec<Change<P>>) {
+        let mut view = PlannedView::of(self, query, at);
+        let mut outcome = view.decide();
+        let wide = placement::widened(query, &outcome);
+        if let Some(wide) = &wide {
+            view = PlannedView::of(self, wide, at);
+            outcome = view.decide();
         }
-        PriorClaim { root, stored: None, reserved: None }
+        let mut changes = Vec::new();
+        placement::changes(view.query, &view.seen, &outcome, at, &mut changes);
+        let sign = self.sign(view.query, &outcome);
+        (outcome, sign, changes)
     }
 
-    /// A place for a root that is free here and among the others, as the placement rules look for one.
-    fn free_root(&self, query: &PlacementQuery<'_, P>, others: &Forest<P>, at: Millis, alone: bool) -> Root {
-        let here = self.forest.isolated(query, at);
-        let there = others.isolated(query, at).into_iter();
-        let mut free = there.filter(|fingerprint| here.contains(fingerprint));
-        if let Some(first) = free.next().filter(|_| !alone) {
-            return Root(first);
+    fn number(&self, root: Root) -> Option<RootNumber> {
+        self.forest.root_number(root, self.floor)
+    }
+
+    fn record(&self, root: Root) -> Option<&'a TreeRecord<P>> {
+        self.forest.roots.get(self.number(root)?)
+    }
+}
+
+impl<P: Proof> PlannedTrees<P> for LocalTrees<'_, P> {
+    fn tree_of(&self, fingerprint: Fingerprint) -> Option<Root> {
+        let own = self.own.plan.nodes.get(&fingerprint).copied();
+        own.or_else(|| Some(self.forest.name(self.forest.tree_of(fingerprint, self.floor)?)))
+    }
+
+    fn near(&self, of: Fingerprint) -> Vec<NearNode> {
+        let mut near = Vec::new();
+        for index in [&self.forest.index, &self.own.index] {
+            index.near(of, |fingerprint, distance, _| near.push((distance, fingerprint)));
         }
-        let mut hash = query.whole;
-        for _ in 0..placement::ROOT_TRIES {
-            let taken = self.roots.values().any(|&given| given == Root(hash));
-            if !taken && !others.has_root_near(hash, at) && !self.forest.has_root_near(hash, at) {
-                break;
-            }
-            hash = placement::rehashed(hash);
+        near.sort_unstable();
+        near.dedup();
+        let living = near.into_iter().filter_map(|(distance, fingerprint)| {
+            let root = self.tree_of(fingerprint)?;
+            Some(NearNode { fingerprint, distance, root })
+        });
+        living.collect()
+    }
+
+    fn candidate(&self, root: Root, query: &PlacementQuery<'_, P>, _: Millis) -> CandidateTree<'_, P> {
+        let own = self.own.plan.trees.get(&root);
+        let stored = || Some((self.number(root)?, self.record(root)?));
+        let stored = stored().filter(|_| own.is_none());
+        let added = own.map(|own| own.added).or_else(|| stored.map(|(_, record)| record.added()));
+        let children = stored.map_or(0, |(number, _)| self.forest.roots.living_leaves(number, self.floor));
+        CandidateTree {
+            root,
+            added: added.unwrap_or(Millis(0)),
+            children: Some(children + self.own.plan.children(root)),
+            proof: self.proof(root),
+            founder_tokens: match (query.tokens, own) {
+                ([], _) => None,
+                (_, Some(own)) => own.founder_tokens.as_deref(),
+                (_, None) => self.forest.founder_tokens.get(root.0),
+            },
+            verdict: Cell::default(),
+            laid: Cell::default(),
+            closed: match stored {
+                Some((number, _)) => self.forest.closed(number, query.earlier),
+                None => self.forest.closed_by(root, query.earlier),
+            },
         }
-        Root(hash)
+    }
+
+    fn proof(&self, root: Root) -> Option<&P> {
+        match self.own.plan.trees.get(&root) {
+            Some(own) => Some(&own.proof),
+            None => self.record(root).map(|record| &record.proof),
+        }
+    }
+
+    fn thresholds(&self) -> P::Thresholds {
+        self.forest.thresholds()
     }
 }
 
@@ -130,35 +158,34 @@ impl<F: MethodKind> LocalDryPlacement<F> {
 }
 
 impl<F: MethodKind> ForestState<F> {
-    /// The result that [`place_by`](ForestState::place_by) would have; only `own` and `earlier` change. Rarely, a
-    /// tree of the request's own gets another root than it would: whether a document is lost is asked of the forest and
-    /// of the request's own trees, not of both together.
-    fn place_dry(
-        &mut self,
-        document: PlacementDocument,
-        own: &mut OwnTrees<F::Proof>,
-        earlier: &mut EarlierDocuments,
-    ) -> PlacementReply {
+    /// The result that [`place_by`](ForestState::place_by) would have; only `own` changes.
+    fn place_dry(&mut self, document: PlacementDocument, own: &mut Own<F>) -> PlacementReply {
+        let Own { plan, earlier } = own;
         let now = self.time(document.when, earlier);
-        let at = now.unwrap_or(Millis(0));
         let mut features = document.features;
         let features = features.as_mut().and_then(F::features);
         let placed = features.map(|features| {
             let Self { forest, learned, .. } = self;
-            let clock = forest.clock().max(at);
+            // A date is the document's own word, and counts when the cluster has accepted it.
+            let at = match document.when {
+                DocumentTime::Claimed(_) | DocumentTime::AsBefore => forest.clock().max(plan.clock),
+                DocumentTime::At(_) | DocumentTime::Still => {
+                    forest.clock().max(plan.clock).max(now.unwrap_or(Millis(0)))
+                }
+            };
+            plan.clock = at;
             let (foreseen, sign, text) = F::ask(features, learned, &earlier.taught, |query| {
                 let query = &PlacementQuery { earlier: Some(&earlier.tallies), ..*query };
-                let (mut foreseen, query) = forest.foresee(query, at);
-                let sign = own.amend(&mut foreseen, &query, document.title, forest, at);
+                let (foreseen, sign) = plan.place(query, forest, at);
                 (foreseen, sign, query.whole)
             });
             let mut placed = Placed {
                 root: foreseen.root,
                 answer: self.overrides().shown_root(text, foreseen.root),
                 decision: foreseen.decision,
-                arrived: foreseen.arrived(clock),
-                founded: foreseen.founded.unwrap_or(clock),
-                clock,
+                arrived: foreseen.arrived(at),
+                founded: foreseen.founded.unwrap_or(at),
+                clock: at.max(now.unwrap_or(Millis(0))),
                 stage: foreseen.by.and_then(|by| F::stage(features, by)),
                 in_turn: foreseen.by.is_some(),
                 refused: foreseen.refused,
@@ -168,7 +195,11 @@ impl<F: MethodKind> ForestState<F> {
             };
             earlier.tallies.add(placed.root.0, TallyEntry { title: document.title, sign });
             if placed.decision == Decision::NewRoot {
-                self.add_refused_by_boilerplate(features, placed.root, &mut placed.refused);
+                let trees = LocalTrees::of(&self.forest, plan, at);
+                for fingerprint in F::left_out(features, &self.learned).fingerprints {
+                    let near = trees.near(fingerprint).into_iter();
+                    near.for_each(|near| add_refused(&mut placed.refused, placed.root, near.root));
+                }
             }
             earlier.time = now.map(|_| placed.clock).or(earlier.time);
             if placed.decision == Decision::NewRoot {
@@ -191,11 +222,15 @@ impl<F: MethodKind> DryPlacement for LocalDryPlacement<F> {
                 shared.with(|state, waited| {
                     placements.waited += waited;
                     let own = own.get_or_insert_with(|| Own {
-                        trees: OwnTrees { forest: state.forest.empty(), roots: HashMap::new() },
+                        plan: LocalPlan {
+                            plan: BatchPlan::default(),
+                            index: state.forest.index.empty(),
+                            clock: Millis(i64::MIN),
+                        },
                         earlier: EarlierDocuments::default(),
                     });
                     for document in documents.by_ref().take(CHUNK) {
-                        let reply = state.place_dry(document, &mut own.trees, &mut own.earlier);
+                        let reply = state.place_dry(document, own);
                         placements.replies.push(reply);
                     }
                     placements.overrides = state.overrides().clone();

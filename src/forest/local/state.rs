@@ -370,18 +370,9 @@ impl<F: MethodKind> ForestState<F> {
     }
 
     /// Adds the trees that the document would have met, had the sentences that they share not become boilerplate.
-    pub(super) fn add_refused_by_boilerplate(
-        &self,
-        features: &F::Features,
-        own: Root,
-        refused: &mut Vec<(Root, Refusal)>,
-    ) {
+    fn add_refused_by_boilerplate(&self, features: &F::Features, own: Root, refused: &mut Vec<(Root, Refusal)>) {
         for fingerprint in F::left_out(features, &self.learned).fingerprints {
-            self.forest.roots_near(fingerprint, |root| {
-                if root != own && !refused.iter().any(|&(tree, _)| tree == root) {
-                    refused.push((root, Refusal::Boilerplate));
-                }
-            });
+            self.forest.roots_near(fingerprint, |root| add_refused(refused, own, root));
         }
     }
 
@@ -567,6 +558,13 @@ impl<F: MethodKind> ForestState<F> {
             }
             DocumentTime::Still => None,
         }
+    }
+}
+
+/// Adds a tree to which only boilerplate leads a document that has founded `own`.
+pub(super) fn add_refused(refused: &mut Vec<(Root, Refusal)>, own: Root, tree: Root) {
+    if tree != own && !refused.iter().any(|&(known, _)| known == tree) {
+        refused.push((tree, Refusal::Boilerplate));
     }
 }
 

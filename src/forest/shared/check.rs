@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::SharedInner;
-use super::read_set::{BatchPlan, MissingKeys, ReadSet, ReadValues};
-use super::read_set_view::ReadSetView;
+use super::read_set::{MissingKeys, ReadSet, ReadValues};
 use crate::fingerprint::Fingerprint;
+use crate::forest::batch_plan::BatchPlan;
 use crate::forest::document::PlacementDocument;
 use crate::forest::overrides::ResolvedDocument;
 use crate::forest::placement::{self, PlacementView};
+use crate::forest::planned_view::PlannedView;
 use crate::forest::port::{
     CheckReply, CheckedDocument, CheckedFingerprint, CheckedTree, EarlierDocuments, Unavailable,
 };
@@ -70,11 +71,11 @@ impl<F: MethodKind> SharedInner<F> {
         read_set.joins_all = true;
         let mut learned = self.learned.lock();
         let (mut check, asked) = F::ask(features, &mut learned, &PendingSentences::default(), |query| {
-            let mut view = ReadSetView::of(&read_set, query, at);
+            let mut view = PlannedView::of(&read_set, query, at);
             let outcome = view.decide();
             match placement::widened(query, &outcome) {
                 Some(wide) => {
-                    let mut view = ReadSetView::of(&read_set, &wide, at);
+                    let mut view = PlannedView::of(&read_set, &wide, at);
                     let outcome = view.decide();
                     (self.checked(&read_set, &wide, &view, &outcome, at), wide.fingerprints.to_vec())
                 }
@@ -121,7 +122,7 @@ impl<F: MethodKind> SharedInner<F> {
         &self,
         read_set: &ReadSet<'_, F::Proof>,
         query: &PlacementQuery<'_, F::Proof>,
-        view: &ReadSetView<'_, '_, '_, F::Proof>,
+        view: &PlannedView<'_, '_, F::Proof, ReadSet<'_, F::Proof>>,
         outcome: &placement::PlacementPlan,
         at: Millis,
     ) -> (CheckedDocument, Option<Fingerprint>) {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::SharedForest;
-use super::read_set::BatchPlan;
 use super::round::Answer;
 use crate::forest::Rollback;
+use crate::forest::batch_plan::BatchPlan;
 use crate::forest::document::PlacementDocument;
 use crate::forest::port::{Commit, DryPlacement, EarlierDocuments, NotPlaced, PlaceFuture, PlacementReply, Placements};
 use crate::method::MethodKind;

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use super::SharedInner;
 use super::keys::KeyOp;
-use super::read_set::{BatchPlan, DecidedDocument, MissingKeys, QueryOutcome, ReadSet, ReadValues};
+use super::read_set::{DecidedDocument, MissingKeys, QueryOutcome, ReadSet, ReadValues};
 use super::round::{
     Answer, ClaimOutcome, DocumentFate, DocumentInProgress, Failed, PendingBatch, PlacementRound, RecheckQuery,
 };
+use crate::forest::batch_plan::BatchPlan;
 use crate::forest::candidates::PriorClaim;
 use crate::forest::document::{DocumentTime, PlacementDocument};
 use crate::forest::placement::may_found;

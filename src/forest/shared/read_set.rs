@@ -9,11 +9,12 @@ use super::keys::FoundingToken;
 use super::layout::{Calendar, LeafValue, NodeValue, RootValue};
 use super::lsh_buckets::LshBuckets;
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::forest::batch_plan::BatchPlan;
 use crate::forest::candidates::PriorClaim;
 use crate::forest::change::Change;
 use crate::forest::placement::PlacementPlan;
 use crate::forest::{NearNode, Root};
-use crate::method::{Durable, FounderTokens, PlacementQuery, Proof, Refusal, Tallies, TreeTally};
+use crate::method::{Durable, FounderTokens, PlacementQuery, Proof, Refusal, Tallies};
 use crate::time::Millis;
 
 /// A value and its node.
@@ -149,29 +150,6 @@ impl<P: Durable> ReadValues<P> {
     }
 }
 
-/// A tree that a document of the request founds.
-#[derive(Debug, Clone)]
-pub(super) struct OwnTree<P> {
-    pub(super) added: Millis,
-    pub(super) proof: P,
-    pub(super) founder_tokens: Option<FounderTokens>,
-}
-
-/// The planned changes of a request.
-#[derive(Debug, Clone)]
-pub(super) struct BatchPlan<P> {
-    pub(super) trees: HashMap<Root, OwnTree<P>>,
-    /// New nodes, roots included, and their trees.
-    pub(super) nodes: HashMap<Fingerprint, Root>,
-    children: HashMap<Root, u32>,
-}
-
-impl<P> Default for BatchPlan<P> {
-    fn default() -> Self {
-        BatchPlan { trees: HashMap::new(), nodes: HashMap::new(), children: HashMap::new() }
-    }
-}
-
 /// The decision on a document, and the claims that it needs.
 #[derive(Debug)]
 pub(super) struct DecidedDocument {
@@ -267,30 +245,10 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
         };
         let (mut new, mut used) = (Vec::new(), Vec::new());
         for change in changes {
-            match change {
-                Change::AddRoot { fingerprint, added, proof } => {
-                    let tree = OwnTree { added, proof, founder_tokens: None };
-                    self.plans.trees.insert(Root(fingerprint), tree);
-                    self.plans.nodes.insert(fingerprint, Root(fingerprint));
-                    new.push(fingerprint);
-                }
-                Change::AddLeaf { fingerprint, root } => {
-                    self.plans.nodes.insert(fingerprint, root);
-                    *self.plans.children.entry(root).or_default() += 1;
-                    new.push(fingerprint);
-                }
-                Change::FounderTokens { root, tokens } => {
-                    if let Some(tree) = self.plans.trees.get_mut(&root) {
-                        tree.founder_tokens = Some(tokens);
-                    }
-                }
-                Change::Use { fingerprint } => used.push(fingerprint),
-                Change::Refresh { .. }
-                | Change::Begin(_)
-                | Change::Count { .. }
-                | Change::Withdraw { .. }
-                | Change::Evict { .. } => {}
+            if let Change::Use { fingerprint } = change {
+                used.push(fingerprint);
             }
+            new.extend(self.plans.add(change));
         }
         QueryOutcome::Decided(DecidedDocument { outcome, new, used, sign, without_founder_tokens, is_wide })
     }
@@ -304,6 +262,10 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
     /// The root of the tree in which a fingerprint has a node.
     pub(super) fn tree_of(&self, fingerprint: Fingerprint) -> Option<Root> {
         if let Some(&root) = self.plans.nodes.get(&fingerprint) {
+            // Of a tree that is there, what an earlier part of the request has read is not at hand any more.
+            if !self.plans.trees.contains_key(&root) && !self.read.has_node(root.0) {
+                self.missing.borrow_mut().nodes.insert(root.0);
+            }
             return Some(root);
         }
         if !self.read.has_node(fingerprint) {
@@ -353,13 +315,6 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
             && self.read.root(root.0).is_some_and(|root| !root.is_confirmed)
     }
 
-    pub(super) fn proof(&self, root: Root) -> Option<&P> {
-        match self.plans.trees.get(&root) {
-            Some(own) => Some(&own.proof),
-            None => self.read.root(root.0).map(|root| &root.proof),
-        }
-    }
-
     /// The founder tokens of a tree.
     pub(super) fn founder_tokens(&self, root: Root) -> Option<&[u16]> {
         if let Some(own) = self.plans.trees.get(&root) {
@@ -378,11 +333,6 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
         }
     }
 
-    pub(super) fn sign(&self, query: &PlacementQuery<'_, P>, root: Root) -> u8 {
-        let foreign = self.proof(root).map_or(0, |kept| query.proof.foreign_titles(kept));
-        TreeTally::sign(foreign, query.known_by_whole)
-    }
-
     /// Why a tree accepts no new documents, if it does not.
     pub(super) fn closed(&self, root: Root, earlier: Option<&Tallies>) -> Option<Refusal> {
         if self.is_provisional(root) {
@@ -399,6 +349,6 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
     pub(super) fn children(&self, root: Root, now: Millis) -> u32 {
         let kept = self.read.root(root.0).filter(|_| !self.plans.trees.contains_key(&root));
         let kept = kept.map_or(0, |kept| kept.living_children(self.calendar, now));
-        kept + self.plans.children.get(&root).copied().unwrap_or_default()
+        kept + self.plans.children(root)
     }
 }

@@ -1,146 +1,56 @@
-//! The view of a read set for one document, and the decisions that follow from it.
+//! A read set as the trees of a view, and the decisions that follow from it.
 
 use std::cell::Cell;
 
 use super::read_set::{PlannedDecision, ReadSet};
 use crate::fingerprint::Fingerprint;
-use crate::forest::candidates::{
-    CandidateTree, Candidates, FingerprintMatches, InlineVec, PriorAssignment, PriorClaim, RootSlot, TreeIndex,
-};
-use crate::forest::placement::{self, PlacementPlan, PlacementQuestion, PlacementView, RuleStep};
-use crate::forest::{Decision, Root};
-use crate::method::{Differences, Durable, PlacementQuery, Proof, Refusal};
-use crate::planted::planted;
+use crate::forest::candidates::{CandidateTree, PriorClaim};
+use crate::forest::placement::{self, PlacementPlan, PlacementView};
+use crate::forest::planned_view::{PlannedTrees, PlannedView};
+use crate::forest::{NearNode, Root};
+use crate::method::{Durable, PlacementQuery, Proof, Refusal};
 use crate::time::Millis;
 
-/// The view of a read set for one document.
-pub(super) struct ReadSetView<'p, 'r, 'q, P: Proof> {
-    read_set: &'p ReadSet<'r, P>,
-    pub(super) query: &'q PlacementQuery<'q, P>,
-    now: Millis,
-    pub(super) seen: Candidates<'p, P>,
-}
-
-impl<'p, 'r, 'q, P: Proof + Durable> ReadSetView<'p, 'r, 'q, P> {
-    pub(super) fn of(
-        read_set: &'p ReadSet<'r, P>,
-        query: &'q PlacementQuery<'q, P>,
-        now: Millis,
-    ) -> ReadSetView<'p, 'r, 'q, P> {
-        let mut view = ReadSetView { read_set, query, now, seen: Candidates::new() };
-        let is_provisional = || read_set.tree_of(query.whole).is_some_and(|root| read_set.is_provisional(root));
-        if !planted!(ConfirmedFirst) || !is_provisional() {
-            view.seen.whole = view.own_node(query.whole);
-        }
-        for &fingerprint in query.fingerprints {
-            let own = view.own_node(fingerprint);
-            let from = view.seen.near.len();
-            for near in read_set.near(fingerprint) {
-                let tree = view.tree(near.root);
-                let known = view.seen.near.get(from..).unwrap_or_default();
-                if !known.contains(&tree) {
-                    view.seen.near.push(tree);
-                }
-            }
-            let near = Some(from..view.seen.near.len());
-            view.seen.fingerprints.push(FingerprintMatches { own, near });
-        }
-        for &fingerprint in query.known_by {
-            let tree = view.tree_founded_by(fingerprint);
-            view.seen.known_by.push(tree);
-        }
-        view
+impl<P: Proof + Durable> PlannedTrees<P> for ReadSet<'_, P> {
+    fn tree_of(&self, fingerprint: Fingerprint) -> Option<Root> {
+        ReadSet::tree_of(self, fingerprint)
     }
 
-    /// Looks at the root that the document was given.
-    pub(super) fn give(&mut self, claim: Option<PriorClaim<'_>>) {
-        let Some(PriorClaim { root, stored, reserved }) = claim else {
-            return;
-        };
-        self.seen.given = Some(PriorAssignment {
-            root,
-            tree: self.tree_founded_by(root.0),
-            is_free: self.own_node(root.0).is_none() && !self.has_root_within_k(root.0),
-            stored,
-        });
-        if let Some(reserved) = reserved {
-            let others = self.query.fingerprints.iter().filter(|&&own| own != root.0);
-            let reserved: InlineVec<Fingerprint> = others.filter(|own| reserved.contains(own)).copied().collect();
-            self.seen.reserved = reserved.into_vec();
-        }
+    fn near(&self, of: Fingerprint) -> Vec<NearNode> {
+        ReadSet::near(self, of)
     }
 
-    /// The trees that are not confirmed and on which the decision hangs.
-    pub(super) fn waits(&self, outcome: &PlacementPlan) -> Vec<Root> {
-        if self.read_set.is_provisional(outcome.root) {
-            return vec![outcome.root];
-        }
-        if outcome.decision != Decision::NewRoot {
-            return Vec::new();
-        }
-        let refused = outcome.refused.iter();
-        let agree = refused.filter(|&&(root, why)| why == Refusal::Full && self.read_set.is_provisional(root));
-        agree.map(|&(root, _)| root).collect()
-    }
-
-    fn has_root_within_k(&self, fingerprint: Fingerprint) -> bool {
-        let mut near = self.read_set.near(fingerprint).into_iter();
-        near.any(|near| near.root.0 == near.fingerprint)
-    }
-
-    fn own_node(&mut self, fingerprint: Fingerprint) -> Option<TreeIndex> {
-        let root = self.read_set.tree_of(fingerprint)?;
-        Some(self.tree(root))
-    }
-
-    /// The tree of which a fingerprint is the root.
-    fn tree_founded_by(&mut self, fingerprint: Fingerprint) -> Option<TreeIndex> {
-        let root = self.read_set.tree_of(fingerprint)?;
-        if planted!(ConfirmedFirst) && self.read_set.is_provisional(root) {
-            return None;
-        }
-        (root.0 == fingerprint).then(|| self.tree(root))
-    }
-
-    fn tree(&mut self, root: Root) -> TreeIndex {
-        if let Some(known) = self.seen.trees.iter().position(|tree| tree.root == root) {
-            return known;
-        }
-        let read_set = self.read_set;
-        let kept = read_set.read.root(root.0);
-        let own = read_set.plans.trees.get(&root);
-        let added = own.map(|own| own.added).or_else(|| kept.map(|kept| kept.added));
-        self.seen.trees.push(CandidateTree {
+    fn candidate(&self, root: Root, query: &PlacementQuery<'_, P>, now: Millis) -> CandidateTree<'_, P> {
+        let own = self.plans.trees.get(&root).map(|own| own.added);
+        let added = own.or_else(|| self.read.root(root.0).map(|kept| kept.added));
+        CandidateTree {
             root,
             added: added.unwrap_or(Millis(0)),
-            children: Some(read_set.children(root, self.now)),
-            proof: read_set.proof(root),
-            founder_tokens: match self.query.tokens {
+            children: Some(self.children(root, now)),
+            proof: self.proof(root),
+            founder_tokens: match query.tokens {
                 [] => None,
-                _ => read_set.founder_tokens(root),
+                _ => self.founder_tokens(root),
             },
             verdict: Cell::default(),
-            laid: Cell::<Option<Differences>>::default(),
-            closed: read_set.closed(root, self.query.earlier),
-        });
-        self.seen.trees.len() - 1
-    }
-}
-
-impl<P: Proof + Durable> PlacementView<P> for ReadSetView<'_, '_, '_, P> {
-    fn step(&self) -> RuleStep {
-        placement::decide(self.query, &self.seen, self.read_set.thresholds)
-    }
-
-    fn answer(&mut self, question: PlacementQuestion) {
-        match question {
-            PlacementQuestion::Hash(hash) => {
-                let slot = RootSlot { own: self.own_node(hash), has_root_within_k: self.has_root_within_k(hash) };
-                self.seen.hashes.push(slot);
-            }
-            // They are in the view from the start.
-            PlacementQuestion::Near(_) | PlacementQuestion::Children(_) => {}
+            laid: Cell::default(),
+            closed: self.closed(root, query.earlier),
         }
+    }
+
+    fn proof(&self, root: Root) -> Option<&P> {
+        match self.plans.trees.get(&root) {
+            Some(own) => Some(&own.proof),
+            None => self.read.root(root.0).map(|root| &root.proof),
+        }
+    }
+
+    fn thresholds(&self) -> P::Thresholds {
+        self.thresholds
+    }
+
+    fn is_provisional(&self, root: Root) -> bool {
+        ReadSet::is_provisional(self, root)
     }
 }
 
@@ -152,7 +62,7 @@ impl<P: Proof + Durable> ReadSet<'_, P> {
         now: Millis,
         claim: Option<PriorClaim<'_>>,
     ) -> Option<Result<PlannedDecision<P>, Vec<Root>>> {
-        let mut view = ReadSetView::of(self, query, now);
+        let mut view = PlannedView::of(self, query, now);
         view.give(claim);
         // Missing keys behind this document are noted, too.
         if self.is_missing() {
@@ -164,7 +74,7 @@ impl<P: Proof + Durable> ReadSet<'_, P> {
         let concluded = match &wide {
             None => self.conclude(&view, outcome, waits, now, false),
             Some(wide) => {
-                let mut view = ReadSetView::of(self, wide, now);
+                let mut view = PlannedView::of(self, wide, now);
                 view.give(claim);
                 if self.is_missing() {
                     return None;
@@ -180,7 +90,7 @@ impl<P: Proof + Durable> ReadSet<'_, P> {
     /// The outcome of a decision, or the trees for which it has to wait.
     fn conclude(
         &self,
-        view: &ReadSetView<'_, '_, '_, P>,
+        view: &PlannedView<'_, '_, P, Self>,
         outcome: PlacementPlan,
         waits: Vec<Root>,
         now: Millis,
@@ -193,10 +103,7 @@ impl<P: Proof + Durable> ReadSet<'_, P> {
         let mut changes = Vec::new();
         placement::changes(query, &view.seen, &outcome, now, &mut changes);
         Ok(PlannedDecision {
-            sign: match outcome.decision {
-                Decision::Joined { .. } => self.sign(query, outcome.root),
-                _ => 0,
-            },
+            sign: self.sign(query, &outcome),
             without_founder_tokens: match query.tokens.is_empty() {
                 true => 0,
                 false => view.seen.without_founder_tokens(),
@@ -215,7 +122,7 @@ impl<P: Proof + Durable> ReadSet<'_, P> {
         now: Millis,
         only_its_text: bool,
     ) -> Option<Vec<Root>> {
-        let view = ReadSetView::of(self, query, now);
+        let view = PlannedView::of(self, query, now);
         if self.is_missing() {
             return None;
         }

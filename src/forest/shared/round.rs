@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::read_set::{BatchPlan, DecidedDocument, MissingKeys, ReadValues};
+use super::read_set::{DecidedDocument, MissingKeys, ReadValues};
 use crate::fingerprint::Fingerprint;
+use crate::forest::batch_plan::BatchPlan;
 use crate::forest::document::PlacementDocument;
 use crate::forest::port::{Batch, Commit, EarlierDocuments, NotPlaced, PlacementReply, Placements, Unavailable};
 use crate::forest::promise::Promise;
