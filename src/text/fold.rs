@@ -88,6 +88,16 @@ impl Tables {
         }
     }
 
+    /// [`char::is_alphanumeric`] without its search, for characters that are assigned.
+    pub(super) fn is_alphanumeric(&self, c: char) -> bool {
+        let class = u16::try_from(u32::from(c)).map(|cp| self.class_bmp(cp));
+        match class {
+            Ok(class) if class.is_letter() => true,
+            Ok(Class::Space | Class::Punct | Class::Break) => false,
+            _ => c.is_alphanumeric(),
+        }
+    }
+
     /// The code point at `at` of UTF-8 if it is a Chinese character of the BMP that folds to itself.
     #[inline(always)]
     pub(super) fn clean_han_at(&self, bytes: &[u8], at: usize) -> Option<u16> {
@@ -274,7 +284,6 @@ fn classify(c: char) -> Class {
         _ if c.is_whitespace() => Class::Space,
         _ if c.is_control() => Class::Drop,
         '!' | '?' | ';' | '\u{FF1B}' => Class::Break,
-        c if is_sentence_end(c) => Class::Break,
         '\u{3005}'
         | '\u{3007}'
         | '\u{3400}'..='\u{4DBF}'
@@ -289,6 +298,7 @@ fn classify(c: char) -> Class {
         '\u{1100}'..='\u{11FF}' | '\u{3131}'..='\u{318E}' | '\u{A960}'..='\u{A97C}' | '\u{AC00}'..='\u{D7FB}' => {
             Class::Hangul
         }
+        c if is_sentence_end(c) => Class::Break,
         _ if is_combining_mark(c) => Class::Mark,
         _ if is_unspaced(c) && c.is_alphanumeric() => Class::Unspaced,
         _ if c.is_alphanumeric() => Class::Word,
@@ -404,6 +414,14 @@ mod tests {
         static TRADITIONAL: LazyLock<std::collections::HashSet<char>> =
             LazyLock::new(|| pairs().map(|(t, _)| t).collect());
         TRADITIONAL.contains(&c)
+    }
+
+    #[test]
+    fn a_letter_or_digit_is_told_from_the_table() {
+        for c in ('\0'..=char::MAX).filter(|&c| !matches!(Tables::get().class(c), Class::Han | Class::Hangul)) {
+            assert_eq!(Tables::get().is_alphanumeric(c), c.is_alphanumeric(), "{c:?}");
+        }
+        assert!("我们〇한ㅎ".chars().all(|c| Tables::get().is_alphanumeric(c)));
     }
 
     #[test]

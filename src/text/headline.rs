@@ -3,6 +3,7 @@
 
 use memchr::memmem;
 
+use super::fold::Tables;
 use super::stop_words::is_stop_word;
 use super::token::word_hash;
 
@@ -42,7 +43,8 @@ pub(super) fn speaks_of(headline: &str, text: &str) -> bool {
 
 /// Calls `each` with every part and whether it is a word, until it returns false.
 fn each_part(headline: &str, mut each: impl FnMut(&str, bool) -> bool) {
-    for word in headline.split(|c: char| !c.is_alphanumeric()) {
+    let tables = Tables::get();
+    for word in headline.split(|c: char| !tables.is_alphanumeric(c)) {
         let is_word = word.is_ascii() || !word.chars().any(is_character);
         if is_word {
             let behind = |letters: usize| word.char_indices().nth(letters).map_or(word.len(), |(at, _)| at);
@@ -75,7 +77,7 @@ fn is_character(c: char) -> bool {
 fn stands_in(part: &str, is_word: bool, text: &str) -> bool {
     let begins = |at: usize| {
         let before = text.get(..at).and_then(|before| before.chars().next_back());
-        !is_word || before.is_none_or(|c| !c.is_alphanumeric())
+        !is_word || before.is_none_or(|c| !Tables::get().is_alphanumeric(c))
     };
     memmem::find_iter(text.as_bytes(), part).any(begins)
 }

@@ -29,6 +29,8 @@ const ABBREVIATIONS: [&str; 76] = [
 
 /// Bytes of a word before a full stop that are looked at: an abbreviation has fewer.
 const LONGEST: usize = 12;
+/// Bytes of the longest abbreviation.
+const LONGEST_ABBREVIATION: usize = 8;
 /// How far behind a full stop the next word is looked for, in bytes.
 const LOOK: usize = 200;
 
@@ -122,7 +124,7 @@ fn is_abbreviated(written: &str) -> bool {
     let first = letters.next();
     // An initial: in scripts that have no capitals one letter is a word.
     let initial = letters.next().is_none() && first.is_some_and(char::is_lowercase);
-    initial || ABBREVIATIONS.binary_search(&word).is_ok()
+    initial || (word.len() <= LONGEST_ABBREVIATION && ABBREVIATIONS.binary_search(&word).is_ok())
 }
 
 #[cfg(test)]
@@ -198,8 +200,10 @@ mod tests {
     }
 
     #[test]
-    fn abbreviations_are_sorted() {
+    fn abbreviations_are_sorted_and_short() {
         assert!(super::ABBREVIATIONS.is_sorted());
+        let longest = super::ABBREVIATIONS.iter().map(|word| word.len()).max();
+        assert_eq!(longest, Some(super::LONGEST_ABBREVIATION));
     }
 
     #[test]

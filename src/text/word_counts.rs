@@ -34,9 +34,10 @@ impl WordCounts {
     pub(crate) fn counted(tokens: &[u16], whole: u64) -> Vec<u16> {
         let part = (whole >> 48) as u16 % PARTS;
         let mut found = [0u64; COUNTERS / 64 / PARTS as usize];
+        // For every token of every founder: without a branch that hangs on the text.
         for token in tokens {
-            let (word, is_counted) = (token & HASH, token & NUMBER == 0 && token % PARTS == part);
-            let place = usize::from(word / PARTS);
+            let is_counted = token & (NUMBER | (PARTS - 1)) == part;
+            let place = usize::from((token & HASH) / PARTS);
             if let Some(some) = found.get_mut(place / 64) {
                 *some |= u64::from(is_counted) << (place % 64);
             }

@@ -42,11 +42,14 @@ impl Alphabet {
             return Alphabet::Latin;
         }
         let mut counts = [0usize; Alphabet::ALL.len()];
-        // Of scripts behind these nothing is asked.
-        let letters = cleaned.chars().filter(|c| *c >= BEHIND || c.is_alphabetic());
-        for c in letters.take(READ) {
-            let found = Alphabet::ALL.iter().zip(&mut counts).find(|(alphabet, _)| alphabet.has(c));
-            if let Some((_, count)) = found {
+        let of_letter = |c: char| {
+            let found = Alphabet::ALL.iter().position(|alphabet| alphabet.has(c));
+            // An alphabet has nothing but letters; blocks have more, and of scripts behind these nothing is asked.
+            let is_letter = found.is_some_and(|place| place < Alphabet::Unspaced as usize) || c >= BEHIND;
+            (is_letter || c.is_alphabetic()).then_some(found)
+        };
+        for found in cleaned.chars().filter_map(of_letter).take(READ) {
+            if let Some(count) = found.and_then(|place| counts.get_mut(place)) {
                 *count += 1;
             }
         }
