@@ -320,19 +320,10 @@ impl<P: Proof> Forest<P> {
         done
     }
 
-    /// Takes down a change that was applied. That of the clock alone waits for the next one: a forest to which nothing
-    /// happens has nothing to store.
+    /// Takes down a change that was applied, and before it where the clock has gone.
     pub(super) fn note(&mut self, change: Change<P>) {
+        self.note_clock();
         if let Some(recorded) = &mut self.recorded {
-            if let Change::Begin(moment) = change {
-                let first = self.begun.filter(|(first, _)| first.tick == moment.tick);
-                self.begun = Some((first.map_or(moment, |(first, _)| first), moment));
-                return;
-            }
-            if let Some((first, last)) = self.begun.take() {
-                recorded.extend((first != last).then_some(Change::Begin(first)));
-                recorded.push(Change::Begin(last));
-            }
             recorded.push(change);
         }
     }

@@ -34,10 +34,24 @@ impl<P: Proof> Forest<P> {
         self.ticks.clock()
     }
 
-    /// Advances the clock to `now`, if that is later.
+    /// Advances the clock to `now`, if that is later. Where nothing dies of it, it is taken down with the next change
+    /// only: a forest to which nothing happens has nothing to store.
     pub(super) fn advance(&mut self, now: Millis) {
-        if let Some(moment) = self.ticks.due(now) {
-            self.commit(Change::Begin(moment));
+        let Some(moment) = self.ticks.due(now) else { return };
+        let expired = self.expired_total;
+        self.apply(&Change::Begin(moment));
+        let first = self.begun.filter(|(first, _)| first.tick == moment.tick);
+        self.begun = Some((first.map_or(moment, |(first, _)| first), moment));
+        if self.expired_total > expired {
+            self.note_clock();
+        }
+    }
+
+    /// Takes down where the clock has gone since the last change.
+    pub(super) fn note_clock(&mut self) {
+        if let (Some((first, last)), Some(recorded)) = (self.begun.take(), &mut self.recorded) {
+            recorded.extend((first != last).then_some(Change::Begin(first)));
+            recorded.push(Change::Begin(last));
         }
     }
 

@@ -486,7 +486,7 @@ fn mosaic(method: &str, number: u64) -> PlacementDocument {
 #[test]
 fn a_rehearsal_foretells_what_placing_will_say() {
     let (mut refused, mut joined, mut founded) = (0, 0, 0);
-    for seed in 0..24 {
+    for seed in 0..12 {
         // These texts are too long for the forest of short ones; what threads add is held by the tests above.
         let subjects = forests(None).into_iter();
         for subject in subjects.filter(|s| s.method != "short" && s.name != "local, threads") {

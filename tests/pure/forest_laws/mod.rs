@@ -241,7 +241,8 @@ impl<P: Proof + Debug + PartialEq> Trial<P> {
         }
         assert_eq!(self.forest.nodes(), self.replica.nodes());
         assert_eq!(seen(self.forest.stats()), seen(self.replica.stats()));
-        assert_eq!(self.forest.clock(), self.replica.clock());
+        // Where nothing dies of it, the clock goes with the next change.
+        assert!(self.forest.clock() >= self.replica.clock());
         let mut rows: Vec<_> = self.forest.nodes().iter().map(row).collect();
         rows.sort_unstable();
         assert_eq!(rows, self.model.rows());
@@ -256,9 +257,9 @@ impl<P: Proof + Debug + PartialEq> Trial<P> {
     }
 }
 
-/// What shows whatever was swept up already.
+/// What shows whatever was swept up already, and wherever the clock stands.
 fn seen(stats: ForestStats) -> ForestStats {
-    ForestStats { dead_nodes: 0, memory_bytes: 0, ..stats }
+    ForestStats { clock: None, dead_nodes: 0, memory_bytes: 0, ..stats }
 }
 
 /// The first three laws and what the window promises, from the nodes alone.
