@@ -10,7 +10,7 @@ use crate::time::Millis;
 
 /// A larger step than this, in milliseconds, is a jump: it is followed when the system's clock has shown it for
 /// [`DOUBTED_FOR`].
-const JUMP: u64 = 60_000;
+pub(crate) const JUMP: u64 = 60_000;
 
 /// How long a jump is doubted.
 const DOUBTED_FOR: Duration = Duration::from_secs(600);
@@ -18,18 +18,48 @@ const DOUBTED_FOR: Duration = Duration::from_secs(600);
 /// How far in the future, in milliseconds, a document's own date may lie: clocks differ and zones are mistaken.
 const SKEW: i64 = 24 * 3_600_000;
 
-static CLOCK: Mutex<Clock> = Mutex::new(Clock { last: None });
+static CLOCK: Mutex<Clock> = Mutex::new(Clock::new(u64::MAX));
 
 /// The time now.
-#[expect(clippy::disallowed_methods, reason = "this is the edge that reads the clock")]
 pub(crate) fn now() -> Millis {
     #[cfg(test)]
     if let Some(now) = crate::simulation::now() {
         return now;
     }
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let system = Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+    let system = system();
     CLOCK.lock().read(Instant::now(), system)
+}
+
+/// What the system's clock shows.
+#[expect(clippy::disallowed_methods, reason = "this is the edge that reads the clock")]
+pub(crate) fn system() -> Millis {
+    #[cfg(test)]
+    if let Some(now) = crate::simulation::now() {
+        return now;
+    }
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// From now on a jump of more than `most` milliseconds is followed only when it is [confirmed](confirm).
+pub(crate) fn doubt_jumps_of(most: u64) {
+    CLOCK.lock().most = most;
+}
+
+/// The time goes on from here, until what the system's clock shows is confirmed.
+pub(crate) fn go_on_from(shown: Millis) {
+    CLOCK.lock().go_on_from(Instant::now(), shown);
+}
+
+/// Whether [`now`] is not what the system's clock shows.
+pub(crate) fn is_doubted() -> bool {
+    let _ = now();
+    CLOCK.lock().last.is_some_and(|last| last.doubted.is_some())
+}
+
+/// The system's clock is right.
+pub(crate) fn confirm() {
+    CLOCK.lock().last = None;
 }
 
 /// The latest date that is believed at a time; a later one is a mistake of somebody's clock.
@@ -38,9 +68,11 @@ pub(crate) fn latest_at(now: Millis) -> Millis {
 }
 
 /// What was read last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Clock {
     last: Option<Reading>,
+    /// A jump of more milliseconds is never followed without a confirmation.
+    most: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -52,15 +84,20 @@ struct Reading {
 }
 
 impl Clock {
+    pub(crate) const fn new(most: u64) -> Clock {
+        Clock { last: None, most }
+    }
+
     /// The time that is to be believed, at an instant when the system's clock shows `system`.
     pub(crate) fn read(&mut self, at: Instant, system: Millis) -> Millis {
         let mut reading = Reading { at, shown: system, doubted: None };
         if let Some(last) = self.last {
             let passed = at.saturating_duration_since(last.at).as_millis();
             let expected = last.shown.0.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX));
-            if system.0.abs_diff(expected) > JUMP {
+            let jump = system.0.abs_diff(expected);
+            if jump > JUMP {
                 let doubted = last.doubted.unwrap_or(at);
-                if at.saturating_duration_since(doubted) < DOUBTED_FOR {
+                if jump > self.most || at.saturating_duration_since(doubted) < DOUBTED_FOR {
                     reading.shown = Millis(expected);
                     reading.doubted = Some(doubted);
                 }
@@ -68,6 +105,10 @@ impl Clock {
         }
         self.last = Some(reading);
         reading.shown
+    }
+
+    fn go_on_from(&mut self, at: Instant, shown: Millis) {
+        self.last = Some(Reading { at, shown, doubted: Some(at) });
     }
 }
 
@@ -83,7 +124,7 @@ mod tests {
             let at = |seconds: u64| start + Duration::from_secs(seconds);
             let right = |seconds: i64| Millis(1_795_251_000_000 + seconds * 1_000);
             let wrong = |seconds: i64| Millis(right(seconds).0 + jump);
-            let mut clock = Clock { last: None };
+            let mut clock = Clock::new(u64::MAX);
             assert_eq!(clock.read(at(0), right(0)), right(0));
             // It is set a little, as it is all the time.
             assert_eq!(clock.read(at(10), right(11)), right(11));
@@ -97,6 +138,30 @@ mod tests {
             assert_eq!(clock.read(at(1_299), wrong(1_299)), right(1_299));
             assert_eq!(clock.read(at(1_300), wrong(1_300)), wrong(1_300));
             assert_eq!(clock.read(at(1_310), wrong(1_310)), wrong(1_310));
+        }
+    }
+
+    /// Of a window of a day: a jump of more is not followed, however long it lasts.
+    #[test]
+    fn a_jump_over_a_window_waits_to_be_confirmed() {
+        const DAY: i64 = 86_400_000;
+        let start = Instant::now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let right = |seconds: i64| Millis(1_795_251_000_000 + seconds * 1_000);
+        for (jump, is_followed) in [(DAY, true), (DAY + 1, false), (-DAY, true), (-DAY - 1, false)] {
+            let mut clock = Clock::new(DAY as u64);
+            let wrong = |seconds: i64| Millis(right(seconds).0 + jump);
+            assert_eq!(clock.read(at(0), right(0)), right(0));
+            assert_eq!(clock.read(at(10), wrong(10)), right(10));
+            let believed = if is_followed { wrong(700) } else { right(700) };
+            assert_eq!(clock.read(at(700), wrong(700)), believed);
+            // A start goes on from what is stored.
+            let mut clock = Clock::new(DAY as u64);
+            clock.go_on_from(at(0), right(0));
+            assert_eq!(clock.read(at(10), wrong(10)), right(10));
+            assert_eq!(clock.read(at(700), wrong(700)), believed);
+            // And when it is mended it is believed at once.
+            assert_eq!(clock.read(at(710), right(710)), if is_followed { wrong(710) } else { right(710) });
         }
     }
 }

@@ -20,6 +20,7 @@ use super::retry::Backoff;
 use super::{Client, ClientError, ClusterError, describe};
 use crate::config::{NodeUrl, NodeUrlError, ServeOptions};
 use crate::http::full;
+use crate::time::Millis;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
@@ -266,6 +267,13 @@ impl Operator {
         let request = format!("{method} {path}");
         let answer = self.ask_bytes(method, path, body).await?;
         read(&request, &answer)
+    }
+
+    /// The time by the cluster's clock, to a second; none if it does not say.
+    pub(crate) async fn epoch(&self) -> Option<Millis> {
+        let answer = self.ask(Method::GET, "/_cat/health?format=json&h=epoch", None).await.ok()?;
+        let seconds = answer.get(0)?["epoch"].as_str()?.parse::<i64>().ok()?;
+        seconds.checked_mul(1_000).map(Millis)
     }
 
     /// Sends lines of JSON, such as those of a bulk, and reads the answer as JSON.

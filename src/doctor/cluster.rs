@@ -81,9 +81,7 @@ async fn versions(operator: &Operator, of: &str) -> Option<Finding> {
 }
 
 async fn clocks(operator: &Operator, of: &str) -> Option<Finding> {
-    let answer = operator.ask(Method::GET, "/_cat/health?format=json&h=epoch", None).await.ok()?;
-    let epoch = answer.get(0)?["epoch"].as_str()?.parse::<i64>().ok()?;
-    let apart = clock::now().0.abs_diff(epoch * 1_000);
+    let apart = clock::now().0.abs_diff(operator.epoch().await?.0);
     Some(match apart > SKEW {
         true => Finding::warning(
             of,

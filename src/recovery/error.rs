@@ -35,6 +35,16 @@ pub(crate) enum RecoveryError {
     /// No `--data-dir`.
     #[error("name the directory to store the forests in with --data-dir")]
     NoDirectory,
+    /// By the clock of this machine other documents would be within the window than by the cluster's.
+    #[error(
+        "the clock of this machine and that of the cluster are {} s apart, and which documents are within the window is \
+         told by it: set it right (run an NTP client on both), and run this again",
+        .apart / 1_000
+    )]
+    Clocks {
+        /// How far apart they are, in milliseconds.
+        apart: u64,
+    },
     /// No route.
     #[error("name the indices with --index, or give the file with the routes with --config")]
     NoRoute,

@@ -104,8 +104,17 @@ impl Rebuild {
     /// The documents to read.
     ///
     /// # Errors
-    /// If the cluster cannot be reached, an index cannot be read, or a forest has none.
+    /// If the cluster cannot be reached or its clock shows another time, an index cannot be read, or a forest has none.
     pub(crate) async fn extents(&self) -> Result<Vec<Extent>, RecoveryError> {
+        let by_arrival = |source: &RecoverySource| source.clock == Clock::Arrival && source.window.is_some();
+        if self.sources.iter().any(by_arrival)
+            && let Some(epoch) = self.reader.operator.epoch().await
+        {
+            let apart = clock::system().0.abs_diff(epoch.0);
+            if apart > clock::JUMP {
+                return Err(RecoveryError::Clocks { apart });
+            }
+        }
         let mut extents = Vec::new();
         for source in &self.sources {
             let mut extent = self.reader.extent(source).await?;

@@ -4,6 +4,7 @@
 mod accept;
 mod background;
 mod catch_up;
+mod clock_check;
 mod connections;
 mod head_timeout;
 mod indeterminate;
@@ -134,6 +135,8 @@ pub(crate) async fn serve(
         state.engine_failed(&reason);
     }
     let service = Operator::of_service(&config)?;
+    let sources = state.engine.sources().await.unwrap_or_default();
+    let clock = tokio::spawn(clock_check::begin(&sources, service.clone()));
     catch_up::begin(&state, &config, &service).await;
     // Installed before readiness is reported, because a stop may follow at once.
     let mut signals = Signals::install().map_err(ServeError::Signals)?;
@@ -161,6 +164,7 @@ pub(crate) async fn serve(
         }
     };
     accepting.abort();
+    clock.abort();
     tasks.end().await;
     service.settle(CLOSING).await;
     if cut_off > 0 {

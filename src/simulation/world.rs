@@ -66,7 +66,7 @@ impl World {
             begun: Instant::now(),
             jump: AtomicI64::new(0),
             is_calm: AtomicBool::new(false),
-            clock: Mutex::default(),
+            clock: Mutex::new(Clock::new(u64::MAX)),
             trace: traces.then(Mutex::default),
             counts: Mutex::default(),
             steps: AtomicU64::new(0),

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use reqwest::Client;
 use serde_json::{Value, json};
 
+use crate::common::fake::{self, Fake, Reply};
 use crate::common::{self, Server, Spinney, Waiting};
 
 /// A folder that goes when the test does.
@@ -528,4 +529,57 @@ async fn what_was_on_its_way_for_minutes_is_caught_up_with() {
         assert_eq!(found["caught_up"], expected, "{timeout}: {found}");
     }
     server.delete_index(&index).await;
+}
+
+/// A window after the last document the clock of this machine shows what one that is wrong would show: the cluster's
+/// decides, and nothing expires before it has.
+#[tokio::test]
+async fn a_clock_that_would_empty_the_forest_is_believed_with_the_clusters_alone() {
+    let (upstream, dir) = (common::opensearch(), DataDir::new("clock"));
+    let (server, client) = (Server::new(&upstream), common::http());
+    let index = common::unique_index("clock");
+    let nodes = async |spinney: &Spinney| stats(&client, &spinney.url).await["forests"][&index]["nodes"].as_u64();
+    let start = |upstream: &str| Spinney::start(&arguments(upstream, &index, dir.path(), &["--window", "3s"]));
+    let mut spinney = start(&upstream);
+    let numbers: Vec<usize> = (0..30).collect();
+    assert_eq!(send(&client, &spinney.url, &index, &numbers).await, Some(numbers));
+    let before = nodes(&spinney).await.unwrap();
+    assert_eq!(spinney.terminate(), Some(0));
+    server.refresh(&index).await;
+    let arrived = server.documents(&index).await.into_values().filter_map(|it| it["cluster_arrival"].as_i64()).max();
+    let waiting = Waiting::until("the window is over");
+    while epoch_millis() <= arrived.unwrap() + 3_000 {
+        waiting.pause().await;
+    }
+
+    let epoch = Arc::new(AtomicUsize::new(0));
+    let told = epoch.clone();
+    let cluster = Fake::in_any_health(move |request| {
+        let answer = match request.target().split_once('?') {
+            Some(("/_cat/health", _)) => format!("[{{\"epoch\":\"{}\",\"status\":\"green\"}}]", told.load(SeqCst)),
+            _ => fake::HEALTH.to_owned(),
+        };
+        Reply::Bytes(fake::json(200, "", &answer))
+    });
+    let spinney = start(&cluster.url);
+    spinney.log_line("an error", |line| line.contains("is not believed") && line.contains("another time"));
+    let asked = || cluster.received().iter().filter(|request| request.target().contains("epoch")).count();
+    let waiting = Waiting::until("the cluster is asked again");
+    while asked() < 3 {
+        waiting.pause().await;
+    }
+    assert_eq!(nodes(&spinney).await, Some(before));
+    epoch.store(epoch_millis() as usize / 1_000, SeqCst);
+    spinney.log_line("that it is believed", |line| line.contains("agrees with the cluster's"));
+    let waiting = Waiting::until("all has expired");
+    while nodes(&spinney).await != Some(0) {
+        waiting.pause().await;
+    }
+    server.delete_index(&index).await;
+}
+
+#[expect(clippy::disallowed_methods, reason = "arrivals are told by it")]
+fn epoch_millis() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    since.as_millis() as i64
 }

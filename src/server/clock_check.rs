@@ -1,0 +1,116 @@
+//! A clock that would empty a forest is not believed before another one agrees.
+//!
+//! Nodes expire by the clock of this machine, and a forest's clock never goes back: a start with a clock that is years
+//! ahead would forget all at once and for good. The cluster's own clock is the second one. It is asked where the
+//! machine's is further from the latest arrival that is stored than a window, or behind it, and where it jumps that far
+//! while spinney runs.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::{error, info, warn};
+
+use crate::clock::{self, JUMP};
+use crate::cluster::operator::Operator;
+use crate::config::Clock;
+use crate::engine::RecoverySource;
+use crate::time::Millis;
+
+/// A window of a forest from which nothing expires: a jump of so much is a mistake nevertheless.
+const NO_WINDOW: Millis = Millis(30 * 24 * 3_600_000);
+/// The pauses between two questions.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Looks at the clock before anything is expired or placed, and from then on; to be polled for as long as spinney runs.
+pub(crate) fn begin(sources: &[RecoverySource], service: Operator) -> impl Future<Output = ()> + use<> {
+    let by_arrival = || sources.iter().filter(|source| source.clock == Clock::Arrival);
+    let window = by_arrival().map(|source| source.window.unwrap_or(NO_WINDOW)).min().unwrap_or(NO_WINDOW);
+    clock::doubt_jumps_of(window.0.unsigned_abs());
+    if let Some(seen) = by_arrival().filter_map(|source| source.seen).max()
+        && is_doubtful(clock::system(), seen, window)
+    {
+        clock::go_on_from(seen);
+    }
+    watch(service)
+}
+
+/// Whether nothing of a forest would live at `now` whose latest arrival was `seen`, or that is behind it.
+fn is_doubtful(now: Millis, seen: Millis, window: Millis) -> bool {
+    let ahead = now.0.saturating_sub(seen.0);
+    ahead > window.0 || ahead < -i64::try_from(JUMP).unwrap_or(i64::MAX)
+}
+
+/// Asks the cluster for its time whenever this machine's is doubted.
+async fn watch(service: Operator) {
+    let (mut pause, mut told) = (FIRST_PAUSE, None);
+    loop {
+        if !clock::is_doubted() {
+            (pause, told) = (FIRST_PAUSE, None);
+            tokio::time::sleep_until(Instant::now() + FIRST_PAUSE).await;
+            continue;
+        }
+        let found = compare(&service).await;
+        match found {
+            Found::Agrees => {
+                clock::confirm();
+                info!("the clock of this machine agrees with the cluster's, and is believed");
+                continue;
+            }
+            _ if told == Some(found) => {}
+            Found::Differs => error!(
+                "the clock of this machine is not believed: it is far from the latest arrival that is stored, or has \
+                 jumped, and the cluster's clock shows another time. Nothing expires, and time goes on from that \
+                 arrival, until the two agree: run an NTP client on both"
+            ),
+            Found::Unknown => warn!(
+                "the clock of this machine is not believed before the cluster's has been asked: it is far from the \
+                 latest arrival that is stored, or has jumped. Time goes on from that arrival until \
+                 GET /_cat/health is answered, for which the user of --service-url needs cluster:monitor/health. If \
+                 the clock is right, all that is stored is older than the window, and the data directory may as well \
+                 be moved away"
+            ),
+        }
+        told = Some(found);
+        tokio::time::sleep_until(Instant::now() + pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// What the cluster says of this machine's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Agrees,
+    Differs,
+    Unknown,
+}
+
+async fn compare(service: &Operator) -> Found {
+    match service.epoch().await {
+        Some(epoch) if clock::system().0.abs_diff(epoch.0) <= JUMP => Found::Agrees,
+        Some(_) => Found::Differs,
+        None => Found::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_doubted_that_would_empty_a_forest() {
+        let seen = Millis(1_795_251_000_000);
+        let window = Millis(86_400_000);
+        for (ahead, doubtful) in [
+            (0, false),
+            (window.0, false),
+            (window.0 + 1, true),
+            (10 * 365 * window.0, true),
+            (-60_000, false),
+            (-60_001, true),
+            (i64::MIN, true),
+        ] {
+            assert_eq!(is_doubtful(Millis(seen.0.saturating_add(ahead)), seen, window), doubtful, "{ahead}");
+        }
+    }
+}
