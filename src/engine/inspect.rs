@@ -71,7 +71,7 @@ pub enum InspectError {
 /// # Errors
 /// When the directory is in use, or a forest cannot be read.
 pub fn inspect(dir: &Path, top: usize, report: &ReportInspection) -> Result<Vec<InspectedForest>, InspectError> {
-    let data_dir = DataDir::lock(dir)?;
+    let data_dir = DataDir::lock_to_read(dir)?;
     let forests = data_dir.forests()?;
     forests.into_iter().map(|identity| one(&data_dir, identity, top, report)).collect()
 }

@@ -402,13 +402,12 @@ pub enum SaveError {
 const UNFINISHED: &str = "RECOVERING";
 
 impl Forests {
-    /// Names of the forests in a directory. Only removes leftovers of an interrupted [`save`](Forests::save).
+    /// Names of the forests in a directory, in which nothing is changed.
     ///
     /// # Errors
     /// When the directory is in use, or cannot be read.
     pub fn stored_forests(&self, dir: &Path) -> Result<Vec<String>, StoreError> {
-        let data_dir = DataDir::lock(dir)?;
-        let _ = std::fs::remove_dir_all(unfinished(dir));
+        let data_dir = DataDir::lock_to_read(dir)?;
         let mut stored = Vec::new();
         for entry in &self.entries {
             if data_dir.holds(entry.identity.forest())? {

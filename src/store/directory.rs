@@ -63,8 +63,26 @@ impl DataDir {
         }
         let lock = path.join(LOCK);
         let locked = files.lock(&lock).map_err(StoreError::io("lock", &lock))?;
-        let locked = locked.ok_or_else(|| StoreError::Locked { dir: path.into() })?;
-        Ok(DataDir(Arc::new(Locked { path: path.to_owned(), files, open: Mutex::default(), _lock: locked })))
+        DataDir::locked(files, path, locked)
+    }
+
+    /// Locks a directory that is only to be read: nothing is made in it.
+    ///
+    /// # Errors
+    /// As [`DataDir::lock`].
+    pub fn lock_to_read(path: &Path) -> Result<DataDir, StoreError> {
+        let (files, lock) = (Arc::new(SystemFiles), path.join(LOCK));
+        let locked = files.lock_existing(&lock).map_err(StoreError::io("lock", &lock))?;
+        DataDir::locked(files, path, locked)
+    }
+
+    fn locked(
+        files: Arc<dyn Files>,
+        path: &Path,
+        lock: Option<Box<dyn Debug + Send + Sync>>,
+    ) -> Result<DataDir, StoreError> {
+        let lock = lock.ok_or_else(|| StoreError::Locked { dir: path.into() })?;
+        Ok(DataDir(Arc::new(Locked { path: path.to_owned(), files, open: Mutex::default(), _lock: lock })))
     }
 
     /// Returns the identities of the stored forests, sorted by name.
@@ -343,6 +361,33 @@ mod tests {
         let different: HashSet<&String> = encoded.iter().collect();
         // The empty name and "%" are not the same either.
         assert_eq!(different.len(), names.len());
+    }
+
+    /// A folder of somebody else, named by mistake.
+    #[cfg(unix)]
+    #[test]
+    fn a_directory_that_is_only_read_stays_as_it_is() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = std::env::temp_dir().join(format!("spinney-read-{}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::write(dir.join("notes"), "theirs").unwrap();
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let state = || {
+            let mut names = SystemFiles.list(&dir).unwrap();
+            names.sort();
+            (names, std::fs::metadata(&dir).unwrap().permissions().mode() & 0o777)
+        };
+        let read = DataDir::lock_to_read(&dir).unwrap();
+        assert!(read.forests().unwrap().is_empty() && !read.holds("news").unwrap());
+        drop(read);
+        assert_eq!(state(), (vec!["notes".to_owned()], 0o755));
+        // Even where data is to be stored in it.
+        let locked = DataDir::lock(&dir).unwrap();
+        assert_eq!(state(), (vec!["LOCK".to_owned(), "notes".to_owned()], 0o755));
+        assert!(matches!(DataDir::lock_to_read(&dir), Err(StoreError::Locked { .. })));
+        drop(locked);
+        DataDir::lock_to_read(&dir).unwrap();
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom, Write};
 #[cfg(unix)]
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 /// A file system.
@@ -60,6 +60,12 @@ pub trait Files: Debug + Send + Sync {
     /// As above.
     fn lock(&self, path: &Path) -> Result<Option<Box<dyn Debug + Send + Sync>>>;
 
+    /// The same of a file that is not created: where there is none, nobody has it.
+    ///
+    /// # Errors
+    /// As above.
+    fn lock_existing(&self, path: &Path) -> Result<Option<Box<dyn Debug + Send + Sync>>>;
+
     /// An unpredictable number.
     fn random(&self) -> u64;
 }
@@ -112,20 +118,6 @@ fn options() -> fs::OpenOptions {
     options
 }
 
-/// Removes the permissions of group and others from a directory that an older version made. Directories of other
-/// owners and shared ones such as `/tmp` keep theirs.
-fn close_to_others(path: &Path) {
-    #[cfg(unix)]
-    if let Ok(about) = fs::metadata(path) {
-        let mode = about.permissions().mode();
-        if mode & 0o077 != 0 && mode & 0o1000 == 0 {
-            let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7700));
-        }
-    }
-    #[cfg(not(unix))]
-    let _ = path;
-}
-
 /// That of the system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemFiles;
@@ -136,9 +128,7 @@ impl Files for SystemFiles {
         builder.recursive(true);
         #[cfg(unix)]
         builder.mode(DIR_MODE);
-        builder.create(path)?;
-        close_to_others(path);
-        Ok(())
+        builder.create(path)
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
@@ -176,11 +166,14 @@ impl Files for SystemFiles {
     }
 
     fn lock(&self, path: &Path) -> Result<Option<Box<dyn Debug + Send + Sync>>> {
-        let file = options().create(true).truncate(false).open(path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Box::new(Held(file)))),
-            Err(fs::TryLockError::WouldBlock) => Ok(None),
-            Err(fs::TryLockError::Error(error)) => Err(error),
+        Held::lock(options().create(true).truncate(false).open(path)?)
+    }
+
+    fn lock_existing(&self, path: &Path) -> Result<Option<Box<dyn Debug + Send + Sync>>> {
+        match fs::File::open(path) {
+            Ok(file) => Held::lock(file),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Some(Box::new(()))),
+            Err(error) => Err(error),
         }
     }
 
@@ -194,6 +187,16 @@ impl Files for SystemFiles {
 /// a moment.
 #[derive(Debug)]
 struct Held(fs::File);
+
+impl Held {
+    fn lock(file: fs::File) -> Result<Option<Box<dyn Debug + Send + Sync>>> {
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Box::new(Held(file)))),
+            Err(fs::TryLockError::WouldBlock) => Ok(None),
+            Err(fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
 
 impl Drop for Held {
     fn drop(&mut self) {
@@ -246,6 +249,7 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn nobody_else_reads_what_is_stored() {
+        use std::os::unix::fs::PermissionsExt as _;
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let top = std::env::temp_dir().join(format!("spinney-modes-{}", std::process::id()));
         let dir = top.join("forest");
@@ -256,15 +260,10 @@ mod tests {
         files.create(&file).unwrap().append(b"a text").unwrap();
         drop(files.lock(&lock).unwrap().unwrap());
         assert_eq!((mode(&file), mode(&lock)), (0o600, 0o600));
-        // Made by an older version; parents may belong to somebody else.
-        for path in [&top, &dir] {
-            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-        }
+        // What somebody else has made stays as it is.
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
         files.create_dir(&dir).unwrap();
-        assert_eq!((mode(&top), mode(&dir)), (0o755, 0o700));
-        fs::set_permissions(&dir, fs::Permissions::from_mode(0o1777)).unwrap();
-        files.create_dir(&dir).unwrap();
-        assert_eq!(mode(&dir), 0o777);
+        assert_eq!(mode(&dir), 0o755);
         fs::remove_dir_all(&top).unwrap();
     }
 

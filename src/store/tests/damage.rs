@@ -108,7 +108,7 @@ fn a_file_that_ends_early_is_told_or_cut_off() {
                     assert!(path.to_string_lossy().contains("journal"), "{}", path.display());
                 }
                 Err(StoreError::EmptyFile { file } | StoreError::BrokenIdentity { file, why: "it is empty" }) => {
-                    assert!(len == 0 && file == path)
+                    assert!(len == 0 && file == path);
                 }
                 Err(_) => assert!(len > 0),
             }

@@ -397,6 +397,10 @@ impl Files for Disk {
         Ok(Some(Box::new(Lock(self.clone(), path.into()))))
     }
 
+    fn lock_existing(&self, path: &Path) -> Result<Option<Box<dyn Debug + Send + Sync>>> {
+        self.lock(path)
+    }
+
     fn random(&self) -> u64 {
         let mut state = self.0.lock();
         state.salts += 1;
