@@ -51,19 +51,21 @@ pub(super) fn bulk_of(documents: &[(StoredHit, WriteForm)]) -> usize {
     fit.count().max(1)
 }
 
-/// Writes a bulk, and again what the cluster is too busy for. `note` is given the documents whose outcome is known,
-/// after each answer.
+/// Writes a bulk, and again what the cluster is too busy for. One that is too large for the cluster is halved until the
+/// documents are known that are so by themselves, each with its stamp: those are refused, and the others written.
+/// `note` is given the documents whose outcome is known, after each answer.
 ///
 /// # Errors
 /// If the sink refuses the bulk, is away or busy at every attempt, or answers something else; what `note` fails with.
 pub(super) async fn write_until_decided(
     sink: &impl BulkSink,
     known_as: &HeaderValue,
-    mut documents: Vec<(StoredHit, WriteForm)>,
+    documents: Vec<(StoredHit, WriteForm)>,
     mut note: impl FnMut(Vec<((StoredHit, WriteForm), ItemOutcome)>) -> Result<(), BackfillError>,
 ) -> Result<(), BackfillError> {
     let mut backoff = Backoff::new(ATTEMPTS);
-    loop {
+    let mut pending = vec![documents];
+    while let Some(mut documents) = pending.pop() {
         let mut body = Vec::new();
         documents.iter().for_each(|(found, form)| bulk_lines::add(&mut body, found, *form));
         let error = match sink.bulk(known_as, body.into()).await {
@@ -85,11 +87,27 @@ pub(super) async fn write_until_decided(
                 if !decided.is_empty() {
                     note(decided)?;
                 }
-                let Some(answer) = busy else { return Ok(()) };
-                documents = later;
+                let Some(answer) = busy else { continue };
+                pending.push(later);
                 OperatorError::Refused { status: 429, request: "items of POST /_bulk".into(), answer }
             }
-            Err(error) if error.may_pass() => error,
+            Err(error) if error.is_too_large() => {
+                match documents.len() {
+                    ..=1 => {
+                        let refused = |document| (document, ItemOutcome::Refused(error.to_string()));
+                        note(documents.into_iter().map(refused).collect())?;
+                    }
+                    len => {
+                        let rest = documents.split_off(len / 2);
+                        pending.extend([rest, documents]);
+                    }
+                }
+                continue;
+            }
+            Err(error) if error.may_pass() => {
+                pending.push(documents);
+                error
+            }
             Err(error) => return Err(error.into()),
         };
         warn!(%error, "a bulk is sent again");
@@ -97,6 +115,7 @@ pub(super) async fn write_until_decided(
             return Err(BackfillError::Busy(error));
         }
     }
+    Ok(())
 }
 
 /// Runs all slices beside each other on one task: they wait for the network. The first error ends them.
@@ -120,4 +139,68 @@ where
         }
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A cluster that takes bulks of no more bytes, and is busy at first.
+    struct Narrow {
+        most: usize,
+        bulks: AtomicUsize,
+    }
+
+    impl BulkSink for Narrow {
+        async fn bulk(&self, _: &HeaderValue, lines: Bytes) -> Result<Bytes, OperatorError> {
+            let refused =
+                |status| OperatorError::Refused { status, request: "POST /_bulk".into(), answer: String::new() };
+            let items = lines.iter().filter(|&&byte| byte == b'\n').count() / 2;
+            if self.bulks.fetch_add(1, Ordering::Relaxed) == 0 {
+                return Err(refused(429));
+            }
+            if lines.len() > self.most {
+                return Err(refused(413));
+            }
+            let item = r#"{"update":{"status":200,"result":"updated"}}"#;
+            Ok(format!(r#"{{"items":[{}]}}"#, vec![item; items].join(",")).into())
+        }
+    }
+
+    /// One document that is too large keeps none of the others from being written, wherever it stands.
+    #[tokio::test(start_paused = true)]
+    async fn a_bulk_that_is_too_large_is_halved() {
+        let hit = |id: usize, letters: usize| StoredHit {
+            index: "news".into(),
+            id: id.to_string(),
+            routing: None,
+            seq_no: 1,
+            term: 1,
+            source: format!(r#"{{"content":"{}"}}"#, "a".repeat(letters)).into(),
+            place: None,
+        };
+        for large in [&[][..], &[0], &[3, 4], &[9], &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]] {
+            let documents =
+                (0..10).map(|id| (hit(id, if large.contains(&id) { 5_000 } else { 10 }), WriteForm::Fields));
+            let sink = Narrow { most: 1_000, bulks: AtomicUsize::new(0) };
+            let mut outcomes = vec![None; 10];
+            let note = |decided: Vec<((StoredHit, WriteForm), ItemOutcome)>| {
+                for ((found, _), outcome) in decided {
+                    let place = found.id.parse::<usize>().unwrap();
+                    assert_eq!(outcomes[place].replace(outcome), None, "{place} twice");
+                }
+                Ok(())
+            };
+            let known_as = HeaderValue::from_static("news");
+            write_until_decided(&sink, &known_as, documents.collect(), note).await.unwrap();
+            for (place, outcome) in outcomes.into_iter().enumerate() {
+                match large.contains(&place) {
+                    true => assert!(matches!(outcome, Some(ItemOutcome::Refused(_))), "{place}: {outcome:?}"),
+                    false => assert_eq!(outcome, Some(ItemOutcome::Stamped), "{place}"),
+                }
+            }
+        }
+    }
 }

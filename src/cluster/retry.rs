@@ -45,6 +45,11 @@ impl OperatorError {
                 | OperatorError::Refused { status: 408 | 429 | 500 | 502 | 503 | 504, .. }
         )
     }
+
+    /// Whether the request has more bytes than the cluster takes: fewer documents may be taken.
+    pub(crate) fn is_too_large(&self) -> bool {
+        matches!(self, OperatorError::Refused { status: 413, .. })
+    }
 }
 
 #[cfg(test)]
