@@ -18,6 +18,9 @@ use crate::time::Millis;
 
 /// Input is processed in pieces of about this size, cut at line ends.
 const PIECE: usize = 1 << 20;
+/// The longest line that is read, behind the piece in which it begins: no server takes more in one request by default
+/// (`http.max_content_length`).
+const LONGEST_LINE: usize = 100 << 20;
 /// Exit code of `--strict` when the output is complete but the documents are not all as they should be.
 const STRICT_FAILURE: u8 = 3;
 
@@ -200,7 +203,7 @@ fn read_pieces(mut input: impl BufRead, bulk: bool, pieces: &mpsc::SyncSender<st
         let mut piece = std::mem::take(&mut rest);
         let before = piece.len();
         let read = input.by_ref().take(PIECE as u64).read_to_end(&mut piece);
-        let read = read.and_then(|_| input.read_until(b'\n', &mut piece));
+        let read = read.and_then(|_| read_line(&mut input, LONGEST_LINE, &mut piece));
         let end = piece.len() == before;
         if bulk && !end {
             rest = piece.split_off(end_of_items(&piece));
@@ -212,6 +215,16 @@ fn read_pieces(mut input: impl BufRead, bulk: bool, pieces: &mpsc::SyncSender<st
             return;
         }
     }
+}
+
+/// Reads to the end of a line, if that is no further than `longest` bytes away.
+fn read_line(input: &mut impl BufRead, longest: usize, piece: &mut Vec<u8>) -> std::io::Result<()> {
+    let read = input.take(longest as u64).read_until(b'\n', piece)?;
+    if read == longest && piece.last() != Some(&b'\n') && !input.fill_buf()?.is_empty() {
+        let reason = format!("a line is longer than {longest} bytes, which is more than a server takes: leave it out");
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, reason));
+    }
+    Ok(())
 }
 
 /// End of the last complete item of a bulk body; the line after it may be an action whose source is still missing.
@@ -240,6 +253,20 @@ fn write_pieces(pieces: &mpsc::Receiver<Vec<u8>>) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_is_read_up_to_a_length() {
+        for (line, longest, is_read) in
+            [("12345\n6", 6, true), ("12345", 5, true), ("12345\n", 5, false), ("123456", 5, false), ("", 0, true)]
+        {
+            let mut piece = b"0".to_vec();
+            let read = read_line(&mut line.as_bytes(), longest, &mut piece);
+            assert_eq!(read.is_ok(), is_read, "{line:?} {longest}");
+            if is_read {
+                assert_eq!(piece, ["0", line.split_inclusive('\n').next().unwrap_or_default()].concat().as_bytes());
+            }
+        }
+    }
 
     #[test]
     fn the_summary_is_a_sentence_for_any_counts() {
