@@ -29,8 +29,26 @@ const ABBREVIATIONS: [&str; 76] = [
 
 /// Bytes of a word before a full stop that are looked at: an abbreviation has fewer.
 const LONGEST: usize = 12;
-/// Bytes of the longest abbreviation.
-const LONGEST_ABBREVIATION: usize = 8;
+/// The abbreviations as numbers: nearly every sentence ends with a word that is looked up among them.
+const KEYS: [u64; ABBREVIATIONS.len()] = {
+    let (mut keys, mut at) = ([0; ABBREVIATIONS.len()], 0);
+    while at < keys.len() {
+        keys[at] = key(ABBREVIATIONS[at].as_bytes());
+        at += 1;
+    }
+    keys
+};
+
+/// The first eight bytes of a word, which no abbreviation exceeds, in an order that is that of words.
+const fn key(word: &[u8]) -> u64 {
+    let (mut key, mut at) = (0, 0);
+    while at < 8 {
+        key = key << 8 | if at < word.len() { word[at] as u64 } else { 0 };
+        at += 1;
+    }
+    key
+}
+
 /// How far behind a full stop the next word is looked for, in bytes.
 const LOOK: usize = 200;
 
@@ -124,7 +142,7 @@ fn is_abbreviated(written: &str) -> bool {
     let first = letters.next();
     // An initial: in scripts that have no capitals one letter is a word.
     let initial = letters.next().is_none() && first.is_some_and(char::is_lowercase);
-    initial || (word.len() <= LONGEST_ABBREVIATION && ABBREVIATIONS.binary_search(&word).is_ok())
+    initial || (word.len() <= 8 && KEYS.binary_search(&key(word.as_bytes())).is_ok())
 }
 
 #[cfg(test)]
@@ -201,9 +219,13 @@ mod tests {
 
     #[test]
     fn abbreviations_are_sorted_and_short() {
-        assert!(super::ABBREVIATIONS.is_sorted());
+        assert!(super::ABBREVIATIONS.is_sorted() && super::KEYS.is_sorted());
         let longest = super::ABBREVIATIONS.iter().map(|word| word.len()).max();
-        assert_eq!(longest, Some(super::LONGEST_ABBREVIATION));
+        assert_eq!(longest, Some(8));
+        for word in super::ABBREVIATIONS {
+            assert!(super::is_abbreviated(&format!("{word}.")), "{word}");
+            assert!(!super::is_abbreviated(&format!("{word}qqqqqqqq.")), "{word}");
+        }
     }
 
     #[test]
