@@ -41,7 +41,8 @@ pub(crate) fn system() -> Millis {
     Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// From now on a jump of more than `most` milliseconds is followed only when it is [confirmed](confirm).
+/// From now on a jump of more than `most` milliseconds is followed only when it is [confirmed](confirm); one of less
+/// than [`JUMP`], too.
 pub(crate) fn doubt_jumps_of(most: u64) {
     CLOCK.lock().most = most;
 }
@@ -95,7 +96,7 @@ impl Clock {
             let passed = at.saturating_duration_since(last.at).as_millis();
             let expected = last.shown.0.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX));
             let jump = system.0.abs_diff(expected);
-            if jump > JUMP {
+            if jump > JUMP.min(self.most) {
                 let doubted = last.doubted.unwrap_or(at);
                 if jump > self.most || at.saturating_duration_since(doubted) < DOUBTED_FOR {
                     reading.shown = Millis(expected);

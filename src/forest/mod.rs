@@ -152,8 +152,8 @@ pub struct Forest<P: Proof = ()> {
     planned: Vec<Change<P>>,
     /// The changes since they were last taken; `None` unless recording is on.
     recorded: Option<Vec<Change<P>>>,
-    /// Where the clock has gone since the last change that was taken down: when it was first in this tick, and last.
-    begun: Option<(TickStart, TickStart)>,
+    /// Where the clock has gone since the last change that was taken down.
+    begun: Option<TickStart>,
 }
 
 impl<P: Proof> Forest<P> {

@@ -146,8 +146,8 @@ impl Ticks {
     /// Advances the clock; nodes arrive in this moment's tick from now on. Returns the nodes that died.
     pub(super) fn begin(&mut self, moment: TickStart) -> NodeCount {
         self.clock = self.clock.max(moment.at);
-        // Within a tick only the clock goes on: its nodes arrived when it began, and it is over a step later.
-        if moment.tick != self.current || self.arrivals_of(moment.tick).is_none() {
+        // A tick begins with its first node. From then on only the clock goes on, and it is over a step later.
+        if moment.tick != self.current || self.arrivals_of(moment.tick).is_none_or(|known| known.nodes == 0) {
             self.current = moment.tick;
             self.know(moment);
         }
@@ -409,9 +409,12 @@ mod tests {
     fn a_tick_lasts_one_step() {
         let step = 100;
         let mut ticks = Ticks::new(Some(Millis(step * PARTS)));
+        // As a forest without a snapshot is restored.
+        ticks.stand_at(TickStart { tick: Tick(0), at: Millis(i64::MIN) }, Tick(0));
         for at in 0..10 * step {
             ticks.begin(ticks.due(Millis(at)).unwrap());
-            assert_eq!((ticks.clock(), ticks.current()), (Millis(at), Tick((at / step) as u32)));
+            ticks.add(ticks.current(), false);
+            assert_eq!((ticks.clock(), ticks.current()), (Millis(at), Tick((at / step) as u32 + 1)));
             assert_eq!(ticks.time(ticks.current()), Millis(at / step * step));
         }
     }

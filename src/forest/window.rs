@@ -40,8 +40,7 @@ impl<P: Proof> Forest<P> {
         let Some(moment) = self.ticks.due(now) else { return };
         let expired = self.expired_total;
         self.apply(&Change::Begin(moment));
-        let first = self.begun.filter(|(first, _)| first.tick == moment.tick);
-        self.begun = Some((first.map_or(moment, |(first, _)| first), moment));
+        self.begun = Some(moment);
         if self.expired_total > expired {
             self.note_clock();
         }
@@ -49,9 +48,8 @@ impl<P: Proof> Forest<P> {
 
     /// Takes down where the clock has gone since the last change.
     pub(super) fn note_clock(&mut self) {
-        if let (Some((first, last)), Some(recorded)) = (self.begun.take(), &mut self.recorded) {
-            recorded.extend((first != last).then_some(Change::Begin(first)));
-            recorded.push(Change::Begin(last));
+        if let (Some(moment), Some(recorded)) = (self.begun.take(), &mut self.recorded) {
+            recorded.push(Change::Begin(moment));
         }
     }
 

@@ -92,8 +92,9 @@ pub enum StoreError {
     /// A newer version has begun this forest, with fingerprints that this one does not make.
     #[error(
         "{} was begun with fingerprints of version {found}, and this version of spinney makes those of version {}: use \
-         the version that began it, or a newer one",
-        .dir.display(), FingerprintVersion::CURRENT
+         the version that began it, or a newer one; or move {} away and run spinney recover, which makes the forest \
+         anew from the index",
+        .dir.display(), FingerprintVersion::CURRENT, .dir.display()
     )]
     NewerFingerprints {
         /// The forest's directory.

@@ -12,12 +12,17 @@ use crate::text::swar::{Lanes, leading};
 /// Runs of digits that make one number at most.
 pub(super) const RUNS: usize = 6;
 /// Beginnings of the words for magnitudes behind a number, folded; of two that begin alike the longer one first.
-const MAGNITUDES: [(&str, u64); 37] = [
+const MAGNITUDES: [(&str, u64); 42] = [
     ("thousand", 1000),
     ("milliard", 1_000_000_000),
     ("million", 1_000_000),
     ("billion", 1_000_000_000),
     ("trillion", 1_000_000_000_000),
+    ("bn", 1_000_000_000),
+    ("mio", 1_000_000),
+    ("mrd", 1_000_000_000),
+    ("mln", 1_000_000),
+    ("mld", 1_000_000_000),
     ("lakh", 100_000),
     ("crore", 10_000_000),
     ("millon", 1_000_000),
@@ -195,7 +200,12 @@ impl<'a> TokenReader<'a> {
         }
         let mut runs = runs.get(..count).unwrap_or_default();
         if let Some(magnitude) = self.magnitude() {
-            let (value, used) = self.written_out(runs, magnitude);
+            let (mut value, used) = self.written_out(runs, magnitude);
+            let mut unit = magnitude;
+            while let Some((part, smaller)) = self.smaller_part(unit) {
+                value = value.saturating_add(part);
+                unit = smaller;
+            }
             runs = runs.get(..runs.len() - used).unwrap_or_default();
             self.runs(runs);
             groups(value, self.out);
@@ -255,6 +265,23 @@ impl<'a> TokenReader<'a> {
             self.at += len;
         }
         magnitude
+    }
+
+    /// The rest of a number that has digits for each of its magnitudes (`4亿2000万`): its value, and its magnitude, which
+    /// is smaller than the `unit` before it.
+    fn smaller_part(&mut self, unit: u64) -> Option<(u64, u64)> {
+        let from = self.at;
+        let digits = self.rest(from).iter().take_while(|b| b.is_ascii_digit()).count();
+        self.at += digits;
+        let part = self.peek().filter(|b| (1..=4).contains(&digits) && !b.is_ascii()).and_then(|_| {
+            let magnitude = self.magnitude().filter(|&magnitude| magnitude < unit)?;
+            let (value, _) = self.written_out(&[(0, from, from + digits)], magnitude);
+            (value < unit).then_some((value, magnitude))
+        });
+        if part.is_none() {
+            self.at = from;
+        }
+        part
     }
 
     /// The number at the end of the runs times a magnitude, and how many of the runs it is.
