@@ -7,7 +7,7 @@ use super::candidates::{
 };
 use super::placement::{self, PlacementPlan, PlacementQuestion, PlacementView, RuleStep};
 use super::{Decision, NearNode, Root};
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Distance, Fingerprint};
 use crate::method::{PlacementQuery, Proof, Refusal, TreeTally};
 use crate::planted::planted;
 use crate::time::Millis;
@@ -19,6 +19,17 @@ pub(super) trait PlannedTrees<P: Proof> {
 
     /// The nodes within the distance, nearest first, then by fingerprint.
     fn near(&self, of: Fingerprint) -> Vec<NearNode>;
+
+    /// The nodes of these that are alive, in the order of [`near`](PlannedTrees::near); each may come several times.
+    fn living(&self, mut near: Vec<(Distance, Fingerprint)>) -> Vec<NearNode> {
+        near.sort_unstable();
+        near.dedup();
+        let living = near.into_iter().filter_map(|(distance, fingerprint)| {
+            let root = self.tree_of(fingerprint)?;
+            Some(NearNode { fingerprint, distance, root })
+        });
+        living.collect()
+    }
 
     /// What is known of a tree before a document is compared with it.
     fn candidate(&self, root: Root, query: &PlacementQuery<'_, P>, now: Millis) -> CandidateTree<'_, P>;

@@ -37,8 +37,8 @@ pub(crate) enum RecoveryError {
     NoDirectory,
     /// By the clock of this machine other documents would be within the window than by the cluster's.
     #[error(
-        "the clock of this machine and that of the cluster are {} s apart, and which documents are within the window is \
-         told by it: set it right (run an NTP client on both), and run this again",
+        "the clock of this machine and that of the cluster are {} s apart, and it decides which documents are within \
+         the window: set it right (run an NTP client on both), and run this again",
         .apart / 1_000
     )]
     Clocks {

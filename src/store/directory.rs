@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(different.len(), names.len());
     }
 
-    /// A folder of somebody else, named by mistake.
+    /// A folder that holds no forest, named by mistake.
     #[cfg(unix)]
     #[test]
     fn a_directory_that_is_only_read_stays_as_it_is() {

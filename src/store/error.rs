@@ -346,8 +346,8 @@ impl fmt::Display for WayOut<'_> {
         let dir = self.0.display();
         write!(
             f,
-            "put it back from a copy of the whole directory, or move {dir} away and run spinney recover, which makes the \
-             forest anew from the index"
+            "put it back from a copy of the whole directory, or move {dir} away and run spinney recover, which makes \
+             the forest anew from the index"
         )
     }
 }

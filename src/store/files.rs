@@ -260,7 +260,7 @@ mod tests {
         files.create(&file).unwrap().append(b"a text").unwrap();
         drop(files.lock(&lock).unwrap().unwrap());
         assert_eq!((mode(&file), mode(&lock)), (0o600, 0o600));
-        // What somebody else has made stays as it is.
+        // A directory that was there keeps its mode.
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
         files.create_dir(&dir).unwrap();
         assert_eq!(mode(&dir), 0o755);

@@ -88,10 +88,6 @@ impl<'a, P: Proof> LocalTrees<'a, P> {
     fn number(&self, root: Root) -> Option<RootNumber> {
         self.forest.root_number(root, self.floor)
     }
-
-    fn record(&self, root: Root) -> Option<&'a TreeRecord<P>> {
-        self.forest.roots.get(self.number(root)?)
-    }
 }
 
 impl<P: Proof> PlannedTrees<P> for LocalTrees<'_, P> {
@@ -105,26 +101,20 @@ impl<P: Proof> PlannedTrees<P> for LocalTrees<'_, P> {
         for index in [&self.forest.index, &self.own.index] {
             index.near(of, |fingerprint, distance, _| near.push((distance, fingerprint)));
         }
-        near.sort_unstable();
-        near.dedup();
-        let living = near.into_iter().filter_map(|(distance, fingerprint)| {
-            let root = self.tree_of(fingerprint)?;
-            Some(NearNode { fingerprint, distance, root })
-        });
-        living.collect()
+        self.living(near)
     }
 
     fn candidate(&self, root: Root, query: &PlacementQuery<'_, P>, _: Millis) -> CandidateTree<'_, P> {
         let own = self.own.plan.trees.get(&root);
-        let stored = || Some((self.number(root)?, self.record(root)?));
-        let stored = stored().filter(|_| own.is_none());
-        let added = own.map(|own| own.added).or_else(|| stored.map(|(_, record)| record.added()));
-        let children = stored.map_or(0, |(number, _)| self.forest.roots.living_leaves(number, self.floor));
+        let stored = self.number(root).filter(|_| own.is_none());
+        let record = stored.and_then(|number| self.forest.roots.get(number));
+        let added = own.map(|own| own.added).or_else(|| record.map(TreeRecord::added));
+        let children = stored.map_or(0, |number| self.forest.roots.living_leaves(number, self.floor));
         CandidateTree {
             root,
             added: added.unwrap_or(Millis(0)),
             children: Some(children + self.own.plan.children(root)),
-            proof: self.proof(root),
+            proof: own.map(|own| &own.proof).or_else(|| record.map(|record| &record.proof)),
             founder_tokens: match (query.tokens, own) {
                 ([], _) => None,
                 (_, Some(own)) => own.founder_tokens.as_deref(),
@@ -133,7 +123,7 @@ impl<P: Proof> PlannedTrees<P> for LocalTrees<'_, P> {
             verdict: Cell::default(),
             laid: Cell::default(),
             closed: match stored {
-                Some((number, _)) => self.forest.closed(number, query.earlier),
+                Some(number) => self.forest.closed(number, query.earlier),
                 None => self.forest.closed_by(root, query.earlier),
             },
         }
@@ -142,7 +132,7 @@ impl<P: Proof> PlannedTrees<P> for LocalTrees<'_, P> {
     fn proof(&self, root: Root) -> Option<&P> {
         match self.own.plan.trees.get(&root) {
             Some(own) => Some(&own.proof),
-            None => self.record(root).map(|record| &record.proof),
+            None => self.forest.proof_at(self.number(root)?),
         }
     }
 

@@ -13,6 +13,7 @@ use crate::forest::batch_plan::BatchPlan;
 use crate::forest::candidates::PriorClaim;
 use crate::forest::change::Change;
 use crate::forest::placement::PlacementPlan;
+use crate::forest::planned_view::PlannedTrees;
 use crate::forest::{NearNode, Root};
 use crate::method::{Durable, FounderTokens, PlacementQuery, Proof, Refusal, Tallies};
 use crate::time::Millis;
@@ -299,13 +300,7 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
         if k > Distance(0) {
             self.plans.nodes.keys().copied().for_each(&mut add);
         }
-        near.sort_unstable();
-        near.dedup();
-        let found = near.into_iter().filter_map(|(distance, fingerprint)| {
-            let root = self.tree_of(fingerprint)?;
-            Some(NearNode { fingerprint, distance, root })
-        });
-        found.collect()
+        self.living(near)
     }
 
     /// Whether the tree of a root is one that another process is founding.

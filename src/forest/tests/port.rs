@@ -441,6 +441,18 @@ fn a_rehearsal_sees_all_and_leaves_nothing() {
     }
 }
 
+/// A document of these sentences, without a title.
+fn of_sentences(method: &str, sentences: &[String]) -> PlacementDocument {
+    let method: Method = method.parse().unwrap();
+    let fields = Fields { title: None, body: &[&sentences.join(". ")] };
+    PlacementDocument {
+        features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
+        when: DocumentTime::At(Millis(1)),
+        title: None,
+        given: None,
+    }
+}
+
 /// The document of a text that nobody else has, or of the same text with another number in it.
 fn balance(method: &str, number: usize, amount: usize) -> PlacementDocument {
     let sentences: Vec<String> = (0..6)
@@ -450,14 +462,7 @@ fn balance(method: &str, number: usize, amount: usize) -> PlacementDocument {
             format!("{} came to {} of {} crowns", words.join(" "), amount * 31 + n, amount * 57 + n * 3)
         })
         .collect();
-    let method: Method = method.parse().unwrap();
-    let fields = Fields { title: None, body: &[&sentences.join(". ")] };
-    PlacementDocument {
-        features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
-        when: DocumentTime::At(Millis(1)),
-        title: None,
-        given: None,
-    }
+    of_sentences(method, &sentences)
 }
 
 /// A text of 14 sentences of 24, so that two of them share any number of sentences, and amounts that differ.
@@ -472,17 +477,10 @@ fn mosaic(method: &str, number: u64) -> PlacementDocument {
             format!("{} for {}", words.join(" "), if amount == 0 { number } else { 7 })
         })
         .collect();
-    let method: Method = method.parse().unwrap();
-    let fields = Fields { title: None, body: &[&sentences.join(". ")] };
-    PlacementDocument {
-        features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
-        when: DocumentTime::At(Millis(1)),
-        title: None,
-        given: None,
-    }
+    of_sentences(method, &sentences)
 }
 
-/// Whatever is there, and whoever came before it in the same request.
+/// In every forest, behind every other document of the same request.
 #[test]
 fn a_rehearsal_foretells_what_placing_will_say() {
     let (mut refused, mut joined, mut founded) = (0, 0, 0);

@@ -267,8 +267,8 @@ impl<'a> TokenReader<'a> {
         magnitude
     }
 
-    /// The rest of a number that has digits for each of its magnitudes (`4亿2000万`): its value, and its magnitude, which
-    /// is smaller than the `unit` before it.
+    /// The rest of a number that has digits for each of its magnitudes (`4亿2000万`): its value, and its magnitude,
+    /// which is smaller than the `unit` before it.
     fn smaller_part(&mut self, unit: u64) -> Option<(u64, u64)> {
         let from = self.at;
         let digits = self.rest(from).iter().take_while(|b| b.is_ascii_digit()).count();
