@@ -90,6 +90,8 @@ pub(super) struct Records {
     pub(super) ends: Vec<i64>,
     /// When a disk may have taken no more: its process is out of service until all faults have ended.
     pub(super) dying_disks: Vec<Range<i64>>,
+    /// Whether a disk has been made to fail since all faults last ended.
+    has_failing_disk: bool,
 }
 
 /// Longer than `--durability none` gathers what it writes, in milliseconds.
@@ -233,9 +235,18 @@ impl Scene {
         }
     }
 
+    /// Without a failing disk no forest goes out of service. A restart would heal it, and nobody would know.
+    fn check_service(&self, process: &Process) {
+        let Some(unavailable) = process.state.engine.forests().unavailable() else { return };
+        if !self.records.lock().has_failing_disk {
+            self.fail(format!("no disk has failed: {unavailable}"));
+        }
+    }
+
     /// Ends a process at once; `power`: that of the machine, too.
     pub(super) fn kill(&self, number: usize, power: bool) {
         let Some(process) = self.slots[number].lock().take() else { return };
+        self.check_service(&process);
         process.kill();
         self.records.lock().ends.push(self.world.time());
         self.world.count(if power { "power failures" } else { "kills" }, 1);
@@ -252,6 +263,7 @@ impl Scene {
     pub(super) async fn stop(&self, number: usize) {
         let process = self.slots[number].lock().take();
         let Some(process) = process else { return };
+        self.check_service(&process);
         let left = process.stop().await;
         self.records.lock().ends.push(self.world.time());
         self.world.count("stops", 1);
@@ -288,7 +300,7 @@ impl Scene {
                 4 if is_on_disk && self.plan.is_durable() => {
                     let fault = Fault::EndsAt(1 + self.world.below(20));
                     self.world.trace(|| format!("the disk: {fault:?}"));
-                    self.disk.set(fault);
+                    self.fail_disk(fault);
                     self.records.lock().dying_disks.push(self.world.time()..i64::MAX);
                     self.world.pause(20_000).await;
                     self.start_again(number).await;
@@ -302,7 +314,7 @@ impl Scene {
                     };
                     self.world.trace(|| format!("the disk: {fault:?}"));
                     self.world.count("disk faults", 1);
-                    self.disk.set(fault);
+                    self.fail_disk(fault);
                     self.world.pause(20_000).await;
                     // Somebody looks after it, and starts it again.
                     self.kill(number, self.plan.is_durable() && self.world.happens(300));
@@ -337,6 +349,11 @@ impl Scene {
         }
     }
 
+    fn fail_disk(&self, fault: Fault) {
+        self.disk.set(fault);
+        self.records.lock().has_failing_disk = true;
+    }
+
     async fn start_again(&self, number: usize) {
         self.world.pause(3_000).await;
         let serves = self.slots[number].lock().as_ref().is_some_and(|process| !process.life.has_ended());
@@ -364,6 +381,7 @@ impl Scene {
                 self.kill(number, false);
             }
         }
+        self.records.lock().has_failing_disk = false;
         for _ in 0..3 {
             self.start_all().await;
             if self.processes().len() == self.slots.len() {
