@@ -221,7 +221,7 @@ fn planted_faults_are_found() {
         Fault::BudgetLeaks,
     ];
     for fault in faults {
-        let run = Run { fault: Some(fault), ..Run::of(1, 40) };
+        let run = Run { fault: Some(fault), ..Run::of(1, 120) };
         alone(|| run.work());
         assert!(run.failed.lock().is_some(), "{fault:?} is not found");
     }

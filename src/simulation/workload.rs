@@ -67,7 +67,7 @@ impl Scene {
                 }
                 self.world.trace(|| format!("writer {writer} is answered {}", shown_reply(&reply)));
                 items.retain(|item| again.contains(&item.place));
-                if items.is_empty() || self.world.happens(200) {
+                if items.is_empty() || self.world.happens(400) {
                     break;
                 }
                 self.world.pause(4_000).await;
