@@ -40,6 +40,8 @@ const PARTS: u16 = ELSEWHERE;
 const MOST_RESPELT: usize = 8;
 /// Words of a piece: what stands in place of fewer is an edit.
 const PIECE: f32 = 8.0;
+/// What texts without two titles open with in place of each other counts so many times: it says what titles would.
+const OPENING: f32 = 5.0;
 /// Characters that are a name.
 const NAME: usize = 2;
 /// A word of a title that so few documents have is rare, whatever the median is.
@@ -105,7 +107,8 @@ pub struct Differences {
     pub common_facts: u16,
     /// Different replacements of a word of one title by a word of the other.
     pub titles: u16,
-    /// Words of pieces that stand in place of another piece, of the shorter one of each two.
+    /// Words of pieces that stand in place of another piece, of the shorter one of each two. Without two titles an
+    /// opening counts five times.
     pub replaced: f32,
     /// How much of the tokens in either title both have, 0 to 1, if both texts have one.
     pub alike: Option<f32>,
@@ -464,11 +467,14 @@ impl Comparison<'_> {
 
     /// Words of the pieces that stand in place of another one; a token counts `unit` words.
     fn replaced(&self, unit: f32) -> f32 {
+        let has_titles = !self.old.tokens.title.is_empty() && !self.new.tokens.title.is_empty();
         let pieces = self.alignment.gaps.iter().map(|gap| {
             let old = self.old.own_weight(&gap.old, &self.alignment.old);
-            unit * old.min(self.new.own_weight(&gap.new, &self.alignment.new))
+            let words = unit * old.min(self.new.own_weight(&gap.new, &self.alignment.new));
+            let is_opening = gap.old.start == 0 && gap.new.start == 0;
+            (words, if is_opening && !has_titles { OPENING } else { 1.0 })
         });
-        pieces.filter(|&words| words >= PIECE).sum()
+        pieces.filter(|&(words, _)| words >= PIECE).map(|(words, times)| times * words).sum()
     }
 
     /// Whether the one text has a thousand times a number that both begin alike: `48 million` and `48 billion`.

@@ -119,6 +119,23 @@ fn a_piece_in_the_place_of_another_one_is_replaced() {
 }
 
 #[test]
+fn an_opening_says_what_a_title_would_where_there_are_not_two() {
+    let text = |opening: u16, title: &[u16]| {
+        let piece = row(opening, PIECE as usize);
+        Text::new([&piece[..], &row(0, 40)].concat()).titled(title)
+    };
+    for (one, other, times) in
+        [(&[][..], &[][..], OPENING), (&[900], &[], OPENING), (&[], &[900], OPENING), (&[900], &[900], 1.0)]
+    {
+        assert_eq!(between(&text(5_000, one), &text(9_000, other)).replaced, times * PIECE, "{one:?} {other:?}");
+    }
+    // Nor is it one where one of the texts has something before it.
+    let later = Text::new([&[7_777][..], &row(0, 20), &row(9_000, PIECE as usize), &row(20, 20)].concat());
+    let earlier = Text::new([&row(0, 20)[..], &row(5_000, PIECE as usize), &row(20, 20)].concat());
+    assert_eq!(between(&earlier, &later).replaced, PIECE);
+}
+
+#[test]
 fn a_rare_word_counts_less_in_a_piece_than_in_a_place() {
     let facts = |len: usize| told(&row(5_000, len), &row(9_000, len)).own_facts;
     assert_eq!(facts(LONGEST_PLACE), LONGEST_PLACE as f32);

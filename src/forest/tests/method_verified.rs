@@ -103,6 +103,33 @@ fn a_shared_footer_is_learned() {
     assert_eq!(forest.nodes(), nodes_before);
 }
 
+/// Without titles, and before anything is learned of the footer.
+#[test]
+fn other_news_over_one_footer_are_apart_from_the_first_on() {
+    let footer = "Sign up for our letter to get the latest stories every morning. This article may not be reproduced \
+        without permission of the publisher. Contact the newsroom by mail or call the desk on weekdays between nine and \
+        five. Read more about how we check facts and correct mistakes on our page of standards, and write to us there.";
+    let news = [
+        "The council of Marlow will repair Mill Lane in the spring.",
+        "A ferry with forty passengers ran aground near the island on Sunday.",
+        "Teachers in the north of the country went on strike for higher wages.",
+        "A fire destroyed two barns and a tractor on a farm outside Kelso.",
+        "The national bank left its interest rate where it was.",
+        "Police found the missing boy in a cinema three streets from home.",
+    ];
+    for first in 0..news.len() {
+        for step in [1, 5] {
+            let mut forest = Harness::new();
+            let mut roots: Vec<Root> = (0..news.len())
+                .map(|n| forest.place("", &format!("{} {footer}", news[(first + n * step) % news.len()])))
+                .collect();
+            roots.sort_unstable();
+            roots.dedup();
+            assert_eq!(roots.len(), news.len(), "{first} {step}");
+        }
+    }
+}
+
 #[test]
 fn a_short_body_is_read_with_its_title() {
     let mut forest = Harness::new();

@@ -433,7 +433,8 @@ fn torn(variant: u64) -> Features {
     };
     let mut words: Vec<String> = (0..160).map(word).collect();
     words.extend((variant > 2).then(|| format!("more{variant}")));
-    let fields = Fields { title: None, body: &[&words.join(" ")] };
+    // Without a title the first words would stand for one.
+    let fields = Fields { title: Some("One title of both"), body: &[&words.join(" ")] };
     let method = Method::Verified;
     let features = method.read_with(&fields, Attributes::default(), &mut Workspace::default());
     features.unwrap()
