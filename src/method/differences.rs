@@ -383,6 +383,7 @@ impl Comparison<'_> {
         let unit = self.later.unit;
         let places = self.places();
         let (own, common_facts) = self.facts();
+        let alike = compare_titles(self.old.tokens, self.new.tokens);
         Differences {
             words: unit * (old_common + new_common) / 2.0,
             most: old.max(new),
@@ -391,8 +392,8 @@ impl Comparison<'_> {
             own_facts: IN_A_PIECE * f32::from(own) + (1.0 - IN_A_PIECE) * f32::from(places.facts),
             common_facts,
             titles: places.titles,
-            replaced: self.replaced(unit),
-            alike: compare_titles(self.old.tokens, self.new.tokens),
+            replaced: self.replaced(unit, if alike.is_none() { OPENING } else { 1.0 }),
+            alike,
         }
     }
 
@@ -465,14 +466,14 @@ impl Comparison<'_> {
         2 * u32::from(self.learned.frequency(token)) < self.later.twice_median.max(1)
     }
 
-    /// Words of the pieces that stand in place of another one; a token counts `unit` words.
-    fn replaced(&self, unit: f32) -> f32 {
-        let has_titles = !self.old.tokens.title.is_empty() && !self.new.tokens.title.is_empty();
+    /// Words of the pieces that stand in place of another one; a token counts `unit` words, and that with which both
+    /// texts open `opening` times.
+    fn replaced(&self, unit: f32, opening: f32) -> f32 {
         let pieces = self.alignment.gaps.iter().map(|gap| {
             let old = self.old.own_weight(&gap.old, &self.alignment.old);
             let words = unit * old.min(self.new.own_weight(&gap.new, &self.alignment.new));
-            let is_opening = gap.old.start == 0 && gap.new.start == 0;
-            (words, if is_opening && !has_titles { OPENING } else { 1.0 })
+            let times = if gap.old.start == 0 && gap.new.start == 0 { opening } else { 1.0 };
+            (words, times)
         });
         pieces.filter(|&(words, _)| words >= PIECE).map(|(words, times)| times * words).sum()
     }

@@ -182,7 +182,7 @@ impl Scene {
     }
 
     async fn start(&self, number: usize) {
-        if let Some(process) = self.slots[number].lock().take() {
+        if let Some(process) = self.take(number) {
             process.kill();
         }
         if self.plan.store == Store::Disk && self.disk.has_ended() {
@@ -235,18 +235,21 @@ impl Scene {
         }
     }
 
-    /// Without a failing disk no forest goes out of service. A restart would heal it, and nobody would know.
-    fn check_service(&self, process: &Process) {
-        let Some(unavailable) = process.state.engine.forests().unavailable() else { return };
-        if !self.records.lock().has_failing_disk {
+    /// A process that is about to end, whichever way. Without a failing disk no forest goes out of service: the next
+    /// start would heal it, and nobody would know.
+    fn take(&self, number: usize) -> Option<Arc<Process>> {
+        let process = self.slots[number].lock().take()?;
+        if let Some(unavailable) = process.state.engine.forests().unavailable()
+            && !self.records.lock().has_failing_disk
+        {
             self.fail(format!("no disk has failed: {unavailable}"));
         }
+        Some(process)
     }
 
     /// Ends a process at once; `power`: that of the machine, too.
     pub(super) fn kill(&self, number: usize, power: bool) {
-        let Some(process) = self.slots[number].lock().take() else { return };
-        self.check_service(&process);
+        let Some(process) = self.take(number) else { return };
         process.kill();
         self.records.lock().ends.push(self.world.time());
         self.world.count(if power { "power failures" } else { "kills" }, 1);
@@ -261,9 +264,7 @@ impl Scene {
 
     /// Ends a process as a signal does.
     pub(super) async fn stop(&self, number: usize) {
-        let process = self.slots[number].lock().take();
-        let Some(process) = process else { return };
-        self.check_service(&process);
+        let Some(process) = self.take(number) else { return };
         let left = process.stop().await;
         self.records.lock().ends.push(self.world.time());
         self.world.count("stops", 1);

@@ -107,8 +107,8 @@ fn a_shared_footer_is_learned() {
 #[test]
 fn other_news_over_one_footer_are_apart_from_the_first_on() {
     let footer = "Sign up for our letter to get the latest stories every morning. This article may not be reproduced \
-        without permission of the publisher. Contact the newsroom by mail or call the desk on weekdays between nine and \
-        five. Read more about how we check facts and correct mistakes on our page of standards, and write to us there.";
+        without permission of the publisher. Contact the newsroom by mail or call the desk on weekdays between nine \
+        and five. Read more about how we check facts and correct mistakes on our page of standards, and write to us there.";
     let news = [
         "The council of Marlow will repair Mill Lane in the spring.",
         "A ferry with forty passengers ran aground near the island on Sunday.",
