@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::bulk::stored_value;
 use crate::cluster::sorted_pages::StoredHit;
 
 /// How a document is written.
@@ -21,7 +22,7 @@ pub(super) fn form_of(source: &[u8]) -> WriteForm {
     if memchr::memchr(b'[', source).is_none() {
         return WriteForm::Fields;
     }
-    match serde_json::from_slice::<Value>(source) {
+    match stored_value(source) {
         Ok(Value::Object(members)) if !members.values().any(has_object_in_array) => WriteForm::Fields,
         _ => WriteForm::Whole,
     }

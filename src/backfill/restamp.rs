@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::{HeaderName, HeaderValue};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
@@ -25,7 +25,7 @@ use super::BackfillError;
 use super::bulk_lines::{self, ItemOutcome};
 use super::discovery::{RouteIndices, RouteTable, discover_route};
 use super::pages::Pages;
-use crate::bulk::DocumentChange;
+use crate::bulk::{DocumentChange, stored_value};
 use crate::cluster::operator::{Operator, OperatorError};
 use crate::cluster::retry::FIRST_PAUSE;
 use crate::cluster::sorted_pages::{Slice, StoredHit};
@@ -540,7 +540,7 @@ async fn until(instant: Option<Instant>) {
 
 /// The root that a document shows.
 pub(crate) fn shown(source: &[u8], field: &str) -> Option<Root> {
-    let source: Value = serde_json::from_slice(source).ok()?;
+    let source = stored_value(source).ok()?;
     let root = Fingerprint::written(source.get(field)?.as_str()?, true)?;
     Some(Root(root))
 }

@@ -18,6 +18,7 @@ use super::bulk_sink::BulkSink;
 use super::discovery::RouteIndices;
 use super::pages::{Batches, Pages, page_of};
 use super::sending::{all_of, ask_until_answered, bulk_of, write_until_decided};
+use crate::bulk::stored_value;
 use crate::cluster::operator::Operator;
 use crate::cluster::sorted_pages::{Slice, StoredHit};
 
@@ -183,8 +184,8 @@ impl<D: BulkSink> Backfill<'_, D> {
                 return Ok(());
             }
             shared.outcome.lock().changed += changed.len() as u64;
-            let read = self.get(&changed, false).await?.into_iter();
-            page = read.filter_map(|read| shared.unstamped(read)).collect();
+            let read = self.read_again(shared, &changed, false).await?;
+            page = read.into_iter().flatten().collect();
         }
         Ok(())
     }
@@ -205,16 +206,12 @@ impl<D: BulkSink> Backfill<'_, D> {
         if odd.is_empty() {
             return Ok(formed);
         }
-        let mut whole = self.get(&odd, true).await?.into_iter();
+        let mut whole = self.read_again(shared, &odd, true).await?.into_iter();
         let mut written = Vec::with_capacity(formed.len());
         for (found, form) in formed {
             match form {
                 WriteForm::Fields => written.push((found, form)),
-                WriteForm::Whole => {
-                    let read = whole.next().flatten();
-                    let found = shared.unstamped(read);
-                    written.extend(found.map(|found| (found, form)));
-                }
+                WriteForm::Whole => written.extend(whole.next().flatten().map(|found| (found, form))),
             }
         }
         Ok(written)
@@ -263,6 +260,31 @@ impl<D: BulkSink> Backfill<'_, D> {
     fn report_progress(&self, shared: &RunState<'_>) {
         let done = shared.outcome.lock().done();
         (shared.report)(BackfillProgress { forest: &self.target.route.forest, done, total: shared.total.max(done) });
+    }
+
+    /// Those of these documents that are there and have no stamp yet, as they are now and in their order. `whole`: with
+    /// all their fields. One of which the cluster tells nothing that can be written back is named, and no other's end.
+    async fn read_again(
+        &self,
+        shared: &RunState<'_>,
+        documents: &[StoredHit],
+        whole: bool,
+    ) -> Result<Vec<Option<StoredHit>>, BackfillError> {
+        match self.get(documents, whole).await {
+            Err(BackfillError::Answer(_)) => {}
+            read => return Ok(read?.into_iter().map(|read| shared.unstamped(read)).collect()),
+        }
+        let mut alone = Vec::with_capacity(documents.len());
+        for found in documents {
+            alone.push(match self.get(std::slice::from_ref(found), whole).await {
+                Err(BackfillError::Answer(reason)) => {
+                    shared.fail(found, &reason);
+                    None
+                }
+                read => shared.unstamped(read?.pop().flatten()),
+            });
+        }
+        Ok(alone)
     }
 
     /// Documents as they are now, in the order of these; `None` for those that are not there. `whole`: with all their
@@ -364,7 +386,9 @@ struct MultiGetItem<'a> {
 /// A response of `_mget`.
 fn got(answer: &Bytes, root: &str, documents: usize) -> Result<Vec<Option<CurrentDocument>>, BackfillError> {
     let wrong = |what: String| BackfillError::Answer(what);
-    let got: MultiGet<'_> = serde_json::from_slice(answer).map_err(|error| wrong(error.to_string()))?;
+    let unreadable =
+        |error| wrong(format!("its stored source is more than JSON ({error}): index it anew without comments"));
+    let got: MultiGet<'_> = serde_json::from_slice(answer).map_err(unreadable)?;
     if got.docs.len() != documents {
         return Err(wrong("POST /_mget: documents are missing".into()));
     }
@@ -375,7 +399,7 @@ fn got(answer: &Bytes, root: &str, documents: usize) -> Result<Vec<Option<Curren
         let Some(source) = one.source.filter(|_| one.found) else {
             return Ok(None);
         };
-        let members: serde_json::Map<String, Value> = serde_json::from_str(source.get()).unwrap_or_default();
+        let members = stored_value(source.get().as_bytes()).unwrap_or_default();
         Ok(Some(CurrentDocument {
             // Null: it waits to be stamped again.
             is_stamped: members.get(root).is_some_and(|root| !root.is_null()),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::BackfillError;
 use super::discovery::RouteIndices;
 use crate::cluster::operator::{Operator, in_path};
-use crate::cluster::search::SearchResponse;
+use crate::cluster::search::{SearchResponse, Stored};
 use crate::text::isolate;
 
 /// The most documents of one search.
@@ -88,7 +88,8 @@ async fn draw(reader: &Operator, target: &RouteIndices, size: usize, seed: u64) 
     }});
     let body = json!({"size": size, "track_total_hits": false, "query": query, "_source": fields});
     let answer = reader.ask_bytes(Method::POST, &path, Some(&body)).await?;
-    Ok(SearchResponse::<Value>::parse(&answer)?.hits)
+    let found = SearchResponse::<Stored>::parse(&answer)?.hits.into_iter();
+    Ok(found.map(|Stored(hit)| hit).collect())
 }
 
 impl VerifyReport {

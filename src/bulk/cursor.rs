@@ -81,10 +81,17 @@ pub(super) struct JsonCursor<'a> {
 impl<'a> JsonCursor<'a> {
     /// A cursor at the first token. Every line is a text of its own to the servers, so a byte order mark may open it.
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, JsonError> {
-        let pos = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
-        let mut cursor = JsonCursor { bytes, pos };
+        let mut cursor = JsonCursor { bytes, pos: 0 };
+        cursor.byte_order_mark();
         cursor.blank()?;
         Ok(cursor)
+    }
+
+    /// Passes a byte order mark.
+    pub(super) fn byte_order_mark(&mut self) {
+        if self.bytes.get(self.pos..).is_some_and(|rest| rest.starts_with(b"\xef\xbb\xbf")) {
+            self.pos += 3;
+        }
     }
 
     pub(super) fn pos(&self) -> usize {

@@ -18,6 +18,7 @@ use tracing::warn;
 
 use super::retry::Backoff;
 use super::{Client, ClientError, ClusterError, describe};
+use crate::bulk::stored_value;
 use crate::config::{NodeUrl, NodeUrlError, ServeOptions};
 use crate::http::full;
 use crate::time::Millis;
@@ -406,7 +407,7 @@ impl Operator {
 }
 
 fn read(request: &str, answer: &[u8]) -> Result<Value, OperatorError> {
-    serde_json::from_slice(answer).map_err(|_| OperatorError::Refused {
+    stored_value(answer).map_err(|_| OperatorError::Refused {
         status: 200,
         request: request.to_owned(),
         answer: String::from_utf8_lossy(answer).into_owned(),

@@ -1,7 +1,10 @@
 //! Search responses.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::bulk::stored_value;
 
 /// A search response that is complete: no shard failed, and the search did not time out.
 #[derive(Debug)]
@@ -30,6 +33,17 @@ pub(crate) enum SearchFault {
         /// All shards of the search.
         total: u64,
     },
+}
+
+/// A part of a response as the servers store it ([`stored_value`]); null if it is not even that.
+#[derive(Debug)]
+pub(crate) struct Stored(pub(crate) Value);
+
+impl<'de> Deserialize<'de> for Stored {
+    fn deserialize<D: Deserializer<'de>>(part: D) -> Result<Stored, D::Error> {
+        let part = Box::<RawValue>::deserialize(part)?;
+        Ok(Stored(stored_value(part.get().as_bytes()).unwrap_or_default()))
+    }
 }
 
 #[derive(Deserialize)]

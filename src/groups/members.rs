@@ -19,6 +19,7 @@ use super::request::{MembersRequest, RequestError};
 use super::search::{SearchAnswer, SearchHit, SearchSource};
 use super::similarity::{ShingleSet, TextReader, jaccard};
 use crate::access::IndexName;
+use crate::bulk::stored_value;
 use crate::config::RestrictedReaders;
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
@@ -85,7 +86,7 @@ impl IndexReader<'_> {
             path += &format!("&routing={}", utf8_percent_encode(routing, NON_ALPHANUMERIC));
         }
         let answer = self.source.ask(Method::GET, &path, None).await?;
-        let document: Value = serde_json::from_slice(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
+        let document = stored_value(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
         Ok(document.get("_source").and_then(|source| source.get(field)?.as_i64()))
     }
 

@@ -55,6 +55,7 @@ pub(crate) use keyword::KeywordForms;
 pub(crate) use list_cache::ListCache;
 pub(crate) use permits::{ReaderPermit, ReaderPermits, SMALL};
 pub(crate) use request::{GroupsRequest, MembersRequest, SortBy};
+pub(crate) use search::NO_FIELD;
 
 /// An index as one caller may read it.
 pub(crate) struct IndexReader<'a> {

@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Method, Response, StatusCode};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 use super::error::ReadError;
 use super::permits::{ReaderPermit, SMALL};
 use super::query::SearchQuery;
 use crate::cluster::Client;
-use crate::cluster::search::{SearchFault, SearchResponse};
+use crate::cluster::search::{SearchFault, SearchResponse, Stored};
 use crate::engine::ReaderFields;
 
 /// The most bytes of an answer.
@@ -17,6 +17,9 @@ const ANSWER_BYTES: usize = 64 << 20;
 
 /// Time limit of a search, after which the servers return a partial result.
 const TIMEOUT: &str = "60s";
+
+/// A field that no document has: a source without it is whole, but written by the server.
+pub(crate) const NO_FIELD: &str = "_spinney_none";
 
 /// A response to a search of groups.
 pub(super) type SearchAnswer<A = Value> = SearchResponse<SearchHit, A>;
@@ -31,7 +34,8 @@ pub(super) struct SearchHit {
     pub id: String,
     #[serde(rename = "_score")]
     pub score: Option<f64>,
-    #[serde(rename = "_source", default)]
+    /// Null if it was not asked for.
+    #[serde(rename = "_source", default, deserialize_with = "stored")]
     pub source: Value,
     #[serde(default)]
     pub sort: Vec<Value>,
@@ -67,6 +71,25 @@ fn lacks_the_field(refused: &Response<Bytes>) -> bool {
     refused.status() == StatusCode::BAD_REQUEST && text.contains("in order to collapse on")
 }
 
+fn stored<'de, D: Deserializer<'de>>(source: D) -> Result<Value, D::Error> {
+    Stored::deserialize(source).map(|Stored(source)| source)
+}
+
+/// The same search for sources that the servers write anew, if it is one for sources as they are stored. Those may have
+/// comments, and one that ends in `// …` takes the rest of the answer with it.
+fn written_anew(mut search: Value) -> Option<Value> {
+    let shown = search.get_mut("_source")?;
+    let is_whole = match &*shown {
+        Value::Bool(is_shown) => *is_shown,
+        Value::String(field) => field.is_empty(),
+        Value::Array(fields) => fields.is_empty(),
+        Value::Object(filter) => filter.values().all(|fields| fields.as_array().is_none_or(Vec::is_empty)),
+        _ => true,
+    };
+    *shown = json!({"excludes": [NO_FIELD]});
+    is_whole.then_some(search)
+}
+
 /// The body of a search that the servers end in time.
 fn in_time(mut body: Value) -> Value {
     if let Some(body) = body.as_object_mut() {
@@ -85,8 +108,14 @@ impl SearchSource<'_> {
         query: &SearchQuery,
         rest: Value,
     ) -> Result<SearchAnswer<A>, ReadError> {
-        let body = query.in_body(&in_time(rest));
-        self.answer(self.raw_index, body).await
+        let rest = in_time(rest);
+        match self.answer(self.raw_index, query.in_body(&rest)).await {
+            Err(ReadError::NotTheCluster) => {
+                let anew = written_anew(rest).ok_or(ReadError::NotTheCluster)?;
+                self.answer(self.raw_index, query.in_body(&anew)).await
+            }
+            answer => answer,
+        }
     }
 
     /// Runs a search.
@@ -106,7 +135,14 @@ impl SearchSource<'_> {
         raw_index: &str,
         body: Value,
     ) -> Result<SearchAnswer<A>, ReadError> {
-        self.answer(raw_index, in_time(body).to_string()).await
+        let body = in_time(body);
+        match self.answer(raw_index, body.to_string()).await {
+            Err(ReadError::NotTheCluster) => {
+                let anew = written_anew(body).ok_or(ReadError::NotTheCluster)?;
+                self.answer(raw_index, anew.to_string()).await
+            }
+            answer => answer,
+        }
     }
 
     async fn answer<A: for<'de> Deserialize<'de>>(

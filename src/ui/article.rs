@@ -13,12 +13,13 @@ use super::neighbours::{Neighbour, Neighbours, neighbours, seen_groups};
 use super::timeline::{Timeline, TimelineEvent, timeline};
 use super::{PageRequest, fields, format, list, override_form, response, url};
 use crate::access::IndexName;
+use crate::bulk::stored_value;
 use crate::engine::ReaderFields;
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
 use crate::groups::answer::{SimilarHit, SimilarPage, key};
 use crate::groups::request::MAX_SIZE;
-use crate::groups::{MembersRequest, ReadError, SMALL};
+use crate::groups::{MembersRequest, NO_FIELD, ReadError, SMALL};
 use crate::http::Body;
 use crate::http::query::decode_segment;
 use crate::text::isolate;
@@ -226,7 +227,9 @@ pub(super) async fn first_of(page: &PageRequest<'_>, raw_index: &str, root: &str
 /// Fetches a document by its id. It is searched, since the path may have an alias or a pattern, and a document may
 /// have a routing.
 async fn find(page: &PageRequest<'_>, raw_index: &str, id: &str) -> Result<IndexedDocument, ErrorPage> {
-    let body = json!({"size": 1, "track_total_hits": false, "query": {"ids": {"values": [id]}}});
+    // The server writes the source anew: as it is stored, it may be more than JSON.
+    let whole = json!({"excludes": [NO_FIELD]});
+    let body = json!({"size": 1, "track_total_hits": false, "_source": whole, "query": {"ids": {"values": [id]}}});
     let path = format!("/{raw_index}/_search");
     let cluster = &page.state.cluster;
     page.turn.begin().await;
@@ -242,7 +245,7 @@ async fn find(page: &PageRequest<'_>, raw_index: &str, id: &str) -> Result<Index
     if !answer.status().is_success() {
         return Err(ErrorPage::of_cluster(&answer));
     }
-    let mut parsed: Value = serde_json::from_slice(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
+    let mut parsed = stored_value(answer.body()).map_err(|_| ReadError::NotTheCluster)?;
     let hit = parsed.pointer_mut("/hits/hits/0").map(Value::take);
     let mut hit = hit.ok_or_else(|| {
         let index = decode_segment(raw_index);

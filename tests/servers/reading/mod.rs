@@ -4,3 +4,4 @@ mod corpus;
 mod errors;
 mod groups;
 mod members;
+mod odd;
