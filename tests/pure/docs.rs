@@ -76,28 +76,98 @@ fn every_link_leads_somewhere() {
     assert!(checked > 50, "only {checked} links were found");
 }
 
-/// Code, messages and scripts name pages too.
-#[test]
-fn every_page_that_is_named_exists() {
-    let mut sources = Vec::new();
-    for dir in ["src", "tests", "benches", "scripts", "mappings", "docs", "templates"] {
-        files(&root().join(dir), &[".rs", ".md", ".html", ".sh", ".py", ".js"], &mut sources);
-    }
-    let mut checked = 0;
-    for source in sources {
-        let text = fs::read_to_string(&source).unwrap();
-        for (at, _) in text.match_indices("docs/") {
-            let name: String =
-                text[at..].chars().take_while(|c| c.is_ascii_alphanumeric() || "/-_.".contains(*c)).collect();
-            let Some(end) = name.find(".md") else {
-                continue;
-            };
-            let page = &name[..end + 3];
-            assert!(root().join(page).exists(), "{} names {page}, which is not there", source.display());
-            checked += 1;
+/// Folders whose files are named by their path from the root.
+const FOLDERS: [&str; 12] = [
+    "benches",
+    "docs",
+    "eval",
+    "examples",
+    "fuzz",
+    "mappings",
+    "mutants",
+    "packaging",
+    "scripts",
+    "src",
+    "templates",
+    "tests",
+];
+
+/// The paths in a text that begin with one of the folders. What goes on with a sign of a shell or a pattern is only the
+/// beginning of one.
+fn paths(text: &str) -> Vec<&str> {
+    let of = |c: char| c.is_ascii_alphanumeric() || "/-_.".contains(c);
+    let mut found = Vec::new();
+    for word in text.split(|c: char| !of(c) && !"$*{<…\\".contains(c)) {
+        let word = word.trim_start_matches("./");
+        let is_whole = word.chars().all(of);
+        // `docs/s` is a rate, `NAME` stands for a name, and the corpus of a fuzz target is made by it.
+        let is_ours = word.split_once('/').is_some_and(|(folder, rest)| {
+            FOLDERS.contains(&folder)
+                && !["", "s"].contains(&rest)
+                && !rest.contains("NAME")
+                && !["fuzz/corpus", "fuzz/artifacts"].iter().any(|made| word.starts_with(made))
+        });
+        if is_whole && is_ours {
+            found.push(word.trim_end_matches(['.', '-', '/']));
         }
     }
-    assert!(checked > 20, "only {checked} names were found");
+    found
+}
+
+/// What cargo is told to build by its name: `--example NAME` and the like.
+fn built(text: &str) -> Vec<(&str, &str)> {
+    let words: Vec<&str> =
+        text.split_whitespace().map(|word| word.trim_matches(['`', '"', '\'', ',', ')', '.'])).collect();
+    let pairs = words.windows(2).filter_map(|pair| match pair {
+        [kind @ ("--example" | "--bench"), name] => Some((*kind, *name)),
+        _ => None,
+    });
+    pairs.filter(|(_, name)| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))).collect()
+}
+
+/// Pages, code, messages and scripts name files, and examples that scripts build.
+#[test]
+fn every_file_that_is_named_exists() {
+    let mut sources = Vec::new();
+    for dir in FOLDERS.iter().filter(|dir| root().join(dir).is_dir()) {
+        files(&root().join(dir), &[""], &mut sources);
+    }
+    files_here(&mut sources);
+    let mut wrong = BTreeSet::new();
+    let mut checked = 0;
+    for source in sources {
+        let Ok(text) = fs::read_to_string(&source) else { continue };
+        let shown = source.strip_prefix(root()).unwrap().display().to_string();
+        // A path may be meant from the folder of the package.
+        let package =
+            shown.split('/').next().map(|folder| root().join(folder)).filter(|dir| dir.join("Cargo.toml").exists());
+        for path in paths(&text) {
+            let bases = [Some(root().to_owned()), package.clone(), source.parent().map(Path::to_owned)];
+            if !bases.iter().flatten().any(|base| base.join(path).exists()) {
+                wrong.insert(format!("{shown} names {path}"));
+            }
+            checked += 1;
+        }
+        for (kind, name) in built(&text) {
+            let folder = if kind == "--example" { "examples" } else { "benches" };
+            let file = |base: &Path| base.join(folder).join(format!("{name}.rs")).exists();
+            if !file(root()) && !package.as_deref().is_some_and(file) {
+                wrong.insert(format!("{shown} builds {kind} {name}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "not there:\n{}", wrong.into_iter().collect::<Vec<_>>().join("\n"));
+    assert!(checked > 300, "only {checked} names were found");
+}
+
+/// The files of the root folder.
+fn files_here(found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(root()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            found.push(path);
+        }
+    }
 }
 
 /// The names in the first column of the table of options.

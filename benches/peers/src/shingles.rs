@@ -66,7 +66,7 @@ impl Shingles {
 mod tests {
     use super::*;
 
-    /// The cases that `scripts/lib/test_peers.py` holds against the shingles of Python.
+    /// The cases that `scripts/lib/test-peers` holds against the shingles of Python.
     #[test]
     fn shingles_are_those_of_python() {
         let cases: Vec<serde_json::Value> = serde_json::from_str(include_str!("../shingles.json")).unwrap();

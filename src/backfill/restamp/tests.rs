@@ -9,6 +9,7 @@ use std::time::Duration as RealDuration;
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use proptest::prelude::*;
+use serde_json::Value;
 
 use super::*;
 use crate::config::{RawRoute, Route, fits};
