@@ -37,6 +37,19 @@ pub(crate) enum ReadError {
     /// The response is not a search server's.
     #[error("what answers as the cluster is none")]
     NotTheCluster,
+    /// The key is mapped as no number: documents cannot be grouped by it.
+    #[error(
+        "index {index} maps {field} as {mapped}, and groups are read by it as long: a mapping cannot be changed, so run \
+         spinney setup for the next index, and copy the documents there with _reindex"
+    )]
+    KeyMapping {
+        /// The index.
+        index: String,
+        /// The field.
+        field: String,
+        /// Its type.
+        mapped: String,
+    },
     /// More documents than groups are counted of.
     #[error(
         "sorting groups by {sort} takes a query with {limit} documents at most, and this one has more: narrow it, or \
@@ -82,9 +95,10 @@ impl ReadError {
             ReadError::Partial => ProxyError::PartialSearch(self.to_string()),
             ReadError::Restricted => ProxyError::NotForReaders(self.to_string()),
             ReadError::NotFound(reason) => ProxyError::NotFound(reason),
-            ReadError::Request(_) | ReadError::TooMany { .. } | ReadError::MediumIsText(_) => {
-                ProxyError::BadRequest(self.to_string())
-            }
+            ReadError::Request(_)
+            | ReadError::TooMany { .. }
+            | ReadError::MediumIsText(_)
+            | ReadError::KeyMapping { .. } => ProxyError::BadRequest(self.to_string()),
             // The first is logged where forests are asked; the second is always handled earlier.
             ReadError::Forest(_) | ReadError::NoRoots => ProxyError::Internal,
         })

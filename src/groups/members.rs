@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use tracing::debug;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::IndexReader;
 use super::answer::{RootView, SimilarHit, SimilarPage, key};
 use super::cursor;
 use super::error::ReadError;
@@ -18,6 +17,7 @@ use super::group_counts::root;
 use super::request::{MembersRequest, RequestError};
 use super::search::{SearchAnswer, SearchHit, SearchSource};
 use super::similarity::{ShingleSet, TextReader, jaccard};
+use super::{IndexReader, key_mapping};
 use crate::access::IndexName;
 use crate::bulk::stored_value;
 use crate::config::RestrictedReaders;
@@ -63,19 +63,28 @@ impl IndexReader<'_> {
         request: &MembersRequest,
     ) -> Result<SimilarPage, ReadError> {
         let key = if self.index.contains(['*', ',']) {
-            self.key_by_search(id).await?
+            self.searched_key(id).await?
         } else {
             match self.key_of(raw_id, routing).await {
-                Err(ReadError::Refused(refused)) if is_not_one_index(&refused) => self.key_by_search(id).await?,
+                Err(ReadError::Refused(refused)) if is_not_one_index(&refused) => self.searched_key(id).await?,
                 key => key?,
             }
         };
         let key = key.ok_or_else(|| {
             ReadError::NotFound(format!(
-                "the document [{id}] has no stamp and belongs to no group: spinney backfill stamps it"
+                "the document [{id}] has no stamp and belongs to no group: spinney backfill stamps it, or says why it \
+                 cannot"
             ))
         })?;
         self.members_of(root(key), request).await
+    }
+
+    /// [`IndexReader::key_by_search`], or why there can be no key.
+    async fn searched_key(&self, id: &str) -> Result<Option<i64>, ReadError> {
+        match self.key_by_search(id).await {
+            Err(error) => Err(key_mapping::explained(&self.source, error).await),
+            key => key,
+        }
     }
 
     /// The key in a document as it is now, refreshed or not.

@@ -20,6 +20,7 @@ mod cursor;
 mod enumerate;
 mod error;
 mod group_counts;
+mod key_mapping;
 mod keyword;
 mod largest;
 mod list_cache;
@@ -128,8 +129,16 @@ impl<'a> IndexReader<'a> {
     /// One page of groups.
     ///
     /// # Errors
-    /// When the question or its cursor is wrong, or the cluster refuses a search or gives no whole answer.
+    /// When the question or its cursor is wrong, the key is mapped as no number, or the cluster refuses a search or gives
+    /// no whole answer.
     pub(crate) async fn groups(&self, request: &GroupsRequest) -> Result<GroupsPage, ReadError> {
+        match self.page_of_groups(request).await {
+            Err(error) => Err(key_mapping::explained(&self.source, error).await),
+            page => page,
+        }
+    }
+
+    async fn page_of_groups(&self, request: &GroupsRequest) -> Result<GroupsPage, ReadError> {
         let began = Instant::now();
         let question = self.question(request);
         let cursor = request.cursor.as_deref();

@@ -77,7 +77,7 @@ impl PageParts {
         if self.unstamped > 0 {
             notes.push(format!(
                 "{} documents under the query have no stamp and belong to no group: they are not shown; spinney \
-                 backfill stamps them",
+                 backfill stamps them, or says why it cannot",
                 self.unstamped
             ));
         }

@@ -114,7 +114,7 @@ fn paths(text: &str) -> Vec<&str> {
     found
 }
 
-/// What cargo is told to build by its name: `--example NAME` and the like.
+/// What cargo is told to build by its name: an example or a benchmark.
 fn built(text: &str) -> Vec<(&str, &str)> {
     let words: Vec<&str> =
         text.split_whitespace().map(|word| word.trim_matches(['`', '"', '\'', ',', ')', '.'])).collect();

@@ -169,3 +169,30 @@ async fn restricted_readers_get_their_own_order_or_none() {
     server.delete_index(&roots).await;
     server.delete_index(&index).await;
 }
+
+/// A template that maps numeric ids as keywords maps the key as one, unless it knows better.
+#[tokio::test]
+async fn a_key_that_is_no_number_is_named() {
+    let upstream = common::opensearch();
+    let server = Server::new(&upstream);
+    let spinney = corpus::start(&upstream, &[]);
+    let reader = Server::new(&spinney.url);
+    for mapped in ["keyword", "text"] {
+        let index = unique_index("groups-key");
+        let body = json!({"mappings": {"properties": {
+            "cluster_key": {"type": mapped}, "cluster_root": {"type": "keyword"}, "date": {"type": "date"},
+        }}});
+        server.create_index(&index, body).await;
+        let lines =
+            [json!({"index": {"_id": "1"}}), json!({"date": 1, "cluster_key": 7, "cluster_root": "0000000000000007"})];
+        corpus::bulk(&server, &index, &lines).await;
+        for sort in ["similar_count", "matching_count", "_score", "date"] {
+            let path = format!("/_spinney/{index}/_groups");
+            let (status, answer) = reader.request(Method::POST, &path, Some(json!({"sort": sort}))).await;
+            assert_eq!(status, StatusCode::BAD_REQUEST, "{mapped} {sort}: {answer}");
+            let expected = format!("index {index} maps cluster_key as {mapped}");
+            assert!(reason(&answer).contains(&expected) && reason(&answer).contains("_reindex"), "{sort}: {answer}");
+        }
+        server.delete_index(&index).await;
+    }
+}
