@@ -128,6 +128,25 @@ impl Signals {
     }
 }
 
+/// Takes note of SIGHUP, which would end the process in the middle of a write. To other programs it says that they should
+/// read their configuration again, which spinney does at a start alone.
+///
+/// # Errors
+/// When the handler cannot be installed.
+pub(crate) fn ignore_hangups() -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut hangups = signal(SignalKind::hangup())?;
+        tokio::spawn(async move {
+            while hangups.recv().await.is_some() {
+                tracing::warn!("SIGHUP is ignored: the configuration is read at a start alone, so restart spinney");
+            }
+        });
+    }
+    Ok(())
+}
+
 /// Waits for SIGTERM or SIGINT (Ctrl-C elsewhere than on Unix) and says which it was.
 ///
 /// # Errors

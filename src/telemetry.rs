@@ -11,6 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::config::LogFormat;
 use crate::method::{Reason, Reasons};
@@ -26,6 +27,11 @@ const PREFIX: &str = "spinney";
 /// # Errors
 /// When `filter` is not a log filter.
 pub(crate) fn init_log(format: LogFormat, filter: &str) -> anyhow::Result<()> {
+    if let Some(word) = no_level(filter) {
+        anyhow::bail!(
+            "log: '{word}' is no level: use error, warn, info, debug or trace, or a filter such as spinney=debug"
+        );
+    }
     let filter = EnvFilter::try_new(filter)
         .map_err(|e| anyhow::anyhow!("log: '{filter}' is not a filter such as info or spinney=debug: {e}"))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
@@ -34,6 +40,14 @@ pub(crate) fn init_log(format: LogFormat, filter: &str) -> anyhow::Result<()> {
         LogFormat::Json => builder.json().flatten_event(true).init(),
     }
     Ok(())
+}
+
+/// A word of a filter that names no level: read as the name of a module, it would leave nothing in the log.
+fn no_level(filter: &str) -> Option<&str> {
+    let mut directives = filter.split(',').map(str::trim).filter(|directive| !directive.is_empty());
+    let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
+    let has_level = filter.split([',', '=']).any(|word| is_level(word.trim()));
+    directives.find(|directive| !has_level && !directive.contains(['=', '[', ':']) && *directive != "spinney")
 }
 
 macro_rules! counters {
@@ -271,6 +285,29 @@ fn sentence(help: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_filter_without_a_level_leaves_no_empty_log() {
+        for word in ["verbose", "warning", "all", "debg"] {
+            assert_eq!(no_level(word), Some(word));
+        }
+        assert_eq!(no_level("spinney,verbose"), Some("verbose"));
+        for filter in [
+            "info",
+            "WARN",
+            "off",
+            "3",
+            "spinney",
+            "spinney=debug",
+            "info,hyper",
+            "hyper,info",
+            "[span]",
+            "spinney::proxy",
+            "",
+        ] {
+            assert_eq!(no_level(filter), None, "{filter}");
+        }
+    }
 
     #[test]
     fn openmetrics_name_each_family_once() {

@@ -4,6 +4,7 @@ mod backfill;
 mod bar;
 mod connection;
 mod doctor;
+mod environment;
 mod generate;
 mod health;
 mod inspect;
@@ -86,7 +87,11 @@ enum Command {
 /// Runs the command line of the process. An error goes to standard error with its causes, and the exit code is 1; 2 for
 /// arguments that are not understood; a command may have codes of its own for success with reservations.
 pub fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let command = match parsed() {
+        Ok(command) => command,
+        Err(code) => return code,
+    };
+    let result = match command {
         Command::Serve(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::run(&args),
         Command::Stamp(args) => stamp::run(&args),
@@ -111,6 +116,28 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The arguments and the environment, or the exit code where they are not understood.
+fn parsed() -> Result<Command, ExitCode> {
+    const NOT_UNDERSTOOD: u8 = 2;
+    let declared = Cli::command();
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    if let Some((given, meant)) = environment::misspelt(&declared, names) {
+        print_error(format_args!("spinney: the environment variable {given} is no option: is {meant} meant?"));
+        return Err(NOT_UNDERSTOOD.into());
+    }
+    Cli::try_parse().map(|cli| cli.command).map_err(|error| {
+        // A closed pipe is no failure.
+        let _ = error.print();
+        let arguments: Vec<_> = std::env::args_os().collect();
+        let is_set = |name: &str| std::env::var_os(name).is_some();
+        let variable = environment::blamed(&declared, &error, arguments.iter().map(AsRef::as_ref), is_set);
+        if let Some(variable) = variable {
+            print_error(format_args!("spinney: the value is that of the environment variable {variable}"));
+        }
+        u8::try_from(error.exit_code()).unwrap_or(NOT_UNDERSTOOD).into()
+    })
 }
 
 /// Writes a line to standard output. A closed pipe is no failure.

@@ -22,13 +22,30 @@ impl FileFault {
         let last_line = before.rsplit('\n').next().unwrap_or(before);
         let message = error.message();
         let has_value = WITH_VALUE.iter().any(|begin| message.starts_with(begin));
+        let is_route = text.get(start..).is_some_and(|rest| rest.starts_with("[route]"));
         let reason = match (has_value, message.rsplit_once(", expected ")) {
-            (false, _) => message.to_owned(),
+            (true, Some((_, "a sequence"))) if is_route => "write [[route]]: there may be several".to_owned(),
+            (true, Some((_, "a sequence"))) => "expected a list, such as [\"…\"]".to_owned(),
             (true, Some((_, expected))) => format!("expected {expected}"),
             (true, None) => "the value is none of this option".to_owned(),
+            (false, _) => unknown(message).unwrap_or_else(|| message.to_owned()),
         };
         FileFault { line: before.matches('\n').count() + 1, column: last_line.chars().count() + 1, reason }
     }
+}
+
+/// The message about an option that does not exist, with the one that may be meant in place of all that there are.
+fn unknown(message: &str) -> Option<String> {
+    /// The least likeness, 0 to 1, of a name with typing errors.
+    const LIKELY: f64 = 0.7;
+    let (given, known) = message.strip_prefix("unknown field `")?.split_once('`')?;
+    let likeness = |name: &&str| strsim::normalized_damerau_levenshtein(&given.replace('-', "_"), name);
+    let names = known.split('`').skip(1).step_by(2);
+    let meant = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).filter(|name| likeness(name) >= LIKELY);
+    Some(match meant {
+        Some(meant) => format!("there is no option `{given}`: is `{meant}` meant?"),
+        None => format!("there is no option `{given}`: docs/options.md lists them, and spinney serve --help"),
+    })
 }
 
 #[cfg(test)]
@@ -45,13 +62,22 @@ mod tests {
 
     #[test]
     fn a_fault_says_where_and_what() {
-        let unknown = fault("listen = '127.0.0.1:0'\nservice-url = 'http://svc:Pa55@es'").unwrap();
-        let begin = "TOML parse error at line 2, column 1: unknown field `service-url`, expected one of";
-        assert!(unknown.starts_with(begin), "{unknown}");
-        assert_eq!(
-            fault("upstream = 'http://svc:Pa55@es'").unwrap(),
-            "TOML parse error at line 1, column 12: expected a sequence"
-        );
+        for (text, expected) in [
+            (
+                "listen = '127.0.0.1:0'\nservice-url = 'http://svc:Pa55@es'",
+                "2, column 1: there is no option `service-url`: is `service_url` meant?",
+            ),
+            ("upstreem = ['http://svc:Pa55@es']", "1, column 1: there is no option `upstreem`: is `upstream` meant?"),
+            ("[[route]]\nindxe = ['a']", "2, column 1: there is no option `indxe`: is `index` meant?"),
+            (
+                "colour = 'red'",
+                "1, column 1: there is no option `colour`: docs/options.md lists them, and spinney serve --help",
+            ),
+            ("upstream = 'http://svc:Pa55@es'", "1, column 12: expected a list, such as [\"…\"]"),
+            ("threads = 2\n[route]\nindex = ['a']", "2, column 1: write [[route]]: there may be several"),
+        ] {
+            assert_eq!(fault(text).unwrap(), format!("TOML parse error at line {expected}"));
+        }
     }
 
     proptest! {

@@ -423,6 +423,7 @@ fn routes(flags: RawRoute, tables: Vec<RawRoute>) -> Result<Vec<Route>, ConfigEr
         routes.push(table.validate(&format!("route {}", at + 1))?);
     }
     Route::agree_on_forests(&routes)?;
+    Route::none_is_shadowed(&routes)?;
     Ok(routes)
 }
 

@@ -415,6 +415,29 @@ impl Route {
         }
         Ok(())
     }
+
+    /// Every route takes an index that none before it takes.
+    pub(super) fn none_is_shadowed(routes: &[Route]) -> Result<(), ConfigError> {
+        for (at, route) in routes.iter().enumerate() {
+            // A pattern that fits another one as it is written fits all of that one's names.
+            let taker = |pattern: &IndexPattern| {
+                let mut before = routes[..at].iter().flat_map(|earlier| &earlier.index);
+                before.find(|earlier| fits(&earlier.0, &pattern.0))
+            };
+            let takers: Option<Vec<&IndexPattern>> = route.index.iter().map(taker).collect();
+            if let (Some(takers), Some(own)) = (takers, route.index.first())
+                && let Some(taker) = takers.first()
+            {
+                let reason = format!(
+                    "no document comes to the route of {}: {} of a route before it takes them all; put the narrower \
+                     pattern first (a route of flags or variables is before those of the file)",
+                    own.0, taker.0
+                );
+                return Err(ConfigError::option("index", reason));
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -539,6 +562,29 @@ mod tests {
         for (written, ratio) in [("1", 1.0), ("0.43", 0.43)] {
             let read: RawRoute = toml::from_str(&format!("similarity = {written}")).unwrap();
             assert_eq!(read.similarity, Some(Similarity::new(ratio).unwrap()));
+        }
+    }
+
+    #[test]
+    fn a_route_that_gets_nothing_is_told() {
+        let routes = |of: &[&[&str]]| {
+            let raw = of.iter().map(|index| RawRoute {
+                index: Some(index.iter().map(|of| IndexPattern((*of).into())).collect()),
+                ..Default::default()
+            });
+            let routes = raw.map(|raw| raw.validate("route")).collect::<Result<Vec<_>, _>>().unwrap();
+            Route::none_is_shadowed(&routes).map_err(|error| error.to_string())
+        };
+        for shadowed in
+            [&[&["news-*"][..], &["news-de-*"]][..], &[&["*"], &["a"]], &[&["a", "b*"], &["b", "a"]], &[&["a"], &["a"]]]
+        {
+            let error = routes(shadowed).unwrap_err();
+            assert!(error.contains("put the narrower pattern first"), "{error}");
+        }
+        for all in
+            [&[&["news-de-*"][..], &["news-*"]][..], &[&["a", "b"], &["b", "c"]], &[&["*-a"], &["a-*"]], &[&["a*"]]]
+        {
+            assert_eq!(routes(all), Ok(()));
         }
     }
 

@@ -88,6 +88,9 @@ impl FromStr for ListenAddress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ByteSize(pub usize);
 
+/// A smaller number without a unit was not meant in bytes.
+const LEAST_PLAIN: u64 = 16 << 10;
+
 impl FromStr for ByteSize {
     type Err = &'static str;
 
@@ -101,6 +104,9 @@ impl FromStr for ByteSize {
             "g" | "gb" | "gib" => 1 << 30,
             _ => return Err(USE),
         };
+        if unit.is_empty() && (1..LEAST_PLAIN).contains(&number) {
+            return Err("that is a number of bytes: name the unit, such as 256MiB");
+        }
         let bytes = usize::try_from(number).ok().and_then(|number| number.checked_mul(factor));
         bytes.map(ByteSize).ok_or("it is too large")
     }
@@ -256,7 +262,12 @@ mod tests {
         let bytes = |text: &str| text.parse().map(|ByteSize(bytes)| bytes);
         assert_eq!(bytes("256MiB"), Ok(256 << 20));
         assert_eq!(bytes("100mb"), Ok(100 << 20));
-        assert_eq!(bytes("17"), Ok(17));
+        assert_eq!(bytes("17B"), Ok(17));
+        assert_eq!(bytes("0"), Ok(0));
+        assert_eq!(bytes("16384"), Ok(16 << 10));
+        for unclear in ["1", "256", "16383"] {
+            assert!(bytes(unclear).unwrap_err().contains("name the unit"), "{unclear}");
+        }
         assert_eq!(bytes("1 GiB"), Ok(1 << 30));
         for wrong in ["MiB", "5 parsecs", "-1", "99999999999999GiB", "17179869184GiB"] {
             assert!(bytes(wrong).is_err(), "{wrong}");

@@ -19,6 +19,8 @@ pub(crate) struct GroupsPage {
     pub took: u64,
     /// Notes for the reader, such as documents without a stamp.
     pub notes: Vec<String>,
+    /// Documents under the query without a stamp, if they were counted: on a first page.
+    pub unstamped: u64,
 }
 
 /// A number of groups.

@@ -153,6 +153,7 @@ impl<'a> IndexReader<'a> {
             next: page.next.map(|next| cursor::encode(&next, question)),
             took: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
             notes: page.notes,
+            unstamped: page.unstamped,
         })
     }
 

@@ -45,6 +45,7 @@ pub(super) struct Page {
     pub next: Option<PageCursor>,
     pub total: Option<Total>,
     pub notes: Vec<String>,
+    pub unstamped: u64,
 }
 
 /// Everything of a page but its groups.
@@ -142,6 +143,7 @@ impl PageBuilder {
             }),
             groups: found.into_iter().map(|(group, _)| group).collect(),
             total: parts.total,
+            unstamped: parts.unstamped,
             notes: parts.notes(),
         }
     }

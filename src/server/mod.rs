@@ -34,7 +34,7 @@ use crate::http::{Body, ProxyError, body};
 use crate::proxy::note_settled;
 use crate::proxy::router::{self, RequestKind};
 use crate::recovery::RecoveryError;
-use crate::shutdown::Signals;
+use crate::shutdown::{Signals, ignore_hangups};
 use crate::state::{AppState, StateError};
 use crate::{api, proxy, recovery, ui};
 use accept::Listener;
@@ -140,6 +140,7 @@ pub(crate) async fn serve(
     catch_up::begin(&state, &config, &service).await;
     // Installed before readiness is reported, because a stop may follow at once.
     let mut signals = Signals::install().map_err(ServeError::Signals)?;
+    ignore_hangups().map_err(ServeError::Signals)?;
     ready(address, admin_address);
     service_manager::ready();
 

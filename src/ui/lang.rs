@@ -105,7 +105,7 @@ texts! {
     // The list.
     search, search_label, search_hint, from, to, medium, any_medium, sort, relevance, newest, most, fewest, apply, clear,
     groups_one, groups_many, groups_at_least, groups_about, similar_one, similar_many, similar_hint, matching, media_one, media_many,
-    previous, next, first_page, pages, page_number, nothing, nothing_text, empty, empty_text, untitled, took, filters, results,
+    previous, next, first_page, pages, page_number, nothing, nothing_text, empty, empty_text, untitled, took, unstamped_one, unstamped_many, filters, results,
     // An article.
     back, original, first_of, only_one, only_one_text, no_stamp, no_stamp_text, changes, changes_lead,
     changes_none, changes_count, changes_marks, changes_cut, view_changes, view_plain, view_as, removed, added, end, no_text, text,

@@ -41,6 +41,8 @@ struct ListPage<'a> {
     media: Vec<String>,
     total: Option<String>,
     took: String,
+    /// Says that documents without a stamp are not shown.
+    unstamped: Option<String>,
     entries: Vec<GroupEntry>,
     page_number: Option<String>,
     first: Option<String>,
@@ -99,6 +101,11 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
         media,
         total: total(shell, &groups),
         took: shell.text(t.took, &[&format::number(groups.took)]),
+        unstamped: match groups.unstamped {
+            0 => None,
+            1 => Some(shell.text(t.unstamped_one, &[])),
+            many => Some(shell.text(t.unstamped_many, &[&format::number(many)])),
+        },
         entries: groups.groups.iter().map(|g| entries.entry(g)).collect(),
         page_number: (question.page() > 1)
             .then(|| shell.text(t.page_number, &[&format::number(question.page() as u64)])),

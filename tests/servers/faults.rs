@@ -294,6 +294,32 @@ async fn a_node_that_is_down_is_passed_over() {
     assert!(refused as u64 <= met, "{refused} of 20 requests went to the node that is down, {met} may");
 }
 
+/// A supervisor that rotates logs sends it, and a terminal that closes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hangup_in_the_middle_of_a_write_changes_nothing() {
+    let upstream = common::opensearch();
+    let index = common::unique_index("hangup");
+    let server = Server::new(&upstream);
+    let flaky = Flaky::in_front_of(&upstream, 1, &[Fault::Held]);
+    let spinney = Spinney::start(&args(&flaky.url, &[]));
+    let slow = tokio::spawn({
+        let (client, url, index) = (common::http(), spinney.url.clone(), index.clone());
+        async move {
+            let request = client.post(format!("{url}/{index}/_bulk"));
+            request.header("content-type", "application/x-ndjson").body(bulk(0)).send().await.unwrap().status()
+        }
+    });
+    flaky.gate.wait_for(1);
+    spinney.signal("HUP");
+    spinney.log_line("of the signal", |line| line.contains("SIGHUP is ignored"));
+    flaky.gate.open();
+    assert_eq!(slow.await.unwrap(), StatusCode::OK);
+    assert_eq!(common::http().get(&spinney.url).send().await.unwrap().status(), StatusCode::OK);
+    server.refresh(&index).await;
+    assert_eq!(server.count(&index).await, DOCUMENTS as u64);
+    server.delete_index(&index).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_finishes_what_is_in_flight() {
     let upstream = common::opensearch();

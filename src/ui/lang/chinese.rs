@@ -73,6 +73,8 @@ pub(super) const TEXTS: Texts = Texts {
     empty_text: "此索引中没有您可以阅读的、盖过章的文章。文章通过 spinney 写入时会被盖章；以前的文章可用 spinney backfill 补盖；不能补盖时它会说明原因。",
     untitled: "无标题",
     took: "{} 毫秒",
+    unstamped_one: "另有 1 篇文章未盖章，不属于任何组，因此未列出；可用 spinney backfill 补盖，不能补盖时它会说明原因。",
+    unstamped_many: "另有 {} 篇文章未盖章，不属于任何组，因此未列出；可用 spinney backfill 补盖，不能补盖时它会说明原因。",
     filters: "筛选",
     results: "报道",
     back: "返回列表",

@@ -73,6 +73,8 @@ pub(super) const TEXTS: Texts = Texts {
     empty_text: "There is no stamped article in this index that you may read. Articles get their stamp when they are written through spinney; spinney backfill stamps those that were there before, or says why it cannot.",
     untitled: "Without a title",
     took: "{} ms",
+    unstamped_one: "One more article has no stamp, so it is in no group and not shown; spinney backfill stamps it, or says why it cannot.",
+    unstamped_many: "{} more articles have no stamp, so they are in no group and not shown; spinney backfill stamps them, or says why it cannot.",
     filters: "Filters",
     results: "Stories",
     back: "Back to the list",

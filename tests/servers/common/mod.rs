@@ -268,9 +268,14 @@ impl Spinney {
 
     /// Sends SIGTERM without waiting.
     pub fn signal_term(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends a signal, by its name without `SIG`.
+    pub fn signal(&self, name: &str) {
         // The shell's own `kill`: the standard library sends SIGKILL only, and not every system has /bin/kill.
-        let sent = Command::new("sh").args(["-c", &format!("kill -TERM {}", self.pid())]).status().unwrap();
-        assert!(sent.success(), "SIGTERM could not be sent");
+        let sent = Command::new("sh").args(["-c", &format!("kill -{name} {}", self.pid())]).status().unwrap();
+        assert!(sent.success(), "SIG{name} could not be sent");
     }
 
     /// Sends SIGTERM and waits: the exit code, or `None` if a signal ended it. Panics if it does not end.
