@@ -28,7 +28,7 @@ pub(crate) fn component(prefix: &str) -> serde_json::Result<Value> {
 ///
 /// # Errors
 /// If a field is mapped otherwise, or the source is not stored completely; with the way out.
-pub(super) fn missing(mapping: &Value, names: &StampNames) -> Result<Map<String, Value>, MappingFault> {
+pub(crate) fn missing(mapping: &Value, names: &StampNames) -> Result<Map<String, Value>, MappingFault> {
     source_is_whole(&mapping["_source"])?;
     let component = component(names.prefix()).unwrap_or_default();
     let wanted = component.pointer("/template/mappings/properties");

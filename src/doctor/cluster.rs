@@ -5,7 +5,8 @@ use hyper::Method;
 use serde_json::json;
 
 use super::{Finding, Severity};
-use crate::backfill::{RouteIndices, RouteTable, discover_route};
+use crate::backfill::{self, RouteIndices, RouteTable, discover_route};
+use crate::bulk::StampNames;
 use crate::clock;
 use crate::cluster::operator::{Operator, OperatorError, in_path};
 use crate::cluster::point_in_time::{PointError, PointsInTime};
@@ -15,6 +16,9 @@ use crate::engine::BackfillRoute;
 
 /// Clocks that differ by more, in milliseconds, make a start read the index from the wrong place.
 const SKEW: u64 = 30_000;
+
+/// In place of a star, for the name of an index that is not there.
+const NEXT: &str = "spinney-doctor-next";
 
 /// The id of a document that is not there.
 const NO_DOCUMENT: &str = "spinney-doctor-no-such-document";
@@ -108,6 +112,7 @@ async fn route(options: &ServeOptions, operator: &Operator, routes: &RouteTable,
             "the user of --service-url needs view_index_metadata on these indices (docs/security.md)",
         ));
     }
+    findings.extend(next_index(options, operator, routes, at).await);
     let Some(target) = found.target else {
         findings.push(Finding::warning(
             of,
@@ -120,6 +125,33 @@ async fn route(options: &ServeOptions, operator: &Operator, routes: &RouteTable,
     findings.extend(mapping(operator, &target, &of, &patterns).await);
     findings.extend(blocks(operator, &target, &of).await);
     findings.extend(rights(options, operator, &target, &of).await);
+    findings
+}
+
+/// What the next index of each pattern would map: of the templates that match it, one counts.
+async fn next_index(options: &ServeOptions, operator: &Operator, routes: &RouteTable, at: usize) -> Vec<Finding> {
+    let Ok(names) = StampNames::new(&options.prefix) else { return Vec::new() };
+    let mut findings = Vec::new();
+    for pattern in routes.routes.get(at).iter().flat_map(|route| &route.index).filter(|pattern| pattern.contains('*')) {
+        let of = format!("route {pattern}: the next index");
+        let setup = format!("spinney setup --index '{pattern}', which says what stands in the way");
+        findings.push(match operator.mapping_of_next(&pattern.replace('*', NEXT)).await {
+            Ok(mapping) => match backfill::mapping::missing(&mapping, &names) {
+                Ok(missing) if missing.is_empty() => Finding::good(of, "its template maps the stamp"),
+                Ok(_) => Finding::error(
+                    of,
+                    "no template maps the stamp in it: the cluster will guess the types, and cannot collapse",
+                    setup,
+                ),
+                Err(fault) => Finding::error(of, fault.to_string(), setup),
+            },
+            // Few service users may, and need to.
+            Err(OperatorError::Refused { status: 403, .. }) => {
+                Finding::good(of, "is not known: the service user may not simulate templates")
+            }
+            Err(error) => Finding::warning(of, error.to_string(), ""),
+        });
+    }
     findings
 }
 

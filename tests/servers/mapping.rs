@@ -69,18 +69,91 @@ async fn a_template_that_would_be_refused_is_known_before_anything_is_installed(
     let (status, _) = server.request(Method::GET, &ours, None).await;
     assert_eq!(status, 404);
 
-    // The ways out that the message names.
-    let lower = run_setup(&upstream, &base, &["--priority", "0", "--data-stream"]);
-    assert_eq!(lower.status.code(), Some(1), "{lower:?}");
+    // The ways out that the message names: their template stays the one that counts.
+    let shadowed = run_setup(&upstream, &base, &["--data-stream"]);
+    assert_eq!(shadowed.status.code(), Some(1), "{shadowed:?}");
+    let said = String::from_utf8_lossy(&shadowed.stderr);
+    assert!(said.contains(&format!("{base}-theirs")) && said.contains(r#""composed_of": ["spinney-stamp"]"#), "{said}");
+    run_bare_setup(&upstream, &[]);
+    let pattern = format!("{base}-*");
+    let composed = json!({"index_patterns": [pattern], "data_stream": {}, "priority": 0, "composed_of": ["spinney-stamp"],
+        "template": {"settings": {"number_of_replicas": 0}}});
+    let (status, answer) = server.request(Method::PUT, &theirs, Some(composed)).await;
+    assert!(status.is_success(), "{answer}");
     let taken = run_setup(&upstream, &base, &["--data-stream"]);
     assert!(taken.status.success(), "{taken:?}");
-    let (_, answer) = server.request(Method::GET, &ours, None).await;
-    let template = &answer["index_templates"][0]["index_template"];
-    assert_eq!(template["composed_of"], json!(["spinney-stamp"]), "{answer}");
-    for path in [&stream, &ours, &theirs] {
+    assert!(String::from_utf8_lossy(&taken.stdout).contains("maps the stamp already"), "{taken:?}");
+    let (status, _) = server.request(Method::GET, &ours, None).await;
+    assert_eq!(status, 404);
+    for path in [&stream, &theirs] {
         let (status, answer) = server.request(Method::DELETE, path, None).await;
         assert!(status.is_success(), "{path}: {answer}");
     }
+}
+
+on_each_engine!(a_template_takes_nothing_from_another);
+
+/// A second set of patterns, another prefix, and somebody's own template, above and below.
+async fn a_template_takes_nothing_from_another(engine: Engine) {
+    let upstream = engine.url();
+    let server = Server::new(&upstream);
+    let base = unique_index("templates");
+    let patterns = ["a", "b"].map(|of| format!("{base}-{of}-*"));
+    let mut put = Vec::new();
+    for (pattern, prefix) in [(&patterns[0], "cluster_"), (&patterns[1], "cluster_"), (&patterns[0], "green_")] {
+        let output = run_bare_setup(&upstream, &["--index", pattern, "--prefix", prefix]);
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8(output.stdout).unwrap();
+        let name = said.lines().filter_map(|line| line.strip_prefix("installed ")).last().unwrap();
+        put.push(format!("/{name}"));
+    }
+    assert_ne!(put[0], put[1]);
+    assert_eq!(put[0], put[2], "the same patterns have one template");
+    let mapped = async |index: &str| {
+        server.create_index(index, json!({})).await;
+        let (_, answer) = server.request(Method::GET, &format!("/{index}/_mapping"), None).await;
+        server.delete_index(index).await;
+        answer[index]["mappings"]["properties"].clone()
+    };
+    for (of, fields) in [("a", &["cluster_root", "green_root"][..]), ("b", &["cluster_root"])] {
+        let properties = mapped(&format!("{base}-{of}-1")).await;
+        for field in fields {
+            assert_eq!(properties[field]["type"], "keyword", "{of}: {properties}");
+        }
+    }
+    let doctor = |pattern: &str| {
+        let args = ["doctor", "--upstream", &upstream, "--index", pattern, "--text-field", "content"];
+        let output = common::spinney_command().args(args).output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let said = doctor(&patterns[0]);
+    assert!(said.contains("the next index: its template maps the stamp"), "{said}");
+
+    // Somebody's own, of a lower and of a higher priority.
+    let pattern = format!("{base}-c-*");
+    let theirs = format!("/_index_template/{base}-c-theirs");
+    for priority in [0, 900] {
+        let body = json!({"index_patterns": [format!("{base}-c-x*")], "priority": priority,
+            "template": {"mappings": {"dynamic": "strict", "properties": {"own": {"type": "keyword"}}}}});
+        let (status, answer) = server.request(Method::PUT, &theirs, Some(body)).await;
+        assert!(status.is_success(), "{answer}");
+        let refused = run_bare_setup(&upstream, &["--index", &pattern]);
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(said.contains(&format!("{base}-c-theirs")) && said.contains("composed_of"), "{said}");
+        assert!(refused.stdout.is_empty(), "{refused:?}");
+        let said = doctor(&format!("{base}-c-x*"));
+        assert!(said.contains("no template maps the stamp in it") && said.contains("spinney setup --index"), "{said}");
+    }
+    for path in [&put[0], &put[1], &theirs] {
+        let (status, answer) = server.request(Method::DELETE, path, None).await;
+        assert!(status.is_success(), "{path}: {answer}");
+    }
+}
+
+/// `spinney setup` with these arguments.
+fn run_bare_setup(upstream: &str, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_spinney")).args(["setup", "--upstream", upstream]).args(args).output().unwrap()
 }
 
 /// Runs `spinney setup` for indices that begin with `base`.
