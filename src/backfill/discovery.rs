@@ -295,18 +295,28 @@ impl RouteIndices {
         &self,
         operator: &Operator,
     ) -> Result<Vec<(String, Map<String, Value>)>, BackfillError> {
-        let path = format!("/{}/_mapping?ignore_unavailable=true", self.expression);
-        let answer = operator.ask(Method::GET, &path, None).await?;
         let mut all = Vec::new();
-        for index in &self.indices {
-            let mapping = &answer[index]["mappings"];
-            let missing = mapping::missing(mapping, &self.names);
+        for (index, missing) in self.mappings(operator).await? {
             let missing = missing.map_err(|fault| BackfillError::Mapping { index: index.clone(), fault })?;
             if !missing.is_empty() {
-                all.push((index.clone(), missing));
+                all.push((index, missing));
             }
         }
         Ok(all)
+    }
+
+    /// What each index lacks of the stamp's fields, or why it cannot be adopted as it is.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached or refuses.
+    pub(crate) async fn mappings(
+        &self,
+        operator: &Operator,
+    ) -> Result<Vec<(String, mapping::MissingFields)>, BackfillError> {
+        let path = format!("/{}/_mapping?ignore_unavailable=true", self.expression);
+        let answer = operator.ask(Method::GET, &path, None).await?;
+        let of = |index: &String| (index.clone(), mapping::missing(&answer[index]["mappings"], &self.names));
+        Ok(self.indices.iter().map(of).collect())
     }
 
     /// An index that accepts no writes, and the setting that blocks them.

@@ -23,12 +23,15 @@ pub(crate) fn component(prefix: &str) -> serde_json::Result<Value> {
     Ok(component)
 }
 
+/// The fields of the stamp that a mapping lacks, with the mapping that they are to have.
+pub(crate) type MissingFields = Result<Map<String, Value>, MappingFault>;
+
 /// The fields of the stamp that a mapping lacks, with their mapping. `mapping`: the `mappings` of one index as the
 /// cluster returns them.
 ///
 /// # Errors
 /// If a field is mapped otherwise, or the source is not stored completely; with the way out.
-pub(crate) fn missing(mapping: &Value, names: &StampNames) -> Result<Map<String, Value>, MappingFault> {
+pub(crate) fn missing(mapping: &Value, names: &StampNames) -> MissingFields {
     source_is_whole(&mapping["_source"])?;
     let component = component(names.prefix()).unwrap_or_default();
     let wanted = component.pointer("/template/mappings/properties");

@@ -22,6 +22,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+use crate::cluster::describe;
+
 /// Groups near-duplicates before they reach the search cluster.
 ///
 /// spinney is a proxy between the writers and an OpenSearch or Elasticsearch cluster. It finds for every document the
@@ -112,7 +114,7 @@ pub fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            print_error(format_args!("spinney: {error:#}"));
+            print_error(format_args!("spinney: {}", describe(error.as_ref())));
             ExitCode::FAILURE
         }
     }

@@ -10,7 +10,7 @@ use super::connection::ClusterFlags;
 use super::{print, print_error};
 use crate::backfill::{self, mapping};
 use crate::bulk::StampNames;
-use crate::cluster::operator::{Operator, StoredTemplate, Template};
+use crate::cluster::operator::{Operator, OperatorError, StoredTemplate, Template};
 use crate::config::DEFAULT_PREFIX;
 use crate::counts;
 
@@ -78,7 +78,11 @@ async fn install(operator: &Operator, mut templates: Vec<Template>, args: &Setup
     // All or nothing: a template that the cluster will refuse is known before the first one is put.
     let mut composed = None;
     for template in &templates {
-        let overlapping = operator.rehearse(template).await.with_context(|| {
+        let overlapping = operator.rehearse(template).await;
+        if let Err(error @ OperatorError::Unreachable { .. }) = overlapping {
+            return Err(error.into());
+        }
+        let overlapping = overlapping.with_context(|| {
             format!(
                 "nothing was installed: the cluster would refuse {}. Where data streams match the patterns of --index, \
                  --data-stream makes the template one of theirs; --priority decides between templates; without --index \

@@ -325,7 +325,10 @@ pub(crate) fn describe(error: &dyn Error) -> String {
         }
         source = cause.source();
     }
-    text
+    match tls::error_in(error).and_then(tls::remedy) {
+        Some(remedy) => format!("{text}: {remedy}"),
+        None => text,
+    }
 }
 
 #[cfg(test)]

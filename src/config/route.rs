@@ -61,7 +61,7 @@ pub struct RawRoute {
     /// none]
     #[arg(long, env = "SPINNEY_MAX_TREE", value_name = "DOCUMENTS")]
     max_tree: Option<OrNone<DocumentCount>>,
-    /// Trees that are found to be one when a later document agrees with both: off, suggest (`_spinney/_merges` shows
+    /// Trees that are found to be one when a later document agrees with both: off, suggest (`/_spinney/INDEX/_merges` shows
     /// them) or apply [default: suggest]
     #[arg(long, env = "SPINNEY_LATE_MERGES", value_name = "MODE")]
     late_merges: Option<LateMerges>,

@@ -156,19 +156,31 @@ async fn next_index(options: &ServeOptions, operator: &Operator, routes: &RouteT
 }
 
 async fn mapping(operator: &Operator, target: &RouteIndices, of: &str, patterns: &str) -> Vec<Finding> {
-    match target.missing_fields(operator).await {
-        Ok(missing) if missing.is_empty() => vec![Finding::good(of, "the fields of the stamp are mapped")],
-        Ok(missing) => {
-            let some: Vec<&str> = missing.iter().take(3).map(|(index, _)| index.as_str()).collect();
-            let state = format!("{} indices do not map the stamp, {} among them", missing.len(), some.join(", "));
-            vec![Finding::error(
-                of,
-                state + ": the cluster will guess the types, and cannot collapse",
-                format!("spinney setup --existing --index '{patterns}'"),
-            )]
+    let mappings = match target.mappings(operator).await {
+        Ok(mappings) => mappings,
+        Err(error) => return vec![Finding::error(of, error.to_string(), "")],
+    };
+    let (mut lacking, mut findings) = (Vec::new(), Vec::new());
+    for (index, missing) in &mappings {
+        match missing {
+            Ok(missing) if missing.is_empty() => {}
+            Ok(_) => lacking.push(index.as_str()),
+            Err(fault) => findings.push(Finding::error(of, format!("{index}: {fault}"), "")),
         }
-        Err(error) => vec![Finding::error(of, error.to_string(), "")],
     }
+    if !lacking.is_empty() {
+        let some = lacking.iter().take(3).copied().collect::<Vec<_>>().join(", ");
+        let state = format!("{} indices do not map the stamp, {some} among them", lacking.len());
+        findings.push(Finding::error(
+            of,
+            state + ": the cluster will guess the types, and cannot collapse",
+            format!("spinney setup --existing --index '{patterns}'"),
+        ));
+    }
+    if findings.is_empty() {
+        findings.push(Finding::good(of, "the fields of the stamp are mapped"));
+    }
+    findings
 }
 
 async fn blocks(operator: &Operator, target: &RouteIndices, of: &str) -> Option<Finding> {

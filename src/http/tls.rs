@@ -1,5 +1,6 @@
 //! TLS towards the cluster and on our side, from PEM files.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -129,4 +130,61 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
 
 fn mismatch(identity: &Identity, source: rustls::Error) -> TlsError {
     TlsError::Mismatch { cert: identity.cert.clone(), key: identity.key.clone(), source }
+}
+/// The error of TLS that caused another one.
+pub(crate) fn error_in<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
+    let mut causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.find_map(|cause| match cause.downcast_ref::<std::io::Error>() {
+        Some(io) => io.get_ref()?.downcast_ref(),
+        None => cause.downcast_ref(),
+    })
+}
+
+/// What mends an error of TLS on the way to a node of the cluster.
+pub(crate) fn remedy(error: &rustls::Error) -> Option<&'static str> {
+    use rustls::{CertificateError, Error as Tls};
+    Some(match error {
+        // The second where an authority of the same name has signed it.
+        Tls::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
+            "give the authority that signed the node's certificate with --upstream-ca, as a PEM file"
+        }
+        Tls::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => "the node's certificate has to name the host of the URL",
+        Tls::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
+            "the node's certificate is over: renew it, or set the clock"
+        }
+        // The checker of certificates is another crate, whose errors have no variants here.
+        Tls::InvalidCertificate(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            "the node shows the certificate of an authority as its own: give it one that the authority has signed"
+        }
+        Tls::InvalidMessage(_) => "if the node has no TLS, begin the URL with http://",
+        Tls::AlertReceived(_) => "if the node wants a certificate, give one with --upstream-cert and --upstream-key",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use rustls::CertificateError;
+
+    use super::*;
+
+    #[test]
+    fn errors_of_tls_say_what_to_do() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("it broke")]
+        struct Broken(#[source] io::Error);
+        let told = |error: rustls::Error| {
+            let error = Broken(io::Error::new(io::ErrorKind::InvalidData, error));
+            error_in(&error).and_then(remedy).unwrap_or_default()
+        };
+        assert!(told(CertificateError::UnknownIssuer.into()).contains("--upstream-ca"));
+        assert!(told(CertificateError::NotValidForName.into()).contains("name the host"));
+        assert!(told(CertificateError::Expired.into()).contains("renew"));
+        assert_eq!(told(rustls::Error::DecryptError), "");
+        assert!(error_in(&Broken(io::Error::other("nothing of TLS"))).is_none());
+    }
 }
