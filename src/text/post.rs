@@ -220,7 +220,10 @@ const EMOTICONS: [&str; 192] = [
 const QUOTES: &str = "//";
 
 /// Prefixes of a mention.
-const BEFORE: [&str; 5] = ["via", "回复", "转自", "来自", "分享自"];
+const BEFORE: [&str; 6] = ["via", "rt", "回复", "转自", "来自", "分享自"];
+
+/// What the networks write in front of a quoted post where its author has nothing to say.
+const FORWARDED: [&str; 3] = ["转发微博", "转发", "repost"];
 
 /// Writes the words of a field without their surroundings, if it has any and enough text is left.
 pub(super) fn words(field: &str, out: &mut String) -> bool {
@@ -245,6 +248,12 @@ pub(super) fn words(field: &str, out: &mut String) -> bool {
             out.truncate(out.trim_end().len() - QUOTES.len());
             return true;
         }
+        if let Some(said) = own.trim_end().strip_suffix(QUOTES)
+            && FORWARDED.iter().any(|word| said.trim().eq_ignore_ascii_case(word))
+        {
+            out.truncate(out.len() - own.len());
+            count -= letters(own);
+        }
         out.push(' ');
         (rest, at) = (end, end);
     }
@@ -253,9 +262,14 @@ pub(super) fn words(field: &str, out: &mut String) -> bool {
     rest > 0 && count + letters(own) >= TEXT
 }
 
-/// Letters and digits of a text, as far as they are asked for: up to [`TEXT`].
+/// Letters and digits of a text, as far as they are asked for: up to [`TEXT`]. Those of an address are none: it is left
+/// out of every text.
 fn letters(text: &str) -> usize {
-    text.chars().filter(|c| c.is_alphanumeric()).take(TEXT).count()
+    let words = text.split(char::is_whitespace).map(|word| match word.find("://") {
+        Some(at) => word.get(..at).unwrap_or_default().trim_end_matches(|c: char| c.is_ascii_alphabetic()),
+        None => word,
+    });
+    words.flat_map(str::chars).filter(|c| c.is_alphanumeric()).take(TEXT).count()
 }
 
 /// Whether a mention behind this text is a quotation.
@@ -363,6 +377,9 @@ mod tests {
             format!("{text} //@one: so it is //@two: really?"),
             format!("{text}//@one：so it is and will be for a long time"),
             format!("回复@某人:{text} //@another one: no"),
+            format!("RT @one: {text}"),
+            format!("RT @one: rt @two: {text}"),
+            format!("Repost//@one: {text}"),
         ] {
             assert_eq!(bare(&around).as_deref(), Some(text), "{around}");
         }
@@ -372,6 +389,8 @@ mod tests {
             format!("{text}[哈哈][泪]"),
             format!("{text}//@王五：真的吗//@赵六：是的"),
             format!("#老桥#{text} 转自@张三"),
+            format!("转发微博 //@张三: {text}"),
+            format!("转发//@张三：{text}"),
         ] {
             assert_eq!(bare(&around).as_deref(), Some(text), "{around}");
         }
@@ -382,6 +401,16 @@ mod tests {
         assert_eq!(bare("@one @two"), None);
         assert_eq!(bare("转发[哈哈]"), None);
         assert_eq!(bare("#happy #new #year"), None);
+        // No text has the letters of an address: with them nothing at all would be left.
+        for address in [
+            "https://t.co/AbCdEf1234",
+            "http://example.com/a/long/one",
+            "看http://t.cn/zjDEOJAzjDEOJA",
+            "(https://example.com/a/long/one)",
+        ] {
+            assert_eq!(bare(&format!("#PrimeMinisterResigns {address}")), None, "{address}");
+            assert_eq!(bare(&format!("@one {address} @two {address}")), None, "{address}");
+        }
         // What is quoted is the text then, without the names.
         let quoted = "ha //@one: the old bridge is closed";
         assert_eq!(bare(quoted).as_deref(), Some("ha // the old bridge is closed"));

@@ -191,6 +191,15 @@ mod tests {
             &["2,4 Mrd", "2,4 Milliarden", "2.4bn", "2,4 mld"],
             &["4.2亿", "4亿2000万", "四亿二千万", "420,000,000"],
             &["3.5万", "3万5千", "三万五千", "35,000"],
+            &[
+                "3.600 millones",
+                "3600 millones",
+                "3,6 mil millones",
+                "3.600.000.000",
+                "3.600 milioni",
+                "3.600 Millionen",
+            ],
+            &["1.224 million", "1,224,000", "1.224 millions"],
             &["2 miliardi", "2 milyar", "2 miliar", "2 bilhões", "2 billion"],
         ] {
             let first = words(same[0]);
@@ -203,6 +212,8 @@ mod tests {
             ("九十八周年", "九十九周年"),
             ("第二次", "第三次"),
             ("1.3 million", "1.3 billion"),
+            ("3.600 millones", "3,6 millones"),
+            ("3.600 Millionen", "3,6 Millionen"),
             ("2,007", "2,070"),
             ("may", "5"),
             ("8.40", "8.04"),

@@ -11,14 +11,15 @@ use crate::text::swar::{Lanes, leading};
 
 /// Runs of digits that make one number at most.
 pub(super) const RUNS: usize = 6;
-/// Beginnings of the words for magnitudes behind a number, folded; of two that begin alike the longer one first.
+/// Beginnings of the words for magnitudes behind a number, folded; of two that begin alike the longer one first. Those in
+/// English come first.
 const MAGNITUDES: [(&str, u64); 42] = [
     ("thousand", 1000),
-    ("milliard", 1_000_000_000),
     ("million", 1_000_000),
     ("billion", 1_000_000_000),
     ("trillion", 1_000_000_000_000),
     ("bn", 1_000_000_000),
+    ("milliard", 1_000_000_000),
     ("mio", 1_000_000),
     ("mrd", 1_000_000_000),
     ("mln", 1_000_000),
@@ -56,6 +57,8 @@ const MAGNITUDES: [(&str, u64); 42] = [
     ("بليون", 1_000_000_000),
     ("करोड", 10_000_000),
 ];
+/// How many of them are English.
+const ENGLISH: usize = 5;
 /// The first bytes of those.
 const MAGNITUDE_BYTES: [u8; 11] = [b'b', b'c', b'j', b'l', b'm', b't', 0xD0, 0xD1, 0xD8, 0xD9, 0xE0];
 /// The letter reh (U+0631) in UTF-8.
@@ -199,8 +202,8 @@ impl<'a> TokenReader<'a> {
             (runs[1], count) = (decimals, 2);
         }
         let mut runs = runs.get(..count).unwrap_or_default();
-        if let Some(magnitude) = self.magnitude() {
-            let (mut value, used) = self.written_out(runs, magnitude);
+        if let Some((magnitude, has_decimals)) = self.magnitude() {
+            let (mut value, used) = self.written_out(runs, magnitude, has_decimals);
             let mut unit = magnitude;
             while let Some((part, smaller)) = self.smaller_part(unit) {
                 value = value.saturating_add(part);
@@ -238,17 +241,22 @@ impl<'a> TokenReader<'a> {
         }
     }
 
-    /// The magnitude that stands behind a number; it is taken with it.
-    fn magnitude(&mut self) -> Option<u64> {
+    /// The magnitude that stands behind a number, which is taken with it, and whether a point in the number stands
+    /// before decimals in any case: three digits behind one are a group in `3.600 millones`, but in English.
+    fn magnitude(&mut self) -> Option<(u64, bool)> {
         let spaced = usize::from(matches!(self.peek(), Some(b' ' | b'-')));
         let rest = self.rest(self.at + spaced);
         if rest.first().is_some_and(|b| MAGNITUDE_BYTES.contains(b))
-            && let Some(&(word, value)) = MAGNITUDES.iter().find(|(word, _)| rest.starts_with(word.as_bytes()))
+            && let Some((nth, &(word, value))) =
+                MAGNITUDES.iter().enumerate().find(|(_, (word, _))| rest.starts_with(word.as_bytes()))
         {
             self.at += spaced + word.len();
+            let ending = self.at;
             // `millions`, `миллионов`.
             self.skip_letters();
-            return Some(value);
+            let ending = self.bytes.get(ending..self.at).unwrap_or_default();
+            let is_english = nth < ENGLISH && matches!(ending, b"" | b"s");
+            return Some((value, is_english || !word.is_ascii()));
         }
         if rest.first().is_some_and(u8::is_ascii) {
             return None;
@@ -264,7 +272,7 @@ impl<'a> TokenReader<'a> {
             magnitude = Some(u64::saturating_mul(magnitude.unwrap_or(1), value));
             self.at += len;
         }
-        magnitude
+        magnitude.map(|magnitude| (magnitude, true))
     }
 
     /// The rest of a number that has digits for each of its magnitudes (`4亿2000万`): its value, and its magnitude,
@@ -274,8 +282,8 @@ impl<'a> TokenReader<'a> {
         let digits = self.rest(from).iter().take_while(|b| b.is_ascii_digit()).count();
         self.at += digits;
         let part = self.peek().filter(|b| (1..=4).contains(&digits) && !b.is_ascii()).and_then(|_| {
-            let magnitude = self.magnitude().filter(|&magnitude| magnitude < unit)?;
-            let (value, _) = self.written_out(&[(0, from, from + digits)], magnitude);
+            let (magnitude, _) = self.magnitude().filter(|&(magnitude, _)| magnitude < unit)?;
+            let (value, _) = self.written_out(&[(0, from, from + digits)], magnitude, true);
             (value < unit).then_some((value, magnitude))
         });
         if part.is_none() {
@@ -284,8 +292,9 @@ impl<'a> TokenReader<'a> {
         part
     }
 
-    /// The number at the end of the runs times a magnitude, and how many of the runs it is.
-    fn written_out(&self, runs: &[(u8, usize, usize)], magnitude: u64) -> (u64, usize) {
+    /// The number at the end of the runs times a magnitude, and how many of the runs it is. `has_decimals`: a point
+    /// stands before decimals, whatever their number.
+    fn written_out(&self, runs: &[(u8, usize, usize)], magnitude: u64, has_decimals: bool) -> (u64, usize) {
         let digits = |at: usize| {
             let run = runs.get(at).and_then(|&(_, from, to)| self.bytes.get(from..to));
             run.unwrap_or_default()
@@ -299,7 +308,11 @@ impl<'a> TokenReader<'a> {
         };
         let last = runs.len() - 1;
         let sign = runs.last().map_or(0, |run| run.0);
-        let is_decimal = sign == b'.' || (matches!(sign, b' ' | b',') && digits(last).len() < 3);
+        let is_decimal = match sign {
+            b'.' => has_decimals || digits(last).len() != 3,
+            b' ' | b',' => digits(last).len() < 3,
+            _ => false,
+        };
         let whole = if is_decimal { last - 1 } else { last };
         let mut first = whole;
         // Groups of a whole number.
