@@ -1,5 +1,6 @@
 //! State shared by all requests.
 
+use std::collections::HashSet;
 use std::hash::RandomState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, error, warn};
@@ -81,6 +83,8 @@ pub(crate) struct AppState {
     pub history: History,
     /// Key of caller hashes, so that they cannot be forged.
     pub callers: RandomState,
+    /// Callers whom the cluster has let see the state.
+    pub monitors: Mutex<HashSet<u64>>,
     /// State of the sweep.
     pub swept: SweepStatus,
     /// Writes in flight.
@@ -168,6 +172,7 @@ impl AppState {
             restricted_readers: config.restricted_readers,
             history: History::default(),
             callers: RandomState::new(),
+            monitors: Mutex::default(),
             swept: SweepStatus::new(config.sweep),
             writes: Writes::default(),
             restamping: Restamping::default(),

@@ -9,16 +9,20 @@ mod overrides;
 mod read;
 mod stats;
 
+use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::{Request, Response, StatusCode};
+use hyper::{HeaderMap, Request, Response, StatusCode};
 use serde_json::json;
 
 use crate::endpoints::{ApiEndpoint, MatchedEndpoint};
 use crate::http::json::{json, with_type};
-use crate::http::{Body, ProxyError, full};
+use crate::http::{Body, ProxyError, caller, full};
 use crate::state::AppState;
 use crate::telemetry::METRICS_TYPE;
 use overrides::Action;
+
+/// Callers who are remembered as those who may see the state.
+const MOST_MONITORS: usize = 256;
 
 /// The most bytes of the cluster's answer when it is asked on a caller's behalf.
 const ANSWER_BYTES: usize = 1 << 20;
@@ -59,6 +63,38 @@ pub(crate) async fn handle(
     overrides::handle(state, index, what, request).await
 }
 
+/// The refusal of a caller who may not see the state: who may is for the cluster to say. Metrics must tell that it is
+/// away, so that whoever got them before gets them then as well.
+async fn may_monitor(
+    state: &AppState,
+    endpoint: ApiEndpoint,
+    headers: &HeaderMap,
+) -> Result<Option<Response<Bytes>>, ProxyError> {
+    let caller = caller::caller(&state.callers, headers, None);
+    let refused = state.cluster.refuses_health(headers).await;
+    let mut monitors = state.monitors.lock();
+    match refused {
+        Ok(None) => {
+            if monitors.len() >= MOST_MONITORS {
+                monitors.clear();
+            }
+            monitors.insert(caller);
+            Ok(None)
+        }
+        Ok(Some(refused)) => {
+            // A cluster that is not well refuses nobody.
+            if refused.status().is_client_error() {
+                monitors.remove(&caller);
+            } else if matches!(endpoint, ApiEndpoint::Metrics) && monitors.contains(&caller) {
+                return Ok(None);
+            }
+            Ok(Some(refused))
+        }
+        Err(_) if matches!(endpoint, ApiEndpoint::Metrics) && monitors.contains(&caller) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Answers probes, monitors, and adopters of stored documents.
 async fn monitored(
     state: &AppState,
@@ -70,7 +106,7 @@ async fn monitored(
         ApiEndpoint::Ready => return Ok(health::ready(state, request.headers()).await),
         _ => {}
     }
-    if let Some(refused) = state.cluster.refuses_health(request.headers()).await? {
+    if let Some(refused) = may_monitor(state, endpoint, request.headers()).await? {
         return Ok(refused.map(full));
     }
     match endpoint {

@@ -33,16 +33,16 @@ pub(super) async fn stats(state: &AppState) -> Value {
         stats["sweep"] = swept;
     }
     stats["restamping"] = state.restamping.shown();
-    match state.engine.forests().stats().await {
-        Ok(forests) => {
-            let forests: Map<_, _> = forests.into_iter().map(|(name, stats)| (name, forest(&stats))).collect();
-            stats["forests"] = forests.into();
-        }
-        Err(unavailable) => {
-            stats["forests"] = json!({});
-            stats["unavailable"] = state.engine_failed(&unavailable).to_string().into();
+    let mut forests = Map::new();
+    for (name, one) in state.engine.forests().each_stats().await {
+        match one {
+            Ok(one) => {
+                forests.insert(name, forest(&one));
+            }
+            Err(unavailable) => stats["unavailable"] = state.engine_failed(&unavailable).to_string().into(),
         }
     }
+    stats["forests"] = forests.into();
     stats
 }
 
@@ -103,7 +103,17 @@ fn tree(size: &TreeSize) -> Value {
     })
 }
 
-fn add_stored(gauges: &mut Gauges, forests: &[(String, ForestStats)]) {
+/// `failed`: forests that are out of service, because nothing more can be stored of them.
+fn add_stored(gauges: &mut Gauges, forests: &[(String, ForestStats)], failed: &[String]) {
+    let stored =
+        |(name, stats): &'_ (String, ForestStats)| Some((name.clone(), stats.stored.as_ref()?.has_failed.into()));
+    let failures: Vec<(String, u64)> =
+        forests.iter().filter_map(stored).chain(failed.iter().map(|name| (name.clone(), 1))).collect();
+    gauges.add_by_forest(
+        "store_failed",
+        "Whether the disk has failed, so that nothing more is stored",
+        failures.iter().map(|(name, value)| (name.as_str(), *value)),
+    );
     let mut each = |name, help, value: fn(&StoredStats) -> u64| {
         let stored = forests.iter().filter_map(|(name, stats)| {
             let stored = stats.stored.as_ref()?;
@@ -114,7 +124,6 @@ fn add_stored(gauges: &mut Gauges, forests: &[(String, ForestStats)]) {
     each("store_waiting_bytes", "Bytes of changes on their way to the disk", |s| s.waiting_bytes);
     each("store_journal_bytes", "Bytes of changes since the last snapshot, which a start replays", |s| s.journal_bytes);
     each("store_snapshot_bytes", "Bytes of the last snapshot", |s| s.snapshot_bytes);
-    each("store_failed", "Whether the disk has failed, so that nothing more is stored", |s| s.has_failed.into());
 }
 
 fn add_shared(gauges: &mut Gauges, forests: &[(String, ForestStats)]) {
@@ -166,7 +175,7 @@ fn add_counts(gauges: &mut Gauges, progress: &Progress) {
     }
 }
 
-/// The state as OpenMetrics text, without forests where one is out of service.
+/// The state as OpenMetrics text. Of a forest that is out of service there is nothing but that.
 ///
 /// # Errors
 /// As [`Metrics::encode`](crate::telemetry::Metrics::encode).
@@ -189,8 +198,13 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
     if let Some(is_away) = state.engine.forests().store_is_away() {
         gauges.add("forest_store_away", "Whether the engine that keeps the shared forests is away", is_away.into());
     }
-    // Counters and readiness report the failure in that case.
-    let forests = state.engine.forests().stats().await.unwrap_or_default();
+    let (mut forests, mut failed) = (Vec::new(), Vec::new());
+    for (name, stats) in state.engine.forests().each_stats().await {
+        match stats {
+            Ok(stats) => forests.push((name, stats)),
+            Err(_) => failed.push(name),
+        }
+    }
     let mut each = |name, help, value: fn(&ForestStats) -> usize| {
         let values = forests.iter().map(|(name, stats)| (name.as_str(), value(stats) as u64));
         gauges.add_by_forest(name, help, values);
@@ -229,11 +243,32 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
     each("forest_page_chrome_trees", "Trees of what stands around articles, which take nobody any more", |s| {
         s.page_chrome_trees
     });
-    if forests.iter().any(|(_, stats)| stats.stored.is_some()) {
-        add_stored(&mut gauges, &forests);
+    if !failed.is_empty() || forests.iter().any(|(_, stats)| stats.stored.is_some()) {
+        add_stored(&mut gauges, &forests, &failed);
     }
     if forests.iter().any(|(_, stats)| stats.shared.is_some()) {
         add_shared(&mut gauges, &forests);
     }
     state.metrics.encode(&gauges).map_err(|_| ProxyError::Internal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_forest_out_of_service_is_in_the_metrics() {
+        let state = AppState::out_of_service();
+        let text = metrics(&state).await.unwrap();
+        assert!(text.contains("spinney_store_failed{forest=\"news-*\"} 1\n"), "{text}");
+        assert!(text.contains("spinney_upstream_unreachable_total 0\n"), "{text}");
+        let told = stats(&state).await;
+        assert_eq!(told["forests"], json!({}));
+        assert!(told["unavailable"].is_string(), "{told}");
+        let text = metrics(&AppState::for_test()).await.unwrap();
+        assert!(
+            !text.contains("spinney_store_failed{") && text.contains("spinney_forest_nodes{forest=\"news-*\"} 0\n"),
+            "{text}"
+        );
+    }
 }

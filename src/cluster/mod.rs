@@ -315,7 +315,7 @@ fn client_body_error<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e ClientB
 }
 
 /// An error with its causes, each given once: many errors of HTTP clients repeat their cause in their own text.
-pub(crate) fn describe(error: &dyn Error) -> String {
+pub(crate) fn describe(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -72,6 +72,15 @@ impl Forests {
         Ok(all)
     }
 
+    /// The same, and for a forest that cannot be asked any more the reason: it takes nothing from the others.
+    pub(crate) async fn each_stats(&self) -> Vec<(String, Result<ForestStats, Unavailable>)> {
+        let mut all = Vec::with_capacity(self.entries.len());
+        for entry in &self.entries {
+            all.push((entry.name.clone(), entry.port.stats().await));
+        }
+        all
+    }
+
     /// The same of the forests that this process alone keeps.
     ///
     /// # Errors

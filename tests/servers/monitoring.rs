@@ -5,10 +5,12 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
 use crate::clients::driver::{installed, scripts};
+use crate::common::fake::{self, Fake, Reply};
 use crate::common::redis::Redis;
 use crate::common::wire::Request;
 use crate::common::{self, Spinney, twin, unique_index};
@@ -103,4 +105,58 @@ async fn the_dashboard_shows_every_metric() {
     let roots = format!("/spinney-roots-{index}?ignore_unavailable=true");
     server.request(reqwest::Method::DELETE, &roots, None).await;
     fs::remove_dir_all(data_dir).unwrap();
+}
+
+/// An alert about a cluster that is away needs the metrics of that time. Who gets them has got them before.
+#[test]
+fn metrics_are_there_when_the_cluster_is_not() {
+    let how = Arc::new(Mutex::new(200));
+    let shown = how.clone();
+    let fake = Fake::in_any_health(move |request| {
+        let status = *shown.lock().unwrap();
+        // One who is known by these credentials may not see it.
+        let is_refused = request.headers("authorization").first().is_some_and(|login| login.contains("bm9ib2R5"));
+        Reply::Last(match status {
+            0 => Vec::new(),
+            200 if is_refused => fake::json(403, "", "{\"error\":\"no\"}"),
+            200 => fake::json(200, "", "{\"cluster_name\":\"c\",\"status\":\"green\",\"number_of_nodes\":1}"),
+            other => fake::json(other, "", "{\"error\":\"no\"}"),
+        })
+    });
+    let spinney = Spinney::start(&[
+        "--upstream",
+        &fake.url,
+        "--index",
+        "news-*",
+        "--counts",
+        "off",
+        "--admin-listen",
+        "127.0.0.1:0",
+    ]);
+    let ask = |path: &str, login: Option<&str>| {
+        let mut request = Request::new("GET", path);
+        if let Some(login) = login {
+            request = request.header("Authorization", login);
+        }
+        request.to(&spinney.url)
+    };
+    const METRICS: &str = "/_spinney/_metrics";
+    const NOBODY: &str = "Basic bm9ib2R5Og==";
+    assert_eq!(ask(METRICS, None).status, 200);
+    assert_eq!(ask(METRICS, Some(NOBODY)).status, 403);
+    for away in [0, 503] {
+        *how.lock().unwrap() = away;
+        let answer = ask(METRICS, None);
+        assert_eq!(answer.status, 200, "{away}: {}", answer.text());
+        assert!(answer.text().contains("spinney_upstream_"), "{}", answer.text());
+        // Neither whom it has refused nor whom it has not seen, and nothing else.
+        for (path, login) in [(METRICS, Some(NOBODY)), (METRICS, Some("Basic eA==")), ("/_spinney/_routes", None)] {
+            assert!(ask(path, login).status >= 500, "{away} {path} {login:?}");
+        }
+    }
+    // What it says once it is back counts.
+    *how.lock().unwrap() = 401;
+    assert_eq!(ask(METRICS, None).status, 401);
+    *how.lock().unwrap() = 0;
+    assert!(ask(METRICS, None).status >= 500);
 }
