@@ -17,7 +17,7 @@ use crate::access::Access;
 use crate::backfill::{Restamping, SweepStatus};
 use crate::clock;
 use crate::cluster::{self, ClientError};
-use crate::config::{RestrictedReaders, ServeOptions};
+use crate::config::{OnUnstamped, RestrictedReaders, ServeOptions};
 use crate::counts::Counts;
 use crate::docid::DocIds;
 use crate::engine::{Engine, EngineError, ReaderFields, RequestContext, Unavailable};
@@ -77,6 +77,8 @@ pub(crate) struct AppState {
     pub answers: Arc<Budget>,
     /// The docId service, if configured.
     pub docids: Option<DocIds>,
+    /// What happens to writes that cannot be stamped.
+    pub unstamped: OnUnstamped,
     /// Whether readers may be restricted to some documents of an index.
     pub restricted_readers: RestrictedReaders,
     /// Samples for the overview page.
@@ -169,6 +171,7 @@ impl AppState {
                 let route = config.routes.iter().find(|route| route.matches(index));
                 DocIds::new(index, route.and_then(|route| route.window))
             }),
+            unstamped: config.unstamped,
             restricted_readers: config.restricted_readers,
             history: History::default(),
             callers: RandomState::new(),

@@ -204,6 +204,11 @@ pub struct RawServeOptions {
     /// of --service-url needs the rights to read and write the indices, and to put their mapping [default: off]
     #[arg(long, env = "SPINNEY_SWEEP", value_name = "DURATION")]
     sweep: Option<SweepInterval>,
+    /// What happens to a write that may carry documents of a route and cannot be stamped (another form than JSON, another
+    /// encoding than gzip or deflate, malformed, _bulk/stream): pass (as it came, without a stamp), or refuse (400)
+    /// [default: pass]
+    #[arg(long, env = "SPINNEY_UNSTAMPED", value_name = "WHAT")]
+    unstamped: Option<OnUnstamped>,
     /// Whether the cluster hides single documents from some readers (document-level security): none, or how groups are
     /// sorted by similar_count for everybody then: exact (slower, from what each may see) or refuse [default: none]
     #[arg(long, env = "SPINNEY_RESTRICTED_READERS", value_name = "HOW")]
@@ -278,6 +283,17 @@ pub enum RestrictedReaders {
     Refuse,
 }
 
+/// What happens to a write that may carry documents of a route and cannot be stamped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnUnstamped {
+    /// It goes to the cluster as it came: what the cluster takes is stored without a stamp.
+    #[default]
+    Pass,
+    /// It is refused.
+    Refuse,
+}
+
 /// An option that is on or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -327,6 +343,8 @@ pub struct ServeOptions {
     pub counts: bool,
     /// Pause between two sweeps for documents without a stamp; `None`: no sweeps.
     pub sweep: Option<Duration>,
+    /// What happens to writes that cannot be stamped.
+    pub unstamped: OnUnstamped,
     /// How groups are sorted where readers may not see every document of an index.
     pub restricted_readers: RestrictedReaders,
     /// The index by whose route docIds are given, if they are.
@@ -395,6 +413,7 @@ impl RawServeOptions {
             stamp: self.stamp.unwrap_or_default(),
             counts: self.counts != Some(Switch::Off),
             sweep: self.sweep.and_then(|interval| interval.0),
+            unstamped: self.unstamped.unwrap_or_default(),
             restricted_readers: self.restricted_readers.unwrap_or_default(),
             docid_endpoint: self.docid_endpoint,
             publish_address: self.publish_address,

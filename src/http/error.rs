@@ -178,6 +178,12 @@ pub(crate) enum ProxyError {
          x-amz-content-sha256: UNSIGNED-PAYLOAD, or write to an index outside spinney's routes"
     )]
     SignedBody,
+    /// A write that cannot be stamped, where the operator wants none to pass.
+    #[error(
+        "the write cannot be stamped ({0}), and --unstamped refuse lets none pass: send JSON, plain or in gzip, to _bulk or \
+         _doc"
+    )]
+    Unstamped(String),
     /// No endpoint has this path under `/_spinney`.
     #[error(
         "spinney has no endpoint {0}: see GET /_spinney/_stats, _health, _ready and _metrics, POST \
@@ -264,9 +270,12 @@ impl ProxyError {
             Self::Broken(_) | Self::NotTheCluster(_) => StatusCode::BAD_GATEWAY,
             Self::UpstreamTimeout(_) => StatusCode::GATEWAY_TIMEOUT,
             Self::BodyTimeout(_) | Self::BodyTooSlow { .. } | Self::BodyTooLong(_) => StatusCode::REQUEST_TIMEOUT,
-            Self::BadBody(_) | Self::SignedBody | Self::NotOneIndex(_) | Self::BadDocument(_) | Self::BadRequest(_) => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::BadBody(_)
+            | Self::SignedBody
+            | Self::Unstamped(_)
+            | Self::NotOneIndex(_)
+            | Self::BadDocument(_)
+            | Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::NoEndpoint(_) | Self::NotAdmin(_) | Self::NoRoute(_) | Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::GetOnly | Self::GetOrPostOnly | Self::PostOnly | Self::DeleteOnly | Self::NoTunnel => {
                 StatusCode::METHOD_NOT_ALLOWED
@@ -312,6 +321,7 @@ impl ProxyError {
             Self::NotFound(_) => "spinney_not_found_exception",
             Self::PartialSearch(_) => "spinney_partial_search_exception",
             Self::SignedBody => "spinney_signed_body_exception",
+            Self::Unstamped(_) => "spinney_unstamped_exception",
             Self::NoEndpoint(_)
             | Self::NotAdmin(_)
             | Self::GetOnly

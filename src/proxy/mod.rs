@@ -41,7 +41,7 @@ pub(crate) async fn handle(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, ProxyError> {
     let in_flight = state.in_flight.enter().ok_or(ProxyError::Stopping)?;
-    if let Some(write) = write::classify(state, target, &request).await {
+    if let Some(write) = write::classify(state, target, &request).await? {
         return write::handle(state, write, request, in_flight).await;
     }
     if let Some(address) = &state.publish_address

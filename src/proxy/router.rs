@@ -18,6 +18,11 @@ pub(crate) enum RequestKind<'a> {
         /// Decoded.
         index: Option<Cow<'a, str>>,
     },
+    /// A bulk whose items are answered while others come: it cannot be held to be stamped.
+    BulkStream {
+        /// Decoded.
+        index: Option<Cow<'a, str>>,
+    },
     /// A write of one document.
     Document {
         /// Operation.
@@ -80,9 +85,12 @@ pub(crate) fn classify<'a>(method: &Method, path: &'a str) -> RequestKind<'a> {
     match segments.get(..count).unwrap_or_default() {
         // The servers accept one more slash in front of this one.
         ["_bulk"] | ["", "_bulk"] => RequestKind::Bulk { index: None },
-        [index, "_bulk"] if is_index(index) => RequestKind::Bulk { index: Some(decode_segment(index)) },
+        // Whatever stands there is the index of items that name none, and the servers take the others.
+        [index, "_bulk"] => RequestKind::Bulk { index: Some(decode_segment(index)) },
+        ["_bulk", "stream"] => RequestKind::BulkStream { index: None },
+        [index, "_bulk", "stream"] if is_index(index) => RequestKind::BulkStream { index: Some(decode_segment(index)) },
         // The typed forms of 7.x.
-        [index, kind, "_bulk"] if is_index(index) && is_type(kind) => {
+        [index, kind, "_bulk"] if !index.is_empty() && is_type(kind) => {
             RequestKind::Bulk { index: Some(decode_segment(index)) }
         }
         [index, "_doc"] if post && is_index(index) => document(Op::Index, index, None),

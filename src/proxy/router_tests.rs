@@ -23,8 +23,15 @@ fn bulks() {
     assert_eq!(post("/news/article/_bulk"), bulk("news"));
     assert_eq!(post("/%3Cnews-%7Bnow%2Fd%7D%3E/_bulk"), bulk("<news-{now/d}>"));
     assert_eq!(classify(&Method::GET, "/_bulk"), RequestKind::Relay);
-    assert_eq!(post("/_bulk/stream"), RequestKind::Relay);
-    assert_eq!(post("/news/_bulk/stream"), RequestKind::Relay);
+    for index in ["_all", "_x", "*", "-x", "_doc", "news,_all"] {
+        assert_eq!(post(&format!("/{index}/_bulk")), bulk(index));
+    }
+    assert_eq!(post("/_x/article/_bulk"), bulk("_x"));
+    assert_eq!(post("/%5Fx/_bulk"), bulk("_x"));
+    assert_eq!(post("/_spinney/_bulk"), RequestKind::Own("/_bulk"));
+    assert_eq!(post("/_bulk/stream"), RequestKind::BulkStream { index: None });
+    assert_eq!(post("/news/_bulk/stream"), RequestKind::BulkStream { index: Some("news".into()) });
+    assert_eq!(classify(&Method::GET, "/_bulk/stream"), RequestKind::Relay);
 }
 
 #[test]

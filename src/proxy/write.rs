@@ -1,6 +1,7 @@
 //! Requests that carry documents: buffered within the budget, stamped, forwarded as edits over the original bytes, and
 //! settled by the response.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,7 @@ use super::router::RequestKind;
 use crate::bulk::Splice;
 use crate::clock;
 use crate::cluster::ClusterError;
+use crate::config::OnUnstamped;
 use crate::engine::{NotUnderstood, SHORT_BODY, StampError, Stamped, Turn, Write};
 use crate::http::body::{self, Buffered, DecompressError};
 use crate::http::budget::Reservation;
@@ -39,34 +41,65 @@ const BYTES_PER_LINE: usize = 320;
 /// Smaller bodies need no check of the cluster's limit: no cluster has a lower one.
 const ASK_LIMIT_ABOVE: u64 = 1 << 20;
 
-/// Returns the documents of a request if a route may match. A body that is not JSON, or is encoded otherwise than by
-/// gzip or deflate, is relayed and counted.
-pub(super) async fn classify(state: &AppState, target: RequestKind<'_>, request: &Request<Incoming>) -> Option<Write> {
+/// Returns the documents of a request if a route may match.
+///
+/// # Errors
+/// [`ProxyError::Unstamped`] if they cannot be stamped, and none are to pass: the body is not JSON, is encoded otherwise
+/// than by gzip or deflate, or is not to end before its answer begins.
+pub(super) async fn classify(
+    state: &AppState,
+    target: RequestKind<'_>,
+    request: &Request<Incoming>,
+) -> Result<Option<Write>, ProxyError> {
     let engine = &state.engine;
+    let may_have_route = |index: Option<&str>| index.is_none_or(|index| engine.routes().has(index));
     let write = match target {
-        RequestKind::Bulk { index } if !engine.routes().is_empty() => Write::Bulk { index: index.map(Into::into) },
-        RequestKind::Document { op, index, id } if !engine.routes().is_empty() => {
-            Write::Document { op, index: routed(state, request, index.into()).await?, id: id.map(Into::into) }
+        _ if engine.routes().is_empty() => return Ok(None),
+        RequestKind::Bulk { index } => Write::Bulk { index: index.map(Into::into) },
+        RequestKind::BulkStream { index } => {
+            if may_have_route(index.as_deref()) {
+                pass_unstamped(state, &"_bulk/stream is answered item by item")?;
+            }
+            return Ok(None);
         }
-        _ => return None,
+        RequestKind::Document { op, index, id } => match routed(state, request, index.into()).await {
+            Some(index) => Write::Document { op, index, id: id.map(Into::into) },
+            None => return Ok(None),
+        },
+        _ => return Ok(None),
     };
     let headers = request.headers();
     if headers::is_json(headers) && headers::encoding(headers) != Encoding::Other {
-        return Some(write);
+        return Ok(Some(write));
     }
     let wanted = match &write {
-        Write::Bulk { index: Some(index) } => engine.routes().has(index),
-        _ => true,
+        Write::Bulk { index } => may_have_route(index.as_deref()),
+        Write::Document { .. } => true,
     };
     if wanted {
-        state.metrics.counters.bodies_not_understood.inc();
-        warn!(
-            content_type = ?headers.get(CONTENT_TYPE),
-            content_encoding = ?headers.get(CONTENT_ENCODING),
-            "forwarded unstamped: unsupported Content-Type or Content-Encoding"
+        let reason = format!(
+            "unsupported Content-Type or Content-Encoding: {:?}, {:?}",
+            headers.get(CONTENT_TYPE),
+            headers.get(CONTENT_ENCODING)
         );
+        pass_unstamped(state, &reason)?;
     }
-    None
+    Ok(None)
+}
+
+/// Takes down that documents of a route may pass without a stamp.
+///
+/// # Errors
+/// If none are to pass.
+fn pass_unstamped(state: &AppState, reason: &dyn Display) -> Result<(), ProxyError> {
+    state.metrics.counters.bodies_not_understood.inc();
+    match state.unstamped {
+        OnUnstamped::Pass => {
+            warn!(%reason, "forwarded unstamped");
+            Ok(())
+        }
+        OnUnstamped::Refuse => Err(ProxyError::Unstamped(reason.to_string())),
+    }
 }
 
 /// The index by whose route documents are stamped that are written under this name.
@@ -202,7 +235,8 @@ async fn prepare(
     let (plain, reservation) = match decode(state, buffered, encoding, turn.clone()).await? {
         Decoded::Plain(plain, reservation) => (plain, reservation),
         Decoded::Malformed(reason, reservation) => {
-            return Ok(as_it_came(state, &reason, raw, reservation));
+            pass_unstamped(state, &reason)?;
+            return Ok(as_it_came(raw, reservation));
         }
     };
     let began = Instant::now();
@@ -225,7 +259,8 @@ async fn prepare(
     let mut stamped = match stamping.await {
         Ok(stamped) => stamped,
         Err(StampError::NotUnderstood(reason)) => {
-            return Ok(as_it_came(state, &reason, raw, reservation));
+            pass_unstamped(state, &reason)?;
+            return Ok(as_it_came(raw, reservation));
         }
         Err(StampError::Unavailable(reason)) => return Err(state.engine_failed(&reason)),
     };
@@ -282,9 +317,7 @@ async fn decode(state: &AppState, buffered: Buffered, encoding: Encoding, turn: 
     decoded.map_err(|reason| state.engine_failed(&reason))?
 }
 
-fn as_it_came(state: &AppState, reason: &NotUnderstood, raw: Bytes, reservation: Reservation) -> PreparedWrite {
-    state.metrics.counters.bodies_not_understood.inc();
-    warn!(%reason, "forwarded unstamped");
+fn as_it_came(raw: Bytes, reservation: Reservation) -> PreparedWrite {
     PreparedWrite { content: Content::AsItCame(raw), reservation, placement: None }
 }
 

@@ -295,3 +295,66 @@ fn a_request_asks_the_cluster_few_questions() {
         assert!((1..=MOST).contains(&asked), "{} {asked} {}", request.describe(), answer.status);
     }
 }
+
+/// What may carry documents of a route and cannot be stamped: the request, and the bytes that the cluster gets of it.
+fn unstampable() -> Vec<(&'static str, Request)> {
+    let documents = article("odd", 1);
+    let utf16: Vec<u8> = documents.bytes().flat_map(|byte| [byte, 0]).collect();
+    let gzip = |behind: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut encoder, documents.as_bytes()).unwrap();
+        [&encoder.finish().unwrap()[..], behind].concat()
+    };
+    let of = |path: &str, kind: &str, body: &[u8]| Request::new("POST", path).header("Content-Type", kind).body(body);
+    let encoded = |coding: &str, body: Vec<u8>| {
+        of("/news-1/_bulk", "application/x-ndjson", &body).header("Content-Encoding", coding)
+    };
+    vec![
+        ("cbor", of("/news-1/_bulk", "application/cbor", documents.as_bytes())),
+        ("smile", of("/_bulk", "application/smile", documents.as_bytes())),
+        ("yaml", of("/news-1/_doc/1", "application/yaml", b"---\ncontent: x\n")),
+        ("utf-16", of("/news-1/_bulk", "application/x-ndjson", &utf16)),
+        ("br", encoded("br", b"anything".to_vec())),
+        ("trailing", encoded("gzip", gzip(b"behind"))),
+        ("cut", encoded("gzip", gzip(b"")[..30].to_vec())),
+        ("malformed", of("/news-1/_bulk", "application/x-ndjson", b"{\"index\":\n{\"content\":\"x\"}\n")),
+        ("stream", of("/_bulk/stream", "application/x-ndjson", documents.as_bytes())),
+        ("stream of an index", of("/news-1/_bulk/stream", "application/x-ndjson", documents.as_bytes())),
+    ]
+}
+
+/// One rule for all of them, whichever their operator has chosen.
+#[test]
+fn what_cannot_be_stamped_passes_as_it_came_or_is_refused() {
+    for (what, expected) in [("pass", 200), ("refuse", 400)] {
+        let fake = Fake::start(|_| Reply::Bytes(fake::json(200, "", &taken(1))));
+        let spinney = start(&fake.url, &["--unstamped", what]);
+        for (nth, (kind, request)) in unstampable().into_iter().enumerate() {
+            let before = fake.received().len();
+            let answer = request.to(&spinney.url);
+            assert_eq!(answer.status, expected, "{what} {kind}: {}", answer.text());
+            let sent = fake.received().len() - before;
+            match what {
+                "pass" => {
+                    assert_eq!(sent, 1, "{kind}");
+                    assert_eq!(fake.last().whole_body(), request.raw_body(), "{kind}");
+                }
+                _ => {
+                    assert_eq!((sent, error_type(&answer)), (0, json!("spinney_unstamped_exception")), "{kind}");
+                }
+            }
+            let counted = stats(&spinney.url)["counters"]["bodies_not_understood"].clone();
+            assert_eq!(counted, nth as u64 + 1, "{what} {kind}");
+        }
+        // What has no route passes in any case, and what can be stamped is.
+        let other = Request::new("POST", "/logs-1/_bulk").header("Content-Type", "application/cbor").body(b"x");
+        assert_eq!(other.to(&spinney.url).status, 200);
+        for path in ["/_all/_bulk", "/_x/_bulk"] {
+            let action = json!({"index": {"_index": "news-1"}});
+            let body = format!("{action}\n{}\n", json!({"content": "A sentence that is long enough to be one."}));
+            assert_eq!(Request::bulk(path, body).to(&spinney.url).status, 200, "{path}");
+            let sent = String::from_utf8(fake.last().whole_body()).unwrap();
+            assert!(sent.contains("cluster_root"), "{path}: {sent}");
+        }
+    }
+}

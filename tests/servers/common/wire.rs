@@ -273,6 +273,11 @@ impl Request {
         self
     }
 
+    /// The body as it was given.
+    pub fn raw_body(&self) -> &[u8] {
+        &self.body
+    }
+
     pub fn gzipped(mut self) -> Request {
         self.coding = Coding::Gzip;
         self.header("Content-Encoding", "gzip")
