@@ -3,11 +3,13 @@
 //! | what happened | the node | the request |
 //! |---|---|---|
 //! | no connection | is ejected | goes to the next |
-//! | the connection broke before a byte of the body went out | has failed | goes to the next |
+//! | the connection broke before a byte of the body went out | has failed, is probed | goes to the next |
 //! | the connection broke before the answer began | has failed, is probed | a read goes to one other, else `Broken` |
 //! | no answer in [`PATIENCE`] | is probed | waits; a read goes to one other once the node is ejected |
 //! | no answer in the request's time | has failed, is probed | `TimedOut` |
 //! | an answer | [`super::outlier`] | is answered |
+//!
+//! The next of a node that is the only one is itself, by another connection.
 //!
 //! What an ejected node has had to do with a write is not known, so a write waits for it as for any other.
 
@@ -34,7 +36,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a node gave no answer.
 enum Failure {
-    /// Nothing was sent: it goes to any other node.
+    /// There is no connection.
+    Unreachable(String),
+    /// Nothing was sent on this connection: it goes to any other.
     Unsent(String),
     /// An answer of another node is as good, if the request may be sent twice.
     Unanswered(String),
@@ -88,7 +92,11 @@ impl Client {
         let terms = Terms::new(&head.headers, limit);
         let mut may_repeat = body.is_some() || is_read(&head) && sending.is_end_stream();
         let mut last = "no node is configured".to_owned();
-        let mut nodes = self.nodes.in_order(&head.headers).into_iter();
+        let mut nodes = self.nodes.in_order(&head.headers);
+        if let [only] = nodes.as_slice() {
+            nodes.push(only.clone());
+        }
+        let mut nodes = nodes.into_iter();
         while let Some(node) = nodes.next() {
             let (lent_out, lent) = lend(sending);
             let request = address(&node, head.clone(), lent_out).map_err(ClusterError::Unreachable)?;
@@ -96,7 +104,10 @@ impl Client {
             match self.attempt(&node, request, &terms, may_leave).await {
                 Ok(response) => return Ok(response),
                 Err(Failure::Final(error)) => return Err(error),
-                Err(Failure::Unsent(reason)) => last = reason,
+                Err(Failure::Unreachable(reason)) if !self.nodes.are_several() => {
+                    return Err(ClusterError::Unreachable(reason));
+                }
+                Err(Failure::Unreachable(reason) | Failure::Unsent(reason)) => last = reason,
                 Err(Failure::Unanswered(reason)) if lent.is_awaited() => last = reason,
                 Err(Failure::Unanswered(reason)) if !may_leave => return Err(ClusterError::Broken(reason)),
                 Err(Failure::Unanswered(reason)) => (may_repeat, last) = (false, reason),
@@ -130,7 +141,7 @@ impl Client {
                     let _ = Limited::new(response.into_body(), most).collect().await;
                     Ok(status)
                 }
-                Err(Failure::Unsent(reason)) => Err(ClusterError::Unreachable(reason)),
+                Err(Failure::Unreachable(reason) | Failure::Unsent(reason)) => Err(ClusterError::Unreachable(reason)),
                 Err(Failure::Unanswered(reason)) => Err(ClusterError::Broken(reason)),
                 Err(Failure::Final(error)) => Err(error),
             };
@@ -176,7 +187,7 @@ impl Client {
         };
         if error.is_connect() {
             node.unreachable();
-            return Err(Failure::Unsent(describe(&error)));
+            return Err(Failure::Unreachable(describe(&error)));
         }
         if let Some(error) = client_body_error(&error) {
             return Err(Failure::Final(ClusterError::ClientBody(match error {

@@ -307,6 +307,21 @@ async fn connections_that_were_forgotten_cost_one_write() {
     assert_eq!(node.requests(), before + 13, "no write is sent twice");
 }
 
+/// Behind one address there may be many nodes.
+#[tokio::test(start_paused = true)]
+async fn reads_on_forgotten_connections_go_to_others() {
+    let node = FakeNode::start(Mode::Answers(200)).await;
+    let client = Arc::new(client(&[&node]));
+    idle_connections(&client, &node, 14).await;
+    node.cuts.fetch_add(1, SeqCst);
+    assert_eq!(read(&client).await, Ok(200));
+    assert_eq!(failures(&client, 13).await, 0, "it has closed the others");
+    // Where nothing listens, that is said at once.
+    node.is_now(Mode::Breaks);
+    assert!(matches!(read(&client).await, Err(ClusterError::Broken(_))));
+    assert_eq!(node.requests(), 14 + 1 + 13 + 2, "twice at most");
+}
+
 /// Two things at once that break are one event: of two nodes, the one behind the load balancer stays in use.
 #[tokio::test(start_paused = true)]
 async fn connections_that_were_forgotten_eject_no_node() {
