@@ -17,6 +17,7 @@ use super::*;
 use crate::http::BoxError;
 
 const SECOND: Duration = Duration::from_secs(1);
+const SETTLING: Duration = Duration::from_millis(1);
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// What a node does with a request.
@@ -131,7 +132,7 @@ async fn read(client: &Client) -> Result<u16, ClusterError> {
 
 #[expect(clippy::disallowed_methods, reason = "the clock is paused: this waits until nothing else can happen")]
 async fn settle() {
-    tokio::time::sleep(Duration::from_millis(1)).await;
+    tokio::time::sleep(SETTLING).await;
 }
 
 /// How many of so many writes fail.
@@ -167,7 +168,14 @@ async fn a_node_that_hangs_is_found_out_before_the_time_of_a_write_is_up() {
     let waiting = client.clone();
     let waiting = tokio::spawn(async move { write(&waiting).await });
     settle().await;
-    tokio::time::advance(failover::PATIENCE + nodes::PROBE_TIMEOUT).await;
+    let seen = || bad.seen.lock().len();
+    tokio::time::advance(failover::PATIENCE - 3 * SETTLING).await;
+    settle().await;
+    assert_eq!(seen(), 1, "it may still answer in time");
+    tokio::time::advance(2 * SETTLING).await;
+    settle().await;
+    assert_eq!(seen(), 2, "a probe");
+    tokio::time::advance(nodes::PROBE_TIMEOUT).await;
     assert_eq!(failures(&client, 6).await, 0);
     assert_eq!(bad.requests(), 1);
     assert!(!waiting.is_finished(), "its outcome may still come");
