@@ -32,8 +32,8 @@ async fn why_not(state: &AppState, caller: &HeaderMap) -> Option<&'static str> {
             _ => "a forest is out of service after an internal error",
         });
     }
-    match state.cluster.get_as(caller, ROOT, ANSWER_BYTES).await {
-        Ok(answer) if !answer.status().is_server_error() => None,
+    match state.cluster.ping(caller, ROOT, ANSWER_BYTES).await {
+        Ok(status) if !status.is_server_error() => None,
         Ok(_) => Some("the cluster answers with errors"),
         Err(_) => Some("the cluster cannot be reached"),
     }

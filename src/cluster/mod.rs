@@ -10,8 +10,12 @@
 mod aliases;
 mod consent;
 mod early_response;
+mod failover;
+#[cfg(test)]
+mod failover_tests;
 mod nodes;
 pub(crate) mod operator;
+mod outlier;
 pub(crate) mod point_in_time;
 pub(crate) mod resolve;
 pub(crate) mod retry;
@@ -19,6 +23,7 @@ pub(crate) mod roots;
 pub(crate) mod scan;
 pub(crate) mod search;
 pub(crate) mod sorted_pages;
+mod unsent;
 
 use std::error::Error;
 use std::path::Path;
@@ -28,12 +33,10 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONTENT_TYPE, EXPECT, HOST, HeaderValue, InvalidHeaderValue, TRANSFER_ENCODING};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, EXPECT, HeaderValue, InvalidHeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, Uri};
-use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use crate::config::Identity;
 use crate::http::tls::{self, TlsError};
@@ -44,11 +47,14 @@ use early_response::EarlyResponseConnector;
 use nodes::Nodes;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many headers an answer may have. Each deprecated thing in a request is a `Warning` of its own, and a bulk can
-/// use hundreds; hyper takes 100. Their bytes are bounded by hyper's buffer of 400 KiB.
-const MAX_HEADERS: usize = 4096;
+/// Unused for so long, a connection is probed by TCP: what has forgotten it (a load balancer, a firewall) says so, and
+/// no write is sent on it.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+/// Time between two probes by TCP.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+/// Probes by TCP without an answer that end a connection.
+const KEEPALIVE_RETRIES: u32 = 3;
 
 /// The most bytes of an answer to a question about the cluster.
 const LIMITS_ANSWER: usize = 1 << 20;
@@ -94,7 +100,6 @@ impl From<ClusterError> for ProxyError {
 
 /// The cluster: pooled connections to its nodes.
 pub(crate) struct Client {
-    http: hyper_util::client::legacy::Client<HttpsConnector<EarlyResponseConnector>, Body>,
     nodes: Nodes,
     aliases: Aliases,
     timeout: Option<Duration>,
@@ -116,27 +121,13 @@ impl Client {
         identity: Option<&Identity>,
         timeout: Option<Duration>,
     ) -> Result<Client, ClientError> {
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        http.set_connect_timeout(Some(CONNECT_TIMEOUT));
         let connector = hyper_rustls::HttpsConnectorBuilder::new()
             .with_tls_config(tls::client(ca, identity)?)
             .https_or_http()
             .enable_http1()
-            .wrap_connector(EarlyResponseConnector::new(http));
-        // A pooled connection that was closed before the request went out is replaced; a request that went out is
-        // never sent again: a document without an id would be doubled.
-        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(POOL_IDLE_TIMEOUT)
-            .http1_preserve_header_case(true)
-            .http1_max_headers(MAX_HEADERS)
-            .set_host(false)
-            .build(connector);
+            .wrap_connector(EarlyResponseConnector::new(tcp()));
         Ok(Client {
-            http,
-            nodes: Nodes::new(nodes)?,
+            nodes: Nodes::new(nodes, &connector)?,
             aliases: Aliases::default(),
             timeout,
             elasticsearch: AtomicBool::new(false),
@@ -144,14 +135,13 @@ impl Client {
         })
     }
 
-    /// How many nodes there are.
-    fn nodes(&self) -> usize {
-        self.nodes.len()
-    }
-
     /// Whether the cluster is known to be Elasticsearch.
     pub(crate) fn is_elasticsearch(&self) -> bool {
         self.elasticsearch.load(Relaxed)
+    }
+
+    fn note_elasticsearch(&self) {
+        self.elasticsearch.store(true, Relaxed);
     }
 
     /// Forwards a request with a complete body, path and query unchanged, and returns the response without its
@@ -161,11 +151,7 @@ impl Client {
     /// [`ClusterError::Unreachable`] if nothing was sent; [`ClusterError::Broken`] and [`ClusterError::TimedOut`] if
     /// the outcome is indeterminate.
     pub(crate) async fn forward(&self, request: Request<Body>) -> Result<Response<Incoming>, ClusterError> {
-        let Some(timeout) = self.timeout else {
-            return self.relay(request).await;
-        };
-        let answered = tokio::time::timeout(timeout, self.relay(request)).await;
-        answered.unwrap_or(Err(ClusterError::TimedOut(timeout)))
+        self.exchange(request, None, self.timeout).await
     }
 
     /// Relays a request without a time-out: a search, a merge or a reindex takes as long as it does, and a client
@@ -173,42 +159,8 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::forward`]; [`ClusterError::ClientBody`] if the client disconnected.
-    pub(crate) async fn relay(&self, mut request: Request<Body>) -> Result<Response<Incoming>, ClusterError> {
-        headers::strip_hop_by_hop(request.headers_mut());
-        // hyper sends a GET without a body unless this is set.
-        if request.body().size_hint().exact().is_none() {
-            let chunked = HeaderValue::from_static("chunked");
-            request.headers_mut().insert(TRANSFER_ENCODING, chunked);
-        }
-        let node = self.nodes.pick().ok_or_else(|| ClusterError::Unreachable("no node is configured".into()))?;
-        let mut parts = node.uri.clone().into_parts();
-        parts.path_and_query = request.uri().path_and_query().cloned();
-        *request.uri_mut() = Uri::from_parts(parts).map_err(|e| ClusterError::Unreachable(e.to_string()))?;
-        *request.version_mut() = hyper::Version::HTTP_11;
-        request.headers_mut().insert(HOST, node.host.clone());
-        let (uri, headers) = (request.uri().clone(), request.headers_mut());
-        headers::close_after_long_head(&uri, headers);
-        match self.http.request(request).await {
-            Ok(mut response) => {
-                node.readmit();
-                headers::strip_hop_by_hop(response.headers_mut());
-                if response.headers().contains_key("x-elastic-product") {
-                    self.elasticsearch.store(true, Relaxed);
-                }
-                Ok(response)
-            }
-            Err(error) if error.is_connect() => {
-                self.nodes.eject(node);
-                Err(ClusterError::Unreachable(describe(&error)))
-            }
-            Err(error) => Err(match client_body_error(&error) {
-                Some(ClientBodyError::Broken(reason)) => ClusterError::ClientBody(ProxyError::BadBody(reason.clone())),
-                Some(ClientBodyError::Silent(time)) => {
-                    ClusterError::ClientBody(ProxyError::BodyTimeout(time.as_secs()))
-                }
-                None => ClusterError::Broken(describe(&error)),
-            }),
-        }
+    pub(crate) async fn relay(&self, request: Request<Body>) -> Result<Response<Incoming>, ClusterError> {
+        self.exchange(request, None, None).await
     }
 
     /// A GET of our own with the caller's credentials, whatever headers the cluster finds them in; the answer is read
@@ -225,7 +177,8 @@ impl Client {
         self.ask_as(caller, Method::GET, path, None, limit).await
     }
 
-    /// The same with any method, and a body of JSON if there is one.
+    /// The same with any method, and a body of JSON if there is one. It must change nothing: it may be sent to two
+    /// nodes.
     ///
     /// # Errors
     /// As [`Client::get_as`].
@@ -257,23 +210,16 @@ impl Client {
         limit: usize,
     ) -> Result<Response<Bytes>, ClusterError> {
         let has_body = body.is_some();
-        let mut request = Request::new(full(body.unwrap_or_default()));
+        let body = body.unwrap_or_default();
+        let mut request = Request::new(full(body.clone()));
         *request.method_mut() = method;
         *request.uri_mut() = Uri::try_from(path).map_err(|e| ClusterError::Unreachable(e.to_string()))?;
-        let of_request =
-            |name: &str| ["accept", "content-", "if-", "range"].iter().any(|start| name.starts_with(start));
-        for (name, value) in caller {
-            if !of_request(name.as_str()) {
-                request.headers_mut().append(name, value.clone());
-            }
-        }
-        headers::strip_hop_by_hop(request.headers_mut());
-        request.headers_mut().remove(EXPECT);
+        *request.headers_mut() = credentials_of(caller);
         if has_body {
             let json = HeaderValue::from_static("application/json");
             request.headers_mut().insert(CONTENT_TYPE, json);
         }
-        let (parts, body) = self.forward(request).await?.into_parts();
+        let (parts, body) = self.exchange(request, Some(body), self.timeout).await?.into_parts();
         let mut body = pin!(Limited::new(body, limit));
         let (mut read, mut more) = (BytesMut::new(), Some(more));
         while let Some(frame) = body.frame().await {
@@ -306,6 +252,31 @@ impl Client {
         self.max_content_length.store(limit, Relaxed);
         Some(limit)
     }
+}
+
+/// Connections to sockets.
+fn tcp() -> HttpConnector {
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_nodelay(true);
+    http.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    http.set_keepalive(Some(KEEPALIVE));
+    http.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+    http.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+    http
+}
+
+/// The headers of a caller for a request of our own in its name: all but those that speak of its own request.
+fn credentials_of(caller: &HeaderMap) -> HeaderMap {
+    let of_request = |name: &str| ["accept", "content-", "if-", "range"].iter().any(|start| name.starts_with(start));
+    let kept = caller.iter().filter(|(name, _)| !of_request(name.as_str()));
+    let mut headers = HeaderMap::new();
+    for (name, value) in kept {
+        headers.append(name, value.clone());
+    }
+    headers::strip_hop_by_hop(&mut headers);
+    headers.remove(EXPECT);
+    headers
 }
 
 /// The failure of the client's side that caused this error, if one did.

@@ -1,145 +1,205 @@
-//! The nodes of the cluster take turns; one that cannot be reached is ejected and passed over while others answer.
+//! The nodes of the cluster take turns; one that is ejected is passed over while others are not.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use hyper::Uri;
-use hyper::header::{HeaderValue, InvalidHeaderValue};
+use hyper::header::{HOST, HeaderValue, InvalidHeaderValue};
+use hyper::{HeaderMap, Method, Request, StatusCode, Uri};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use parking_lot::Mutex;
+use tokio::sync::watch;
 use tokio::time::Instant;
+use tracing::{info, warn};
 
-/// How long a node that could not be reached is ejected.
-const COOLDOWN: Duration = Duration::from_secs(5);
+use super::early_response::EarlyResponseConnector;
+use super::outlier::{Health, is_answer};
+use crate::http::{Body, full, headers};
+
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How many headers an answer may have. Each deprecated thing in a request is a `Warning` of its own, and a bulk can
+/// use hundreds; hyper takes 100. Their bytes are bounded by hyper's buffer of 400 KiB.
+const MAX_HEADERS: usize = 4096;
+
+/// How long the answer to a probe may take.
+pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+
+pub(super) type Connector = HttpsConnector<EarlyResponseConnector>;
+
+/// The connections of one node, until one of them breaks.
+pub(super) type Connections = HttpClient<Connector, Body>;
 
 /// One node of the cluster.
-#[derive(Debug)]
 pub(super) struct Node {
     /// Scheme and authority.
     pub uri: Uri,
     /// The `Host` of requests to it.
     pub host: HeaderValue,
-    /// Milliseconds since `Nodes::start` until which it is passed over; 0: it is not ejected.
-    ejected_until: AtomicU64,
-}
-
-/// All nodes. Lock-free: a stale value costs one more attempt at a failing node.
-#[derive(Debug)]
-pub(super) struct Nodes {
-    nodes: Vec<Node>,
-    next: AtomicUsize,
+    connector: Connector,
+    connections: Mutex<Arc<Connections>>,
+    /// Watched by requests that wait for an answer.
+    health: watch::Sender<Health>,
+    /// There is no other node to pass it over for.
+    is_only: bool,
     start: Instant,
 }
 
+/// All nodes.
+pub(super) struct Nodes {
+    nodes: Vec<Arc<Node>>,
+    next: AtomicUsize,
+}
+
 impl Nodes {
-    /// Nodes without an ejection.
+    /// Nodes in use.
     ///
     /// # Errors
     /// If an authority is not a valid header.
-    pub(super) fn new(uris: &[Uri]) -> Result<Nodes, InvalidHeaderValue> {
+    pub(super) fn new(uris: &[Uri], connector: &Connector) -> Result<Nodes, InvalidHeaderValue> {
+        let start = Instant::now();
         let node = |uri: &Uri| {
-            Ok(Node {
+            Ok(Arc::new(Node {
                 uri: uri.clone(),
                 host: HeaderValue::from_str(uri.authority().map_or("", |a| a.as_str()))?,
-                ejected_until: AtomicU64::new(0),
-            })
+                connector: connector.clone(),
+                connections: Mutex::new(Arc::new(connections(connector))),
+                health: watch::Sender::default(),
+                is_only: uris.len() < 2,
+                start,
+            }))
         };
-        Ok(Nodes {
-            nodes: uris.iter().map(node).collect::<Result<_, _>>()?,
-            next: AtomicUsize::new(0),
-            start: Instant::now(),
-        })
+        Ok(Nodes { nodes: uris.iter().map(node).collect::<Result<_, _>>()?, next: AtomicUsize::new(0) })
     }
 
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.nodes.len()
+    /// Whether there is more than one.
+    pub(super) fn are_several(&self) -> bool {
+        self.nodes.len() > 1
     }
 
-    /// The next node in turn that is not ejected; when all are, the next in turn. `None`: there are no nodes.
-    pub(super) fn pick(&self) -> Option<&Node> {
-        self.pick_at(self.start.elapsed())
-    }
-
-    /// A request did not reach this node.
-    pub(super) fn eject(&self, node: &Node) {
-        node.eject_at(self.start.elapsed());
-    }
-
-    fn pick_at(&self, now: Duration) -> Option<&Node> {
-        let now = millis(now);
+    /// The nodes in the order in which a request tries them: the next in turn first, ejected ones last. When all are
+    /// ejected it is as if none were. Ejected nodes whose time is up are probed meanwhile, with the credentials of
+    /// `caller`.
+    pub(super) fn in_order(&self, caller: &HeaderMap) -> Vec<Arc<Node>> {
         let turn = self.next.fetch_add(1, Relaxed);
-        let turn = turn.checked_rem(self.nodes.len())?;
-        let (before, after) = self.nodes.split_at(turn);
-        let in_turn = || after.iter().chain(before);
-        in_turn().find(|node| node.ejected_until.load(Relaxed) <= now).or_else(|| in_turn().next())
+        let (before, after) = self.nodes.split_at(turn.checked_rem(self.nodes.len()).unwrap_or(0));
+        let in_turn = after.iter().chain(before).cloned();
+        let (mut order, ejected): (Vec<_>, Vec<_>) = in_turn.partition(|node| !node.is_ejected());
+        for node in &ejected {
+            if node.change(|health, now| health.is_due(now)) {
+                node.spawn_probe(caller);
+            }
+        }
+        order.extend(ejected);
+        order
     }
+}
+
+/// A pool without connections yet.
+fn connections(connector: &Connector) -> Connections {
+    // A pooled connection that was closed before the request went out is replaced; a request that went out is not sent
+    // again here: a document without an id would be doubled.
+    HttpClient::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(POOL_IDLE_TIMEOUT)
+        .http1_preserve_header_case(true)
+        .http1_max_headers(MAX_HEADERS)
+        .set_host(false)
+        .build(connector.clone())
 }
 
 impl Node {
-    /// It has answered.
-    pub(super) fn readmit(&self) {
-        self.ejected_until.store(0, Relaxed);
+    /// The connections for a request.
+    pub(super) fn connections(&self) -> Arc<Connections> {
+        self.connections.lock().clone()
     }
 
-    fn eject_at(&self, now: Duration) {
-        self.ejected_until.store(millis(now + COOLDOWN), Relaxed);
-    }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const START: Duration = Duration::ZERO;
-
-    fn nodes(names: &[&str]) -> Nodes {
-        let uris: Vec<Uri> = names.iter().map(|name| format!("http://{name}:9200").parse().unwrap()).collect();
-        Nodes::new(&uris).unwrap()
-    }
-
-    fn picked(nodes: &Nodes, now: Duration) -> &str {
-        nodes.pick_at(now).unwrap().uri.host().unwrap()
-    }
-
-    #[test]
-    fn nodes_take_turns() {
-        let nodes = nodes(&["a", "b", "c"]);
-        let turns: Vec<&str> = (0..4).map(|_| picked(&nodes, START)).collect();
-        assert_eq!(turns, ["a", "b", "c", "a"]);
-        assert!(Nodes::new(&[]).unwrap().pick().is_none());
-    }
-
-    #[test]
-    fn an_ejected_node_comes_back_after_its_cooldown() {
-        let nodes = nodes(&["a", "b"]);
-        nodes.pick_at(START).unwrap().eject_at(START);
-        for _ in 0..4 {
-            assert_eq!(picked(&nodes, COOLDOWN / 2), "b");
+    /// It has answered a request.
+    pub(super) fn answered(&self, status: StatusCode) {
+        if is_answer(status) && *self.health.borrow() != Health::default() {
+            self.change(|health, _| health.answered());
         }
-        let later: Vec<&str> = (0..2).map(|_| picked(&nodes, COOLDOWN)).collect();
-        assert!(later.contains(&"a"));
     }
 
-    #[test]
-    fn a_node_that_answers_is_readmitted() {
-        let nodes = nodes(&["a", "b"]);
-        let a = nodes.pick_at(START).unwrap();
-        a.eject_at(START);
-        a.readmit();
-        let turns: Vec<&str> = (0..2).map(|_| picked(&nodes, START)).collect();
-        assert_eq!(turns, ["b", "a"]);
-    }
-
-    #[test]
-    fn when_all_are_ejected_they_take_turns() {
-        let nodes = nodes(&["a", "b"]);
-        for _ in 0..2 {
-            nodes.pick_at(START).unwrap().eject_at(START);
+    /// It has not answered on one of these connections. The idle ones among them are given up: what broke or lost one
+    /// (a restart, a load balancer that has forgotten them) has most often done so with all, and each would cost a
+    /// write. So they also count as one failure, however many requests they had.
+    pub(super) fn failed(&self, on: &Arc<Connections>) {
+        if self.give_up(on) {
+            self.change(Health::failed);
         }
-        let turns: Vec<&str> = (0..2).map(|_| picked(&nodes, START)).collect();
-        assert_eq!(turns, ["a", "b"]);
+    }
+
+    /// Whether these were the current connections.
+    fn give_up(&self, these: &Arc<Connections>) -> bool {
+        let mut current = self.connections.lock();
+        let are_current = Arc::ptr_eq(&current, these);
+        if are_current {
+            *current = Arc::new(connections(&self.connector));
+        }
+        are_current
+    }
+
+    /// No connection could be made.
+    pub(super) fn unreachable(&self) {
+        self.change(Health::unreachable);
+    }
+
+    /// A request fails or waits for long: one that is in use is probed, and ejected if it does not answer.
+    pub(super) fn doubt(self: &Arc<Node>, caller: &HeaderMap) {
+        if self.change(|health, _| health.is_doubtful()) {
+            self.spawn_probe(caller);
+        }
+    }
+
+    /// Waits until it is ejected.
+    pub(super) async fn ejected(&self) {
+        // The sender is here, so that it cannot fail.
+        let _ = self.health.subscribe().wait_for(Health::is_ejected).await;
+    }
+
+    fn is_ejected(&self) -> bool {
+        self.health.borrow().is_ejected()
+    }
+
+    fn change<T: Default>(&self, change: impl FnOnce(&mut Health, Duration) -> T) -> T {
+        let (now, mut result) = (self.start.elapsed(), T::default());
+        if self.is_only {
+            return result;
+        }
+        self.health.send_if_modified(|health| {
+            let before = health.is_ejected();
+            result = change(health, now);
+            match (before, health.is_ejected()) {
+                (false, true) => warn!(node = %self.uri, "a node of the cluster does not answer: others do its work"),
+                (true, false) => info!(node = %self.uri, "a node of the cluster answers again"),
+                _ => return false,
+            }
+            true
+        });
+        result
+    }
+
+    /// Sends a HEAD with the credentials of a request: one without any would be a failed login in the cluster's log.
+    fn spawn_probe(self: &Arc<Node>, caller: &HeaderMap) {
+        let mut request = Request::new(full(""));
+        *request.method_mut() = Method::HEAD;
+        *request.uri_mut() = self.uri.clone();
+        let mut headers = super::credentials_of(caller);
+        headers.insert(HOST, self.host.clone());
+        headers::close_after_long_head(&self.uri, &mut headers);
+        *request.headers_mut() = headers;
+        let node = self.clone();
+        tokio::spawn(async move {
+            let connections = node.connections();
+            let answer = tokio::time::timeout(PROBE_TIMEOUT, connections.request(request)).await;
+            let answered = matches!(answer, Ok(Ok(answer)) if is_answer(answer.status()));
+            if !answered {
+                node.give_up(&connections);
+            }
+            node.change(|health, now| health.probed(answered, now));
+        });
     }
 }

@@ -416,7 +416,6 @@ impl Operator {
         }
     }
 
-    /// Sends a request to a node, and to the next one if that cannot be reached.
     async fn exchange_with(
         &self,
         client: &Client,
@@ -431,25 +430,17 @@ impl Operator {
         if let Some(credentials) = &self.0.credentials {
             headers.insert(AUTHORIZATION, credentials.clone());
         }
-        let mut last = String::new();
-        // A node that could not be reached has got nothing of it: another one may.
-        for _ in 0..client.nodes() {
-            let mut request = Request::new(full(body.clone()));
-            *request.method_mut() = method.clone();
-            *request.uri_mut() = uri.clone();
-            *request.headers_mut() = headers.clone();
-            match client.relay(request).await {
-                Ok(response) => {
-                    let (parts, body) = response.into_parts();
-                    let body = body.collect().await;
-                    let body = body.map_err(|error| self.unreachable(describe(&error)))?;
-                    return Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() });
-                }
-                Err(ClusterError::Unreachable(reason)) => last = reason,
-                Err(error) => return Err(self.unreachable(describe(&error))),
-            }
-        }
-        Err(self.unreachable(last))
+        let mut request = Request::new(full(body.clone()));
+        *request.method_mut() = method.clone();
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        let response = client.relay(request).await.map_err(|error| match error {
+            ClusterError::Unreachable(reason) => self.unreachable(reason),
+            error => self.unreachable(describe(&error)),
+        })?;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.map_err(|error| self.unreachable(describe(&error)))?;
+        Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() })
     }
 
     fn unreachable(&self, reason: String) -> OperatorError {
