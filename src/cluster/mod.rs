@@ -2,7 +2,7 @@
 //!
 //! - **In a caller's name**: what is forwarded ([`Client::forward`]), and what spinney asks with the caller's own
 //!   credentials before it shows something ([`Client::ask_as`]). Bytes, paths and headers pass as they came, and a
-//!   request that was sent is never sent again.
+//!   write that was sent is never sent again ([`failover`]).
 //! - **In spinney's own name** ([`operator`]): what it does in the background, and the commands of an operator.
 //!
 //! Both trust nothing but the configured authority, follow no redirect and know no proxy of the environment.
