@@ -74,6 +74,11 @@ async fn install(operator: &Operator, mut templates: Vec<Template>, args: &Setup
     if !args.index.is_empty() {
         let own = operator.index_templates("spinney*").await?;
         templates.push(index_template(args, &own)?);
+        if let Some(name) = &args.name
+            && let Some(there) = operator.index_templates(name).await?.iter().find(|there| there.name == *name)
+        {
+            may_replace(there, &args.index)?;
+        }
     }
     // All or nothing: a template that the cluster will refuse is known before the first one is put.
     let mut composed = None;
@@ -116,6 +121,22 @@ async fn install(operator: &Operator, mut templates: Vec<Template>, args: &Setup
         let name = template.path().trim_start_matches('/').to_owned();
         print(format_args!("installed {name}"));
     }
+    Ok(())
+}
+
+/// Refuses to put a template over another one that has more to say.
+fn may_replace(there: &StoredTemplate, patterns: &[String]) -> anyhow::Result<()> {
+    let name = &there.name;
+    anyhow::ensure!(
+        is_own(there),
+        "nothing was installed: the index template {name} is not one of spinney's: give another --name"
+    );
+    let lost: Vec<&str> = there.patterns.iter().filter(|of| !patterns.contains(of)).map(String::as_str).collect();
+    anyhow::ensure!(
+        lost.is_empty(),
+        "nothing was installed: the index template {name} is there for {} too: give another --name, or all patterns to --index",
+        lost.join(", ")
+    );
     Ok(())
 }
 
@@ -270,6 +291,12 @@ mod tests {
         let theirs = stored("theirs", &["news-*"], &["settings"], true);
         let said = in_the_way("theirs", Some(&theirs), &args("--index news-*"));
         assert!(said.contains(r#""composed_of": ["settings","spinney-stamp"]"#), "{said}");
+        let patterns = |of: &[&str]| of.iter().map(|of| (*of).to_owned()).collect::<Vec<_>>();
+        let ours = stored("ours", &["a-*", "b-*"], &["spinney-stamp"], false);
+        assert!(may_replace(&ours, &patterns(&["a-*", "b-*", "c-*"])).is_ok());
+        let lost = may_replace(&ours, &patterns(&["a-*"])).unwrap_err().to_string();
+        assert!(lost.contains("for b-* too"), "{lost}");
+        assert!(may_replace(&theirs, &patterns(&["news-*"])).unwrap_err().to_string().contains("not one of spinney's"));
         let said = in_the_way("old", None, &args("--index news-*"));
         assert!(said.contains("the legacy template old"), "{said}");
         assert!(is_own(&stored("a", &[], &["spinney-stamp", "spinney-stamp-green-1"], false)));
