@@ -8,6 +8,15 @@ use crate::config::DEFAULT_PREFIX;
 /// The component template that gives new indices the fields of the stamp.
 pub(crate) const COMPONENT: &str = include_str!("../../mappings/component-template.json");
 
+/// The name of the component template for names that begin with `prefix`: each prefix has its own, so that none takes
+/// the fields of another away.
+pub(crate) fn component_name(prefix: &str) -> String {
+    match prefix {
+        DEFAULT_PREFIX => "spinney-stamp".into(),
+        prefix => format!("spinney-stamp-{}", prefix.trim_end_matches('_').to_lowercase()),
+    }
+}
+
 /// The component template, for names that begin with `prefix`.
 ///
 /// # Errors
@@ -28,7 +37,7 @@ pub(crate) fn component(prefix: &str) -> serde_json::Result<Value> {
 ///
 /// # Errors
 /// If a field is mapped otherwise, or the source is not stored completely; with the way out.
-pub(super) fn missing(mapping: &Value, names: &StampNames) -> Result<Map<String, Value>, MappingFault> {
+pub(crate) fn missing(mapping: &Value, names: &StampNames) -> Result<Map<String, Value>, MappingFault> {
     source_is_whole(&mapping["_source"])?;
     let component = component(names.prefix()).unwrap_or_default();
     let wanted = component.pointer("/template/mappings/properties");

@@ -19,6 +19,7 @@ pub(crate) mod roots;
 pub(crate) mod scan;
 pub(crate) mod search;
 pub(crate) mod sorted_pages;
+pub(crate) mod templates;
 
 use std::error::Error;
 use std::path::Path;

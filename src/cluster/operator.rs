@@ -99,6 +99,11 @@ impl Template {
         }
     }
 
+    /// Whether it is the index template of this name.
+    pub(crate) fn is_index_template(&self, of: &str) -> bool {
+        matches!(self, Template::Index { name, .. } if name == of)
+    }
+
     /// The body.
     pub(crate) fn body(&self) -> &Value {
         match self {
@@ -220,14 +225,15 @@ impl Operator {
         Ok(warnings.map(text).collect())
     }
 
-    /// Simulates an index template against the existing templates and data streams; changes nothing. Component
-    /// templates are not simulated: they replace no others.
+    /// Simulates an index template against the existing templates and data streams; changes nothing. Returns the names
+    /// of the others that match some of the same indices, legacy templates included. Component templates are not
+    /// simulated.
     ///
     /// # Errors
     /// If the cluster cannot be reached or would refuse the template.
-    pub(crate) async fn rehearse(&self, template: &Template) -> Result<(), OperatorError> {
+    pub(crate) async fn rehearse(&self, template: &Template) -> Result<Vec<String>, OperatorError> {
         let Template::Index { name, body } = template else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         let mut body = body.clone();
         // They may not be there yet, and do not matter to the order of templates.
@@ -235,7 +241,9 @@ impl Operator {
             members.remove("composed_of");
         }
         let path = format!("/_index_template/_simulate/{}", in_path(name));
-        self.ask(Method::POST, &path, Some(&body)).await.map(drop)
+        let answer = self.ask(Method::POST, &path, Some(&body)).await?;
+        let overlapping = answer["overlapping"].as_array().into_iter().flatten();
+        Ok(overlapping.filter_map(|other| Some(other["name"].as_str()?.to_owned())).collect())
     }
 
     /// Makes the latest writes to these indices, joined by commas, visible to searches, in so many attempts while the

@@ -4,7 +4,7 @@
 use hyper::Method;
 use serde_json::json;
 
-use super::{Finding, Severity};
+use super::{Finding, Severity, next_index};
 use crate::backfill::{RouteIndices, RouteTable, discover_route};
 use crate::clock;
 use crate::cluster::operator::{Operator, OperatorError, in_path};
@@ -94,7 +94,8 @@ async fn clocks(operator: &Operator, of: &str) -> Option<Finding> {
 
 /// The indices of one route.
 async fn route(options: &ServeOptions, operator: &Operator, routes: &RouteTable, at: usize) -> Vec<Finding> {
-    let patterns = routes.routes.get(at).map(|route| route.index.join(",")).unwrap_or_default();
+    let each: Vec<&str> = routes.routes.get(at).iter().flat_map(|route| &route.index).map(String::as_str).collect();
+    let patterns = each.join(",");
     let of = format!("route {patterns}");
     let found = match discover_route(operator, routes, at).await {
         Ok(found) => found,
@@ -109,31 +110,28 @@ async fn route(options: &ServeOptions, operator: &Operator, routes: &RouteTable,
         ));
     }
     let Some(target) = found.target else {
-        findings.push(Finding::warning(
-            of,
-            "no index has such a name yet",
-            format!("before the first document is written: spinney setup --index '{patterns}'"),
-        ));
+        findings.push(Finding::warning(&of, "no index has such a name yet", ""));
+        findings.extend(next_index::examine(operator, &each, &options.prefix, &of).await);
         return findings;
     };
+    let setup = next_index::setup(&format!("--existing --index '{patterns}'"), &options.prefix);
     findings.push(Finding::good(&of, format!("{} indices", target.indices.len())));
-    findings.extend(mapping(operator, &target, &of, &patterns).await);
+    findings.extend(mapping(operator, &target, &of, &setup).await);
+    // An index without a pattern has no next one.
+    let open: Vec<&str> = each.into_iter().filter(|pattern| pattern.contains('*')).collect();
+    findings.extend(next_index::examine(operator, &open, &options.prefix, &of).await);
     findings.extend(blocks(operator, &target, &of).await);
     findings.extend(rights(options, operator, &target, &of).await);
     findings
 }
 
-async fn mapping(operator: &Operator, target: &RouteIndices, of: &str, patterns: &str) -> Vec<Finding> {
+async fn mapping(operator: &Operator, target: &RouteIndices, of: &str, setup: &str) -> Vec<Finding> {
     match target.missing_fields(operator).await {
         Ok(missing) if missing.is_empty() => vec![Finding::good(of, "the fields of the stamp are mapped")],
         Ok(missing) => {
             let some: Vec<&str> = missing.iter().take(3).map(|(index, _)| index.as_str()).collect();
             let state = format!("{} indices do not map the stamp, {} among them", missing.len(), some.join(", "));
-            vec![Finding::error(
-                of,
-                state + ": the cluster will guess the types, and cannot collapse",
-                format!("spinney setup --existing --index '{patterns}'"),
-            )]
+            vec![Finding::error(of, state + ": the cluster will guess the types, and cannot collapse", setup)]
         }
         Err(error) => vec![Finding::error(of, error.to_string(), "")],
     }

@@ -69,16 +69,100 @@ async fn a_template_that_would_be_refused_is_known_before_anything_is_installed(
     let (status, _) = server.request(Method::GET, &ours, None).await;
     assert_eq!(status, 404);
 
-    // The ways out that the message names.
+    // The ways out that the message names: theirs would be shadowed, and maps the stamp once it is composed of it.
     let lower = run_setup(&upstream, &base, &["--priority", "0", "--data-stream"]);
     assert_eq!(lower.status.code(), Some(1), "{lower:?}");
-    let taken = run_setup(&upstream, &base, &["--data-stream"]);
-    assert!(taken.status.success(), "{taken:?}");
-    let (_, answer) = server.request(Method::GET, &ours, None).await;
-    let template = &answer["index_templates"][0]["index_template"];
-    assert_eq!(template["composed_of"], json!(["spinney-stamp"]), "{answer}");
-    for path in [&stream, &ours, &theirs] {
+    let shadows = run_setup(&upstream, &base, &["--data-stream"]);
+    let said = String::from_utf8_lossy(&shadows.stderr);
+    assert!(shadows.status.code() == Some(1) && said.contains(r#""composed_of": ["spinney-stamp"]"#), "{said}");
+    let component = common::spinney_command().args(["setup", "--upstream", &upstream]).output().unwrap();
+    assert!(component.status.success(), "{component:?}");
+    let template = json!({
+        "index_patterns": [format!("{base}-*")], "data_stream": {}, "priority": 0, "composed_of": ["spinney-stamp"],
+    });
+    let (status, answer) = server.request(Method::PUT, &theirs, Some(template)).await;
+    assert!(status.is_success(), "{answer}");
+    let needless = run_setup(&upstream, &base, &["--data-stream"]);
+    let said = String::from_utf8_lossy(&needless.stdout);
+    assert!(
+        needless.status.success() && said.contains(&format!("{base}-theirs gives new indices the stamp")),
+        "{said}"
+    );
+    let (status, _) = server.request(Method::GET, &ours, None).await;
+    assert_eq!(status, 404);
+    for path in [&stream, &theirs] {
         let (status, answer) = server.request(Method::DELETE, path, None).await;
+        assert!(status.is_success(), "{path}: {answer}");
+    }
+}
+
+on_each_engine!(a_second_setup_takes_nothing_from_the_first);
+
+/// Neither from its patterns nor, with another prefix, from its fields; and none from a template of the user's own.
+async fn a_second_setup_takes_nothing_from_the_first(engine: Engine) {
+    let upstream = engine.url();
+    let server = Server::new(&upstream);
+    let (first, second) = (unique_index("first"), unique_index("second"));
+    let run = |base: &str, more: &[&str]| {
+        let pattern = format!("{base}-*");
+        let args = ["setup", "--upstream", &upstream, "--index", &pattern];
+        common::spinney_command().args(args).args(more).output().unwrap()
+    };
+    for (base, more) in [(&first, &[][..]), (&second, &[]), (&first, &[]), (&first, &["--prefix", "green_"])] {
+        let output = run(base, more);
+        assert!(output.status.success(), "{output:?}");
+    }
+    let doctor = |base: &str| {
+        let index = format!("{base}-*");
+        let args = ["doctor", "--upstream", &upstream, "--text-field", "content", "--index", &index];
+        let output = common::spinney_command().args(args).output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    for (base, types) in [(&first, json!(["keyword", "keyword"])), (&second, json!(["keyword", null]))] {
+        let index = format!("{base}-1");
+        let (status, answer) = server.request(Method::PUT, &format!("/{index}"), None).await;
+        assert!(status.is_success(), "{answer}");
+        let (_, mapping) = server.request(Method::GET, &format!("/{index}/_mapping"), None).await;
+        let fields = &mapping[&index]["mappings"]["properties"];
+        assert_eq!(json!([fields["cluster_root"]["type"], fields["green_root"]["type"]]), types, "{mapping}");
+        let said = doctor(base);
+        assert!(said.contains(&format!("the next index of {base}-* maps the stamp")), "{said}");
+        server.delete_index(&index).await;
+    }
+
+    // One of the user's own, before and behind, and a legacy one: nothing is put, and the way out works.
+    let own = unique_index("own");
+    let theirs = format!("/_index_template/{own}-theirs");
+    let legacy = format!("/_template/{own}-legacy");
+    let strict = json!({"mappings": {"dynamic": "strict", "properties": {"tag": {"type": "keyword"}}}});
+    for priority in [0, 200] {
+        let mut body = json!({"index_patterns": [format!("{own}-*")], "priority": priority, "template": strict});
+        let (status, answer) = server.request(Method::PUT, &theirs, Some(body.clone())).await;
+        assert!(status.is_success(), "{answer}");
+        let refused = run(&own, &[]);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(1) && said.contains(r#""composed_of": ["spinney-stamp"]"#), "{said}");
+        let said = doctor(&own);
+        assert!(said.contains(&format!("gets the index template {own}-theirs")), "{said}");
+        body["composed_of"] = json!(["spinney-stamp"]);
+        let (status, answer) = server.request(Method::PUT, &theirs, Some(body)).await;
+        assert!(status.is_success(), "{answer}");
+        let taken = run(&own, &[]);
+        assert!(taken.status.success(), "{taken:?}");
+        let said = doctor(&own);
+        assert!(said.contains(&format!("the next index of {own}-* maps the stamp")), "{said}");
+    }
+    server.request(Method::DELETE, &theirs, None).await;
+    let said = doctor(&own);
+    assert!(said.contains(&format!("spinney setup --index '{own}-*'")), "{said}");
+    let body = json!({"index_patterns": [format!("{own}-*")], "mappings": strict["mappings"]});
+    let (status, answer) = server.request(Method::PUT, &legacy, Some(body)).await;
+    assert!(status.is_success(), "{answer}");
+    let refused = run(&own, &[]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && said.contains("legacy"), "{said}");
+    for path in [legacy, format!("/_index_template/spinney-{first}"), format!("/_index_template/spinney-{second}")] {
+        let (status, answer) = server.request(Method::DELETE, &path, None).await;
         assert!(status.is_success(), "{path}: {answer}");
     }
 }
