@@ -8,6 +8,15 @@ use crate::config::DEFAULT_PREFIX;
 /// The component template that gives new indices the fields of the stamp.
 pub(crate) const COMPONENT: &str = include_str!("../../mappings/component-template.json");
 
+/// The name of the component template for names that begin with `prefix`: each prefix has its own, so that none takes
+/// the fields of another away.
+pub(crate) fn component_name(prefix: &str) -> String {
+    match prefix {
+        DEFAULT_PREFIX => "spinney-stamp".into(),
+        prefix => format!("spinney-stamp-{}", prefix.trim_end_matches('_').to_lowercase()),
+    }
+}
+
 /// The component template, for names that begin with `prefix`.
 ///
 /// # Errors

@@ -23,6 +23,7 @@ pub(crate) mod roots;
 pub(crate) mod scan;
 pub(crate) mod search;
 pub(crate) mod sorted_pages;
+pub(crate) mod templates;
 mod unsent;
 
 use std::error::Error;

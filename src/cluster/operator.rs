@@ -1,7 +1,6 @@
 //! Requests in spinney's own name, by the same client as those of callers: same nodes with failover, same trust, no
 //! proxy of the environment, no redirects. Also used by an operator's commands, with the credentials of the URL.
 
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
@@ -101,39 +100,16 @@ impl Template {
         }
     }
 
+    /// Whether it is the index template of this name.
+    pub(crate) fn is_index_template(&self, of: &str) -> bool {
+        matches!(self, Template::Index { name, .. } if name == of)
+    }
+
     /// The body.
     pub(crate) fn body(&self) -> &Value {
         match self {
             Template::Component { body, .. } | Template::Index { body, .. } => body,
         }
-    }
-}
-
-/// An index template of the cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StoredTemplate {
-    pub(crate) name: String,
-    /// The patterns of the names of indices that it is for.
-    pub(crate) patterns: BTreeSet<String>,
-    /// The component templates that it is composed of.
-    pub(crate) composed_of: Vec<String>,
-    /// It has settings, mappings or aliases of its own.
-    pub(crate) has_own: bool,
-}
-
-impl StoredTemplate {
-    fn of(listed: &Value) -> Option<StoredTemplate> {
-        let template = &listed["index_template"];
-        let texts = |of: &str| {
-            let texts = template[of].as_array().map(Vec::as_slice).unwrap_or_default();
-            texts.iter().filter_map(|text| Some(text.as_str()?.to_owned())).collect::<Vec<_>>()
-        };
-        Some(StoredTemplate {
-            name: listed["name"].as_str()?.to_owned(),
-            patterns: texts("index_patterns").into_iter().collect(),
-            composed_of: texts("composed_of"),
-            has_own: template["template"].as_object().is_some_and(|template| !template.is_empty()),
-        })
     }
 }
 
@@ -250,9 +226,9 @@ impl Operator {
         Ok(warnings.map(text).collect())
     }
 
-    /// Simulates an index template against the existing templates and data streams; changes nothing. Component
-    /// templates are not simulated: they replace no others. Returns the names of those that match some of the same
-    /// indices; of all that do, only one counts for a new index.
+    /// Simulates an index template against the existing templates and data streams; changes nothing. Returns the names
+    /// of the others that match some of the same indices, legacy templates included. Component templates are not
+    /// simulated.
     ///
     /// # Errors
     /// If the cluster cannot be reached or would refuse the template.
@@ -267,32 +243,8 @@ impl Operator {
         }
         let path = format!("/_index_template/_simulate/{}", in_path(name));
         let answer = self.ask(Method::POST, &path, Some(&body)).await?;
-        let overlapping = answer["overlapping"].as_array().map(Vec::as_slice).unwrap_or_default();
-        Ok(overlapping.iter().filter_map(|one| Some(one["name"].as_str()?.to_owned())).collect())
-    }
-
-    /// The index templates of a name, or of a pattern of names.
-    ///
-    /// # Errors
-    /// If the cluster cannot be reached or refuses.
-    pub(crate) async fn index_templates(&self, name: &str) -> Result<Vec<StoredTemplate>, OperatorError> {
-        let path = format!("/_index_template/{}", in_path(name));
-        let answer = match self.ask(Method::GET, &path, None).await {
-            Err(OperatorError::Refused { status: 404, .. }) => return Ok(Vec::new()),
-            answer => answer?,
-        };
-        let templates = answer["index_templates"].as_array().map(Vec::as_slice).unwrap_or_default();
-        Ok(templates.iter().filter_map(StoredTemplate::of).collect())
-    }
-
-    /// The mapping that a new index of this name would get of the templates that there are.
-    ///
-    /// # Errors
-    /// If the cluster cannot be reached or refuses.
-    pub(crate) async fn mapping_of_next(&self, index: &str) -> Result<Value, OperatorError> {
-        let path = format!("/_index_template/_simulate_index/{}", in_path(index));
-        let mut answer = self.ask(Method::POST, &path, None).await?;
-        Ok(answer.pointer_mut("/template/mappings").map(Value::take).unwrap_or_default())
+        let overlapping = answer["overlapping"].as_array().into_iter().flatten();
+        Ok(overlapping.filter_map(|other| Some(other["name"].as_str()?.to_owned())).collect())
     }
 
     /// Makes the latest writes to these indices, joined by commas, visible to searches, in so many attempts while the

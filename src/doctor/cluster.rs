@@ -4,9 +4,8 @@
 use hyper::Method;
 use serde_json::json;
 
-use super::{Finding, Severity};
-use crate::backfill::{self, RouteIndices, RouteTable, discover_route};
-use crate::bulk::StampNames;
+use super::{Finding, Severity, next_index};
+use crate::backfill::{RouteIndices, RouteTable, discover_route};
 use crate::clock;
 use crate::cluster::operator::{Operator, OperatorError, in_path};
 use crate::cluster::point_in_time::{PointError, PointsInTime};
@@ -16,9 +15,6 @@ use crate::engine::BackfillRoute;
 
 /// Clocks that differ by more, in milliseconds, make a start read the index from the wrong place.
 const SKEW: u64 = 30_000;
-
-/// In place of a star, for the name of an index that is not there.
-const NEXT: &str = "spinney-doctor-next";
 
 /// The id of a document that is not there.
 const NO_DOCUMENT: &str = "spinney-doctor-no-such-document";
@@ -98,7 +94,8 @@ async fn clocks(operator: &Operator, of: &str) -> Option<Finding> {
 
 /// The indices of one route.
 async fn route(options: &ServeOptions, operator: &Operator, routes: &RouteTable, at: usize) -> Vec<Finding> {
-    let patterns = routes.routes.get(at).map(|route| route.index.join(",")).unwrap_or_default();
+    let each: Vec<&str> = routes.routes.get(at).iter().flat_map(|route| &route.index).map(String::as_str).collect();
+    let patterns = each.join(",");
     let of = format!("route {patterns}");
     let found = match discover_route(operator, routes, at).await {
         Ok(found) => found,
@@ -112,50 +109,23 @@ async fn route(options: &ServeOptions, operator: &Operator, routes: &RouteTable,
             "the user of --service-url needs view_index_metadata on these indices (docs/security.md)",
         ));
     }
-    findings.extend(next_index(options, operator, routes, at).await);
     let Some(target) = found.target else {
-        findings.push(Finding::warning(
-            of,
-            "no index has such a name yet",
-            format!("before the first document is written: spinney setup --index '{patterns}'"),
-        ));
+        findings.push(Finding::warning(&of, "no index has such a name yet", ""));
+        findings.extend(next_index::examine(operator, &each, &options.prefix, &of).await);
         return findings;
     };
+    let setup = next_index::setup(&format!("--existing --index '{patterns}'"), &options.prefix);
     findings.push(Finding::good(&of, format!("{} indices", target.indices.len())));
-    findings.extend(mapping(operator, &target, &of, &patterns).await);
+    findings.extend(mapping(operator, &target, &of, &setup).await);
+    // An index without a pattern has no next one.
+    let open: Vec<&str> = each.into_iter().filter(|pattern| pattern.contains('*')).collect();
+    findings.extend(next_index::examine(operator, &open, &options.prefix, &of).await);
     findings.extend(blocks(operator, &target, &of).await);
     findings.extend(rights(options, operator, &target, &of).await);
     findings
 }
 
-/// What the next index of each pattern would map: of the templates that match it, one counts.
-async fn next_index(options: &ServeOptions, operator: &Operator, routes: &RouteTable, at: usize) -> Vec<Finding> {
-    let Ok(names) = StampNames::new(&options.prefix) else { return Vec::new() };
-    let mut findings = Vec::new();
-    for pattern in routes.routes.get(at).iter().flat_map(|route| &route.index).filter(|pattern| pattern.contains('*')) {
-        let of = format!("route {pattern}: the next index");
-        let setup = format!("spinney setup --index '{pattern}', which says what stands in the way");
-        findings.push(match operator.mapping_of_next(&pattern.replace('*', NEXT)).await {
-            Ok(mapping) => match backfill::mapping::missing(&mapping, &names) {
-                Ok(missing) if missing.is_empty() => Finding::good(of, "its template maps the stamp"),
-                Ok(_) => Finding::error(
-                    of,
-                    "no template maps the stamp in it: the cluster will guess the types, and cannot collapse",
-                    setup,
-                ),
-                Err(fault) => Finding::error(of, fault.to_string(), setup),
-            },
-            // Few service users may, and need to.
-            Err(OperatorError::Refused { status: 403, .. }) => {
-                Finding::good(of, "is not known: the service user may not simulate templates")
-            }
-            Err(error) => Finding::warning(of, error.to_string(), ""),
-        });
-    }
-    findings
-}
-
-async fn mapping(operator: &Operator, target: &RouteIndices, of: &str, patterns: &str) -> Vec<Finding> {
+async fn mapping(operator: &Operator, target: &RouteIndices, of: &str, setup: &str) -> Vec<Finding> {
     let mappings = match target.mappings(operator).await {
         Ok(mappings) => mappings,
         Err(error) => return vec![Finding::error(of, error.to_string(), "")],
@@ -171,11 +141,7 @@ async fn mapping(operator: &Operator, target: &RouteIndices, of: &str, patterns:
     if !lacking.is_empty() {
         let some = lacking.iter().take(3).copied().collect::<Vec<_>>().join(", ");
         let state = format!("{} indices do not map the stamp, {some} among them", lacking.len());
-        findings.push(Finding::error(
-            of,
-            state + ": the cluster will guess the types, and cannot collapse",
-            format!("spinney setup --existing --index '{patterns}'"),
-        ));
+        findings.push(Finding::error(of, state + ": the cluster will guess the types, and cannot collapse", setup));
     }
     if findings.is_empty() {
         findings.push(Finding::good(of, "the fields of the stamp are mapped"));

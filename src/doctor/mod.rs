@@ -2,6 +2,7 @@
 //! a right is tested by a request that can do nothing, such as an update of a document that is not there.
 
 mod cluster;
+mod next_index;
 mod store;
 
 use std::fmt;

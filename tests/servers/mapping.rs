@@ -69,20 +69,25 @@ async fn a_template_that_would_be_refused_is_known_before_anything_is_installed(
     let (status, _) = server.request(Method::GET, &ours, None).await;
     assert_eq!(status, 404);
 
-    // The ways out that the message names: their template stays the one that counts.
-    let shadowed = run_setup(&upstream, &base, &["--data-stream"]);
-    assert_eq!(shadowed.status.code(), Some(1), "{shadowed:?}");
-    let said = String::from_utf8_lossy(&shadowed.stderr);
-    assert!(said.contains(&format!("{base}-theirs")) && said.contains(r#""composed_of": ["spinney-stamp"]"#), "{said}");
-    run_bare_setup(&upstream, &[]);
-    let pattern = format!("{base}-*");
-    let composed = json!({"index_patterns": [pattern], "data_stream": {}, "priority": 0, "composed_of": ["spinney-stamp"],
-        "template": {"settings": {"number_of_replicas": 0}}});
-    let (status, answer) = server.request(Method::PUT, &theirs, Some(composed)).await;
+    // The ways out that the message names: theirs would be shadowed, and maps the stamp once it is composed of it.
+    let lower = run_setup(&upstream, &base, &["--priority", "0", "--data-stream"]);
+    assert_eq!(lower.status.code(), Some(1), "{lower:?}");
+    let shadows = run_setup(&upstream, &base, &["--data-stream"]);
+    let said = String::from_utf8_lossy(&shadows.stderr);
+    assert!(shadows.status.code() == Some(1) && said.contains(r#""composed_of": ["spinney-stamp"]"#), "{said}");
+    let component = common::spinney_command().args(["setup", "--upstream", &upstream]).output().unwrap();
+    assert!(component.status.success(), "{component:?}");
+    let template = json!({
+        "index_patterns": [format!("{base}-*")], "data_stream": {}, "priority": 0, "composed_of": ["spinney-stamp"],
+    });
+    let (status, answer) = server.request(Method::PUT, &theirs, Some(template)).await;
     assert!(status.is_success(), "{answer}");
-    let taken = run_setup(&upstream, &base, &["--data-stream"]);
-    assert!(taken.status.success(), "{taken:?}");
-    assert!(String::from_utf8_lossy(&taken.stdout).contains("maps the stamp already"), "{taken:?}");
+    let needless = run_setup(&upstream, &base, &["--data-stream"]);
+    let said = String::from_utf8_lossy(&needless.stdout);
+    assert!(
+        needless.status.success() && said.contains(&format!("{base}-theirs gives new indices the stamp")),
+        "{said}"
+    );
     let (status, _) = server.request(Method::GET, &ours, None).await;
     assert_eq!(status, 404);
     for path in [&stream, &theirs] {
@@ -91,69 +96,75 @@ async fn a_template_that_would_be_refused_is_known_before_anything_is_installed(
     }
 }
 
-on_each_engine!(a_template_takes_nothing_from_another);
+on_each_engine!(a_second_setup_takes_nothing_from_the_first);
 
-/// A second set of patterns, another prefix, and somebody's own template, above and below.
-async fn a_template_takes_nothing_from_another(engine: Engine) {
+/// Neither from its patterns nor, with another prefix, from its fields; and none from a template of the user's own.
+async fn a_second_setup_takes_nothing_from_the_first(engine: Engine) {
     let upstream = engine.url();
     let server = Server::new(&upstream);
-    let base = unique_index("templates");
-    let patterns = ["a", "b"].map(|of| format!("{base}-{of}-*"));
-    let mut put = Vec::new();
-    for (pattern, prefix) in [(&patterns[0], "cluster_"), (&patterns[1], "cluster_"), (&patterns[0], "green_")] {
-        let output = run_bare_setup(&upstream, &["--index", pattern, "--prefix", prefix]);
-        assert!(output.status.success(), "{output:?}");
-        let said = String::from_utf8(output.stdout).unwrap();
-        let name = said.lines().filter_map(|line| line.strip_prefix("installed ")).last().unwrap();
-        put.push(format!("/{name}"));
-    }
-    assert_ne!(put[0], put[1]);
-    assert_eq!(put[0], put[2], "the same patterns have one template");
-    let mapped = async |index: &str| {
-        server.create_index(index, json!({})).await;
-        let (_, answer) = server.request(Method::GET, &format!("/{index}/_mapping"), None).await;
-        server.delete_index(index).await;
-        answer[index]["mappings"]["properties"].clone()
+    let (first, second) = (unique_index("first"), unique_index("second"));
+    let run = |base: &str, more: &[&str]| {
+        let pattern = format!("{base}-*");
+        let args = ["setup", "--upstream", &upstream, "--index", &pattern];
+        common::spinney_command().args(args).args(more).output().unwrap()
     };
-    for (of, fields) in [("a", &["cluster_root", "green_root"][..]), ("b", &["cluster_root"])] {
-        let properties = mapped(&format!("{base}-{of}-1")).await;
-        for field in fields {
-            assert_eq!(properties[field]["type"], "keyword", "{of}: {properties}");
-        }
+    for (base, more) in [(&first, &[][..]), (&second, &[]), (&first, &[]), (&first, &["--prefix", "green_"])] {
+        let output = run(base, more);
+        assert!(output.status.success(), "{output:?}");
     }
-    let doctor = |pattern: &str| {
-        let args = ["doctor", "--upstream", &upstream, "--index", pattern, "--text-field", "content"];
+    let doctor = |base: &str| {
+        let index = format!("{base}-*");
+        let args = ["doctor", "--upstream", &upstream, "--text-field", "content", "--index", &index];
         let output = common::spinney_command().args(args).output().unwrap();
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     };
-    let said = doctor(&patterns[0]);
-    assert!(said.contains("the next index: its template maps the stamp"), "{said}");
+    for (base, types) in [(&first, json!(["keyword", "keyword"])), (&second, json!(["keyword", null]))] {
+        let index = format!("{base}-1");
+        let (status, answer) = server.request(Method::PUT, &format!("/{index}"), None).await;
+        assert!(status.is_success(), "{answer}");
+        let (_, mapping) = server.request(Method::GET, &format!("/{index}/_mapping"), None).await;
+        let fields = &mapping[&index]["mappings"]["properties"];
+        assert_eq!(json!([fields["cluster_root"]["type"], fields["green_root"]["type"]]), types, "{mapping}");
+        let said = doctor(base);
+        assert!(said.contains(&format!("the next index of {base}-* maps the stamp")), "{said}");
+        server.delete_index(&index).await;
+    }
 
-    // Somebody's own, of a lower and of a higher priority.
-    let pattern = format!("{base}-c-*");
-    let theirs = format!("/_index_template/{base}-c-theirs");
-    for priority in [0, 900] {
-        let body = json!({"index_patterns": [format!("{base}-c-x*")], "priority": priority,
-            "template": {"mappings": {"dynamic": "strict", "properties": {"own": {"type": "keyword"}}}}});
+    // One of the user's own, before and behind, and a legacy one: nothing is put, and the way out works.
+    let own = unique_index("own");
+    let theirs = format!("/_index_template/{own}-theirs");
+    let legacy = format!("/_template/{own}-legacy");
+    let strict = json!({"mappings": {"dynamic": "strict", "properties": {"tag": {"type": "keyword"}}}});
+    for priority in [0, 200] {
+        let mut body = json!({"index_patterns": [format!("{own}-*")], "priority": priority, "template": strict});
+        let (status, answer) = server.request(Method::PUT, &theirs, Some(body.clone())).await;
+        assert!(status.is_success(), "{answer}");
+        let refused = run(&own, &[]);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(1) && said.contains(r#""composed_of": ["spinney-stamp"]"#), "{said}");
+        let said = doctor(&own);
+        assert!(said.contains(&format!("gets the index template {own}-theirs")), "{said}");
+        body["composed_of"] = json!(["spinney-stamp"]);
         let (status, answer) = server.request(Method::PUT, &theirs, Some(body)).await;
         assert!(status.is_success(), "{answer}");
-        let refused = run_bare_setup(&upstream, &["--index", &pattern]);
-        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-        let said = String::from_utf8_lossy(&refused.stderr);
-        assert!(said.contains(&format!("{base}-c-theirs")) && said.contains("composed_of"), "{said}");
-        assert!(refused.stdout.is_empty(), "{refused:?}");
-        let said = doctor(&format!("{base}-c-x*"));
-        assert!(said.contains("no template maps the stamp in it") && said.contains("spinney setup --index"), "{said}");
+        let taken = run(&own, &[]);
+        assert!(taken.status.success(), "{taken:?}");
+        let said = doctor(&own);
+        assert!(said.contains(&format!("the next index of {own}-* maps the stamp")), "{said}");
     }
-    for path in [&put[0], &put[1], &theirs] {
-        let (status, answer) = server.request(Method::DELETE, path, None).await;
+    server.request(Method::DELETE, &theirs, None).await;
+    let said = doctor(&own);
+    assert!(said.contains(&format!("spinney setup --index '{own}-*'")), "{said}");
+    let body = json!({"index_patterns": [format!("{own}-*")], "mappings": strict["mappings"]});
+    let (status, answer) = server.request(Method::PUT, &legacy, Some(body)).await;
+    assert!(status.is_success(), "{answer}");
+    let refused = run(&own, &[]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && said.contains("legacy"), "{said}");
+    for path in [legacy, format!("/_index_template/spinney-{first}"), format!("/_index_template/spinney-{second}")] {
+        let (status, answer) = server.request(Method::DELETE, &path, None).await;
         assert!(status.is_success(), "{path}: {answer}");
     }
-}
-
-/// `spinney setup` with these arguments.
-fn run_bare_setup(upstream: &str, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_spinney")).args(["setup", "--upstream", upstream]).args(args).output().unwrap()
 }
 
 /// Runs `spinney setup` for indices that begin with `base`.
