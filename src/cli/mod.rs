@@ -56,9 +56,9 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Look at all that serve needs with the same options, and say what is wrong and what to do
     ///
-    /// Configuration, data directory, Redis, cluster, clocks, indices of the routes, their mapping, and the rights of the
-    /// service user. It changes nothing, and a spinney that runs is no obstacle. Exit codes: 0 for all as it should be; 3 for
-    /// warnings; 1 for an error.
+    /// Configuration, data directory, Redis, cluster, clocks, indices of the routes, their mapping and that of the next
+    /// index, and the rights of the service user. It changes nothing, and a spinney that runs is no obstacle. Exit
+    /// codes: 0 for all as it should be; 3 for warnings; 1 for an error.
     Doctor(Box<serve::ServeArgs>),
     /// Stamp NDJSON from standard input to standard output, without a cluster
     Stamp(Box<stamp::StampArgs>),

@@ -68,8 +68,8 @@ pub(crate) enum TemplateFault {
     },
     /// It would not apply itself.
     #[error(
-        "the index template {name} ({patterns}, priority {priority}) goes first, so that one of spinney's would have no \
-         effect: {}",
+        "the index template {name} ({patterns}, priority {priority}) goes first, so that one of spinney's would have \
+         no effect: {}",
         compose(component)
     )]
     WithoutEffect {
@@ -87,8 +87,8 @@ pub(crate) enum TemplateFault {
 /// How a template of the user's own gets the fields of the stamp.
 pub(crate) fn compose(component: &str) -> String {
     format!(
-        "add \"composed_of\": [\"{component}\"] to it (spinney setup without --index installs that component), which is \
-         all that it needs"
+        "add \"composed_of\": [\"{component}\"] to it (spinney setup without --index installs that component), which \
+         is all that it needs"
     )
 }
 

@@ -61,8 +61,8 @@ pub struct RawRoute {
     /// none]
     #[arg(long, env = "SPINNEY_MAX_TREE", value_name = "DOCUMENTS")]
     max_tree: Option<OrNone<DocumentCount>>,
-    /// Trees that are found to be one when a later document agrees with both: off, suggest (`/_spinney/INDEX/_merges` shows
-    /// them) or apply [default: suggest]
+    /// Trees that are found to be one when a later document agrees with both: off, suggest (`/_spinney/INDEX/_merges`
+    /// shows them) or apply [default: suggest]
     #[arg(long, env = "SPINNEY_LATE_MERGES", value_name = "MODE")]
     late_merges: Option<LateMerges>,
     /// Bytes of text kept for the alignment check of verified, such as 256mb: of a cluster whose text has gone only the

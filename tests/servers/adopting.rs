@@ -142,7 +142,7 @@ async fn a_new_mapping_while_a_writer_goes_on() {
     writer.go_on_for(50).await;
     let names = [
         ("http://127.0.0.1:9200", server.url()),
-        // There is one template of this name, which other tests install as well.
+        // A name that the end of this test knows.
         ("spinney setup ", &format!("spinney setup --name {base} ")),
         ("spinney-data", dir.path().to_str().unwrap()),
         ("news-*", &format!("{base}-*")),

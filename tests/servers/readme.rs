@@ -101,7 +101,7 @@ async fn as_it_stands(pages: &[&str]) {
     assert!(stamped.contains("cluster_root"), "{stamped}");
     fs::remove_dir_all(folder).unwrap();
     server.delete_index(&index).await;
-    let (status, answer) = server.request(Method::DELETE, "/_index_template/spinney", None).await;
+    let (status, answer) = server.request(Method::DELETE, &format!("/_index_template/spinney-{base}"), None).await;
     assert!(status.is_success(), "{answer}");
 }
 
