@@ -128,8 +128,8 @@ impl Signals {
     }
 }
 
-/// Takes note of SIGHUP, which would end the process in the middle of a write. To other programs it says that they should
-/// read their configuration again, which spinney does at a start alone.
+/// Takes note of SIGHUP, which would end the process in the middle of a write. To other programs it says that they
+/// should read their configuration again, which spinney does at a start alone.
 ///
 /// # Errors
 /// When the handler cannot be installed.

@@ -204,9 +204,9 @@ pub struct RawServeOptions {
     /// of --service-url needs the rights to read and write the indices, and to put their mapping [default: off]
     #[arg(long, env = "SPINNEY_SWEEP", value_name = "DURATION")]
     sweep: Option<SweepInterval>,
-    /// What happens to a write that may carry documents of a route and cannot be stamped (another form than JSON, another
-    /// encoding than gzip or deflate, malformed, _bulk/stream): pass (as it came, without a stamp), or refuse (400)
-    /// [default: pass]
+    /// What happens to a write that may carry documents of a route and cannot be stamped (another form than JSON,
+    /// another encoding than gzip or deflate, malformed, _bulk/stream): pass (as it came, without a stamp), or refuse
+    /// (400) [default: pass]
     #[arg(long, env = "SPINNEY_UNSTAMPED", value_name = "WHAT")]
     unstamped: Option<OnUnstamped>,
     /// Whether the cluster hides single documents from some readers (document-level security): none, or how groups are

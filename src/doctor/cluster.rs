@@ -1,5 +1,5 @@
-//! The cluster: there, of a known version, with its clock, the indices of the routes, their mapping, and the rights of the
-//! service user.
+//! The cluster: there, of a known version, with its clock, the indices of the routes, their mapping, and the rights of
+//! the service user.
 
 use hyper::Method;
 use serde_json::json;

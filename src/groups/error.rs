@@ -39,8 +39,8 @@ pub(crate) enum ReadError {
     NotTheCluster,
     /// The key is mapped as no number: documents cannot be grouped by it.
     #[error(
-        "index {index} maps {field} as {mapped}, and groups are read by it as long: a mapping cannot be changed, so run \
-         spinney setup for the next index, and copy the documents there with _reindex"
+        "index {index} maps {field} as {mapped}, and groups are read by it as long: a mapping cannot be changed, so \
+         run spinney setup for the next index, and copy the documents there with _reindex"
     )]
     KeyMapping {
         /// The index.

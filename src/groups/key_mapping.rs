@@ -10,8 +10,8 @@ use super::search::SearchSource;
 /// The most bytes of an answer.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// The error that a reader gets: where the key is no number, that says more than what came of it. Asks the cluster in the
-/// caller's name; without an answer the error stays.
+/// The error that a reader gets: where the key is no number, that says more than what came of it. Asks the cluster in
+/// the caller's name; without an answer the error stays.
 pub(super) async fn explained(source: &SearchSource<'_>, error: ReadError) -> ReadError {
     let is_of_mapping = match &error {
         ReadError::NotTheCluster => true,

@@ -129,8 +129,8 @@ impl<'a> IndexReader<'a> {
     /// One page of groups.
     ///
     /// # Errors
-    /// When the question or its cursor is wrong, the key is mapped as no number, or the cluster refuses a search or gives
-    /// no whole answer.
+    /// When the question or its cursor is wrong, the key is mapped as no number, or the cluster refuses a search or
+    /// gives no whole answer.
     pub(crate) async fn groups(&self, request: &GroupsRequest) -> Result<GroupsPage, ReadError> {
         match self.page_of_groups(request).await {
             Err(error) => Err(key_mapping::explained(&self.source, error).await),

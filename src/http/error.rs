@@ -180,8 +180,8 @@ pub(crate) enum ProxyError {
     SignedBody,
     /// A write that cannot be stamped, where the operator wants none to pass.
     #[error(
-        "the write cannot be stamped ({0}), and --unstamped refuse lets none pass: send JSON, plain or in gzip, to _bulk or \
-         _doc"
+        "the write cannot be stamped ({0}), and --unstamped refuse lets none pass: send JSON, plain or in gzip, to \
+         _bulk or _doc"
     )]
     Unstamped(String),
     /// No endpoint has this path under `/_spinney`.

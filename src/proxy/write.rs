@@ -44,8 +44,8 @@ const ASK_LIMIT_ABOVE: u64 = 1 << 20;
 /// Returns the documents of a request if a route may match.
 ///
 /// # Errors
-/// [`ProxyError::Unstamped`] if they cannot be stamped, and none are to pass: the body is not JSON, is encoded otherwise
-/// than by gzip or deflate, or is not to end before its answer begins.
+/// [`ProxyError::Unstamped`] if they cannot be stamped, and none are to pass: the body is not JSON, is encoded
+/// otherwise than by gzip or deflate, or is not to end before its answer begins.
 pub(super) async fn classify(
     state: &AppState,
     target: RequestKind<'_>,

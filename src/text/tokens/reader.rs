@@ -11,8 +11,8 @@ use crate::text::swar::{Lanes, leading};
 
 /// Runs of digits that make one number at most.
 pub(super) const RUNS: usize = 6;
-/// Beginnings of the words for magnitudes behind a number, folded; of two that begin alike the longer one first. Those in
-/// English come first.
+/// Beginnings of the words for magnitudes behind a number, folded; of two that begin alike the longer one first. Those
+/// in English come first.
 const MAGNITUDES: [(&str, u64); 42] = [
     ("thousand", 1000),
     ("million", 1_000_000),

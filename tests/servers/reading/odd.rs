@@ -10,8 +10,8 @@ use crate::common::{self, Engine, Server, Spinney, on_each_engine, root_of, uniq
 use crate::overrides::{followed, say};
 use crate::restart::{DataDir, arguments};
 
-/// A text of its own, and a document with it as it is sent: half of an emoji, comments, a number beyond a double, a byte
-/// order mark, a comment that takes the rest of an answer with it, and arrays inside one another.
+/// A text of its own, and a document with it as it is sent: half of an emoji, comments, a number beyond a double, a
+/// byte order mark, a comment that takes the rest of an answer with it, and arrays inside one another.
 fn documents() -> Vec<(&'static str, Vec<u8>)> {
     let said = |n: usize| format!("{} {}", text(9_000 + n), text(9_100 + n));
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
