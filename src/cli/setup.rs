@@ -87,8 +87,7 @@ async fn install(operator: &Operator, mut wanted: Wanted) -> anyhow::Result<()> 
                 "nothing was installed: the cluster would refuse {}. Where data streams match the patterns of --index, \
                  --data-stream makes the template one of theirs; a template of your own needs \
                  \"composed_of\": [\"{}\"] and nothing else (spinney setup without --index installs that component); \
-                 --priority decides between \
-                 templates",
+                 --priority decides between templates",
                 template.path(),
                 wanted.component
             )
