@@ -88,7 +88,7 @@ impl Nodes {
         let in_turn = after.iter().chain(before).cloned();
         let (mut order, ejected): (Vec<_>, Vec<_>) = in_turn.partition(|node| !node.is_ejected());
         for node in &ejected {
-            if node.change(|health, now| health.is_due(now)) {
+            if node.change(Health::is_due) {
                 node.spawn_probe(caller);
             }
         }

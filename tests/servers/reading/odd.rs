@@ -49,7 +49,7 @@ fn write(url: &str, index: &str, copies: &[&str]) {
 }
 
 fn read(url: &str, method: &str, path: &str, body: &str) -> Value {
-    let answer = Request::json(method, path, body.to_owned()).to(url);
+    let answer = Request::json(method, path, body).to(url);
     assert_eq!(answer.status, 200, "{path}: {}", answer.text());
     answer.json()
 }
@@ -81,10 +81,10 @@ async fn one_document_takes_nothing_from_the_others(engine: Engine) {
         assert_eq!(page["total"], 2, "{id}: {page}");
         let similarities = page["hits"].as_array().unwrap().iter().map(|hit| &hit["similarity"]);
         assert!(similarities.clone().all(|similarity| *similarity == 1.0), "{id}: {page}");
-        let answer = Request::json("GET", &format!("/_spinney/ui/{index}/article/{id}"), String::new()).to(url);
+        let answer = Request::json("GET", &format!("/_spinney/ui/{index}/article/{id}"), "").to(url);
         assert_eq!(answer.status, 200, "{id}: {}", answer.text());
     }
-    let list = Request::json("GET", &format!("/_spinney/ui/{index}"), String::new()).to(url);
+    let list = Request::json("GET", &format!("/_spinney/ui/{index}"), "").to(url);
     assert_eq!(list.status, 200, "{}", list.text());
 
     let output = common::spinney_command().args(["verify", "--spinney-url", url]).output().unwrap();
