@@ -8,6 +8,9 @@ use clap::error::{ContextKind, ContextValue};
 /// What all our variables begin with.
 const PREFIX: &str = "SPINNEY_";
 
+/// What those begin with that Kubernetes sets in every container beside a service of our name.
+const KUBERNETES: [&str; 3] = ["SPINNEY_SERVICE_HOST", "SPINNEY_SERVICE_PORT", "SPINNEY_PORT"];
+
 /// The least likeness, 0 to 1, at which a name is taken for another one with typing errors.
 const LIKELY: f64 = 0.85;
 
@@ -20,7 +23,8 @@ fn variables(command: &Command) -> Vec<String> {
 /// The variable of the environment that is no option, but nearly one, and the one that is meant.
 pub(super) fn misspelt(command: &Command, given: impl Iterator<Item = String>) -> Option<(String, String)> {
     let known = variables(command);
-    let mut given = given.filter(|name| name.starts_with(PREFIX) && !known.contains(name));
+    let is_of_kubernetes = |name: &str| KUBERNETES.iter().any(|begin| name.starts_with(begin));
+    let mut given = given.filter(|name| name.starts_with(PREFIX) && !known.contains(name) && !is_of_kubernetes(name));
     given.find_map(|name| {
         let likeness = |other: &String| strsim::normalized_damerau_levenshtein(&name, other);
         let meant = known.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
@@ -67,7 +71,7 @@ mod tests {
         ] {
             assert_eq!(found(&["HOME", "SPINNEY_LISTEN", given]), Some((given.to_owned(), meant.to_owned())));
         }
-        // Kubernetes sets those in every container beside a service of this name, and others are for our scripts.
+        // Of Kubernetes, and for our scripts.
         let others = [
             "SPINNEY_SERVICE_HOST",
             "SPINNEY_SERVICE_PORT",

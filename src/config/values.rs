@@ -323,10 +323,10 @@ mod tests {
             window: OrNone<TimeSpan>,
         }
         let read = |text: &str| toml::from_str::<File>(text).map(|file| (file.size.0, file.window.0));
-        assert_eq!(read("size = 4096\nwindow = 'none'").unwrap(), (4096, None));
+        assert_eq!(read("size = 65536\nwindow = 'none'").unwrap(), (65536, None));
         assert_eq!(read("size = '4KiB'\nwindow = '1s'").unwrap(), (4096, Some(TimeSpan(Millis(1000)))));
         assert!(read("size = true\nwindow = 'none'").is_err());
-        let error = read("size = 4096\nwindow = 'Pa55'").unwrap_err().message().to_owned();
+        let error = read("size = 65536\nwindow = 'Pa55'").unwrap_err().message().to_owned();
         assert_eq!(error, "use a whole number with ms, s, m, h or d, such as 30d, or none");
     }
 }
