@@ -108,9 +108,13 @@ const METHODS: [Method; 8] = [
 ];
 
 /// Those of them that carry documents, with their methods.
-const WRITES: [(&str, &str); 18] = [
+const WRITES: [(&str, &str); 22] = [
     ("POST", "/_bulk"),
     ("PUT", "/_bulk"),
+    ("POST", "/_bulk/stream"),
+    ("PUT", "/_bulk/stream"),
+    ("POST", "/{index}/_bulk/stream"),
+    ("PUT", "/{index}/_bulk/stream"),
     ("POST", "/{index}/_bulk"),
     ("PUT", "/{index}/_bulk"),
     ("POST", "/{index}/{type}/_bulk"),
