@@ -280,6 +280,11 @@ impl AppState {
         Arc::new(state)
     }
 
+    /// The same, which does this with writes that it cannot stamp.
+    pub(crate) fn with_unstamped(unstamped: OnUnstamped) -> Arc<AppState> {
+        Arc::new(AppState { unstamped, ..AppState::unshared() })
+    }
+
     fn unshared() -> AppState {
         let options = r#"
             upstream = ["http://127.0.0.1:1"]

@@ -47,12 +47,22 @@ pub enum JsonError {
         /// Byte offset.
         at: usize,
     },
+    /// UTF-16 or UTF-32, which the servers read.
+    #[error("it is encoded in UTF-16 or UTF-32; send UTF-8")]
+    Encoding,
     /// A member with the name of a stamp's that spinney cannot have written.
     #[error("the stamp member at byte {at} holds what no stamp holds; leave it out or send it as it was read")]
     ForeignStamp {
         /// Byte offset.
         at: usize,
     },
+}
+
+impl JsonError {
+    /// Whether a server may take what is not read here. All the other texts every server refuses.
+    pub fn may_be_taken(&self) -> bool {
+        matches!(self, JsonError::Encoding | JsonError::TooDeep { .. })
+    }
 }
 
 /// A string token: its quotes are not part of `span`.
@@ -72,6 +82,12 @@ pub(super) enum Scalar {
     Null,
 }
 
+/// Whether the servers' parser takes a text for UTF-16 or UTF-32: by a byte order mark, or by the NUL in one of its
+/// first characters, which no JSON has (RFC 4627, section 3).
+fn is_wide(text: &[u8]) -> bool {
+    text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") || text.iter().take(4).any(|&byte| byte == 0)
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct JsonCursor<'a> {
     bytes: &'a [u8],
@@ -80,7 +96,13 @@ pub(super) struct JsonCursor<'a> {
 
 impl<'a> JsonCursor<'a> {
     /// A cursor at the first token. Every line is a text of its own to the servers, so a byte order mark may open it.
+    ///
+    /// # Errors
+    /// The bytes are another encoding than UTF-8, or begin with a comment that does not end.
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, JsonError> {
+        if is_wide(bytes) {
+            return Err(JsonError::Encoding);
+        }
         let mut cursor = JsonCursor { bytes, pos: 0 };
         cursor.byte_order_mark();
         cursor.blank()?;

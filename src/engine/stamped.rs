@@ -43,6 +43,8 @@ pub struct Stamped {
     /// `None` if not requested.
     pub(super) explanations: Option<Vec<Explanation>>,
     pub(super) unstamped_documents: Vec<UnstampedDocument>,
+    /// The first of those that a server may store, which need not be among the first of all.
+    pub(super) may_be_stored: Option<UnstampedDocument>,
     pub(super) waited: Duration,
 }
 
@@ -110,6 +112,11 @@ impl Stamped {
         &self.unstamped_documents
     }
 
+    /// The first document that a server may store as it came, without a stamp.
+    pub fn may_be_stored(&self) -> Option<&UnstampedDocument> {
+        self.may_be_stored.as_ref()
+    }
+
     /// Explanations of documents with usable text, in the order of placement; empty unless requested by
     /// [`Engine::with_explanations`](super::Engine::with_explanations).
     pub fn explanations(&self) -> &[Explanation] {
@@ -124,6 +131,9 @@ impl Stamped {
     /// Records a document that is forwarded unstamped.
     pub(super) fn leave(&mut self, item: usize, reason: Unstamped) {
         self.tally.unstamped += 1;
+        if self.may_be_stored.is_none() && reason.may_be_stored() {
+            self.may_be_stored = Some(UnstampedDocument { item, reason: reason.clone() });
+        }
         if self.unstamped_documents.len() < MAX_UNSTAMPED {
             self.unstamped_documents.push(UnstampedDocument { item, reason });
         }

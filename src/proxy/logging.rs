@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tracing::{Level, debug, enabled, info};
+use tracing::{Level, debug, enabled, info, warn};
 
 use crate::bulk;
 use crate::engine::{Engine, RefusedTree, Stamped, Unavailable, Unstamped, UnstampedDocument, Write};
@@ -23,6 +23,7 @@ pub(super) async fn log_stamped(
         match reason {
             // As it should be.
             Unstamped::NoTextInUpdate => debug!(item, %reason, "a document stays unstamped"),
+            _ if reason.may_be_stored() => warn!(item, %reason, "a document stays unstamped"),
             Unstamped::Source(_) | Unstamped::Splice(_) => {
                 info!(item, %reason, "a document stays unstamped");
             }

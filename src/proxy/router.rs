@@ -88,7 +88,9 @@ pub(crate) fn classify<'a>(method: &Method, path: &'a str) -> RequestKind<'a> {
         // Whatever stands there is the index of items that name none, and the servers take the others.
         [index, "_bulk"] => RequestKind::Bulk { index: Some(decode_segment(index)) },
         ["_bulk", "stream"] => RequestKind::BulkStream { index: None },
-        [index, "_bulk", "stream"] if is_index(index) => RequestKind::BulkStream { index: Some(decode_segment(index)) },
+        [index, "_bulk", "stream"] if !index.is_empty() => {
+            RequestKind::BulkStream { index: Some(decode_segment(index)) }
+        }
         // The typed forms of 7.x.
         [index, kind, "_bulk"] if !index.is_empty() && is_type(kind) => {
             RequestKind::Bulk { index: Some(decode_segment(index)) }

@@ -26,6 +26,10 @@ fn bulks() {
     for index in ["_all", "_x", "*", "-x", "_doc", "news,_all"] {
         assert_eq!(post(&format!("/{index}/_bulk")), bulk(index));
     }
+    for index in ["_all", "_x", "*"] {
+        let stream = RequestKind::BulkStream { index: Some(index.into()) };
+        assert_eq!(post(&format!("/{index}/_bulk/stream")), stream);
+    }
     assert_eq!(post("/_x/article/_bulk"), bulk("_x"));
     assert_eq!(post("/%5Fx/_bulk"), bulk("_x"));
     assert_eq!(post("/_spinney/_bulk"), RequestKind::Own("/_bulk"));
@@ -157,6 +161,11 @@ fn only_writes_of_documents_are_stamped() {
                 let filled = filled(path, index, kind);
                 let is_write = classify(method, &filled) != RequestKind::Relay;
                 assert_eq!(is_write, writes.contains(&write), "{method} {filled}");
+            }
+            // A bulk's actions may name an index whatever its path does.
+            for index in ["_all", "_x"] {
+                let is_write = classify(method, &filled(path, index, "_doc")) != RequestKind::Relay;
+                assert_eq!(is_write, writes.contains(&write) && path.contains("_bulk"), "{method} {path} of {index}");
             }
             if let Some(&write) = writes.get(&write) {
                 found.insert(write);

@@ -26,7 +26,7 @@ use crate::bulk::Splice;
 use crate::clock;
 use crate::cluster::ClusterError;
 use crate::config::OnUnstamped;
-use crate::engine::{NotUnderstood, SHORT_BODY, StampError, Stamped, Turn, Write};
+use crate::engine::{NotUnderstood, SHORT_BODY, StampError, Stamped, Turn, UnstampedDocument, Write};
 use crate::http::body::{self, Buffered, DecompressError};
 use crate::http::budget::Reservation;
 use crate::http::caller::caller;
@@ -52,12 +52,11 @@ pub(super) async fn classify(
     request: &Request<Incoming>,
 ) -> Result<Option<Write>, ProxyError> {
     let engine = &state.engine;
-    let may_have_route = |index: Option<&str>| index.is_none_or(|index| engine.routes().has(index));
     let write = match target {
         _ if engine.routes().is_empty() => return Ok(None),
         RequestKind::Bulk { index } => Write::Bulk { index: index.map(Into::into) },
         RequestKind::BulkStream { index } => {
-            if may_have_route(index.as_deref()) {
+            if may_carry(state, request, index.as_deref()).await {
                 pass_unstamped(state, &"_bulk/stream is answered item by item")?;
             }
             return Ok(None);
@@ -73,7 +72,7 @@ pub(super) async fn classify(
         return Ok(Some(write));
     }
     let wanted = match &write {
-        Write::Bulk { index } => may_have_route(index.as_deref()),
+        Write::Bulk { index } => may_carry(state, request, index.as_deref()).await,
         Write::Document { .. } => true,
     };
     if wanted {
@@ -85,6 +84,16 @@ pub(super) async fn classify(
         pass_unstamped(state, &reason)?;
     }
     Ok(None)
+}
+
+/// Whether a bulk that is not read may carry documents of a route. Its actions can name any index; where its path names
+/// one that no route stamps, it is taken for that one's.
+async fn may_carry(state: &AppState, request: &Request<Incoming>, index: Option<&str>) -> bool {
+    let is_index = |name: &&str| !name.starts_with(['_', '-', '+']) && !name.contains(['*', '?', ',']);
+    match index.filter(is_index) {
+        Some(index) => routed(state, request, index.to_owned()).await.is_some(),
+        None => true,
+    }
 }
 
 /// Takes down that documents of a route may pass without a stamp.
@@ -276,6 +285,12 @@ async fn prepare(
         // Marking would repeat with every sweep.
         placement.roll_back().await;
         return Err(ProxyError::ForestAway { forest: "of the documents to backfill".into() });
+    }
+    if let Some(UnstampedDocument { item, reason }) = stamped.may_be_stored()
+        && state.unstamped == OnUnstamped::Refuse
+    {
+        placement.roll_back().await;
+        return Err(ProxyError::Unstamped(format!("document {item}: {reason}")));
     }
     if let Err(reason) = log_stamped(&state.engine, write, &plain, &stamped).await {
         placement.roll_back().await;

@@ -439,6 +439,8 @@ fn record(state: &AppState, error: &ProxyError) {
 
 #[cfg(test)]
 mod tests {
+    mod unstamped;
+
     use std::net::{IpAddr, Ipv4Addr};
 
     use http_body_util::BodyExt;
@@ -464,6 +466,11 @@ mod tests {
         path: &str,
         body: &'static str,
     ) -> Answer {
+        let request = Request::builder().method(method).uri(path).header("content-type", "application/x-ndjson");
+        send(state, client, purpose, request.body(full(body)).unwrap()).await
+    }
+
+    async fn send(state: &Arc<AppState>, client: IpAddr, purpose: Purpose, request: Request<Body>) -> Answer {
         let client_address = ClientAddress(client);
         let (client, server) = tokio::io::duplex(64 << 10);
         let io = TokioIo::new(server);
@@ -471,12 +478,6 @@ mod tests {
         let connecting = hyper::client::conn::http1::handshake(TokioIo::new(client));
         let (mut sender, connection) = connecting.await.unwrap();
         tokio::spawn(connection);
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", "application/x-ndjson")
-            .body(full(body))
-            .unwrap();
         let (parts, body) = sender.send_request(request).await.unwrap().into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         Answer {
