@@ -17,7 +17,7 @@ use super::bulk_lines::{self, ItemOutcome, WriteForm};
 use super::bulk_sink::BulkSink;
 use super::discovery::RouteIndices;
 use super::pages::{Batches, Pages, page_of};
-use super::sending::{all_of, ask_until_answered, bulk_of, write_until_decided};
+use super::sending::{FirstBulk, all_of, ask_until_answered, bulk_of, write_until_decided};
 use crate::bulk::stored_value;
 use crate::cluster::operator::Operator;
 use crate::cluster::sorted_pages::{Slice, StoredHit};
@@ -101,6 +101,7 @@ struct RunState<'t> {
     begun: Instant,
     total: u64,
     outcome: Mutex<BackfillOutcome>,
+    first: FirstBulk,
     /// Documents that failed, as index and id: a later pass finds them again.
     failed: Mutex<HashSet<(String, String)>>,
     report: &'t (dyn Fn(BackfillProgress<'_>) + Sync),
@@ -122,6 +123,7 @@ impl<D: BulkSink> Backfill<'_, D> {
             begun: Instant::now(),
             total,
             outcome: Mutex::default(),
+            first: FirstBulk::default(),
             failed: Mutex::default(),
             report,
         };
@@ -225,7 +227,8 @@ impl<D: BulkSink> Backfill<'_, D> {
     ) -> Result<Vec<StoredHit>, BackfillError> {
         let mut changed = Vec::new();
         let note = |decided| self.note(shared, decided, &mut changed);
-        write_until_decided(self.door, &shared.known_as, documents, note).await?;
+        let write = write_until_decided(self.door, &shared.known_as, documents, note);
+        shared.first.alone(write, |_| shared.outcome.lock().stamped > 0).await?;
         Ok(changed)
     }
 

@@ -141,11 +141,63 @@ where
     .await
 }
 
+/// Has the first bulk of a run go alone, whatever the number of slices. Until the cluster has accepted one, spinney
+/// does not know the writer: what it is sent then is placed after the answer, and bulks beside each other would not
+/// find each other's texts.
+#[derive(Debug, Default)]
+pub(super) struct FirstBulk(tokio::sync::Mutex<bool>);
+
+impl FirstBulk {
+    /// Runs a write, alone until one `was_accepted`.
+    pub(super) async fn alone<T>(&self, write: impl Future<Output = T>, was_accepted: impl FnOnce(&T) -> bool) -> T {
+        let mut is_over = self.0.lock().await;
+        if *is_over {
+            drop(is_over);
+            return write.await;
+        }
+        let written = write.await;
+        *is_over = was_accepted(&written);
+        written
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::{Cell, RefCell};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+
+    /// The first bulks may write nothing, as of documents that were deleted meanwhile.
+    #[tokio::test]
+    async fn the_first_bulk_that_is_accepted_goes_alone() {
+        let (first, begun, refused) = (FirstBulk::default(), Cell::new(0), 2);
+        let (beside, most, order) = (Cell::new(0), Cell::new(0), RefCell::new(Vec::new()));
+        let slices = (0..4).map(|slice| {
+            let (first, begun, beside, most, order) = (&first, &begun, &beside, &most, &order);
+            async move {
+                for bulk in 0..3 {
+                    let write = async {
+                        let nth = begun.replace(begun.get() + 1);
+                        beside.set(beside.get() + 1);
+                        most.set(most.get().max(beside.get()));
+                        for _ in 0..10 {
+                            tokio::task::yield_now().await;
+                            assert!(nth > refused || beside.get() == 1, "bulk {nth} is not alone");
+                        }
+                        beside.set(beside.get() - 1);
+                        order.borrow_mut().push((slice, bulk));
+                        nth >= refused
+                    };
+                    first.alone(write, |accepted| *accepted).await;
+                }
+                Ok(())
+            }
+        });
+        all_of(slices).await.unwrap();
+        assert_eq!(order.borrow().len(), 12);
+        assert_eq!(most.get(), 4, "and after it all slices go beside each other");
+    }
 
     /// A cluster that takes bulks of no more bytes, and is busy at first.
     struct Narrow {
