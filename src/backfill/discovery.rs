@@ -14,10 +14,10 @@ use crate::cluster::operator::{Operator, OperatorError, in_path};
 use crate::cluster::resolve::{Resolved, resolve};
 use crate::cluster::retry::ATTEMPTS;
 use crate::cluster::roots::roots_index;
-use crate::cluster::search::SearchResponse;
+use crate::cluster::search::{SearchResponse, Stored};
 use crate::cluster::sorted_pages::SortField;
 use crate::config::fits;
-use crate::engine::BackfillRoute;
+use crate::engine::{BackfillRoute, FieldSample, MissingField, SAMPLE};
 
 /// Bytes of names in a path.
 const LONGEST_NAMES: usize = 3_000;
@@ -245,6 +245,21 @@ impl RouteIndices {
         json!({"bool": {"filter": filters}})
     }
 
+    /// The fields of the route that none of some of its documents has.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached or refuses.
+    pub(crate) async fn unfound_fields(&self, operator: &Operator) -> Result<Vec<MissingField>, BackfillError> {
+        let path = format!("/{}/_search?ignore_unavailable=true&allow_partial_search_results=false", self.expression);
+        let body = json!({"size": SAMPLE, "track_total_hits": false, "query": self.all()});
+        let answer = ask_until_answered(operator, Method::POST, &path, Some(&body)).await?;
+        let mut sample = FieldSample::new(self.route.named.clone(), self.names.prefix());
+        for Stored(hit) in SearchResponse::<Stored>::parse(&answer)?.hits {
+            sample.add(&hit["_source"]);
+        }
+        Ok(sample.missing())
+    }
+
     /// Makes the latest writes visible to searches, if the operator has the privilege.
     pub(super) async fn refresh(&self, operator: &Operator, attempts: u32) -> Result<(), OperatorError> {
         operator.refresh(&self.expression, attempts).await.map(drop)
@@ -405,6 +420,7 @@ mod tests {
             forest: "f".into(),
             method: "verified".into(),
             fields: vec!["content".into()],
+            named: Vec::new(),
             clock: "arrival".into(),
             order: None,
         };

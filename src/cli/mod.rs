@@ -102,7 +102,7 @@ pub fn main() -> ExitCode {
         Command::Recover(args) => recover::run(*args),
         Command::Backfill(args) => backfill::run(&args),
         Command::Reconcile(args) => reconcile::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::Verify(args) => verify::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Verify(args) => verify::run(&args),
         Command::Setup(args) => setup::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Health(args) => health::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Man(args) => generate::man(&args, Cli::command()).map(|()| ExitCode::SUCCESS),

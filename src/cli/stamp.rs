@@ -132,8 +132,11 @@ pub(super) fn run(args: &StampArgs) -> anyhow::Result<ExitCode> {
         true => engine.routes().fields_never_found(),
         false => Vec::new(),
     };
+    let sampled = engine.routes().missing_fields();
     for field in &missing {
-        print_error(format_args!("spinney: warning: {}", never_found(&route, field)));
+        let sampled = sampled.iter().find(|sampled| sampled.field.name == *field);
+        let candidates = sampled.map_or(&[][..], |sampled| &sampled.candidates);
+        print_error(format_args!("spinney: warning: {}", never_found(&route, field, candidates)));
     }
     print_error(format_args!("spinney: {}", summary(total)));
     if args.stats {
@@ -146,12 +149,16 @@ pub(super) fn run(args: &StampArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The advice about a field that no document has.
-fn never_found(route: &Route, field: &str) -> String {
+fn never_found(route: &Route, field: &str, candidates: &[String]) -> String {
     let option = match route.method.own_field() {
         Some(_) => "name the field that holds the fingerprint with --method field:NAME",
         None => "name the field that holds the text with --text-field",
     };
-    format!("no document has the field '{field}': {option}")
+    let meant = match candidates {
+        [] => String::new(),
+        candidates => format!(" (one of these is meant, perhaps: {})", candidates.join(", ")),
+    };
+    format!("no document has the field '{field}': {option}{meant}")
 }
 
 /// The counts for people.

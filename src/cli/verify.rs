@@ -1,5 +1,7 @@
 //! `spinney verify`: compares stored stamps with those of a running spinney.
 
+use std::process::ExitCode;
+
 use indicatif::HumanCount;
 
 use super::backfill::routes_of;
@@ -7,12 +9,15 @@ use super::bar::Bar;
 use super::connection::SpinneyFlags;
 use super::{print, print_error};
 use crate::backfill::{self, VerifyReport};
+use crate::engine::{FieldUse, MissingField};
 
 /// Paragraphs in one line each: clap wraps them.
 const AFTER_HELP: &str = "\
 Documents are chosen by chance, and their texts shown to the running spinney, which says what would become of them if they were written now. \
 Nothing is changed. A document whose text is older than the window is unknown to the forest, and no fault; one that would be in another \
-tree was written past spinney with a stamp, changed without its text, or placed by another method.
+tree was written past spinney with a stamp, changed without its text, or placed by another method. Fields of a route that none of some \
+documents has are named, with those that could be meant. Exit codes: 0; 3 where documents would be in another tree, or have no field of \
+the text; 1 for an error.
 
 Examples:
   spinney verify
@@ -34,22 +39,24 @@ pub(super) struct VerifyArgs {
     seed: u64,
 }
 
-/// Reports; changes nothing.
+/// Reports; changes nothing. Answers 3 where documents would be in another tree, or have no field of the text.
 ///
 /// # Errors
 /// When spinney cannot be reached or refuses.
-pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
+pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(report(args))
 }
 
-async fn report(args: &VerifyArgs) -> anyhow::Result<()> {
+async fn report(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let spinney = args.spinney.spinney()?;
     let routes = routes_of(&spinney).await?;
     let targets = backfill::discover(&spinney, &routes, args.index.as_deref(), None).await?;
     let mut all = VerifyReport::default();
     let mut unstamped = 0;
+    let mut missing = Vec::new();
     for target in &targets {
         unstamped += target.count_unstamped(&spinney).await?;
+        missing.extend(target.unfound_fields(&spinney).await?);
         let bar = Bar::new(args.sample as u64, "looked at")?;
         let report = |done| bar.set(&target.route.forest, done, args.sample as u64);
         let sample = (args.sample, args.seed);
@@ -72,5 +79,12 @@ async fn report(args: &VerifyArgs) -> anyhow::Result<()> {
     for named in &all.named {
         print_error(format_args!("spinney: {named}"));
     }
-    Ok(())
+    for missing in &missing {
+        print_error(format_args!("spinney: {missing}"));
+    }
+    let is_of_text = |missing: &MissingField| matches!(missing.field.used_for, FieldUse::Text | FieldUse::Fingerprint);
+    Ok(match all.elsewhere > 0 || missing.iter().any(is_of_text) {
+        true => ExitCode::from(3),
+        false => ExitCode::SUCCESS,
+    })
 }

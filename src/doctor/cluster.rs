@@ -11,7 +11,7 @@ use crate::cluster::operator::{Operator, OperatorError, in_path};
 use crate::cluster::point_in_time::{PointError, PointsInTime};
 use crate::cluster::roots::roots_index;
 use crate::config::ServeOptions;
-use crate::engine::BackfillRoute;
+use crate::engine::{BackfillRoute, MissingField};
 
 /// Clocks that differ by more, in milliseconds, make a start read the index from the wrong place.
 const SKEW: u64 = 30_000;
@@ -117,6 +117,7 @@ async fn route(options: &ServeOptions, operator: &Operator, routes: &RouteTable,
     let setup = next_index::setup(&format!("--existing --index '{patterns}'"), &options.prefix);
     findings.push(Finding::good(&of, format!("{} indices", target.indices.len())));
     findings.extend(mapping(operator, &target, &of, &setup).await);
+    findings.extend(fields(operator, &target, &of).await);
     // An index without a pattern has no next one.
     let open: Vec<&str> = each.into_iter().filter(|pattern| pattern.contains('*')).collect();
     findings.extend(next_index::examine(operator, &open, &options.prefix, &of).await);
@@ -147,6 +148,18 @@ async fn mapping(operator: &Operator, target: &RouteIndices, of: &str, setup: &s
         findings.push(Finding::good(of, "the fields of the stamp are mapped"));
     }
     findings
+}
+
+/// Whether stored documents have the fields that the route reads.
+async fn fields(operator: &Operator, target: &RouteIndices, of: &str) -> Vec<Finding> {
+    match target.unfound_fields(operator).await {
+        Ok(missing) if missing.is_empty() => Vec::new(),
+        Ok(missing) => {
+            let remedy = |field: &MissingField| format!("correct {}", field.field.used_for.option());
+            missing.iter().map(|field| Finding::warning(of, field.to_string(), remedy(field))).collect()
+        }
+        Err(error) => vec![Finding::warning(of, format!("its documents cannot be looked at: {error}"), "")],
+    }
 }
 
 async fn blocks(operator: &Operator, target: &RouteIndices, of: &str) -> Option<Finding> {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::field_sample::RouteField;
 use super::routes::Routes;
 use crate::config::{Clock, Route};
 
@@ -16,6 +17,9 @@ pub struct BackfillRoute {
     pub method: String,
     /// All that it reads of a document, dotted when nested, each once.
     pub fields: Vec<String>,
+    /// Every field that it names, with its use; those that readers see, too.
+    #[serde(default)]
+    pub named: Vec<RouteField>,
     /// `arrival`, `none`, or `field:NAME`.
     pub clock: String,
     /// The date by which documents come one after the other, if the route has one.
@@ -53,6 +57,7 @@ impl BackfillRoute {
             forest: route.forest.clone(),
             method: route.method.to_string(),
             fields,
+            named: RouteField::all_of(route),
             clock,
             order,
         }
@@ -96,6 +101,8 @@ mod tests {
         assert_eq!((all.clock.as_str(), all.order.as_deref(), all.forest.as_str()), ("field:at", Some("at"), "f"));
         let own = route("index = ['a']\nmethod = 'field:phash'\ntime_field = 'shown'");
         assert_eq!(own.fields, ["content", "phash"]);
+        let named: Vec<_> = own.named.iter().map(|field| (field.name.as_str(), field.used_for.option())).collect();
+        assert_eq!(named, [("phash", "--method field:NAME"), ("shown", "--time-field")]);
         assert_eq!(own.order.as_deref(), Some("shown"));
     }
 }

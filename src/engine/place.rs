@@ -121,6 +121,10 @@ impl Placer {
                 let held = place.clone();
                 let read = move |wanted: &JobWaiter| {
                     let _held = held;
+                    // What the cluster may refuse teaches nothing.
+                    if !is_unverified {
+                        reader.note_first(&body, &items, batch.clone());
+                    }
                     reader.read_batch(&body, &items, batch, context, wanted)
                 };
                 self.threads.run_short(is_short, read).await?

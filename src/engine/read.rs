@@ -94,6 +94,17 @@ pub enum Unstamped {
     Splice(#[from] bulk::SpliceError),
 }
 
+impl Unstamped {
+    /// Whether a server may store the document as it came.
+    pub fn may_be_stored(&self) -> bool {
+        match self {
+            Unstamped::Source(error) => error.may_be_taken(),
+            Unstamped::NoTextInUpdate => false,
+            Unstamped::Splice(_) => true,
+        }
+    }
+}
+
 /// The items of a body, and the names of indices for which there is no route as they are written.
 #[derive(Debug)]
 pub struct Parsed {
@@ -193,6 +204,17 @@ impl DocumentReader {
             WorkItem { op: item.op, source: item.source.clone(), route, index: hash, own_root, is_whole: false }
         });
         Parsed { items: items.collect(), unrouted, is_bulk: true }
+    }
+
+    /// Looks at the first whole documents of each route; partial updates have some of their fields.
+    pub(super) fn note_first(&self, body: &[u8], items: &[WorkItem], batch: Range<usize>) {
+        for item in items.get(batch).unwrap_or_default().iter().filter(|item| item.op != Op::Update) {
+            if let Some((source, route)) = item.wanted()
+                && let Some(bound) = self.routes.bound.get(route)
+            {
+                bound.first_documents.note(&bound.route, body.get(source).unwrap_or_default());
+            }
+        }
     }
 
     /// Reads some items of a body on all threads. An item that cannot be read gives the reason.

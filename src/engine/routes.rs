@@ -1,7 +1,9 @@
 //! The routes: which index is stamped, by which fields, and which forest its documents belong to.
 
 use super::date_math;
+use super::field_sample::MissingField;
 use super::fields::FoundFields;
+use super::first_documents::FirstDocuments;
 use super::open_forests::RouteForests;
 use crate::bulk::{FieldNames, Selection, SelectionError, StampNames};
 use crate::config::{Clock, Route};
@@ -21,6 +23,7 @@ pub(super) struct Bound {
     /// Of a document that is stored: its root is its id.
     pub(super) stored: Selection,
     pub(super) found_fields: FoundFields,
+    pub(super) first_documents: FirstDocuments,
     pub(super) forest: usize,
     /// Forest of its short texts, if the method separates them.
     pub(super) short: Option<usize>,
@@ -47,6 +50,7 @@ impl Bound {
             selection: Selection::new(&fields, prefix)?,
             stored: Selection::of_stored(&stored)?,
             found_fields: FoundFields::default(),
+            first_documents: FirstDocuments::new(route, prefix),
             route: route.clone(),
             forest,
             short,
@@ -107,6 +111,11 @@ impl Routes {
     /// The fields to compare documents by that were found in none of them so far, in the order of the routes.
     pub fn fields_never_found(&self) -> Vec<&str> {
         self.bound.iter().flat_map(|bound| bound.found_fields.never_found(&bound.route)).collect()
+    }
+
+    /// The fields of any use that none of the first documents had, in the order of the routes.
+    pub fn missing_fields(&self) -> Vec<MissingField> {
+        self.bound.iter().flat_map(|bound| bound.first_documents.missing()).collect()
     }
 
     /// The number of an index's route.

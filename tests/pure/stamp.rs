@@ -221,6 +221,10 @@ fn a_text_field_that_no_document_has_is_named() {
         assert_eq!(strict.stdout, output.stdout);
     }
     assert_eq!(said(&stamp(&[], b"\n")).lines().count(), 1);
+    // What could be meant is said as well.
+    let body = format!("{{\"body\":\"{}\",\"title\":\"a\"}}\n", "a text of some words ".repeat(9));
+    let said = said(&stamp(&[], body.as_bytes()));
+    assert!(said.contains("--text-field (one of these is meant, perhaps: body)\n"), "{said}");
 }
 
 #[test]

@@ -67,6 +67,7 @@ async fn indices_of_a_route_are_discovered() {
         forest: "news".into(),
         method: "longest".into(),
         fields: vec!["content".into()],
+        named: Vec::new(),
         clock: "arrival".into(),
         order: Some("cluster_arrival".into()),
     };
