@@ -194,7 +194,7 @@ impl Placer {
                         late,
                     });
                 } else {
-                    placed.stands_alone(item);
+                    placed.stands_alone(item, route);
                 }
             }
             stamped.waited += placements.waited;

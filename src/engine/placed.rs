@@ -16,8 +16,8 @@ pub struct PlacedDocuments {
     pub(super) ops: Vec<Op>,
     pub(super) caller: Option<u64>,
     pub(super) held: Vec<HeldDocument>,
-    /// Items whose document has a root of its own, outside of the forests.
-    alone: Vec<usize>,
+    /// Items whose document has a root of its own, outside of the forests, with their routes.
+    alone: Vec<(usize, usize)>,
 }
 
 /// One document that was placed.
@@ -65,8 +65,13 @@ impl PlacedDocuments {
         PlacedDocuments { ops, caller, held: Vec::new(), alone: Vec::new() }
     }
 
-    pub(super) fn stands_alone(&mut self, item: usize) {
-        self.alone.push(item);
+    pub(super) fn stands_alone(&mut self, item: usize, route: usize) {
+        self.alone.push((item, route));
+    }
+
+    /// The stamped documents, in forests or outside, as items with their routes.
+    pub(super) fn routed(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.held.iter().map(|held| (held.item, held.route)).chain(self.alone.iter().copied())
     }
 
     /// Items whose documents joined a tree and are stored, as far as anybody knows, with their roots. In the order of
@@ -84,7 +89,7 @@ impl PlacedDocuments {
         let mut stamped = HashSet::new();
         if replaced.iter().any(|&(item, _)| is_update(item)) {
             stamped.extend(self.held.iter().map(|held| held.item));
-            stamped.extend(&self.alone);
+            stamped.extend(self.alone.iter().map(|&(item, _)| item));
         }
         let moved = replaced.iter();
         moved.filter(|(item, _)| !is_update(*item) || stamped.contains(item)).collect()

@@ -135,17 +135,17 @@ impl Settler {
         let Some(caller) = placed.caller else { return };
         // Neighbours mostly have the same route and fare alike.
         let mut noted = None;
-        for held in &placed.held {
-            let (outcome, status) = outcome(&placed.ops, held.item, resolution);
-            if noted == Some((held.route, outcome, status)) {
+        for (item, route) in placed.routed() {
+            let (outcome, status) = outcome(&placed.ops, item, resolution);
+            if noted == Some((route, outcome, status)) {
                 continue;
             }
             match (outcome, status) {
-                (ItemOutcome::Accepted, _) => self.writers.accepted(caller, held.route, now),
-                (_, Some(401 | 403)) => self.writers.denied(caller, held.route),
+                (ItemOutcome::Accepted, _) => self.writers.accepted(caller, route, now),
+                (_, Some(401 | 403)) => self.writers.denied(caller, route),
                 _ => continue,
             }
-            noted = Some((held.route, outcome, status));
+            noted = Some((route, outcome, status));
         }
     }
 

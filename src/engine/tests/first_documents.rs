@@ -45,3 +45,19 @@ fn a_document_with_the_fields_among_the_first_is_enough() {
     stamp(&engine, &body, Some("news-1"), call(0));
     assert_eq!(missing(&engine), []);
 }
+
+/// Also where the misspelt field leaves documents without any text.
+#[test]
+fn a_writer_is_known_by_documents_without_text() {
+    let engine = engine(&[route(json!({}))]);
+    let caller = RequestContext { caller: Some(3), ..call(0) };
+    let body = index("1", &json!({ "body": LONG }));
+    let (_, placed) = written(&body, stamp(&engine, &body, Some("news-1"), caller));
+    wait(engine.settle(placed, Resolution::Status(403), Millis(0))).unwrap();
+    stamp(&engine, &body, Some("news-1"), caller);
+    assert_eq!(missing(&engine), [], "nobody has accepted anything");
+    let (_, placed) = written(&body, stamp(&engine, &body, Some("news-1"), caller));
+    wait(engine.settle(placed, Resolution::Status(200), Millis(0))).unwrap();
+    stamp(&engine, &body.repeat(7), Some("news-1"), caller);
+    assert_eq!(missing(&engine)[0], ("content".into(), 7, vec!["body".into()]));
+}

@@ -334,3 +334,43 @@ async fn point_02_other_formats_are_relayed(engine: Engine) {
     assert_eq!(twins.counter("bodies_not_understood"), 4);
     twins.end().await;
 }
+
+/// A document in UTF-16 or UTF-32 is one to the servers, also in a bulk whose other lines are UTF-8: it passes as it is,
+/// without a stamp, or is refused with its bulk.
+#[tokio::test]
+async fn point_09_other_encodings_are_stored() {
+    let source = document(1);
+    let little: Vec<u8> = source.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let wide: Vec<u8> = source.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
+    for what in ["pass", "refuse"] {
+        let twins = Twins::with(&crate::common::opensearch(), "p09", &["--unstamped", what]).await;
+        let mut passed = 0;
+        for (n, source) in [&little, &wide].into_iter().enumerate() {
+            let lines = format!("{{\"index\":{{\"_id\":\"b-{n}\"}}}}\n");
+            let bulk = Request::bulk("/@index/_bulk", [lines.as_bytes(), source, b"\n"].concat());
+            let single = Request::json("PUT", &format!("/@index/_doc/s-{n}"), source);
+            for request in [bulk, single] {
+                match what {
+                    "pass" => {
+                        let answer = twins.same(&request);
+                        assert!(answer.status < 300 && !answer.text().contains("error\""), "{}", answer.text());
+                        passed += 1;
+                    }
+                    _ => {
+                        let answer = twins.proxied.request(&request).to(&twins.proxied.url);
+                        assert_eq!(answer.status, 400, "{}", answer.text());
+                        assert_eq!(answer.json()["error"]["type"], "spinney_unstamped_exception");
+                    }
+                }
+            }
+        }
+        // Their sources stand in UTF-16 in the answers of the server, so that these are no JSON.
+        twins.server.refresh(&twins.proxied.index).await;
+        for (query, expected) in [("*:*", passed), ("_exists_:cluster_root", 0)] {
+            let path = format!("/{}/_count?q={query}", twins.proxied.index);
+            let (_, answer) = twins.server.request(reqwest::Method::GET, &path, None).await;
+            assert_eq!(answer["count"], expected, "{what} {query}");
+        }
+        twins.end().await;
+    }
+}
