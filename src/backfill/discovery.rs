@@ -251,7 +251,11 @@ impl RouteIndices {
     /// When the cluster cannot be reached or refuses.
     pub(crate) async fn unfound_fields(&self, operator: &Operator) -> Result<Vec<MissingField>, BackfillError> {
         let path = format!("/{}/_search?ignore_unavailable=true&allow_partial_search_results=false", self.expression);
-        let body = json!({"size": SAMPLE, "track_total_hits": false, "query": self.all()});
+        // With a filter the servers write the sources anew: a comment at the end of a stored one would take the rest of
+        // the answer with it.
+        let body = json!({
+            "size": SAMPLE, "track_total_hits": false, "query": self.all(), "_source": {"excludes": [self.names.root()]},
+        });
         let answer = ask_until_answered(operator, Method::POST, &path, Some(&body)).await?;
         let mut sample = FieldSample::new(self.route.named.clone(), self.names.prefix());
         for Stored(hit) in SearchResponse::<Stored>::parse(&answer)?.hits {
