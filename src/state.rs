@@ -28,7 +28,7 @@ use crate::history::History;
 use crate::http::budget::Budget;
 use crate::http::{ProxyError, caller};
 use crate::recovery;
-use crate::redis::RedisStore;
+use crate::redis::{EvictsKeys, RedisStore};
 use crate::shutdown::{InFlight, Writes};
 use crate::telemetry::Metrics;
 
@@ -113,10 +113,13 @@ pub(crate) enum StateError {
     /// Error of the forest store.
     #[error("cannot use the forest store")]
     ForestStore(#[from] std::io::Error),
+    /// The forest store removes keys by itself.
+    #[error("cannot use the forest store")]
+    EvictsKeys(#[from] EvictsKeys),
 }
 
 /// Creates the engine with its forest storage.
-fn engine(config: &ServeOptions) -> Result<Engine, StateError> {
+async fn engine(config: &ServeOptions) -> Result<Engine, StateError> {
     let (routes, prefix, threads) = (&config.routes, &config.prefix, config.threads);
     let key = HashKey::secret();
     let Some(store) = &config.forest_store else {
@@ -124,7 +127,7 @@ fn engine(config: &ServeOptions) -> Result<Engine, StateError> {
         return Ok(Engine::stored(routes, prefix, threads, key, storage)?);
     };
     let keys = RedisStore::new(store.address.clone(), store.ca.as_deref())?.when_away(store.on_loss.told());
-    keys.look();
+    keys.begin().await?;
     let keys: Arc<dyn KeyStore> = Arc::new(keys);
     let on_loss = store.on_loss;
     Ok(Engine::shared(routes, prefix, threads, key, &keys, on_loss)?)
@@ -134,9 +137,9 @@ impl AppState {
     /// Creates the state of a process that has served nothing yet.
     ///
     /// # Errors
-    /// When routes or TLS material cannot be used.
-    pub(crate) fn new(config: &ServeOptions) -> Result<AppState, StateError> {
-        AppState::with_engine(config, engine(config)?)
+    /// When routes or TLS material cannot be used, or the forest store evicts keys.
+    pub(crate) async fn new(config: &ServeOptions) -> Result<AppState, StateError> {
+        AppState::with_engine(config, engine(config).await?)
     }
 
     /// The same with this engine.
@@ -294,7 +297,7 @@ impl AppState {
             method = "longest"
         "#;
         let config = toml::from_str::<crate::config::RawServeOptions>(options).unwrap().validate().unwrap();
-        AppState::new(&config).unwrap()
+        futures_executor::block_on(AppState::new(&config)).unwrap()
     }
 
     /// How many nodes the forests have.

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::counts::{CountState, Progress};
 use crate::forest::shared::SharedStats;
+use crate::forest::shared::keys::Evictions;
 use crate::forest::{ForestStats, StoredStats, TreeSize};
 use crate::http::ProxyError;
 use crate::state::AppState;
@@ -197,6 +198,10 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
     }
     if let Some(is_away) = state.engine.forests().store_is_away() {
         gauges.add("forest_store_away", "Whether the engine that keeps the shared forests is away", is_away.into());
+    }
+    if let Some(Evictions { is_on, keys }) = state.engine.forests().store_evictions() {
+        gauges.add("forest_store_evicts", "Whether that engine removes keys when its memory is full", is_on.into());
+        gauges.add("forest_store_evicted_keys", "Keys that it has removed so since its start, of anybody", keys);
     }
     let (mut forests, mut failed) = (Vec::new(), Vec::new());
     for (name, stats) in state.engine.forests().each_stats().await {

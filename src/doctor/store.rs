@@ -110,11 +110,27 @@ fn node(state: &NodeState) -> Vec<Finding> {
         true => Finding::error(&of, format!("version {}", state.version), "forests need Redis 7.0 or newer"),
         false => Finding::good(&of, format!("version {}", state.version)),
     }];
-    if state.policy != "noeviction" {
-        findings.push(Finding::error(
+    if state.has_other_policy() {
+        let mend = "CONFIG SET maxmemory-policy noeviction, and in its configuration file";
+        let policy = &state.policy;
+        findings.push(match state.evicts() {
+            Some(_) => Finding::error(
+                &of,
+                format!("maxmemory-policy {policy}: it removes roots before their leaves, and serve does not start"),
+                mend,
+            ),
+            None => Finding::warning(
+                &of,
+                format!("maxmemory-policy {policy}: it would remove roots before their leaves if it had a maxmemory"),
+                mend,
+            ),
+        });
+    }
+    if state.evicted > 0 {
+        findings.push(Finding::warning(
             &of,
-            format!("maxmemory-policy {}: it removes roots before their leaves", state.policy),
-            "CONFIG SET maxmemory-policy noeviction, and in its configuration file",
+            format!("it has evicted {} keys since its start, of spinney or of others", state.evicted),
+            "if they may have been spinney's, have the documents of the window stamped again (docs/shared-forest.md)",
         ));
     }
     if state.maxmemory > 0 && state.used > state.maxmemory / 10 * 9 {
@@ -146,6 +162,7 @@ mod tests {
             policy: "noeviction".into(),
             maxmemory: 1_000,
             used: 900,
+            evicted: 0,
             is_persistent: true,
         }
     }
@@ -159,6 +176,9 @@ mod tests {
             (NodeState { used: 901, maxmemory: 0, ..state() }, Severity::Good),
             (NodeState { is_persistent: false, ..state() }, Severity::Warning),
             (NodeState { policy: "allkeys-lru".into(), ..state() }, Severity::Error),
+            (NodeState { policy: "allkeys-lru".into(), maxmemory: 0, ..state() }, Severity::Warning),
+            (NodeState { policy: String::new(), ..state() }, Severity::Good),
+            (NodeState { evicted: 1, ..state() }, Severity::Warning),
             (NodeState { version: "6.2.14".into(), ..state() }, Severity::Error),
             (NodeState { version: "10.0.1".into(), ..state() }, Severity::Good),
             (NodeState { version: "?".into(), ..state() }, Severity::Error),

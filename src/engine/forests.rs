@@ -10,7 +10,7 @@ use crate::forest::local::Copied;
 use crate::forest::overrides::{Overrides, RestampPass};
 use crate::forest::port::{Acknowledged, ForestPort, LocalPort, PortFuture, SettleReport, Settlement};
 use crate::forest::shared::SharedPort;
-use crate::forest::shared::keys::KeyStore;
+use crate::forest::shared::keys::{Evictions, KeyStore};
 use crate::store::{DataDir, ForestIdentity};
 use crate::time::Millis;
 
@@ -146,6 +146,11 @@ impl Forests {
     /// Whether the engine that keeps the forests is away; `None`: this process keeps them. Never waits.
     pub fn store_is_away(&self) -> Option<bool> {
         self.store.as_ref().map(|store| store.away().is_some())
+    }
+
+    /// What is known of keys that the engine of the forests evicts; `None`: this process keeps them. Never waits.
+    pub fn store_evictions(&self) -> Option<Evictions> {
+        self.store.as_ref().map(|store| store.evictions())
     }
 
     /// Why writes cannot be stamped any more, if they cannot. Never waits.

@@ -250,7 +250,7 @@ impl<P: Proof> PlacementView<P> for CandidateView<'_, '_, P> {
                 }
             }
             PlacementQuestion::Hash(hash) => {
-                let spot = RootSlot { own: self.own_node(hash), has_root_within_k: self.has_root_within_k(hash) };
+                let spot = RootSlot { own: self.own_node(hash), may_be_root: !self.has_root_within_k(hash) };
                 self.seen.hashes.push(spot);
             }
         }

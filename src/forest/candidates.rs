@@ -112,7 +112,8 @@ pub(super) struct StoredRoot {
 pub(super) struct RootSlot {
     /// The tree in which the hash has a node.
     pub(super) own: Option<TreeIndex>,
-    pub(super) has_root_within_k: bool,
+    /// It can be written, and no root is within k.
+    pub(super) may_be_root: bool,
 }
 
 impl FingerprintMatches {

@@ -403,7 +403,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
                     return self.decided(Decision::Refreshed, self.root(tree), by, refused);
                 }
                 Some(_) => {}
-                None if spot.has_root_within_k => {}
+                None if !spot.may_be_root => {}
                 None => return self.decided(Decision::NewRoot, Root(hash), by, refused),
             }
             hash = rehashed(hash);

@@ -44,6 +44,11 @@ pub(super) trait PlannedTrees<P: Proof> {
         false
     }
 
+    /// Whether a node can be at a fingerprint.
+    fn is_usable(&self, _fingerprint: Fingerprint) -> bool {
+        true
+    }
+
     /// How much of a sign a placement is that its tree is page chrome.
     fn sign(&self, query: &PlacementQuery<'_, P>, outcome: &PlacementPlan) -> u8 {
         match outcome.decision {
@@ -110,7 +115,7 @@ impl<'p, 'q, P: Proof, T: PlannedTrees<P>> PlannedView<'p, 'q, P, T> {
         self.seen.given = Some(PriorAssignment {
             root,
             tree: self.tree_founded_by(root.0),
-            is_free: self.own_node(root.0).is_none() && !self.has_root_within_k(root.0),
+            is_free: self.own_node(root.0).is_none() && self.may_be_root(root.0),
             stored,
         });
         if let Some(reserved) = reserved {
@@ -133,9 +138,10 @@ impl<'p, 'q, P: Proof, T: PlannedTrees<P>> PlannedView<'p, 'q, P, T> {
         agree.map(|&(root, _)| root).collect()
     }
 
-    fn has_root_within_k(&self, fingerprint: Fingerprint) -> bool {
+    /// Whether a root may be at a fingerprint that has no node: it can be written, and no root is within k.
+    fn may_be_root(&self, fingerprint: Fingerprint) -> bool {
         let mut near = self.trees.near(fingerprint).into_iter();
-        near.any(|near| near.root.0 == near.fingerprint)
+        self.trees.is_usable(fingerprint) && !near.any(|near| near.root.0 == near.fingerprint)
     }
 
     fn own_node(&mut self, fingerprint: Fingerprint) -> Option<TreeIndex> {
@@ -171,7 +177,7 @@ impl<P: Proof, T: PlannedTrees<P>> PlacementView<P> for PlannedView<'_, '_, P, T
     fn answer(&mut self, question: PlacementQuestion) {
         match question {
             PlacementQuestion::Hash(hash) => {
-                let slot = RootSlot { own: self.own_node(hash), has_root_within_k: self.has_root_within_k(hash) };
+                let slot = RootSlot { own: self.own_node(hash), may_be_root: self.may_be_root(hash) };
                 self.seen.hashes.push(slot);
             }
             // They are in the view from the start.

@@ -15,6 +15,7 @@ fn key_of(forest: u8) -> String {
 impl Connections {
     /// Removes all sync entries of a forest, while no process adds any.
     pub(super) async fn forget_lessons(&self, forest: u8) -> Result<(), StoreUnavailable> {
+        self.check_registered(|known| known.number == forest).await?;
         let key = key_of(forest);
         let mut remove = Pipeline::with_capacity(1);
         remove.cmd("DEL").arg(&key);
@@ -24,6 +25,23 @@ impl Connections {
     /// Adds a lesson to those of a forest, if there is one, and reads those after one. A lesson that was sent is not
     /// sent again: it would count twice.
     pub(super) async fn lessons(
+        &self,
+        forest: u8,
+        lesson: Option<&SyncEntry>,
+        after: SyncPosition,
+    ) -> Result<SyncEntries, StoreUnavailable> {
+        let check = self.check_registered(|known| known.number == forest);
+        if lesson.is_some() {
+            // It would be one of whatever forest has this number.
+            check.await?;
+            return self.lessons_unchecked(forest, lesson, after).await;
+        }
+        let (lessons, checked) = tokio::join!(self.lessons_unchecked(forest, lesson, after), check);
+        checked?;
+        lessons
+    }
+
+    async fn lessons_unchecked(
         &self,
         forest: u8,
         lesson: Option<&SyncEntry>,

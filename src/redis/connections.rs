@@ -1,6 +1,6 @@
 //! The nodes of an engine and the connections to them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -13,12 +13,13 @@ use redis::{
 };
 use tokio::sync::{Mutex, RwLock};
 use tokio::task::JoinSet;
+use tracing::debug;
 
 use super::error_hints::away;
 use super::pipeline::{self, CommandReply, LIBRARY, NodeBatch};
 use super::slots::{SLOTS, slot};
 use super::{Address, NodeState, sleep};
-use crate::forest::shared::keys::{Command, StoreReply, StoreUnavailable};
+use crate::forest::shared::keys::{Command, Key, StoreReply, StoreUnavailable};
 use crate::hash::splitmix64;
 
 /// How long a connection may take to be made, and an answer to come.
@@ -31,6 +32,8 @@ pub(super) const PAUSE: Duration = Duration::from_millis(50);
 const ELSEWHERE: usize = 64;
 /// Commands of one pipeline, about: more of them are sent in several, so that none is large.
 const COMMANDS: usize = 8_192;
+/// Keys that are remembered as unusable; with more of them they are found anew.
+const UNUSABLE: usize = 10_000;
 
 /// All that is known of an engine.
 pub(super) struct Connections {
@@ -43,15 +46,10 @@ pub(super) struct Connections {
     known: parking_lot::Mutex<HashMap<(String, u16), Arc<RedisNode>>>,
     /// Connections that were ever made.
     pub(super) made: Arc<AtomicU64>,
-    pub(super) registered: ForestRegistry,
-}
-
-/// Registrations of this process, and their last result.
-#[derive(Debug, Default)]
-pub(super) struct ForestRegistry {
-    pub(super) forests: parking_lot::Mutex<Vec<RegisteredForest>>,
-    /// Connections that there had been then.
-    pub(super) at: AtomicU64,
+    /// The forests of this process.
+    pub(super) registered: parking_lot::Mutex<Vec<RegisteredForest>>,
+    /// Keys that were found to hold a value of another type.
+    unusable: parking_lot::Mutex<HashSet<Key>>,
 }
 
 /// A forest that this process uses.
@@ -169,7 +167,8 @@ impl Connections {
             asking: Mutex::new(()),
             known: parking_lot::Mutex::default(),
             made: Arc::default(),
-            registered: ForestRegistry::default(),
+            registered: parking_lot::Mutex::default(),
+            unusable: parking_lot::Mutex::default(),
         }
     }
 
@@ -185,11 +184,24 @@ impl Connections {
             // One that still reads its data answers with an error. Of any key all nodes of a cluster but one would.
             node.ask(&redis::cmd("PING")).await.map_err(away)?;
         }
-        self.register_again().await
+        self.check_registered(|_| true).await
     }
 
-    /// Runs commands, each on the node that has its key.
+    /// Runs commands, each on the node that has its key. Their replies count only if the forest still is this
+    /// process's: that is asked in the same round trip, or in one before where nothing in the command tells the forest
+    /// from another one.
     pub(super) async fn run(&self, commands: &[Command]) -> Result<Vec<StoreReply>, StoreUnavailable> {
+        let check = self.check_registered(|forest| commands.iter().any(|command| command.key.forest == forest.number));
+        if commands.iter().any(|command| command.what.fits_any_forest()) {
+            check.await?;
+            return self.run_unchecked(commands).await;
+        }
+        let (replies, checked) = tokio::join!(self.run_unchecked(commands), check);
+        checked?;
+        replies
+    }
+
+    async fn run_unchecked(&self, commands: &[Command]) -> Result<Vec<StoreReply>, StoreUnavailable> {
         let mut replies: Vec<Option<StoreReply>> = commands.iter().map(|_| None).collect();
         let mut todo: Vec<usize> = (0..commands.len()).collect();
         let mut asked: HashMap<usize, String> = HashMap::new();
@@ -224,6 +236,7 @@ impl Connections {
                 for (at, value) in places.into_iter().zip(values) {
                     match pipeline::read(value) {
                         CommandReply::Done(reply) => {
+                            self.set_unusable(commands.get(at), false);
                             set(&mut replies, at, reply);
                             continue;
                         }
@@ -232,6 +245,12 @@ impl Connections {
                         CommandReply::Unknown => is_unknown = true,
                         CommandReply::Ask(host) => {
                             asked.insert(at, host);
+                        }
+                        CommandReply::Unusable(reason) => {
+                            debug!(reason, "the engine refuses a command for what is at its key");
+                            self.set_unusable(commands.get(at), true);
+                            set(&mut replies, at, StoreReply::Unusable);
+                            continue;
                         }
                         CommandReply::Failed(reason) => return Err(StoreUnavailable::of(reason)),
                         CommandReply::Full(reason) => return Err(StoreUnavailable::full(reason)),
@@ -242,8 +261,6 @@ impl Connections {
                     node.load().await.map_err(away)?;
                 }
             }
-            // A restarted server may have lost everything.
-            self.register_again().await?;
             if again.is_empty() {
                 let replies: Option<Vec<StoreReply>> = replies.into_iter().collect();
                 return replies.ok_or(last);
@@ -255,6 +272,24 @@ impl Connections {
             todo = again;
         }
         Err(last)
+    }
+
+    /// Remembers whether the key of a command was found to hold a value of another type.
+    fn set_unusable(&self, command: Option<&Command>, is_unusable: bool) {
+        let mut unusable = self.unusable.lock();
+        let Some(Command { key, .. }) = command else {
+            return;
+        };
+        match is_unusable {
+            true => {
+                if unusable.len() >= UNUSABLE {
+                    unusable.clear();
+                }
+                unusable.insert(*key);
+            }
+            false if unusable.is_empty() => {}
+            false => drop(unusable.remove(key)),
+        }
     }
 
     /// Sends each node its part, all at once.
@@ -290,6 +325,7 @@ impl Connections {
             }
         }
         let mut parts: Vec<(Arc<RedisNode>, NodeBatch)> = Vec::new();
+        let unusable = self.unusable.lock();
         for (node, todo) in nodes.each.iter().zip(todo_of) {
             let (first, count) = (parts.len(), todo.len().div_ceil(COMMANDS));
             // The keys of one command have to be of one slot, where there are any.
@@ -301,7 +337,7 @@ impl Connections {
                 // Several are run in any order: all commands of a key are in one.
                 let part = first + splitmix64(command.key.fingerprint.0) as usize % count;
                 if let Some((_, part)) = parts.get_mut(part) {
-                    part.add(at, command);
+                    part.add(at, command, unusable.contains(&command.key));
                 }
             }
         }
@@ -343,7 +379,7 @@ impl Connections {
         let mut states = Vec::with_capacity(nodes.each.len());
         for (at, node) in nodes.each.iter().enumerate() {
             let mut info = String::new();
-            for section in ["server", "memory", "persistence"] {
+            for section in ["server", "memory", "persistence", "stats"] {
                 info += &node.info(section).await.map_err(away)?;
             }
             let said = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -355,6 +391,7 @@ impl Connections {
                 policy: text("maxmemory_policy"),
                 maxmemory: number("maxmemory"),
                 used: number("used_memory"),
+                evicted: number("evicted_keys"),
                 is_persistent: text("aof_enabled") == "1",
             });
         }

@@ -8,6 +8,7 @@ mod address;
 mod boilerplate_sync;
 mod connections;
 mod error_hints;
+mod eviction;
 mod pipeline;
 mod registry;
 mod single_key;
@@ -19,6 +20,7 @@ use std::io;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -29,17 +31,20 @@ use tracing::{info, warn};
 
 use crate::clock;
 use crate::forest::shared::keys::{
-    Agreement, Command, FORESTS, Key, KeySample, KeyStore, ScanPosition, StoreFuture, StoreReply, StoreUnavailable,
-    SyncEntries, SyncEntry, SyncPosition, agreement, warn_of_earlier,
+    Agreement, Command, Evictions, Extent, FORESTS, Key, KeySample, KeyStore, ScanPosition, StoreFuture, StoreReply,
+    StoreUnavailable, SyncEntries, SyncEntry, SyncPosition, agreement, warn_of_earlier,
 };
 use crate::time::Millis;
 pub use address::{Address, AddressError};
 use connections::Connections;
+pub use eviction::EvictsKeys;
 
 /// How long an engine may take for the commands of one step, nodes that have moved included.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often is looked whether an engine that was away is back.
 const LOOK: Duration = Duration::from_millis(250);
+/// How often is looked whether an engine that is there evicts keys or has forgotten the forests.
+const WATCH: Duration = Duration::from_secs(30);
 /// Interval of the log message about a full store.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 /// A document is believed to have come so long before it is placed, in milliseconds.
@@ -59,7 +64,7 @@ pub struct RedisStore {
 }
 
 /// What a node says of itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NodeState {
     /// Its number among the nodes.
     pub(crate) name: String,
@@ -70,6 +75,8 @@ pub(crate) struct NodeState {
     pub(crate) maxmemory: u64,
     /// Bytes that it uses.
     pub(crate) used: u64,
+    /// Keys that it has evicted since its start.
+    pub(crate) evicted: u64,
     /// Whether each write goes to its disk.
     pub(crate) is_persistent: bool,
 }
@@ -78,6 +85,10 @@ struct StoreInner {
     made: Instant,
     link: Connections,
     away: Mutex<Option<StoreUnavailable>>,
+    /// What is known of keys that it evicts, once it was looked at.
+    evictions: Mutex<Option<Evictions>>,
+    /// Connections that there had been when it was last looked at.
+    looked_at: AtomicU64,
     /// Last log message about a full store.
     full_logged: Mutex<Option<Instant>>,
     /// Log text for the behaviour while it is away.
@@ -99,19 +110,31 @@ impl RedisStore {
                 made: Instant::now(),
                 link: Connections::new(address, ca),
                 away: Mutex::new(None),
+                evictions: Mutex::default(),
+                looked_at: AtomicU64::new(0),
                 full_logged: Mutex::new(None),
                 meanwhile: Mutex::new("nothing is placed"),
             }),
         })
     }
 
-    /// Connects in the background, so that an unreachable store or a refused login is logged before the first
-    /// request.
-    pub fn look(&self) {
+    /// Connects, so that an unreachable store or a refused login is logged before the first request, and looks from
+    /// then on whether keys are evicted. An engine that is away is no error, nor one that does not say.
+    ///
+    /// # Errors
+    /// If a node evicts keys.
+    pub async fn begin(&self) -> Result<(), EvictsKeys> {
         let shared = self.shared.clone();
-        drop(self.handle.spawn(async move {
-            let _ = shared.wait(shared.link.is_there()).await;
-        }));
+        let looked = self.handle.spawn(async move {
+            let evicts = match shared.wait(shared.link.is_there()).await {
+                Ok(()) => shared.look_for_evictions().await,
+                Err(_) => None,
+            };
+            tokio::spawn(shared.watch());
+            evicts
+        });
+        // No answer comes only where the runtime is being dropped.
+        looked.await.ok().flatten().map_or(Ok(()), Err)
     }
 
     /// What each node says of itself. Blocks until it has.
@@ -144,11 +167,15 @@ impl StoreInner {
             Err(StoreUnavailable::of(format!("no answer within {waited} s")))
         });
         match &answer {
-            // It is available: commands that need no memory succeed.
-            Err(away) if away.is_full => self.is_full(away),
-            Err(away) => self.lost(away),
+            // Where not all of it is refused, it is available.
+            Err(away) => match away.extent {
+                Extent::All => self.lost(away),
+                Extent::Memory => self.is_full(away),
+                Extent::Key => {}
+            },
             Ok(_) => {}
         }
+        self.look_after_connecting();
         answer
     }
 
@@ -298,6 +325,10 @@ impl KeyStore for RedisStore {
 
     fn away(&self) -> Option<StoreUnavailable> {
         self.shared.away.lock().clone()
+    }
+
+    fn evictions(&self) -> Evictions {
+        self.shared.evictions.lock().unwrap_or_default()
     }
 }
 

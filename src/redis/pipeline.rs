@@ -21,6 +21,8 @@ pub(super) enum CommandReply {
     /// It does not know the functions.
     Unknown,
     Failed(String),
+    /// It refuses this for what is at the key, and has done nothing.
+    Unusable(String),
     /// No memory for new values.
     Full(String),
 }
@@ -52,10 +54,11 @@ impl NodeBatch {
         }
     }
 
-    /// Adds the command of a place. The order of commands stays.
-    pub(super) fn add(&mut self, place: usize, command: &Command) {
+    /// Adds the command of a place. The order of commands stays. `is_unusable`: its key is known to hold what is no
+    /// value of a forest, which a joined read would tell as nothing.
+    pub(super) fn add(&mut self, place: usize, command: &Command, is_unusable: bool) {
         self.places.push(place);
-        if self.joins_reads && command.what == KeyOp::Get {
+        if self.joins_reads && command.what == KeyOp::Get && !is_unusable {
             self.reads.push(command.key);
             if self.reads.len() == READ {
                 self.read();
@@ -231,7 +234,19 @@ pub(super) fn read(value: Value) -> CommandReply {
         "TRYAGAIN" | "LOADING" | "BUSY" => CommandReply::Later,
         "ERR" if details.contains("Function not found") => CommandReply::Unknown,
         error_hints::FULL => CommandReply::Full(error_hints::refused(error_hints::FULL, details)),
-        code => CommandReply::Failed(error_hints::refused(code, details)),
+        code if is_of_node(code, details) => CommandReply::Failed(error_hints::refused(code, details)),
+        code => CommandReply::Unusable(error_hints::refused(code, details)),
+    }
+}
+
+/// Whether a node gives this error whatever the key is. All others are of the one key, which another program may have
+/// written: they must not end the service for all other keys. What has a code of its own in a function keeps it.
+fn is_of_node(code: &str, details: &str) -> bool {
+    match code {
+        "NOAUTH" | "WRONGPASS" | "NOPERM" | "MISCONF" | "NOREPLICAS" => true,
+        // Functions fail with it, and name themselves, where a value is not what they expect.
+        "ERR" => !details.contains("script: spinney"),
+        _ => false,
     }
 }
 
@@ -255,7 +270,7 @@ mod tests {
         let sent = |joins_reads| {
             let mut part = NodeBatch::new(joins_reads);
             for (place, command) in commands.iter().enumerate() {
-                part.add(place, command);
+                part.add(place, command, false);
             }
             let (places, pipeline, reads_of) = part.end();
             assert_eq!(places, (0..commands.len()).collect::<Vec<_>>());

@@ -1,17 +1,16 @@
 //! Registry of forests in the store, and their keys.
 //!
-//! A server without persistence loses everything in a restart, including the numbers of forests. The first process to
-//! use it again must register its forests, or another forest might get their numbers, or one with other settings
-//! their names. Since a restart ends all connections, each new connection registers again.
-
-use std::sync::atomic::Ordering::Relaxed;
+//! A server that is restarted without persistence, emptied (`FLUSHALL`), or replaced by an empty one, loses the numbers
+//! of forests. The first process to use it again must register its forests, or another forest might get their numbers,
+//! or one with other settings their names. No connection need end by that, so every round trip asks for the registration
+//! as well: an answer counts only if the forest was this process's after everything that it rests on had been read.
 
 use redis::{Cmd, Pipeline, Value};
 
 use super::connections::{Connections, RegisteredForest};
 use super::error_hints::away;
 use crate::forest::shared::keys::{
-    Agreement, FORESTS as MOST, Key, KeySample, ScanPosition, StoreUnavailable, agreement, proposed_number,
+    Agreement, Extent, FORESTS as MOST, Key, KeySample, ScanPosition, StoreUnavailable, agreement, proposed_number,
 };
 use crate::hash::splitmix64;
 
@@ -31,7 +30,7 @@ impl Connections {
         {
             let (name, wanted, identity) = (name.to_owned(), identity.to_owned(), known.clone());
             let forest = RegisteredForest { name, wanted, identity, number: *number };
-            let mut forests = self.registered.forests.lock();
+            let mut forests = self.registered.lock();
             if !forests.contains(&forest) {
                 forests.push(forest);
             }
@@ -39,41 +38,63 @@ impl Connections {
         Ok(enrolled)
     }
 
-    /// Registers this process's forests again after new connections.
+    /// Checks that the store knows these forests of this process as they were registered, and registers again those
+    /// that it has forgotten.
     ///
     /// # Errors
-    /// If the store now has one of them with other settings; from then on always, since nothing may be placed there
+    /// If one of them is another one there by now: with its number, or with other settings. Nothing may be placed there
     /// any more.
-    pub(super) async fn register_again(&self) -> Result<(), StoreUnavailable> {
-        let made = self.made.load(Relaxed);
-        if made == self.registered.at.load(Relaxed) {
+    pub(super) async fn check_registered(
+        &self,
+        is_asked: impl Fn(&RegisteredForest) -> bool,
+    ) -> Result<(), StoreUnavailable> {
+        let mut forests = self.registered.lock().clone();
+        forests.retain(is_asked);
+        if forests.is_empty() {
             return Ok(());
         }
-        let forests = self.registered.forests.lock().clone();
-        for forest in forests {
-            let RegisteredForest { name, wanted, identity, number } = &forest;
-            // As it was kept, so that processes of the version that began it go on too.
-            let known = self.register(name, identity, *number).await?;
-            let is_same =
-                |(other, known): &(u8, String)| other == number && agreement(known, wanted) != Agreement::Other;
-            if !known.as_ref().is_some_and(is_same) {
-                let known = known.map_or_else(|| "not at all".to_owned(), |(_, identity)| identity);
-                return Err(StoreUnavailable::of(format!(
-                    "the engine has forgotten its forests, and knows {name} as another one since ({known}): start \
-                     this process again, with the same settings everywhere"
-                )));
+        let mut read = Pipeline::with_capacity(1);
+        let fields = read.cmd("HMGET").arg(FORESTS);
+        for RegisteredForest { name, .. } in &forests {
+            fields.arg(format!("number:{name}")).arg(format!("identity:{name}"));
+        }
+        let known = match self.on_registry(&read).await?.pop() {
+            Some(Value::Array(known)) => known,
+            _ => Vec::new(),
+        };
+        let mut known = known.as_chunks::<2>().0.iter().map(texts);
+        for forest in &forests {
+            let known = known.next().and_then(|(number, identity)| Some((number.parse().ok()?, identity)));
+            if !known.is_some_and(|known| forest.is_known_as(&known)) {
+                self.register_again(forest).await?;
             }
         }
-        self.registered.at.store(made, Relaxed);
         Ok(())
+    }
+
+    /// Registers a forest again.
+    async fn register_again(&self, forest: &RegisteredForest) -> Result<(), StoreUnavailable> {
+        let RegisteredForest { name, identity, number, .. } = forest;
+        // As it was kept, so that processes of the version that began it go on too.
+        let known = self.register(name, identity, *number).await?;
+        let what = match &known {
+            Some(known) if forest.is_known_as(known) => return Ok(()),
+            Some((other, _)) if other != number => format!("has given the number of {name} to another one since"),
+            Some((_, other)) => format!("knows {name} as another one since ({other})"),
+            None => format!("has no room for {name} any more"),
+        };
+        Err(StoreUnavailable::of(format!(
+            "the engine has forgotten its forests, and {what}: start this process again, with the same settings \
+             everywhere"
+        )))
     }
 
     /// Gives a registered forest another identity.
     pub(super) async fn declare(&self, name: &str, identity: &str) -> Result<(), StoreUnavailable> {
         let mut call = Pipeline::with_capacity(1);
         call.cmd("HSET").arg(FORESTS).arg(format!("identity:{name}")).arg(identity);
-        self.on_key(FORESTS, &call, true).await?;
-        for forest in self.registered.forests.lock().iter_mut().filter(|forest| forest.name == name) {
+        self.on_registry(&call).await?;
+        for forest in self.registered.lock().iter_mut().filter(|forest| forest.name == name) {
             identity.clone_into(&mut forest.identity);
         }
         Ok(())
@@ -89,7 +110,7 @@ impl Connections {
         let mut call = Pipeline::with_capacity(1);
         let enroll = call.cmd("FCALL").arg("spinney1_enroll").arg(1).arg(FORESTS);
         enroll.arg(name).arg(identity).arg(proposed).arg(MOST);
-        let answer = self.on_key(FORESTS, &call, true).await?;
+        let answer = self.on_registry(&call).await?;
         match answer.as_slice() {
             [Value::Nil] => Ok(None),
             [Value::Array(parts)] if let [Value::Int(number), Value::BulkString(identity)] = parts.as_slice() => {
@@ -99,11 +120,25 @@ impl Connections {
         }
     }
 
+    /// Sends commands to the node that has the registry. Without it no forest can be used, so what is wrong with its key
+    /// is wrong with the store.
+    async fn on_registry(&self, commands: &Pipeline) -> Result<Vec<Value>, StoreUnavailable> {
+        let replies = self.on_key(FORESTS, commands, true).await;
+        replies.map_err(|error| match error.extent {
+            Extent::Key => StoreUnavailable::of(format!(
+                "the key {} holds what spinney has not written ({error}): delete it, and forests are registered there \
+                 again",
+                FORESTS.escape_ascii()
+            )),
+            Extent::All | Extent::Memory => error,
+        })
+    }
+
     /// Name, number and identity of all forests.
     pub(super) async fn forests(&self) -> Result<Vec<(String, u8, String)>, StoreUnavailable> {
         let mut all = Pipeline::with_capacity(1);
         all.cmd("HGETALL").arg(FORESTS);
-        let pairs = match self.on_key(FORESTS, &all, true).await?.pop() {
+        let pairs = match self.on_registry(&all).await?.pop() {
             Some(Value::Array(values)) => values.as_chunks::<2>().0.iter().map(texts).collect(),
             Some(Value::Map(pairs)) => pairs.into_iter().map(|(a, b)| texts(&[a, b])).collect(),
             _ => Vec::new(),
@@ -145,6 +180,13 @@ impl Connections {
             _ => ScanPosition { cursor, ..place },
         };
         Ok((keys, (next.node < nodes.each.len()).then_some(next)))
+    }
+}
+
+impl RegisteredForest {
+    /// Whether a number and an identity are those of this forest.
+    fn is_known_as(&self, (number, identity): &(u8, String)) -> bool {
+        *number == self.number && agreement(identity, &self.wanted) != Agreement::Other
     }
 }
 

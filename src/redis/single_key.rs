@@ -51,6 +51,7 @@ impl Connections {
             };
             match pipeline::read(Value::ServerError(error.clone())) {
                 CommandReply::Failed(reason) => return Err(StoreUnavailable::of(reason)),
+                CommandReply::Unusable(reason) => return Err(StoreUnavailable::of_key(reason)),
                 CommandReply::Full(reason) => return Err(StoreUnavailable::full(reason)),
                 CommandReply::Ask(host) => asked = Some(host),
                 CommandReply::Unknown => node.load().await.map_err(away)?,

@@ -102,7 +102,7 @@ pub(crate) async fn serve(
     if config.recover_at_start {
         recovery::at_start(&config).await.map_err(ServeError::Recovery)?;
     }
-    let state = Arc::new(AppState::new(&config)?);
+    let state = Arc::new(AppState::new(&config).await?);
     let admin_address = admin.as_ref().map(|(_, address)| *address);
     info!(
         %address,

@@ -9,7 +9,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::keys::{StoreFuture, SyncEntries, SyncEntry, SyncPosition};
+use tracing::warn;
+
+use super::keys::{Extent, StoreFuture, StoreUnavailable, SyncEntries, SyncEntry, SyncPosition};
 use super::{LESSON_BYTES, SharedInner};
 use crate::forest::Root;
 use crate::forest::port::Unavailable;
@@ -79,7 +81,7 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// Applies the entries that were read. Returns whether there were any.
     pub(super) async fn has_synced(&self, reply: StoreFuture<SyncEntries>) -> Result<bool, Unavailable> {
-        let (lessons, is_all) = reply.await.map_err(|away| self.away(away))?;
+        let (lessons, is_all) = self.entries(reply.await)?;
         self.count_lessons(&lessons);
         if !is_all {
             self.refresh_boilerplate().await?;
@@ -100,12 +102,27 @@ impl<F: MethodKind> SharedInner<F> {
                 life: self.calendar.lessons(),
                 bytes,
             });
-            let reply = self.keys.sync_entries(forest, publish_lessons, after).await;
-            let (lessons, is_all) = reply.map_err(|away| self.away(away))?;
+            let (lessons, is_all) = self.entries(self.keys.sync_entries(forest, publish_lessons, after).await)?;
             became += self.count_lessons(&lessons);
             if is_all {
                 return Ok(became);
             }
+        }
+    }
+
+    /// The entries that were read. Without a log there are none, and documents are placed all the same.
+    fn entries(&self, reply: Result<SyncEntries, StoreUnavailable>) -> Result<SyncEntries, Unavailable> {
+        match reply {
+            Err(StoreUnavailable { reason, extent: Extent::Key }) => {
+                if !self.counters.log_named.swap(true, Relaxed) {
+                    warn!(
+                        forest = self.name,
+                        reason, "the log of boilerplate in the forest store cannot be used: nothing is learned"
+                    );
+                }
+                Ok((Vec::new(), true))
+            }
+            reply => reply.map_err(|away| self.away(away)),
         }
     }
 

@@ -100,6 +100,8 @@ impl<P> ClaimedTree<P> {
         let is_own = has_put(reply, value);
         let is_of_tree = match reply {
             StoreReply::Bytes(there) => self.has(there),
+            // Nobody has that key: the document does without.
+            StoreReply::Unusable => return,
             StoreReply::Nothing | StoreReply::Number(_) => false,
         };
         let Some(leaf) = self.leaves.get_mut(leaf) else {
@@ -428,6 +430,7 @@ pub(super) fn has_put(reply: &StoreReply, value: &[u8]) -> bool {
         StoreReply::Nothing => true,
         StoreReply::Bytes(there) => there == value,
         StoreReply::Number(done) => *done == 1,
+        StoreReply::Unusable => false,
     }
 }
 

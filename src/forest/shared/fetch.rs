@@ -54,8 +54,12 @@ impl<F: MethodKind> SharedInner<F> {
             }
             let mut next = BTreeSet::new();
             for fingerprint in due {
-                let bytes = replies.next().and_then(bytes);
-                let is_news = read.put(fingerprint, bytes);
+                let reply = replies.next();
+                if reply == Some(StoreReply::Unusable) {
+                    read.put_unusable(fingerprint);
+                    continue;
+                }
+                let is_news = read.put(fingerprint, reply.and_then(bytes));
                 if is_news && read.is_unreadable(fingerprint) {
                     self.unreadable(KeyKind::Node, fingerprint);
                 }
@@ -102,6 +106,6 @@ impl<F: MethodKind> SharedInner<F> {
 fn bytes(reply: StoreReply) -> Option<Vec<u8>> {
     match reply {
         StoreReply::Bytes(bytes) => Some(bytes),
-        StoreReply::Nothing | StoreReply::Number(_) => None,
+        StoreReply::Nothing | StoreReply::Number(_) | StoreReply::Unusable => None,
     }
 }

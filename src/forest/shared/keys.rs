@@ -37,19 +37,35 @@ pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreUnavailable
 pub struct StoreUnavailable {
     /// Why.
     pub reason: String,
-    /// Whether it is reachable, and refuses only commands that need memory.
-    pub is_full: bool,
+    /// What is refused.
+    pub extent: Extent,
+}
+
+/// How much of a store is unavailable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    All,
+    /// It is reachable, and refuses only commands that need memory.
+    Memory,
+    /// The one key that was asked for: all others are served.
+    Key,
 }
 
 impl StoreUnavailable {
     /// It cannot be asked.
     pub fn of(reason: impl Into<String>) -> StoreUnavailable {
-        StoreUnavailable { reason: reason.into(), is_full: false }
+        StoreUnavailable { reason: reason.into(), extent: Extent::All }
     }
 
     /// It has no memory for new keys.
     pub fn full(reason: impl Into<String>) -> StoreUnavailable {
-        StoreUnavailable { reason: reason.into(), is_full: true }
+        StoreUnavailable { reason: reason.into(), extent: Extent::Memory }
+    }
+
+    /// It refuses what was asked of one key.
+    pub fn of_key(reason: impl Into<String>) -> StoreUnavailable {
+        StoreUnavailable { reason: reason.into(), extent: Extent::Key }
     }
 }
 
@@ -160,6 +176,20 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
 
     /// Why it cannot be asked now, if that is known. Never waits.
     fn away(&self) -> Option<StoreUnavailable>;
+
+    /// What is known of keys that it removes by itself before their time. Never waits.
+    fn evictions(&self) -> Evictions {
+        Evictions::default()
+    }
+}
+
+/// Keys that a store removes by itself before their time, because its memory is full.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Evictions {
+    /// It would, by its configuration.
+    pub is_on: bool,
+    /// Keys that it has removed since its start, of this and other programs.
+    pub keys: u64,
 }
 
 /// The name of a value: 9 bytes, and one more for all but nodes.
@@ -228,6 +258,12 @@ impl Key {
         let end = self.kind.end();
         *kind = end.first().copied().unwrap_or_default();
         (bytes, 9 + end.len())
+    }
+
+    /// The same as `redis-cli` takes it within double quotes.
+    pub fn shown(&self) -> impl std::fmt::Display {
+        let (bytes, len) = self.bytes();
+        bytes.get(..len).unwrap_or_default().escape_ascii().to_string()
     }
 
     /// The inverse of [`bytes`](Key::bytes).
@@ -463,6 +499,11 @@ pub enum KeyOp {
 }
 
 impl KeyOp {
+    /// Whether it changes a forest whatever that holds: no token and no value tells it from another one.
+    pub fn fits_any_forest(&self) -> bool {
+        matches!(self, KeyOp::Advance { .. } | KeyOp::Turn { .. })
+    }
+
     /// Reply to assume for a command whose fate is unknown; `None` where it may be sent again because it is idempotent.
     ///
     /// A provisional claim of a root is not idempotent: executed late, the first one would restore a root that another
@@ -501,6 +542,8 @@ pub enum StoreReply {
     Bytes(Vec<u8>),
     /// See the command.
     Number(i64),
+    /// Nothing was done, because the key holds what is no value of a forest. To any command.
+    Unusable,
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ use tracing::warn;
 
 use self::batcher::Batcher;
 use self::keys::{
-    Command, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, StoreReply, StoreUnavailable, SyncPosition,
+    Command, Extent, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, StoreReply, StoreUnavailable, SyncPosition,
 };
 use self::layout::{Calendar, NodeValue};
 use self::lsh_buckets::LshBuckets;
@@ -144,6 +144,8 @@ pub(super) struct Counters {
     expired: AtomicU64,
     without_founder_tokens: AtomicU64,
     unreadable: AtomicU64,
+    /// The log has said that the one of boilerplate cannot be used.
+    log_named: AtomicBool,
     /// Keys that the log has named as unreadable.
     named: Mutex<HashSet<(KeyKind, Fingerprint)>>,
 }
@@ -252,9 +254,9 @@ impl<F: MethodKind> SharedForest<F> {
 impl<F: MethodKind> SharedInner<F> {
     fn away(&self, away: StoreUnavailable) -> Unavailable {
         let (forest, reason) = (self.name.clone(), away.reason);
-        match away.is_full {
-            true => Unavailable::Full { forest, reason },
-            false => Unavailable::Away { forest, reason },
+        match away.extent {
+            Extent::Memory => Unavailable::Full { forest, reason },
+            Extent::All | Extent::Key => Unavailable::Away { forest, reason },
         }
     }
 
@@ -299,6 +301,7 @@ impl<F: MethodKind> SharedInner<F> {
         let forest = self.number().await?;
         let command = |(kind, fingerprint, what)| Command { key: Key { forest, fingerprint, kind }, what };
         let commands: Vec<Command> = commands.into_iter().map(command).collect();
+        let keys: Vec<Key> = commands.iter().map(|command| command.key).collect();
         let count = commands.len();
         self.counters.commands.fetch_add(count as u64, Relaxed);
         self.counters.rounds.fetch_add(1, Relaxed);
@@ -307,7 +310,29 @@ impl<F: MethodKind> SharedInner<F> {
             let reason = "the engine gave fewer replies than it was asked for";
             return Err(self.away(StoreUnavailable::of(reason)));
         }
+        for (&key, _) in keys.iter().zip(&replies).filter(|(_, reply)| **reply == StoreReply::Unusable) {
+            self.unusable(key)?;
+        }
         Ok(replies.into_iter())
+    }
+
+    /// A key holds a value of another type. It counts as absent, unless documents would be placed wrongly without it.
+    ///
+    /// # Errors
+    /// If they would.
+    fn unusable(&self, key: Key) -> Result<(), Unavailable> {
+        match key.kind {
+            KeyKind::Node | KeyKind::FounderTokens | KeyKind::Bucket | KeyKind::Sweep => {
+                self.unreadable(key.kind, key.fingerprint);
+                Ok(())
+            }
+            KeyKind::Overrides => Err(self.unreadable_overrides(key.forest)),
+            KeyKind::Clock | KeyKind::Acknowledgements => Err(self.unsupported(&format!(
+                "the key \"{}\" in Redis holds a value of another type, which spinney has not written: delete that key, \
+                 and spinney writes it anew",
+                key.shown()
+            ))),
+        }
     }
 
     /// Runs a job on the threads for text work.

@@ -188,10 +188,9 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// Other unreadable values count as absent. Not this one: without it documents would silently get roots that were
     /// corrected.
-    fn unreadable_overrides(&self, forest: u8) -> Unavailable {
+    pub(super) fn unreadable_overrides(&self, forest: u8) -> Unavailable {
         let key = Key { forest, fingerprint: Fingerprint(0), kind: KeyKind::Overrides };
-        let (key, len) = key.bytes();
-        let key = key.get(..len).unwrap_or_default().escape_ascii();
+        let key = key.shown();
         self.unsupported(&format!(
             "what people have said about its groups does not read as this version of spinney writes it, and without it documents would \
              get roots that somebody has corrected. Use the version that wrote it, or put the value of the key \"{key}\" in Redis back \

@@ -173,7 +173,10 @@ impl<F: MethodKind> SharedInner<F> {
             return Answer::None;
         };
         let answered = F::ask(features, learned, &earlier.taught, |query| {
-            let query = &PlacementQuery { earlier: Some(&earlier.tallies), ..*query };
+            // A fingerprint whose key cannot be used is none of the document's: it would found or claim there for ever.
+            let [fingerprints, more] = [query.fingerprints, query.more].map(|all| read_set.read.usable(all));
+            let query =
+                &PlacementQuery { fingerprints: &fingerprints, more: &more, earlier: Some(&earlier.tallies), ..*query };
             let answered = read_set.place(query, at, claim);
             let question = match &answered {
                 QueryOutcome::Decided(decided) => Some(RecheckQuery::of(query, decided, claim.is_some())),

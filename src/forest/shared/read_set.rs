@@ -2,6 +2,7 @@
 //! decide on its view. Pure: a key that is asked for and was not read is noted as missing; the caller reads it and
 //! asks again.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -34,6 +35,8 @@ pub(super) struct ReadValues<P> {
     nodes: HashMap<Fingerprint, Option<ReadValue<P>>>,
     /// Unreadable values: they count as absent, and are replaced by the node that is written there.
     unreadable: HashMap<Fingerprint, Vec<u8>>,
+    /// Keys that hold what is no value of a forest, and stay so: they count as absent, and no node can be there.
+    unusable: HashSet<Fingerprint>,
     founder_tokens: HashMap<Fingerprint, Option<StoredTokens>>,
     /// Entries of buckets.
     buckets: HashMap<Fingerprint, Vec<Fingerprint>>,
@@ -58,6 +61,7 @@ impl<P> Default for ReadValues<P> {
         ReadValues {
             nodes: HashMap::new(),
             unreadable: HashMap::new(),
+            unusable: HashSet::new(),
             founder_tokens: HashMap::new(),
             buckets: HashMap::new(),
         }
@@ -67,7 +71,8 @@ impl<P> Default for ReadValues<P> {
 impl<P: Durable> ReadValues<P> {
     /// Sets the present value of a key. Returns whether it has changed.
     pub(super) fn put(&mut self, fingerprint: Fingerprint, bytes: Option<Vec<u8>>) -> bool {
-        if self.nodes.contains_key(&fingerprint) && self.value(fingerprint) == bytes.as_deref() {
+        let was_usable = !self.unusable.remove(&fingerprint);
+        if was_usable && self.nodes.contains_key(&fingerprint) && self.value(fingerprint) == bytes.as_deref() {
             return false;
         }
         self.unreadable.remove(&fingerprint);
@@ -80,6 +85,25 @@ impl<P: Durable> ReadValues<P> {
         });
         self.nodes.insert(fingerprint, kept);
         true
+    }
+
+    /// Notes that no node can be at a key.
+    pub(super) fn put_unusable(&mut self, fingerprint: Fingerprint) {
+        self.put(fingerprint, None);
+        self.unusable.insert(fingerprint);
+    }
+
+    /// Whether no node can be at a key.
+    pub(super) fn is_unusable(&self, fingerprint: Fingerprint) -> bool {
+        self.unusable.contains(&fingerprint)
+    }
+
+    /// Those of a document's fingerprints at which a node can be.
+    pub(super) fn usable<'a>(&self, fingerprints: &'a [Fingerprint]) -> Cow<'a, [Fingerprint]> {
+        match fingerprints.iter().any(|&fingerprint| self.is_unusable(fingerprint)) {
+            true => fingerprints.iter().copied().filter(|&fingerprint| !self.is_unusable(fingerprint)).collect(),
+            false => Cow::Borrowed(fingerprints),
+        }
     }
 
     /// The value of a key, node or not.

@@ -52,6 +52,10 @@ impl<P: Proof + Durable> PlannedTrees<P> for ReadSet<'_, P> {
     fn is_provisional(&self, root: Root) -> bool {
         ReadSet::is_provisional(self, root)
     }
+
+    fn is_usable(&self, fingerprint: Fingerprint) -> bool {
+        !self.read.is_unusable(fingerprint)
+    }
 }
 
 impl<P: Proof + Durable> ReadSet<'_, P> {

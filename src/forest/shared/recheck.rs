@@ -344,6 +344,7 @@ impl<P: Proof + Durable> Recheck<P> {
         if !is_known && self.wanted.iter().any(is_elsewhere) && read_set.tree_of(query.whole).is_none() {
             claim.push(query.whole);
         }
+        claim.retain(|&wanted| !read_set.read.is_unusable(wanted));
         let before = |wanted| read_set.read.value(wanted).map(<[u8]>::to_vec);
         let claim: Vec<_> = claim.into_iter().map(|wanted| (wanted, before(wanted))).collect();
         match kill.is_empty() && claim.is_empty() {

@@ -1,6 +1,7 @@
 //! Tests with real servers.
 
 mod equivalence;
+mod faults;
 #[allow(dead_code, unreachable_pub, reason = "the servers of the tests of whole processes, which use all of it")]
 #[path = "../../../tests/servers/common/locks.rs"]
 mod locks;

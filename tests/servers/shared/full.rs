@@ -1,5 +1,8 @@
 //! A Redis that has as much memory as it may use.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
 use futures_executor::block_on;
 use reqwest::StatusCode;
 use spinney::fingerprint::Fingerprint;
@@ -50,6 +53,25 @@ fn a_full_redis_takes_nothing_new_and_lets_go_of_what_is_taken_back() {
         assert!(block_on(forest.tree(root)).unwrap().is_none());
         redis.command_all("CONFIG SET maxmemory 0");
         assert_eq!(block_on(forest.place(batch())).unwrap().replies.len(), 1);
+    }
+}
+
+#[test]
+fn a_redis_that_evicts_keys_is_refused_at_the_start() {
+    for redis in [Redis::start(), Redis::cluster(3)] {
+        redis.command("CONFIG SET maxmemory 1gb");
+        redis.command("CONFIG SET maxmemory-policy allkeys-lru");
+        let mut command = common::spinney_command();
+        command.args(["serve", "--upstream", "http://127.0.0.1:1", "--index", "news-*", "--listen", "127.0.0.1:0"]);
+        let mut started = command.args(["--forest-store", &redis.url()]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        let lines = BufReader::new(started.stderr.take().unwrap()).lines().map_while(Result::ok);
+        for line in lines.take_while(|line| !line.contains("listening")) {
+            said += &line;
+        }
+        let _ = started.kill();
+        assert_eq!(started.wait().unwrap().code(), Some(1), "{said}");
+        assert!(said.contains("allkeys-lru") && said.contains("CONFIG SET maxmemory-policy noeviction"), "{said}");
     }
 }
 

@@ -99,7 +99,7 @@ struct Unavailable(StoreUnavailable);
 
 impl PartialEq for Unavailable {
     fn eq(&self, other: &Unavailable) -> bool {
-        self.0.is_full == other.0.is_full
+        self.0.extent == other.0.extent
     }
 }
 
@@ -493,5 +493,6 @@ fn kind(reply: &Result<StoreReply, StoreUnavailable>) -> &'static str {
         Ok(StoreReply::Number(1)) => "1",
         Ok(StoreReply::Number(-1)) => "-1",
         Ok(StoreReply::Number(_)) => "a number",
+        Ok(StoreReply::Unusable) => "unusable",
     }
 }
