@@ -48,6 +48,7 @@ pub mod hamming;
 pub mod hash;
 pub mod method;
 pub mod text;
+pub mod text_fields;
 pub mod time;
 // The clock, recent history, metrics and logs, the graceful stop, work counters for tests.
 mod clock;

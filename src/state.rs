@@ -136,19 +136,23 @@ impl AppState {
     /// # Errors
     /// When routes or TLS material cannot be used.
     pub(crate) fn new(config: &ServeOptions) -> Result<AppState, StateError> {
-        AppState::with_engine(config, engine(config)?)
+        AppState::with_engine(config, || engine(config))
     }
 
-    /// The same with this engine.
-    pub(crate) fn with_engine(config: &ServeOptions, engine: Engine) -> Result<AppState, StateError> {
+    /// The same with this engine. It is made last of what may fail: stored forests record the fields that it reads.
+    pub(crate) fn with_engine(
+        config: &ServeOptions,
+        engine: impl FnOnce() -> Result<Engine, StateError>,
+    ) -> Result<AppState, StateError> {
+        let cluster = cluster::Client::new(
+            &config.upstream,
+            config.upstream_ca.as_deref(),
+            config.upstream_identity.as_ref(),
+            config.limits.upstream_timeout,
+        )?;
         Ok(AppState {
-            engine: Arc::new(engine.with_stamps(config.stamp)),
-            cluster: cluster::Client::new(
-                &config.upstream,
-                config.upstream_ca.as_deref(),
-                config.upstream_identity.as_ref(),
-                config.limits.upstream_timeout,
-            )?,
+            engine: Arc::new(engine()?.with_stamps(config.stamp)),
+            cluster,
             service: {
                 let credentials = config.service_url.credentials.clone().into_iter();
                 credentials.map(|value| (AUTHORIZATION, value)).collect()

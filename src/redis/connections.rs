@@ -20,6 +20,7 @@ use super::slots::{SLOTS, slot};
 use super::{Address, NodeState, sleep};
 use crate::forest::shared::keys::{Command, StoreReply, StoreUnavailable};
 use crate::hash::splitmix64;
+use crate::text_fields::RoutedFields;
 
 /// How long a connection may take to be made, and an answer to come.
 const CONNECT: Duration = Duration::from_millis(1_000);
@@ -50,6 +51,8 @@ pub(super) struct Connections {
 #[derive(Debug, Default)]
 pub(super) struct ForestRegistry {
     pub(super) forests: parking_lot::Mutex<Vec<RegisteredForest>>,
+    /// The fields that this process reads into some of them, by name.
+    pub(super) fields: parking_lot::Mutex<HashMap<String, RoutedFields>>,
     /// Connections that there had been then.
     pub(super) at: AtomicU64,
 }

@@ -14,6 +14,7 @@ use crate::forest::shared::keys::{
     Agreement, FORESTS as MOST, Key, KeySample, ScanPosition, StoreUnavailable, agreement, proposed_number,
 };
 use crate::hash::splitmix64;
+use crate::text_fields::{FieldRecord, OtherFields, RoutedFields};
 
 /// Where the registry of forests is.
 const FORESTS: &[u8] = b"spinney:forests";
@@ -64,14 +65,71 @@ impl Connections {
                 )));
             }
         }
+        let fields = self.registered.fields.lock().clone();
+        for (name, fields) in &fields {
+            if let Err(differ) = self.agree_on_fields(name, fields).await? {
+                return Err(StoreUnavailable::of(format!(
+                    "the engine has forgotten its forests, and {name} {differ}: start this process again, with the \
+                     same fields everywhere"
+                )));
+            }
+        }
         self.registered.at.store(made, Relaxed);
         Ok(())
     }
 
-    /// Gives a registered forest another identity.
-    pub(super) async fn declare(&self, name: &str, identity: &str) -> Result<(), StoreUnavailable> {
+    /// Records the fields that this process reads into a registered forest, also after the engine has lost them; or
+    /// says that texts in it were read from others.
+    pub(super) async fn agree_on_fields(
+        &self,
+        name: &str,
+        fields: &RoutedFields,
+    ) -> Result<Result<(), OtherFields>, StoreUnavailable> {
+        let mut known = FieldRecord::default();
+        loop {
+            let wanted = match fields.recorded_in(&known) {
+                Ok(wanted) => wanted,
+                Err(differ) => return Ok(Err(differ)),
+            };
+            let found = self.replace_fields(name, &known, &wanted).await?;
+            if found == wanted {
+                self.registered.fields.lock().insert(name.to_owned(), fields.clone());
+                return Ok(Ok(()));
+            }
+            // Another process was faster, and has added to it: so this ends.
+            known = found;
+        }
+    }
+
+    /// The record of the fields of a forest, after it was replaced if it was the known one.
+    pub(super) async fn replace_fields(
+        &self,
+        name: &str,
+        known: &FieldRecord,
+        wanted: &FieldRecord,
+    ) -> Result<FieldRecord, StoreUnavailable> {
         let mut call = Pipeline::with_capacity(1);
-        call.cmd("HSET").arg(FORESTS).arg(format!("identity:{name}")).arg(identity);
+        let fields = call.cmd("FCALL").arg("spinney1_fields").arg(1).arg(FORESTS);
+        fields.arg(name).arg(known.encode()).arg(wanted.encode());
+        match self.on_key(FORESTS, &call, true).await?.as_slice() {
+            [Value::BulkString(text)] => {
+                let record = FieldRecord::decode(&String::from_utf8_lossy(text));
+                record.map_err(|error| StoreUnavailable::of(format!("the record of the fields of {name}: {error}")))
+            }
+            _ => Err(StoreUnavailable::of("the engine does not say which fields a forest is read from")),
+        }
+    }
+
+    /// Gives a registered forest another identity, and another record of its fields.
+    pub(super) async fn declare(
+        &self,
+        name: &str,
+        identity: &str,
+        fields: &FieldRecord,
+    ) -> Result<(), StoreUnavailable> {
+        let mut call = Pipeline::with_capacity(1);
+        let set = call.cmd("HSET").arg(FORESTS).arg(format!("identity:{name}")).arg(identity);
+        set.arg(format!("fields:{name}")).arg(fields.encode());
         self.on_key(FORESTS, &call, true).await?;
         for forest in self.registered.forests.lock().iter_mut().filter(|forest| forest.name == name) {
             identity.clone_into(&mut forest.identity);

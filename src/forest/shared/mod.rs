@@ -70,6 +70,7 @@ use crate::fingerprint::Fingerprint;
 use crate::hash::splitmix64;
 use crate::method::{MethodKind, Proof};
 use crate::planted::planted;
+use crate::text_fields::RoutedFields;
 use crate::time::Millis;
 
 /// Settings of a shared forest.
@@ -91,6 +92,9 @@ pub struct SharedForest<F: MethodKind> {
 struct SharedInner<F: MethodKind> {
     name: String,
     identity: String,
+    /// The fields that this process reads its texts from, and whether Redis has them.
+    fields: RoutedFields,
+    has_agreed: AtomicBool,
     keys: Arc<dyn KeyStore>,
     executor: Arc<dyn Executor>,
     settings: SharedSettings,
@@ -186,6 +190,8 @@ impl<F: MethodKind> SharedForest<F> {
             inner: Arc::new(SharedInner {
                 name: name.to_owned(),
                 identity: identity.to_owned(),
+                fields: RoutedFields::default(),
+                has_agreed: AtomicBool::new(false),
                 keys,
                 executor,
                 settings,
@@ -224,6 +230,16 @@ impl<F: MethodKind> SharedForest<F> {
     #[must_use]
     pub fn with_late_merges(self, mode: LateMerges) -> SharedForest<F> {
         self.inner.late.lock().mode = mode;
+        self
+    }
+
+    /// The same forest, whose texts this process reads from these fields. The store refuses documents where others are
+    /// recorded.
+    #[must_use]
+    pub fn with_fields(mut self, fields: RoutedFields) -> SharedForest<F> {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.fields = fields;
+        }
         self
     }
 
@@ -280,6 +296,18 @@ impl<F: MethodKind> SharedInner<F> {
         let enrolled = self.keys.enroll(&self.name, &self.identity).await;
         let number = enrolled.map_err(|away| self.away(away))?.map_err(|reason| self.unsupported(&reason))?;
         Ok(*self.number.get_or_init(|| number))
+    }
+
+    /// Has the store record the fields of this process before its first document comes, or refuse it.
+    async fn agree_on_fields(&self) -> Result<(), Unavailable> {
+        if self.has_agreed.load(Relaxed) {
+            return Ok(());
+        }
+        self.number().await?;
+        let agreed = self.keys.agree_on_fields(&self.name, &self.fields).await;
+        agreed.map_err(|away| self.away(away))?.map_err(|reason| self.unsupported(&reason))?;
+        self.has_agreed.store(true, Relaxed);
+        Ok(())
     }
 
     /// Runs commands on nodes.

@@ -56,6 +56,9 @@ impl<F: MethodKind> SharedInner<F> {
         work: Vec<DocumentInProgress>,
         requests: &mut [PendingBatch],
     ) -> Result<Vec<DocumentInProgress>, Failed> {
+        if let Err(error) = self.agree_on_fields().await {
+            return Err((error, work));
+        }
         let earlier = requests.iter().map(|request| request.earlier.clone());
         let base = BatchPlan::default();
         let round = self.decide(work, earlier.collect(), base, false).await?;

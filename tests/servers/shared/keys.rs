@@ -8,6 +8,7 @@ use spinney::forest::shared::keys::{
     Command, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, ScanPosition, StoreReply, SyncEntry, SyncPosition,
 };
 use spinney::method::{TallyEntry, TreeTally};
+use spinney::text_fields::FieldRecord;
 use spinney::time::Millis;
 
 use super::store;
@@ -188,7 +189,7 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
         assert_eq!(enroll("older", current), Ok(older));
         assert_eq!(of(), "k=0 fingerprints=1 window=0ms");
         assert!(enroll("older", "k=1 fingerprints=2 window=0ms").is_err());
-        block_on(store.declare("older", current)).unwrap();
+        block_on(store.declare("older", current, &FieldRecord::default())).unwrap();
         assert_eq!((of().as_str(), enroll("older", current)), (current, Ok(older)));
         assert!(enroll("older", "k=0 fingerprints=1 window=0ms").is_err());
     }
