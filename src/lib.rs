@@ -46,6 +46,7 @@ pub mod fingerprint;
 pub mod forest;
 pub mod hamming;
 pub mod hash;
+mod index_pattern;
 pub mod method;
 pub mod text;
 pub mod text_fields;

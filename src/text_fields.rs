@@ -9,8 +9,7 @@ use std::fmt;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use thiserror::Error;
 
-use crate::config::{Route, fits};
-use crate::method::Method;
+use crate::index_pattern::fits;
 
 /// The version of [`FieldRecord::encode`].
 const FORMAT: u32 = 1;
@@ -27,16 +26,10 @@ pub struct TextFields {
 }
 
 impl TextFields {
-    /// Those of a route. `None`: it reads no text but the field that its method names, which the forest's identity has.
-    fn of(route: &Route) -> Option<TextFields> {
-        if route.method.own_field().is_some() {
-            return None;
-        }
-        let mut text = route.text_fields.clone();
+    /// `url`: where the method compares it.
+    pub fn new(mut text: Vec<String>, title: Option<String>, url: Option<String>) -> TextFields {
         text.sort_unstable();
-        // No other method looks at the address.
-        let url = route.url_field.clone().filter(|_| route.method == Method::Staged);
-        Some(TextFields { text, title: route.title_field.clone(), url })
+        TextFields { text, title, url }
     }
 
     /// The option and the names of each kind of field that there is.
@@ -169,18 +162,11 @@ pub struct RoutedFields {
 }
 
 impl RoutedFields {
-    /// Those of the forest of this name.
-    pub fn of(routes: &[Route], forest: &str) -> RoutedFields {
-        let mut all = RoutedFields::default();
-        for route in routes {
-            let fields = TextFields::of(route).filter(|_| route.forest == forest);
-            for pattern in route.patterns() {
-                if all.taker(pattern).is_none() {
-                    all.patterns.push((pattern.to_owned(), fields.clone()));
-                }
-            }
+    /// Adds the next pattern. `fields`: none where its texts go to another forest, or none are read.
+    pub fn add(&mut self, pattern: &str, fields: Option<TextFields>) {
+        if self.taker(pattern).is_none() {
+            self.patterns.push((pattern.to_owned(), fields));
         }
-        all
     }
 
     /// The first pattern that takes all indices of this one.
@@ -230,7 +216,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::config::RawRoute;
+    use crate::config::{RawRoute, Route};
 
     #[expect(clippy::needless_pass_by_value, reason = "reads better with json!")]
     fn route(options: Value) -> Route {
@@ -241,8 +227,9 @@ mod tests {
 
     /// Routes of one forest by pattern and text field.
     fn routes(of: &[(&str, &str)]) -> RoutedFields {
-        let routes: Vec<Route> = of.iter().map(|(index, text)| route(json!({"index": [index], "text_field": [text]}))).collect();
-        RoutedFields::of(&routes, "f")
+        let routes: Vec<Route> =
+            of.iter().map(|(index, text)| route(json!({"index": [index], "text_field": [text]}))).collect();
+        Route::fields_read(&routes, "f")
     }
 
     fn recorded(of: &[(&str, &str)]) -> FieldRecord {
@@ -257,7 +244,7 @@ mod tests {
             let mut all = base.clone();
             all["method"] = method.into();
             all.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
-            RoutedFields::of(&[route(all)], "f")
+            Route::fields_read(&[route(all)], "f")
         };
         for (method, changed, is_same) in [
             ("verified", json!({"text_field": ["y", "x"]}), true),
@@ -311,7 +298,8 @@ mod tests {
         ];
         for (starts, is_refused) in cases {
             let (last, before) = starts.split_last().unwrap();
-            let known = before.iter().fold(FieldRecord::default(), |known, start| routes(start).recorded_in(&known).unwrap());
+            let known =
+                before.iter().fold(FieldRecord::default(), |known, start| routes(start).recorded_in(&known).unwrap());
             assert_eq!(routes(last).recorded_in(&known).is_err(), *is_refused, "{starts:?}");
         }
     }
@@ -323,16 +311,16 @@ mod tests {
             route(json!({"index": ["news-*"], "text_field": ["body"], "forest": "other"})),
             route(json!({"index": ["*"], "text_field": ["body"]})),
         ];
-        let then = RoutedFields::of(&moved, "f").recorded_in(&known).unwrap();
+        let then = Route::fields_read(&moved, "f").recorded_in(&known).unwrap();
         assert_eq!(then, FieldRecord([known.0, recorded(&[("*", "body")]).0].into_iter().flatten().collect()));
-        let back = RoutedFields::of(&moved[1..], "f").recorded_in(&then);
+        let back = Route::fields_read(&moved[1..], "f").recorded_in(&then);
         assert!(back.is_err(), "{back:?}");
         // A pattern of two routes is the first one's.
         let twice = [
             route(json!({"index": ["a", "b"], "text_field": ["content"]})),
             route(json!({"index": ["b", "c"], "text_field": ["body"]})),
         ];
-        let of_b = RoutedFields::of(&twice, "f").recorded_in(&recorded(&[("b", "content")]));
+        let of_b = Route::fields_read(&twice, "f").recorded_in(&recorded(&[("b", "content")]));
         assert!(of_b.is_ok(), "{of_b:?}");
         // Without routes, as in a transfer, nothing is asked for.
         assert_eq!(RoutedFields::default().recorded_in(&then), Ok(then));
@@ -391,19 +379,19 @@ mod tests {
             (routes, shuffled) in any_routes().prop_flat_map(|all| (Just(all.clone()), Just(all).prop_shuffle())),
             some in 0..5_usize,
         ) {
-            let known = RoutedFields::of(&routes, "f").recorded();
+            let known = Route::fields_read(&routes, "f").recorded();
             let mut shuffled = shuffled;
             for route in &mut shuffled {
                 route.text_fields.reverse();
             }
-            prop_assert_eq!(RoutedFields::of(&shuffled, "f").recorded_in(&known), Ok(known.clone()));
+            prop_assert_eq!(Route::fields_read(&shuffled, "f").recorded_in(&known), Ok(known.clone()));
             // And some of them.
             let some = shuffled.get(some..).unwrap_or_default();
-            prop_assert_eq!(RoutedFields::of(some, "f").recorded_in(&known), Ok(known.clone()));
+            prop_assert_eq!(Route::fields_read(some, "f").recorded_in(&known), Ok(known.clone()));
             // With one other field it is another text.
             if let Some(route) = shuffled.first_mut() {
                 route.text_fields.push("one.more".into());
-                prop_assert!(RoutedFields::of(&shuffled, "f").recorded_in(&known).is_err());
+                prop_assert!(Route::fields_read(&shuffled, "f").recorded_in(&known).is_err());
             }
             prop_assert_eq!(FieldRecord::decode(&known.encode()), Ok(known));
         }

@@ -69,7 +69,7 @@ fn find_or_add(
         let fields = match kept {
             // What is only carried from one place to another is not read.
             ForestStorage::Stored(stores) if stores.are_carried => RoutedFields::default(),
-            _ => RoutedFields::of(routes, &route.forest),
+            _ => Route::fields_read(routes, &route.forest),
         };
         let maker = Maker { name: &name, route, fields, threads, key: key.derived(forests.len() as u64), kept };
         forests.push(make(maker)?);

@@ -250,7 +250,7 @@ end
 -- name, the record of its fields as it is known, and as it is to be; gives the one that it has then
 local function fields(keys, args)
   local field = 'fields:' .. args[1]
-  local known = redis.call('HGET', keys[1], field) or ''
+  local known = redis.call('HMGET', keys[1], field)[1] or ''
   if known ~= args[2] or args[2] == args[3] then return known end
   redis.call('HSET', keys[1], field, args[3])
   return args[3]

@@ -10,7 +10,9 @@ use crate::text_fields::FieldRecord;
 
 /// A route into the forest `f`.
 fn reading(index: &str, text: &str) -> Route {
-    route(json!({"index": [index], "text_field": [text], "method": "verified", "k": 0, "window": "none", "forest": "f"}))
+    route(
+        json!({"index": [index], "text_field": [text], "method": "verified", "k": 0, "window": "none", "forest": "f"}),
+    )
 }
 
 fn content() -> Vec<Route> {
@@ -45,9 +47,8 @@ fn file(dir: &Path) -> std::path::PathBuf {
 
 fn bytes_in(dir: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(dir.join("f")).unwrap().map(|entry| entry.unwrap());
-    let read = |entry: std::fs::DirEntry| {
-        (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap())
-    };
+    let read =
+        |entry: std::fs::DirEntry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap());
     let mut files: Vec<_> = entries.map(read).collect();
     files.sort_unstable();
     files
@@ -61,7 +62,9 @@ fn assert_refused(routes: &[Route], dir: &Path) {
         for part in ["\"f\"", "news-*", "text_field=content title_field=title", "text_field=body title_field=title"] {
             assert!(refused.contains(part), "{part}: {refused}");
         }
-        for way in ["with the fields of before", "spinney recover", "empty --data-dir", "--forest", "route of their own"] {
+        for way in
+            ["with the fields of before", "spinney recover", "empty --data-dir", "--forest", "route of their own"]
+        {
             assert!(refused.contains(way), "{way}: {refused}");
         }
         assert!(bytes_in(dir) == before, "nothing is changed");
@@ -155,23 +158,29 @@ fn sharing(routes: &[Route], keys: &Arc<dyn KeyStore>) -> Arc<Engine> {
     Arc::new(engine.unwrap())
 }
 
-/// Why the first document is refused, if it is.
-fn placed_through(engine: &Arc<Engine>) -> Result<(), String> {
+/// Why a document is refused, if it is. `caller`: of a writer that may be refused, it is not placed yet.
+fn stamped_by(engine: &Arc<Engine>, caller: Option<u64>) -> Result<(), String> {
     let body = index("1", &json!({"title": "Bridge", "content": LONG, "body": LONG}));
     let write = Write::Bulk { index: Some("news-1".into()) };
-    let stamped = wait(engine.parse_and_stamp(body.into(), write, call(1_000)));
+    let context = RequestContext { caller, ..call(1_000) };
+    let stamped = wait(engine.parse_and_stamp(body.into(), write, context));
     stamped.map(drop).map_err(|error| error.to_string())
+}
+
+fn placed_through(engine: &Arc<Engine>) -> Result<(), String> {
+    stamped_by(engine, None)
 }
 
 #[test]
 fn of_two_that_share_a_forest_the_second_one_with_other_fields_is_refused() {
     let keys: Arc<dyn KeyStore> = Arc::new(InMemoryStore::default());
     let [first, second] = [content(), body()].map(|routes| sharing(&routes, &keys));
-    // Neither has asked for anything before its first document comes.
+    // Neither has asked for anything before its first document is placed.
+    assert_eq!(stamped_by(&second, Some(5)), Ok(()));
     assert!(wait(keys.fields("f")).unwrap().is_empty());
     assert_eq!(placed_through(&first), Ok(()));
-    for _ in 0..2 {
-        let refused = placed_through(&second).unwrap_err();
+    for caller in [None, Some(5), None] {
+        let refused = stamped_by(&second, caller).unwrap_err();
         for part in ["'f'", "text_field=content", "text_field=body", "spinney recover", "--replace", "--forest"] {
             assert!(refused.contains(part), "{part}: {refused}");
         }

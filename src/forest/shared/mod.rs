@@ -49,6 +49,7 @@ use tracing::warn;
 use self::batcher::Batcher;
 use self::keys::{
     Command, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, StoreReply, StoreUnavailable, SyncPosition,
+    other_fields,
 };
 use self::layout::{Calendar, NodeValue};
 use self::lsh_buckets::LshBuckets;
@@ -298,15 +299,23 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(*self.number.get_or_init(|| number))
     }
 
-    /// Has the store record the fields of this process before its first document comes, or refuse it.
-    async fn agree_on_fields(&self) -> Result<(), Unavailable> {
+    /// Refuses documents where texts were read from other fields than this process reads; has the store record its
+    /// fields before its first document is placed. `is_dry`: nothing is recorded, since nothing is placed.
+    async fn agree_on_fields(&self, is_dry: bool) -> Result<(), Unavailable> {
         if self.has_agreed.load(Relaxed) {
             return Ok(());
         }
         self.number().await?;
-        let agreed = self.keys.agree_on_fields(&self.name, &self.fields).await;
+        let agreed = match is_dry {
+            true => {
+                let known = self.keys.fields(&self.name).await;
+                let agreed = known.map(|known| self.fields.recorded_in(&known).map(drop));
+                agreed.map(|agreed| agreed.map_err(|differ| other_fields(&differ)))
+            }
+            false => self.keys.agree_on_fields(&self.name, &self.fields).await,
+        };
         agreed.map_err(|away| self.away(away))?.map_err(|reason| self.unsupported(&reason))?;
-        self.has_agreed.store(true, Relaxed);
+        self.has_agreed.fetch_or(!is_dry, Relaxed);
         Ok(())
     }
 

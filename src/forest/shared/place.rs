@@ -56,9 +56,6 @@ impl<F: MethodKind> SharedInner<F> {
         work: Vec<DocumentInProgress>,
         requests: &mut [PendingBatch],
     ) -> Result<Vec<DocumentInProgress>, Failed> {
-        if let Err(error) = self.agree_on_fields().await {
-            return Err((error, work));
-        }
         let earlier = requests.iter().map(|request| request.earlier.clone());
         let base = BatchPlan::default();
         let round = self.decide(work, earlier.collect(), base, false).await?;
@@ -99,6 +96,7 @@ impl<F: MethodKind> SharedInner<F> {
         base: BatchPlan<F::Proof>,
         is_dry: bool,
     ) -> Result<(), Unavailable> {
+        self.agree_on_fields(is_dry).await?;
         self.announce().await?;
         let mut syncing = self.start_sync().await?;
         loop {
