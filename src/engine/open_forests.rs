@@ -174,9 +174,8 @@ impl Maker<'_> {
                     let empty = ForestState::<F>::new(settings, thresholds, learned)?;
                     Ok(empty.with_founder_tokens(self.route.founder_tokens_memory))
                 };
-                let opened = stores.open((&identity, &self.fields), empty, seed, threads)?;
-                let local;
-                (local, identity, fields) = opened;
+                let (local, stored, filled) = stores.open((&identity, &self.fields), empty, seed, threads)?;
+                (identity, fields) = (stored, filled);
                 if stores.is_salvaged(self.name) {
                     salvaged = Some(stores.data_dir.clone());
                 }
