@@ -46,8 +46,10 @@ pub mod fingerprint;
 pub mod forest;
 pub mod hamming;
 pub mod hash;
+mod index_pattern;
 pub mod method;
 pub mod text;
+pub mod text_fields;
 pub mod time;
 // The clock, recent history, metrics and logs, the graceful stop, work counters for tests.
 mod clock;

@@ -118,19 +118,24 @@ pub(crate) enum StateError {
     EvictsKeys(#[from] EvictsKeys),
 }
 
-/// Creates the engine with its forest storage.
-async fn engine(config: &ServeOptions) -> Result<Engine, StateError> {
-    let (routes, prefix, threads) = (&config.routes, &config.prefix, config.threads);
-    let key = HashKey::secret();
+/// The store of shared forests, if there is to be one; nothing is recorded there yet.
+async fn forest_store(config: &ServeOptions) -> Result<Option<Arc<dyn KeyStore>>, StateError> {
     let Some(store) = &config.forest_store else {
-        let storage = config.storage.as_ref();
-        return Ok(Engine::stored(routes, prefix, threads, key, storage)?);
+        return Ok(None);
     };
     let keys = RedisStore::new(store.address.clone(), store.ca.as_deref())?.when_away(store.on_loss.told());
     keys.begin().await?;
-    let keys: Arc<dyn KeyStore> = Arc::new(keys);
-    let on_loss = store.on_loss;
-    Ok(Engine::shared(routes, prefix, threads, key, &keys, on_loss)?)
+    Ok(Some(Arc::new(keys)))
+}
+
+/// Creates the engine with its forest storage.
+fn engine(config: &ServeOptions, store: Option<Arc<dyn KeyStore>>) -> Result<Engine, StateError> {
+    let (routes, prefix, threads) = (&config.routes, &config.prefix, config.threads);
+    let key = HashKey::secret();
+    Ok(match (&config.forest_store, store) {
+        (Some(wanted), Some(keys)) => Engine::shared(routes, prefix, threads, key, &keys, wanted.on_loss)?,
+        _ => Engine::stored(routes, prefix, threads, key, config.storage.as_ref())?,
+    })
 }
 
 impl AppState {
@@ -139,19 +144,24 @@ impl AppState {
     /// # Errors
     /// When routes or TLS material cannot be used, or the forest store evicts keys.
     pub(crate) async fn new(config: &ServeOptions) -> Result<AppState, StateError> {
-        AppState::with_engine(config, engine(config).await?)
+        let store = forest_store(config).await?;
+        AppState::with_engine(config, || engine(config, store))
     }
 
-    /// The same with this engine.
-    pub(crate) fn with_engine(config: &ServeOptions, engine: Engine) -> Result<AppState, StateError> {
+    /// The same with this engine. It is made last of what may fail: stored forests record the fields that it reads.
+    pub(crate) fn with_engine(
+        config: &ServeOptions,
+        engine: impl FnOnce() -> Result<Engine, StateError>,
+    ) -> Result<AppState, StateError> {
+        let cluster = cluster::Client::new(
+            &config.upstream,
+            config.upstream_ca.as_deref(),
+            config.upstream_identity.as_ref(),
+            config.limits.upstream_timeout,
+        )?;
         Ok(AppState {
-            engine: Arc::new(engine.with_stamps(config.stamp)),
-            cluster: cluster::Client::new(
-                &config.upstream,
-                config.upstream_ca.as_deref(),
-                config.upstream_identity.as_ref(),
-                config.limits.upstream_timeout,
-            )?,
+            engine: Arc::new(engine()?.with_stamps(config.stamp)),
+            cluster,
             service: {
                 let credentials = config.service_url.credentials.clone().into_iter();
                 credentials.map(|value| (AUTHORIZATION, value)).collect()

@@ -86,7 +86,7 @@ pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
             on_unreadable: OnUnreadable::Refuse,
         };
         let routes: Vec<_> = routes.iter().filter(|route| held.contains(&route.forest)).cloned().collect();
-        let local = Engine::stored(&routes, prefix, threads, key, Some(&storage))?;
+        let local = Engine::carried(&routes, prefix, threads, key, &storage)?;
         block_on(local.forests().import(shared.forests(), &held, args.replace, &report))
     } else {
         let local = Engine::new(routes, prefix, threads, key)?;

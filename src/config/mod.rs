@@ -26,6 +26,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
+pub(crate) use crate::index_pattern::fits;
 use crate::store::Durability;
 use values::{ByteSize, FieldPrefix, ListenAddress, OrNone, Percent, SweepInterval, TimeSpan, Timeout};
 
@@ -34,7 +35,6 @@ pub use flags::Flags;
 pub use limits::ServeLimits;
 pub use node_url::{NodeUrl, NodeUrlError};
 pub use recovery::RawRecoverOptions;
-pub(crate) use route::fits;
 pub use route::{Clock, RawRoute, Route};
 pub use service::ServiceUrl;
 pub use shared::{ForestStore, OnRedisFailure};

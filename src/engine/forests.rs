@@ -12,6 +12,7 @@ use crate::forest::port::{Acknowledged, ForestPort, LocalPort, PortFuture, Settl
 use crate::forest::shared::SharedPort;
 use crate::forest::shared::keys::{Evictions, KeyStore};
 use crate::store::{DataDir, ForestIdentity};
+use crate::text_fields::FieldRecord;
 use crate::time::Millis;
 
 /// A forest by name.
@@ -23,6 +24,8 @@ pub(super) struct ForestEntry {
     pub(super) port: Arc<dyn ForestPort>,
     /// Identity of the stored forest.
     pub(super) identity: ForestIdentity,
+    /// Which fields its texts are read from. Of a shared forest Redis has the record.
+    pub(super) fields: FieldRecord,
     /// It, to be copied, where this process keeps it.
     pub(super) copied: Option<Arc<dyn Copied>>,
     /// Directory of a salvaged forest, until the index was read.

@@ -221,7 +221,7 @@ impl Engine {
     /// Creates an engine with stored forests, if there is `storage`. Reads them, with progress in the log.
     ///
     /// # Errors
-    /// As [`new`](Engine::new), and when stored data cannot be read or has other settings.
+    /// As [`new`](Engine::new), and when stored data cannot be read, has other settings, or was read from other fields.
     pub fn stored(
         routes: &[Route],
         prefix: &str,
@@ -232,6 +232,22 @@ impl Engine {
         let stores = storage.map(Stores::lock).transpose()?;
         let kept = stores.as_ref().map_or(ForestStorage::InMemory, ForestStorage::Stored);
         Engine::keeping((routes, prefix), EngineThreads::start(threads)?, key, kept)
+    }
+
+    /// Creates an engine over stored forests that are only to be [imported](Forests::import): whatever fields its
+    /// routes name, the texts in them stay those of the recorded ones.
+    ///
+    /// # Errors
+    /// As [`stored`](Engine::stored).
+    pub fn carried(
+        routes: &[Route],
+        prefix: &str,
+        threads: usize,
+        key: HashKey,
+        storage: &Storage,
+    ) -> Result<Engine, EngineError> {
+        let stores = Stores::lock(storage)?.to_be_carried();
+        Engine::keeping((routes, prefix), EngineThreads::start(threads)?, key, ForestStorage::Stored(&stores))
     }
 
     /// Creates an engine with shared forests. `on_loss`: behaviour while the store is away.
@@ -287,6 +303,9 @@ impl Engine {
             route.method.warm_up();
         }
         let routes = Arc::new(Routes::new(routes, prefix, found)?);
+        if let ForestStorage::Stored(stores) = kept {
+            stores.record_fields(&entries)?;
+        }
         let forests = Arc::new(Forests { entries, store });
         let writers = Arc::new(Writers::default());
         let deferred = DeferredPlacements::default();

@@ -15,6 +15,7 @@ use crate::forest::{LocalFallback, Settings};
 use crate::hash::{HashKey, nonce};
 use crate::method::{LearnedText, Method, MethodKind, Proof, Short, Staged, Strict, Verified};
 use crate::store::ForestIdentity;
+use crate::text_fields::{FieldRecord, RoutedFields};
 
 /// Suffix of the name of a forest of short texts.
 pub(super) const SHORT_TEXTS: &str = " (short texts)";
@@ -42,7 +43,7 @@ pub(super) fn open(
     kept: ForestStorage<'_>,
 ) -> Result<(Vec<ForestEntry>, Vec<RouteForests>), EngineError> {
     let mut forests = Vec::new();
-    let found = routes.iter().map(|route| find_or_add(&mut forests, route, threads, key, kept));
+    let found = routes.iter().map(|route| find_or_add(&mut forests, (routes, route), threads, key, kept));
     let found = found.collect::<Result<Vec<RouteForests>, _>>()?;
     for (at, entry) in forests.iter_mut().enumerate() {
         let mut routes = routes.iter().zip(&found).filter(|(_, forests)| forests.has(at));
@@ -55,7 +56,7 @@ pub(super) fn open(
 /// Finds the forests of a route; opens those that are not open yet.
 fn find_or_add(
     forests: &mut Vec<ForestEntry>,
-    route: &Route,
+    (routes, route): (&[Route], &Route),
     threads: &Arc<TextThreads>,
     key: HashKey,
     kept: ForestStorage<'_>,
@@ -65,7 +66,12 @@ fn find_or_add(
         if let Some(at) = forests.iter().position(|entry| entry.name == name) {
             return Ok(at);
         }
-        let maker = Maker { name: &name, route, threads, key: key.derived(forests.len() as u64), kept };
+        let fields = match kept {
+            // What is only carried from one place to another is not read.
+            ForestStorage::Stored(stores) if stores.are_carried => RoutedFields::default(),
+            _ => Route::fields_read(routes, &route.forest),
+        };
+        let maker = Maker { name: &name, route, fields, threads, key: key.derived(forests.len() as u64), kept };
         forests.push(make(maker)?);
         Ok(forests.len() - 1)
     };
@@ -82,6 +88,8 @@ fn find_or_add(
 struct Maker<'a> {
     name: &'a str,
     route: &'a Route,
+    /// What all routes read into it.
+    fields: RoutedFields,
     threads: &'a Arc<TextThreads>,
     key: HashKey,
     kept: ForestStorage<'a>,
@@ -137,6 +145,7 @@ impl Maker<'_> {
         let settings = Settings { k, window: self.route.window, key: self.key };
         let threads = self.threads.clone();
         let (mut identity, mut salvaged) = (self.identity(k), None);
+        let mut fields = self.fields.recorded();
         let local = match self.kept {
             ForestStorage::Shared(keys, on_loss) => {
                 let shared = self.share::<F>(k, thresholds, learned, keys)?;
@@ -165,8 +174,8 @@ impl Maker<'_> {
                     let empty = ForestState::<F>::new(settings, thresholds, learned)?;
                     Ok(empty.with_founder_tokens(self.route.founder_tokens_memory))
                 };
-                let (local, stored) = stores.open(&identity, empty, seed, threads)?;
-                identity = stored;
+                let (local, stored, filled) = stores.open((&identity, &self.fields), empty, seed, threads)?;
+                (identity, fields) = (stored, filled);
                 if stores.is_salvaged(self.name) {
                     salvaged = Some(stores.data_dir.clone());
                 }
@@ -179,6 +188,7 @@ impl Maker<'_> {
             name: self.name.to_owned(),
             k,
             identity,
+            fields,
             copied: Some(copied),
             salvaged,
             port: local.clone(),
@@ -224,12 +234,14 @@ impl Maker<'_> {
             nonce(),
         )
         .with_distance(SharedDistance::new(k)?)
-        .with_late_merges(route.late_merges);
+        .with_late_merges(route.late_merges)
+        .with_fields(self.fields.clone());
         let shared = Arc::new(if is_dated { shared.dated() } else { shared });
         Ok(ForestEntry {
             name: self.name.to_owned(),
             k,
             identity,
+            fields: FieldRecord::default(),
             copied: None,
             salvaged: None,
             port: shared.clone(),

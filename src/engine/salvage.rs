@@ -17,6 +17,7 @@ use crate::forest::local::{ForestState, LocalForest};
 use crate::hash::HashKey;
 use crate::method::MethodKind;
 use crate::store::{DataDir, Durability, ForestIdentity, ReplayProgress, Store, StoreError, UnreadableRange};
+use crate::text_fields::FieldRecord;
 
 /// Directory in which a salvage is prepared. No forest's own directory has an upper-case name.
 const SALVAGED: &str = "SALVAGED";
@@ -56,7 +57,7 @@ impl Stores {
     /// Replaces a forest that cannot be opened by its readable part.
     pub(super) fn salvage<F: MethodKind>(
         &self,
-        identity: &ForestIdentity,
+        (identity, fields): (&ForestIdentity, &FieldRecord),
         error: &StoreError,
         report: impl Fn(ReplayProgress),
     ) -> Result<(), StoreError> {
@@ -70,7 +71,7 @@ impl Stores {
         let aside = self.data_dir.aside(SALVAGED, forest);
         let _ = std::fs::remove_dir_all(&aside);
         let nodes = state.forest().stats().nodes;
-        self.put_in_its_place(&aside, identity, state)?;
+        self.put_in_its_place(&aside, (identity, fields), state)?;
         let _ = std::fs::remove_dir_all(&aside);
         let lost = gaps.iter().map(|gap| gap.bytes).sum::<u64>();
         for gap in &gaps {
@@ -90,7 +91,7 @@ impl Stores {
     fn put_in_its_place<F: MethodKind>(
         &self,
         aside: &Path,
-        identity: &ForestIdentity,
+        (identity, fields): (&ForestIdentity, &FieldRecord),
         state: ForestState<F>,
     ) -> Result<(), StoreError> {
         let forest = identity.forest();
@@ -99,6 +100,7 @@ impl Stores {
         let mut replay = Store::open(&aside, identity, Durability::Batch)?;
         while replay.next()?.is_some() {}
         aside.mark(forest)?;
+        aside.record_fields(forest, fields)?;
         let store = replay.into_store()?;
         let local = LocalForest::<F>::with_state(forest, state, std::sync::Arc::new(Inline));
         snapshot(&store, &*local.copied()).map_err(|error| failed(error.to_string()))?;

@@ -18,6 +18,7 @@ use crate::store::{
     DataDir, Durability, ForestIdentity, Replay, ReplayProgress, SnapshotError, SnapshotWriter, Store, StoreError,
     StoredRecord, UnreadableRange,
 };
+use crate::text_fields::{FieldRecord, RoutedFields};
 
 /// How often is looked whether a snapshot is due.
 const LOOK: Duration = Duration::from_secs(1);
@@ -30,6 +31,8 @@ const BLOCK: usize = 1 << 20;
 pub(super) struct Stores {
     pub(super) data_dir: DataDir,
     storage: Storage,
+    /// Whether they are only read to be carried elsewhere.
+    pub(super) are_carried: bool,
     pub(super) tasks: Arc<dyn StoreTasks>,
 }
 
@@ -70,7 +73,12 @@ impl Stores {
     /// When the directory cannot be made or is another process's.
     pub(super) fn lock(storage: &Storage) -> Result<Stores, StoreError> {
         let data_dir = DataDir::lock(&storage.data_dir)?;
-        Ok(Stores { data_dir, storage: storage.clone(), tasks: Arc::new(StoreThreads) })
+        Ok(Stores { data_dir, storage: storage.clone(), are_carried: false, tasks: Arc::new(StoreThreads) })
+    }
+
+    /// The same, only to be read and carried elsewhere.
+    pub(super) fn to_be_carried(self) -> Stores {
+        Stores { are_carried: true, ..self }
     }
 
     /// The same on a simulated disk.
@@ -80,23 +88,31 @@ impl Stores {
         storage: &Storage,
         tasks: Arc<dyn StoreTasks>,
     ) -> Result<Stores, StoreError> {
-        Ok(Stores { data_dir: DataDir::lock_in(files, &storage.data_dir)?, storage: storage.clone(), tasks })
+        let data_dir = DataDir::lock_in(files, &storage.data_dir)?;
+        Ok(Stores { data_dir, storage: storage.clone(), are_carried: false, tasks })
     }
 
     /// Opens a stored forest, or `empty` if there is none. Answers with its stored identity, whose fingerprints may be
-    /// of an earlier version: then every start says so.
+    /// of an earlier version: then every start says so; and with the record of its fields, as
+    /// [`record_fields`](Stores::record_fields) is to store it.
     ///
     /// # Errors
-    /// When stored data has other settings, or cannot be read.
+    /// When stored data has other settings, its texts were read from other fields, or it cannot be read.
     pub(super) fn open<F: MethodKind>(
         &self,
-        identity: &ForestIdentity,
+        (identity, fields): (&ForestIdentity, &RoutedFields),
         mut empty: impl FnMut() -> Result<ForestState<F>, ForestError>,
         seed: impl FnOnce(&mut F::Learned),
         executor: Arc<dyn Executor>,
-    ) -> Result<(LocalForest<F>, ForestIdentity), EngineError> {
+    ) -> Result<(LocalForest<F>, ForestIdentity, FieldRecord), EngineError> {
         let name = identity.forest().to_owned();
         self.finish_salvage(&name)?;
+        let known = self.data_dir.fields(&name)?;
+        let filled = fields.recorded_in(&known).map_err(|differ| StoreError::OtherFields {
+            dir: self.data_dir.path().to_owned(),
+            forest: name.clone(),
+            differ: Box::new(differ),
+        });
         let begun = Instant::now();
         let tell = &|progress: ReplayProgress| {
             info!(
@@ -109,7 +125,11 @@ impl Stores {
         let recovers = self.storage.on_unreadable == OnUnreadable::Recover;
         let (replay, mut state) = match self.read_whole(identity, empty()?, tell) {
             Err(error) if recovers && error.is_unreadable() => {
-                self.salvage::<F>(identity, &error, tell)?;
+                // Nothing is changed where nothing is opened in the end.
+                if let Err(other) = filled {
+                    return Err(other.into());
+                }
+                self.salvage::<F>((identity, &known), &error, tell)?;
                 self.read_whole(identity, empty()?, tell)?
             }
             whole => whole?,
@@ -118,6 +138,11 @@ impl Stores {
             warn!(forest = name, file = %torn.file.display(), bytes = torn.bytes,
                 "the journal ends in the middle of a batch, as a power failure leaves it: that end is cut off");
         }
+        // Where there is no text any more, none reads otherwise.
+        let filled = match state.forest().stats().nodes {
+            0 => fields.recorded(),
+            _ => filled?,
+        };
         let stored = replay.identity().clone();
         if stored.fingerprints() != identity.fingerprints() {
             warn!(forest = name, directory = %replay.directory().display(),
@@ -141,7 +166,16 @@ impl Stores {
         let journal = StoreJournal { forest: name.clone(), store: store.clone(), on_failure: self.storage.on_failure };
         let local = LocalForest::with_journal(name.clone(), state, executor, Arc::new(journal));
         self.tasks.keep_snapshots(&name, Arc::downgrade(&store), &local.copied());
-        Ok((local, stored))
+        Ok((local, stored, filled))
+    }
+
+    /// Stores which fields the texts of these forests are read from. Done last, so that a start that fails has asked
+    /// for nothing.
+    ///
+    /// # Errors
+    /// When a record cannot be written.
+    pub(super) fn record_fields(&self, entries: &[ForestEntry]) -> Result<(), StoreError> {
+        entries.iter().try_for_each(|entry| self.data_dir.record_fields(&entry.name, &entry.fields))
     }
 
     fn read_whole<F: MethodKind>(
@@ -423,14 +457,14 @@ impl Forests {
     /// # Errors
     /// When the directory is another process's, or something cannot be written.
     pub fn save(&self, dir: &Path) -> Result<(), SaveError> {
-        self.save_as(dir, |entry| entry.identity.clone())
+        self.save_as(dir, |entry| (entry.identity.clone(), entry.fields.clone()))
     }
 
-    /// The same with other identities.
+    /// The same with other identities, and other records of fields.
     pub(super) fn save_as(
         &self,
         dir: &Path,
-        identity_of: impl Fn(&ForestEntry) -> ForestIdentity,
+        identity_of: impl Fn(&ForestEntry) -> (ForestIdentity, FieldRecord),
     ) -> Result<(), SaveError> {
         let data_dir = DataDir::lock(dir)?;
         let aside = unfinished(dir);
@@ -444,7 +478,7 @@ impl Forests {
         &self,
         data_dir: &DataDir,
         aside: &Path,
-        identity_of: impl Fn(&ForestEntry) -> ForestIdentity,
+        identity_of: impl Fn(&ForestEntry) -> (ForestIdentity, FieldRecord),
     ) -> Result<(), SaveError> {
         let aside = DataDir::lock(aside)?;
         let mut new = Vec::new();
@@ -455,7 +489,8 @@ impl Forests {
         }
         for entry in &new {
             let failed = |reason: String| SaveError::Snapshot { forest: entry.name.clone(), reason };
-            let mut replay = Store::open(&aside, &identity_of(entry), Durability::Batch)?;
+            let (identity, fields) = identity_of(entry);
+            let mut replay = Store::open(&aside, &identity, Durability::Batch)?;
             while replay.next()?.is_some() {}
             let store = replay.into_store()?;
             let Some(copied) = &entry.copied else {
@@ -463,6 +498,7 @@ impl Forests {
             };
             snapshot(&store, &**copied).map_err(|error| failed(error.to_string()))?;
             store.close().map_err(|error| failed(error.to_string()))?;
+            aside.record_fields(identity.forest(), &fields)?;
         }
         // The forest of short texts first, because the other one represents both.
         for entry in new.into_iter().rev() {

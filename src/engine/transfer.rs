@@ -78,7 +78,7 @@ impl Forests {
             }
             // Whatever stood there: the nodes are made as those of the directory were.
             if let Some(fingerprints) = entry.identity.fingerprints() {
-                port.declare(fingerprints).await?;
+                port.declare(fingerprints, entry.fields.clone()).await?;
             }
             let transferred = port.fill(copied.clone(), of_forest(&entry.name, report)).await?;
             all.push((entry.name.clone(), transferred));
@@ -108,7 +108,7 @@ impl Forests {
         let names: Vec<String> = self.entries.iter().map(|entry| entry.name.clone()).collect();
         let (mut all, mut begun) = (Vec::new(), Vec::new());
         for (entry, copied, (_, port)) in self.pairs(shared, &names) {
-            begun.push((entry.name.clone(), port.fingerprints().await?));
+            begun.push((entry.name.clone(), port.fingerprints().await?, port.fields().await?));
             let transferred = port.import(copied.clone(), of_forest(&entry.name, report)).await?;
             all.push((entry.name.clone(), transferred));
         }
@@ -117,9 +117,9 @@ impl Forests {
         }
         self.save_as(dir, |entry| {
             let identity = entry.identity.clone();
-            match begun.iter().find(|(name, _)| *name == entry.name) {
-                Some((_, fingerprints)) => identity.with_fingerprints(*fingerprints),
-                None => identity,
+            match begun.iter().find(|(name, ..)| *name == entry.name) {
+                Some((_, fingerprints, fields)) => (identity.with_fingerprints(*fingerprints), fields.clone()),
+                None => (identity, entry.fields.clone()),
             }
         })?;
         Ok(all)

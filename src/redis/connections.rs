@@ -21,6 +21,7 @@ use super::slots::{SLOTS, slot};
 use super::{Address, NodeState, sleep};
 use crate::forest::shared::keys::{Command, Key, StoreReply, StoreUnavailable};
 use crate::hash::splitmix64;
+use crate::text_fields::RoutedFields;
 
 /// How long a connection may take to be made, and an answer to come.
 const CONNECT: Duration = Duration::from_millis(1_000);
@@ -48,8 +49,18 @@ pub(super) struct Connections {
     pub(super) made: Arc<AtomicU64>,
     /// The forests of this process.
     pub(super) registered: parking_lot::Mutex<Vec<RegisteredForest>>,
+    /// The fields that it reads into some of them, by name.
+    pub(super) fields: parking_lot::Mutex<HashMap<String, RegisteredFields>>,
     /// Keys that were found to hold a value of another type.
     unusable: parking_lot::Mutex<HashSet<Key>>,
+}
+
+/// The fields that this process reads into a forest.
+#[derive(Debug, Clone)]
+pub(super) struct RegisteredFields {
+    pub(super) fields: RoutedFields,
+    /// The record with them in it, as the engine was last seen to have it.
+    pub(super) recorded: String,
 }
 
 /// A forest that this process uses.
@@ -168,6 +179,7 @@ impl Connections {
             known: parking_lot::Mutex::default(),
             made: Arc::default(),
             registered: parking_lot::Mutex::default(),
+            fields: parking_lot::Mutex::default(),
             unusable: parking_lot::Mutex::default(),
         }
     }

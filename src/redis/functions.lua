@@ -247,6 +247,15 @@ local function enroll(keys, args)
   return false
 end
 
+-- name, the record of its fields as it is known, and as it is to be; gives the one that it has then
+local function fields(keys, args)
+  local field = 'fields:' .. args[1]
+  local known = redis.call('HMGET', keys[1], field)[1] or ''
+  if known ~= args[2] or args[2] == args[3] then return known end
+  redis.call('HSET', keys[1], field, args[3])
+  return args[3]
+end
+
 local function register(name, callback, flags)
   redis.register_function{function_name = 'spinney1_' .. name, callback = callback, flags = flags}
 end
@@ -264,6 +273,7 @@ register('tell', tell)
 -- What makes room is done where there is none. Whoever takes a placement back writes the root that is left, no larger
 -- than it was. A process that connects again registers its forests before it does any of it.
 register('enroll', enroll, {'allow-oom'})
+register('fields', fields, {'allow-oom'})
 register('remove', remove, {'allow-oom'})
 register('release', release, {'allow-oom'})
 register('remove_leaf', remove_leaf, {'allow-oom'})

@@ -32,8 +32,9 @@ use tracing::{info, warn};
 use crate::clock;
 use crate::forest::shared::keys::{
     Agreement, Command, Evictions, Extent, FORESTS, Key, KeySample, KeyStore, ScanPosition, StoreFuture, StoreReply,
-    StoreUnavailable, SyncEntries, SyncEntry, SyncPosition, agreement, warn_of_earlier,
+    StoreUnavailable, SyncEntries, SyncEntry, SyncPosition, agreement, other_fields, warn_of_earlier,
 };
+use crate::text_fields::{FieldRecord, RoutedFields};
 use crate::time::Millis;
 pub use address::{Address, AddressError};
 use connections::Connections;
@@ -263,10 +264,26 @@ impl KeyStore for RedisStore {
         })
     }
 
-    fn declare(&self, name: &str, identity: &str) -> StoreFuture<()> {
+    fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> StoreFuture<()> {
         let shared = self.shared.clone();
-        let (name, identity) = (name.to_owned(), identity.to_owned());
-        self.on_runtime(async move { shared.wait(shared.link.declare(&name, &identity)).await })
+        let (name, identity, fields) = (name.to_owned(), identity.to_owned(), fields.clone());
+        self.on_runtime(async move { shared.wait(shared.link.declare(&name, &identity, &fields)).await })
+    }
+
+    fn fields(&self, name: &str) -> StoreFuture<FieldRecord> {
+        let (shared, name) = (self.shared.clone(), name.to_owned());
+        self.on_runtime(async move {
+            let none = FieldRecord::default();
+            shared.wait(shared.link.replace_fields(&name, &none, &none)).await
+        })
+    }
+
+    fn agree_on_fields(&self, name: &str, fields: &RoutedFields) -> StoreFuture<Result<(), String>> {
+        let (shared, name, fields) = (self.shared.clone(), name.to_owned(), fields.clone());
+        self.on_runtime(async move {
+            let agreed = shared.wait(shared.link.agree_on_fields(&name, &fields)).await?;
+            Ok(agreed.map_err(|differ| other_fields(&differ)))
+        })
     }
 
     fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {

@@ -7,12 +7,13 @@
 
 use redis::{Cmd, Pipeline, Value};
 
-use super::connections::{Connections, RegisteredForest};
+use super::connections::{Connections, RegisteredFields, RegisteredForest};
 use super::error_hints::away;
 use crate::forest::shared::keys::{
     Agreement, Extent, FORESTS as MOST, Key, KeySample, ScanPosition, StoreUnavailable, agreement, proposed_number,
 };
 use crate::hash::splitmix64;
+use crate::text_fields::{FieldRecord, OtherFields, RoutedFields};
 
 /// Where the registry of forests is.
 const FORESTS: &[u8] = b"spinney:forests";
@@ -56,17 +57,22 @@ impl Connections {
         let mut read = Pipeline::with_capacity(1);
         let fields = read.cmd("HMGET").arg(FORESTS);
         for RegisteredForest { name, .. } in &forests {
-            fields.arg(format!("number:{name}")).arg(format!("identity:{name}"));
+            fields.arg(format!("number:{name}")).arg(format!("identity:{name}")).arg(format!("fields:{name}"));
         }
         let known = match self.on_registry(&read).await?.pop() {
             Some(Value::Array(known)) => known,
             _ => Vec::new(),
         };
-        let mut known = known.as_chunks::<2>().0.iter().map(texts);
+        let mut known = known.as_chunks::<3>().0.iter().map(|known| known.each_ref().map(text));
         for forest in &forests {
-            let known = known.next().and_then(|(number, identity)| Some((number.parse().ok()?, identity)));
+            let [number, identity, recorded] = known.next().unwrap_or_default();
+            let known = number.parse().ok().map(|number| (number, identity));
             if !known.is_some_and(|known| forest.is_known_as(&known)) {
                 self.register_again(forest).await?;
+            }
+            let mine = self.fields.lock().get(&forest.name).cloned();
+            if let Some(mine) = mine.filter(|mine| mine.recorded != recorded) {
+                self.record_again(&forest.name, &mine.fields).await?;
             }
         }
         Ok(())
@@ -89,10 +95,69 @@ impl Connections {
         )))
     }
 
-    /// Gives a registered forest another identity.
-    pub(super) async fn declare(&self, name: &str, identity: &str) -> Result<(), StoreUnavailable> {
+    /// Records the fields of a forest again, or those of other processes have been added to them.
+    async fn record_again(&self, name: &str, fields: &RoutedFields) -> Result<(), StoreUnavailable> {
+        self.agree_on_fields(name, fields).await?.map_err(|differ| {
+            StoreUnavailable::of(format!(
+                "the engine has forgotten its forests, and {name} {differ}: start this process again, with the same \
+                 fields everywhere"
+            ))
+        })
+    }
+
+    /// Records the fields that this process reads into a registered forest, also after the engine has lost them; or
+    /// says that texts in it were read from others.
+    pub(super) async fn agree_on_fields(
+        &self,
+        name: &str,
+        fields: &RoutedFields,
+    ) -> Result<Result<(), OtherFields>, StoreUnavailable> {
+        let mut known = FieldRecord::default();
+        loop {
+            let wanted = match fields.recorded_in(&known) {
+                Ok(wanted) => wanted,
+                Err(differ) => return Ok(Err(differ)),
+            };
+            let found = self.replace_fields(name, &known, &wanted).await?;
+            if found == wanted {
+                let mine = RegisteredFields { fields: fields.clone(), recorded: found.encode() };
+                self.fields.lock().insert(name.to_owned(), mine);
+                return Ok(Ok(()));
+            }
+            // Another process was faster, and has added to it: so this ends.
+            known = found;
+        }
+    }
+
+    /// The record of the fields of a forest, after it was replaced if it was the known one.
+    pub(super) async fn replace_fields(
+        &self,
+        name: &str,
+        known: &FieldRecord,
+        wanted: &FieldRecord,
+    ) -> Result<FieldRecord, StoreUnavailable> {
         let mut call = Pipeline::with_capacity(1);
-        call.cmd("HSET").arg(FORESTS).arg(format!("identity:{name}")).arg(identity);
+        let fields = call.cmd("FCALL").arg("spinney1_fields").arg(1).arg(FORESTS);
+        fields.arg(name).arg(known.encode()).arg(wanted.encode());
+        match self.on_registry(&call).await?.as_slice() {
+            [Value::BulkString(text)] => {
+                let record = FieldRecord::decode(&String::from_utf8_lossy(text));
+                record.map_err(|error| StoreUnavailable::of(format!("the record of the fields of {name}: {error}")))
+            }
+            _ => Err(StoreUnavailable::of("the engine does not say which fields a forest is read from")),
+        }
+    }
+
+    /// Gives a registered forest another identity, and another record of its fields.
+    pub(super) async fn declare(
+        &self,
+        name: &str,
+        identity: &str,
+        fields: &FieldRecord,
+    ) -> Result<(), StoreUnavailable> {
+        let mut call = Pipeline::with_capacity(1);
+        let set = call.cmd("HSET").arg(FORESTS).arg(format!("identity:{name}")).arg(identity);
+        set.arg(format!("fields:{name}")).arg(fields.encode());
         self.on_registry(&call).await?;
         for forest in self.registered.lock().iter_mut().filter(|forest| forest.name == name) {
             identity.clone_into(&mut forest.identity);
@@ -263,13 +328,16 @@ fn read_scan(answer: &Value) -> Option<(u64, &[Value])> {
     Some((cursor, keys))
 }
 
-fn texts(pair: &[Value; 2]) -> (String, String) {
-    let text = |value: &Value| match value {
+fn text(value: &Value) -> String {
+    match value {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         Value::SimpleString(text) => text.clone(),
         Value::Int(number) => number.to_string(),
         _ => String::new(),
-    };
+    }
+}
+
+fn texts(pair: &[Value; 2]) -> (String, String) {
     let [field, value] = pair;
     (text(field), text(value))
 }

@@ -102,6 +102,7 @@ pub(crate) async fn serve(
     if config.recover_at_start {
         recovery::at_start(&config).await.map_err(ServeError::Recovery)?;
     }
+    let service = Operator::of_service(&config)?;
     let state = Arc::new(AppState::new(&config).await?);
     let admin_address = admin.as_ref().map(|(_, address)| *address);
     info!(
@@ -134,7 +135,6 @@ pub(crate) async fn serve(
     if let Err(reason) = state.engine.forests().limit_memory(config.forest_memory).await {
         state.engine_failed(&reason);
     }
-    let service = Operator::of_service(&config)?;
     let sources = state.engine.sources().await.unwrap_or_default();
     let clock = tokio::spawn(clock_check::begin(&sources, service.clone()));
     catch_up::begin(&state, &config, &service).await;

@@ -260,7 +260,7 @@ impl Process {
             (Kept::Disk(_), None) => unreachable!("the configuration names a directory"),
         };
         let engine = Engine::simulated((&config.routes, &config.prefix), &executor, &kept)?;
-        let state = Arc::new(AppState::with_engine(config, engine)?);
+        let state = Arc::new(AppState::with_engine(config, || Ok(engine))?);
         let _ = state.engine.forests().limit_memory(config.forest_memory).await;
         let service = Operator::of_service(config).unwrap();
         begin_catching_up(&state, config, &service).await;

@@ -14,6 +14,7 @@ use crate::forest::shared::keys::{
 };
 use crate::forest::shared::memory::InMemoryStore;
 use crate::redis::arrival_at;
+use crate::text_fields::{FieldRecord, RoutedFields};
 use crate::time::Millis;
 
 /// Masters among which keys are divided.
@@ -140,9 +141,19 @@ impl KeyStore for Connections {
         self.round(move |store| store.enroll(&name, &identity))
     }
 
-    fn declare(&self, name: &str, identity: &str) -> StoreFuture<()> {
-        let (name, identity) = (name.to_owned(), identity.to_owned());
-        self.round(move |store| store.declare(&name, &identity))
+    fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> StoreFuture<()> {
+        let (name, identity, fields) = (name.to_owned(), identity.to_owned(), fields.clone());
+        self.round(move |store| store.declare(&name, &identity, &fields))
+    }
+
+    fn fields(&self, name: &str) -> StoreFuture<FieldRecord> {
+        let name = name.to_owned();
+        self.round(move |store| store.fields(&name))
+    }
+
+    fn agree_on_fields(&self, name: &str, fields: &RoutedFields) -> StoreFuture<Result<(), String>> {
+        let (name, fields) = (name.to_owned(), fields.clone());
+        self.round(move |store| store.agree_on_fields(&name, &fields))
     }
 
     fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {

@@ -13,13 +13,15 @@ use super::error::StoreError;
 use super::files::{File, Files, SystemFiles};
 use super::format::{FileKind, Header, JOURNAL, SNAPSHOT};
 use super::identity::ForestIdentity;
-use super::{Lsn, reader};
-
+use super::{Lsn, fields, reader};
 use crate::planted::planted;
+use crate::text_fields::FieldRecord;
 
 const SYNC: &str = "sync";
 const LOCK: &str = "LOCK";
 pub(super) const IDENTITY: &str = "identity";
+/// Which fields the texts of the forest were read from.
+pub(super) const FIELDS: &str = "fields";
 /// Suffix of a file that is not complete yet.
 const UNFINISHED: &str = ".tmp";
 /// Prefix of a directory that was set aside. Names of forests have no upper-case letters.
@@ -181,6 +183,32 @@ impl DataDir {
         removed.map_err(StoreError::io("remove", &mark))
     }
 
+    /// Which fields the texts of a forest were read from; nothing of one that an earlier version has filled.
+    ///
+    /// # Errors
+    /// [`StoreError::BrokenFields`], [`StoreError::NewerFormat`], [`StoreError::Io`].
+    pub(crate) fn fields(&self, forest: &str) -> Result<FieldRecord, StoreError> {
+        let file = self.path().join(directory_name(forest)).join(FIELDS);
+        let bytes = match self.0.files.open(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FieldRecord::default()),
+            opened => opened.and_then(reader::read_small).map_err(StoreError::io("read", &file))?,
+        };
+        fields::decode(&file, &bytes)
+    }
+
+    /// Replaces that record, if it is another. The directory of the forest must be there.
+    ///
+    /// # Errors
+    /// As [`DataDir::fields`]; then the record is the old or the new one.
+    pub(crate) fn record_fields(&self, forest: &str, record: &FieldRecord) -> Result<(), StoreError> {
+        if self.fields(forest)? == *record {
+            return Ok(());
+        }
+        let (files, dir) = (&*self.0.files, self.path().join(directory_name(forest)));
+        let written = write_unfinished(files, &dir, FIELDS, fields::encode(record).as_bytes());
+        written.and_then(|_| commit(files, &dir, FIELDS)).map_err(StoreError::io("write", &dir.join(FIELDS)))
+    }
+
     /// Whether there is a directory for a forest.
     pub(crate) fn has_directory(&self, forest: &str) -> Result<bool, StoreError> {
         let path = self.path().join(directory_name(forest));
@@ -252,25 +280,17 @@ impl Directory {
 
     /// Writes a file under its unfinished name; the rename that follows publishes it complete.
     pub(super) fn write_unfinished(&self, name: &str, bytes: &[u8]) -> io::Result<Box<dyn File>> {
-        let mut file = self.files.create(&self.unfinished(name))?;
-        file.append(bytes)?;
-        file.sync()?;
-        Ok(file)
+        write_unfinished(&*self.files, &self.path, name, bytes)
     }
 
     /// Gives a synced file its name.
     pub(super) fn commit(&self, name: &str) -> io::Result<()> {
-        let (from, to) = (self.unfinished(name), self.file(name));
-        self.files.rename(&from, &to)?;
-        if planted!(NameNotSynced) {
-            return Ok(());
-        }
-        self.files.sync_dir(&self.path)
+        commit(&*self.files, &self.path, name)
     }
 
     /// Path of a file until it is complete.
     pub(super) fn unfinished(&self, name: &str) -> PathBuf {
-        self.file(&format!("{name}{UNFINISHED}"))
+        unfinished(&self.path, name)
     }
 
     /// The beginning of a new file.
@@ -283,6 +303,25 @@ impl Drop for Directory {
     fn drop(&mut self) {
         self.data_dir.0.open.lock().remove(&self.path);
     }
+}
+
+fn write_unfinished(files: &dyn Files, dir: &Path, name: &str, bytes: &[u8]) -> io::Result<Box<dyn File>> {
+    let mut file = files.create(&unfinished(dir, name))?;
+    file.append(bytes)?;
+    file.sync()?;
+    Ok(file)
+}
+
+fn commit(files: &dyn Files, dir: &Path, name: &str) -> io::Result<()> {
+    files.rename(&unfinished(dir, name), &dir.join(name))?;
+    if planted!(NameNotSynced) {
+        return Ok(());
+    }
+    files.sync_dir(dir)
+}
+
+fn unfinished(dir: &Path, name: &str) -> PathBuf {
+    dir.join(format!("{name}{UNFINISHED}"))
 }
 
 fn make_dir(files: &dyn Files, path: &Path) -> Result<(), StoreError> {
@@ -313,6 +352,7 @@ fn directory_name(forest: &str) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileName {
     Identity,
+    Fields,
     Snapshot(Lsn),
     Segment(Lsn),
     Unfinished,
@@ -329,6 +369,9 @@ impl FileName {
         }
         if name == IDENTITY {
             return FileName::Identity;
+        }
+        if name == FIELDS {
+            return FileName::Fields;
         }
         let lsn = |hex: &str| {
             let lsn = u64::from_str_radix(hex, 16).ok().map(Lsn)?;
@@ -397,6 +440,7 @@ mod tests {
         assert_eq!(FileName::of(&file_name_of::snapshot(lsn)), FileName::Snapshot(lsn));
         assert_eq!(FileName::of("snapshot-00000000000004d2.tmp"), FileName::Unfinished);
         assert_eq!(FileName::of("identity.tmp"), FileName::Unfinished);
+        assert_eq!((FileName::of("fields"), FileName::of("fields.tmp")), (FileName::Fields, FileName::Unfinished));
         for other in ["journal-4d2", "journal-00000000000004D2", "notes.tmp", "journal-+000000000000001"] {
             assert_eq!(FileName::of(other), FileName::Unknown, "{other}");
         }

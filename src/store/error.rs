@@ -9,6 +9,7 @@ use thiserror::Error;
 use super::Lsn;
 use super::format::{FORMAT, file_name_of};
 use crate::fingerprint::FingerprintVersion;
+use crate::text_fields::OtherFields;
 
 /// A setting with which data was made, and which is another now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +102,34 @@ pub enum StoreError {
         dir: PathBuf,
         /// Their version.
         found: FingerprintVersion,
+    },
+    /// The texts of a forest were read from other fields.
+    #[error(
+        "the forest \"{forest}\" in {} {differ}. Start it with the fields of before; or run spinney recover with those of \
+         now and an empty --data-dir, and start with that one; or give the route a forest of its own with --forest, \
+         which begins empty. Indices whose documents have other fields from now on may have a route of their own \
+         before this one, also in the same forest",
+        .dir.display()
+    )]
+    OtherFields {
+        /// The data directory.
+        dir: PathBuf,
+        /// The forest.
+        forest: String,
+        /// The first difference.
+        differ: Box<OtherFields>,
+    },
+    /// The record of these fields was changed, or is damaged.
+    #[error(
+        "{} does not read ({why}): put it back from a copy of the whole directory, or remove it, and the next start \
+         records its own fields",
+        .file.display()
+    )]
+    BrokenFields {
+        /// The file.
+        file: PathBuf,
+        /// Reason.
+        why: &'static str,
     },
     /// Files are there, but no identity.
     #[error(
@@ -226,6 +255,8 @@ impl StoreError {
             | StoreError::MissingIdentity { .. }
             | StoreError::BrokenIdentity { .. }
             | StoreError::OtherIdentity { .. }
+            | StoreError::OtherFields { .. }
+            | StoreError::BrokenFields { .. }
             | StoreError::NotReplayed => false,
         }
     }

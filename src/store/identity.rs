@@ -143,7 +143,7 @@ impl ForestIdentity {
 }
 
 /// Text before the checksum line, if the checksum is right and last.
-fn checked_body(text: &str) -> Option<&str> {
+pub(super) fn checked_body(text: &str) -> Option<&str> {
     let (before, last) = text.strip_suffix('\n')?.rsplit_once('\n')?;
     let body = text.get(..before.len() + 1)?;
     let hex = last.strip_prefix("checksum = ")?;

@@ -19,6 +19,7 @@
 
 mod directory;
 mod error;
+mod fields;
 mod files;
 mod format;
 mod gap;

@@ -132,7 +132,7 @@ impl DirectoryContents {
                 FileName::Snapshot(lsn) => found.snapshots.push(lsn),
                 FileName::Segment(lsn) => found.segments.push(lsn),
                 FileName::Unfinished => found.unfinished.push(name),
-                FileName::Unknown => {}
+                FileName::Fields | FileName::Unknown => {}
             }
         }
         found.snapshots.sort_unstable();

@@ -205,7 +205,7 @@ impl SnapshotWriter {
         let names = directory.files.list(&directory.path);
         let is_older = |name: &String| match FileName::of(name) {
             FileName::Snapshot(lsn) | FileName::Segment(lsn) => lsn < self.start,
-            FileName::Identity | FileName::Unfinished | FileName::Unknown => false,
+            FileName::Identity | FileName::Fields | FileName::Unfinished | FileName::Unknown => false,
         };
         for name in names.unwrap_or_default().into_iter().filter(is_older) {
             if let Err(error) = directory.files.remove(&directory.file(&name)) {

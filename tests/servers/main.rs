@@ -27,6 +27,7 @@ mod docid;
 mod doctor;
 mod examples;
 mod faults;
+mod fields;
 mod limits;
 mod malformed;
 mod mapping;

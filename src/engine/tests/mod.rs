@@ -12,6 +12,7 @@ use crate::forest::overrides::Override;
 use crate::forest::shared::memory::InMemoryStore;
 
 mod check;
+mod fields;
 mod first_documents;
 mod methods;
 mod older;

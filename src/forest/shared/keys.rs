@@ -12,6 +12,7 @@ pub use crate::forest::ticket::FoundingToken;
 use crate::hash::splitmix64;
 use crate::method::TreeTally;
 use crate::planted::planted;
+use crate::text_fields::{FieldRecord, OtherFields, RoutedFields};
 use crate::time::Millis;
 
 /// The latest moment of an expiry, and the longest time, in milliseconds: about 140,000 years. Functions of the engine
@@ -115,6 +116,15 @@ pub(super) fn with_fingerprints(identity: &str, version: FingerprintVersion) -> 
     settings.collect::<Vec<_>>().join(" ")
 }
 
+/// The refusal of a forest with texts that were read from other fields.
+pub fn other_fields(differ: &OtherFields) -> String {
+    format!(
+        "it {differ}. Give the same fields everywhere; or stop all that share it, run spinney recover with those of \
+         now and an empty --data-dir DIR, then spinney transfer --from DIR --to the URL of --forest-store with \
+         --replace, and start them again; or give the route a forest of its own with --forest, which begins empty"
+    )
+}
+
 /// Logs that a forest is used whose fingerprints are of an earlier version.
 pub fn warn_of_earlier(forest: &str) {
     warn!(
@@ -137,8 +147,15 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
     /// (but for [fingerprints of an earlier version](agreement)), or that there are as many as can be.
     fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>>;
 
-    /// Gives a forest that was enrolled another identity. Nothing may be in it.
-    fn declare(&self, name: &str, identity: &str) -> StoreFuture<()>;
+    /// Gives a forest that was enrolled another identity, and another record of its fields. Nothing may be in it.
+    fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> StoreFuture<()>;
+
+    /// Which fields the texts of a forest were read from.
+    fn fields(&self, name: &str) -> StoreFuture<FieldRecord>;
+
+    /// Records which fields this process reads into a forest that was enrolled; the inner error is that texts in it
+    /// were read from others.
+    fn agree_on_fields(&self, name: &str, fields: &RoutedFields) -> StoreFuture<Result<(), String>>;
 
     /// The name, the number and the identity of every forest that was ever [enrolled](KeyStore::enroll).
     fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>>;

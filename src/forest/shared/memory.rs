@@ -12,10 +12,11 @@ use parking_lot::Mutex;
 use super::keys::{
     Agreement, Command, FORESTS, Key, KeyKind, KeyOp, KeySample, KeyStore, LATEST, Lifetime, NAMES, ScanPosition,
     StoreFuture, StoreReply, StoreUnavailable, SyncEntries, SyncEntry, SyncPosition, agreement, lifetime_millis,
-    proposed_number, warn_of_earlier,
+    other_fields, proposed_number, warn_of_earlier,
 };
 use crate::method::{Durable, TreeTally};
 use crate::planted::planted;
+use crate::text_fields::{FieldRecord, RoutedFields};
 use crate::time::Millis;
 
 /// Forests that take one of these share it.
@@ -29,6 +30,7 @@ struct Inner {
     values: Mutex<HashMap<Key, Value>>,
     /// Number and identity, by name.
     forests: Mutex<BTreeMap<String, (u8, String)>>,
+    fields: Mutex<HashMap<String, FieldRecord>>,
     logs: Mutex<Logs>,
     away: Mutex<Option<StoreUnavailable>>,
     is_full: AtomicBool,
@@ -41,6 +43,7 @@ impl Default for Inner {
             clock: AtomicI64::default(),
             values: Mutex::default(),
             forests: Mutex::default(),
+            fields: Mutex::default(),
             logs: Mutex::default(),
             away: Mutex::default(),
             is_full: AtomicBool::default(),
@@ -524,11 +527,27 @@ impl KeyStore for InMemoryStore {
         Box::pin(std::future::ready(Ok(enrolled)))
     }
 
-    fn declare(&self, name: &str, identity: &str) -> StoreFuture<()> {
+    fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> StoreFuture<()> {
         if let Some((_, known)) = self.0.forests.lock().get_mut(name) {
             identity.clone_into(known);
         }
+        self.0.fields.lock().insert(name.to_owned(), fields.clone());
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn fields(&self, name: &str) -> StoreFuture<FieldRecord> {
+        let fields = self.0.fields.lock().get(name).cloned().unwrap_or_default();
+        Box::pin(std::future::ready(Ok(fields)))
+    }
+
+    fn agree_on_fields(&self, name: &str, fields: &RoutedFields) -> StoreFuture<Result<(), String>> {
+        if let Some(away) = self.away() {
+            return Box::pin(std::future::ready(Err(away)));
+        }
+        let mut all = self.0.fields.lock();
+        let known = all.entry(name.to_owned()).or_default();
+        let agreed = fields.recorded_in(known).map(|record| *known = record);
+        Box::pin(std::future::ready(Ok(agreed.map_err(|differ| other_fields(&differ)))))
     }
 
     fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {

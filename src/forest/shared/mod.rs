@@ -49,6 +49,7 @@ use tracing::warn;
 use self::batcher::Batcher;
 use self::keys::{
     Command, Extent, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, StoreReply, StoreUnavailable, SyncPosition,
+    other_fields,
 };
 use self::layout::{Calendar, NodeValue};
 use self::lsh_buckets::LshBuckets;
@@ -70,6 +71,7 @@ use crate::fingerprint::Fingerprint;
 use crate::hash::splitmix64;
 use crate::method::{MethodKind, Proof};
 use crate::planted::planted;
+use crate::text_fields::RoutedFields;
 use crate::time::Millis;
 
 /// Settings of a shared forest.
@@ -91,6 +93,9 @@ pub struct SharedForest<F: MethodKind> {
 struct SharedInner<F: MethodKind> {
     name: String,
     identity: String,
+    /// The fields that this process reads its texts from, and whether Redis has them.
+    fields: RoutedFields,
+    has_agreed: AtomicBool,
     keys: Arc<dyn KeyStore>,
     executor: Arc<dyn Executor>,
     settings: SharedSettings,
@@ -188,6 +193,8 @@ impl<F: MethodKind> SharedForest<F> {
             inner: Arc::new(SharedInner {
                 name: name.to_owned(),
                 identity: identity.to_owned(),
+                fields: RoutedFields::default(),
+                has_agreed: AtomicBool::new(false),
                 keys,
                 executor,
                 settings,
@@ -226,6 +233,16 @@ impl<F: MethodKind> SharedForest<F> {
     #[must_use]
     pub fn with_late_merges(self, mode: LateMerges) -> SharedForest<F> {
         self.inner.late.lock().mode = mode;
+        self
+    }
+
+    /// The same forest, whose texts this process reads from these fields. The store refuses documents where others are
+    /// recorded.
+    #[must_use]
+    pub fn with_fields(mut self, fields: RoutedFields) -> SharedForest<F> {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.fields = fields;
+        }
         self
     }
 
@@ -282,6 +299,26 @@ impl<F: MethodKind> SharedInner<F> {
         let enrolled = self.keys.enroll(&self.name, &self.identity).await;
         let number = enrolled.map_err(|away| self.away(away))?.map_err(|reason| self.unsupported(&reason))?;
         Ok(*self.number.get_or_init(|| number))
+    }
+
+    /// Refuses documents where texts were read from other fields than this process reads; has the store record its
+    /// fields before its first document is placed. `is_dry`: nothing is recorded, since nothing is placed.
+    async fn agree_on_fields(&self, is_dry: bool) -> Result<(), Unavailable> {
+        if self.has_agreed.load(Relaxed) {
+            return Ok(());
+        }
+        self.number().await?;
+        let agreed = match is_dry {
+            true => {
+                let known = self.keys.fields(&self.name).await;
+                let agreed = known.map(|known| self.fields.recorded_in(&known).map(drop));
+                agreed.map(|agreed| agreed.map_err(|differ| other_fields(&differ)))
+            }
+            false => self.keys.agree_on_fields(&self.name, &self.fields).await,
+        };
+        agreed.map_err(|away| self.away(away))?.map_err(|reason| self.unsupported(&reason))?;
+        self.has_agreed.fetch_or(!is_dry, Relaxed);
+        Ok(())
     }
 
     /// Runs commands on nodes.

@@ -96,6 +96,7 @@ impl<F: MethodKind> SharedInner<F> {
         base: BatchPlan<F::Proof>,
         is_dry: bool,
     ) -> Result<(), Unavailable> {
+        self.agree_on_fields(is_dry).await?;
         self.announce().await?;
         let mut syncing = self.start_sync().await?;
         loop {

@@ -20,6 +20,7 @@ use crate::forest::port::{PortFuture, Unavailable};
 use crate::forest::{Change, Forest, Portions, Restoring, Root, Settings, Summary, Tick, TickStart, TreeSize};
 use crate::hash::HashKey;
 use crate::method::{Durable, FounderTokens, MethodKind, Proof};
+use crate::text_fields::FieldRecord;
 use crate::time::Millis;
 
 /// Nodes of one step.
@@ -57,8 +58,11 @@ pub trait Transfer: Send + Sync {
     fn import(&self, into: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortFuture<TransferReport>;
     /// The version of the fingerprints that it was begun with.
     fn fingerprints(&self) -> PortFuture<FingerprintVersion>;
-    /// States of an empty forest of which version the fingerprints are that it is to be filled with.
-    fn declare(&self, fingerprints: FingerprintVersion) -> PortFuture<()>;
+    /// Which fields its texts were read from.
+    fn fields(&self) -> PortFuture<FieldRecord>;
+    /// States of an empty forest of which version the fingerprints are that it is to be filled with, and which fields
+    /// they were read from.
+    fn declare(&self, fingerprints: FingerprintVersion, fields: FieldRecord) -> PortFuture<()>;
     /// How many sentences it knows as boilerplate.
     fn known(&self) -> PortFuture<u64>;
     /// How it looks. `top`: how many of the largest trees are listed.
@@ -126,12 +130,17 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
         })
     }
 
-    fn declare(&self, fingerprints: FingerprintVersion) -> PortFuture<()> {
+    fn fields(&self) -> PortFuture<FieldRecord> {
+        let inner = self.inner.clone();
+        self.plain(async move { inner.keys.fields(&inner.name).await.map_err(|away| inner.away(away)) })
+    }
+
+    fn declare(&self, fingerprints: FingerprintVersion, fields: FieldRecord) -> PortFuture<()> {
         let inner = self.inner.clone();
         self.plain(async move {
             inner.number().await?;
             let identity = with_fingerprints(&inner.identity, fingerprints);
-            inner.keys.declare(&inner.name, &identity).await.map_err(|away| inner.away(away))
+            inner.keys.declare(&inner.name, &identity, &fields).await.map_err(|away| inner.away(away))
         })
     }
 

@@ -4,6 +4,7 @@ use super::disk::{Disk, Fault};
 use super::*;
 use crate::fingerprint::FingerprintVersion;
 use crate::store::format::{FORMAT, FileKind, Header};
+use crate::text_fields::FieldRecord;
 use std::io::ErrorKind;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -234,4 +235,83 @@ fn unknown_files_are_left_alone() {
     Process::start(&disk, Durability::Batch).unwrap();
     assert!(disk.paths().contains(&at("notes.tmp")));
     assert!(!disk.paths().contains(&at("journal-0000000000000009.tmp")));
+}
+
+fn record(line: &str) -> FieldRecord {
+    FieldRecord::decode(&format!("format = 1\n{line}\n")).unwrap()
+}
+
+/// Old or new, whenever the process ends, and never in the way of the forest.
+#[test]
+fn the_record_of_fields_is_old_or_new_after_any_crash() {
+    let [old, new] = [record("news-* text_field=content"), record("news-* text_field=content title_field=title")];
+    let fields = |disk: &Disk, write: Option<&FieldRecord>| {
+        let data_dir = DataDir::lock_in(disk.files(), Path::new(DIR))?;
+        write.map_or(Ok(()), |record| data_dir.record_fields("news", record))?;
+        data_dir.fields("news")
+    };
+    let mut after = [0; 2];
+    for seed in 0..20 {
+        let filled = || {
+            let disk = Disk::new(seed);
+            let (mut process, _) = Process::start(&disk, Durability::Batch).unwrap();
+            process.append(&Changes(vec![(1, Some(1))]));
+            process.write();
+            drop(process);
+            assert!(fields(&disk, None).unwrap().is_empty(), "of a directory that has none");
+            assert_eq!(fields(&disk, Some(&old)).unwrap(), old);
+            disk.set(Fault::None);
+            disk
+        };
+        let disk = filled();
+        assert_eq!(fields(&disk, Some(&new)).unwrap(), new);
+        let all = disk.operations();
+        disk.set(Fault::None);
+        fields(&disk, Some(&new)).unwrap();
+        assert_eq!(all - disk.operations(), WRITING, "the same record is not written again");
+        for end in 1..=all {
+            let disk = filled();
+            disk.set(Fault::EndsAt(end));
+            let _ = fields(&disk, Some(&new));
+            assert!(disk.has_ended());
+            disk.lose_power();
+            disk.set(Fault::None);
+            let known = fields(&disk, None).unwrap();
+            assert!(known == old || known == new, "{known:?}");
+            after[usize::from(known == new)] += 1;
+            let (process, read) = Process::start(&disk, Durability::Batch).unwrap();
+            assert_eq!(read.last, Lsn(1));
+            drop(process);
+            assert!(!disk.paths().contains(&at("fields.tmp")), "what was left of the attempt is gone");
+        }
+    }
+    assert!(after.iter().all(|&times| times > 10), "{after:?}");
+}
+
+/// Operations of a file that is replaced: it is made, written, synced and renamed, and its directory is synced.
+const WRITING: u64 = 5;
+
+#[test]
+fn a_record_of_fields_that_does_not_read_is_told() {
+    let disk = Disk::new(0);
+    drop(Process::start(&disk, Durability::Batch).unwrap());
+    let data_dir = DataDir::lock_in(disk.files(), Path::new(DIR)).unwrap();
+    data_dir.record_fields("news", &record("news-* text_field=content")).unwrap();
+    let whole = disk.bytes(&at("fields"));
+    let error_of = |bytes: Vec<u8>| {
+        disk.put(&at("fields"), &bytes);
+        data_dir.fields("news").unwrap_err()
+    };
+    for place in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[place] ^= 1;
+        let error = error_of(bytes);
+        // Another number of the format is one of them.
+        assert!(matches!(error, StoreError::BrokenFields { .. } | StoreError::NewerFormat { .. }), "{place}: {error}");
+        let error = error_of(whole[..place].to_vec());
+        assert!(matches!(error, StoreError::BrokenFields { .. }), "{place}: {error}");
+        assert!(error.to_string().contains("/data/news/fields does not read"), "{error}");
+    }
+    let newer = String::from_utf8(whole).unwrap().replace("format = 1", "format = 2");
+    assert!(matches!(error_of(newer.into_bytes()), StoreError::NewerFormat { found: 2, .. }));
 }

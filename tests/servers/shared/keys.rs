@@ -1,6 +1,7 @@
 //! What the engine does with single keys.
 
 use std::collections::HashSet;
+use std::sync::Barrier;
 
 use futures_executor::block_on;
 use spinney::fingerprint::Fingerprint;
@@ -8,6 +9,7 @@ use spinney::forest::shared::keys::{
     Command, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, ScanPosition, StoreReply, SyncEntry, SyncPosition,
 };
 use spinney::method::{TallyEntry, TreeTally};
+use spinney::text_fields::{FieldRecord, RoutedFields, TextFields};
 use spinney::time::Millis;
 
 use super::store;
@@ -188,7 +190,7 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
         assert_eq!(enroll("older", current), Ok(older));
         assert_eq!(of(), "k=0 fingerprints=1 window=0ms");
         assert!(enroll("older", "k=1 fingerprints=2 window=0ms").is_err());
-        block_on(store.declare("older", current)).unwrap();
+        block_on(store.declare("older", current, &FieldRecord::default())).unwrap();
         assert_eq!((of().as_str(), enroll("older", current)), (current, Ok(older)));
         assert!(enroll("older", "k=0 fingerprints=1 window=0ms").is_err());
     }
@@ -267,5 +269,36 @@ fn a_redis_that_has_forgotten_its_forests_is_told_them_again() {
         let away = first.away().expect("it stays so");
         assert!(away.reason.contains("start this process again"), "{}", away.reason);
         assert_eq!(read(&*late), Ok(100));
+    }
+}
+
+/// Each sees what the others have recorded: no pattern is lost, and who is refused has recorded nothing.
+#[test]
+fn processes_that_record_their_fields_at_the_same_moment_agree() {
+    const PROCESSES: usize = 8;
+    for redis in [Redis::start(), Redis::cluster(3)] {
+        let begin = Barrier::new(PROCESSES);
+        let agree = |process: usize| {
+            let mut fields = RoutedFields::default();
+            let text = |name: String| Some(TextFields::new(vec![name], None, None));
+            fields.add(&format!("own-{process}"), text("content".into()));
+            fields.add("common", text(format!("field-{}", process % 2)));
+            let store = store(&redis);
+            block_on(store.enroll("news", "k=0")).unwrap().unwrap();
+            begin.wait();
+            block_on(store.agree_on_fields("news", &fields)).unwrap()
+        };
+        let agreed: Vec<Result<(), String>> = std::thread::scope(|scope| {
+            let agree = &agree;
+            let all: Vec<_> = (0..PROCESSES).map(|process| scope.spawn(move || agree(process))).collect();
+            all.into_iter().map(|process| process.join().unwrap()).collect()
+        });
+        let first = usize::from(agreed[0].is_err());
+        let record = block_on(store(&redis).fields("news")).unwrap().encode();
+        assert!(record.contains(&format!("common text_field=field-{first}\n")), "{record}");
+        for (process, agreed) in agreed.iter().enumerate() {
+            assert_eq!(agreed.is_ok(), process % 2 == first, "{process}: {agreed:?}");
+            assert_eq!(record.contains(&format!("own-{process} ")), agreed.is_ok(), "{process}: {record}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 mod doors;
 mod faults;
+mod fields;
 mod full;
 mod keys;
 mod kinds;

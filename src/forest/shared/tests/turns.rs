@@ -9,6 +9,7 @@ use crate::forest::LocalFallback;
 use crate::forest::port::{Commit, NotPlaced, Placements};
 use crate::forest::shared::keys::{Key, KeySample, ScanPosition, StoreFuture, SyncEntries, SyncEntry, SyncPosition};
 use crate::method::Staged;
+use crate::text_fields::FieldRecord;
 
 /// A memory whose round trips wait at a gate.
 #[derive(Debug, Clone, Default)]
@@ -94,8 +95,16 @@ impl KeyStore for Gated {
         self.0.enroll(name, identity)
     }
 
-    fn declare(&self, name: &str, identity: &str) -> StoreFuture<()> {
-        self.0.declare(name, identity)
+    fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> StoreFuture<()> {
+        self.0.declare(name, identity, fields)
+    }
+
+    fn fields(&self, name: &str) -> StoreFuture<FieldRecord> {
+        self.0.fields(name)
+    }
+
+    fn agree_on_fields(&self, name: &str, fields: &RoutedFields) -> StoreFuture<Result<(), String>> {
+        self.0.agree_on_fields(name, fields)
     }
 
     fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {

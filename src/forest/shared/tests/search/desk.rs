@@ -11,6 +11,7 @@ use super::super::super::*;
 use super::people::Corrected;
 use crate::forest::shared::keys::{KeySample, ScanPosition, StoreFuture, SyncEntries, SyncEntry};
 use crate::forest::shared::memory::InMemoryStore;
+use crate::text_fields::FieldRecord;
 
 /// A job of a process.
 pub(super) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -131,8 +132,16 @@ impl KeyStore for Desk {
         self.store.enroll(name, identity)
     }
 
-    fn declare(&self, name: &str, identity: &str) -> StoreFuture<()> {
-        self.store.declare(name, identity)
+    fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> StoreFuture<()> {
+        self.store.declare(name, identity, fields)
+    }
+
+    fn fields(&self, name: &str) -> StoreFuture<FieldRecord> {
+        self.store.fields(name)
+    }
+
+    fn agree_on_fields(&self, name: &str, fields: &RoutedFields) -> StoreFuture<Result<(), String>> {
+        self.store.agree_on_fields(name, fields)
     }
 
     fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {
