@@ -32,6 +32,8 @@ pub struct Placement {
     pub refused: Vec<(Root, Refusal)>,
     /// The other near trees that would have taken it.
     pub others: Vec<Root>,
+    /// Whether it joins the tree although much of its text stands in place of other text.
+    pub is_doubtful: bool,
     /// The document's contribution to the statistics of its tree once it is accepted; for [`Forest::count`].
     pub sign: u8,
     /// To be given to [`Forest::settle`] if the document's item was stored, and to [`Forest::withdraw`] if it
@@ -257,6 +259,7 @@ impl<P: Proof> Forest<P> {
             by: outcome.by,
             refused: outcome.refused,
             others: outcome.others,
+            is_doubtful: outcome.is_doubtful,
             sign,
             rollback: Rollback::Nodes(nodes),
         }

@@ -69,6 +69,8 @@ pub(super) struct PlacementPlan {
     /// Whether no near tree takes the document, and its first fingerprints are those of others: of its form, or of a
     /// phrase that many have. Then all of its fingerprints are looked up.
     pub(super) is_lost: bool,
+    /// Whether it joins a tree although much of its text stands in place of other text.
+    pub(super) is_doubtful: bool,
 }
 
 impl PlacementPlan {
@@ -325,6 +327,8 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
             is_founder: root.0 == whole || by_proof,
             by_text: matches!(decision, Decision::Joined { .. }) && tree.is_some_and(|tree| self.is_of_by_tokens(tree)),
             is_lost: false,
+            is_doubtful: matches!(decision, Decision::Joined { .. })
+                && tree.and_then(|tree| tree.laid.get()).is_some_and(|laid| laid.is_doubtful()),
         })
     }
 

@@ -3,7 +3,7 @@
 use super::Root;
 use super::node::NodeRef;
 use crate::fingerprint::Fingerprint;
-use crate::method::TallyEntry;
+use crate::method::{Lesson, TallyEntry};
 use crate::time::Millis;
 
 /// What a forest is given back to settle a document that it placed. It names nodes in a way that every process
@@ -20,6 +20,8 @@ pub struct Ticket {
     pub claimed: Option<Millis>,
     /// It is of the text that founded its tree, and the tree has not taught yet: it does when this is accepted.
     pub teaches: bool,
+    /// What the document itself teaches when it is accepted, besides.
+    pub lesson: Option<Lesson>,
     /// The other near trees that would have taken it.
     pub others: Vec<Root>,
 }

@@ -66,7 +66,9 @@ const TERMS: [Term; 5] = [
         kind: DifferenceKind::Replaced,
         // A piece in the place of another one, by both together; under other titles a seventh of what both have.
         amount: |found| {
-            let share = found.replaced / (found.replaced + found.words).max(1.0);
+            let opening = if found.alike.is_none() { found.opening } else { 0.0 };
+            let replaced = found.replaced + (OPENING - 1.0) * opening;
+            let share = replaced / (replaced + found.words).max(1.0);
             if found.are_titles_alike() { share } else { OTHER_NEWS * share }
         },
         weight: 1.0,
@@ -103,6 +105,13 @@ const TERMS: [Term; 5] = [
 
 /// A piece in the place of another one tells so many times as much where the titles are not alike.
 const OTHER_NEWS: f32 = 8.0;
+/// What texts without two titles open with in place of each other counts so many times: it says what titles would.
+const OPENING: f32 = 5.0;
+/// Where of the words that two texts have in common or in place of each other at least so many are replaced, nobody can
+/// tell a page under another navigation from other news over the same house text: the document joins, and teaches that
+/// one more has these sentences. Of two titles that are not alike a quarter of it says as much.
+const DOUBTFUL: f32 = 0.2;
+const DOUBTFUL_UNLIKE: f32 = DOUBTFUL / 4.0;
 /// At least so much of each text stands in the other, where the titles are alike.
 const LEAST: f32 = 0.15;
 /// The same where one of them has no title: a line that stands under many texts is a text of its own.
@@ -191,6 +200,13 @@ impl Differences {
         TERMS.iter().map(|term| term.cost(self)).sum()
     }
 
+    /// Whether two texts that are one may as well be two over the same house text, by how much stands in place of other
+    /// text.
+    pub fn is_doubtful(&self) -> bool {
+        let share = if self.are_titles_alike() { DOUBTFUL } else { DOUBTFUL_UNLIKE };
+        self.replaced > 0.0 && self.replaced >= share * (self.replaced + self.words)
+    }
+
     /// Whether two texts that differ in this are the same text, where long texts need this similarity.
     ///
     /// # Errors
@@ -225,6 +241,7 @@ mod tests {
         common_facts: 100,
         titles: 0,
         replaced: 0.0,
+        opening: 0.0,
         alike: None,
     };
     /// The same under other titles.
@@ -272,6 +289,27 @@ mod tests {
         is(Differences { titles: 1, ..NOTHING }, 0.35);
         is(Differences { titles: 1, words: 79.0, ..NOTHING }, 1.75);
         is(Differences { most: 0.9, numbers: 0.5, titles: 1, ..NOTHING }, 0.1 + 0.35 + 0.35);
+    }
+
+    #[test]
+    fn an_opening_says_what_a_title_would_where_there_are_not_two() {
+        let opening = Differences { replaced: 100.0, opening: 60.0, ..NOTHING };
+        let share = (100.0 + 4.0 * 60.0) / (100.0 + 4.0 * 60.0 + 400.0);
+        for (alike, share) in [(None, share), (Some(ALIKE), 0.2), (Some(ALIKE - 0.01), OTHER_NEWS * 0.2)] {
+            let cost = Differences { alike, ..opening }.cost();
+            assert!((cost - share).abs() < 1e-4, "{cost} {share} {alike:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_in_doubt_whether_house_text_is_all_that_two_have() {
+        let with = |replaced: f32, alike: Option<f32>| Differences { replaced, alike, ..NOTHING }.is_doubtful();
+        for alike in [None, Some(ALIKE), Some(1.0)] {
+            assert_eq!([0.0, 99.9, 100.0].map(|replaced| with(replaced, alike)), [false, false, true]);
+        }
+        let unlike = UNLIKE.alike;
+        assert_eq!([0.0, 21.0, 21.1].map(|replaced| with(replaced, unlike)), [false, false, true]);
+        assert!(!Differences { words: 0.0, ..NOTHING }.is_doubtful(), "nothing is replaced");
     }
 
     #[test]

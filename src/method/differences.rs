@@ -40,8 +40,6 @@ const PARTS: u16 = ELSEWHERE;
 const MOST_RESPELT: usize = 8;
 /// Words of a piece: what stands in place of fewer is an edit.
 const PIECE: f32 = 8.0;
-/// What texts without two titles open with in place of each other counts so many times: it says what titles would.
-const OPENING: f32 = 5.0;
 /// Characters that are a name.
 const NAME: usize = 2;
 /// A word of a title that so few documents have is rare, whatever the median is.
@@ -107,9 +105,10 @@ pub struct Differences {
     pub common_facts: u16,
     /// Different replacements of a word of one title by a word of the other.
     pub titles: u16,
-    /// Words of pieces that stand in place of another piece, of the shorter one of each two. Without two titles an
-    /// opening counts five times.
+    /// Words of pieces that stand in place of another piece, of the shorter one of each two.
     pub replaced: f32,
+    /// Those of them with which both texts open.
+    pub opening: f32,
     /// How much of the tokens in either title both have, 0 to 1, if both texts have one.
     pub alike: Option<f32>,
 }
@@ -383,7 +382,7 @@ impl Comparison<'_> {
         let unit = self.later.unit;
         let places = self.places();
         let (own, common_facts) = self.facts();
-        let alike = compare_titles(self.old.tokens, self.new.tokens);
+        let (replaced, opening) = self.replaced(unit);
         Differences {
             words: unit * (old_common + new_common) / 2.0,
             most: old.max(new),
@@ -392,8 +391,9 @@ impl Comparison<'_> {
             own_facts: IN_A_PIECE * f32::from(own) + (1.0 - IN_A_PIECE) * f32::from(places.facts),
             common_facts,
             titles: places.titles,
-            replaced: self.replaced(unit, if alike.is_none() { OPENING } else { 1.0 }),
-            alike,
+            replaced,
+            opening,
+            alike: compare_titles(self.old.tokens, self.new.tokens),
         }
     }
 
@@ -466,16 +466,16 @@ impl Comparison<'_> {
         2 * u32::from(self.learned.frequency(token)) < self.later.twice_median.max(1)
     }
 
-    /// Words of the pieces that stand in place of another one; a token counts `unit` words, and that with which both
-    /// texts open `opening` times.
-    fn replaced(&self, unit: f32, opening: f32) -> f32 {
+    /// Words of the pieces that stand in place of another one, and of that with which both texts open; a token counts
+    /// `unit` words.
+    fn replaced(&self, unit: f32) -> (f32, f32) {
         let pieces = self.alignment.gaps.iter().map(|gap| {
             let old = self.old.own_weight(&gap.old, &self.alignment.old);
             let words = unit * old.min(self.new.own_weight(&gap.new, &self.alignment.new));
-            let times = if gap.old.start == 0 && gap.new.start == 0 { opening } else { 1.0 };
-            (words, times)
+            (words, if gap.old.start == 0 && gap.new.start == 0 { words } else { 0.0 })
         });
-        pieces.filter(|&(words, _)| words >= PIECE).map(|(words, times)| times * words).sum()
+        let pieces = pieces.filter(|&(words, _)| words >= PIECE);
+        pieces.fold((0.0, 0.0), |(all, opening), (words, opens)| (all + words, opening + opens))
     }
 
     /// Whether the one text has a thousand times a number that both begin alike: `48 million` and `48 billion`.

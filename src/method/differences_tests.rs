@@ -119,20 +119,16 @@ fn a_piece_in_the_place_of_another_one_is_replaced() {
 }
 
 #[test]
-fn an_opening_says_what_a_title_would_where_there_are_not_two() {
-    let text = |opening: u16, title: &[u16]| {
-        let piece = row(opening, PIECE as usize);
-        Text::new([&piece[..], &row(0, 40)].concat()).titled(title)
-    };
-    for (one, other, times) in
-        [(&[][..], &[][..], OPENING), (&[900], &[], OPENING), (&[], &[900], OPENING), (&[900], &[900], 1.0)]
-    {
-        assert_eq!(between(&text(5_000, one), &text(9_000, other)).replaced, times * PIECE, "{one:?} {other:?}");
-    }
+fn what_both_texts_open_with_is_told_apart() {
+    let piece = |from: u16| row(from, PIECE as usize);
+    let text = |opening: u16| Text::new([&piece(opening)[..], &row(0, 40)].concat());
+    let found = between(&text(5_000), &text(9_000));
+    assert_eq!((found.replaced, found.opening), (PIECE, PIECE));
     // Nor is it one where one of the texts has something before it.
-    let later = Text::new([&[7_777][..], &row(0, 20), &row(9_000, PIECE as usize), &row(20, 20)].concat());
-    let earlier = Text::new([&row(0, 20)[..], &row(5_000, PIECE as usize), &row(20, 20)].concat());
-    assert_eq!(between(&earlier, &later).replaced, PIECE);
+    let later = Text::new([&[7_777][..], &row(0, 20), &piece(9_000), &row(20, 20)].concat());
+    let earlier = Text::new([&row(0, 20)[..], &piece(5_000), &row(20, 20)].concat());
+    let found = between(&earlier, &later);
+    assert_eq!((found.replaced, found.opening), (PIECE, 0.0));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::{
     ShortText, Stage, StagedFeatures, StagedProof, StrictFeatures, TAKEN_SHORT, VerifiedFeatures,
 };
 use crate::fingerprint::Fingerprint;
-use crate::text::boilerplate::{Boilerplate, PendingSentences};
+use crate::text::boilerplate::{Boilerplate, PendingSentences, SentenceKey};
 use crate::text::word_counts::WordCounts;
 
 /// One kind of forest.
@@ -51,6 +51,11 @@ pub trait MethodKind: Debug + Send + Sync + 'static {
 
     /// What a founding document teaches.
     fn lesson(_: &Self::Features) -> Lesson {
+        Lesson::default()
+    }
+
+    /// What a document teaches that joins a tree in doubt: the sentences that are counted already, once more.
+    fn lesson_in_doubt(_: &Self::Features, _: &Self::Learned, _: &PendingSentences) -> Lesson {
         Lesson::default()
     }
 
@@ -187,6 +192,13 @@ impl MethodKind for Verified {
         let shingles = verified.shingles();
         let sentences = Boilerplate::counted(shingles).into_iter().map(|(hash, _)| hash).collect();
         Lesson { founders: 1, sentences, words: WordCounts::counted(shingles.row(), shingles.whole) }
+    }
+
+    fn lesson_in_doubt(verified: &VerifiedFeatures, learned: &LearnedText, taught: &PendingSentences) -> Lesson {
+        let view = LearnedView::new(&learned.boilerplate, &learned.words).with(taught);
+        let counted = Boilerplate::counted(verified.shingles()).into_iter().map(|(hash, _)| hash);
+        let known = counted.filter(|&hash| view.roots_of(SentenceKey::of(hash)) > 0);
+        Lesson { founders: 0, sentences: known.collect(), words: Vec::new() }
     }
 
     fn lesson_sentences(verified: &VerifiedFeatures) -> Vec<usize> {

@@ -71,10 +71,10 @@ impl<'a> LearnedView<'a> {
     }
 }
 
-/// What documents that found trees teach.
+/// What documents teach that found trees, or join one [in doubt](super::Differences::is_doubtful).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lesson {
-    /// How many documents it is of.
+    /// How many documents have founded trees with it.
     pub founders: u64,
     /// Hashes of their sentences, ascending, each once.
     pub sentences: Vec<u64>,
@@ -102,7 +102,7 @@ impl Lesson {
         }
         all.sentences.sort_unstable();
         all.sentences.dedup();
-        (all.founders > 0).then_some(all)
+        (all != Lesson::default()).then_some(all)
     }
 }
 
@@ -259,6 +259,9 @@ mod tests {
         let lesson = |sentence: u64| Lesson { founders: 1, sentences: vec![7, sentence], words: vec![3] };
         let all = |count: u64| Lesson::of_request((0..count).map(|n| lesson(100 + n)).collect(), 3).unwrap();
         assert_eq!(Lesson::of_request(Vec::new(), 3), None);
+        assert_eq!(Lesson::of_request(vec![Lesson::default()], 3), None);
+        let in_doubt = Lesson { sentences: vec![7], ..Lesson::default() };
+        assert_eq!(Lesson::of_request(vec![in_doubt.clone()], 3), Some(in_doubt));
         assert_eq!(all(2), Lesson { founders: 2, sentences: vec![7, 100, 101], words: vec![3, 3] });
         for count in [3, 4] {
             assert_eq!(all(count), Lesson { founders: 3, sentences: vec![7, 100, 101, 102], words: vec![3; 3] });

@@ -1,7 +1,8 @@
 //! Boilerplate learned while running: a sentence that keeps appearing in documents of different trees (a copyright
 //! notice, a disclaimer, a menu, the remains of a script) says nothing about the text around it and is left out.
 //!
-//! Counted are the documents that *found* a tree: a reprint brings its sentences again because it is a reprint. The
+//! Counted are the documents that *found* a tree: a reprint brings its sentences again because it is a reprint. One that
+//! joins a tree in doubt whether house text is all that the two share counts for the sentences that are known. The
 //! counts stand in a table of fixed size, one cache line a bucket:
 //!
 //! ```text

@@ -248,6 +248,7 @@ mod tests {
             most: 0.89,
             least: 0.5,
             replaced: 30.0,
+            opening: 0.0,
             numbers: 1.2,
             own_facts: 3.4,
             common_facts: 40,

@@ -169,6 +169,7 @@ impl<F: MethodKind> ForestState<F> {
                 let (foreseen, sign) = plan.place(query, forest, at);
                 (foreseen, sign, query.whole)
             });
+            let is_doubtful = foreseen.is_doubtful;
             let mut placed = Placed {
                 root: foreseen.root,
                 answer: self.overrides().shown_root(text, foreseen.root),
@@ -192,6 +193,8 @@ impl<F: MethodKind> ForestState<F> {
                 }
             }
             earlier.time = now.map(|_| placed.clock).or(earlier.time);
+            let lesson = self.lesson_in_doubt(features, is_doubtful, &earlier.taught);
+            earlier.taught.add(lesson.as_ref().map_or(&[], |lesson| &lesson.sentences));
             if placed.decision == Decision::NewRoot {
                 earlier.taught.add(&F::lesson(features).sentences);
             }

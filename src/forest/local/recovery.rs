@@ -110,6 +110,8 @@ impl<F: MethodKind> ForestState<F> {
                     moment.earlier.taught.add(&lesson.sentences);
                     teaches = self.founded(placement.root, lesson);
                 }
+                let lesson = self.lesson_in_doubt(features, placement.is_doubtful, &moment.earlier.taught);
+                moment.earlier.taught.add(lesson.as_ref().map_or(&[], |lesson| &lesson.sentences));
                 let count = TallyEntry { title: document.title, sign: placement.sign };
                 moment.earlier.tallies.add(placement.root.0, count);
                 let ticket = Ticket {
@@ -118,6 +120,7 @@ impl<F: MethodKind> ForestState<F> {
                     count,
                     claimed: None,
                     teaches,
+                    lesson,
                     others: Vec::new(),
                 };
                 moment.settlements.push(Settlement { ticket, outcome: ItemOutcome::Accepted });

@@ -292,12 +292,14 @@ impl<F: MethodKind> ForestState<F> {
                 Commit::AtOnce => {
                     self.forest.count(ticket.root, ticket.count);
                     self.forest.settle(&ticket.rollback);
-                    if std::mem::take(&mut ticket.teaches) {
-                        self.teach(vec![ticket.root]);
-                    }
+                    let teaches = std::mem::take(&mut ticket.teaches).then_some(ticket.root);
+                    self.teach(teaches.into_iter().collect(), ticket.lesson.take().into_iter().collect());
                     self.consider_late_merges(ticket.root, &ticket.others);
                 }
-                Commit::Provisional => earlier.tallies.add(ticket.root.0, ticket.count),
+                Commit::Provisional => {
+                    earlier.tallies.add(ticket.root.0, ticket.count);
+                    earlier.taught.add(ticket.lesson.as_ref().map_or(&[], |lesson| &lesson.sentences));
+                }
             }
             if placed.decision == Decision::NewRoot {
                 let lesson = F::lesson(features);
@@ -346,6 +348,7 @@ impl<F: MethodKind> ForestState<F> {
             count: TallyEntry { title, sign: placement.sign },
             claimed,
             teaches,
+            lesson: self.lesson_in_doubt(features, placement.is_doubtful, &earlier.taught),
             // A pinned text suggests no late merges.
             others: match self.overrides.is_pinned(text) {
                 true => Vec::new(),
@@ -376,6 +379,16 @@ impl<F: MethodKind> ForestState<F> {
         }
     }
 
+    /// What a document teaches that joins a tree in doubt, if it does.
+    pub(super) fn lesson_in_doubt(
+        &self,
+        features: &F::Features,
+        is_doubtful: bool,
+        taught: &PendingSentences,
+    ) -> Option<Lesson> {
+        is_doubtful.then(|| F::lesson_in_doubt(features, &self.learned, taught))
+    }
+
     /// Learns from a document that founded a tree. Answers which of its sentences became boilerplate.
     fn learn_at_once(&mut self, lesson: Lesson, sentences: &[usize]) -> Vec<usize> {
         let became = self.learn(lesson).into_iter();
@@ -401,6 +414,7 @@ impl<F: MethodKind> ForestState<F> {
     /// are kept for a while. `now` is when the response arrived.
     pub fn settle(&mut self, batch: Vec<Settlement>, now: Millis) -> SettleReport {
         let (mut refused, mut taught, mut met) = (Vec::new(), Vec::new(), Vec::new());
+        let mut lessons = Vec::new();
         let merged_before = self.late.applied;
         let due = 2 * batch.len();
         for Settlement { ticket, outcome } in batch {
@@ -417,6 +431,7 @@ impl<F: MethodKind> ForestState<F> {
                     if ticket.teaches && self.pending.has(ticket.root) {
                         taught.push(ticket.root);
                     }
+                    lessons.extend(ticket.lesson);
                 }
                 ItemOutcome::Refused => refused.push(ticket),
                 ItemOutcome::Unknown => {
@@ -425,7 +440,7 @@ impl<F: MethodKind> ForestState<F> {
                 }
             }
         }
-        let mut settled = SettleReport { learned: self.teach(taught), ..self.withdraw(refused.into_iter()) };
+        let mut settled = SettleReport { learned: self.teach(taught, lessons), ..self.withdraw(refused.into_iter()) };
         // Trees of documents that were refused have gone.
         for (root, others) in met {
             self.consider_late_merges(root, &others);
@@ -436,20 +451,28 @@ impl<F: MethodKind> ForestState<F> {
         settled
     }
 
-    /// Trees teach with the documents of one request. Answers how many sentences became boilerplate.
-    fn teach(&mut self, roots: Vec<Root>) -> u64 {
-        let became = self.learn_pending(&roots);
+    /// Trees teach with the documents of one request, and documents of it by themselves. Answers how many sentences
+    /// became boilerplate.
+    fn teach(&mut self, roots: Vec<Root>, lessons: Vec<Lesson>) -> u64 {
+        let (pending, mut became) = self.learn_pending(&roots);
         if !roots.is_empty() {
             self.note(|| [StateChange::Taught(roots)]);
+        }
+        if let Some(mut lesson) = Lesson::of_request(lessons, TEACHERS) {
+            // A request counts each sentence once.
+            lesson.sentences.retain(|hash| pending.sentences.binary_search(hash).is_err());
+            became += self.learn(lesson).len() as u64;
         }
         became
     }
 
-    /// Learns what is pending of these trees, of at most [`TEACHERS`].
-    fn learn_pending(&mut self, roots: &[Root]) -> u64 {
+    /// Learns what is pending of these trees, of at most [`TEACHERS`]. Answers it, and how many sentences became
+    /// boilerplate.
+    fn learn_pending(&mut self, roots: &[Root]) -> (Lesson, u64) {
         let lessons: Vec<Lesson> = roots.iter().filter_map(|&root| self.pending.taught(root)).collect();
-        let lesson = Lesson::of_request(lessons, TEACHERS);
-        lesson.map_or(0, |lesson| F::learn(&mut self.learned, &lesson).len() as u64)
+        let lesson = Lesson::of_request(lessons, TEACHERS).unwrap_or_default();
+        let became = F::learn(&mut self.learned, &lesson).len() as u64;
+        (lesson, became)
     }
 
     /// Takes back up to `budget` placements whose outcome has been unknown for [`RETRY_WINDOW`].

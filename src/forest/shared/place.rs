@@ -149,7 +149,7 @@ impl<F: MethodKind> SharedInner<F> {
                     let outcome = &fate.decided.outcome;
                     let count = TallyEntry { title: work.document.title, sign: fate.decided.sign };
                     earlier.tallies.add(outcome.root.0, count);
-                    if let Some(lesson) = &fate.lesson {
+                    for lesson in fate.lesson.iter().chain(&fate.lesson_in_doubt) {
                         earlier.taught.add(&lesson.sentences);
                     }
                 }
@@ -194,9 +194,10 @@ impl<F: MethodKind> SharedInner<F> {
             (QueryOutcome::Unread | QueryOutcome::Decided(_), ..) => return Answer::Unread,
         };
         let founds = decided.outcome.decision == Decision::NewRoot && F::LEARNS;
-        let by = decided.outcome.by;
+        let (by, is_doubtful) = (decided.outcome.by, decided.outcome.is_doubtful);
         Answer::Fate(Box::new(DocumentFate {
             lesson: founds.then(|| F::lesson(features)),
+            lesson_in_doubt: is_doubtful.then(|| F::lesson_in_doubt(features, learned, &earlier.taught)),
             may_teach,
             stage: by.and_then(|by| F::stage(features, by)),
             question,
@@ -262,6 +263,9 @@ impl<F: MethodKind> SharedInner<F> {
                     {
                         lessons.extend(self.take_lessons(&[ticket.root]));
                     }
+                    if let Some(lessons) = lessons.get_mut(work.request) {
+                        lessons.extend(ticket.lesson.take());
+                    }
                     met.push((ticket.root, ticket.others.clone()));
                 }
                 Commit::Provisional => earlier.tallies.add(ticket.root.0, ticket.count),
@@ -308,7 +312,7 @@ impl<F: MethodKind> SharedInner<F> {
         commit: Commit,
         earlier: &mut EarlierDocuments,
     ) -> (Placed, Ticket, Option<Lesson>) {
-        let DocumentFate { decided, lesson, may_teach: _, stage, question } = fate;
+        let DocumentFate { decided, lesson, lesson_in_doubt, may_teach: _, stage, question } = fate;
         let without_founder_tokens = decided.without_founder_tokens as u64;
         self.counters.without_founder_tokens.fetch_add(without_founder_tokens, Relaxed);
         let (outcome, at) = (decided.outcome, work.at);
@@ -325,10 +329,13 @@ impl<F: MethodKind> SharedInner<F> {
             count: TallyEntry { title: work.document.title, sign: decided.sign },
             claimed,
             teaches: false,
+            lesson: lesson_in_doubt,
             others,
         };
-        if let Some(lesson) = lesson.as_ref().filter(|_| commit == Commit::Provisional) {
-            earlier.taught.add(&lesson.sentences);
+        if commit == Commit::Provisional {
+            for lesson in lesson.iter().chain(&ticket.lesson) {
+                earlier.taught.add(&lesson.sentences);
+            }
         }
         let placed = Placed {
             root: outcome.root,

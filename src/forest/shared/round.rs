@@ -121,7 +121,10 @@ impl<P> RecheckQuery<P> {
 pub(super) struct DocumentFate<P> {
     pub(super) decided: DecidedDocument,
     pub(super) question: RecheckQuery<P>,
+    /// What it teaches if it founds a tree.
     pub(super) lesson: Option<Lesson>,
+    /// What it teaches if it joins one in doubt.
+    pub(super) lesson_in_doubt: Option<Lesson>,
     /// It is of the text that founded its tree.
     pub(super) may_teach: bool,
     pub(super) stage: Option<Stage>,

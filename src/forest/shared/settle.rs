@@ -21,7 +21,7 @@ impl<F: MethodKind> SharedInner<F> {
         now: Millis,
     ) -> Result<SettleReport, Unavailable> {
         let (mut refused, mut accepted, mut taught) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut arrived, mut met) = (Vec::new(), Vec::new());
+        let (mut arrived, mut met, mut in_doubt) = (Vec::new(), Vec::new(), Vec::new());
         for Settlement { ticket, outcome } in batch {
             match outcome {
                 ItemOutcome::Accepted => {
@@ -29,6 +29,7 @@ impl<F: MethodKind> SharedInner<F> {
                     arrived.extend(claimed.map(|at| (ticket.rollback.clone(), at)));
                     met.push((ticket.root, ticket.others));
                     accepted.push((ticket.rollback, ticket.count));
+                    in_doubt.extend(ticket.lesson);
                     if ticket.teaches {
                         taught.push(ticket.root);
                     }
@@ -41,7 +42,8 @@ impl<F: MethodKind> SharedInner<F> {
             }
         }
         // Before any lesson is forgotten: one copy may be accepted and another one refused.
-        let lessons = self.take_lessons(&taught);
+        let mut lessons = self.take_lessons(&taught);
+        lessons.extend(in_doubt);
         let counted = async {
             self.arrive(arrived).await?;
             self.count(accepted.into_iter()).await

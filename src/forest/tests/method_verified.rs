@@ -1,8 +1,11 @@
 //! The method `verified` over the real forest.
 
+use std::collections::HashSet;
+
 use crate::fingerprint::Distance;
 use crate::forest::document::{DocumentTime, PlacementDocument};
 use crate::forest::local::ForestState;
+use crate::forest::port::{Commit, EarlierDocuments, ItemOutcome};
 use crate::forest::{Root, Settings};
 use crate::hash::HashKey;
 use crate::method::{Features, LearnedText, Verified, VerifiedFeatures};
@@ -40,6 +43,19 @@ impl Harness {
     fn place(&mut self, title: &str, body: &str) -> Root {
         let document = self.document(title, body);
         self.state.place(document).placed.unwrap().root
+    }
+
+    /// Places documents of one request, which the cluster accepts.
+    fn place_request(&mut self, bodies: &[&str]) -> Vec<Root> {
+        let mut earlier = EarlierDocuments::default();
+        let documents: Vec<_> = bodies.iter().map(|body| self.document("", body)).collect();
+        let placed = documents.into_iter().map(|document| {
+            let placed = self.state.place_by(document, Commit::Provisional, &mut earlier).placed.unwrap();
+            (placed.root, placed.settled(ItemOutcome::Accepted).unwrap())
+        });
+        let (roots, settlements) = placed.unzip();
+        self.state.settle(settlements, Millis(0));
+        roots
     }
 
     fn boilerplate(&mut self, body: &str) -> Vec<usize> {
@@ -101,6 +117,59 @@ fn a_shared_footer_is_learned() {
     let again: Vec<Root> = (0..8).map(|n| forest.place("", &stub(n))).collect();
     assert_eq!(again, roots);
     assert_eq!(forest.nodes(), nodes_before);
+}
+
+/// Words that no other text has.
+fn words(of: u64, count: u64) -> String {
+    let words = (0..count).map(|w| format!("u{:x}", crate::hash::mix64(of << 16 | w) >> 44));
+    words.collect::<Vec<String>>().join(" ")
+}
+
+const HOUSE: &str = "Sign up for our letter to get the latest stories every morning before breakfast. This article may not \
+    be reproduced without written permission of the publisher. Contact the newsroom by mail or call the desk on weekdays \
+    between nine and five. The company operates in forty countries and employs nine thousand people around the world. \
+    Forward looking statements involve risks that could cause actual results to differ materially from those expected. \
+    Follow us on the networks of your choice or subscribe to the printed edition at a reduced price.";
+
+/// What two have in common cannot tell it: from the second one on, each joins the first one until the text is learned
+/// of those that joined.
+#[test]
+fn house_text_is_learned_of_news_that_joined_the_first_one() {
+    let place = |titled: bool, commit: Commit| {
+        let mut forest = Harness::new();
+        let news = |n: u64| format!("SALTERBY (Herald Newswire) -- {}. {HOUSE}", words(n, 40));
+        let roots: Vec<Root> = match commit {
+            Commit::AtOnce => {
+                let title = |n| if titled { words(n + 500, 6) } else { String::new() };
+                (0..40).map(|n| forest.place(&title(n), &news(n))).collect()
+            }
+            Commit::Provisional => {
+                let texts: Vec<String> = (0..40).map(news).collect();
+                let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+                // A request counts each sentence once.
+                texts.chunks(5).flat_map(|request| forest.place_request(request)).collect()
+            }
+        };
+        roots.into_iter().collect::<HashSet<Root>>().len()
+    };
+    for (titled, commit) in [(false, Commit::AtOnce), (true, Commit::AtOnce), (false, Commit::Provisional)] {
+        let clusters = place(titled, commit);
+        assert!(clusters >= 35, "{clusters} clusters of 40 news, {titled} {commit:?}");
+    }
+}
+
+/// Other openings of one article are no other news over house text.
+#[test]
+fn reprints_with_leads_of_their_own_do_not_teach_that_the_article_is_house_text() {
+    let mut forest = Harness::new();
+    let root = forest.place("Pier to be rebuilt", STORY);
+    let (_, rest) = STORY.split_once(". ").unwrap();
+    for n in 0..20 {
+        let reprint = format!("{}. {rest}", words(n, 12));
+        assert_eq!(forest.place("Pier to be rebuilt", &reprint), root, "{n}");
+    }
+    assert_eq!(forest.boilerplate(STORY), [0; 0]);
+    assert_eq!(forest.place("", &STORY.to_uppercase()), root);
 }
 
 /// Without titles, and before anything is learned of the footer.
