@@ -183,7 +183,7 @@ impl RoutedFields {
     ///
     /// # Errors
     /// The first pattern of which texts are known by other fields.
-    pub fn recorded_in(&self, known: &FieldRecord) -> Result<FieldRecord, OtherFields> {
+    pub fn recorded_in(&self, known: &FieldRecord) -> Result<FieldRecord, Box<OtherFields>> {
         let other = |indices: &str, recorded: &TextFields, route: &str, asked: &TextFields| OtherFields {
             indices: indices.to_owned(),
             recorded: recorded.clone(),
@@ -200,7 +200,7 @@ impl RoutedFields {
             let asked = takers.iter().filter_map(|(taker, fields)| Some((taker, fields.as_ref()?)));
             for (taker, asked) in asked.filter(|(taker, _)| of_it(taker)) {
                 if asked != recorded {
-                    return Err(other(pattern, recorded, taker, asked));
+                    return Err(Box::new(other(pattern, recorded, taker, asked)));
                 }
             }
         }
@@ -363,13 +363,13 @@ mod tests {
         let method = prop::sample::select(vec!["verified", "staged"]);
         let each = (prop::collection::vec(fields, 1..5), prop::collection::vec(name, 1..3), method);
         each.prop_map(|(all, ends, method)| {
-            let route = |(at, (text, title, url)): (usize, (Vec<String>, Option<String>, Option<String>))| {
+            let routes = all.into_iter().enumerate().map(|(at, (text, title, url))| {
                 let index: Vec<String> = ends.iter().map(|end| format!("{at}-{end}*")).collect();
                 route(json!({
                     "index": index, "text_field": text, "title_field": title, "url_field": url, "method": method
                 }))
-            };
-            all.into_iter().enumerate().map(route).collect()
+            });
+            routes.collect()
         })
     }
 

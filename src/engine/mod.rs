@@ -246,7 +246,7 @@ impl Engine {
         key: HashKey,
         storage: &Storage,
     ) -> Result<Engine, EngineError> {
-        let stores = Stores::lock(storage)?.to_be_carried();
+        let stores = Stores::lock(storage)?.carried();
         Engine::keeping((routes, prefix), EngineThreads::start(threads)?, key, ForestStorage::Stored(&stores))
     }
 

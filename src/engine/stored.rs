@@ -77,7 +77,7 @@ impl Stores {
     }
 
     /// The same, only to be read and carried elsewhere.
-    pub(super) fn to_be_carried(self) -> Stores {
+    pub(super) fn carried(self) -> Stores {
         Stores { are_carried: true, ..self }
     }
 
@@ -111,7 +111,7 @@ impl Stores {
         let filled = fields.recorded_in(&known).map_err(|differ| StoreError::OtherFields {
             dir: self.data_dir.path().to_owned(),
             forest: name.clone(),
-            differ: Box::new(differ),
+            differ,
         });
         let begun = Instant::now();
         let tell = &|progress: ReplayProgress| {

@@ -167,14 +167,13 @@ impl StoreInner {
             let waited = PATIENCE.as_secs();
             Err(StoreUnavailable::of(format!("no answer within {waited} s")))
         });
-        match &answer {
+        if let Err(away) = &answer {
             // Where not all of it is refused, it is available.
-            Err(away) => match away.extent {
+            match away.extent {
                 Extent::All => self.lost(away),
                 Extent::Memory => self.is_full(away),
                 Extent::Key => {}
-            },
-            Ok(_) => {}
+            }
         }
         self.look_after_connecting();
         answer

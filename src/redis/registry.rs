@@ -111,7 +111,7 @@ impl Connections {
         &self,
         name: &str,
         fields: &RoutedFields,
-    ) -> Result<Result<(), OtherFields>, StoreUnavailable> {
+    ) -> Result<Result<(), Box<OtherFields>>, StoreUnavailable> {
         let mut known = FieldRecord::default();
         loop {
             let wanted = match fields.recorded_in(&known) {

@@ -129,20 +129,23 @@ fn a_start_that_fails_records_nothing() {
     assert!(start(&routes, &dir.0).is_err());
 }
 
-/// Where a part does not read the rest has the fields that it had.
+/// Where a part does not read the rest has the fields that it had, also if nothing comes of the start that salvages it.
 #[test]
 fn what_is_salvaged_keeps_its_fields() {
     let dir = filled("fields-salvaged");
+    let other = |k| route(json!({"index": ["other-*"], "forest": "g", "method": "verified", "k": k}));
+    drop(start(&[content().remove(0), other(0)], &dir.0).unwrap());
     let known = std::fs::read(file(&dir.0)).unwrap();
     // A segment that is missing in the middle.
     std::fs::write(dir.0.join("f/journal-0000000000000fff"), b"").unwrap();
     assert_refused_as_unreadable(&dir.0);
-    let engine = start_with(&content(), &dir.0, OnUnreadable::Recover).unwrap();
-    assert!(nodes(&engine) > 0);
-    engine.forests().close();
-    drop(engine);
+    assert!(start_with(&[content().remove(0), other(1)], &dir.0, OnUnreadable::Recover).is_err());
+    assert!(dir.0.join("UNREADABLE-1-f").exists());
     assert_eq!(std::fs::read(file(&dir.0)).unwrap(), known);
     assert_refused(&body(), &dir.0);
+    let engine = start(&content(), &dir.0).unwrap();
+    assert!(nodes(&engine) > 0);
+    engine.forests().close();
 }
 
 /// To be salvaged it would have to be changed.

@@ -48,8 +48,8 @@ use tracing::warn;
 
 use self::batcher::Batcher;
 use self::keys::{
-    Command, Extent, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, StoreReply, StoreUnavailable, SyncPosition,
-    other_fields,
+    Command, Extent, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, StoreReply, StoreUnavailable,
+    SyncPosition, other_fields,
 };
 use self::layout::{Calendar, NodeValue};
 use self::lsh_buckets::LshBuckets;
