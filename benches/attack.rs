@@ -150,6 +150,7 @@ async fn run_case(case: &Case, home: &Home, made_up: SocketAddr, pace: &Pace) ->
     let waits = beside(name, &spinney, &attackers, pace).await?;
     write_joining(&spinney, true).await?;
     let joins = has_joined(&spinney).await?;
+    let stored = Stored { unstamped: spinney.unstamped(INDEX).await?, unread: unread(&spinney, home).await? };
     let left = spinney.memory().await?;
     let peak_rss_mb = spinney.proxy.peak_rss_mb()?;
     let refused = refuse_in_all_ways(case, home, made_up).await?;
@@ -167,8 +168,17 @@ async fn run_case(case: &Case, home: &Home, made_up: SocketAddr, pace: &Pace) ->
     if !joins {
         eprintln!("{name}: a document did not join the one that it is a reprint of");
     }
-    println!("{}", line(name, &waits, relayed.as_ref(), peak_rss_mb, left));
-    Ok(joins && left == Memory::default())
+    println!("{}", line(name, &waits, relayed.as_ref(), peak_rss_mb, left, stored));
+    Ok(joins && left == Memory::default() && stored == Stored::default())
+}
+
+/// What an attack has left in the cluster.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Stored {
+    /// Documents without a stamp.
+    unstamped: u64,
+    /// Questions of readers that get no answer.
+    unread: u64,
 }
 
 /// How long the honest waited.
@@ -228,7 +238,7 @@ async fn beside_relayed(case: &Case, home: &Home, attackers: &[Attacker], pace: 
     beside(&name, &spinney, attackers, pace).await
 }
 
-fn line(name: &str, waits: &Waits, relayed: Option<&Waits>, peak_rss_mb: f64, left: Memory) -> Value {
+fn line(name: &str, waits: &Waits, relayed: Option<&Waits>, peak_rss_mb: f64, left: Memory, stored: Stored) -> Value {
     let Waits { bulks, relay, health, .. } = waits;
     eprintln!("{name}: {} bulks in the quiet, {} beside the attack", bulks.quiet.len(), bulks.attack.len());
     let at = |times: &[f64], share| rounded(quantile(times, share), 1);
@@ -246,6 +256,8 @@ fn line(name: &str, waits: &Waits, relayed: Option<&Waits>, peak_rss_mb: f64, le
         "peak_rss_mb": rounded(peak_rss_mb, 1),
         "nodes_left": left.nodes,
         "learned_left": left.learned,
+        "unstamped_left": stored.unstamped,
+        "unread_left": stored.unread,
     })
 }
 
@@ -267,15 +279,28 @@ async fn bulk(spinney: &Spinney, body: bytes::Bytes, documents: usize) -> anyhow
 
 /// Whether the second document has the root of the first.
 async fn has_joined(spinney: &Spinney) -> anyhow::Result<bool> {
-    let mut roots = Vec::new();
-    for id in ["first", "second"] {
-        let path = format!("/{INDEX}/_doc/{id}");
-        let document = spinney.ask(Caller::Admin, Method::GET, &path, &Value::Null).await?;
-        let root = document["_source"]["cluster_root"].as_str();
-        ensure!(root.is_some(), "a document has no root: {document}");
-        roots.push(root.map(str::to_owned));
+    Ok(spinney.root("first").await? == spinney.root("second").await?)
+}
+
+/// How many questions of those who may read get no answer: groups, the members of one, the pages, and whether stamps
+/// are as the forest has it.
+async fn unread(spinney: &Spinney, home: &Home) -> anyhow::Result<u64> {
+    let root = spinney.root("first").await?;
+    let mut unread = 0;
+    for (method, path, body) in [
+        (Method::POST, "_groups".to_owned(), json!({"size": 100})),
+        (Method::POST, "_groups".to_owned(), json!({"size": 100, "sort": [{"similar_count": "desc"}]})),
+        (Method::GET, "_similar/first".to_owned(), Value::Null),
+        (Method::GET, format!("_roots/{root}"), Value::Null),
+    ] {
+        let path = format!("/_spinney/{INDEX}/{path}");
+        unread += u64::from(!spinney.answers(Caller::Reader, method, &path, &body).await?);
     }
-    Ok(roots[0] == roots[1])
+    for path in [String::new(), "/article/first".to_owned(), format!("/group/{root}")] {
+        let path = format!("/_spinney/ui/{INDEX}{path}");
+        unread += u64::from(!spinney.answers(Caller::Reader, Method::GET, &path, &Value::Null).await?);
+    }
+    Ok(unread + u64::from(!spinney.verifies(home)?))
 }
 
 /// What a second spinney remembers of unverified writers whom a made-up cluster has refused in all the ways that the

@@ -302,6 +302,7 @@ impl AppState {
         let options = r#"
             upstream = ["http://127.0.0.1:1"]
             threads = 1
+            sweep = "10m"
             [[route]]
             index = ["news-*"]
             method = "longest"

@@ -37,7 +37,7 @@ pub struct Case {
 const VERIFIED: &[&str] = &["--title-field", "title"];
 
 /// All of them, in the order in which they run.
-pub const CASES: [Case; 12] = [
+pub const CASES: [Case; 15] = [
     Case { attackers: hostile_text, ..case("hostile-text") },
     Case { attackers: sentences, ..case("sentences") },
     Case { attackers: slow_body, ..case("slow-body") },
@@ -61,6 +61,9 @@ pub const CASES: [Case; 12] = [
     Case { attackers: questions, is_relayed: true, ..case("questions") },
     Case { attackers: heads, ..case("heads") },
     Case { attackers: names, is_relayed: true, ..case("names") },
+    Case { attackers: odd_documents, ..case("odd-documents") },
+    Case { options: &["--title-field", "title", "--unstamped", "refuse"], attackers: unstamped, ..case("unstamped") },
+    Case { attackers: oversize, ..case("oversize") },
 ];
 
 const fn case(name: &'static str) -> Case {
@@ -78,6 +81,11 @@ fn gzipped(body: &[u8]) -> Request {
 
 fn path(query: &str) -> String {
     format!("/{INDEX}/_bulk{query}")
+}
+
+/// Lines of one document of this source.
+fn lines(source: impl AsRef<[u8]>) -> Vec<u8> {
+    [b"{\"index\":{}}\n", source.as_ref(), b"\n"].concat()
 }
 
 fn senders(count: usize, requests: Vec<Request>) -> Vec<Attacker> {
@@ -276,4 +284,51 @@ fn names() -> Vec<Attacker> {
         }
     }
     senders(4, requests)
+}
+
+/// The text of the document that is to be joined: whatever has it needs no node more.
+fn known_text() -> String {
+    texts::sentences(JOINED, JOINED_SENTENCES).join(" ")
+}
+
+/// Documents that the cluster stores and strict readers of JSON do not read: half of an emoji, comments, one of which
+/// has no end, and a number beyond a double.
+fn odd_documents() -> Vec<Attacker> {
+    let text = known_text();
+    let sources = [
+        format!(r#"{{"content":"{text}","note":"\ud83d"}}"#),
+        format!(r#"{{"content":"{text}" /* note */,"note":1}}"#),
+        format!(r#"{{"content":"{text}"}} // {{"#),
+        format!(r#"{{"content":"{text}","note":1e400}}"#),
+    ];
+    senders(4, sources.map(|source| bulk(Caller::Writer, lines(source))).into())
+}
+
+/// Bulks of who may write that spinney does not read, or not as the cluster does.
+fn unstamped() -> Vec<Attacker> {
+    let source = json!({"content": known_text()}).to_string();
+    let plain = lines(&source);
+    let utf16: Vec<u8> = source.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    let named = format!("{}\n{source}\n", json!({"index": {"_index": INDEX}}));
+    let trailing = [&texts::gzip(&plain)[..], b"trailing"].concat();
+    let send = |path: &str, headers, body| Request::bulk(Caller::Writer, path, headers, body);
+    senders(
+        4,
+        vec![
+            send(&path(""), "", lines(utf16)),
+            Request::bulk_of("application/smile", Caller::Writer, &path(""), "", texts::smile_bulk()),
+            send("/_all/_bulk", "", named.clone().into()),
+            send("/_all/_bulk", "", lines(&source)),
+            send("/_bulk/stream", "", named.into()),
+            send(&path("/stream"), "", plain),
+            send(&path(""), "Content-Encoding: gzip\r\n", trailing),
+        ],
+    )
+}
+
+/// Documents that are as large as the cluster takes.
+fn oversize() -> Vec<Attacker> {
+    let body: Bytes = lines(json!({"content": texts::repeated("", "word ", "", 100 * MIB - 1024)}).to_string()).into();
+    let callers = [Caller::Nobody, Caller::Reader, Caller::WrongPassword];
+    senders(3, callers.map(|caller| bulk(caller, body.clone())).into())
 }

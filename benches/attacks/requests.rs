@@ -53,11 +53,16 @@ pub struct Request {
 impl Request {
     /// A bulk. `headers`: further ones, each with its line end.
     pub fn bulk(caller: Caller, path: &str, headers: &str, body: impl Into<Bytes>) -> Request {
+        Self::bulk_of("application/x-ndjson", caller, path, headers, body)
+    }
+
+    /// The same of another media type.
+    pub fn bulk_of(kind: &str, caller: Caller, path: &str, headers: &str, body: impl Into<Bytes>) -> Request {
         let body = body.into();
         let authorization = caller.authorization().map_or(String::new(), |value| format!("Authorization: {value}\r\n"));
         let length = body.len();
         let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: search\r\nConnection: close\r\nContent-Type: application/x-ndjson\r\n\
+            "POST {path} HTTP/1.1\r\nHost: search\r\nConnection: close\r\nContent-Type: {kind}\r\n\
              {authorization}{headers}Content-Length: {length}\r\n\r\n"
         );
         Request { head: head.into(), body, leaves: None }

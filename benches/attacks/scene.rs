@@ -11,6 +11,7 @@ use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
+use super::cases::INDEX;
 use super::probes::credentials;
 use super::requests::{Caller, pause};
 use crate::support::http::Connection;
@@ -131,6 +132,42 @@ impl Spinney {
         self.ask(admin, Method::GET, path, &Value::Null).await
     }
 
+    /// Whether a question is answered; why not is told.
+    pub async fn answers(&self, caller: Caller, method: Method, path: &str, body: &Value) -> anyhow::Result<bool> {
+        let (status, answer) = self.answer(caller, method, path, body).await?;
+        if !status.is_success() {
+            eprintln!("{path} answered {status}: {answer}");
+        }
+        Ok(status.is_success())
+    }
+
+    /// The root of a document.
+    pub async fn root(&self, id: &str) -> anyhow::Result<String> {
+        let path = format!("/{INDEX}/_doc/{id}");
+        let document = self.ask(Caller::Admin, Method::GET, &path, &Value::Null).await?;
+        let root = document["_source"]["cluster_root"].as_str();
+        Ok(root.with_context(|| format!("a document has no root: {document}"))?.to_owned())
+    }
+
+    /// How many documents of an index have no stamp.
+    pub async fn unstamped(&self, index: &str) -> anyhow::Result<u64> {
+        self.ask(Caller::Admin, Method::POST, &format!("/{index}/_refresh"), &Value::Null).await?;
+        let query = json!({"query": {"bool": {"must_not": {"exists": {"field": "cluster_root"}}}}});
+        let counted = self.ask(Caller::Admin, Method::POST, &format!("/{index}/_count"), &query).await?;
+        counted["count"].as_u64().with_context(|| format!("no count in {counted}"))
+    }
+
+    /// Whether `spinney verify` finds stamps as the forest has them; what it says is told otherwise.
+    pub fn verifies(&self, home: &Home) -> anyhow::Result<bool> {
+        let url = format!("http://admin:admin@{}", self.proxy.authority);
+        let output = Command::new(&home.spinney).args(["verify", "--sample", "200", "--spinney-url", &url]).output()?;
+        if !output.status.success() {
+            let said = [output.stdout, output.stderr].concat();
+            eprintln!("verify ends with {}: {}", output.status, String::from_utf8_lossy(&said));
+        }
+        Ok(output.status.success())
+    }
+
     /// Waits until no more requests are in flight than so many; false if there still are.
     pub async fn calms_down(&self, in_flight: u64) -> bool {
         let until = Instant::now() + PATIENCE / 2;
@@ -159,7 +196,11 @@ impl Spinney {
     pub async fn create(&self, index: &str) -> anyhow::Result<()> {
         let definition = json!({
             "settings": {"number_of_shards": 1, "number_of_replicas": 0, "refresh_interval": "-1"},
-            "mappings": {"dynamic": false, "properties": {"cluster_root": {"type": "keyword"}}},
+            "mappings": {"dynamic": false, "properties": {
+                "cluster_root": {"type": "keyword"},
+                "cluster_key": {"type": "long"},
+                "cluster_arrival": {"type": "date"},
+            }},
         });
         let path = format!("/{index}");
         self.ask(Caller::Admin, Method::PUT, &path, &definition).await?;

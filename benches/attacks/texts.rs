@@ -33,6 +33,16 @@ pub fn bulk<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Vec<u8> {
     body
 }
 
+/// A bulk of one document in SMILE: each line has the header, keys and a value of short ASCII, and the byte of its end.
+pub fn smile_bulk() -> Vec<u8> {
+    const HEADER: &[u8] = b":)\n\0";
+    let key = |name: &[u8]| [&[0x7F + name.len() as u8], name].concat();
+    let value = |text: &[u8]| [&[0x3F + text.len() as u8], text].concat();
+    let action = [HEADER, b"\xFA", &key(b"index"), b"\xFA\xFB\xFB\xFF"].concat();
+    let source = [HEADER, b"\xFA", &key(b"content"), &value(b"packed in smile"), b"\xFB\xFF"].concat();
+    [action, source].concat()
+}
+
 pub fn gzip(plain: &[u8]) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     // Nothing fails in memory.

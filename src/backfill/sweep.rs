@@ -78,9 +78,9 @@ impl SweepStatus {
 
     /// Names, help texts and values of the metrics; empty if sweeps are off.
     pub(crate) fn metrics(&self) -> Vec<(&'static str, &'static str, u64)> {
-        if self.every.is_none() {
+        let Some(every) = self.every else {
             return Vec::new();
-        }
+        };
         let status = self.status.lock().clone();
         vec![
             (
@@ -88,6 +88,7 @@ impl SweepStatus {
                 "Seconds since the begin of the last look that left no document without a stamp",
                 status.complete_until.elapsed().as_secs(),
             ),
+            ("sweep_interval_seconds", "Pause between two looks, as --sweep says", every.as_secs()),
             ("sweep_found", "Documents without a stamp that the last look has found", status.found),
             ("sweep_left", "Of them, those that have no stamp yet", status.left),
             ("sweep_stamped", "Documents that looks have stamped since the start", status.outcome.stamped),

@@ -17,6 +17,7 @@
 )]
 
 mod adopting;
+mod alerts;
 mod backfill;
 mod budget;
 mod check;

@@ -58,12 +58,17 @@ impl Answer {
 impl Wire {
     /// Connects to `http://host:port`.
     pub fn connect(url: &str) -> Wire {
+        Wire::try_connect(url).unwrap()
+    }
+
+    /// The same where nobody may listen.
+    pub fn try_connect(url: &str) -> io::Result<Wire> {
         let address = url.strip_prefix("http://").unwrap();
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Wire { stream, read: Vec::new() }
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Wire { stream, read: Vec::new() })
     }
 
     /// Sends bytes; panics if the other side has closed.

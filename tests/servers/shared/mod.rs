@@ -25,7 +25,9 @@ use spinney::forest::document::PlacementDocument;
 use spinney::forest::local::Executor;
 use spinney::forest::port::{Batch, ForestPort, ItemOutcome, Placed};
 use spinney::forest::shared::keys::KeyStore;
+use spinney::forest::shared::{SharedForest, SharedSettings};
 use spinney::hash::splitmix64;
+use spinney::method::{LearnedText, Similarity, Verified};
 use spinney::redis::{Address, RedisStore};
 use spinney::time::Millis;
 
@@ -42,6 +44,15 @@ impl Executor for Threads {
     fn run(&self, job: Box<dyn FnOnce() + Send>) {
         std::thread::spawn(job);
     }
+}
+
+/// The forest of this name that sidecars have in a Redis, as one more process.
+pub fn forest_of(redis: &Redis, name: &str) -> SharedForest<Verified> {
+    let identity = redis.command(&format!("HGET spinney:forests \"identity:{name}\""));
+    let identity = identity.lines().nth(1).expect("its settings");
+    let settings = SharedSettings { window: None, max_tree: None, founder_token_bytes: 64 << 20 };
+    let (similarity, learned) = (Similarity::default(), LearnedText::default());
+    SharedForest::new((name, identity), settings, similarity, learned, Arc::new(Threads), store(redis), 1 << 40)
 }
 
 /// What a field of an answer of Redis says, of all nodes together.
