@@ -380,6 +380,24 @@ fn forest_store_away() {
     watch.fires(&["SpinneyForestStoreAway"]);
 }
 
+/// Somebody configures the Redis of the forests anew.
+#[test]
+fn forest_store_evicts() {
+    let (cluster, redis) = (cluster(), Redis::start());
+    let spinney = sharing(&cluster.url, "news-*", &redis, &[]);
+    let watch = at_work(&spinney.url);
+    redis.command("CONFIG SET maxmemory 100mb");
+    redis.command("CONFIG SET maxmemory-policy allkeys-lru");
+    // It is looked at with each new connection.
+    redis.command("CLIENT KILL TYPE normal");
+    wait_until("it is noticed", || {
+        write().to(&spinney.url);
+        let metrics = Request::get("/_spinney/_metrics").to(&spinney.url).text();
+        metrics.contains("spinney_forest_store_evicts 1\n")
+    });
+    watch.fires(&["SpinneyForestStoreEvicts"]);
+}
+
 #[test]
 fn shared_unreadable() {
     let (cluster, redis) = (cluster(), Redis::start());
