@@ -109,9 +109,8 @@ const OTHER_NEWS: f32 = 8.0;
 const OPENING: f32 = 5.0;
 /// Where of the words that two texts have in common or in place of each other at least so many are replaced, nobody can
 /// tell a page under another navigation from other news over the same house text: the document joins, and teaches that
-/// one more has these sentences. Of two titles that are not alike a quarter of it says as much.
+/// one more has these sentences.
 const DOUBTFUL: f32 = 0.2;
-const DOUBTFUL_UNLIKE: f32 = DOUBTFUL / 4.0;
 /// At least so much of each text stands in the other, where the titles are alike.
 const LEAST: f32 = 0.15;
 /// The same where one of them has no title: a line that stands under many texts is a text of its own.
@@ -203,8 +202,7 @@ impl Differences {
     /// Whether two texts that are one may as well be two over the same house text, by how much stands in place of other
     /// text.
     pub fn is_doubtful(&self) -> bool {
-        let share = if self.are_titles_alike() { DOUBTFUL } else { DOUBTFUL_UNLIKE };
-        self.replaced > 0.0 && self.replaced >= share * (self.replaced + self.words)
+        self.replaced > 0.0 && self.replaced >= DOUBTFUL * (self.replaced + self.words)
     }
 
     /// Whether two texts that differ in this are the same text, where long texts need this similarity.
@@ -303,12 +301,8 @@ mod tests {
 
     #[test]
     fn it_is_in_doubt_whether_house_text_is_all_that_two_have() {
-        let with = |replaced: f32, alike: Option<f32>| Differences { replaced, alike, ..NOTHING }.is_doubtful();
-        for alike in [None, Some(ALIKE), Some(1.0)] {
-            assert_eq!([0.0, 99.9, 100.0].map(|replaced| with(replaced, alike)), [false, false, true]);
-        }
-        let unlike = UNLIKE.alike;
-        assert_eq!([0.0, 21.0, 21.1].map(|replaced| with(replaced, unlike)), [false, false, true]);
+        let with = |replaced: f32| Differences { replaced, ..NOTHING }.is_doubtful();
+        assert_eq!([0.0, 99.9, 100.0].map(with), [false, false, true]);
         assert!(!Differences { words: 0.0, ..NOTHING }.is_doubtful(), "nothing is replaced");
     }
 

@@ -167,6 +167,8 @@ fn reprints_with_leads_of_their_own_do_not_teach_that_the_article_is_house_text(
     for n in 0..20 {
         let reprint = format!("{}. {rest}", words(n, 12));
         assert_eq!(forest.place("Pier to be rebuilt", &reprint), root, "{n}");
+        // Nor under headlines of their own.
+        assert_eq!(forest.place(&words(n + 100, 7), &reprint.replace("Engineers", "The engineers")), root, "{n}");
     }
     assert_eq!(forest.boilerplate(STORY), [0; 0]);
     assert_eq!(forest.place("", &STORY.to_uppercase()), root);
