@@ -17,7 +17,7 @@ use crate::access::Access;
 use crate::backfill::{Restamping, SweepStatus};
 use crate::clock;
 use crate::cluster::{self, ClientError};
-use crate::config::{OnUnstamped, RestrictedReaders, ServeOptions};
+use crate::config::{OnRedisFailure, OnUnstamped, RestrictedReaders, ServeOptions};
 use crate::counts::Counts;
 use crate::docid::DocIds;
 use crate::engine::{Engine, EngineError, ReaderFields, RequestContext, Unavailable};
@@ -118,23 +118,23 @@ pub(crate) enum StateError {
     EvictsKeys(#[from] EvictsKeys),
 }
 
-/// The store of shared forests, if there is to be one; nothing is recorded there yet.
-async fn forest_store(config: &ServeOptions) -> Result<Option<Arc<dyn KeyStore>>, StateError> {
+/// The store of shared forests, if there is to be one, and what to do while it is away. Nothing is recorded there yet.
+async fn forest_store(config: &ServeOptions) -> Result<Option<(Arc<dyn KeyStore>, OnRedisFailure)>, StateError> {
     let Some(store) = &config.forest_store else {
         return Ok(None);
     };
     let keys = RedisStore::new(store.address.clone(), store.ca.as_deref())?.when_away(store.on_loss.told());
     keys.begin().await?;
-    Ok(Some(Arc::new(keys)))
+    Ok(Some((Arc::new(keys), store.on_loss)))
 }
 
 /// Creates the engine with its forest storage.
-fn engine(config: &ServeOptions, store: Option<Arc<dyn KeyStore>>) -> Result<Engine, StateError> {
+fn engine(config: &ServeOptions, store: Option<(Arc<dyn KeyStore>, OnRedisFailure)>) -> Result<Engine, StateError> {
     let (routes, prefix, threads) = (&config.routes, &config.prefix, config.threads);
     let key = HashKey::secret();
-    Ok(match (&config.forest_store, store) {
-        (Some(wanted), Some(keys)) => Engine::shared(routes, prefix, threads, key, &keys, wanted.on_loss)?,
-        _ => Engine::stored(routes, prefix, threads, key, config.storage.as_ref())?,
+    Ok(match store {
+        Some((keys, on_loss)) => Engine::shared(routes, prefix, threads, key, &keys, on_loss)?,
+        None => Engine::stored(routes, prefix, threads, key, config.storage.as_ref())?,
     })
 }
 

@@ -16,8 +16,8 @@ use crate::cluster::retry::ATTEMPTS;
 use crate::cluster::roots::roots_index;
 use crate::cluster::search::{SearchResponse, Stored};
 use crate::cluster::sorted_pages::SortField;
-use crate::config::fits;
 use crate::engine::{BackfillRoute, FieldSample, MissingField, SAMPLE};
+use crate::index_pattern::fits;
 
 /// Bytes of names in a path.
 const LONGEST_NAMES: usize = 3_000;
@@ -245,16 +245,24 @@ impl RouteIndices {
         json!({"bool": {"filter": filters}})
     }
 
+    /// Path of a search in all of them.
+    pub(super) fn search_path(&self) -> String {
+        format!("/{}/_search?ignore_unavailable=true&allow_partial_search_results=false", self.expression)
+    }
+
     /// The fields of the route that none of some of its documents has.
     ///
     /// # Errors
     /// When the cluster cannot be reached or refuses.
     pub(crate) async fn unfound_fields(&self, operator: &Operator) -> Result<Vec<MissingField>, BackfillError> {
-        let path = format!("/{}/_search?ignore_unavailable=true&allow_partial_search_results=false", self.expression);
+        let path = self.search_path();
         // With a filter the servers write the sources anew: a comment at the end of a stored one would take the rest of
         // the answer with it.
         let body = json!({
-            "size": SAMPLE, "track_total_hits": false, "query": self.all(), "_source": {"excludes": [self.names.root()]},
+            "size": SAMPLE,
+            "track_total_hits": false,
+            "query": self.all(),
+            "_source": {"excludes": [self.names.root()]},
         });
         let answer = ask_until_answered(operator, Method::POST, &path, Some(&body)).await?;
         let mut sample = FieldSample::new(self.route.named.clone(), self.names.prefix());
@@ -274,7 +282,7 @@ impl RouteIndices {
     /// # Errors
     /// When the cluster cannot be reached or refuses.
     async fn count(&self, operator: &Operator, query: &Value) -> Result<u64, BackfillError> {
-        let path = format!("/{}/_search?ignore_unavailable=true&allow_partial_search_results=false", self.expression);
+        let path = self.search_path();
         let body = json!({"size": 0, "track_total_hits": true, "query": query});
         let answer = ask_until_answered(operator, Method::POST, &path, Some(&body)).await?;
         Ok(SearchResponse::<Value>::parse(&answer)?.total().0)

@@ -77,7 +77,7 @@ fn text(value: &Value) -> &str {
 }
 
 async fn draw(reader: &Operator, target: &RouteIndices, size: usize, seed: u64) -> Result<Vec<Value>, BackfillError> {
-    let path = format!("/{}/_search?ignore_unavailable=true&allow_partial_search_results=false", target.expression);
+    let path = target.search_path();
     let root = target.names.root();
     let fields = target.route.fields.iter().map(String::as_str);
     let fields: Vec<&str> = fields.chain([root]).collect();

@@ -4,7 +4,7 @@ use hyper::Method;
 use serde::Deserialize;
 
 use super::operator::{Operator, OperatorError};
-use crate::config::fits;
+use crate::index_pattern::fits;
 
 /// Says in `_meta` that a template is one of setup's.
 pub(crate) const DESCRIPTION: &str = "gives new indices the mapping of spinney's stamp";

@@ -26,7 +26,6 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-pub(crate) use crate::index_pattern::fits;
 use crate::store::Durability;
 use values::{ByteSize, FieldPrefix, ListenAddress, OrNone, Percent, SweepInterval, TimeSpan, Timeout};
 

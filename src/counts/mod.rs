@@ -37,7 +37,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::cluster::operator::Operator;
-use crate::config::fits;
+use crate::index_pattern::fits;
 use counter::Counter;
 use dirty_groups::{DirtyGroups, DirtyLimits};
 

@@ -16,7 +16,7 @@ use super::entry::root_of;
 use super::{CountState, Counts, Entries, StampFields};
 use crate::cluster::operator::Operator;
 use crate::cluster::roots::roots_index;
-use crate::config::fits;
+use crate::index_pattern::fits;
 
 /// How something fails.
 #[derive(Debug, Clone, Copy, PartialEq)]

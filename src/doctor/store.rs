@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Finding;
 use crate::config::ServeOptions;
-use crate::redis::{NodeState, RedisStore};
+use crate::redis::{KEEP_KEYS, NodeState, RedisStore};
 
 /// Less room than this on the disk of the directory is little: two snapshots of a large forest.
 const LITTLE_ROOM: u64 = 2 << 30;
@@ -111,18 +111,17 @@ fn node(state: &NodeState) -> Vec<Finding> {
         false => Finding::good(&of, format!("version {}", state.version)),
     }];
     if state.has_other_policy() {
-        let mend = "CONFIG SET maxmemory-policy noeviction, and in its configuration file";
         let policy = &state.policy;
         findings.push(match state.evicts() {
             Some(_) => Finding::error(
                 &of,
                 format!("maxmemory-policy {policy}: it removes roots before their leaves, and serve does not start"),
-                mend,
+                KEEP_KEYS,
             ),
             None => Finding::warning(
                 &of,
                 format!("maxmemory-policy {policy}: it would remove roots before their leaves if it had a maxmemory"),
-                mend,
+                KEEP_KEYS,
             ),
         });
     }

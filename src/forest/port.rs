@@ -15,7 +15,7 @@ use super::overrides::{Override, Overrides, ResolvedDocument, RestampPass};
 use super::recovery::RecoveryPass;
 use super::{Decision, ForestStats, LateMergeLog, NearNode, Root, Ticket, TreeNotice, TreeView};
 use crate::fingerprint::Fingerprint;
-use crate::method::{Measure, OwnTokens, Refusal, Stage, Tallies};
+use crate::method::{Lesson, Measure, OwnTokens, Refusal, Stage, Tallies};
 use crate::text::boilerplate::PendingSentences;
 use crate::time::Millis;
 
@@ -205,6 +205,13 @@ pub struct EarlierDocuments {
     pub(super) time: Option<Millis>,
     /// The roots that they were given by dry placements: none of them is a leaf for another one of these documents.
     pub(super) given: Arc<HashSet<Fingerprint>>,
+}
+
+impl EarlierDocuments {
+    /// Counts lessons for the documents that follow.
+    pub(super) fn add_lessons<'l>(&mut self, lessons: impl IntoIterator<Item = &'l Lesson>) {
+        lessons.into_iter().for_each(|lesson| self.taught.add(&lesson.sentences));
+    }
 }
 
 impl Batch {

@@ -195,7 +195,7 @@ impl MethodKind for Verified {
     }
 
     fn lesson_in_doubt(verified: &VerifiedFeatures, learned: &LearnedText, taught: &PendingSentences) -> Lesson {
-        let view = LearnedView::new(&learned.boilerplate, &learned.words).with(taught);
+        let view = Self::view(learned).with(taught);
         let counted = Boilerplate::counted(verified.shingles()).into_iter().map(|(hash, _)| hash);
         let known = counted.filter(|&hash| view.roots_of(SentenceKey::of(hash)) > 0);
         Lesson { founders: 0, sentences: known.collect(), words: Vec::new() }

@@ -30,15 +30,9 @@ impl Connections {
         lesson: Option<&SyncEntry>,
         after: SyncPosition,
     ) -> Result<SyncEntries, StoreUnavailable> {
-        let check = self.check_registered(|known| known.number == forest);
-        if lesson.is_some() {
-            // It would be one of whatever forest has this number.
-            check.await?;
-            return self.lessons_unchecked(forest, lesson, after).await;
-        }
-        let (lessons, checked) = tokio::join!(self.lessons_unchecked(forest, lesson, after), check);
-        checked?;
-        lessons
+        // One that is added would be one of whatever forest has this number.
+        let asked = self.lessons_unchecked(forest, lesson, after);
+        self.if_registered(|known| known.number == forest, lesson.is_some(), asked).await
     }
 
     async fn lessons_unchecked(

@@ -1,6 +1,6 @@
 //! The nodes of an engine and the connections to them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -18,8 +18,9 @@ use tracing::debug;
 use super::error_hints::away;
 use super::pipeline::{self, CommandReply, LIBRARY, NodeBatch};
 use super::slots::{SLOTS, slot};
+use super::unusable::UnusableKeys;
 use super::{Address, NodeState, sleep};
-use crate::forest::shared::keys::{Command, Key, StoreReply, StoreUnavailable};
+use crate::forest::shared::keys::{Command, StoreReply, StoreUnavailable};
 use crate::hash::splitmix64;
 use crate::text_fields::RoutedFields;
 
@@ -33,8 +34,6 @@ pub(super) const PAUSE: Duration = Duration::from_millis(50);
 const ELSEWHERE: usize = 64;
 /// Commands of one pipeline, about: more of them are sent in several, so that none is large.
 const COMMANDS: usize = 8_192;
-/// Keys that are remembered as unusable; with more of them they are found anew.
-const UNUSABLE: usize = 10_000;
 
 /// All that is known of an engine.
 pub(super) struct Connections {
@@ -52,7 +51,7 @@ pub(super) struct Connections {
     /// The fields that it reads into some of them, by name.
     pub(super) fields: parking_lot::Mutex<HashMap<String, RegisteredFields>>,
     /// Keys that were found to hold a value of another type.
-    unusable: parking_lot::Mutex<HashSet<Key>>,
+    unusable: parking_lot::Mutex<UnusableKeys>,
 }
 
 /// The fields that this process reads into a forest.
@@ -203,14 +202,9 @@ impl Connections {
     /// process's: that is asked in the same round trip, or in one before where nothing in the command tells the forest
     /// from another one.
     pub(super) async fn run(&self, commands: &[Command]) -> Result<Vec<StoreReply>, StoreUnavailable> {
-        let check = self.check_registered(|forest| commands.iter().any(|command| command.key.forest == forest.number));
-        if commands.iter().any(|command| command.what.fits_any_forest()) {
-            check.await?;
-            return self.run_unchecked(commands).await;
-        }
-        let (replies, checked) = tokio::join!(self.run_unchecked(commands), check);
-        checked?;
-        replies
+        let is_of = |forest: &RegisteredForest| commands.iter().any(|command| command.key.forest == forest.number);
+        let fits_any = commands.iter().any(|command| command.what.fits_any_forest());
+        self.if_registered(is_of, fits_any, self.run_unchecked(commands)).await
     }
 
     async fn run_unchecked(&self, commands: &[Command]) -> Result<Vec<StoreReply>, StoreUnavailable> {
@@ -245,29 +239,35 @@ impl Connections {
                     }
                 };
                 let mut is_unknown = false;
-                for (at, value) in places.into_iter().zip(values) {
-                    match pipeline::read(value) {
-                        CommandReply::Done(reply) => {
-                            self.set_unusable(commands.get(at), false);
-                            set(&mut replies, at, reply);
+                {
+                    let mut unusable = self.unusable.lock();
+                    for (at, value) in places.into_iter().zip(values) {
+                        let Some(&Command { key, .. }) = commands.get(at) else {
                             continue;
+                        };
+                        match pipeline::read(value) {
+                            CommandReply::Done(reply) => {
+                                unusable.remove(key);
+                                set(&mut replies, at, reply);
+                                continue;
+                            }
+                            CommandReply::Unusable(reason) => {
+                                debug!(reason, "the engine refuses a command for what is at its key");
+                                unusable.add(key);
+                                set(&mut replies, at, StoreReply::Unusable);
+                                continue;
+                            }
+                            CommandReply::Elsewhere => is_stale = true,
+                            CommandReply::Later => {}
+                            CommandReply::Unknown => is_unknown = true,
+                            CommandReply::Ask(host) => {
+                                asked.insert(at, host);
+                            }
+                            CommandReply::Failed(reason) => return Err(StoreUnavailable::of(reason)),
+                            CommandReply::Full(reason) => return Err(StoreUnavailable::full(reason)),
                         }
-                        CommandReply::Elsewhere => is_stale = true,
-                        CommandReply::Later => {}
-                        CommandReply::Unknown => is_unknown = true,
-                        CommandReply::Ask(host) => {
-                            asked.insert(at, host);
-                        }
-                        CommandReply::Unusable(reason) => {
-                            debug!(reason, "the engine refuses a command for what is at its key");
-                            self.set_unusable(commands.get(at), true);
-                            set(&mut replies, at, StoreReply::Unusable);
-                            continue;
-                        }
-                        CommandReply::Failed(reason) => return Err(StoreUnavailable::of(reason)),
-                        CommandReply::Full(reason) => return Err(StoreUnavailable::full(reason)),
+                        again.push(at);
                     }
-                    again.push(at);
                 }
                 if is_unknown {
                     node.load().await.map_err(away)?;
@@ -284,24 +284,6 @@ impl Connections {
             todo = again;
         }
         Err(last)
-    }
-
-    /// Remembers whether the key of a command was found to hold a value of another type.
-    fn set_unusable(&self, command: Option<&Command>, is_unusable: bool) {
-        let mut unusable = self.unusable.lock();
-        let Some(Command { key, .. }) = command else {
-            return;
-        };
-        match is_unusable {
-            true => {
-                if unusable.len() >= UNUSABLE {
-                    unusable.clear();
-                }
-                unusable.insert(*key);
-            }
-            false if unusable.is_empty() => {}
-            false => drop(unusable.remove(key)),
-        }
     }
 
     /// Sends each node its part, all at once.
@@ -349,7 +331,7 @@ impl Connections {
                 // Several are run in any order: all commands of a key are in one.
                 let part = first + splitmix64(command.key.fingerprint.0) as usize % count;
                 if let Some((_, part)) = parts.get_mut(part) {
-                    part.add(at, command, unusable.contains(&command.key));
+                    part.add(at, command, unusable.has(command.key));
                 }
             }
         }

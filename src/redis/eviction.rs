@@ -1,4 +1,4 @@
-//! Whether a store evicts keys: refused at the start, and watched from then on, since somebody may configure it anew.
+//! Whether a store evicts keys: refused at the start, and watched from then on, since its configuration can change.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,11 +11,15 @@ use crate::forest::shared::keys::Evictions;
 /// The policy by which a full server refuses writes instead.
 const KEEPS: &str = "noeviction";
 
+/// What to do about any other.
+pub(crate) const KEEP_KEYS: &str = "CONFIG SET maxmemory-policy noeviction, and in its configuration file";
+
 /// A node evicts keys when its memory is full.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "Redis {node} evicts keys when it has {maxmemory} bytes (maxmemory-policy {policy}), roots before their leaves: \
-     CONFIG SET maxmemory-policy noeviction, and in its configuration file"
+     {}",
+    KEEP_KEYS
 )]
 pub struct EvictsKeys {
     /// Its number among the nodes.

@@ -15,6 +15,7 @@ mod single_key;
 mod slots;
 #[cfg(test)]
 mod tests;
+mod unusable;
 
 use std::io;
 use std::path::Path;
@@ -39,6 +40,7 @@ use crate::time::Millis;
 pub use address::{Address, AddressError};
 use connections::Connections;
 pub use eviction::EvictsKeys;
+pub(crate) use eviction::KEEP_KEYS;
 
 /// How long an engine may take for the commands of one step, nodes that have moved included.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -2,8 +2,9 @@
 //!
 //! A server that is restarted without persistence, emptied (`FLUSHALL`), or replaced by an empty one, loses the numbers
 //! of forests. The first process to use it again must register its forests, or another forest might get their numbers,
-//! or one with other settings their names. No connection need end by that, so every round trip asks for the registration
-//! as well: an answer counts only if the forest was this process's after everything that it rests on had been read.
+//! or one with other settings their names. No connection need end by that, so every round trip asks for the
+//! registration as well: an answer counts only if the forest was this process's after everything that it rests on had
+//! been read.
 
 use redis::{Cmd, Pipeline, Value};
 
@@ -49,8 +50,8 @@ impl Connections {
         &self,
         is_asked: impl Fn(&RegisteredForest) -> bool,
     ) -> Result<(), StoreUnavailable> {
-        let mut forests = self.registered.lock().clone();
-        forests.retain(is_asked);
+        let forests: Vec<RegisteredForest> =
+            self.registered.lock().iter().filter(|forest| is_asked(forest)).cloned().collect();
         if forests.is_empty() {
             return Ok(());
         }
@@ -70,12 +71,33 @@ impl Connections {
             if !known.is_some_and(|known| forest.is_known_as(&known)) {
                 self.register_again(forest).await?;
             }
-            let mine = self.fields.lock().get(&forest.name).cloned();
-            if let Some(mine) = mine.filter(|mine| mine.recorded != recorded) {
+            let mine = self.fields.lock().get(&forest.name).filter(|mine| mine.recorded != recorded).cloned();
+            if let Some(mine) = mine {
                 self.record_again(&forest.name, &mine.fields).await?;
             }
         }
         Ok(())
+    }
+
+    /// The answer to commands, if the forests that they are about still are this process's. That is asked in the same
+    /// round trip; `first`: in one before, because nothing in the commands tells the forest from another one.
+    ///
+    /// # Errors
+    /// As [`check_registered`](Connections::check_registered), and those of the answer.
+    pub(super) async fn if_registered<T>(
+        &self,
+        is_asked: impl Fn(&RegisteredForest) -> bool,
+        first: bool,
+        answer: impl Future<Output = Result<T, StoreUnavailable>>,
+    ) -> Result<T, StoreUnavailable> {
+        let check = self.check_registered(is_asked);
+        if first {
+            check.await?;
+            return answer.await;
+        }
+        let (answer, checked) = tokio::join!(answer, check);
+        checked?;
+        answer
     }
 
     /// Registers a forest again.

@@ -12,9 +12,10 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::config::{RawRoute, Route, fits};
+use crate::config::{RawRoute, Route};
 use crate::forest::overrides::{Override, Restamp};
 use crate::hash::HashKey;
+use crate::index_pattern::fits;
 use crate::time::Millis;
 
 /// What of an index fails, and how.

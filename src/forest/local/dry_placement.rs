@@ -194,9 +194,9 @@ impl<F: MethodKind> ForestState<F> {
             }
             earlier.time = now.map(|_| placed.clock).or(earlier.time);
             let lesson = self.lesson_in_doubt(features, is_doubtful, &earlier.taught);
-            earlier.taught.add(lesson.as_ref().map_or(&[], |lesson| &lesson.sentences));
+            earlier.add_lessons(&lesson);
             if placed.decision == Decision::NewRoot {
-                earlier.taught.add(&F::lesson(features).sentences);
+                earlier.add_lessons([&F::lesson(features)]);
             }
             placed
         });

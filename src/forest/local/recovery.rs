@@ -107,11 +107,11 @@ impl<F: MethodKind> ForestState<F> {
                 let mut teaches = has_founded;
                 if founds {
                     let lesson = F::lesson(features);
-                    moment.earlier.taught.add(&lesson.sentences);
+                    moment.earlier.add_lessons([&lesson]);
                     teaches = self.founded(placement.root, lesson);
                 }
                 let lesson = self.lesson_in_doubt(features, placement.is_doubtful, &moment.earlier.taught);
-                moment.earlier.taught.add(lesson.as_ref().map_or(&[], |lesson| &lesson.sentences));
+                moment.earlier.add_lessons(&lesson);
                 let count = TallyEntry { title: document.title, sign: placement.sign };
                 moment.earlier.tallies.add(placement.root.0, count);
                 let ticket = Ticket {

@@ -298,7 +298,7 @@ impl<F: MethodKind> ForestState<F> {
                 }
                 Commit::Provisional => {
                     earlier.tallies.add(ticket.root.0, ticket.count);
-                    earlier.taught.add(ticket.lesson.as_ref().map_or(&[], |lesson| &lesson.sentences));
+                    earlier.add_lessons(&ticket.lesson);
                 }
             }
             if placed.decision == Decision::NewRoot {
@@ -306,7 +306,7 @@ impl<F: MethodKind> ForestState<F> {
                 match commit {
                     Commit::AtOnce => placed.learned = self.learn_at_once(lesson, &F::lesson_sentences(features)),
                     Commit::Provisional => {
-                        earlier.taught.add(&lesson.sentences);
+                        earlier.add_lessons([&lesson]);
                         ticket.teaches = self.founded(ticket.root, lesson);
                     }
                 }
@@ -458,9 +458,10 @@ impl<F: MethodKind> ForestState<F> {
         if !roots.is_empty() {
             self.note(|| [StateChange::Taught(roots)]);
         }
+        // A request counts each sentence once.
+        let is_new = |hash: &u64| pending.as_ref().is_none_or(|known| known.sentences.binary_search(hash).is_err());
         if let Some(mut lesson) = Lesson::of_request(lessons, TEACHERS) {
-            // A request counts each sentence once.
-            lesson.sentences.retain(|hash| pending.sentences.binary_search(hash).is_err());
+            lesson.sentences.retain(is_new);
             became += self.learn(lesson).len() as u64;
         }
         became
@@ -468,10 +469,10 @@ impl<F: MethodKind> ForestState<F> {
 
     /// Learns what is pending of these trees, of at most [`TEACHERS`]. Answers it, and how many sentences became
     /// boilerplate.
-    fn learn_pending(&mut self, roots: &[Root]) -> (Lesson, u64) {
+    fn learn_pending(&mut self, roots: &[Root]) -> (Option<Lesson>, u64) {
         let lessons: Vec<Lesson> = roots.iter().filter_map(|&root| self.pending.taught(root)).collect();
-        let lesson = Lesson::of_request(lessons, TEACHERS).unwrap_or_default();
-        let became = F::learn(&mut self.learned, &lesson).len() as u64;
+        let lesson = Lesson::of_request(lessons, TEACHERS);
+        let became = lesson.as_ref().map_or(0, |lesson| F::learn(&mut self.learned, lesson).len() as u64);
         (lesson, became)
     }
 

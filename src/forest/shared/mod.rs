@@ -365,8 +365,8 @@ impl<F: MethodKind> SharedInner<F> {
             }
             KeyKind::Overrides => Err(self.unreadable_overrides(key.forest)),
             KeyKind::Clock | KeyKind::Acknowledgements => Err(self.unsupported(&format!(
-                "the key \"{}\" in Redis holds a value of another type, which spinney has not written: delete that key, \
-                 and spinney writes it anew",
+                "the key \"{}\" in Redis holds a value of another type, which spinney has not written: delete that \
+                 key, and spinney writes it anew",
                 key.shown()
             ))),
         }

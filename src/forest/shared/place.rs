@@ -149,9 +149,7 @@ impl<F: MethodKind> SharedInner<F> {
                     let outcome = &fate.decided.outcome;
                     let count = TallyEntry { title: work.document.title, sign: fate.decided.sign };
                     earlier.tallies.add(outcome.root.0, count);
-                    for lesson in fate.lesson.iter().chain(&fate.lesson_in_doubt) {
-                        earlier.taught.add(&lesson.sentences);
-                    }
+                    earlier.add_lessons(fate.lesson.iter().chain(&fate.lesson_in_doubt));
                 }
                 answers.push(answer);
             }
@@ -333,9 +331,7 @@ impl<F: MethodKind> SharedInner<F> {
             others,
         };
         if commit == Commit::Provisional {
-            for lesson in lesson.iter().chain(&ticket.lesson) {
-                earlier.taught.add(&lesson.sentences);
-            }
+            earlier.add_lessons(lesson.iter().chain(&ticket.lesson));
         }
         let placed = Placed {
             root: outcome.root,

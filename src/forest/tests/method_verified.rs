@@ -125,11 +125,12 @@ fn words(of: u64, count: u64) -> String {
     words.collect::<Vec<String>>().join(" ")
 }
 
-const HOUSE: &str = "Sign up for our letter to get the latest stories every morning before breakfast. This article may not \
-    be reproduced without written permission of the publisher. Contact the newsroom by mail or call the desk on weekdays \
-    between nine and five. The company operates in forty countries and employs nine thousand people around the world. \
-    Forward looking statements involve risks that could cause actual results to differ materially from those expected. \
-    Follow us on the networks of your choice or subscribe to the printed edition at a reduced price.";
+const HOUSE: &str = "Sign up for our letter to get the latest stories every morning before breakfast. This article may not be \
+    reproduced without written permission of the publisher. Contact the newsroom by mail or call the desk on \
+    weekdays between nine and five. The company operates in forty countries and employs nine thousand people \
+    around the world. Forward looking statements involve risks that could cause actual results to differ \
+    materially from those expected. Follow us on the networks of your choice or subscribe to the printed \
+    edition at a reduced price.";
 
 /// What two have in common cannot tell it: from the second one on, each joins the first one until the text is learned
 /// of those that joined.

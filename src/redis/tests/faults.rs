@@ -28,6 +28,13 @@ fn enroll(store: &RedisStore, name: &str, identity: &str) -> u8 {
     block_on(store.enroll(name, identity)).unwrap().unwrap()
 }
 
+/// A store, and the number of a forest that is registered there.
+fn first(redis: &Redis) -> (RedisStore, u8) {
+    let store = store(redis);
+    let number = enroll(&store, "first", "k=0");
+    (store, number)
+}
+
 fn node(forest: u8, fingerprint: u64, what: KeyOp) -> Command {
     Command { key: Key { forest, fingerprint: Fingerprint(fingerprint), kind: KeyKind::Node }, what }
 }
@@ -46,8 +53,7 @@ fn each_kind(test: impl Fn(&Redis)) {
 #[test]
 fn a_forest_of_an_emptied_redis_takes_nothing_from_one_that_got_its_number() {
     each_kind(|redis| {
-        let first = store(redis);
-        let number = enroll(&first, "first", "k=0");
+        let (first, number) = first(redis);
         let get = || block_on(first.run(vec![node(number, 7, KeyOp::Get)]));
         assert_eq!(get(), Ok(vec![StoreReply::Nothing]));
         redis.command_all("FLUSHALL");
@@ -66,8 +72,7 @@ fn a_forest_of_an_emptied_redis_takes_nothing_from_one_that_got_its_number() {
 #[test]
 fn lessons_of_an_emptied_redis_are_not_those_of_another_forest() {
     let redis = Redis::start();
-    let first = store(&redis);
-    let number = enroll(&first, "first", "k=0");
+    let (first, number) = first(&redis);
     assert!(block_on(first.sync_entries(number, None, SyncPosition(0, 0))).is_ok());
     redis.command_all("FLUSHALL");
     let second = store(&redis);
@@ -81,8 +86,7 @@ fn lessons_of_an_emptied_redis_are_not_those_of_another_forest() {
 #[test]
 fn a_name_that_was_begun_with_other_settings_is_not_gone_on_with() {
     let redis = Redis::start();
-    let first = store(&redis);
-    let number = enroll(&first, "first", "k=0");
+    let (first, number) = first(&redis);
     block_on(first.run(vec![node(number, 7, KeyOp::Get)])).unwrap();
     redis.command_all("FLUSHALL");
     assert_eq!(enroll(&store(&redis), "first", "k=3"), number);
@@ -92,8 +96,7 @@ fn a_name_that_was_begun_with_other_settings_is_not_gone_on_with() {
 #[test]
 fn an_emptied_redis_is_registered_at_again() {
     each_kind(|redis| {
-        let first = store(redis);
-        let number = enroll(&first, "first", "k=0");
+        let (first, number) = first(redis);
         let get = || block_on(first.run(vec![node(number, 7, KeyOp::Get)]));
         get().unwrap();
         redis.command_all("FLUSHALL");

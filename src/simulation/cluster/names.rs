@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::fault::Fault;
 use super::index::Index;
 use super::{Request, SimCluster};
-use crate::config::fits;
+use crate::index_pattern::fits;
 use crate::time::Millis;
 
 impl SimCluster {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::fault::Fault;
 use super::index::Doc;
 use super::mapping::{Mapping, compare, term};
-use crate::config::fits;
+use crate::index_pattern::fits;
 
 /// A document as a search sees it.
 #[derive(Clone, Copy)]

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value, json};
 
-use crate::config::fits;
+use crate::index_pattern::fits;
 
 /// A value in which no object has a key twice: the servers refuse such ones.
 struct Strict(Value);
