@@ -436,7 +436,6 @@ fn shared_conflicts() {
 
 /// As many late merges as there can be are in force.
 #[tokio::test]
-#[ignore = "an error of restamping, not understood yet, fires SpinneyRestampFailing beside it"]
 async fn late_merges_no_room() {
     let (upstream, redis) = (common::opensearch(), Redis::start());
     let (server, index) = (Server::new(&upstream), unique_index("alert-late"));
