@@ -405,7 +405,7 @@ fn shared_unreadable() {
     let watch = at_work(&spinney.url);
     redis.command(
         "EVAL \"for _, key in ipairs(redis.call('KEYS', '*')) do if redis.call('TYPE', key).ok == 'string' then \
-         redis.call('SET', key, 'another program') end end\" 0",
+         redis.call('SET', key, 'no value of spinney') end end\" 0",
     );
     write().to(&spinney.url);
     watch.fires(&["SpinneySharedUnreadable"]);
