@@ -113,6 +113,9 @@ pub(crate) enum StateError {
     /// Error of the forest store.
     #[error("cannot use the forest store")]
     ForestStore(#[from] std::io::Error),
+    /// The forest store has a forest with other settings, or with texts of other fields.
+    #[error("cannot use the forest store")]
+    OtherForest(#[source] Unavailable),
     /// The forest store removes keys by itself.
     #[error("cannot use the forest store")]
     EvictsKeys(#[from] EvictsKeys),
@@ -142,10 +145,16 @@ impl AppState {
     /// Creates the state of a process that has served nothing yet.
     ///
     /// # Errors
-    /// When routes or TLS material cannot be used, or the forest store evicts keys.
+    /// When routes or TLS material cannot be used, or the forest store evicts keys, or has a forest that was begun with
+    /// other settings or fields.
     pub(crate) async fn new(config: &ServeOptions) -> Result<AppState, StateError> {
         let store = forest_store(config).await?;
-        AppState::with_engine(config, || engine(config, store))
+        let state = AppState::with_engine(config, || engine(config, store))?;
+        match state.engine.forests().check_settings().await {
+            Err(other @ Unavailable::Unsupported { .. }) => Err(StateError::OtherForest(other)),
+            // A store that is away is asked when it is back.
+            _ => Ok(state),
+        }
     }
 
     /// The same with this engine. It is made last of what may fail: stored forests record the fields that it reads.

@@ -9,7 +9,7 @@ use std::fmt;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use thiserror::Error;
 
-use crate::index_pattern::fits;
+use crate::index_pattern::{fits, meets};
 
 /// The version of [`FieldRecord::encode`].
 const FORMAT: u32 = 1;
@@ -91,6 +91,11 @@ impl FieldRecord {
     /// Whether nothing is recorded.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Index patterns, each with its fields as the options of a route.
+    pub fn patterns(&self) -> impl Iterator<Item = (&str, String)> {
+        self.0.iter().map(|(pattern, fields)| (pattern.as_str(), fields.to_string()))
     }
 
     /// Lines of text, empty for an empty record: the format, then a line for each pattern.
@@ -196,7 +201,7 @@ impl RoutedFields {
                 Some(taker) => std::slice::from_ref(taker),
                 None => self.patterns.as_slice(),
             };
-            let of_it = |taker: &str| fits(taker, pattern) || fits(pattern, taker) && !known.0.contains_key(taker);
+            let of_it = |taker: &str| fits(taker, pattern) || meets(pattern, taker) && !known.0.contains_key(taker);
             let asked = takers.iter().filter_map(|(taker, fields)| Some((taker, fields.as_ref()?)));
             for (taker, asked) in asked.filter(|(taker, _)| of_it(taker)) {
                 if asked != recorded {
@@ -287,6 +292,10 @@ mod tests {
             (&[&[("news-*", "content")], &[("news-2027", "body"), ("news-*", "content")]], false),
             (&[&[("news-*", "content")], &[("news-2027", "content")]], false),
             (&[&[("news-*", "content")], &[("news-2027", "body")]], true),
+            (&[&[("news-*", "content")], &[("*-2027", "body")]], true),
+            (&[&[("news-*", "content")], &[("*-2027", "content")]], false),
+            (&[&[("news-*", "content")], &[("forum-*", "body")]], false),
+            (&[&[("news-*", "content")], &[("*-2027", "body"), ("news-*", "content")]], false),
             (
                 &[&[("news-*", "content")], &[("news-2027", "body"), ("news-*", "content")], &[("news-2027", "body")]],
                 false,

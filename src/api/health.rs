@@ -12,7 +12,8 @@ use crate::state::AppState;
 /// Any node answers here, and any user may ask.
 const ROOT: &str = "/";
 
-/// Ready unless the process drains, a forest is out of service, or no node answers; 401 and 403 are answers.
+/// Ready unless the process drains, a forest is out of service or another one than this process may use, or no node
+/// answers; 401 and 403 are answers.
 pub(super) async fn ready(state: &AppState, caller: &HeaderMap) -> Response<Body> {
     match why_not(state, caller).await {
         None => json(StatusCode::OK, &json!({"status": "ready"})),
@@ -29,8 +30,12 @@ async fn why_not(state: &AppState, caller: &HeaderMap) -> Option<&'static str> {
         state.engine_failed(&unavailable);
         return Some(match unavailable {
             Unavailable::Away { .. } => "a forest cannot be reached where it is kept",
-            _ => "a forest is out of service after an internal error",
+            _ => "a forest is out of service: the log says why, and spinney has to be restarted",
         });
+    }
+    if let Err(other @ Unavailable::Unsupported { .. }) = state.engine.forests().check_settings().await {
+        state.engine_failed(&other);
+        return Some("a forest is kept with other settings or fields than those of this process");
     }
     match state.cluster.ping(caller, ROOT, ANSWER_BYTES).await {
         Ok(status) if !status.is_server_error() => None,

@@ -37,7 +37,8 @@ pub(crate) struct VerifyReport {
     pub(crate) named: Vec<String>,
 }
 
-/// Checks a random sample of stamped documents, determined by `seed`. Calls `report` after each.
+/// Checks a random sample of stamped documents, determined by `seed`. Calls `report` after each, with how many were
+/// looked at and how many are to be.
 ///
 /// # Errors
 /// If the cluster or spinney cannot be reached, or refuses.
@@ -46,7 +47,7 @@ pub(crate) async fn verify(
     spinney: &Operator,
     target: &RouteIndices,
     (sample, seed): (usize, u64),
-    report: &(dyn Fn(u64) + Sync),
+    report: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<VerifyReport, BackfillError> {
     let mut verified = VerifyReport::default();
     let mut seen = HashSet::new();
@@ -57,11 +58,13 @@ pub(crate) async fn verify(
         let found = draw(reader, target, size, round).await?;
         let drawn = found.len();
         let before = seen.len();
+        // Fewer than were asked for are all that there are.
+        let of = if drawn < size { before + drawn } else { sample };
         for hit in found {
             let name = format!("{}/{}", text(&hit["_index"]), isolate(text(&hit["_id"])));
             if seen.insert(name.clone()) {
                 verified.check(spinney, target, &hit, &name).await?;
-                report(verified.sampled);
+                report(verified.sampled, of as u64);
             }
         }
         if drawn < size || seen.len() == before {

@@ -1,6 +1,7 @@
 //! `spinney inspect`: shows stored forests, in a directory or in Redis, and how two groupings of stored documents
 //! differ.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -192,6 +193,7 @@ fn as_json(forest: &InspectedForest) -> Value {
         "stored_bytes": forest.bytes,
         "torn_bytes": forest.torn,
         "unreadable": forest.unreadable,
+        "fields": forest.fields.patterns().collect::<BTreeMap<_, _>>(),
         "oldest": summary.arrivals.map(|(oldest, _)| format_date(oldest)),
         "newest": summary.arrivals.map(|(_, newest)| format_date(newest)),
         "boilerplate": forest.boilerplate,
@@ -223,6 +225,9 @@ fn show(forest: &InspectedForest) {
     if !forest.unreadable.is_empty() {
         let way = "spinney recover, or serve with --on-unreadable recover, goes on with the rest";
         row("", way.to_owned());
+    }
+    for (pattern, fields) in forest.fields.patterns() {
+        row("texts of", format!("{pattern}, read from {fields}"));
     }
     if let Some((oldest, newest)) = summary.arrivals {
         row("arrivals", format!("{} to {}", format_date(oldest), format_date(newest)));

@@ -23,6 +23,11 @@ Examples:
   spinney verify
   spinney verify --spinney-url http://127.0.0.1:9201 --index news-2026 --sample 10000";
 
+/// What unknown documents mean, and what is to be done about them.
+const UNKNOWN: &str = "documents that are unknown to the forest are no fault if they are older than its window. Others \
+    were placed by a forest that is lost, or with other fields (--text-field): spinney recover with the options of \
+    serve and an empty --data-dir makes the forest anew from the index, and every document keeps its root";
+
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct VerifyArgs {
@@ -58,7 +63,7 @@ async fn report(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
         unstamped += target.count_unstamped(&spinney).await?;
         missing.extend(target.unfound_fields(&spinney).await?);
         let bar = Bar::new(args.sample as u64, "looked at")?;
-        let report = |done| bar.set(&target.route.forest, done, args.sample as u64);
+        let report = |done, of| bar.set(&target.route.forest, done, of);
         let sample = (args.sample, args.seed);
         let verified = backfill::verify(&spinney, &spinney, target, sample, &report).await?;
         bar.clear();
@@ -69,12 +74,15 @@ async fn report(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
         (all.same, "are known under the root of their stamp"),
         (all.would_join, "would join the tree of their stamp"),
         (all.without_text, "have no text to compare, and a root of their own"),
-        (all.unknown, "are unknown to the forest: older than its window, or it was lost"),
+        (all.unknown, "are unknown to the forest"),
         (all.elsewhere, "would be in another tree"),
         (all.without_answer, "gave no answer"),
         (unstamped, "documents of these indices have no stamp"),
     ] {
         print(format_args!("{:>12} {what}", HumanCount(count).to_string()));
+    }
+    if all.unknown > 0 {
+        print_error(format_args!("spinney: {UNKNOWN}"));
     }
     for named in &all.named {
         print_error(format_args!("spinney: {named}"));

@@ -1,11 +1,17 @@
 //! The data directory, and Redis.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::Finding;
-use crate::config::ServeOptions;
+use crate::config::{Route, ServeOptions};
+use crate::engine::{Engine, Unavailable};
+use crate::forest::shared::keys::KeyStore;
+use crate::hash::HashKey;
 use crate::redis::{KEEP_KEYS, NodeState, RedisStore};
+use crate::store::{DataDir, StoreError};
 
 /// Less room than this on the disk of the directory is little: two snapshots of a large forest.
 const LITTLE_ROOM: u64 = 2 << 30;
@@ -48,6 +54,7 @@ pub(super) fn directory(options: &ServeOptions) -> Vec<Finding> {
         ),
     }];
     findings.extend(mode(dir, &of));
+    findings.extend(fields(dir, &options.routes));
     if let Ok(disk) = rustix::fs::statvfs(dir.as_path()) {
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         let state = format!("{:.1} GB free", free as f64 / 1e9);
@@ -57,6 +64,29 @@ pub(super) fn directory(options: &ServeOptions) -> Vec<Finding> {
         });
     }
     findings
+}
+
+/// Whether the texts of the forests in a directory were read from the fields of these routes.
+fn fields(dir: &Path, routes: &[Route]) -> Vec<Finding> {
+    let forests: BTreeSet<&str> = routes.iter().map(|route| route.forest.as_str()).collect();
+    let of_forest = |forest: &str| -> Result<(), StoreError> {
+        let known = DataDir::fields_in(dir, forest)?;
+        let agreed = Route::fields_read(routes, forest).recorded_in(&known);
+        agreed.map(drop).map_err(|differ| StoreError::OtherFields {
+            dir: dir.to_owned(),
+            forest: forest.to_owned(),
+            differ,
+        })
+    };
+    let findings = forests.into_iter().filter_map(|forest| {
+        let error = of_forest(forest).err()?;
+        Some(Finding::error(
+            format!("fields of the forest {forest}"),
+            error.to_string(),
+            "serve does not start until that is done, unless the forest is empty",
+        ))
+    });
+    findings.collect()
 }
 
 fn can_write(dir: &Path) -> io::Result<()> {
@@ -93,13 +123,25 @@ pub(super) async fn redis(options: &ServeOptions) -> Vec<Finding> {
         Ok(redis) => redis,
         Err(error) => return unusable(error.to_string()),
     };
+    let redis = Arc::new(redis);
     // It blocks until there is an answer, and brings its own runtime.
-    let asked = tokio::task::spawn_blocking(move || redis.node_states()).await;
-    match asked {
+    let asked = {
+        let redis = redis.clone();
+        tokio::task::spawn_blocking(move || redis.node_states()).await
+    };
+    let mut findings: Vec<Finding> = match asked {
         Ok(Ok(nodes)) => nodes.iter().flat_map(node).collect(),
-        Ok(Err(error)) => unusable(error.to_string()),
-        Err(_) => unusable("it could not be asked".to_owned()),
+        Ok(Err(error)) => return unusable(error.to_string()),
+        Err(_) => return unusable("it could not be asked".to_owned()),
+    };
+    let keys: Arc<dyn KeyStore> = redis;
+    // What else is wrong with the routes is found where they are read.
+    if let Ok(engine) = Engine::shared(&options.routes, &options.prefix, 1, HashKey::secret(), &keys, store.on_loss)
+        && let Err(other @ Unavailable::Unsupported { .. }) = engine.forests().check_settings().await
+    {
+        findings.push(Finding::error("Redis", other.to_string(), "serve does not start until that is done"));
     }
+    findings
 }
 
 fn node(state: &NodeState) -> Vec<Finding> {

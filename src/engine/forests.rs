@@ -195,6 +195,17 @@ impl Forests {
         shared.map(|entry| entry.name.clone()).collect()
     }
 
+    /// Compares settings and fields of shared forests with those that the store has: [`SharedPort::check_settings`].
+    ///
+    /// # Errors
+    /// The first that the store has with others, or when it is away.
+    pub async fn check_settings(&self) -> Result<(), Unavailable> {
+        for shared in self.entries.iter().filter_map(|entry| entry.shared.as_ref()) {
+            shared.check_settings().await?;
+        }
+        Ok(())
+    }
+
     /// Refreshes a forest's overrides from the store: [`SharedPort::refresh_overrides`]. 0 of one that is not shared.
     ///
     /// # Errors

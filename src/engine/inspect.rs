@@ -16,6 +16,7 @@ use crate::forest::shared::keys::{KeyStore, StoreUnavailable};
 use crate::forest::shared::{DistanceTooWide, SharedDistance, SharedForest, SharedSettings, Transfer};
 use crate::method::{Method, MethodKind, Short, Staged, Strict, Verified};
 use crate::store::{DataDir, ForestIdentity, ReplayProgress, Store, StoreError};
+use crate::text_fields::FieldRecord;
 use crate::time::Millis;
 
 /// Progress callback: identity and progress of the forest being read.
@@ -36,6 +37,8 @@ pub struct InspectedForest {
     pub torn: u64,
     /// Unreadable ranges, which the other figures leave out: file, offset and kind.
     pub unreadable: Vec<String>,
+    /// Which fields its texts were read from.
+    pub fields: FieldRecord,
     /// It is kept by an engine, and its memory is that of all that the engine has.
     pub is_shared: bool,
 }
@@ -107,12 +110,16 @@ fn load<F: MethodKind>(
     let report = |progress: ReplayProgress| report(identity.forest(), progress);
     let mut replay = Store::salvage(data_dir, &identity)?;
     let (state, gaps) = read::<F>(&mut replay, empty_of(&identity)?, true, report)?;
+    let mut unreadable = listed(&gaps);
+    let fields = data_dir.fields(identity.forest());
+    unreadable.extend(fields.as_ref().err().map(ToString::to_string));
     Ok(InspectedForest {
         summary: state.forest().summary(top),
         boilerplate: F::known(state.learned()),
         bytes: replay.progress().total,
         torn: replay.torn_end().map_or(0, |torn| torn.bytes),
-        unreadable: listed(&gaps),
+        unreadable,
+        fields: fields.unwrap_or_default(),
         is_shared: false,
         identity,
     })
@@ -161,6 +168,7 @@ pub fn inspect_shared(
             boilerplate: block_on(port.known())? as usize,
             torn: 0,
             unreadable: Vec::new(),
+            fields: block_on(keys.fields(identity.forest())).map_err(away)?,
             is_shared: true,
             identity,
         })

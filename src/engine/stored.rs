@@ -107,7 +107,14 @@ impl Stores {
     ) -> Result<(LocalForest<F>, ForestIdentity, FieldRecord), EngineError> {
         let name = identity.forest().to_owned();
         self.finish_salvage(&name)?;
-        let known = self.data_dir.fields(&name)?;
+        let recovers = self.storage.on_unreadable == OnUnreadable::Recover;
+        let known = match self.data_dir.fields(&name) {
+            Err(error @ StoreError::BrokenFields { .. }) if recovers => {
+                warn!(forest = name, %error, "the record begins anew: nothing tells whether its texts were read from the fields of now");
+                FieldRecord::default()
+            }
+            known => known?,
+        };
         let filled = fields.recorded_in(&known).map_err(|differ| StoreError::OtherFields {
             dir: self.data_dir.path().to_owned(),
             forest: name.clone(),
@@ -122,7 +129,6 @@ impl Stores {
                 "reading the stored forest"
             );
         };
-        let recovers = self.storage.on_unreadable == OnUnreadable::Recover;
         let (replay, mut state) = match self.read_whole(identity, empty()?, tell) {
             Err(error) if recovers && error.is_unreadable() => {
                 // Nothing is changed where nothing is opened in the end.

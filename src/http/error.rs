@@ -83,8 +83,8 @@ pub(crate) enum ProxyError {
     Stopping,
     /// A forest is out of service, so that the documents could get wrong stamps or none.
     #[error(
-        "the forest '{forest}' is out of service after an internal error and nothing was sent: spinney's log says why; \
-         it has to be restarted"
+        "the forest '{forest}' is out of service and nothing was sent: spinney's log says why (a disk that is full or \
+         broken, or an internal error); it has to be restarted when that is mended"
     )]
     ForestUnavailable {
         /// Its name.

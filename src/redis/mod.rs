@@ -33,7 +33,7 @@ use tracing::{info, warn};
 use crate::clock;
 use crate::forest::shared::keys::{
     Agreement, Command, Evictions, Extent, FORESTS, Key, KeySample, KeyStore, ScanPosition, StoreFuture, StoreReply,
-    StoreUnavailable, SyncEntries, SyncEntry, SyncPosition, agreement, other_fields, warn_of_earlier,
+    StoreUnavailable, SyncEntries, SyncEntry, SyncPosition, agreement, other_fields, other_settings, warn_of_earlier,
 };
 use crate::text_fields::{FieldRecord, RoutedFields};
 use crate::time::Millis;
@@ -256,10 +256,7 @@ impl KeyStore for RedisStore {
                         warn_of_earlier(&name);
                         Ok(number)
                     }
-                    Agreement::Other => Err(format!(
-                        "it is kept there as a forest of other settings ({known}) than those of this process \
-                         ({identity}): use another --forest, or the same settings everywhere"
-                    )),
+                    Agreement::Other => Err(other_settings(&known, &identity)),
                 },
             })
         })

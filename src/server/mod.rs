@@ -512,7 +512,10 @@ mod tests {
         }
         let ready = ask(&state, Method::GET, "/_spinney/_ready", "").await;
         assert_eq!(ready.status, StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(ready.body["reason"], "a forest is out of service after an internal error");
+        assert_eq!(
+            ready.body["reason"],
+            "a forest is out of service: the log says why, and spinney has to be restarted"
+        );
         let alive = ask(&state, Method::GET, "/_spinney/_health", "").await;
         assert_eq!(alive.status, StatusCode::OK);
         // What needs no forest goes on to the cluster, which is not there.

@@ -188,20 +188,24 @@ impl DataDir {
     /// # Errors
     /// [`StoreError::BrokenFields`], [`StoreError::NewerFormat`], [`StoreError::Io`].
     pub(crate) fn fields(&self, forest: &str) -> Result<FieldRecord, StoreError> {
-        let file = self.path().join(directory_name(forest)).join(FIELDS);
-        let bytes = match self.0.files.open(&file) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FieldRecord::default()),
-            opened => opened.and_then(reader::read_small).map_err(StoreError::io("read", &file))?,
-        };
-        fields::decode(&file, &bytes)
+        read_fields(&*self.0.files, self.path(), forest)
+    }
+
+    /// The same in a directory that is not locked, also while another process uses it.
+    ///
+    /// # Errors
+    /// As [`DataDir::fields`].
+    pub(crate) fn fields_in(path: &Path, forest: &str) -> Result<FieldRecord, StoreError> {
+        read_fields(&SystemFiles, path, forest)
     }
 
     /// Replaces that record, if it is another. The directory of the forest must be there.
     ///
     /// # Errors
-    /// As [`DataDir::fields`]; then the record is the old or the new one.
+    /// [`StoreError::Io`]; then the record is the old or the new one.
     pub(crate) fn record_fields(&self, forest: &str, record: &FieldRecord) -> Result<(), StoreError> {
-        if self.fields(forest)? == *record {
+        // One that does not read is another.
+        if self.fields(forest).is_ok_and(|known| known == *record) {
             return Ok(());
         }
         let (files, dir) = (&*self.0.files, self.path().join(directory_name(forest)));
@@ -223,6 +227,15 @@ impl DataDir {
     pub fn path(&self) -> &Path {
         &self.0.path
     }
+}
+
+fn read_fields(files: &dyn Files, dir: &Path, forest: &str) -> Result<FieldRecord, StoreError> {
+    let file = dir.join(directory_name(forest)).join(FIELDS);
+    let bytes = match files.open(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FieldRecord::default()),
+        opened => opened.and_then(reader::read_small).map_err(StoreError::io("read", &file))?,
+    };
+    fields::decode(&file, &bytes)
 }
 
 /// The directory of one forest.

@@ -122,7 +122,7 @@ pub enum StoreError {
     /// The record of these fields was changed, or is damaged.
     #[error(
         "{} does not read ({why}): put it back from a copy of the whole directory, or remove it, and the next start \
-         records its own fields",
+         records its own fields; --on-unreadable recover does that",
         .file.display()
     )]
     BrokenFields {

@@ -84,7 +84,16 @@ async fn another_text_field_is_refused_and_each_way_out_leads_out() {
     assert!(!done, "{said}");
     assert!(content(dir.path()) == before, "nothing is changed");
     let (done, said) = run(&["inspect", dir.path().to_str().unwrap()]);
-    assert!(done, "{said}");
+    assert!(done && said.contains(&format!("{pattern}, read from text_field=content title_field=title")), "{said}");
+    assert!(content(dir.path()) == before, "nothing is changed");
+    let examine = |field: &str| {
+        let all = options(dir.path(), field, &[]);
+        run(&["doctor"].into_iter().chain(all.iter().map(String::as_str)).collect::<Vec<_>>())
+    };
+    let (done, said) = examine("body");
+    assert!(!done && said.contains("ERROR fields of the forest") && said.contains("text_field=content"), "{said}");
+    let (_, said) = examine("content");
+    assert!(!said.contains("fields of the forest"), "{said}");
     assert!(content(dir.path()) == before, "nothing is changed");
 
     // The fields of before.

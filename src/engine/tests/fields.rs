@@ -113,6 +113,26 @@ fn a_directory_without_a_record_gets_one() {
     assert_refused(&body(), &dir.0);
 }
 
+#[test]
+fn a_record_that_does_not_read_begins_anew_where_that_is_asked_for() {
+    let dir = filled("fields-broken");
+    let whole = std::fs::read(file(&dir.0)).unwrap();
+    for broken in [&b""[..], b"spinney fields\n", &whole[..whole.len() - 1]] {
+        std::fs::write(file(&dir.0), broken).unwrap();
+        let refused = start(&content(), &dir.0).err().unwrap();
+        assert!(matches!(refused, EngineError::Store(StoreError::BrokenFields { .. })), "{refused}");
+        assert!(refused.to_string().contains("--on-unreadable recover"), "{refused}");
+        let engine = start_with(&content(), &dir.0, OnUnreadable::Recover).unwrap();
+        assert!(nodes(&engine) > 0);
+        drop(engine);
+        assert_refused(&body(), &dir.0);
+    }
+    // What a newer version has written is not broken.
+    std::fs::write(file(&dir.0), "spinney fields\nformat = 2\n").unwrap();
+    let refused = start_with(&content(), &dir.0, OnUnreadable::Recover).err().unwrap();
+    assert!(matches!(refused, EngineError::Store(StoreError::NewerFormat { .. })), "{refused}");
+}
+
 /// Whatever stops it: another forest, or its own data.
 #[test]
 fn a_start_that_fails_records_nothing() {
@@ -189,8 +209,16 @@ fn of_two_that_share_a_forest_the_second_one_with_other_fields_is_refused() {
         }
     }
     assert_eq!(placed_through(&first), Ok(()));
+    // It is told before its first document as well; nothing is recorded by that.
+    let check = |engine: &Arc<Engine>| wait(engine.forests().check_settings()).map_err(|error| error.to_string());
+    assert!(check(&second).unwrap_err().contains("text_field=body"));
+    assert_eq!(check(&first), Ok(()));
+    let known = wait(keys.fields("f"));
     let more = [reading("forum-*", "body"), reading("news-*", "content")];
-    assert_eq!(placed_through(&sharing(&more, &keys)), Ok(()));
+    let more = sharing(&more, &keys);
+    assert_eq!(check(&more), Ok(()));
+    assert_eq!(wait(keys.fields("f")), known);
+    assert_eq!(placed_through(&more), Ok(()));
     assert_eq!(placed_through(&sharing(&content(), &keys)), Ok(()));
 }
 

@@ -116,6 +116,14 @@ pub(super) fn with_fingerprints(identity: &str, version: FingerprintVersion) -> 
     settings.collect::<Vec<_>>().join(" ")
 }
 
+/// The refusal of a forest that is kept with other settings.
+pub fn other_settings(kept: &str, wanted: &str) -> String {
+    format!(
+        "it is kept there as a forest of other settings ({kept}) than those of this process ({wanted}): use another \
+         --forest, or the same settings everywhere"
+    )
+}
+
 /// The refusal of a forest with texts that were read from other fields.
 pub fn other_fields(differ: &OtherFields) -> String {
     format!(

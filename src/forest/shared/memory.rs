@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::keys::{
     Agreement, Command, FORESTS, Key, KeyKind, KeyOp, KeySample, KeyStore, LATEST, Lifetime, NAMES, ScanPosition,
     StoreFuture, StoreReply, StoreUnavailable, SyncEntries, SyncEntry, SyncPosition, agreement, lifetime_millis,
-    other_fields, proposed_number, warn_of_earlier,
+    other_fields, other_settings, proposed_number, warn_of_earlier,
 };
 use crate::method::{Durable, TreeTally};
 use crate::planted::planted;
@@ -516,7 +516,7 @@ impl KeyStore for InMemoryStore {
                     warn_of_earlier(name);
                     Ok(*number)
                 }
-                Agreement::Other => Err(known.clone()),
+                Agreement::Other => Err(other_settings(known, identity)),
             },
             (None, Some(number)) => {
                 forests.insert(name.to_owned(), (number, identity.to_owned()));

@@ -48,8 +48,8 @@ use tracing::warn;
 
 use self::batcher::Batcher;
 use self::keys::{
-    Command, Extent, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, StoreReply, StoreUnavailable,
-    SyncPosition, other_fields,
+    Agreement, Command, Extent, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, StoreReply, StoreUnavailable,
+    SyncPosition, agreement, other_fields, other_settings,
 };
 use self::layout::{Calendar, NodeValue};
 use self::lsh_buckets::LshBuckets;
@@ -308,17 +308,32 @@ impl<F: MethodKind> SharedInner<F> {
             return Ok(());
         }
         self.number().await?;
-        let agreed = match is_dry {
-            true => {
-                let known = self.keys.fields(&self.name).await;
-                let agreed = known.map(|known| self.fields.recorded_in(&known).map(drop));
-                agreed.map(|agreed| agreed.map_err(|differ| other_fields(&differ)))
-            }
-            false => self.keys.agree_on_fields(&self.name, &self.fields).await,
-        };
+        if is_dry {
+            return self.compare_fields().await;
+        }
+        let agreed = self.keys.agree_on_fields(&self.name, &self.fields).await;
         agreed.map_err(|away| self.away(away))?.map_err(|reason| self.unsupported(&reason))?;
-        self.has_agreed.fetch_or(!is_dry, Relaxed);
+        self.has_agreed.store(true, Relaxed);
         Ok(())
+    }
+
+    async fn compare_fields(&self) -> Result<(), Unavailable> {
+        let known = self.keys.fields(&self.name).await.map_err(|away| self.away(away))?;
+        let agreed = self.fields.recorded_in(&known);
+        agreed.map(drop).map_err(|differ| self.unsupported(&other_fields(&differ)))
+    }
+
+    async fn check_settings(&self) -> Result<(), Unavailable> {
+        if self.has_agreed.load(Relaxed) {
+            return Ok(());
+        }
+        let forests = self.keys.forests().await.map_err(|away| self.away(away))?;
+        match forests.iter().find(|(name, ..)| *name == self.name) {
+            Some((_, _, kept)) if agreement(kept, &self.identity) == Agreement::Other => {
+                Err(self.unsupported(&other_settings(kept, &self.identity)))
+            }
+            _ => self.compare_fields().await,
+        }
     }
 
     /// Runs commands on nodes.
@@ -504,6 +519,9 @@ impl<F: MethodKind> SharedInner<F> {
 
 /// The operations of a shared forest beyond [`ForestPort`], while documents are placed.
 pub trait SharedPort: ForestPort + Transfer {
+    /// Compares its settings and fields with those that the store has of it, if any. Nothing is changed there.
+    fn check_settings(&self) -> PortFuture<()>;
+
     /// Refreshes overrides from the store; returns the latest known version.
     fn refresh_overrides(&self) -> PortFuture<u64>;
 
@@ -576,6 +594,11 @@ impl<F: MethodKind> ForestPort for SharedForest<F> {
 }
 
 impl<F: MethodKind> SharedPort for SharedForest<F> {
+    fn check_settings(&self) -> PortFuture<()> {
+        let inner = self.inner.clone();
+        self.plain(async move { inner.check_settings().await })
+    }
+
     fn refresh_overrides(&self) -> PortFuture<u64> {
         let inner = self.inner.clone();
         self.plain(async move { Ok(inner.overrides().await?.version()) })

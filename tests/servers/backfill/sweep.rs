@@ -126,8 +126,11 @@ async fn stamps_are_held_against_the_forest() {
     // Another spinney, which knows nothing.
     let spinney = Spinney::start(&arguments(&upstream, &index, &[]));
     let found = verify(&spinney.url, &[]);
-    let unknown = found["are unknown to the forest: older than its window, or it was lost"];
+    let unknown = found["are unknown to the forest"];
     assert_eq!(unknown + found["have no text to compare, and a root of their own"], 120, "{found:?}");
+    let output = common::spinney_command().args(["verify", "--spinney-url", &spinney.url]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("spinney recover with the options of serve"), "{said}");
     server.delete_index(&index).await;
 }
 
