@@ -133,11 +133,12 @@ fn mismatch(identity: &Identity, source: rustls::Error) -> TlsError {
 }
 /// The error of TLS that caused another one.
 pub(crate) fn error_in<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
-    let mut causes = std::iter::successors(Some(error), |&error| error.source());
-    causes.find_map(|cause| match cause.downcast_ref::<std::io::Error>() {
-        Some(io) => io.get_ref()?.downcast_ref(),
-        None => cause.downcast_ref(),
-    })
+    // The source of an I/O error is that of the error that it holds, which it does not name itself.
+    let held = |error: &'e (dyn Error + 'static)| -> Option<&'e (dyn Error + 'static)> {
+        Some(error.downcast_ref::<std::io::Error>()?.get_ref()?)
+    };
+    let mut causes = std::iter::successors(Some(error), |&error| held(error).or_else(|| error.source()));
+    causes.find_map(|error| error.downcast_ref())
 }
 
 /// What mends an error of TLS on the way to a node of the cluster.
@@ -178,7 +179,9 @@ mod tests {
         #[error("it broke")]
         struct Broken(#[source] io::Error);
         let told = |error: rustls::Error| {
-            let error = Broken(io::Error::new(io::ErrorKind::InvalidData, error));
+            // A connector wraps what the handshake has wrapped already.
+            let error = io::Error::new(io::ErrorKind::InvalidData, error);
+            let error = Broken(io::Error::other(io::Error::other(error)));
             error_in(&error).and_then(remedy).unwrap_or_default()
         };
         assert!(told(CertificateError::UnknownIssuer.into()).contains("--upstream-ca"));

@@ -381,13 +381,18 @@ async fn a_client_certificate() {
 
 /// Makes a key and a certificate for 127.0.0.1 that vouches for itself.
 fn certificate(label: &str) -> (PathBuf, PathBuf) {
+    certificate_of(label, "IP:127.0.0.1", "CA:FALSE")
+}
+
+/// The same for another name, or of an authority.
+fn certificate_of(label: &str, name: &str, kind: &str) -> (PathBuf, PathBuf) {
     let folder = common::scratch(label);
     std::fs::create_dir_all(&folder).unwrap();
     let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "rsa:2048", "-sha256", "-nodes", "-days", "2"])
-        .args(["-subj", "/CN=spinney test", "-addext", "subjectAltName=IP:127.0.0.1"])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
+        .args(["-subj", "/CN=spinney test", "-addext", &format!("subjectAltName={name}")])
+        .args(["-addext", &format!("basicConstraints=critical,{kind}"), "-keyout"])
         .arg(&key)
         .arg("-out")
         .arg(&cert)
@@ -423,6 +428,48 @@ async fn tls_on_spinneys_side() {
     assert_eq!(scene.through(None, "GET", &path, "").await.status, 401);
     scene.end().await;
     std::fs::remove_dir_all(cert.parent().unwrap()).unwrap();
+}
+
+/// What is wrong with TLS on the way to a node is told with what to do, to whoever asks for anything there.
+#[tokio::test]
+async fn certificates_of_nodes_that_are_not_accepted() {
+    let secure = common::opensearch_secure();
+    // A node is whatever speaks HTTP over TLS.
+    let (authority, key) = certificate_of("authority", "IP:127.0.0.1", "CA:TRUE");
+    let (elsewhere, elsewhere_key) = certificate_of("elsewhere", "DNS:elsewhere.example", "CA:FALSE");
+    let plain = Spinney::start(&["--upstream", &secure.url]);
+    let node = |cert: &Path, key: &Path| {
+        let [cert, key] = [cert, key].map(|path| path.to_str().unwrap());
+        Spinney::start(&["--upstream", &secure.url, "--tls-cert", cert, "--tls-key", key])
+    };
+    let (of_authority, of_elsewhere) = (node(&authority, &key), node(&elsewhere, &elsewhere_key));
+    let without_tls = plain.url.replace("http://", "https://");
+    for (url, ca, expected) in [
+        (&secure.url, None, "--upstream-ca, as a PEM file"),
+        (&secure.url, Some(&elsewhere), "--upstream-ca, as a PEM file"),
+        (&of_authority.url, Some(&authority), "the certificate of an authority as its own"),
+        (&of_elsewhere.url, Some(&elsewhere), "has to name the host of the URL"),
+        (&without_tls, None, "begin the URL with http://"),
+    ] {
+        let mut of = vec!["--upstream", url, "--index", "news-*"];
+        of.extend(ca.iter().flat_map(|ca| ["--upstream-ca", ca.to_str().unwrap()]));
+        for command in [&["doctor", "--text-field", "content"][..], &["setup"]] {
+            let output = common::spinney_command().args(command).args(&of).output().unwrap();
+            let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{said}");
+            assert!(said.contains(expected), "{command:?} {url} {ca:?}: {said}");
+        }
+        let spinney = Spinney::start(&[&of[..], &["--text-field", "content"]].concat());
+        let path = format!("{}/news-1/_bulk", spinney.url);
+        let sent = common::http().post(path).header("Content-Type", "application/x-ndjson").body(article("a", 1));
+        let answer = sent.send().await.unwrap();
+        assert_eq!(answer.status(), 503);
+        let said = answer.text().await.unwrap();
+        assert!(said.contains(expected), "{url} {ca:?}: {said}");
+    }
+    for cert in [authority, elsewhere] {
+        std::fs::remove_dir_all(cert.parent().unwrap()).unwrap();
+    }
 }
 
 /// A certificate without its key, and the other way round, is a mistake that is found at the start.
