@@ -13,6 +13,8 @@ use crate::index_pattern::{fits, meets};
 
 /// The version of [`FieldRecord::encode`].
 const FORMAT: u32 = 1;
+/// The line of a forest that is unfinished; no pattern is without fields.
+const UNFINISHED: &str = "unfinished";
 /// Encoded so that a name is one word of a line, and one item of a list.
 const NAME: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',').add(b'=');
 
@@ -74,7 +76,11 @@ impl fmt::Display for TextFields {
 
 /// The fields that the texts of a forest were read from, by index pattern.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FieldRecord(BTreeMap<String, TextFields>);
+pub struct FieldRecord {
+    patterns: BTreeMap<String, TextFields>,
+    /// Nobody may use the forest yet: a part of it is on its way.
+    is_unfinished: bool,
+}
 
 /// Why a record does not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -88,14 +94,28 @@ pub enum FieldRecordError {
 }
 
 impl FieldRecord {
+    fn of(patterns: BTreeMap<String, TextFields>) -> FieldRecord {
+        FieldRecord { patterns, is_unfinished: false }
+    }
+
+    /// That of a forest of which a part is not there yet.
+    pub fn unfinished() -> FieldRecord {
+        FieldRecord { is_unfinished: true, ..FieldRecord::default() }
+    }
+
+    /// Whether a part of the forest is not there yet.
+    pub fn is_unfinished(&self) -> bool {
+        self.is_unfinished
+    }
+
     /// Whether nothing is recorded.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        *self == FieldRecord::default()
     }
 
     /// Index patterns, each with its fields as the options of a route.
     pub fn patterns(&self) -> impl Iterator<Item = (&str, String)> {
-        self.0.iter().map(|(pattern, fields)| (pattern.as_str(), fields.to_string()))
+        self.patterns.iter().map(|(pattern, fields)| (pattern.as_str(), fields.to_string()))
     }
 
     /// Lines of text, empty for an empty record: the format, then a line for each pattern.
@@ -110,7 +130,8 @@ impl FieldRecord {
         };
         match self.is_empty() {
             true => String::new(),
-            false => format!("format = {FORMAT}\n{}", self.0.iter().map(line).collect::<String>()),
+            false if self.is_unfinished => format!("format = {FORMAT}\n{UNFINISHED}\n"),
+            false => format!("format = {FORMAT}\n{}", self.patterns.iter().map(line).collect::<String>()),
         }
     }
 
@@ -127,18 +148,33 @@ impl FieldRecord {
             Some(newer) if newer > FORMAT => return Err(FieldRecordError::Newer(newer)),
             _ => return Err(FieldRecordError::Broken),
         }
-        let line = |line: &str| {
+        let lines: Vec<&str> = lines.collect();
+        if lines == [UNFINISHED] {
+            return Ok(FieldRecord::unfinished());
+        }
+        let line = |line: &&str| {
             let (pattern, fields) = line.split_once(' ')?;
             Some((decoded(pattern)?, TextFields::decode(fields)?))
         };
-        let record = lines.map(line).collect::<Option<BTreeMap<_, _>>>();
-        record.map(FieldRecord).ok_or(FieldRecordError::Broken)
+        let patterns = lines.iter().map(line).collect::<Option<BTreeMap<_, _>>>();
+        patterns.map(FieldRecord::of).ok_or(FieldRecordError::Broken)
     }
 }
 
 fn decoded(name: &str) -> Option<String> {
     let name = percent_decode_str(name).decode_utf8().ok()?;
     (!name.is_empty()).then(|| name.into_owned())
+}
+
+/// Why this process may not read documents into a forest.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum FieldsRefused {
+    /// Texts in it were read from other fields.
+    #[error(transparent)]
+    Other(Box<OtherFields>),
+    /// A part of it is not there yet.
+    #[error("is a part of a forest: the spinney transfer that was to fill it has not ended")]
+    Unfinished,
 }
 
 /// Indices whose texts are in a forest, and would be read from other fields now.
@@ -181,36 +217,40 @@ impl RoutedFields {
 
     /// The record of an empty forest once these routes fill it.
     pub fn recorded(&self) -> FieldRecord {
-        FieldRecord(self.patterns.iter().filter_map(|(of, fields)| Some((of.clone(), fields.clone()?))).collect())
+        FieldRecord::of(self.patterns.iter().filter_map(|(of, fields)| Some((of.clone(), fields.clone()?))).collect())
     }
 
     /// The record of the forest once these routes fill it: what is known, and what they add.
     ///
     /// # Errors
-    /// The first pattern of which texts are known by other fields.
-    pub fn recorded_in(&self, known: &FieldRecord) -> Result<FieldRecord, Box<OtherFields>> {
+    /// The first pattern of which texts are known by other fields; or the forest is unfinished.
+    pub fn recorded_in(&self, known: &FieldRecord) -> Result<FieldRecord, FieldsRefused> {
+        if known.is_unfinished {
+            return Err(FieldsRefused::Unfinished);
+        }
         let other = |indices: &str, recorded: &TextFields, route: &str, asked: &TextFields| OtherFields {
             indices: indices.to_owned(),
             recorded: recorded.clone(),
             route: route.to_owned(),
             asked: asked.clone(),
         };
-        for (pattern, recorded) in &known.0 {
+        for (pattern, recorded) in &known.patterns {
             // A route that is gone leaves its texts to one that takes a part of its indices.
             let takers = match self.taker(pattern) {
                 Some(taker) => std::slice::from_ref(taker),
                 None => self.patterns.as_slice(),
             };
-            let of_it = |taker: &str| fits(taker, pattern) || meets(pattern, taker) && !known.0.contains_key(taker);
+            let of_it =
+                |taker: &str| fits(taker, pattern) || meets(pattern, taker) && !known.patterns.contains_key(taker);
             let asked = takers.iter().filter_map(|(taker, fields)| Some((taker, fields.as_ref()?)));
             for (taker, asked) in asked.filter(|(taker, _)| of_it(taker)) {
                 if asked != recorded {
-                    return Err(Box::new(other(pattern, recorded, taker, asked)));
+                    return Err(FieldsRefused::Other(Box::new(other(pattern, recorded, taker, asked))));
                 }
             }
         }
         let mut record = known.clone();
-        record.0.extend(self.recorded().0);
+        record.patterns.extend(self.recorded().patterns);
         Ok(record)
     }
 }
@@ -321,7 +361,10 @@ mod tests {
             route(json!({"index": ["*"], "text_field": ["body"]})),
         ];
         let then = Route::fields_read(&moved, "f").recorded_in(&known).unwrap();
-        assert_eq!(then, FieldRecord([known.0, recorded(&[("*", "body")]).0].into_iter().flatten().collect()));
+        assert_eq!(
+            then,
+            FieldRecord::of([known.patterns, recorded(&[("*", "body")]).patterns].into_iter().flatten().collect())
+        );
         let back = Route::fields_read(&moved[1..], "f").recorded_in(&then);
         assert!(back.is_err(), "{back:?}");
         // A pattern of two routes is the first one's.
@@ -345,6 +388,16 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_read_into_a_forest_of_which_a_part_is_missing() {
+        let unfinished = FieldRecord::unfinished();
+        assert_eq!(FieldRecord::decode(&unfinished.encode()), Ok(unfinished.clone()));
+        assert!(!unfinished.is_empty());
+        for routes in [routes(&[("news-*", "content")]), RoutedFields::default()] {
+            assert_eq!(routes.recorded_in(&unfinished), Err(FieldsRefused::Unfinished));
+        }
+    }
+
+    #[test]
     fn a_record_that_does_not_read_is_told() {
         let newer = FieldRecord::decode("format = 2\nwhatever\n");
         assert_eq!(newer, Err(FieldRecordError::Newer(2)));
@@ -353,6 +406,7 @@ mod tests {
             "format = 0\n",
             "format = x\n",
             "format = 1\nnews-*\n",
+            "format = 1\nunfinished\nnews-* text_field=a\n",
             "format = 1\nnews-* \n",
             "format = 1\nnews-* text_field=\n",
             "format = 1\nnews-* title_field=t\n",

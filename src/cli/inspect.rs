@@ -193,6 +193,7 @@ fn as_json(forest: &InspectedForest) -> Value {
         "stored_bytes": forest.bytes,
         "torn_bytes": forest.torn,
         "unreadable": forest.unreadable,
+        "unfinished": forest.fields.is_unfinished(),
         "fields": forest.fields.patterns().collect::<BTreeMap<_, _>>(),
         "oldest": summary.arrivals.map(|(oldest, _)| format_date(oldest)),
         "newest": summary.arrivals.map(|(_, newest)| format_date(newest)),
@@ -225,6 +226,10 @@ fn show(forest: &InspectedForest) {
     if !forest.unreadable.is_empty() {
         let way = "spinney recover, or serve with --on-unreadable recover, goes on with the rest";
         row("", way.to_owned());
+    }
+    if forest.fields.is_unfinished() {
+        let way = "the transfer that was to fill it has not ended: run spinney transfer again, with --replace";
+        row("unfinished", way.to_owned());
     }
     for (pattern, fields) in forest.fields.patterns() {
         row("texts of", format!("{pattern}, read from {fields}"));

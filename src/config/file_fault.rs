@@ -1,5 +1,9 @@
 //! Errors of a configuration file.
 
+use serde::de::DeserializeOwned;
+
+use super::{RawRoute, RawServeOptions};
+
 /// An error of a configuration file, with its place. It repeats option names only: any value may be a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("TOML parse error at line {line}, column {column}: {reason}")]
@@ -36,16 +40,43 @@ impl FileFault {
 
 /// The message about an option that does not exist, with the one that may be meant in place of all that there are.
 fn unknown(message: &str) -> Option<String> {
-    /// The least likeness, 0 to 1, of a name with typing errors.
-    const LIKELY: f64 = 0.7;
-    let (given, known) = message.strip_prefix("unknown field `")?.split_once('`')?;
-    let likeness = |name: &&str| strsim::normalized_damerau_levenshtein(&given.replace('-', "_"), name);
-    let names = known.split('`').skip(1).step_by(2);
-    let meant = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).filter(|name| likeness(name) >= LIKELY);
-    Some(match meant {
-        Some(meant) => format!("there is no option `{given}`: is `{meant}` meant?"),
+    let (given, here) = unknown_of(message)?;
+    if let Some(meant) = like(given, &here) {
+        return Some(format!("there is no option `{given}`: is `{meant}` meant?"));
+    }
+    // It may stand in the wrong part of the file.
+    let of_route = options::<RawRoute>();
+    let (place, elsewhere) = match here == of_route {
+        true => ("above the first [[route]]", options::<RawServeOptions>()),
+        false => ("below [[route]]", of_route),
+    };
+    Some(match like(given, &elsewhere) {
+        Some(meant) => format!("there is no option `{given}` here: is `{meant}` {place} meant?"),
         None => format!("there is no option `{given}`: docs/options.md lists them, and spinney serve --help"),
     })
+}
+
+/// The name that is none of an option, and those that are.
+fn unknown_of(message: &str) -> Option<(&str, Vec<String>)> {
+    let (given, known) = message.strip_prefix("unknown field `")?.split_once('`')?;
+    Some((given, known.split('`').skip(1).step_by(2).map(str::to_owned).collect()))
+}
+
+/// The names of all options of a part of the file, as the error about one that does not exist has them.
+fn options<T: DeserializeOwned>() -> Vec<String> {
+    let nameless = toml::Table::from_iter([(String::new(), true.into())]);
+    let error = nameless.try_into::<T>().err();
+    error.and_then(|error| Some(unknown_of(error.message())?.1)).unwrap_or_default()
+}
+
+/// The name that is most like one with typing errors.
+fn like<'n>(given: &str, names: &'n [String]) -> Option<&'n String> {
+    /// The least likeness, 0 to 1.
+    const LIKELY: f64 = 0.7;
+    let given = given.replace('-', "_");
+    let likeness = |name: &String| strsim::normalized_damerau_levenshtein(&given, name);
+    let meant = names.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    meant.filter(|name| likeness(name) >= LIKELY)
 }
 
 #[cfg(test)]
@@ -53,7 +84,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::config::RawServeOptions;
 
     fn fault(text: &str) -> Option<String> {
         let error = toml::from_str::<RawServeOptions>(text).err()?;
@@ -72,6 +102,15 @@ mod tests {
             (
                 "colour = 'red'",
                 "1, column 1: there is no option `colour`: docs/options.md lists them, and spinney serve --help",
+            ),
+            ("window = '3d'", "1, column 1: there is no option `window` here: is `window` below [[route]] meant?"),
+            (
+                "text-fields = ['a']",
+                "1, column 1: there is no option `text-fields` here: is `text_field` below [[route]] meant?",
+            ),
+            (
+                "[[route]]\nindex = ['a']\nforest_stor = 'redis://:Pa55@es'",
+                "3, column 1: there is no option `forest_stor` here: is `forest_store` above the first [[route]] meant?",
             ),
             ("upstream = 'http://svc:Pa55@es'", "1, column 12: expected a list, such as [\"…\"]"),
             ("threads = 2\n[route]\nindex = ['a']", "2, column 1: write [[route]]: there may be several"),

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Finding;
+use crate::cluster::describe;
 use crate::config::{Route, ServeOptions};
-use crate::engine::{Engine, Unavailable};
+use crate::engine::Engine;
 use crate::forest::shared::keys::KeyStore;
 use crate::hash::HashKey;
 use crate::redis::{KEEP_KEYS, NodeState, RedisStore};
@@ -80,11 +81,11 @@ fn fields(dir: &Path, routes: &[Route]) -> Vec<Finding> {
     };
     let findings = forests.into_iter().filter_map(|forest| {
         let error = of_forest(forest).err()?;
-        Some(Finding::error(
-            format!("fields of the forest {forest}"),
-            error.to_string(),
-            "serve does not start until that is done, unless the forest is empty",
-        ))
+        let remedy = match &error {
+            StoreError::Io { .. } => "give the file to the user that spinney runs as, or put it back from a copy",
+            _ => "serve does not start until one of these is done, unless the forest is empty",
+        };
+        Some(Finding::error(format!("fields of the forest {forest}"), describe(&error), remedy))
     });
     findings.collect()
 }
@@ -137,9 +138,9 @@ pub(super) async fn redis(options: &ServeOptions) -> Vec<Finding> {
     let keys: Arc<dyn KeyStore> = redis;
     // What else is wrong with the routes is found where they are read.
     if let Ok(engine) = Engine::shared(&options.routes, &options.prefix, 1, HashKey::secret(), &keys, store.on_loss)
-        && let Err(other @ Unavailable::Unsupported { .. }) = engine.forests().check_settings().await
+        && let Err(unavailable) = engine.forests().check_settings().await
     {
-        findings.push(Finding::error("Redis", other.to_string(), "serve does not start until that is done"));
+        findings.push(Finding::error("Redis", unavailable.to_string(), "writes are refused until that is done"));
     }
     findings
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use super::forests::{ForestEntry, Forests};
 use super::{SaveError, Unavailable};
+use crate::fingerprint::FingerprintVersion;
 use crate::forest::local::Copied;
 use crate::forest::shared::{self, SharedPort, TransferReport};
 use crate::store::StoreError;
+use crate::text_fields::FieldRecord;
 
 /// Why forests were not carried.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +38,15 @@ pub enum TransferError {
         /// The directory.
         dir: String,
         /// The name of the forest.
+        forest: String,
+    },
+    /// A transfer into it was ended before it was done.
+    #[error(
+        "the forest '{forest}' is a part of a forest: the spinney transfer that was to fill it has not ended. Run it \
+         again, with --replace"
+    )]
+    Unfinished {
+        /// Its name.
         forest: String,
     },
     /// There is nothing to carry.
@@ -73,14 +84,15 @@ impl Forests {
         }
         let mut all = Vec::new();
         for (entry, copied, (_, port)) in pairs {
+            // Whatever stood there: the nodes are made as those of the directory were. Until all of them are there
+            // nobody may use them, wherever this is ended.
+            let fingerprints = entry.identity.fingerprints().unwrap_or(FingerprintVersion::CURRENT);
+            port.declare(fingerprints, FieldRecord::unfinished()).await?;
             if replace {
                 port.clear().await?;
             }
-            // Whatever stood there: the nodes are made as those of the directory were.
-            if let Some(fingerprints) = entry.identity.fingerprints() {
-                port.declare(fingerprints, entry.fields.clone()).await?;
-            }
             let transferred = port.fill(copied.clone(), of_forest(&entry.name, report)).await?;
+            port.declare(fingerprints, entry.fields.clone()).await?;
             all.push((entry.name.clone(), transferred));
         }
         Ok(all)
@@ -108,7 +120,11 @@ impl Forests {
         let names: Vec<String> = self.entries.iter().map(|entry| entry.name.clone()).collect();
         let (mut all, mut begun) = (Vec::new(), Vec::new());
         for (entry, copied, (_, port)) in self.pairs(shared, &names) {
-            begun.push((entry.name.clone(), port.fingerprints().await?, port.fields().await?));
+            let fields = port.fields().await?;
+            if fields.is_unfinished() {
+                return Err(TransferError::Unfinished { forest: entry.name.clone() });
+            }
+            begun.push((entry.name.clone(), port.fingerprints().await?, fields));
             let transferred = port.import(copied.clone(), of_forest(&entry.name, report)).await?;
             all.push((entry.name.clone(), transferred));
         }

@@ -195,6 +195,8 @@ impl Connections {
             // One that still reads its data answers with an error. Of any key all nodes of a cluster but one would.
             node.ask(&redis::cmd("PING")).await.map_err(away)?;
         }
+        // Without the registry nothing can be placed, whatever else it answers.
+        self.forests().await?;
         self.check_registered(|_| true).await
     }
 

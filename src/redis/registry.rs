@@ -14,7 +14,7 @@ use crate::forest::shared::keys::{
     Agreement, Extent, FORESTS as MOST, Key, KeySample, ScanPosition, StoreUnavailable, agreement, proposed_number,
 };
 use crate::hash::splitmix64;
-use crate::text_fields::{FieldRecord, OtherFields, RoutedFields};
+use crate::text_fields::{FieldRecord, FieldsRefused, RoutedFields};
 
 /// Where the registry of forests is.
 const FORESTS: &[u8] = b"spinney:forests";
@@ -120,10 +120,13 @@ impl Connections {
     /// Records the fields of a forest again, or those of other processes have been added to them.
     async fn record_again(&self, name: &str, fields: &RoutedFields) -> Result<(), StoreUnavailable> {
         self.agree_on_fields(name, fields).await?.map_err(|differ| {
-            StoreUnavailable::of(format!(
-                "the engine has forgotten its forests, and {name} {differ}: start this process again, with the same \
-                 fields everywhere"
-            ))
+            StoreUnavailable::of(match differ {
+                FieldsRefused::Unfinished => format!("{name} {differ}"),
+                FieldsRefused::Other(_) => format!(
+                    "the engine has forgotten its forests, and {name} {differ}: start this process again, with the \
+                     same fields everywhere"
+                ),
+            })
         })
     }
 
@@ -133,7 +136,7 @@ impl Connections {
         &self,
         name: &str,
         fields: &RoutedFields,
-    ) -> Result<Result<(), Box<OtherFields>>, StoreUnavailable> {
+    ) -> Result<Result<(), FieldsRefused>, StoreUnavailable> {
         let mut known = FieldRecord::default();
         loop {
             let wanted = match fields.recorded_in(&known) {

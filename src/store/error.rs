@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::Lsn;
 use super::format::{FORMAT, file_name_of};
 use crate::fingerprint::FingerprintVersion;
-use crate::text_fields::OtherFields;
+use crate::text_fields::FieldsRefused;
 
 /// A setting with which data was made, and which is another now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +117,7 @@ pub enum StoreError {
         /// The forest.
         forest: String,
         /// The first difference.
-        differ: Box<OtherFields>,
+        differ: FieldsRefused,
     },
     /// The record of these fields was changed, or is damaged.
     #[error(

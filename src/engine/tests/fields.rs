@@ -2,6 +2,7 @@
 //! nothing else is.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::salvage::{Dir, place_all, storage};
 use super::*;
@@ -256,4 +257,43 @@ fn what_is_carried_keeps_its_fields() {
     carry(true);
     assert_eq!(wait(keys.fields("f")).unwrap(), FieldRecord::default(), "of a directory of before");
     assert_eq!(placed_through(&sharing(&body(), &keys)), Ok(()));
+}
+
+/// Wherever a transfer is ended, nobody uses the part that has come.
+#[test]
+fn a_forest_of_which_a_part_is_missing_is_used_by_nobody() {
+    let (dir, back) = (filled("fields-part"), Dir::new("fields-part-back"));
+    let keys: Arc<dyn KeyStore> = Arc::new(InMemoryStore::default());
+    let storage = storage(&dir.0, OnUnreadable::Refuse);
+    let local = Engine::carried(&content(), "cluster_", 2, HashKey::FIXED, &storage).unwrap();
+    let there = sharing(&content(), &keys);
+    let reports = Arc::new(AtomicUsize::new(0));
+    let report: Arc<ReportTransfer> = {
+        let (keys, reports) = (keys.clone(), reports.clone());
+        Arc::new(move |_, _, _| {
+            assert!(wait(keys.fields("f")).unwrap().is_unfinished());
+            reports.fetch_add(1, Relaxed);
+        })
+    };
+    let import = |replace| wait(local.forests().import(there.forests(), &["f".to_owned()], replace, &report)).map(drop);
+    import(false).unwrap();
+    assert!(reports.load(Relaxed) > 0);
+    assert_eq!(wait(there.forests().check_settings()).map_err(|error| error.to_string()), Ok(()));
+
+    // One that was ended at any moment leaves this.
+    let identity = wait(keys.forests()).unwrap().remove(0).2;
+    wait(keys.declare("f", &identity, &FieldRecord::unfinished())).unwrap();
+    let late = sharing(&content(), &keys);
+    let told = wait(late.forests().check_settings()).unwrap_err().to_string();
+    for refused in [told, placed_through(&late).unwrap_err(), stamped_by(&late, Some(5)).unwrap_err()] {
+        assert!(refused.contains("transfer") && refused.contains("--replace"), "{refused}");
+    }
+    let any: Arc<ReportTransfer> = Arc::new(|_, _, _| ());
+    let memory = engine(&content());
+    let carried = wait(memory.forests().export(late.forests(), &back.0, &any));
+    assert!(matches!(carried, Err(TransferError::Unfinished { .. })), "{carried:?}");
+    assert!(matches!(import(false), Err(TransferError::Held { .. })));
+    import(true).unwrap();
+    assert_eq!(placed_through(&late), Ok(()));
+    local.forests().close();
 }

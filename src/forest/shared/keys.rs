@@ -12,7 +12,7 @@ pub use crate::forest::ticket::FoundingToken;
 use crate::hash::splitmix64;
 use crate::method::TreeTally;
 use crate::planted::planted;
-use crate::text_fields::{FieldRecord, OtherFields, RoutedFields};
+use crate::text_fields::{FieldRecord, FieldsRefused, RoutedFields};
 use crate::time::Millis;
 
 /// The latest moment of an expiry, and the longest time, in milliseconds: about 140,000 years. Functions of the engine
@@ -124,8 +124,11 @@ pub fn other_settings(kept: &str, wanted: &str) -> String {
     )
 }
 
-/// The refusal of a forest with texts that were read from other fields.
-pub fn other_fields(differ: &OtherFields) -> String {
+/// The refusal of a forest with texts that were read from other fields, or of which a part is missing.
+pub fn other_fields(differ: &FieldsRefused) -> String {
+    if *differ == FieldsRefused::Unfinished {
+        return format!("it {differ}. Run it again, with --replace; nothing else mends this forest");
+    }
     format!(
         "it {differ}. Give the same fields everywhere; or stop all that share it, run spinney recover with those of \
          now and an empty --data-dir DIR, then spinney transfer --from DIR --to the URL of --forest-store with \
@@ -155,7 +158,7 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
     /// (but for [fingerprints of an earlier version](agreement)), or that there are as many as can be.
     fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>>;
 
-    /// Gives a forest that was enrolled another identity, and another record of its fields. Nothing may be in it.
+    /// Gives a forest that was enrolled another identity, and another record of its fields. No process may be placing documents.
     fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> StoreFuture<()>;
 
     /// Which fields the texts of a forest were read from.

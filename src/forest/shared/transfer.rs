@@ -60,7 +60,7 @@ pub trait Transfer: Send + Sync {
     fn fingerprints(&self) -> PortFuture<FingerprintVersion>;
     /// Which fields its texts were read from.
     fn fields(&self) -> PortFuture<FieldRecord>;
-    /// States of an empty forest of which version the fingerprints are that it is to be filled with, and which fields
+    /// States of a forest of which version the fingerprints are that it is to be filled with, and which fields
     /// they were read from.
     fn declare(&self, fingerprints: FingerprintVersion, fields: FieldRecord) -> PortFuture<()>;
     /// How many sentences it knows as boilerplate.

@@ -186,6 +186,22 @@ fn a_registry_of_another_type_is_an_error_of_all_until_it_has_gone() {
     assert_eq!(block_on(store.forests()).unwrap(), [("first".to_owned(), number, "k=0".to_owned())]);
 }
 
+/// Also before a forest is registered: whoever asks whether to send writes here must be told.
+#[test]
+fn a_store_without_a_usable_registry_is_not_there() {
+    let redis = Redis::start();
+    let store = store(&redis);
+    redis.command("SET spinney:forests text");
+    let is_there = || store.handle.block_on(store.shared.link.is_there());
+    let refused = is_there().unwrap_err();
+    assert!(refused.reason.contains("spinney:forests") && refused.reason.contains("delete it"), "{refused}");
+    store.handle.block_on(store.begin()).unwrap();
+    assert!(store.away().is_some());
+    redis.command("DEL spinney:forests");
+    assert_eq!(is_there(), Ok(()));
+    wait_until("it is used", || store.away().is_none());
+}
+
 #[test]
 fn errors_of_a_node_are_errors_of_all() {
     let redis = Redis::start();
