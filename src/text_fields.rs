@@ -173,7 +173,9 @@ pub enum FieldsRefused {
     #[error(transparent)]
     Other(Box<OtherFields>),
     /// A part of it is not there yet.
-    #[error("is a part of a forest: the spinney transfer that was to fill it has not ended")]
+    #[error(
+        "is a part of a forest: the spinney transfer that was to fill it has not ended. Run it again, with --replace"
+    )]
     Unfinished,
 }
 

@@ -18,6 +18,7 @@ use crate::bulk::StampNames;
 use crate::engine::{InspectedForest, ReportTransfer, inspect, inspect_shared};
 use crate::forest::shared::keys::KeyStore;
 use crate::redis::{Address, RedisStore};
+use crate::text_fields::FieldsRefused;
 use crate::time::format_date;
 
 /// Paragraphs in one line each: clap wraps them.
@@ -228,8 +229,7 @@ fn show(forest: &InspectedForest) {
         row("", way.to_owned());
     }
     if forest.fields.is_unfinished() {
-        let way = "the transfer that was to fill it has not ended: run spinney transfer again, with --replace";
-        row("unfinished", way.to_owned());
+        row("unfinished", format!("it {}", FieldsRefused::Unfinished));
     }
     for (pattern, fields) in forest.fields.patterns() {
         row("texts of", format!("{pattern}, read from {fields}"));

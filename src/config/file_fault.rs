@@ -109,8 +109,8 @@ mod tests {
                 "1, column 1: there is no option `text-fields` here: is `text_field` below [[route]] meant?",
             ),
             (
-                "[[route]]\nindex = ['a']\nforest_stor = 'redis://:Pa55@es'",
-                "3, column 1: there is no option `forest_stor` here: is `forest_store` above the first [[route]] meant?",
+                "[[route]]\nindex = ['a']\nservice-ur = 'http://:Pa55@es'",
+                "3, column 1: there is no option `service-ur` here: is `service_url` above the first [[route]] meant?",
             ),
             ("upstream = 'http://svc:Pa55@es'", "1, column 12: expected a list, such as [\"…\"]"),
             ("threads = 2\n[route]\nindex = ['a']", "2, column 1: write [[route]]: there may be several"),

@@ -73,11 +73,7 @@ fn fields(dir: &Path, routes: &[Route]) -> Vec<Finding> {
     let of_forest = |forest: &str| -> Result<(), StoreError> {
         let known = DataDir::fields_in(dir, forest)?;
         let agreed = Route::fields_read(routes, forest).recorded_in(&known);
-        agreed.map(drop).map_err(|differ| StoreError::OtherFields {
-            dir: dir.to_owned(),
-            forest: forest.to_owned(),
-            differ,
-        })
+        agreed.map(drop).map_err(StoreError::other_fields(dir, forest))
     };
     let findings = forests.into_iter().filter_map(|forest| {
         let error = of_forest(forest).err()?;

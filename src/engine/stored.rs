@@ -110,16 +110,13 @@ impl Stores {
         let recovers = self.storage.on_unreadable == OnUnreadable::Recover;
         let known = match self.data_dir.fields(&name) {
             Err(error @ StoreError::BrokenFields { .. }) if recovers => {
-                warn!(forest = name, %error, "the record begins anew: nothing tells whether its texts were read from the fields of now");
+                warn!(forest = name, %error,
+                    "the record begins anew: nothing tells whether its texts were read from the fields of now");
                 FieldRecord::default()
             }
             known => known?,
         };
-        let filled = fields.recorded_in(&known).map_err(|differ| StoreError::OtherFields {
-            dir: self.data_dir.path().to_owned(),
-            forest: name.clone(),
-            differ,
-        });
+        let filled = fields.recorded_in(&known).map_err(StoreError::other_fields(self.data_dir.path(), &name));
         let begun = Instant::now();
         let tell = &|progress: ReplayProgress| {
             info!(

@@ -9,7 +9,7 @@ use crate::fingerprint::FingerprintVersion;
 use crate::forest::local::Copied;
 use crate::forest::shared::{self, SharedPort, TransferReport};
 use crate::store::StoreError;
-use crate::text_fields::FieldRecord;
+use crate::text_fields::{FieldRecord, FieldsRefused};
 
 /// Why forests were not carried.
 #[derive(Debug, thiserror::Error)]
@@ -41,10 +41,7 @@ pub enum TransferError {
         forest: String,
     },
     /// A transfer into it was ended before it was done.
-    #[error(
-        "the forest '{forest}' is a part of a forest: the spinney transfer that was to fill it has not ended. Run it \
-         again, with --replace"
-    )]
+    #[error("the forest '{forest}' {}", FieldsRefused::Unfinished)]
     Unfinished {
         /// Its name.
         forest: String,

@@ -202,11 +202,12 @@ impl DataDir {
     /// Replaces that record, if it is another. The directory of the forest must be there.
     ///
     /// # Errors
-    /// [`StoreError::Io`]; then the record is the old or the new one.
+    /// [`StoreError::NewerFormat`], [`StoreError::Io`]; then the record is the old or the new one.
     pub(crate) fn record_fields(&self, forest: &str, record: &FieldRecord) -> Result<(), StoreError> {
-        // One that does not read is another.
-        if self.fields(forest).is_ok_and(|known| known == *record) {
-            return Ok(());
+        match self.fields(forest) {
+            Ok(known) if known == *record => return Ok(()),
+            Ok(_) | Err(StoreError::BrokenFields { .. }) => {}
+            Err(error) => return Err(error),
         }
         let (files, dir) = (&*self.0.files, self.path().join(directory_name(forest)));
         let written = write_unfinished(files, &dir, FIELDS, fields::encode(record).as_bytes());

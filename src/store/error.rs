@@ -262,6 +262,11 @@ impl StoreError {
     }
 
     /// For `map_err`.
+    pub(crate) fn other_fields(dir: &Path, forest: &str) -> impl FnOnce(FieldsRefused) -> StoreError {
+        move |differ| StoreError::OtherFields { dir: dir.to_owned(), forest: forest.to_owned(), differ }
+    }
+
+    /// For `map_err`.
     pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
         move |source| StoreError::Io { what, path: path.to_owned(), source }
     }

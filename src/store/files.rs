@@ -147,7 +147,7 @@ impl Files for SystemFiles {
     }
 
     fn open(&self, path: &Path) -> Result<Box<dyn File>> {
-        // A record that somebody has protected is read all the same; whoever writes to it is told.
+        // A file that may not be written is read all the same; writing to it fails then.
         let file = fs::File::options().read(true).append(true).open(path);
         Ok(Box::new(file.or_else(|_| fs::File::open(path))?))
     }

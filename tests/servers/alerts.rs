@@ -234,8 +234,10 @@ fn connections_refused() {
         busy.push(one);
         write().to(&spinney.url).status == 503
     });
+    gate.wait_for(1);
     watch.fires(&["SpinneyConnectionsRefused"]);
     gate.open();
+    busy.swap_remove(0).last_answer(false);
 }
 
 /// All that the runbook names, passed on or refused.

@@ -127,7 +127,7 @@ pub fn other_settings(kept: &str, wanted: &str) -> String {
 /// The refusal of a forest with texts that were read from other fields, or of which a part is missing.
 pub fn other_fields(differ: &FieldsRefused) -> String {
     if *differ == FieldsRefused::Unfinished {
-        return format!("it {differ}. Run it again, with --replace; nothing else mends this forest");
+        return format!("it {differ}");
     }
     format!(
         "it {differ}. Give the same fields everywhere; or stop all that share it, run spinney recover with those of \
@@ -158,7 +158,8 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
     /// (but for [fingerprints of an earlier version](agreement)), or that there are as many as can be.
     fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>>;
 
-    /// Gives a forest that was enrolled another identity, and another record of its fields. No process may be placing documents.
+    /// Gives a forest that was enrolled another identity, and another record of its fields. No process may be placing
+    /// documents.
     fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> StoreFuture<()>;
 
     /// Which fields the texts of a forest were read from.

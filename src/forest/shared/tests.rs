@@ -393,7 +393,8 @@ fn an_engine_that_is_away_is_said_to_be() {
         1,
     );
     let refused = block_on(other.stats()).unwrap_err();
-    assert!(matches!(&refused, Unavailable::Unsupported { reason, .. } if reason.contains("(k=0)")), "{refused}");
+    let expected = other_settings("k=0", "k=0 method=sentences:1");
+    assert!(matches!(&refused, Unavailable::Unsupported { reason, .. } if *reason == expected), "{refused}");
     assert_eq!(block_on(other.check_settings()).unwrap_err().to_string(), refused.to_string());
 }
 

@@ -186,7 +186,7 @@ fn a_registry_of_another_type_is_an_error_of_all_until_it_has_gone() {
     assert_eq!(block_on(store.forests()).unwrap(), [("first".to_owned(), number, "k=0".to_owned())]);
 }
 
-/// Also before a forest is registered: whoever asks whether to send writes here must be told.
+/// Also before a forest is registered: `_ready` depends on it.
 #[test]
 fn a_store_without_a_usable_registry_is_not_there() {
     let redis = Redis::start();

@@ -430,7 +430,7 @@ async fn tls_on_spinneys_side() {
     std::fs::remove_dir_all(cert.parent().unwrap()).unwrap();
 }
 
-/// What is wrong with TLS on the way to a node is told with what to do, to whoever asks for anything there.
+/// Errors of TLS on the way to a node name their remedy, in commands and in answers to writes.
 #[tokio::test]
 async fn certificates_of_nodes_that_are_not_accepted() {
     let secure = common::opensearch_secure();
