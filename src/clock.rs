@@ -16,7 +16,7 @@ pub(crate) const JUMP: u64 = 60_000;
 const DOUBTED_FOR: Duration = Duration::from_secs(600);
 
 /// How far in the future, in milliseconds, a document's own date may lie: clocks differ and zones are mistaken.
-const SKEW: i64 = 24 * 3_600_000;
+pub(crate) const SKEW: i64 = 24 * 3_600_000;
 
 static CLOCK: Mutex<Clock> = Mutex::new(Clock::new(u64::MAX));
 

@@ -10,7 +10,7 @@ use crate::forest::local::Copied;
 use crate::forest::overrides::{Overrides, RestampPass};
 use crate::forest::port::{Acknowledged, ForestPort, LocalPort, PortFuture, SettleReport, Settlement};
 use crate::forest::shared::SharedPort;
-use crate::forest::shared::keys::{Evictions, KeyStore};
+use crate::forest::shared::keys::{Evictions, KeyStore, StoreUnavailable};
 use crate::store::{DataDir, ForestIdentity};
 use crate::text_fields::FieldRecord;
 use crate::time::Millis;
@@ -63,6 +63,17 @@ pub struct Forests {
 }
 
 impl Forests {
+    /// What the clock shows by which nodes of shared forests expire; `None`: no forest is shared.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub(crate) async fn engine_time(&self) -> Result<Option<Millis>, StoreUnavailable> {
+        match &self.store {
+            Some(store) => store.engine_time().await,
+            None => Ok(None),
+        }
+    }
+
     /// Name and state of every forest.
     ///
     /// # Errors

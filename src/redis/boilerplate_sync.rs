@@ -22,16 +22,16 @@ impl Connections {
         self.on_key(key.as_bytes(), &remove, true).await.map(drop)
     }
 
-    /// Adds a lesson to those of a forest, if there is one, and reads those after one. A lesson that was sent is not
-    /// sent again: it would count twice.
+    /// Adds a lesson to those of a forest, if there is one, and reads those from a position on. A lesson that was sent
+    /// is not sent again: it would count twice.
     pub(super) async fn lessons(
         &self,
         forest: u8,
         lesson: Option<&SyncEntry>,
-        after: SyncPosition,
+        from: SyncPosition,
     ) -> Result<SyncEntries, StoreUnavailable> {
         // One that is added would be one of whatever forest has this number.
-        let asked = self.lessons_unchecked(forest, lesson, after);
+        let asked = self.lessons_unchecked(forest, lesson, from);
         self.if_registered(|known| known.number == forest, lesson.is_some(), asked).await
     }
 
@@ -39,12 +39,12 @@ impl Connections {
         &self,
         forest: u8,
         lesson: Option<&SyncEntry>,
-        after: SyncPosition,
+        from: SyncPosition,
     ) -> Result<SyncEntries, StoreUnavailable> {
         let key = key_of(forest);
         let read = |commands: &mut Pipeline| {
-            let from = format!("({}-{}", after.0, after.1);
-            commands.cmd("XRANGE").arg(&key).arg(from).arg("+").arg("COUNT").arg(AT_ONCE);
+            let lessons = commands.cmd("FCALL").arg("spinney1_lessons").arg(1).arg(&key);
+            lessons.arg(format!("{}-{}", from.0, from.1)).arg(AT_ONCE);
         };
         let mut commands = Pipeline::with_capacity(3);
         if let Some(lesson) = lesson {
@@ -69,7 +69,7 @@ impl Connections {
     }
 }
 
-/// `[[id, [field, value]], …]`
+/// `[[id, [field, value]], …]`; of the first one perhaps the id alone.
 fn read_lessons(value: Value) -> Option<SyncEntries> {
     let entries = match value {
         Value::Array(entries) => entries,
@@ -89,7 +89,8 @@ fn read_lessons(value: Value) -> Option<SyncEntries> {
         let place = SyncPosition(millis.parse().ok()?, number.parse().ok()?);
         match pair.into_iter().nth(1) {
             Some(Value::BulkString(bytes)) => Some((place, bytes)),
-            _ => None,
+            None => Some((place, Vec::new())),
+            Some(_) => None,
         }
     };
     let lessons: Option<Vec<_>> = entries.into_iter().map(entry).collect();
@@ -104,9 +105,11 @@ mod tests {
     fn lessons_are_read_with_their_places() {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
         let entry = |id, lesson| Value::Array(vec![text(id), Value::Array(vec![text("l"), text(lesson)])]);
-        let two = Value::Array(vec![entry("7-0", "a"), entry("7-12", "b")]);
-        let read = vec![(SyncPosition(7, 0), b"a".to_vec()), (SyncPosition(7, 12), b"b".to_vec())];
-        assert_eq!(read_lessons(two), Some((read, true)));
+        let known = Value::Array(vec![text("6-1"), Value::Array(vec![])]);
+        let three = Value::Array(vec![known, entry("7-0", "a"), entry("7-12", "b")]);
+        let read = vec![(6, 1, ""), (7, 0, "a"), (7, 12, "b")];
+        let read = read.into_iter().map(|(millis, n, text)| (SyncPosition(millis, n), text.as_bytes().to_vec()));
+        assert_eq!(read_lessons(three), Some((read.collect(), true)));
         assert_eq!(read_lessons(Value::Array(vec![])), Some((vec![], true)));
         let many = Value::Array(vec![entry("1-1", "x"); AT_ONCE]);
         assert!(read_lessons(many).is_some_and(|(_, is_all)| !is_all));

@@ -23,6 +23,7 @@ use super::{Address, NodeState, sleep};
 use crate::forest::shared::keys::{Command, StoreReply, StoreUnavailable};
 use crate::hash::splitmix64;
 use crate::text_fields::RoutedFields;
+use crate::time::Millis;
 
 /// How long a connection may take to be made, and an answer to come.
 const CONNECT: Duration = Duration::from_millis(1_000);
@@ -367,6 +368,19 @@ impl Connections {
             bytes += used.and_then(|used| used.trim().parse::<usize>().ok()).unwrap_or_default();
         }
         Ok((keys, bytes))
+    }
+
+    /// What the clock of the first node shows.
+    pub(super) async fn time(&self) -> Result<Millis, StoreUnavailable> {
+        let nodes = self.nodes().await?;
+        let said = match nodes.each.first() {
+            Some(node) => node.ask(&redis::cmd("TIME")).await.map_err(away)?,
+            None => Value::Nil,
+        };
+        // Seconds and microseconds.
+        let time: Option<(i64, i64)> = redis::from_redis_value(said).ok();
+        let millis = time.and_then(|(seconds, micros)| seconds.checked_mul(1_000)?.checked_add(micros / 1_000));
+        millis.map(Millis).ok_or_else(|| StoreUnavailable::of("the engine does not say what time it is"))
     }
 
     /// What each node says of itself.

@@ -256,6 +256,30 @@ local function fields(keys, args)
   return args[3]
 end
 
+-- Whether lessons were removed from a log to make room.
+local function is_trimmed(key)
+  local info = redis.call('XINFO', 'STREAM', key)
+  local length, added = 0, 0
+  for at = 1, #info, 2 do
+    if info[at] == 'length' then length = info[at + 1] end
+    if info[at] == 'entries-added' then added = info[at + 1] end
+  end
+  return added > length
+end
+
+-- an id, how many; the lessons from that id on, the one at it, which is known, without its text, also where it has made
+-- room for others: without it the log is another one
+local function lessons(keys, args)
+  local entries = redis.call('XRANGE', keys[1], args[1], '+', 'COUNT', args[2])
+  if not entries[1] or args[1] == '0-0' then return entries end
+  if entries[1][1] == args[1] then
+    entries[1][2] = {}
+  elseif is_trimmed(keys[1]) then
+    table.insert(entries, 1, {args[1], {}})
+  end
+  return entries
+end
+
 local function register(name, callback, flags)
   redis.register_function{function_name = 'spinney1_' .. name, callback = callback, flags = flags}
 end
@@ -278,3 +302,4 @@ register('remove', remove, {'allow-oom'})
 register('release', release, {'allow-oom'})
 register('remove_leaf', remove_leaf, {'allow-oom'})
 register('since', since, {'no-writes'})
+register('lessons', lessons, {'no-writes'})

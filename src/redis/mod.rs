@@ -294,10 +294,10 @@ impl KeyStore for RedisStore {
         self.on_runtime(async move { shared.wait(shared.link.keys(forest, place)).await })
     }
 
-    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, after: SyncPosition) -> StoreFuture<SyncEntries> {
+    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, from: SyncPosition) -> StoreFuture<SyncEntries> {
         let shared = self.shared.clone();
         self.on_runtime(async move {
-            let answer = shared.link.lessons(forest, lesson.as_ref(), after);
+            let answer = shared.link.lessons(forest, lesson.as_ref(), from);
             shared.wait(answer).await
         })
     }
@@ -332,6 +332,11 @@ impl KeyStore for RedisStore {
 
     fn now(&self) -> Millis {
         clock::now()
+    }
+
+    fn engine_time(&self) -> StoreFuture<Option<Millis>> {
+        let shared = self.shared.clone();
+        self.on_runtime(async move { shared.wait(shared.link.time()).await.map(Some) })
     }
 
     fn uptime(&self) -> Duration {

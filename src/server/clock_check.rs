@@ -1,10 +1,13 @@
 //! A clock that would empty a forest is not believed before another one agrees.
 //!
 //! Nodes expire by the clock of this machine, and a forest's clock never goes back: a start with a clock that is years
-//! ahead would forget all at once and for good. The cluster's own clock is the second one. It is asked where the
-//! machine's is further from the latest arrival that is stored than a window, or behind it, and where it jumps that far
-//! while spinney runs.
+//! ahead would forget all at once and for good, as would one whose documents may have dates up to its own. Nodes of
+//! shared forests are kept until a moment by the clock of Redis: a clock that is a window behind it would store what is
+//! over already. The cluster's own clock is the second one. It is asked where the machine's is further from the latest
+//! arrival that is stored, or from the clock of Redis, than a window, or behind it, and where it jumps that far while
+//! spinney runs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -13,7 +16,7 @@ use tracing::{error, info, warn};
 use crate::clock::{self, JUMP};
 use crate::cluster::operator::Operator;
 use crate::config::Clock;
-use crate::engine::RecoverySource;
+use crate::engine::{Engine, RecoverySource};
 use crate::time::Millis;
 
 /// A window of a forest from which nothing expires: a jump of so much is a mistake nevertheless.
@@ -22,29 +25,71 @@ const NO_WINDOW: Millis = Millis(30 * 24 * 3_600_000);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Looks at the clock before anything is expired or placed, and from then on; to be polled for as long as spinney runs.
-pub(crate) fn begin(sources: &[RecoverySource], service: Operator) -> impl Future<Output = ()> + use<> {
-    let by_arrival = || sources.iter().filter(|source| source.clock == Clock::Arrival);
-    let window = by_arrival().map(|source| source.window.unwrap_or(NO_WINDOW)).min().unwrap_or(NO_WINDOW);
+/// Looks at the clock before anything is expired or placed, and from then on; what it returns is to be polled for as
+/// long as spinney runs.
+pub(crate) async fn begin(
+    engine: &Arc<Engine>,
+    sources: &[RecoverySource],
+    service: Operator,
+) -> impl Future<Output = ()> + use<> {
+    let window = sources.iter().map(|source| source.window.unwrap_or(NO_WINDOW)).min().unwrap_or(NO_WINDOW);
     clock::doubt_jumps_of(window.0.unsigned_abs());
-    if let Some(seen) = by_arrival().filter_map(|source| source.seen).max()
-        && is_doubtful(clock::system(), seen, window)
-    {
-        clock::go_on_from(seen);
+    let latest = |is_dated| {
+        let of = sources.iter().filter(|source| matches!(source.clock, Clock::Field(_)) == is_dated);
+        of.filter(|source| source.clock != Clock::None).filter_map(|source| source.seen).max()
+    };
+    // A date is believed that is so far ahead of the clock. Arrivals are the better witness.
+    for (seen, lead) in [(latest(true), clock::SKEW), (latest(false), 0)] {
+        if let Some(seen) = seen {
+            compare_with(seen, lead, window);
+        }
     }
-    watch(service)
+    let mut shared = SharedClock { engine: engine.clone(), window, is_compared: false };
+    shared.compare().await;
+    watch(service, shared)
 }
 
-/// Whether nothing of a forest would live at `now` whose latest arrival was `seen`, or that is behind it.
-fn is_doubtful(now: Millis, seen: Millis, window: Millis) -> bool {
+/// Goes on from a time that is known where the clock of this machine is far from it.
+fn compare_with(seen: Millis, lead: i64, window: Millis) {
+    if is_doubtful(clock::system(), seen, lead, window) {
+        clock::go_on_from(seen);
+    }
+}
+
+/// The clock of the store of shared forests: their nodes are kept until a moment by it.
+struct SharedClock {
+    engine: Arc<Engine>,
+    window: Millis,
+    is_compared: bool,
+}
+
+impl SharedClock {
+    /// Compares with it, once: a store that is away at the start is asked again.
+    async fn compare(&mut self) {
+        if self.is_compared {
+            return;
+        }
+        if let Ok(shown) = self.engine.forests().engine_time().await {
+            self.is_compared = true;
+            if let Some(shown) = shown {
+                compare_with(shown, 0, self.window);
+            }
+        }
+    }
+}
+
+/// Whether nothing of a forest would live at `now` whose latest arrival was `seen`, or that is behind it, by more than
+/// it may be.
+fn is_doubtful(now: Millis, seen: Millis, lead: i64, window: Millis) -> bool {
     let ahead = now.0.saturating_sub(seen.0);
-    ahead > window.0 || ahead < -i64::try_from(JUMP).unwrap_or(i64::MAX)
+    ahead > window.0 || ahead < -lead.saturating_add(i64::try_from(JUMP).unwrap_or(i64::MAX))
 }
 
 /// Asks the cluster for its time whenever this machine's is doubted.
-async fn watch(service: Operator) {
+async fn watch(service: Operator, mut shared: SharedClock) {
     let (mut pause, mut told) = (FIRST_PAUSE, None);
     loop {
+        shared.compare().await;
         if !clock::is_doubted() {
             (pause, told) = (FIRST_PAUSE, None);
             tokio::time::sleep_until(Instant::now() + FIRST_PAUSE).await;
@@ -59,13 +104,13 @@ async fn watch(service: Operator) {
             }
             _ if told == Some(found) => {}
             Found::Differs => error!(
-                "the clock of this machine is not believed: it is far from the latest arrival that is stored, or has \
-                 jumped, and the cluster's clock shows another time. Nothing expires, and time goes on from that \
-                 arrival, until the two agree: run an NTP client on both"
+                "the clock of this machine is not believed: it is far from the latest arrival that is stored, or from \
+                 the clock of Redis, or has jumped, and the cluster's clock shows another time. Time goes on from \
+                 there until the two agree, and nothing expires by this clock: run an NTP client on both"
             ),
             Found::Unknown => warn!(
                 "the clock of this machine is not believed before the cluster's has been asked: it is far from the \
-                 latest arrival that is stored, or has jumped. Time goes on from that arrival until \
+                 latest arrival that is stored, or from the clock of Redis, or has jumped. Time goes on from there until \
                  GET /_cat/health is answered, for which the user of --service-url needs cluster:monitor/health. If \
                  the clock is right, all that is stored is older than the window, and the data directory may as well \
                  be moved away"
@@ -101,16 +146,19 @@ mod tests {
     fn a_clock_is_doubted_that_would_empty_a_forest() {
         let seen = Millis(1_795_251_000_000);
         let window = Millis(86_400_000);
-        for (ahead, doubtful) in [
-            (0, false),
-            (window.0, false),
-            (window.0 + 1, true),
-            (10 * 365 * window.0, true),
-            (-60_000, false),
-            (-60_001, true),
-            (i64::MIN, true),
-        ] {
-            assert_eq!(is_doubtful(Millis(seen.0.saturating_add(ahead)), seen, window), doubtful, "{ahead}");
+        for lead in [0, clock::SKEW] {
+            for (ahead, doubtful) in [
+                (0, false),
+                (window.0, false),
+                (window.0 + 1, true),
+                (10 * 365 * window.0, true),
+                (-60_000 - lead, false),
+                (-60_001 - lead, true),
+                (i64::MIN, true),
+            ] {
+                let now = Millis(seen.0.saturating_add(ahead));
+                assert_eq!(is_doubtful(now, seen, lead, window), doubtful, "{ahead} of {lead}");
+            }
         }
     }
 }

@@ -136,7 +136,7 @@ pub(crate) async fn serve(
         state.engine_failed(&reason);
     }
     let sources = state.engine.sources().await.unwrap_or_default();
-    let clock = tokio::spawn(clock_check::begin(&sources, service.clone()));
+    let clock = tokio::spawn(clock_check::begin(&state.engine, &sources, service.clone()).await);
     catch_up::begin(&state, &config, &service).await;
     // Installed before readiness is reported, because a stop may follow at once.
     let mut signals = Signals::install().map_err(ServeError::Signals)?;

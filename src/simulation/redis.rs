@@ -164,8 +164,8 @@ impl KeyStore for Connections {
         self.round(move |store| store.keys(forest, place))
     }
 
-    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, after: SyncPosition) -> StoreFuture<SyncEntries> {
-        self.round(move |store| store.sync_entries(forest, lesson, after))
+    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, from: SyncPosition) -> StoreFuture<SyncEntries> {
+        self.round(move |store| store.sync_entries(forest, lesson, from))
     }
 
     fn remove_sync_entries(&self, forest: u8) -> StoreFuture<()> {

@@ -59,8 +59,8 @@ impl DataDir {
     pub fn lock_in(files: Arc<dyn Files>, path: &Path) -> Result<DataDir, StoreError> {
         match make_dir(&*files, path) {
             // The data directory may be mounted where its parent cannot be listed.
-            Err(StoreError::Io { what, source, .. })
-                if what == SYNC && source.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(StoreError::Io { what, cause, .. })
+                if what == SYNC && cause.kind() == io::ErrorKind::PermissionDenied => {}
             made => made?,
         }
         let lock = path.join(LOCK);

@@ -69,14 +69,14 @@ pub enum StoreError {
         forest: String,
     },
     /// The system refused.
-    #[error("cannot {what} {}", .path.display())]
+    #[error("cannot {what} {}: {cause}", .path.display())]
     Io {
         /// Operation that failed.
         what: &'static str,
         /// The file or directory.
         path: PathBuf,
         /// Error of the operating system.
-        source: io::Error,
+        cause: io::Error,
     },
     /// A newer version has written this.
     #[error(
@@ -268,7 +268,7 @@ impl StoreError {
 
     /// For `map_err`.
     pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
-        move |source| StoreError::Io { what, path: path.to_owned(), source }
+        move |cause| StoreError::Io { what, path: path.to_owned(), cause }
     }
 }
 
@@ -318,14 +318,14 @@ pub enum SnapshotError {
     #[error("a snapshot is being written already")]
     Running,
     /// The system refused: the disk is full or broken.
-    #[error("cannot {what} {}", .path.display())]
+    #[error("cannot {what} {}: {cause}", .path.display())]
     Io {
         /// Operation that failed.
         what: &'static str,
         /// The file or directory.
         path: PathBuf,
         /// Error of the operating system.
-        source: Arc<io::Error>,
+        cause: Arc<io::Error>,
     },
     /// A section or a block that cannot be written.
     #[error("a block of {bytes} bytes in section {section}: at most 2^30 bytes, and sections below 255")]
@@ -343,7 +343,7 @@ pub enum SnapshotError {
 impl SnapshotError {
     /// For `map_err`.
     pub(super) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SnapshotError {
-        move |source| SnapshotError::Io { what, path: path.to_owned(), source: Arc::new(source) }
+        move |cause| SnapshotError::Io { what, path: path.to_owned(), cause: Arc::new(cause) }
     }
 }
 

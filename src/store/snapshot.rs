@@ -159,7 +159,7 @@ impl SnapshotWriter {
     fn wait_for(&self, done: &SnapshotDone, what: &'static str, name: &str) -> Result<(), SnapshotError> {
         match done.recv() {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(source)) => Err(SnapshotError::Io { what, path: self.shared.directory.file(name), source }),
+            Ok(Err(cause)) => Err(SnapshotError::Io { what, path: self.shared.directory.file(name), cause }),
             Err(mpsc::RecvError) => {
                 let failure = self.shared.queue().failure.clone();
                 Err(failure.unwrap_or(StoreFailure::Panicked).into())

@@ -22,6 +22,7 @@ mod backfill;
 mod budget;
 mod check;
 mod clients;
+mod clock;
 mod common;
 mod counts;
 mod docid;

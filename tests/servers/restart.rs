@@ -579,7 +579,7 @@ async fn a_clock_that_would_empty_the_forest_is_believed_with_the_clusters_alone
 }
 
 #[expect(clippy::disallowed_methods, reason = "arrivals are told by it")]
-fn epoch_millis() -> i64 {
+pub fn epoch_millis() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     since.as_millis() as i64
 }

@@ -1,6 +1,10 @@
 //! Boilerplate sync: processes share their lessons through one log in Redis. Each reads it in order and counts
 //! sentences in a table of its own, so all tables converge to the same counts.
 //!
+//! A log that is lost is lost with its trees, or removed for another forest, and the same documents teach again. Every
+//! read therefore begins with the entry that was read last: where that one is gone before its time, this process
+//! forgets what it has learned and reads the log from its first entry, as one that begins now.
+//!
 //! ```text
 //! | a lesson |
 //! or what an imported forest had learned:
@@ -21,6 +25,19 @@ use crate::method::{Durable, Lesson, MethodKind};
 const TABLE: u64 = u64::MAX;
 /// Documents of one request that teach, as in a local forest.
 const TEACHERS: usize = 1_000;
+
+/// A read of the log that was begun.
+pub(super) struct PendingSync {
+    from: SyncPosition,
+    reply: StoreFuture<SyncEntries>,
+}
+
+/// What entries have taught: how many of them were new, and sentences that became boilerplate.
+#[derive(Default)]
+struct Learned {
+    entries: usize,
+    became_boilerplate: u64,
+}
 
 impl<F: MethodKind> SharedInner<F> {
     /// Publishes the lessons of a request's founders and reads those of others. Returns how many sentences became
@@ -55,9 +72,7 @@ impl<F: MethodKind> SharedInner<F> {
     pub(super) async fn forget_lessons(&self) -> Result<(), Unavailable> {
         let forest = self.number().await?;
         let forgotten = self.keys.remove_sync_entries(forest).await;
-        forgotten.map_err(|away| self.away(away))?;
-        *self.synced.lock() = SyncPosition::default();
-        Ok(())
+        forgotten.map_err(|away| self.away(away))
     }
 
     /// Reads the entries of others. Returns how many sentences became boilerplate.
@@ -69,31 +84,33 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// Starts to read the entries of others, while other work continues. `None`: nothing to read.
-    pub(super) async fn start_sync(&self) -> Result<Option<StoreFuture<SyncEntries>>, Unavailable> {
+    pub(super) async fn start_sync(&self) -> Result<Option<PendingSync>, Unavailable> {
         if !F::LEARNS {
             return Ok(None);
         }
         let forest = self.number().await?;
-        let after = *self.synced.lock();
+        let from = *self.synced.lock();
         self.counters.commands.fetch_add(1, Relaxed);
-        Ok(Some(self.keys.sync_entries(forest, None, after)))
+        Ok(Some(PendingSync { from, reply: self.keys.sync_entries(forest, None, from) }))
     }
 
     /// Applies the entries that were read. Returns whether there were any.
-    pub(super) async fn has_synced(&self, reply: StoreFuture<SyncEntries>) -> Result<bool, Unavailable> {
-        let (lessons, is_all) = self.entries(reply.await)?;
-        self.count_lessons(&lessons);
-        if !is_all {
+    pub(super) async fn has_synced(&self, pending: PendingSync) -> Result<bool, Unavailable> {
+        let Some((lessons, is_all)) = self.entries(pending.reply.await)? else {
+            return Ok(false);
+        };
+        let learned = self.learn_from(pending.from, &lessons);
+        if learned.is_none() || !is_all {
             self.refresh_boilerplate().await?;
         }
-        Ok(!lessons.is_empty())
+        Ok(learned.is_none_or(|learned| learned.entries > 0))
     }
 
     async fn hear_after(&self, mut lesson: Option<Vec<u8>>) -> Result<u64, Unavailable> {
         let forest = self.number().await?;
         let mut became = 0;
         loop {
-            let after = *self.synced.lock();
+            let from = *self.synced.lock();
             self.counters.commands.fetch_add(1, Relaxed);
             self.counters.rounds.fetch_add(1, Relaxed);
             let publish_lessons = lesson.take().map(|bytes| SyncEntry {
@@ -102,16 +119,22 @@ impl<F: MethodKind> SharedInner<F> {
                 life: self.calendar.lessons(),
                 bytes,
             });
-            let (lessons, is_all) = self.entries(self.keys.sync_entries(forest, publish_lessons, after).await)?;
-            became += self.count_lessons(&lessons);
+            let reply = self.keys.sync_entries(forest, publish_lessons, from).await;
+            let Some((lessons, is_all)) = self.entries(reply)? else {
+                return Ok(became);
+            };
+            let Some(learned) = self.learn_from(from, &lessons) else {
+                continue;
+            };
+            became += learned.became_boilerplate;
             if is_all {
                 return Ok(became);
             }
         }
     }
 
-    /// The entries that were read. Without a log there are none, and documents are placed all the same.
-    fn entries(&self, reply: Result<SyncEntries, StoreUnavailable>) -> Result<SyncEntries, Unavailable> {
+    /// The entries that were read. `None`: the log cannot be used, and documents are placed all the same.
+    fn entries(&self, reply: Result<SyncEntries, StoreUnavailable>) -> Result<Option<SyncEntries>, Unavailable> {
         match reply {
             Err(StoreUnavailable { reason, extent: Extent::Key }) => {
                 if !self.counters.log_named.swap(true, Relaxed) {
@@ -120,28 +143,51 @@ impl<F: MethodKind> SharedInner<F> {
                         reason, "the log of boilerplate in the forest store cannot be used: nothing is learned"
                     );
                 }
-                Ok((Vec::new(), true))
+                Ok(None)
             }
-            reply => reply.map_err(|away| self.away(away)),
+            reply => reply.map(Some).map_err(|away| self.away(away)),
         }
     }
 
-    fn count_lessons(&self, lessons: &[(SyncPosition, Vec<u8>)]) -> u64 {
-        let mut became = 0;
-        // Two readers may have read the same entries.
-        let mut reply = self.synced.lock();
+    /// Whether a log may be gone because nothing was added to it for as long as it is kept. Its trees may live on then,
+    /// and what was learned with them. The clock of the engine may be another one: by a part of that time.
+    fn may_be_over(&self, last: SyncPosition) -> bool {
+        let last = i64::try_from(last.0).unwrap_or(i64::MAX);
+        let life = self.calendar.lessons();
+        life.is_some_and(|life| self.keys.now().0 > last.saturating_add(life.0 - life.0 / 64))
+    }
+
+    /// Learns from entries that were read from a position on. `None`: the log is not the one that this process has
+    /// read so far, or was not when they were read, and it is to be read again from where `synced` is now.
+    fn learn_from(&self, from: SyncPosition, entries: &[(SyncPosition, Vec<u8>)]) -> Option<Learned> {
+        let mut synced = self.synced.lock();
         let mut learned = self.learned.lock();
-        for (at, bytes) in lessons {
-            if *at <= *reply {
+        let continues = from == SyncPosition::default() || entries.first().is_some_and(|(at, _)| *at == from);
+        // Of several readers who find the log lost, the first forgets.
+        if !continues && *synced == from {
+            if !self.may_be_over(from) {
+                *learned = F::Learned::default();
+            }
+            *synced = SyncPosition::default();
+        }
+        // This read began before another reader forgot.
+        if !continues || *synced < from {
+            return None;
+        }
+        let mut count = Learned::default();
+        for (at, bytes) in entries {
+            // Another reader may have read the same entries.
+            if *at <= *synced {
                 continue;
             }
-            *reply = *at;
+            *synced = *at;
+            count.entries += 1;
             if let Some(portion) = bytes.strip_prefix(&TABLE.to_le_bytes()) {
                 F::add_portion(&mut learned, portion);
             } else if let Some(lesson) = Lesson::read(&mut bytes.as_slice()) {
-                became += F::learn(&mut learned, &lesson).len() as u64;
+                count.became_boilerplate += F::learn(&mut learned, &lesson).len() as u64;
             }
         }
-        became
+        Some(count)
     }
 }

@@ -175,9 +175,10 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
     /// Some keys of a forest, and where the next are; a key that is there all the while comes at least once.
     fn keys(&self, forest: u8, place: ScanPosition) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)>;
 
-    /// Appends a lesson to those of a forest, if given, and returns those after a position, in order, and whether
-    /// that was all.
-    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, after: SyncPosition) -> StoreFuture<SyncEntries>;
+    /// Appends a lesson to those of a forest, if given, and returns those from a position on, in order, and whether
+    /// that was all. The one at that position comes without its bytes, and only if it was ever in this log: not where
+    /// another log was begun since.
+    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, from: SyncPosition) -> StoreFuture<SyncEntries>;
 
     /// Removes all lessons of a forest.
     fn remove_sync_entries(&self, forest: u8) -> StoreFuture<()>;
@@ -199,6 +200,11 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
 
     /// The store's clock.
     fn now(&self) -> Millis;
+
+    /// What the clock shows by which its keys expire; `None`: that is [`now`](KeyStore::now).
+    fn engine_time(&self) -> StoreFuture<Option<Millis>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// Time since this handle was made, by a clock that never jumps.
     fn uptime(&self) -> Duration;
@@ -318,7 +324,8 @@ pub struct SyncEntry {
     pub life: Option<Millis>,
 }
 
-/// The place of a lesson: two numbers, as the engine counts them.
+/// The place of a lesson: when it was added, in milliseconds by the engine's clock, and a number that tells it from
+/// others of this moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SyncPosition(pub u64, pub u64);
 

@@ -61,13 +61,15 @@ struct Value {
 #[derive(Debug, Default)]
 struct Logs {
     of: HashMap<u8, Log>,
-    /// The number of the last one: those that are removed do not come again.
-    last: u64,
+    /// The position of the last one: those that are removed do not come again.
+    last: SyncPosition,
 }
 
 #[derive(Debug, Default)]
 struct Log {
     lessons: Vec<(SyncPosition, Vec<u8>)>,
+    /// Lessons were removed to make room.
+    is_trimmed: bool,
     until: Option<i64>,
 }
 
@@ -567,7 +569,7 @@ impl KeyStore for InMemoryStore {
         Box::pin(std::future::ready(Ok((keys, next))))
     }
 
-    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, after: SyncPosition) -> StoreFuture<SyncEntries> {
+    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, from: SyncPosition) -> StoreFuture<SyncEntries> {
         if let Some(away) = self.away() {
             return Box::pin(std::future::ready(Err(away)));
         }
@@ -583,20 +585,29 @@ impl KeyStore for InMemoryStore {
                 }
                 return Box::pin(std::future::ready(Err(StoreUnavailable::full("there is no memory for it"))));
             }
-            logs.last += 1;
-            let at = SyncPosition(1, logs.last);
+            let SyncPosition(moment, number) = logs.last;
+            let at = SyncPosition(moment.max(now.max(0).cast_unsigned()), number + 1);
+            logs.last = at;
             let log = logs.of.entry(forest).or_default();
             log.lessons.push((at, lesson.bytes));
             let more = log.lessons.len().saturating_sub(lesson.most);
             log.lessons.drain(..more);
+            log.is_trimmed |= more > 0;
             log.until = until.or(log.until);
         }
-        let log = logs.of.get(&forest).map_or(&[][..], |log| &log.lessons);
-        let heard = log.iter().filter(|(at, _)| *at > after);
-        let mut heard: Vec<_> = heard.cloned().collect();
+        let mut heard = Vec::new();
+        if let Some(log) = logs.of.get(&forest) {
+            heard.extend(log.lessons.iter().filter(|(at, _)| *at >= from).cloned());
+            let was_known = heard.first().is_some_and(|(at, _)| *at == from);
+            if was_known {
+                heard[0].1.clear();
+            } else if !heard.is_empty() && log.is_trimmed && from != SyncPosition::default() {
+                heard.insert(0, (from, Vec::new()));
+            }
+        }
         // A few at a time.
-        let is_all = heard.len() <= 2;
-        heard.truncate(2);
+        let is_all = heard.len() <= 3;
+        heard.truncate(3);
         Box::pin(std::future::ready(Ok((heard, is_all))))
     }
 

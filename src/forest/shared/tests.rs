@@ -549,3 +549,50 @@ fn what_one_process_learns_the_others_hear() {
     assert!(placed[0].ticket.as_ref().unwrap().rollback.node_count() > 1);
     assert_eq!(format!("{:?}", late.inner.learned.lock()), tables[0]);
 }
+
+/// A log is kept for a window after the last founder, and trees that are joined live longer.
+#[test]
+fn what_was_learned_outlives_a_log_that_is_over() {
+    let memory = InMemoryStore::default();
+    let forest = process(&memory, 1);
+    let learned = || format!("{:?}", forest.inner.learned.lock());
+    for number in 1..=4 {
+        settle(&forest, place(&forest, vec![at(with_footer(number), 1)]), ItemOutcome::Accepted);
+    }
+    let before = learned();
+    for (now, founder) in [(WINDOW * 2 / 3, 4), (WINDOW * 4 / 3, 4), (WINDOW * 4 / 3, 5)] {
+        memory.advance(now);
+        settle(&forest, place(&forest, vec![at(with_footer(founder), now)]), ItemOutcome::Accepted);
+        assert_eq!(learned() == before, founder == 4, "at {now}");
+    }
+    let placed = place(&forest, vec![at(with_footer(6), WINDOW * 4 / 3)]);
+    assert!(placed[0].ticket.as_ref().unwrap().rollback.node_count() > 1);
+    let reply = block_on(forest.check(at(with_footer(7), WINDOW * 4 / 3))).unwrap();
+    assert_eq!(reply.check.unwrap().boilerplate.len(), 1);
+}
+
+/// The documents of a lost forest teach again when they come again: each counts once, in whichever process, and however
+/// often all is lost.
+#[test]
+fn what_was_learned_is_lost_with_the_forest() {
+    let memory = InMemoryStore::default();
+    let [one, other] = [1, 2].map(|seed| process(&memory, seed));
+    let footer = |forest: &SharedForest<Verified>| {
+        let reply = block_on(forest.check(at(with_footer(9), 5)));
+        reply.unwrap().check.unwrap().boilerplate.len()
+    };
+    for _ in 0..5 {
+        let mut roots = Vec::new();
+        for (number, forest) in [(1, &one), (2, &other), (3, &one)] {
+            let placed = place(forest, vec![at(with_footer(number), 1)]);
+            roots.push(placed[0].root);
+            settle(forest, placed, ItemOutcome::Accepted);
+        }
+        assert_eq!(roots, [1, 2, 3].map(|number| place(&other, vec![at(with_footer(number), 1)])[0].root));
+        assert_eq!((footer(&one), footer(&other)), (0, 0), "three documents have it, and not four");
+        for key in memory.values().iter().map(|(key, ..)| *key) {
+            memory.remove(&key);
+        }
+        block_on(memory.remove_sync_entries(block_on(one.inner.number()).unwrap())).unwrap();
+    }
+}

@@ -83,6 +83,35 @@ fn lessons_of_an_emptied_redis_are_not_those_of_another_forest() {
     assert!(refused.is_err(), "{refused:?}");
 }
 
+/// A process has to know the log that it reads from another one that was begun since.
+#[test]
+fn a_log_that_was_lost_is_another_one() {
+    each_kind(|redis| {
+        let (store, number) = first(redis);
+        let lesson = |most| Some(SyncEntry { bytes: vec![7], most, life: None });
+        let sync = |lesson, from| block_on(store.sync_entries(number, lesson, from)).unwrap().0;
+        let first = sync(lesson(1_000), SyncPosition::default());
+        let from = first[0].0;
+        assert_eq!(first, [(from, vec![7])]);
+        assert_eq!(sync(None, from), [(from, vec![])], "it is known");
+        // What has made room was in this log.
+        for _ in 0..300 {
+            sync(lesson(1), from);
+        }
+        let later = sync(None, from);
+        assert!(later.len() < 300 && later[0] == (from, vec![]), "{later:?}");
+        assert!(sync(None, SyncPosition::default())[0].0 > from, "it is gone");
+        for lose in ["FLUSHALL", "DEL"] {
+            match lose {
+                "FLUSHALL" => drop(redis.command_all(lose)),
+                _ => block_on(store.remove_sync_entries(number)).unwrap(),
+            }
+            let found = sync(lesson(1_000), from);
+            assert!(found.iter().all(|(at, bytes)| *at != from && bytes == &[7]), "{lose}: {found:?}");
+        }
+    });
+}
+
 #[test]
 fn a_name_that_was_begun_with_other_settings_is_not_gone_on_with() {
     let redis = Redis::start();

@@ -315,3 +315,13 @@ fn a_record_of_fields_that_does_not_read_is_told() {
     let newer = String::from_utf8(whole).unwrap().replace("format = 1", "format = 2");
     assert!(matches!(error_of(newer.into_bytes()), StoreError::NewerFormat { found: 2, .. }));
 }
+
+/// Also where an error is shown without its causes.
+#[test]
+fn what_the_system_refuses_is_told_with_its_reason() {
+    let dir = std::env::temp_dir().join(format!("spinney-reason-{}", std::process::id()));
+    std::fs::create_dir_all(dir.join("news/fields")).unwrap();
+    let error = DataDir::fields_in(&dir, "news").unwrap_err().to_string();
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert!(error.contains("news/fields: Is a directory"), "{error}");
+}

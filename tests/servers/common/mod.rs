@@ -20,6 +20,7 @@ pub mod flaky;
 pub mod gate;
 pub mod listening;
 pub mod locks;
+pub mod moved_clock;
 // The benchmarks' own: the same numbers of the same seed.
 #[allow(dead_code, reason = "each program uses a part of it")]
 #[path = "../../../benches/support/random.rs"]

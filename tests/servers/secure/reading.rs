@@ -225,6 +225,21 @@ async fn numbers_are_those_of_the_documents_that_a_reader_may_see() {
                 }
             }
         }
+        // What a forest knows of all documents is not for those who see some.
+        let open = &scene.open;
+        for (method, endpoint, body) in [
+            ("POST", "_check", json!({"content": super::text(7)})),
+            ("GET", "_overrides", Value::Null),
+            ("GET", "_merges", Value::Null),
+            ("POST", "_merge", json!({"roots": [root("a"), root("f")]})),
+            ("POST", "_split", json!({"ids": ["a"]})),
+        ] {
+            let body = if body.is_null() { String::new() } else { body.to_string() };
+            let path = format!("/_spinney/{open}/{endpoint}");
+            let answer = scene.through(restricted.user, method, &path, &body).await;
+            assert_eq!(answer.status, 403, "{path}: {}", answer.body);
+            assert!(answer.body.contains("document-level security"), "{path}: {}", answer.body);
+        }
         // The web page says no more than that.
         for path in [
             format!("/{}", scene.open),

@@ -115,8 +115,8 @@ impl KeyStore for Gated {
         self.0.keys(forest, place)
     }
 
-    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, after: SyncPosition) -> StoreFuture<SyncEntries> {
-        self.0.sync_entries(forest, lesson, after)
+    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, from: SyncPosition) -> StoreFuture<SyncEntries> {
+        self.0.sync_entries(forest, lesson, from)
     }
 
     fn remove_sync_entries(&self, forest: u8) -> StoreFuture<()> {

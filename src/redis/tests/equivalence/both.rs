@@ -310,6 +310,10 @@ impl Both<'_> {
             (Ok(memory), Ok(redis)) => (memory, redis),
             (memory, redis) => return same("lessons", plain(memory), plain(redis)),
         };
+        let ((memory, memory_continues), (redis, redis_continues)) = (memory, redis);
+        if memory.len() == redis.len() {
+            same("whether it is the log of this place", memory_continues, redis_continues)?;
+        }
         let more = redis.len().checked_sub(memory.len()).filter(|more| *more <= MORE_LESSONS);
         let lessons = |lessons: &[(SyncPosition, Vec<u8>)]| -> Vec<Vec<u8>> {
             lessons.iter().map(|(_, lesson)| lesson.clone()).collect()
@@ -443,20 +447,25 @@ fn scan(store: &dyn KeyStore, forest: u8) -> Result<BTreeSet<Key>, StoreUnavaila
     panic!("a scan without end");
 }
 
-/// Adds a lesson, and reads all after a place.
+/// Adds a lesson, and reads all after a place; whether this place is one of the log, too.
 fn drain(
     store: &dyn KeyStore,
     forest: u8,
     mut lesson: Option<SyncEntry>,
-    mut after: SyncPosition,
-) -> Result<Vec<(SyncPosition, Vec<u8>)>, StoreUnavailable> {
+    after: SyncPosition,
+) -> Result<(Vec<(SyncPosition, Vec<u8>)>, bool), StoreUnavailable> {
+    let (mut from, mut continues) = (after, false);
     let mut all = Vec::new();
     loop {
-        let (lessons, is_all): SyncEntries = block_on(store.sync_entries(forest, lesson.take(), after))?;
-        after = lessons.last().map_or(after, |(at, _)| *at);
-        all.extend(lessons);
+        let (lessons, is_all): SyncEntries = block_on(store.sync_entries(forest, lesson.take(), from))?;
+        let known = lessons.first().filter(|(at, _)| *at == from);
+        assert!(known.is_none_or(|(_, bytes)| bytes.is_empty()), "it is known");
+        continues |= known.is_some() && from == after;
+        let new = lessons.iter().filter(|(at, _)| *at != from);
+        all.extend(new.cloned());
+        from = lessons.last().map_or(from, |(at, _)| *at);
         if is_all {
-            return Ok(all);
+            return Ok((all, continues));
         }
     }
 }

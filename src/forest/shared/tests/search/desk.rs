@@ -154,8 +154,8 @@ impl KeyStore for Desk {
         self.store.keys(forest, place)
     }
 
-    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, after: SyncPosition) -> StoreFuture<SyncEntries> {
-        self.store.sync_entries(forest, lesson, after)
+    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, from: SyncPosition) -> StoreFuture<SyncEntries> {
+        self.store.sync_entries(forest, lesson, from)
     }
 
     fn remove_sync_entries(&self, forest: u8) -> StoreFuture<()> {
