@@ -84,7 +84,7 @@ use settle::Settler;
 use stored::Stores;
 use threads::TextThreads;
 use tokio::sync::{Notify, Semaphore};
-use writers::Writers;
+use writers::{WriterTrust, Writers};
 
 #[cfg(test)]
 use crate::forest::local::Executor;
@@ -413,6 +413,11 @@ impl Engine {
             }
         };
         Ok(self.threads.run_short(is_short, parse).await??)
+    }
+
+    /// Whether the cluster is asked first about a write: its documents are placed when it has accepted them.
+    pub fn is_of_unverified_writer(&self, parsed: &Parsed, context: RequestContext) -> bool {
+        self.placer.trust(&parsed.items, context) == WriterTrust::Unverified
     }
 
     /// Stamps the documents of a write. Placements are to be settled by [`settle`](Engine::settle); if this future is

@@ -85,6 +85,12 @@ pub(super) struct Placer {
 }
 
 impl Placer {
+    /// The trust in the writer of these items.
+    pub(super) fn trust(&self, items: &[WorkItem], context: RequestContext) -> WriterTrust {
+        let routes = items.iter().filter_map(WorkItem::wanted).map(|(_, route)| route);
+        self.writers.trust(routes, context)
+    }
+
     /// Stamps the items of a body. In each batch, documents are read and turned into features on all threads, then
     /// placed one after the other: the order of documents inside a body is the order of placement.
     pub(super) async fn stamp_items(
@@ -94,8 +100,7 @@ impl Placer {
         items: Vec<WorkItem>,
         context: RequestContext,
     ) -> Result<Stamped, Unavailable> {
-        let routes = items.iter().filter_map(WorkItem::wanted).map(|(_, route)| route);
-        let trust = self.writers.trust(routes, context);
+        let trust = self.trust(&items, context);
         let mut unfinished = Unfinished {
             forests: self.forests.clone(),
             placed: PlacedDocuments::of(items.iter().map(|item| item.op).collect(), context.caller),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use tokio::sync::OwnedSemaphorePermit;
 use tracing::{debug, info, warn};
 
 use super::counted;
@@ -26,6 +27,8 @@ pub(super) struct PlacementGuard {
     in_flight: InFlightGuard,
     /// Held until settled: only then it is known which roots the cluster has stored.
     writing: Option<WriteGuard>,
+    /// The turn of an unverified writer, held as long: the next one finds these documents placed.
+    turn: Option<OwnedSemaphorePermit>,
     placed: Option<Box<PlacedDocuments>>,
     /// Index in the path of the request.
     index: Option<String>,
@@ -33,17 +36,19 @@ pub(super) struct PlacementGuard {
 }
 
 impl PlacementGuard {
-    /// Guards the documents of a request.
+    /// Guards the documents of a request. It holds the guard of a write, and the turn of an unverified writer, until
+    /// they are settled.
     pub(super) fn new(
         state: Arc<AppState>,
         in_flight: InFlightGuard,
-        writing: WriteGuard,
+        (writing, turn): (WriteGuard, Option<OwnedSemaphorePermit>),
         placed: PlacedDocuments,
     ) -> PlacementGuard {
         PlacementGuard {
             state,
             in_flight,
             writing: Some(writing),
+            turn,
             placed: Some(Box::new(placed)),
             index: None,
             sent: false,
@@ -95,13 +100,13 @@ impl PlacementGuard {
     fn settling(&mut self, resolution: Resolution) -> Detached<()> {
         let placed = self.placed.take();
         let (state, in_flight) = (self.state.clone(), self.in_flight.clone());
-        let (index, writing) = (self.index.take(), self.writing.take());
+        let (index, held) = (self.index.take(), (self.writing.take(), self.turn.take()));
         Detached::new(async move {
             if let Some(placed) = placed {
                 counted::note(&state, index.as_deref(), &placed, &resolution);
                 settle(&state, *placed, resolution).await;
             }
-            drop((writing, in_flight));
+            drop((held, in_flight));
         })
     }
 }

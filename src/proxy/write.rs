@@ -164,9 +164,9 @@ pub(super) async fn handle(
     // A sent write is settled by its response, whether or not the client waits.
     let state = state.clone();
     let sending = async move {
-        let is_unverified = placement.as_ref().is_some_and(PlacementGuard::is_of_unverified_writer);
         let wanted = match &placement {
-            Some(_) => {
+            Some(placement) => {
+                let is_unverified = placement.is_of_unverified_writer();
                 headers::accept_gzip_only(&mut parts.headers);
                 headers::accept_json_only(&mut parts.headers);
                 is_bulk.then(|| filtered::ask_for_outcome(&mut parts, is_unverified)).flatten()
@@ -174,12 +174,7 @@ pub(super) async fn handle(
             None => None,
         };
         let client = ClientAddress::of(&parts.extensions);
-        let turn = match is_unverified {
-            true => unverified_turn(&state).await,
-            false => None,
-        };
         let (response, placement) = forward(&state, parts, body, placement).await?;
-        drop(turn);
         match (wanted, placement) {
             (Some(wanted), Some(placement)) if response.status().is_success() => {
                 let reservation = state.budget.enter(client.0);
@@ -196,8 +191,9 @@ pub(super) async fn handle(
 /// How long the write of an unverified writer waits for those of others.
 const UNVERIFIED_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Serialises writes of unverified writers, within [`UNVERIFIED_PATIENCE`]: the cluster hashes each wrong password
-/// anew, which must not slow down verified writers.
+/// Serialises writes of unverified writers until they are settled, within [`UNVERIFIED_PATIENCE`]: the cluster hashes
+/// each wrong password anew, which must not slow down verified writers; and each finds what those before it have had
+/// stored.
 async fn unverified_turn(state: &AppState) -> Option<OwnedSemaphorePermit> {
     let turn = state.unverified_writers.clone().acquire_owned();
     let turn = tokio::time::timeout(UNVERIFIED_PATIENCE, turn).await;
@@ -263,9 +259,15 @@ async fn prepare(
         if state.engine.has_postponed() {
             place_postponed(state).await;
         }
-        state.engine.stamp(body, parsed, context).await
+        let is_unverified = || state.engine.is_of_unverified_writer(&parsed, context);
+        let turn = match is_unverified() {
+            // One who is known by now is in nobody's way.
+            true => unverified_turn(state).await.filter(|_| is_unverified()),
+            false => None,
+        };
+        Ok((state.engine.stamp(body, parsed, context).await?, turn))
     };
-    let mut stamped = match stamping.await {
+    let (mut stamped, turn) = match stamping.await {
         Ok(stamped) => stamped,
         Err(StampError::NotUnderstood(reason)) => {
             pass_unstamped(state, &reason)?;
@@ -279,7 +281,7 @@ async fn prepare(
         Write::Bulk { index } => index.clone(),
         Write::Document { index, .. } => Some(index.clone()),
     };
-    let placement = PlacementGuard::new(state.clone(), in_flight.clone(), writing, placed);
+    let placement = PlacementGuard::new(state.clone(), in_flight.clone(), (writing, turn), placed);
     let placement = placement.of_index(named);
     if adopted.is_some() && stamped.tally().alone > 0 {
         // Marking would repeat with every sweep.

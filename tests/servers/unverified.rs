@@ -3,11 +3,13 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::common::fake::{self, Fake, Received, Reply};
 use crate::common::gate::Gate;
 use crate::common::wire::{Request, Wire};
-use crate::common::{Spinney, root_of, twin};
+use crate::common::{self, Spinney, Waiting, root_of, twin};
+use crate::restart::stats;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use serde_json::{Value, json};
@@ -265,4 +267,68 @@ async fn unverified_leave_nothing_however_they_are_refused() {
         }
     }
     assert!(wrong.is_empty(), "not as alone {alone:?}: {wrong:#?}");
+}
+
+/// The first bulks after a start are all of writers who are not known yet: each waits until those before it are stored,
+/// for a second at most, and finds them.
+#[tokio::test]
+async fn first_bulks_that_come_at_once_find_each_other() {
+    const STORIES: usize = 30;
+    let bulk = |last: usize| -> String {
+        let story = |n: usize| text((n * 20..n * 20 + 9).chain([n * 20 + last]));
+        (0..STORIES).map(|n| document(&format!("{last}-{n}"), "2024-01-01", &story(n))).collect()
+    };
+    let client = common::http();
+    let in_flight = async |url: &str| stats(&client, url).await["requests_in_flight"].as_u64().unwrap();
+    let waiting = Waiting::until("a second bulk comes within the second that it waits");
+    // One after the other, then at once.
+    let mut expected = None;
+    loop {
+        let gate = Gate::closed();
+        let held = gate.clone();
+        let fake = Fake::start(move |request| {
+            if !request.target().contains("_bulk") {
+                return Reply::Bytes(fake::json(200, "", fake::HEALTH));
+            }
+            held.pass();
+            items(request, 201)
+        });
+        let spinney = Spinney::start(&["--upstream", &fake.url, "--index", "news-*", "--text-field", "content"]);
+        let send = |last: usize| {
+            let mut wire = Wire::connect(&spinney.url);
+            wire.send(&Request::bulk("/news-1/_bulk", bulk(last)).bytes());
+            wire
+        };
+        let answered = |mut wire: Wire| assert_eq!(wire.last_answer(false).json()["errors"], false);
+        let first = send(9);
+        gate.wait_for(1);
+        let sent = Instant::now();
+        match expected {
+            None => {
+                gate.open();
+                answered(first);
+                answered(send(10));
+            }
+            Some(_) => {
+                let before = in_flight(&spinney.url).await;
+                let second = send(10);
+                while in_flight(&spinney.url).await <= before {
+                    waiting.pause().await;
+                }
+                gate.open();
+                answered(first);
+                answered(second);
+            }
+        }
+        let is_late = sent.elapsed() > Duration::from_millis(900);
+        let bulks = fake.received().into_iter().filter(|request| request.target().contains("_bulk"));
+        let found: Vec<Vec<String>> = bulks.map(|bulk| roots(&bulk.body)).collect();
+        let joined = found[0].iter().zip(&found[1]).filter(|(first, second)| first == second).count();
+        assert!(joined > STORIES * 2 / 3, "{joined} of {STORIES}");
+        match &expected {
+            None => expected = Some(found),
+            Some(_) if is_late => waiting.pause().await,
+            Some(expected) => return assert_eq!(&found, expected),
+        }
+    }
 }
