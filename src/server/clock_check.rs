@@ -111,9 +111,9 @@ async fn watch(service: Operator, mut shared: SharedClock) {
             Found::Unknown => warn!(
                 "the clock of this machine is not believed before the cluster's has been asked: it is far from the \
                  latest arrival that is stored, or from the clock of Redis, or has jumped. Time goes on from there \
-                 until GET /_cat/health is answered, for which the user of --service-url needs cluster:monitor/health. If \
-                 the clock is right, all that is stored is older than the window, and the data directory may as well \
-                 be moved away"
+                 until GET /_cat/health is answered, for which the user of --service-url needs \
+                 cluster:monitor/health. If the clock is right, all that is stored is older than the window, and the \
+                 data directory may as well be moved away"
             ),
         }
         told = Some(found);

@@ -103,7 +103,7 @@ fn a_log_that_was_lost_is_another_one() {
         assert!(sync(None, SyncPosition::default())[0].0 > from, "it is gone");
         for lose in ["FLUSHALL", "DEL"] {
             match lose {
-                "FLUSHALL" => drop(redis.command_all(lose)),
+                "FLUSHALL" => redis.command_all(lose),
                 _ => block_on(store.remove_sync_entries(number)).unwrap(),
             }
             let found = sync(lesson(1_000), from);

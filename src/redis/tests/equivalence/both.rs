@@ -447,13 +447,16 @@ fn scan(store: &dyn KeyStore, forest: u8) -> Result<BTreeSet<Key>, StoreUnavaila
     panic!("a scan without end");
 }
 
-/// Adds a lesson, and reads all after a place; whether this place is one of the log, too.
+/// Lessons, and whether the place after which they come is one of their log.
+type LessonsAfter = (Vec<(SyncPosition, Vec<u8>)>, bool);
+
+/// Adds a lesson, and reads all after a place.
 fn drain(
     store: &dyn KeyStore,
     forest: u8,
     mut lesson: Option<SyncEntry>,
     after: SyncPosition,
-) -> Result<(Vec<(SyncPosition, Vec<u8>)>, bool), StoreUnavailable> {
+) -> Result<LessonsAfter, StoreUnavailable> {
     let (mut from, mut continues) = (after, false);
     let mut all = Vec::new();
     loop {
