@@ -2,8 +2,9 @@
 //!
 //! The later text is walked through once. A run that occurs in the earlier text is followed as far as both agree;
 //! where they diverge, both are scanned a few tokens ahead for the next agreement (`AHEAD`). If there is none, the next
-//! run is looked up in the whole earlier text, by a table of its short runs. So a moved paragraph is found, and the work
-//! is a bounded number of steps per token for any texts. What is skipped in both texts between two runs is a *gap*: the
+//! run is looked up in the whole earlier text, by a table of its short runs. So a moved paragraph is found, while a few
+//! words that stand somewhere else by chance are no part of it (`MOVED`), and the work is a bounded number of steps per
+//! token for any texts. What is skipped in both texts between two runs is a *gap*: the
 //! place where the one text has this and the other that.
 
 use std::ops::Range;
@@ -19,6 +20,13 @@ const TRIED: usize = 8;
 /// Words of a short run, and characters.
 const RUN_OF_WORDS: usize = 3;
 const RUN_OF_CHARACTERS: usize = 5;
+
+/// A run that far ahead of where the earlier text is, and twice the tokens that were passed in the later one, is in its
+/// place; elsewhere it was moved.
+const NEAR: usize = 32;
+/// Tokens of a part that was moved. Fewer are a phrase that both texts use: under other leads over the same house text
+/// these would make the leads look alike.
+const MOVED: usize = 8;
 
 const BUCKETS: usize = 1 << 11;
 const NONE: u16 = u16::MAX;
@@ -201,7 +209,9 @@ impl Walk<'_> {
                 }
             }
             let run = run_at(new, i);
-            match run.and_then(|run| self.find(run, j)) {
+            let found = run.and_then(|run| self.find(run, j));
+            let is_in_place = |at: usize| at >= j && at - j <= NEAR + 2 * (i - behind);
+            match found.filter(|&at| is_in_place(at) || in_common(&old[at..], &new[i..]) >= MOVED) {
                 Some(at) => {
                     // A part that was moved here has nothing in its place there.
                     self.gap(j..at.max(j), behind..i);

@@ -43,6 +43,28 @@ fn a_part_that_was_moved_is_met() {
 }
 
 #[test]
+fn a_phrase_that_stands_elsewhere_was_not_moved() {
+    let old = row(0, 200);
+    let met = |before: &[u16], at: usize, len: usize| {
+        let new = [before, &old[at..at + len], &[6_000]].concat();
+        Alignment::of(&old, &new).new.count(before.len()..new.len())
+    };
+    for passed in [0, 10] {
+        let before = row(5_000, passed);
+        let near = NEAR + 2 * passed;
+        let (in_place, far) = (RUN_OF_WORDS, MOVED - 1);
+        assert_eq!(met(&before, near, in_place), in_place);
+        // Each of its tokens that is passed brings its other ones one nearer.
+        let beyond = near + 1 + far - RUN_OF_WORDS;
+        assert_eq!([met(&before, beyond, far), met(&before, beyond, MOVED)], [0, MOVED]);
+        assert_eq!(met(&before, beyond - 1, far), RUN_OF_WORDS);
+    }
+    // Before what the later text has passed.
+    let before = &old[100..150];
+    assert_eq!([met(before, 20, MOVED - 1), met(before, 20, MOVED)], [0, MOVED]);
+}
+
+#[test]
 fn no_more_tokens_are_read_than_are_kept() {
     let long = row(0, MOST + 1);
     let found = Alignment::of(&long, &long);
