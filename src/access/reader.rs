@@ -185,7 +185,7 @@ async fn searched(access: Access<'_>, caller: &HeaderMap, name: &IndexName) -> R
     if names_document_level_security(&answer) {
         return Err(ProxyError::NotForReaders(format!(
             "a role shows these credentials only some documents of {} (document-level security), and what a forest \
-             knows is of all of them: ask as somebody who may search the whole index",
+             knows is of all of them: use credentials that may search the whole index",
             name.as_str()
         ))
         .into());
@@ -200,7 +200,7 @@ async fn searched(access: Access<'_>, caller: &HeaderMap, name: &IndexName) -> R
 /// `Profiling is not supported when DLS is activated`.
 fn names_document_level_security(answer: &Response<Bytes>) -> bool {
     const REFUSED: &[u8] = b"when DLS is activated";
-    answer.status().is_server_error() && answer.body().windows(REFUSED.len()).any(|part| part == REFUSED)
+    answer.status().is_server_error() && memchr::memmem::find(answer.body(), REFUSED).is_some()
 }
 
 fn indices_of(name: &IndexName, answer: &Response<Bytes>) -> Result<BTreeSet<String>, ProxyError> {

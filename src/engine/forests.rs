@@ -63,13 +63,13 @@ pub struct Forests {
 }
 
 impl Forests {
-    /// What the clock shows by which nodes of shared forests expire; `None`: no forest is shared.
+    /// The time by the clock that expires the nodes of shared forests; `None`: no forest is shared.
     ///
     /// # Errors
-    /// When the store is away.
-    pub(crate) async fn engine_time(&self) -> Result<Option<Millis>, StoreUnavailable> {
+    /// When Redis is away.
+    pub(crate) async fn redis_time(&self) -> Result<Option<Millis>, StoreUnavailable> {
         match &self.store {
-            Some(store) => store.engine_time().await,
+            Some(store) => store.redis_time().await,
             None => Ok(None),
         }
     }

@@ -211,7 +211,8 @@ impl Walk<'_> {
             let run = run_at(new, i);
             let found = run.and_then(|run| self.find(run, j));
             let is_in_place = |at: usize| at >= j && at - j <= NEAR + 2 * (i - behind);
-            match found.filter(|&at| is_in_place(at) || in_common(&old[at..], &new[i..]) >= MOVED) {
+            let is_moved = |at: usize| old.get(at..at + MOVED).is_some_and(|part| new[i..].starts_with(part));
+            match found.filter(|&at| is_in_place(at) || is_moved(at)) {
                 Some(at) => {
                     // A part that was moved here has nothing in its place there.
                     self.gap(j..at.max(j), behind..i);

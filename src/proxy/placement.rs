@@ -36,19 +36,18 @@ pub(super) struct PlacementGuard {
 }
 
 impl PlacementGuard {
-    /// Guards the documents of a request. It holds the guard of a write, and the turn of an unverified writer, until
-    /// they are settled.
+    /// Guards the documents of a request.
     pub(super) fn new(
         state: Arc<AppState>,
         in_flight: InFlightGuard,
-        (writing, turn): (WriteGuard, Option<OwnedSemaphorePermit>),
+        writing: WriteGuard,
         placed: PlacedDocuments,
     ) -> PlacementGuard {
         PlacementGuard {
             state,
             in_flight,
             writing: Some(writing),
-            turn,
+            turn: None,
             placed: Some(Box::new(placed)),
             index: None,
             sent: false,
@@ -58,6 +57,12 @@ impl PlacementGuard {
     /// The same, of a request whose path names this index.
     pub(super) fn of_index(mut self, index: Option<String>) -> PlacementGuard {
         self.index = index;
+        self
+    }
+
+    /// The same, of a writer whose turn this is.
+    pub(super) fn in_turn(mut self, turn: Option<OwnedSemaphorePermit>) -> PlacementGuard {
+        self.turn = turn;
         self
     }
 

@@ -356,7 +356,7 @@ pub(super) mod tests {
         let (_, placed) = stamped.unwrap().into_parts();
         assert_eq!(state.nodes().await, 1);
         let in_flight = state.in_flight.enter().unwrap();
-        let placement = PlacementGuard::new(state.clone(), in_flight.clone(), (state.writes.enter(), None), placed);
+        let placement = PlacementGuard::new(state.clone(), in_flight.clone(), state.writes.enter(), placed);
         (in_flight, placement)
     }
 

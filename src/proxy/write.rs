@@ -281,8 +281,8 @@ async fn prepare(
         Write::Bulk { index } => index.clone(),
         Write::Document { index, .. } => Some(index.clone()),
     };
-    let placement = PlacementGuard::new(state.clone(), in_flight.clone(), (writing, turn), placed);
-    let placement = placement.of_index(named);
+    let placement = PlacementGuard::new(state.clone(), in_flight.clone(), writing, placed);
+    let placement = placement.of_index(named).in_turn(turn);
     if adopted.is_some() && stamped.tally().alone > 0 {
         // Marking would repeat with every sweep.
         placement.roll_back().await;

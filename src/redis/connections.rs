@@ -370,7 +370,7 @@ impl Connections {
         Ok((keys, bytes))
     }
 
-    /// What the clock of the first node shows.
+    /// The time by the clock of the first node.
     pub(super) async fn time(&self) -> Result<Millis, StoreUnavailable> {
         let nodes = self.nodes().await?;
         let said = match nodes.each.first() {
@@ -380,7 +380,7 @@ impl Connections {
         // Seconds and microseconds.
         let time: Option<(i64, i64)> = redis::from_redis_value(said).ok();
         let millis = time.and_then(|(seconds, micros)| seconds.checked_mul(1_000)?.checked_add(micros / 1_000));
-        millis.map(Millis).ok_or_else(|| StoreUnavailable::of("the engine does not say what time it is"))
+        millis.map(Millis).ok_or_else(|| StoreUnavailable::of("Redis does not say what time it is"))
     }
 
     /// What each node says of itself.

@@ -334,7 +334,7 @@ impl KeyStore for RedisStore {
         clock::now()
     }
 
-    fn engine_time(&self) -> StoreFuture<Option<Millis>> {
+    fn redis_time(&self) -> StoreFuture<Option<Millis>> {
         let shared = self.shared.clone();
         self.on_runtime(async move { shared.wait(shared.link.time()).await.map(Some) })
     }

@@ -34,19 +34,23 @@ pub(crate) async fn begin(
 ) -> impl Future<Output = ()> + use<> {
     let window = sources.iter().map(|source| source.window.unwrap_or(NO_WINDOW)).min().unwrap_or(NO_WINDOW);
     clock::doubt_jumps_of(window.0.unsigned_abs());
-    let latest = |is_dated| {
-        let of = sources.iter().filter(|source| matches!(source.clock, Clock::Field(_)) == is_dated);
-        of.filter(|source| source.clock != Clock::None).filter_map(|source| source.seen).max()
-    };
-    // A date is believed that is so far ahead of the clock. Arrivals are the better witness.
-    for (seen, lead) in [(latest(true), clock::SKEW), (latest(false), 0)] {
-        if let Some(seen) = seen {
-            compare_with(seen, lead, window);
-        }
+    let seen: Vec<_> = sources.iter().map(|source| (&source.clock, source.seen)).collect();
+    if let Some((seen, lead)) = latest_seen(&seen) {
+        compare_with(seen, lead, window);
     }
     let mut shared = SharedClock { engine: engine.clone(), window, is_compared: false };
     shared.compare().await;
     watch(service, shared)
+}
+
+/// The latest time that forests have seen, by their clocks, and how far it may be ahead of this machine's. Arrivals were
+/// read from a clock; dates are what documents claim, perhaps those of an archive, and count where nothing has arrived.
+fn latest_seen(forests: &[(&Clock, Option<Millis>)]) -> Option<(Millis, i64)> {
+    let latest = |is_counted: fn(&Clock) -> bool| {
+        forests.iter().filter(|(clock, _)| is_counted(clock)).filter_map(|&(_, seen)| seen).max()
+    };
+    let arrival = latest(|clock| *clock == Clock::Arrival).map(|seen| (seen, 0));
+    arrival.or_else(|| latest(|clock| matches!(clock, Clock::Field(_))).map(|seen| (seen, clock::SKEW)))
 }
 
 /// Goes on from a time that is known where the clock of this machine is far from it.
@@ -69,7 +73,7 @@ impl SharedClock {
         if self.is_compared {
             return;
         }
-        if let Ok(shown) = self.engine.forests().engine_time().await {
+        if let Ok(shown) = self.engine.forests().redis_time().await {
             self.is_compared = true;
             if let Some(shown) = shown {
                 compare_with(shown, 0, self.window);
@@ -141,6 +145,21 @@ async fn compare(service: &Operator) -> Found {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arrivals_are_believed_before_dates() {
+        let (arrival, none, date) = (Clock::Arrival, Clock::None, Clock::Field("published".into()));
+        let at = |millis| Some(Millis(millis));
+        for (forests, expected) in [
+            (vec![(&arrival, at(5)), (&arrival, at(7)), (&date, at(3))], Some((Millis(7), 0))),
+            (vec![(&date, at(9)), (&arrival, at(5))], Some((Millis(5), 0))),
+            (vec![(&arrival, None), (&date, at(3)), (&date, at(4))], Some((Millis(4), clock::SKEW))),
+            (vec![(&none, at(9)), (&arrival, None)], None),
+            (vec![], None),
+        ] {
+            assert_eq!(latest_seen(&forests), expected, "{forests:?}");
+        }
+    }
 
     #[test]
     fn a_clock_is_doubted_that_would_empty_a_forest() {

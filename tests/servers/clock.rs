@@ -7,7 +7,7 @@ use spinney::time::{Millis, format_date};
 use crate::common::moved_clock::MovedClock;
 use crate::common::redis::Redis;
 use crate::common::{self, Server, Spinney};
-use crate::restart::{arguments, document, epoch_millis, send_as, stats};
+use crate::restart::{DataDir, arguments, document, epoch_millis, send_as, stats};
 
 const DAY: i64 = 86_400;
 
@@ -62,14 +62,14 @@ async fn a_date_is_not_believed_because_the_clock_is_wrong() {
     let server = Server::new(&upstream);
     let clock = MovedClock::new("moved-clock-dates");
     let redis = Redis::start();
-    let (url, dir) = (redis.url(), common::scratch("moved-clock-dir"));
+    let (url, dir) = (redis.url(), DataDir::new("moved-clock"));
     for is_shared in [false, true] {
         let index = common::unique_index("moved-dates");
         let dates = ["--clock", "field:published", "--window", "7d"];
         let shared = ["--upstream", &upstream, "--index", &index, "--forest-store", &url, "--text-field", "content"];
         let args = match is_shared {
             true => [&shared[..], &dates].concat(),
-            false => arguments(&upstream, &index, &dir, &dates),
+            false => arguments(&upstream, &index, dir.path(), &dates),
         };
         let mut spinney = Spinney::start(&args);
         let numbers: Vec<usize> = (0..30).collect();

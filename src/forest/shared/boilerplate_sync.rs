@@ -32,10 +32,12 @@ pub(super) struct PendingSync {
     reply: StoreFuture<SyncEntries>,
 }
 
-/// What entries have taught: how many of them were new, and sentences that became boilerplate.
+/// What a read of the log has changed.
 #[derive(Default)]
-struct Learned {
-    entries: usize,
+struct SyncReport {
+    /// There were entries that this process had not read.
+    has_new: bool,
+    /// Sentences that became boilerplate.
     became_boilerplate: u64,
 }
 
@@ -99,11 +101,11 @@ impl<F: MethodKind> SharedInner<F> {
         let Some((lessons, is_all)) = self.entries(pending.reply.await)? else {
             return Ok(false);
         };
-        let learned = self.learn_from(pending.from, &lessons);
-        if learned.is_none() || !is_all {
+        let report = self.learn_from(pending.from, &lessons);
+        if report.is_none() || !is_all {
             self.refresh_boilerplate().await?;
         }
-        Ok(learned.is_none_or(|learned| learned.entries > 0))
+        Ok(report.is_none_or(|report| report.has_new))
     }
 
     async fn hear_after(&self, mut lesson: Option<Vec<u8>>) -> Result<u64, Unavailable> {
@@ -123,10 +125,10 @@ impl<F: MethodKind> SharedInner<F> {
             let Some((lessons, is_all)) = self.entries(reply)? else {
                 return Ok(became);
             };
-            let Some(learned) = self.learn_from(from, &lessons) else {
+            let Some(report) = self.learn_from(from, &lessons) else {
                 continue;
             };
-            became += learned.became_boilerplate;
+            became += report.became_boilerplate;
             if is_all {
                 return Ok(became);
             }
@@ -150,7 +152,7 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// Whether a log may be gone because nothing was added to it for as long as it is kept. Its trees may live on then,
-    /// and what was learned with them. The clock of the engine may be another one: by a part of that time.
+    /// and what was learned with them. Redis's clock may be another one, by a part of that time.
     fn may_be_over(&self, last: SyncPosition) -> bool {
         let last = i64::try_from(last.0).unwrap_or(i64::MAX);
         let life = self.calendar.lessons();
@@ -159,7 +161,7 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// Learns from entries that were read from a position on. `None`: the log is not the one that this process has
     /// read so far, or was not when they were read, and it is to be read again from where `synced` is now.
-    fn learn_from(&self, from: SyncPosition, entries: &[(SyncPosition, Vec<u8>)]) -> Option<Learned> {
+    fn learn_from(&self, from: SyncPosition, entries: &[(SyncPosition, Vec<u8>)]) -> Option<SyncReport> {
         let mut synced = self.synced.lock();
         let mut learned = self.learned.lock();
         let continues = from == SyncPosition::default() || entries.first().is_some_and(|(at, _)| *at == from);
@@ -174,20 +176,20 @@ impl<F: MethodKind> SharedInner<F> {
         if !continues || *synced < from {
             return None;
         }
-        let mut count = Learned::default();
+        let mut report = SyncReport::default();
         for (at, bytes) in entries {
             // Another reader may have read the same entries.
             if *at <= *synced {
                 continue;
             }
             *synced = *at;
-            count.entries += 1;
+            report.has_new = true;
             if let Some(portion) = bytes.strip_prefix(&TABLE.to_le_bytes()) {
                 F::add_portion(&mut learned, portion);
             } else if let Some(lesson) = Lesson::read(&mut bytes.as_slice()) {
-                count.became_boilerplate += F::learn(&mut learned, &lesson).len() as u64;
+                report.became_boilerplate += F::learn(&mut learned, &lesson).len() as u64;
             }
         }
-        Some(count)
+        Some(report)
     }
 }

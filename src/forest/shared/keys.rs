@@ -201,8 +201,8 @@ pub trait KeyStore: std::fmt::Debug + Send + Sync {
     /// The store's clock.
     fn now(&self) -> Millis;
 
-    /// What the clock shows by which its keys expire; `None`: that is [`now`](KeyStore::now).
-    fn engine_time(&self) -> StoreFuture<Option<Millis>> {
+    /// The time by the clock that expires its keys; `None`: that is [`now`](KeyStore::now).
+    fn redis_time(&self) -> StoreFuture<Option<Millis>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
@@ -324,7 +324,7 @@ pub struct SyncEntry {
     pub life: Option<Millis>,
 }
 
-/// The place of a lesson: when it was added, in milliseconds by the engine's clock, and a number that tells it from
+/// The position of a lesson: when it was added, in milliseconds by Redis's clock, and a number that tells it from
 /// others of this moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SyncPosition(pub u64, pub u64);

@@ -133,10 +133,10 @@ fn the_rights_are_written_down() {
     let functions = std::fs::read_to_string(in_repository("src/redis/functions.lua")).unwrap();
     for call in functions.split("redis.call('").skip(1) {
         let command = format!("+{}", call.split('\'').next().unwrap().to_lowercase());
-        // Of a command that has several, the one that is called.
-        let of_several = call.split('\'').nth(2).map(|of| format!("{command}|{}", of.to_lowercase()));
+        // The right to a subcommand alone: `+xinfo|stream`.
+        let subcommand = call.split('\'').nth(2).map(|name| format!("{command}|{}", name.to_lowercase()));
         let has = |right: &str| rights.contains(&right);
-        assert!(has(&command) || of_several.is_some_and(|right| has(&right)), "{command}");
+        assert!(has(&command) || subcommand.is_some_and(|right| has(&right)), "{command}");
     }
 }
 

@@ -306,11 +306,10 @@ impl Both<'_> {
         let heard = |store: &dyn KeyStore, after| drain(store, forest, entry.clone(), after);
         let (memory, redis) = (heard(&self.memory, after[0]), heard(&self.redis, after[1]));
         self.took_since(started);
-        let (memory, redis) = match (memory, redis) {
+        let ((memory, memory_continues), (redis, redis_continues)) = match (memory, redis) {
             (Ok(memory), Ok(redis)) => (memory, redis),
             (memory, redis) => return same("lessons", plain(memory), plain(redis)),
         };
-        let ((memory, memory_continues), (redis, redis_continues)) = (memory, redis);
         if memory.len() == redis.len() {
             same("whether it is the log of this place", memory_continues, redis_continues)?;
         }
