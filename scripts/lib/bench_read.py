@@ -8,23 +8,16 @@ import json
 import os
 import random
 import subprocess
-import sys
 import time
-from pathlib import Path
 from urllib.parse import urlsplit
 
-from bench_common import SEARCH_SERVER, search_server
+from bench_common import SEARCH_SERVER, build, say, search_server
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 INSTANCE, INDEX = "bench-read", "news-bench"
 ROOTS = f"spinney-roots-{INDEX}"
 # Each of 200 topics is in 66 of 1,000 documents.
 TOPICS, OF_A_DOCUMENT = 200, 13.2
 DAY = 86_400_000
-
-
-def say(text):
-    print(f"bench: {text}", file=sys.stderr, flush=True)
 
 
 class Client:
@@ -132,7 +125,7 @@ class Bench:
 
     def reconcile(self, binary, url, times):
         """spinney reconcile of the whole index: into nothing, and where everything is true already."""
-        command = [str(binary), "reconcile", "--upstream", url, "--index", INDEX]
+        command = [binary, "reconcile", "--upstream", url, "--index", INDEX]
         cases = [("into no entries", [], f"{self.repeated} missing, 0 wrong, 0 superfluous")]
         cases += [("nothing to mend", [], "0 missing, 0 wrong, 0 superfluous")] * times
         cases += [("--dry-run", ["--dry-run"], "0 missing, 0 wrong, 0 superfluous")] * times
@@ -256,10 +249,7 @@ def main():
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     docs = options.docs or (20_000 if options.quick else 1_000_000)
-    binary = options.binary
-    if not binary:
-        subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=ROOT, check=True)
-        binary = ROOT / "target/release/spinney"
+    binary = options.binary or build()
     serving = kept_server if options.keep else functools.partial(search_server, INSTANCE)
     with serving("--heap", "1g" if options.quick else "3g", "--cpu", "0") as told:
         measure(options, docs, binary, told["url"])
@@ -280,7 +270,7 @@ def measure(options, docs, binary, url):
         say(f"{bench.groups} groups, {bench.repeated} of two or more")
         bench.reconcile(binary, url, 1 if options.quick else 5)
         spinney = subprocess.Popen(
-            [str(binary), "serve", "--listen", "127.0.0.1:0", "--upstream", url, "--index", "news-*", "--time-field", "published_at",
+            [binary, "serve", "--listen", "127.0.0.1:0", "--upstream", url, "--index", "news-*", "--time-field", "published_at",
              "--medium-field", "medium", "--log", "warn"], stdout=subprocess.PIPE, text=True)
         bench.reader = Client(spinney.stdout.readline().split()[-1])
         say("waiting until spinney has compared the index once")

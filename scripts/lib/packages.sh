@@ -2,7 +2,8 @@
 
 # have COMMAND PACKAGE: whether COMMAND is there; where this is Debian and we are root, PACKAGE is installed if it was not.
 have() {
-  command -v "$1" >/dev/null && return
+  # A function of the script that has the name of the program is not the program.
+  type -P "$1" >/dev/null && return
   [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || { echo "$1 is missing: apt-get install $2" >&2; return 1; }
   echo "installing the Debian package $2" >&2
   # The package would start a server of the system's own.

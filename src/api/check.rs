@@ -255,10 +255,10 @@ mod tests {
         assert_eq!(
             shown["differences"],
             json!({
-                "words": 200.0, "cost": 1.57,
+                "words": 200.0, "cost": 1.37,
                 "own_matter": {"most": 1.0, "least": 0.99, "needed": 0.15, "cost": 0.0},
                 "replaced": {"words": 0.0, "cost": 0.0},
-                "numbers": {"places": 1.0, "cost": 1.4},
+                "numbers": {"places": 1.0, "cost": 1.2},
                 "facts": {"own": 2.4, "common": 40, "cost": 0.17},
                 "titles": {"names": 0, "cost": 0.0},
             })

@@ -59,7 +59,7 @@ const TERMS: [Term; 5] = [
         kind: DifferenceKind::OwnMatter,
         // All of both texts is their own.
         amount: |found| 1.0 - found.most,
-        weight: 1.0,
+        weight: 1.4,
         refusal: |found| Refusal::Part { most: found.most, least: found.least },
     },
     Term {
@@ -76,9 +76,9 @@ const TERMS: [Term; 5] = [
     },
     Term {
         kind: DifferenceKind::Numbers,
-        // A place in 280 words; a short text counts as 40.
+        // A place in 240 words; a short text counts as 40.
         amount: |found| 100.0 * found.numbers / found.words.max(40.0),
-        weight: 2.8,
+        weight: 2.4,
         refusal: |found| {
             let different = found.numbers.ceil() as usize;
             Refusal::OtherNumbers { different, words: found.words as usize }
@@ -96,9 +96,9 @@ const TERMS: [Term; 5] = [
     },
     Term {
         kind: DifferenceKind::Titles,
-        // A name in 140 words; a short text counts as 80.
+        // A name in 200 words; a short text counts as 80.
         amount: |found| 100.0 * f32::from(found.titles) / found.words.max(80.0),
-        weight: 1.4,
+        weight: 2.0,
         refusal: |found| Refusal::Names { places: found.titles.into(), words: found.words as usize },
     },
 ];
@@ -253,14 +253,16 @@ mod tests {
     #[test]
     fn each_term_refuses_by_itself_from_its_limit_on() {
         assert_eq!(reason(NOTHING), None);
+        let small = Differences { least: LEAST, alike: Some(ALIKE), ..NOTHING };
         for (at, beyond, expected) in [
+            (Differences { most: 0.29, ..small }, Differences { most: 0.28, ..small }, "part"),
             (
-                Differences { most: 0.05, least: LEAST_UNTITLED, ..NOTHING },
-                Differences { most: 0.05, least: 0.0, ..NOTHING },
+                Differences { most: 0.5, least: LEAST_UNTITLED, ..NOTHING },
+                Differences { most: 0.5, least: 0.0, ..NOTHING },
                 "part",
             ),
             (Differences { replaced: 9_999.0, ..NOTHING }, Differences { replaced: 60.0, ..UNLIKE }, "part"),
-            (Differences { numbers: 1.4, ..NOTHING }, Differences { numbers: 1.5, ..NOTHING }, "numbers"),
+            (Differences { numbers: 1.6, ..NOTHING }, Differences { numbers: 1.7, ..NOTHING }, "numbers"),
             (Differences { own_facts: 49.0, ..NOTHING }, Differences { own_facts: 51.0, ..NOTHING }, "facts"),
             (Differences { titles: 2, ..NOTHING }, Differences { titles: 3, ..NOTHING }, "names"),
         ] {
@@ -276,17 +278,17 @@ mod tests {
             assert!((cost - expected).abs() < 1e-4, "{cost} {expected} {differences:?}");
         };
         is(NOTHING, 0.0);
-        is(Differences { most: 0.6, ..NOTHING }, 0.4);
+        is(Differences { most: 0.6, ..NOTHING }, 0.56);
         is(Differences { replaced: 100.0, ..NOTHING }, 0.2);
         is(Differences { replaced: 100.0, ..UNLIKE }, OTHER_NEWS * 0.2);
-        is(Differences { numbers: 1.0, ..NOTHING }, 0.7);
-        is(Differences { numbers: 1.0, words: 39.0, ..NOTHING }, 7.0);
-        is(Differences { numbers: 1.0, words: 40.0, ..NOTHING }, 7.0);
+        is(Differences { numbers: 1.0, ..NOTHING }, 0.6);
+        is(Differences { numbers: 1.0, words: 39.0, ..NOTHING }, 6.0);
+        is(Differences { numbers: 1.0, words: 40.0, ..NOTHING }, 6.0);
         is(Differences { own_facts: 25.0, ..NOTHING }, 0.6);
         is(Differences { own_facts: 0.0, common_facts: 0, ..NOTHING }, 0.0);
-        is(Differences { titles: 1, ..NOTHING }, 0.35);
-        is(Differences { titles: 1, words: 79.0, ..NOTHING }, 1.75);
-        is(Differences { most: 0.9, numbers: 0.5, titles: 1, ..NOTHING }, 0.1 + 0.35 + 0.35);
+        is(Differences { titles: 1, ..NOTHING }, 0.5);
+        is(Differences { titles: 1, words: 79.0, ..NOTHING }, 2.5);
+        is(Differences { most: 0.9, numbers: 0.5, titles: 1, ..NOTHING }, 0.14 + 0.3 + 0.5);
     }
 
     #[test]

@@ -102,7 +102,8 @@ fn the_order_of_arrival_changes_little() {
         wrong.push(sum("different").1);
     }
     let mean = recalls.iter().sum::<f64>() / recalls.len() as f64;
-    assert!(mean >= 0.98 && recalls.iter().all(|recall| (recall - mean).abs() <= 0.01), "mean {mean}: {recalls:?}");
+    // Within four of 328 pairs.
+    assert!(mean >= 0.99 && recalls.iter().all(|recall| (recall - mean).abs() <= 0.0123), "mean {mean}: {recalls:?}");
     // Short notices that differ in one place name, and notices that are mostly a footer which few have shown so far.
     assert!(wrong.iter().all(|&wrong| wrong <= 18), "{wrong:?}");
 }
