@@ -260,7 +260,7 @@ mod tests {
         let lines = told(Lang::English.texts(), &found);
         let expected = [
             "Of one text only 50% stands in the other, and at least 75% would be needed",
-            "Other numbers stand in the same places: 2 (168% of what keeps two texts apart)",
+            "Other numbers stand in the same places: 2 (144% of what keeps two texts apart)",
         ];
         assert_eq!(lines[..2], expected);
         assert_eq!(lines.len(), 1 + 5, "{lines:#?}");
