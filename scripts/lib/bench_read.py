@@ -8,10 +8,12 @@ import json
 import os
 import random
 import subprocess
+import tempfile
 import time
+from pathlib import Path
 from urllib.parse import urlsplit
 
-from bench_common import SEARCH_SERVER, build, say, search_server
+from bench_common import SEARCH_SERVER, build, say, search_server, serve
 
 INSTANCE, INDEX = "bench-read", "news-bench"
 ROOTS = f"spinney-roots-{INDEX}"
@@ -251,11 +253,11 @@ def main():
     docs = options.docs or (20_000 if options.quick else 1_000_000)
     binary = options.binary or build()
     serving = kept_server if options.keep else functools.partial(search_server, INSTANCE)
-    with serving("--heap", "1g" if options.quick else "3g", "--cpu", "0") as told:
-        measure(options, docs, binary, told["url"])
+    with serving("--heap", "1g" if options.quick else "3g", "--cpu", "0") as told, tempfile.TemporaryDirectory() as work:
+        measure(options, docs, binary, told["url"], Path(work))
 
 
-def measure(options, docs, binary, url):
+def measure(options, docs, binary, url, work):
     spinney = None
     try:
         server = Client(url)
@@ -269,10 +271,9 @@ def measure(options, docs, binary, url):
         bench = Bench(server, filled, 20 if options.quick else 200)
         say(f"{bench.groups} groups, {bench.repeated} of two or more")
         bench.reconcile(binary, url, 1 if options.quick else 5)
-        spinney = subprocess.Popen(
-            [binary, "serve", "--listen", "127.0.0.1:0", "--upstream", url, "--index", "news-*", "--time-field", "published_at",
-             "--medium-field", "medium", "--log", "warn"], stdout=subprocess.PIPE, text=True)
-        bench.reader = Client(spinney.stdout.readline().split()[-1])
+        fields = ["--time-field", "published_at", "--medium-field", "medium"]
+        spinney, address = serve(binary, ["--upstream", url, "--index", "news-*", *fields, "--log", "warn"], work)
+        bench.reader = Client(f"http://{address}")
         say("waiting until spinney has compared the index once")
         while not bench.is_compared():
             time.sleep(1)
