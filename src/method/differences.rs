@@ -220,10 +220,15 @@ impl PreparedText {
             false => own_line(tokens.title, tokens.body),
         };
         let mut all = TokenSet::of(&[]);
-        let mut firsts = Vec::with_capacity(tokens.body.len());
-        firsts.extend(
-            (0..).zip(tokens.body).filter(|(_, token)| all.insert(**token) && !is_number(**token)).map(|(at, _)| at),
-        );
+        let (mut firsts, mut found) = (vec![0; tokens.body.len()], 0);
+        // For every token of every text that is compared: without a branch that hangs on the text.
+        for (at, &token) in (0..).zip(tokens.body) {
+            if let Some(slot) = firsts.get_mut(found) {
+                *slot = at;
+            }
+            found += usize::from(all.insert(token) & !is_number(token));
+        }
+        firsts.truncate(found);
         PreparedText { all, firsts, line, roots: roots.collect() }
     }
 }
@@ -415,17 +420,16 @@ impl Comparison<'_> {
     /// Rare words: the smaller number of those that only one text has, and those that both have. One that is only
     /// spelt in another way is neither.
     fn facts(&self) -> (u16, u16) {
-        let of_old = self
-            .old
-            .distinct()
-            .filter(|&(at, token)| !self.new.text.all.has(token) && !self.alignment.old.has(at) && self.is_rare(token));
-        let old = of_old.count() as u16;
-        let (mut new, mut both) = (0u16, 0u16);
-        for (at, token) in self.new.distinct().filter(|&(_, token)| self.is_rare(token)) {
-            match self.old.text.all.has(token) {
-                true => both += 1,
-                false => new += u16::from(!self.alignment.new.has(at)),
-            }
+        // Without branches that hang on the text.
+        let own = |at: usize, met: &TokenBits, token: u16, others: &TokenSet| {
+            u16::from(!others.has(token) & !met.has(at) & self.is_rare(token))
+        };
+        let of_old = self.old.distinct().map(|(at, token)| own(at, &self.alignment.old, token, &self.new.text.all));
+        let old: u16 = of_old.sum();
+        let (mut new, mut both) = (0, 0);
+        for (at, token) in self.new.distinct() {
+            new += own(at, &self.alignment.new, token, &self.old.text.all);
+            both += u16::from(self.old.text.all.has(token) & self.is_rare(token));
         }
         (old.min(new), both)
     }

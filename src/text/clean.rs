@@ -109,6 +109,9 @@ impl<'s> Cleaner<'s> {
                 }
                 let cp = decode_three(bytes, at)?;
                 let class = self.tables.class_bmp(cp);
+                if class == Class::Mark && in_run {
+                    return self.plain_mark(bytes, at, cp);
+                }
                 if !class.is_letter() || self.tables.fold(cp) != Some(cp) {
                     return None;
                 }
@@ -133,6 +136,20 @@ impl<'s> Cleaner<'s> {
             }
             _ => None,
         }
+    }
+
+    /// If the mark at `at` changes nothing in the run of clean text before it: counts it and returns its end.
+    #[inline]
+    fn plain_mark(&mut self, bytes: &[u8], at: usize, mark: u16) -> Option<usize> {
+        let before = decode_three(bytes, at.checked_sub(3)?)?;
+        let marks = if self.last == Class::Mark { self.marks + 1 } else { 1 };
+        let is_on_letter = self.last.is_letter() || self.last == Class::Mark;
+        if !is_on_letter || self.unsettled || marks > MOST_MARKS || !self.tables.stays_behind(mark, before) {
+            return None;
+        }
+        self.marks = marks;
+        self.last = Class::Mark;
+        Some(at + 3)
     }
 
     /// Cleans the piece at `at` that cannot be copied; everything before it is written. Returns its end.
@@ -322,6 +339,10 @@ impl<'s> Cleaner<'s> {
         match u16::try_from(u32::from(c)).ok().and_then(|cp| self.tables.fold(cp)) {
             Some(folded) => self.put(char::from_u32(u32::from(folded)).unwrap_or(' ')),
             None if self.tables.folds_to_itself(c) => self.put(c),
+            None if let Some([first, second]) = self.tables.folds_to_two(c) => {
+                self.put(first);
+                self.put(second);
+            }
             None => {
                 work_counter::add(20);
                 self.tables.fold_char(c, |folded| self.put(folded));

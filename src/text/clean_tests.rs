@@ -221,6 +221,22 @@ fn raw() -> impl Strategy<Value = String> {
     prop::collection::vec(piece(), 0..12).prop_map(|pieces| pieces.concat())
 }
 
+/// Letters and marks of scripts whose vowels are marks.
+fn marked() -> impl Strategy<Value = String> {
+    let scripts = [
+        'ก'..='\u{E4E}',
+        'ກ'..='\u{ECD}',
+        'क'..='\u{94D}',
+        'ক'..='\u{9D7}',
+        'က'..='\u{103E}',
+        'ក'..='\u{17D3}',
+        'ཀ'..='\u{F84}',
+    ];
+    let others = ['か', '\u{3099}', '가', 'a', ' ', '.'];
+    let all: Vec<char> = scripts.into_iter().flatten().chain(others).collect();
+    prop::collection::vec(prop::sample::select(all), 0..24).prop_map(String::from_iter)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
@@ -238,6 +254,17 @@ proptest! {
             at = sentence.end;
         }
         prop_assert_eq!(letters(&out[at..]), 0);
+    }
+
+    /// Marks that are copied with the letters before them are those that are added one at a time, as behind a character
+    /// that leaves no trace.
+    #[test]
+    fn marks_that_are_copied_are_those_that_are_added(
+        text in marked(),
+    ) {
+        let is_mark = |c: char| Tables::get().class(c) == Class::Mark;
+        let one_by_one = |c: char| if is_mark(c) { format!("\u{200B}{c}") } else { c.to_string() };
+        prop_assert_eq!(clean(&text), clean(&text.chars().map(one_by_one).collect::<String>()));
     }
 
     /// Cleaning what is clean changes nothing, where there is no code. What is code is judged by the raw text: a line

@@ -38,6 +38,11 @@ impl Class {
         matches!(self, Class::Word | Class::Han | Class::Kana | Class::Hangul | Class::Unspaced)
     }
 
+    /// Whether marks are common behind it: letters, other than those of East Asia, and marks.
+    fn may_stand_before_marks(self) -> bool {
+        matches!(self, Class::Word | Class::Unspaced | Class::Mark)
+    }
+
     /// Next to these a space means nothing and is left out.
     pub(super) fn is_spaceless(self) -> bool {
         matches!(self, Class::Han | Class::Kana)
@@ -54,6 +59,16 @@ pub(crate) struct Tables {
     /// One bit a code point that is a Chinese character and folds to itself: small enough to stay in the cache while
     /// whole runs of them are read.
     clean_han: Box<[u64; 0x1_0000 / 64]>,
+    /// One bit a combining mark that folds to itself and becomes one with nothing.
+    plain_marks: Box<[u64; 0x1_0000 / 64]>,
+    /// One bit a letter or mark behind which every mark stands in canonical order.
+    any_mark_follows: Box<[u64; 0x1_0000 / 64]>,
+    /// Letters and marks that fold to two characters, with these: ascending.
+    two: Vec<(u16, [char; 2])>,
+}
+
+fn has_bit(bits: &[u64; 0x1_0000 / 64], cp: u16) -> bool {
+    bits[usize::from(cp) / 64] >> (cp % 64) & 1 == 1
 }
 
 static TABLES: LazyLock<Tables> = LazyLock::new(Tables::build);
@@ -101,7 +116,7 @@ impl Tables {
     /// The code point at `at` of UTF-8 if it is a Chinese character of the BMP that folds to itself.
     #[inline(always)]
     pub(super) fn clean_han_at(&self, bytes: &[u8], at: usize) -> Option<u16> {
-        decode_three(bytes, at).filter(|&cp| self.clean_han[usize::from(cp) / 64] >> (cp % 64) & 1 == 1)
+        decode_three(bytes, at).filter(|&cp| has_bit(&self.clean_han, cp))
     }
 
     fn build() -> Tables {
@@ -150,12 +165,56 @@ impl Tables {
             let is_plain = class == Class::Han && fold[usize::from(cp)] == cp;
             clean_han[usize::from(cp) / 64] |= u64::from(is_plain) << (cp % 64);
         }
-        Tables { fold, class, itself, clean_han }
+        let mut tables = Tables {
+            fold,
+            class,
+            itself,
+            clean_han,
+            plain_marks: Box::new([0; 0x1_0000 / 64]),
+            any_mark_follows: Box::new([0; 0x1_0000 / 64]),
+            two: Vec::new(),
+        };
+        tables.add_marks();
+        tables
+    }
+
+    /// Fills what is known of marks and of the letters that stand before them, of scripts with marks alone: it is work at
+    /// the start of each process.
+    fn add_marks(&mut self) {
+        for cp in 0x80..=u16::MAX {
+            let class = self.class_bmp(cp);
+            let Some(c) = char::from_u32(u32::from(cp)).filter(|_| class.may_stand_before_marks()) else { continue };
+            let (word, bit) = (usize::from(cp) / 64, 1 << (cp % 64));
+            if self.fold(cp) == Some(cp) || self.folds_to_itself(c) {
+                let composes = is_nfkc_quick(std::iter::once(c)) == IsNormalized::Maybe;
+                self.plain_marks[word] |= if class == Class::Mark && !composes { bit } else { 0 };
+                let mut end = 0;
+                decompose_canonical(c, |part| end = canonical_combining_class(part));
+                self.any_mark_follows[word] |= if end == 0 { bit } else { 0 };
+            } else if self.fold(cp).is_none() {
+                let mut folded = Vec::new();
+                self.fold_char(c, |c| folded.push(c));
+                self.two.extend(folded.try_into().map(|two| (cp, two)));
+            }
+        }
+    }
+
+    /// Whether a mark stays as it is behind this character, and the character as well.
+    #[inline(always)]
+    pub(super) fn stays_behind(&self, mark: u16, before: u16) -> bool {
+        has_bit(&self.plain_marks, mark) && has_bit(&self.any_mark_follows, before)
     }
 
     /// Whether `fold_char` returns the character itself; covers most characters of the slow path.
     pub(super) fn folds_to_itself(&self, c: char) -> bool {
-        u16::try_from(u32::from(c)).is_ok_and(|cp| self.itself[usize::from(cp) / 64] >> (cp % 64) & 1 == 1)
+        u16::try_from(u32::from(c)).is_ok_and(|cp| has_bit(&self.itself, cp))
+    }
+
+    /// What `fold_char` returns, of those letters and marks that it makes two of.
+    pub(super) fn folds_to_two(&self, c: char) -> Option<[char; 2]> {
+        let cp = u16::try_from(u32::from(c)).ok()?;
+        let at = self.two.binary_search_by_key(&cp, |(cp, _)| *cp).ok()?;
+        self.two.get(at).map(|(_, two)| *two)
     }
 
     /// Whether a folded character may become one with the character before it: marks, and the second and third parts
@@ -422,6 +481,19 @@ mod tests {
             assert_eq!(Tables::get().is_alphanumeric(c), c.is_alphanumeric(), "{c:?}");
         }
         assert!("我们〇한ㅎ".chars().all(|c| Tables::get().is_alphanumeric(c)));
+    }
+
+    #[test]
+    fn letters_and_marks_that_fold_to_two_characters_are_in_a_table() {
+        for cp in 0..=u16::MAX {
+            let is_in = Tables::get().fold(cp).is_none() && Tables::get().class_bmp(cp).may_stand_before_marks();
+            let Some(c) = char::from_u32(u32::from(cp)).filter(|_| is_in) else { continue };
+            let mut folded = Vec::new();
+            Tables::get().fold_char(c, |c| folded.push(c));
+            let two = Tables::get().folds_to_two(c);
+            assert_eq!(two.map(Vec::from), (folded.len() == 2).then_some(folded), "{c:?}");
+        }
+        assert_eq!(Tables::get().folds_to_two('\u{E33}'), Some(['\u{E4D}', '\u{E32}']));
     }
 
     #[test]

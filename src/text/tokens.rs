@@ -20,7 +20,7 @@ mod spans;
 mod sums;
 
 pub(crate) use alphabet::Alphabet;
-use numerals::is_plain_han;
+use numerals::is_plain;
 pub(crate) use numerals::{is_thousands, is_weekday};
 use reader::{RUNS, TokenReader, end_word};
 pub(crate) use spans::each_word;
@@ -89,7 +89,7 @@ impl TokenRow {
     /// A character that is no ASCII stands at `at`, and ends at `end`.
     #[inline]
     pub(super) fn pass_character(&mut self, sentence: &[u8], c: char, at: usize, end: usize) {
-        if at < self.at || !is_plain_han(c) {
+        if at < self.at || !is_plain(c) {
             return self.pass(sentence, at, end);
         }
         self.words.push(CHARACTER | letter(u32::from(c)));
@@ -276,11 +276,12 @@ mod tests {
     }
 
     #[test]
-    fn plain_characters_are_no_numerals() {
-        for c in HAN {
-            assert_eq!(Tables::get().class(c), Class::Han, "{c}");
-            assert!(!is_plain_han(c) || numeral(c).is_none(), "{c}");
+    fn plain_characters_are_those_that_the_reader_takes_one_by_one() {
+        for c in ('\u{80}'..=char::MAX).filter(|&c| is_plain(c)) {
+            let class = Tables::get().class(c);
+            assert!(class == Class::Kana || class == Class::Han && numeral(c).is_none(), "{c}");
         }
+        assert!(HAN.chain(['ひ', 'カ', 'ー']).filter(|&c| is_plain(c)).count() > 10_000);
     }
 
     #[test]

@@ -23,11 +23,14 @@ static MAY_BE_NUMERALS: [u64; 4] = {
 /// Characters that need no look into the tables.
 pub(super) const HAN: RangeInclusive<char> = '\u{4E00}'..='\u{9FFF}';
 
-/// Whether a character is one of [`HAN`], and no numeral: a few that are none are taken for one.
+/// Whether a character is one of [`HAN`] and no numeral, or kana: a few that are none are taken for a numeral.
 #[inline(always)]
-pub(super) fn is_plain_han(c: char) -> bool {
+pub(super) fn is_plain(c: char) -> bool {
     let low = c as usize & 0xFF;
-    HAN.contains(&c) && MAY_BE_NUMERALS[low / 64] >> (low % 64) & 1 == 0
+    match c {
+        '\u{3041}'..='\u{3096}' | '\u{30A1}'..='\u{30FA}' | '\u{30FC}' => true,
+        c => HAN.contains(&c) && MAY_BE_NUMERALS[low / 64] >> (low % 64) & 1 == 0,
+    }
 }
 
 /// The sums of the words that may be numbers: one bit for each.

@@ -106,15 +106,16 @@ impl<'a> TokenReader<'a> {
 
     /// A letter of a script without spaces, with its marks.
     fn cluster(&mut self) {
-        let mut sum = 0u16;
-        loop {
-            let (c, len) = decode(self.bytes, self.at);
-            sum = sum.wrapping_add(letter(u32::from(c)));
-            self.at += len;
-            let next = self.peek().filter(|b| !b.is_ascii()).map(|_| decode(self.bytes, self.at).0);
-            if next.is_none_or(|next| self.tables.class(next) != Class::Mark) {
+        let (c, len) = decode(self.bytes, self.at);
+        let mut sum = letter(u32::from(c));
+        self.at += len;
+        while self.peek().is_some_and(|b| !b.is_ascii()) {
+            let (mark, len) = decode(self.bytes, self.at);
+            if self.tables.class(mark) != Class::Mark {
                 break;
             }
+            sum = sum.wrapping_add(letter(u32::from(mark)));
+            self.at += len;
         }
         self.out.push(CHARACTER | sum & HASH);
     }
