@@ -197,7 +197,7 @@ async fn read_form(
     if !is_form(&parts.headers) || encoding(&parts.headers) == Encoding::Other {
         discard(body, &parts.headers);
         return Err(ProxyError::BadRequest(
-            "a POST is a form: send json=… as application/x-www-form-urlencoded, with gzip or without any encoding"
+            "a POST is a form: send json=… as application/x-www-form-urlencoded, with gzip, deflate or no encoding"
                 .into(),
         ));
     }

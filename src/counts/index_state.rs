@@ -2,7 +2,7 @@
 //!
 //! Why two points: what a generation replaced was written after the previous generation was sealed, possibly before
 //! that one's point was opened. That point then sees only the document's new root; the point before it was opened
-//! before the seal and sees the old one. `docs/counts.md` has the whole argument.
+//! before the seal and sees the old one. `docs/internals/counts.md` has the whole argument.
 
 use std::collections::VecDeque;
 use std::time::Duration;

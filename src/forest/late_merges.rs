@@ -1,5 +1,5 @@
 //! Late merges: trees that are candidates to be one, because a later document was found to agree with both. The
-//! placement rules are in docs/merges.md.
+//! placement rules are in docs/internals/overrides.md.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -11,7 +11,7 @@ use crate::method::{LearnedView, Proof};
 /// Pairs of groups that are remembered; those that were met first go first.
 const MOST_PAIRS: usize = 10_000;
 
-/// Most pairs of trees that are aligned before two groups are merged; larger groups are only suggested.
+/// Most pairs of trees that are aligned before two groups are taken for one; larger groups are not.
 const MOST_COMPARED: usize = 64;
 
 /// Trees, those that are gone among them, of two groups that are looked at at all where they have to be read from

@@ -1,4 +1,4 @@
-//! Overrides: corrections of groups by people, kept apart from the trees. docs/merges.md specifies them.
+//! Overrides: corrections of groups by people, kept apart from the trees. docs/internals/overrides.md specifies them.
 
 mod change;
 mod groups;

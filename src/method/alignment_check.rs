@@ -53,7 +53,7 @@ impl Term {
     }
 }
 
-/// The terms of the decision. The weights were chosen on ten labelled collections at once (docs/choosing-a-method.md).
+/// The terms of the decision. The weights were chosen on ten labelled collections at once (docs/internals/decision.md).
 const TERMS: [Term; 5] = [
     Term {
         kind: DifferenceKind::OwnMatter,

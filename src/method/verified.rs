@@ -1,5 +1,5 @@
 //! The method `verified`: several fingerprints per document, and a proof that rejects texts that only look similar
-//! (docs/architecture.md).
+//! (docs/internals/decision.md).
 //!
 //! ```text
 //! fields --read--> VerifiedFeatures                  apart for every document, on any thread

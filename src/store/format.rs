@@ -1,4 +1,4 @@
-//! The bytes of segments and snapshots; `docs/store.md` draws them. Numbers are little-endian.
+//! The bytes of segments and snapshots; `docs/internals/store.md` draws them. Numbers are little-endian.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 

@@ -1,4 +1,4 @@
-//! Durable storage: for each forest a journal of changes and, from time to time, a snapshot. `docs/store.md`
+//! Durable storage: for each forest a journal of changes and, from time to time, a snapshot. `docs/internals/store.md`
 //! specifies the format, the protocol and the state after each crash.
 //!
 //! ```text

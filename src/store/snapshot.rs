@@ -1,4 +1,4 @@
-//! Writes a snapshot while the journal grows. `docs/store.md` explains why it can be read in portions.
+//! Writes a snapshot while the journal grows. `docs/internals/store.md` explains why it can be read in portions.
 
 use std::io;
 use std::mem;

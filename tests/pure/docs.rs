@@ -100,12 +100,12 @@ fn paths(text: &str) -> Vec<&str> {
     for word in text.split(|c: char| !of(c) && !"$*{<…\\".contains(c)) {
         let word = word.trim_start_matches("./");
         let is_whole = word.chars().all(of);
-        // `docs/s` is a rate, `NAME` stands for a name, and the corpus of a fuzz target is made by it.
+        // `docs/s` is a rate, `NAME` stands for a name, and the corpus of a fuzz target is made by it or unpacked.
         let is_ours = word.split_once('/').is_some_and(|(folder, rest)| {
             FOLDERS.contains(&folder)
                 && !["", "s"].contains(&rest)
                 && !rest.contains("NAME")
-                && !["fuzz/corpus", "fuzz/artifacts"].iter().any(|made| word.starts_with(made))
+                && !["fuzz/corpus", "fuzz/artifacts", "fuzz/seeds/"].iter().any(|made| word.starts_with(made))
         });
         if is_whole && is_ours {
             found.push(word.trim_end_matches(['.', '-', '/']));

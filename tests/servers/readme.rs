@@ -36,6 +36,17 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
+/// The text of a page, or of what stands below one of its headings: `page#Heading`.
+fn section(root: &Path, page: &str) -> String {
+    let (path, heading) = page.split_once('#').unwrap_or((page, ""));
+    let text = fs::read_to_string(root.join(path)).unwrap();
+    if heading.is_empty() {
+        return text;
+    }
+    let (_, below) = text.split_once(&format!("\n## {heading}\n")).unwrap();
+    below.split("\n## ").next().unwrap().to_owned()
+}
+
 async fn as_it_stands(pages: &[&str]) {
     let page = pages[0];
     let server = Server::new(&common::opensearch());
@@ -49,7 +60,7 @@ async fn as_it_stands(pages: &[&str]) {
     let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap());
     let mut spinney: Option<Spinney> = None;
     let mut run = 0;
-    let texts = pages.iter().map(|page| fs::read_to_string(root.join(page)).unwrap());
+    let texts = pages.iter().map(|page| section(root, page));
     for command in texts.flat_map(|text| commands(&text)) {
         let mut adapted = command
             .replace("http://10.0.0.5:9200", server.url())
@@ -108,6 +119,6 @@ async fn as_it_stands(pages: &[&str]) {
 /// One after the other: the template that they install has one name.
 #[tokio::test]
 async fn the_shell_blocks_do_what_they_show() {
-    as_it_stands(&["README.md", "docs/check.md", "docs/offline.md"]).await;
+    as_it_stands(&["README.md", "docs/merges.md", "docs/adopting.md#Files without a cluster"]).await;
     as_it_stands(&["README.zh-CN.md", "docs/guide.zh-CN.md"]).await;
 }

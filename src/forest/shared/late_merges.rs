@@ -1,5 +1,5 @@
 //! Late merges in a shared forest: an accepted document that agrees with two live trees suggests that they are one.
-//! The founders are read from Redis; docs/merges.md specifies it.
+//! The founders are read from Redis; docs/internals/overrides.md specifies it.
 
 use std::collections::{BTreeSet, HashMap};
 
