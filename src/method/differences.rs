@@ -20,7 +20,7 @@ use super::alignment::{Alignment, Gap, TokenBits, is_character, is_number};
 use super::learned::LearnedView;
 use super::own_tokens::ComparedToken;
 use crate::text::boilerplate::SentenceKey;
-use crate::text::tokens::{Alphabet, HASH, is_thousands, is_weekday};
+use crate::text::tokens::{Alphabet, HASH, is_weekday, is_whole_group};
 
 /// So much of the tokens in either of two titles that are alike both have.
 pub(super) const ALIKE: f32 = 0.5;
@@ -482,14 +482,15 @@ impl Comparison<'_> {
         pieces.fold((0.0, 0.0), |(all, opening), (words, opens)| (all + words, opening + opens))
     }
 
-    /// Whether the one text has a thousand times a number that both begin alike: `48 million` and `48 billion`.
+    /// Whether the one text has more groups of three digits behind a number that both begin alike: `48 million` and
+    /// `48 billion`, `3` and `3,150`.
     fn is_other_magnitude(&self, gap: &Gap) -> bool {
         let goes_on = |body: &[u16], range: &Range<usize>| {
             let before = range.start.checked_sub(1).and_then(|at| body.get(at));
             let more = body.get(range.clone()).unwrap_or_default();
             before.is_some_and(|token| is_number(*token))
                 && !more.is_empty()
-                && more.iter().all(|token| is_thousands(*token))
+                && more.iter().all(|token| is_whole_group(*token))
         };
         match (gap.old.is_empty(), gap.new.is_empty()) {
             (true, false) => goes_on(self.new.tokens.body, &gap.new),

@@ -88,12 +88,20 @@ fn numbers_tell_where_both_texts_miss_the_others() {
     assert_eq!(told(&[N, N + 1], &[N + 1, N]).numbers, 0.0, "the same in another order");
     assert_eq!(told(&[N], &[N, N + 1]).numbers, 0.0, "one more");
     let thousands = NUMBER | 3 << 10;
-    for (one, other) in [(&[N][..], &[N, thousands][..]), (&[N, thousands], &[N, thousands, thousands])] {
+    let more = thousands | 150;
+    for (one, other) in [
+        (&[N][..], &[N, thousands][..]),
+        (&[N, thousands], &[N, thousands, thousands]),
+        (&[N], &[N, more]),
+        (&[N], &[N, more, thousands]),
+        (&[N, more], &[N, more, more]),
+    ] {
         for found in [told(one, other), told(other, one)] {
             assert!((found.numbers - 1.0 / 3.0).abs() < 1e-6, "a thousand times as much: {found:?}");
         }
     }
-    assert_eq!(told(&[WORD], &[WORD, thousands]).numbers, 0.0, "zeros behind no number");
+    assert_eq!(told(&[WORD], &[WORD, more]).numbers, 0.0, "a group behind no number");
+    assert_eq!(told(&[N], &[N, NUMBER | 2 << 10 | 15]).numbers, 0.0, "no group, but another number");
     // A number that stands elsewhere in the other text counts a third.
     let with =
         |own: u16, behind: u16| Text::new([&row(0, 20)[..], &[own], &row(100, 20), &[behind], &row(200, 9)].concat());

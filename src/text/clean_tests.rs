@@ -75,6 +75,12 @@ fn notations_of_one_word_are_one() {
         (&["الأئمة", "الايمه"], "الايمه"),
         (&["كِتَابٌ", "كتـــاب", "کتاب"], "كتاب"),
         (&["שָׁלוֹם", "שלום"], "שלום"),
+        (&["צה״ל", "צה\"ל"], "צה\"ל"),
+        (&["Œuvre cœur", "OEUVRE coeur"], "oeuvre coeur"),
+        (&["Ærø ǽ", "AERO ae"], "aero ae"),
+        (&["O\u{02BB}zbek", "o\u{2018}zbek", "o'zbek", "o\u{02BC}zbek"], "o'zbek"),
+        (&["ज़िला गाँव", "जिला गांव", "\u{095B}िला गांव"], "जिला गांव"),
+        (&["خانۀ", "خانهٔ", "خانه", "خانة", "خانۃ"], "خانه"),
     ] {
         for notation in notations {
             assert_eq!(clean(notation), folded, "{notation}");
@@ -82,6 +88,22 @@ fn notations_of_one_word_are_one() {
             assert_eq!(clean(&decomposed), folded, "{notation} decomposed");
         }
     }
+}
+
+/// Each character that Unicode composes is what its parts are, wherever the marks stand.
+#[test]
+fn composed_characters_are_their_parts() {
+    let mut composed = 0;
+    let mut wrong = Vec::new();
+    for c in ('\u{80}'..='\u{2FFFF}').filter(|c| !('\u{AC00}'..='\u{D7A3}').contains(c)) {
+        let parts: String = c.nfd().collect();
+        composed += usize::from(parts.chars().ne([c]));
+        if clean(&format!("x {c} x")) != clean(&format!("x {parts} x")) {
+            wrong.push(format!("{c} U+{:04X}", u32::from(c)));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+    assert!(composed > 2_000, "{composed}");
 }
 
 #[test]

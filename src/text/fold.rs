@@ -217,12 +217,12 @@ impl Tables {
         self.two.get(at).map(|(_, two)| *two)
     }
 
-    /// Whether a folded character may become one with the character before it: marks, and the second and third parts
-    /// of a Hangul syllable.
+    /// Whether a folded character may become one with the character before it: marks, the second and third parts of a
+    /// Hangul syllable, and vowels of Kirat Rai.
     pub(super) fn may_compose(&self, c: char) -> bool {
         match u16::try_from(u32::from(c)) {
             Ok(cp) => self.fold(cp).is_none(),
-            Err(_) => is_combining_mark(c),
+            Err(_) => is_combining_mark(c) || is_nfkc_quick(std::iter::once(c)) == IsNormalized::Maybe,
         }
     }
 
@@ -251,9 +251,14 @@ fn bmp(c: char) -> u16 {
 /// NFKC and lower case, with look-alike quotes, dashes and dots made one.
 fn normal(c: char) -> impl Iterator<Item = char> {
     let folded = std::iter::once(alike(c)).nfkc().flat_map(char::to_lowercase).map(alike).nfkc().map(bare);
-    folded.flat_map(|c| match c {
-        'ß' => std::iter::repeat_n('s', 2),
-        c => std::iter::repeat_n(c, 1),
+    folded.filter(|&c| c != NUKTA).flat_map(|c| {
+        let (first, second) = match c {
+            'ß' => ('s', Some('s')),
+            'æ' => ('a', Some('e')),
+            'œ' => ('o', Some('e')),
+            c => (c, None),
+        };
+        std::iter::once(first).chain(second)
     })
 }
 
@@ -262,8 +267,8 @@ fn bare(c: char) -> char {
     let mut letter = c;
     let mut is_bare = true;
     decompose_canonical(c, |part| match part {
-        _ if letter == c && !is_diacritic(part) => letter = part,
-        part => is_bare &= is_diacritic(part),
+        _ if letter == c && !is_left_out(part) => letter = part,
+        part => is_bare &= is_left_out(part),
     });
     match letter {
         // Strokes and dots that no decomposition tells of.
@@ -278,6 +283,14 @@ fn bare(c: char) -> char {
     }
 }
 
+/// The dot below the letters of Devanagari that it makes those of other languages.
+const NUKTA: char = '\u{093C}';
+
+/// The marks that no letter keeps.
+fn is_left_out(c: char) -> bool {
+    is_diacritic(c) || c == NUKTA
+}
+
 /// The marks of Latin, Greek and Cyrillic letters.
 fn is_diacritic(c: char) -> bool {
     matches!(c, '\u{0300}'..='\u{036F}' | '\u{1AB0}'..='\u{1AFF}' | '\u{1DC0}'..='\u{1DFF}')
@@ -286,8 +299,15 @@ fn is_diacritic(c: char) -> bool {
 /// Typography that publishers change when they reprint.
 fn alike(c: char) -> char {
     match c {
-        '\u{2018}' | '\u{2019}' | '\u{201B}' | '\u{00B4}' | '\u{02BC}' => '\'',
-        '\u{201C}' | '\u{201D}' | '\u{201E}' | '\u{201F}' => '"',
+        '\u{2018}'
+        | '\u{2019}'
+        | '\u{201B}'
+        | '\u{00B4}'
+        | '\u{1FFD}'
+        | '\u{02BB}'..='\u{02BF}'
+        | '\u{05F3}'
+        | '\u{A78C}' => '\'',
+        '\u{201C}' | '\u{201D}' | '\u{201E}' | '\u{201F}' | '\u{05F4}' => '"',
         '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
         '\u{2022}' | '\u{2027}' | '\u{2219}' | '\u{30FB}' | '\u{00B7}' => '\u{00B7}',
         '\u{03C2}' => '\u{03C3}',
@@ -300,7 +320,10 @@ fn alike(c: char) -> char {
         '\u{0624}' => '\u{0648}',
         '\u{0626}' | '\u{0649}' | '\u{06CC}' => '\u{064A}',
         '\u{06A9}' => '\u{0643}',
-        '\u{0629}' | '\u{06C1}' | '\u{06BE}' => '\u{0647}',
+        '\u{0629}' | '\u{06BE}' | '\u{06C0}'..='\u{06C3}' | '\u{06D5}' => '\u{0647}',
+        '\u{06D3}' => '\u{06D2}',
+        // Nasal vowels of Hindi: newsrooms write the dot for the moon as well.
+        '\u{0901}' => '\u{0902}',
         c if c.is_ascii() => c,
         c => digit(c).unwrap_or(c),
     }
@@ -339,7 +362,7 @@ fn single(c: char) -> Option<char> {
 
 fn classify(c: char) -> Class {
     match c {
-        _ if is_invisible(c) || is_diacritic(c) => Class::Drop,
+        _ if is_invisible(c) || is_left_out(c) => Class::Drop,
         _ if c.is_whitespace() => Class::Space,
         _ if c.is_control() => Class::Drop,
         '!' | '?' | ';' | '\u{FF1B}' => Class::Break,

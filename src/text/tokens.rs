@@ -21,7 +21,7 @@ mod sums;
 
 pub(crate) use alphabet::Alphabet;
 use numerals::is_plain;
-pub(crate) use numerals::{is_thousands, is_weekday};
+pub(crate) use numerals::{is_weekday, is_whole_group};
 use reader::{RUNS, TokenReader, end_word};
 pub(crate) use spans::each_word;
 use sums::letter;
@@ -189,6 +189,9 @@ mod tests {
             &["48 Millionen", "48 milyon", "48 juta", "48 triệu", "48 мільйонів", "48,000,000"],
             &["18,5 Mio", "18,5 Millionen", "18.5 mln", "18,500,000"],
             &["2,4 Mrd", "2,4 Milliarden", "2.4bn", "2,4 mld"],
+            &["3万2000", "3万2千", "三万二千", "32,000", "3만2천", "3만 2천", "3만2000"],
+            &["2兆5000億円", "2.5兆円", "2,500,000,000,000円"],
+            &["3천420명", "3,420명"],
             &["4.2亿", "4亿2000万", "四亿二千万", "420,000,000"],
             &["3.5万", "3万5千", "三万五千", "35,000"],
             &["3.600 millones", "3600 millones", "3.600.000.000", "3.600 milioni", "3.600 Millionen"],
@@ -217,6 +220,10 @@ mod tests {
             ("monday", "friday"),
             ("4亿2000万", "4亿2000"),
             ("3万5万", "8万"),
+            ("3万2024年", "3万2千零24年"),
+            ("3万2.5", "32,000.5"),
+            ("3万", "3万2000"),
+            ("3만 2000", "3만2000"),
             ("1万20000万", "20001万"),
             ("10 military men", "10 million men"),
             ("1,5", "15"),

@@ -395,9 +395,9 @@ pub(super) fn group(digits: &[u8]) -> u16 {
     NUMBER | (digits.len() as u16) << 10 | value
 }
 
-/// Whether a token is a group of three zeros: behind another group the number is a thousand times as much.
-pub(crate) fn is_thousands(token: u16) -> bool {
-    token == NUMBER | DIGITS
+/// Whether a token is a group of three digits: behind another group the number is a thousand times as much, and more.
+pub(crate) fn is_whole_group(token: u16) -> bool {
+    token & (NUMBER | DIGITS) == NUMBER | DIGITS
 }
 
 /// The groups of a number.

@@ -267,8 +267,15 @@ impl<'a> TokenReader<'a> {
             && !b.is_ascii()
         {
             let (c, len) = decode(self.bytes, self.at);
-            let Some(Numeral::Magnitude(value)) = numeral(c).filter(|_| c != '十' && c != '百') else {
-                break;
+            let value = match (c, numeral(c)) {
+                // Of Japanese and Korean, where nothing but a number stands before them.
+                ('兆' | '조', _) => 1_000_000_000_000,
+                ('억', _) => 100_000_000,
+                ('만', _) => 10_000,
+                ('천', _) => 1000,
+                ('十' | '百', _) => break,
+                (_, Some(Numeral::Magnitude(value))) => value,
+                _ => break,
             };
             magnitude = Some(u64::saturating_mul(magnitude.unwrap_or(1), value));
             self.at += len;
@@ -276,21 +283,44 @@ impl<'a> TokenReader<'a> {
         magnitude.map(|magnitude| (magnitude, true))
     }
 
-    /// The rest of a number that has digits for each of its magnitudes (`4亿2000万`): its value, and its magnitude,
-    /// which is smaller than the `unit` before it.
+    /// The rest of a number that has digits for each of its magnitudes (`4亿2000万`, `3万2000`): its value, and its
+    /// magnitude, which is smaller than the `unit` before it.
     fn smaller_part(&mut self, unit: u64) -> Option<(u64, u64)> {
         let from = self.at;
-        let digits = self.rest(from).iter().take_while(|b| b.is_ascii_digit()).count();
-        self.at += digits;
-        let part = self.peek().filter(|b| (1..=4).contains(&digits) && !b.is_ascii()).and_then(|_| {
-            let (magnitude, _) = self.magnitude().filter(|&(magnitude, _)| magnitude < unit)?;
-            let (value, _) = self.written_out(&[(0, from, from + digits)], magnitude, true);
-            (value < unit).then_some((value, magnitude))
-        });
+        // Korean puts a space there: `3만 2천`.
+        let begin = from + usize::from(self.peek() == Some(b' '));
+        let digits = self.rest(begin).iter().take_while(|b| b.is_ascii_digit()).count();
+        self.at = begin + digits;
+        let part = self.part(from, begin..self.at).filter(|&(value, magnitude)| value < unit && magnitude < unit);
         if part.is_none() {
             self.at = from;
         }
         part
+    }
+
+    /// What these digits are behind a magnitude that ends at `behind`, with their own, which is 1 if none follows.
+    fn part(&mut self, behind: usize, digits: Range<usize>) -> Option<(u64, u64)> {
+        let is_behind_character = self.bytes.get(..behind)?.last().is_some_and(|b| !b.is_ascii());
+        if !is_behind_character || !(1..=4).contains(&digits.len()) {
+            return None;
+        }
+        let has_character = self.peek().is_some_and(|b| !b.is_ascii());
+        let magnitude = match has_character.then(|| self.magnitude()).flatten() {
+            Some((magnitude, _)) => magnitude,
+            None if digits.start > behind || self.goes_on() => return None,
+            None => 1,
+        };
+        Some((self.written_out(&[(0, digits.start, digits.end)], magnitude, true).0, magnitude))
+    }
+
+    /// Whether the digits before this are a date, or have decimals or groups behind them.
+    fn goes_on(&self) -> bool {
+        let rest = self.rest(self.at);
+        match rest {
+            [b',' | b'.', next, ..] => next.is_ascii_digit(),
+            [first, ..] if !first.is_ascii() => "年月日号년월일".contains(decode(self.bytes, self.at).0),
+            _ => false,
+        }
     }
 
     /// The number at the end of the runs times a magnitude, and how many of the runs it is. `has_decimals`: a point
