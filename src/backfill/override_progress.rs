@@ -1,7 +1,8 @@
 //! Tracks how far each process has applied the overrides of a shared forest.
 //!
 //! Each process reports periodically which override version all of its in-flight documents use. Stored documents
-//! follow an override once no document of an earlier version can arrive any more. docs/internals/overrides.md has the protocol.
+//! follow an override once no document of an earlier version can arrive any more. docs/internals/overrides.md has the
+//! protocol.
 
 use std::collections::HashMap;
 use std::pin::Pin;

@@ -1,5 +1,6 @@
 //! Restamps stored documents after overrides, in spinney's own name: documents whose root is no longer the answered
-//! one. `forest/overrides/restamp.rs` determines which they are and their new roots; docs/internals/overrides.md specifies it.
+//! one. `forest/overrides/restamp.rs` determines which they are and their new roots; docs/internals/overrides.md
+//! specifies it.
 //!
 //! Only the root is written, guarded by the version that was read, so repeated, overtaken and interrupted writes end
 //! the same. A failure concerns one document, index or forest and is retried later; all others proceed. Documents

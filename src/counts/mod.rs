@@ -1,5 +1,6 @@
 //! Counting: the sizes of all groups of two or more are counted in the background and kept in a roots index
-//! (`cluster/roots.rs`), which gives readers the order of groups. `docs/internals/counts.md` has its states, and why it heals.
+//! (`cluster/roots.rs`), which gives readers the order of groups. `docs/internals/counts.md` has its states, and why
+//! it heals.
 //!
 //! ```text
 //! proxy --note: roots, replaced ids, witnesses--> dirty groups

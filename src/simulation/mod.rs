@@ -9,7 +9,8 @@
 //!  checks.rs: what must hold when all is quiet
 //! ```
 //!
-//! `scripts/simulate` runs it; docs/internals/testing.md says what it shows. tokio's paused clock is the virtual time: it jumps to
+//! `scripts/simulate` runs it; docs/internals/testing.md says what it shows. tokio's paused clock is the virtual time:
+//! it jumps to
 //! the next timer when every task waits. A kill cuts a process off from its disk, its network and its threads.
 
 mod checks;

@@ -10,7 +10,8 @@
 //!
 //! Concurrent requests are combined before that (`batcher.rs`).
 //!
-//! `docs/internals/shared-forest.md` has the protocol, its safety argument, and the effect of a crash between any two steps.
+//! `docs/internals/shared-forest.md` has the protocol, its safety argument, and the effect of a crash between any two
+//! steps.
 
 mod batcher;
 mod boilerplate_sync;

@@ -1,4 +1,5 @@
-//! The protocol of `docs/internals/shared-forest.md`, searched: orders of the commands of two and three processes that run the
+//! The protocol of `docs/internals/shared-forest.md`, searched: orders of the commands of two and three processes that
+//! run the
 //! code itself, with crashes, expiry, lost replies and lost writes at any moment. And faults planted in that code, each
 //! of which the search refutes.
 //!
