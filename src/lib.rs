@@ -2,6 +2,11 @@
 //! document before the search cluster indexes it. The modules are listed in the order in which a bulk request passes
 //! them.
 
+// The crates below: the bulk protocol; text, fingerprints and methods.
+pub use spinney_bulk as bulk;
+use spinney_text::work_counter;
+pub use spinney_text::{fingerprint, hash, method, text};
+
 // The command line reads the configuration and starts the server.
 pub mod cli;
 pub mod config;
@@ -41,24 +46,19 @@ pub mod store;
 // The Redis client of shared forests.
 pub mod redis;
 // Pure modules: no network, no clock, no disk.
-pub mod bulk;
-pub mod fingerprint;
 pub mod forest;
 pub mod hamming;
-pub mod hash;
 mod index_pattern;
-pub mod method;
-pub mod text;
 pub mod text_fields;
 pub mod time;
-// The clock, recent history, metrics and logs, the graceful stop, work counters for tests.
+// Chance, the clock, recent history, metrics and logs, the graceful stop.
+mod chance;
 mod clock;
 mod doctor;
 mod history;
 mod planted;
 mod shutdown;
 mod telemetry;
-mod work_counter;
 // The whole of it under faults, in simulated time.
 #[cfg(test)]
 mod simulation;

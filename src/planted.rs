@@ -85,8 +85,6 @@ pub(crate) enum Fault {
     NotDurable,
     /// Overrides are not written to the journal.
     OverridesNotStored,
-    /// One token fewer is read than is written.
-    ReadsOneFewer,
     /// Accepted documents of unverified writers are not placed once their forest is back.
     NotPostponed,
     /// Nodes of refused documents stay.
@@ -106,14 +104,13 @@ pub(crate) enum Fault {
 #[cfg(test)]
 impl Fault {
     /// Those that `scripts/simulate --fault` takes.
-    const SIMULATED: [Fault; 25] = [
+    const SIMULATED: [Fault; 24] = [
         Fault::NoSync,
         Fault::NameNotSynced,
         Fault::TornEndStays,
         Fault::SnapshotBeforeJournal,
         Fault::NotDurable,
         Fault::OverridesNotStored,
-        Fault::ReadsOneFewer,
         Fault::NotPostponed,
         Fault::NoWithdrawal,
         Fault::BusyIsAccepted,

@@ -15,6 +15,7 @@ use tracing::{debug, error, warn};
 
 use crate::access::Access;
 use crate::backfill::{Restamping, SweepStatus};
+use crate::chance::{self, secret_key};
 use crate::clock;
 use crate::cluster::{self, ClientError};
 use crate::config::{OnRedisFailure, OnUnstamped, RestrictedReaders, ServeOptions};
@@ -23,7 +24,6 @@ use crate::docid::DocIds;
 use crate::engine::{Engine, EngineError, ReaderFields, RequestContext, Unavailable};
 use crate::forest::shared::keys::KeyStore;
 use crate::groups::{KeywordForms, ListCache, ReaderPermits};
-use crate::hash::{self, HashKey};
 use crate::history::History;
 use crate::http::budget::Budget;
 use crate::http::{ProxyError, caller};
@@ -134,7 +134,7 @@ async fn forest_store(config: &ServeOptions) -> Result<Option<(Arc<dyn KeyStore>
 /// Creates the engine with its forest storage.
 fn engine(config: &ServeOptions, store: Option<(Arc<dyn KeyStore>, OnRedisFailure)>) -> Result<Engine, StateError> {
     let (routes, prefix, threads) = (&config.routes, &config.prefix, config.threads);
-    let key = HashKey::secret();
+    let key = secret_key();
     Ok(match store {
         Some((keys, on_loss)) => Engine::shared(routes, prefix, threads, key, &keys, on_loss)?,
         None => Engine::stored(routes, prefix, threads, key, config.storage.as_ref())?,
@@ -202,7 +202,7 @@ impl AppState {
             writes: Writes::default(),
             restamping: Restamping::default(),
             recovery: recovery::RecoveryStatus::default(),
-            nonce: hash::nonce(),
+            nonce: chance::nonce(),
             requests: AtomicU64::new(0),
             unavailable_logged: AtomicBool::new(false),
         })

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::tree::CRATES;
+
 /// A piece of what takes the place of a range of the source.
 #[derive(Debug, Clone)]
 pub(crate) enum Piece {
@@ -52,8 +54,9 @@ impl Candidate {
 
     /// As the names of its tests begin.
     pub(crate) fn module(&self) -> String {
-        let parts = self.file.with_extension("");
-        let parts = parts.iter().skip(1).filter(|part| *part != "mod").map(|part| part.to_string_lossy());
+        let file = self.file.with_extension("");
+        let code = CRATES.iter().find_map(|(_, code)| file.strip_prefix(code).ok());
+        let parts = code.unwrap_or(&file).iter().filter(|part| *part != "mod").map(|part| part.to_string_lossy());
         parts.collect::<Vec<_>>().join("::")
     }
 

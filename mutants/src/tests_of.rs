@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::candidates::Candidate;
-use crate::tree::Tree;
+use crate::tree::{CRATES, Tree};
 
 /// Tests that take minutes: the state search of shared forests, and the simulation.
 const SLOW: [&str; 2] = ["forest::shared::tests::search::", "simulation::"];
@@ -63,8 +63,10 @@ pub(crate) enum Stage {
     Beside,
     /// Those of the folders around.
     Folder,
-    /// All other unit tests.
+    /// All other unit tests of the crate.
     Unit,
+    /// Those of the crate that uses it.
+    User,
     /// Those of `tests/pure`.
     Pure,
     /// The slow unit tests.
@@ -72,8 +74,8 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    pub(crate) const ALL: [Stage; 6] =
-        [Stage::Module, Stage::Beside, Stage::Folder, Stage::Unit, Stage::Pure, Stage::Slow];
+    pub(crate) const ALL: [Stage; 7] =
+        [Stage::Module, Stage::Beside, Stage::Folder, Stage::Unit, Stage::User, Stage::Pure, Stage::Slow];
 }
 
 /// One run of a program.
@@ -99,31 +101,38 @@ impl<'a> Run<'a> {
 pub(crate) struct TestPrograms {
     root: PathBuf,
     temporary: PathBuf,
-    unit: PathBuf,
+    /// Of the unit tests of each crate, in their order.
+    units: [PathBuf; CRATES.len()],
     pure: PathBuf,
 }
 
 impl TestPrograms {
     /// Builds them.
     pub(crate) fn build(tree: &Tree) -> Result<TestPrograms> {
-        let messages = tree.cargo(&["test", "--no-run", "--package", "spinney", "--lib", "--test", "pure"])?;
-        let program = |kind: &str| {
-            let mut of_kind = messages.iter().filter(|message| message["target"]["kind"][0] == kind);
-            let path = of_kind.find_map(|message| message["executable"].as_str());
-            path.map(PathBuf::from).with_context(|| format!("there is no program of the tests: {kind}"))
+        let packages = CRATES.iter().flat_map(|(package, _)| ["--package", package]);
+        let all = ["test", "--no-run", "--lib", "--test", "pure"].into_iter().chain(packages);
+        let messages = tree.cargo(&all.collect::<Vec<_>>())?;
+        let program = |kind: &str, name: &str| {
+            let target = |message: &&Value| {
+                let target = &message["target"];
+                target["kind"][0] == kind && target["name"] == name.replace('-', "_")
+            };
+            let path = messages.iter().filter(target).find_map(|message| message["executable"].as_str());
+            path.map(PathBuf::from).with_context(|| format!("there is no program of the tests: {kind} {name}"))
         };
+        let [one, bulk, text] = CRATES.map(|(package, _)| program("lib", package));
         let programs = TestPrograms {
             root: tree.root.clone(),
             temporary: tree.temporary.clone(),
-            unit: program("lib")?,
-            pure: program("test")?,
+            units: [one?, bulk?, text?],
+            pure: program("test", "pure")?,
         };
         Ok(programs)
     }
 
     /// Runs the tests without a mutant.
     pub(crate) fn check(&self) -> Result<()> {
-        for of in [Run::of(&self.unit, "", &[]), Run::of(&self.pure, "", &[])] {
+        for of in self.units.iter().chain([&self.pure]).map(|program| Run::of(program, "", &[])) {
             let outcome = self.run_one(&of, 0)?;
             ensure!(matches!(outcome, Outcome::Survived), "without a mutant: {outcome:?}");
         }
@@ -135,13 +144,18 @@ impl TestPrograms {
         let module = mutant.module();
         let beside = format!("{}::tests", module.rsplit_once("::").map_or("", |(folder, _)| folder));
         let folder = module.split("::").next().unwrap_or_default();
+        let [user, others @ ..] = &self.units;
+        let own = CRATES.iter().skip(1).zip(others).find(|((_, code), _)| mutant.file.starts_with(code));
+        let unit = own.map_or(user, |(_, unit)| unit);
         let of = match stage {
-            Stage::Module => Run::of(&self.unit, &module, &[]),
-            Stage::Beside => Run::of(&self.unit, &beside, &[&module]),
-            Stage::Folder => Run::of(&self.unit, folder, &[&module, &beside]),
-            Stage::Unit => Run::of(&self.unit, "", &[folder]),
+            Stage::Module => Run::of(unit, &module, &[]),
+            Stage::Beside => Run::of(unit, &beside, &[&module]),
+            Stage::Folder => Run::of(unit, folder, &[&module, &beside]),
+            Stage::Unit => Run::of(unit, "", &[folder]),
+            Stage::User if own.is_none() => return Ok(Outcome::Survived),
+            Stage::User => Run::of(user, "", &[]),
             Stage::Pure => Run::of(&self.pure, "", &[]),
-            Stage::Slow => Run { slow: true, ..Run::of(&self.unit, "", &[]) },
+            Stage::Slow => Run { slow: true, ..Run::of(user, "", &[]) },
         };
         self.run_one(&of, mutant.number)
     }

@@ -11,6 +11,10 @@ use serde_json::Value;
 use crate::candidates::Candidate;
 use crate::render::Rendered;
 
+/// The crates that are changed, with the folders of their code. The first uses the others.
+pub(crate) const CRATES: [(&str, &str); 3] =
+    [("spinney", "src"), ("spinney-bulk", "crates/bulk/src"), ("spinney-text", "crates/text/src")];
+
 /// What every mutant asks whether it is active.
 const SWITCH: &str = r#"
 pub(crate) mod mutant_switch {
@@ -64,7 +68,7 @@ impl Tree {
             }
             let to = tree.root.join(path);
             fs::create_dir_all(to.parent().context("no folder")?)?;
-            if !name.starts_with("src/") {
+            if !CRATES.iter().any(|(_, code)| path.starts_with(code)) {
                 write(&to, &fs::read(path)?)?;
                 fs::set_permissions(&to, fs::metadata(path)?.permissions())?;
             } else if !to.exists() {
@@ -100,7 +104,7 @@ impl Tree {
     /// Writes all source files with these mutants in them.
     pub(crate) fn write(&self, files: &[Source], mutants: &[&Candidate]) -> Result<BTreeMap<PathBuf, Rendered>> {
         let mut places = BTreeMap::new();
-        let mut left = vec![PathBuf::from("src")];
+        let mut left: Vec<PathBuf> = CRATES.iter().map(|(_, code)| PathBuf::from(code)).collect();
         while let Some(path) = left.pop() {
             if path.is_dir() {
                 for entry in fs::read_dir(&path)? {
@@ -111,7 +115,7 @@ impl Tree {
             let to = self.root.join(&path);
             let Some(file) = files.iter().find(|file| file.path == path) else {
                 let bytes = fs::read(&path)?;
-                let is_root = path == Path::new("src/lib.rs");
+                let is_root = CRATES.iter().any(|(_, code)| path == Path::new(code).join("lib.rs"));
                 let bytes = if is_root { [ALLOWED.as_bytes(), &bytes, SWITCH.as_bytes()].concat() } else { bytes };
                 write(&to, &bytes)?;
                 continue;
@@ -124,9 +128,10 @@ impl Tree {
         Ok(places)
     }
 
-    /// Compiles the library and answers the mutants that do not compile.
+    /// Compiles the libraries and answers the mutants that do not compile.
     pub(crate) fn check(&self, places: &BTreeMap<PathBuf, Rendered>) -> Result<BTreeSet<u32>> {
-        let messages = self.cargo(&["check", "--package", "spinney", "--lib"])?;
+        let packages = CRATES.iter().flat_map(|(package, _)| ["--package", package]);
+        let messages = self.cargo(&["check", "--lib"].into_iter().chain(packages).collect::<Vec<_>>())?;
         let mut faults = BTreeSet::new();
         let mut failed = false;
         for message in &messages {

@@ -29,7 +29,7 @@ WITHOUT_SPACES = {"han", "kana", "thai"}
 EMOJI = "😀🎉🚒🌊🏳️‍🌈👩‍👩‍👧‍👦🇨🇳👍🏽❤️"
 # Combining marks, what joins and splits letters, what turns the direction of writing.
 MARKS = "".join(map(chr, range(0x0300, 0x0310))) + "\u200b\u200d\u00ad\u202e\u2066\ufeff"
-# Sizes that a constant of src/text, src/method or src/bulk names; each is met, missed by one and exceeded by one.
+# Sizes that a constant of crates/text or crates/bulk names; each is met, missed by one and exceeded by one.
 WORDS = [1, 2, 3, 5, 8, 12, 16, 24, 32, 64, 80, 96, 100, 256, 1000, 1024]
 LETTERS = [1, 8, 12, 20, 30, 40, 100, 140, 160, 200, 450, 1024, 4096]
 SENTENCES = [1, 8, 16, 64, 1024]

@@ -233,10 +233,10 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::chance::secret_key;
     use crate::cluster::Client;
     use crate::config::RawServeOptions;
     use crate::engine::Engine;
-    use crate::hash::HashKey;
 
     fn engine() -> Engine {
         let options: RawServeOptions = toml::from_str(
@@ -246,7 +246,7 @@ mod tests {
         )
         .unwrap();
         let routes = options.validate().unwrap().routes;
-        Engine::stored(&routes, "cluster_", 1, HashKey::secret(), None).unwrap()
+        Engine::stored(&routes, "cluster_", 1, secret_key(), None).unwrap()
     }
 
     fn reader(name: &str, indices: &[&str], behind: &IndicesBehind) -> Result<ForestReader, AccessError> {

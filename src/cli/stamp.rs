@@ -11,9 +11,9 @@ use futures_executor::block_on;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 use super::print_error;
+use crate::chance::secret_key;
 use crate::config::{Clock, DEFAULT_PREFIX, RawRoute, Route, StampForm};
 use crate::engine::{Engine, RequestContext, StampTally, Write as WriteKind};
-use crate::hash::HashKey;
 use crate::time::Millis;
 
 /// Input is processed in pieces of about this size, cut at line ends.
@@ -81,7 +81,7 @@ pub(super) fn run(args: &StampArgs) -> anyhow::Result<ExitCode> {
     let mut route = args.route.clone().any_index().or_clock(Clock::None).validate("stamp")?;
     route.id_field.clone_from(&args.id_field);
     let routes = std::slice::from_ref(&route);
-    let engine = Engine::new(routes, &args.prefix, args.threads.unwrap_or(0), HashKey::secret())?;
+    let engine = Engine::new(routes, &args.prefix, args.threads.unwrap_or(0), secret_key())?;
     let engine = Arc::new(engine.with_stamps(args.stamp));
     let progress = progress();
     let (mut total, mut learned, mut read_all) = (StampTally::default(), String::new(), true);

@@ -9,10 +9,10 @@ use indicatif::HumanCount;
 
 use super::bar::Bar;
 use super::{print, print_error};
+use crate::chance::secret_key;
 use crate::config::{OnFailure, OnRedisFailure, OnUnreadable, RawTransferOptions, Storage, TransferOptions};
 use crate::engine::{Engine, ReportTransfer};
 use crate::forest::shared::keys::KeyStore;
-use crate::hash::HashKey;
 use crate::redis::RedisStore;
 use crate::store::Durability;
 
@@ -60,7 +60,7 @@ pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
     let keys = RedisStore::new(store.address, store.ca.as_deref())?;
     let keys: Arc<dyn KeyStore> = Arc::new(keys);
     let (routes, prefix, threads) = (&serve.routes, &serve.prefix, serve.threads);
-    let key = HashKey::secret();
+    let key = secret_key();
     let shared = Engine::shared(routes, prefix, threads, key, &keys, OnRedisFailure::Refuse)?;
     let begun = Instant::now();
     let bar = Arc::new(Bar::of("fingerprints", "moved")?);

@@ -45,6 +45,7 @@ pub struct RawRoute {
     /// How similar a long article and the first one of its cluster must be for verified, 0 to 1: of the phrases in
     /// either, those in both; texts written in words need 0.07 less, short texts more [default: 0.43]
     #[arg(long, env = "SPINNEY_SIMILARITY", value_name = "RATIO")]
+    #[serde(default, deserialize_with = "some_parsed")]
     similarity: Option<Similarity>,
     /// How long after its last arrival a fingerprint is remembered, such as 30d, or none [default: 30d]
     #[arg(long, env = "SPINNEY_WINDOW", value_name = "DURATION")]
@@ -95,7 +96,7 @@ impl FromStr for DocumentCount {
     }
 }
 
-from_text!(Clock, LateMerges, Similarity);
+from_text!(Clock, LateMerges);
 
 impl FromStr for Clock {
     type Err = &'static str;
@@ -120,15 +121,6 @@ impl FromStr for LateMerges {
             "apply" => Ok(LateMerges::Apply),
             _ => Err("use off, suggest or apply"),
         }
-    }
-}
-
-impl FromStr for Similarity {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Similarity, String> {
-        let ratio = text.parse().map_err(|_| "use a ratio from 0 to 1, such as 0.43")?;
-        Similarity::new(ratio).map_err(|error| error.to_string())
     }
 }
 

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Finding;
+use crate::chance::secret_key;
 use crate::cluster::describe;
 use crate::config::{Route, ServeOptions};
 use crate::engine::Engine;
 use crate::forest::shared::keys::KeyStore;
-use crate::hash::HashKey;
 use crate::redis::{KEEP_KEYS, NodeState, RedisStore};
 use crate::store::{DataDir, StoreError};
 
@@ -133,7 +133,7 @@ pub(super) async fn redis(options: &ServeOptions) -> Vec<Finding> {
     };
     let keys: Arc<dyn KeyStore> = redis;
     // What else is wrong with the routes is found where they are read.
-    if let Ok(engine) = Engine::shared(&options.routes, &options.prefix, 1, HashKey::secret(), &keys, store.on_loss)
+    if let Ok(engine) = Engine::shared(&options.routes, &options.prefix, 1, secret_key(), &keys, store.on_loss)
         && let Err(unavailable) = engine.forests().check_settings().await
     {
         findings.push(Finding::error("Redis", unavailable.to_string(), "writes are refused until that is done"));

@@ -11,10 +11,10 @@ use tracing::warn;
 
 use super::stored::{Stores, read, snapshot};
 use super::threads::Inline;
+use crate::chance::secret_key;
 use crate::fingerprint::Distance;
 use crate::forest::Settings;
 use crate::forest::local::{ForestState, LocalForest};
-use crate::hash::HashKey;
 use crate::method::MethodKind;
 use crate::store::{DataDir, Durability, ForestIdentity, ReplayProgress, Store, StoreError, UnreadableRange};
 use crate::text_fields::FieldRecord;
@@ -29,7 +29,7 @@ pub(super) fn empty_of<F: MethodKind>(identity: &ForestIdentity) -> Result<Fores
         k: Distance(k.and_then(|(_, k)| k.parse().ok()).unwrap_or_default()),
         window: None,
         // Of a forest that goes on to be used, unless the copy tells its own.
-        key: HashKey::secret(),
+        key: secret_key(),
     };
     let empty = ForestState::<F>::new(settings, Default::default(), F::Learned::default());
     empty.map_err(|_| StoreError::NoForest { forest: identity.forest().to_owned() })

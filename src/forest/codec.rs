@@ -21,7 +21,7 @@
 //! ```
 
 use super::local::StateChange;
-use super::overrides::OverrideChange;
+use super::overrides::{Override, OverrideChange, Restamp};
 use super::ticks::{Tick, TickStart};
 use super::{Change, Root};
 use crate::fingerprint::Fingerprint;
@@ -106,7 +106,7 @@ impl<P: Durable> StateChange<P> {
             StateChange::Overrides(OverrideChange::Add { number, correction }) => {
                 out.push(11);
                 number.write(out);
-                correction.write(out);
+                Override::write_some(correction.as_ref(), out);
             }
             StateChange::Overrides(OverrideChange::Remove { numbers }) => {
                 out.push(13);
@@ -116,7 +116,7 @@ impl<P: Durable> StateChange<P> {
             StateChange::Overrides(OverrideChange::Restamp { number, restamp }) => {
                 out.push(12);
                 number.write(out);
-                restamp.write(out);
+                Restamp::write_some(restamp.as_ref(), out);
             }
         }
     }
@@ -151,7 +151,7 @@ impl<P: Durable> StateChange<P> {
             11 => {
                 return Some(StateChange::Overrides(OverrideChange::Add {
                     number: u64::read(bytes)?,
-                    correction: Durable::read(bytes)?,
+                    correction: Override::read_some(bytes)?,
                 }));
             }
             13 => {
@@ -164,7 +164,7 @@ impl<P: Durable> StateChange<P> {
             12 => {
                 return Some(StateChange::Overrides(OverrideChange::Restamp {
                     number: u64::read(bytes)?,
-                    restamp: Durable::read(bytes)?,
+                    restamp: Restamp::read_some(bytes)?,
                 }));
             }
             _ => return None,

@@ -329,16 +329,18 @@ impl Override {
     }
 }
 
-/// `| kind 1: 0 none, 1 merge, 2 pin, 3 late, 4 apart | root 8 | how many 4 | of 8 each |`
-impl Durable for Option<Override> {
-    fn write(&self, out: &mut Vec<u8>) {
-        match self {
+/// One override or none: `| kind 1: 0 none, 1 merge, 2 pin, 3 late, 4 apart | root 8 | how many 4 | of 8 each |`
+impl Override {
+    /// Appends the encoding.
+    pub(super) fn write_some(some: Option<&Override>, out: &mut Vec<u8>) {
+        match some {
             None => out.push(0),
             Some(correction) => correction.write_all(out),
         }
     }
 
-    fn read(bytes: &mut &[u8]) -> Option<Option<Override>> {
+    /// Decodes it and removes its bytes from the front; `None` if they are not one.
+    pub(super) fn read_some(bytes: &mut &[u8]) -> Option<Option<Override>> {
         let kind = u8::read(bytes)?;
         if kind == 0 {
             return Some(None);
@@ -379,11 +381,11 @@ impl Durable for Overrides {
         let mut overrides = Overrides { next: u64::read(bytes)?, ..Overrides::default() };
         for _ in 0..u32::read(bytes)? {
             let number = u64::read(bytes)?;
-            overrides.set(number, Some(Option::<Override>::read(bytes)??));
+            overrides.set(number, Some(Override::read_some(bytes)??));
         }
         for _ in 0..u32::read(bytes)? {
             let number = u64::read(bytes)?;
-            overrides.set_restamp(number, Some(Option::<Restamp>::read(bytes)??));
+            overrides.set_restamp(number, Some(Restamp::read_some(bytes)??));
         }
         Some(overrides)
     }
@@ -554,8 +556,8 @@ mod tests {
             for (at, change) in journal.iter().enumerate() {
                 if let Done::Set(_, correction) = change {
                     let mut bytes = Vec::new();
-                    correction.write(&mut bytes);
-                    let read = Option::<Override>::read(&mut &bytes[..]).unwrap();
+                    Override::write_some(correction.as_ref(), &mut bytes);
+                    let read = Override::read_some(&mut &bytes[..]).unwrap();
                     prop_assert_eq!(&read, correction);
                 }
                 change.apply(&mut replayed);
@@ -602,7 +604,7 @@ mod tests {
             &[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             &[1, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255],
         ] {
-            assert_eq!(Option::<Override>::read(&mut &*bytes), None, "{bytes:?}");
+            assert_eq!(Override::read_some(&mut &*bytes), None, "{bytes:?}");
         }
         let seen: BTreeSet<u64> = Overrides::default().iter().map(|(number, _)| number).collect();
         assert!(seen.is_empty());

@@ -17,13 +17,13 @@ use tokio::sync::mpsc;
 use tracing::info;
 
 use crate::bulk::StampNames;
+use crate::chance::secret_key;
 use crate::clock;
 use crate::cluster::operator::Operator;
 use crate::cluster::retry::ATTEMPTS;
 use crate::cluster::scan::{Overview, ReadableIndices, Scan, ScanError, ScanRequest, ScannedDocument, UnreadableIndex};
 use crate::config::{Clock, OnUnreadable, ServeOptions, Storage};
 use crate::engine::{Engine, Intake, Recovered, Recovering, RecoverySource, SaveError, StoredDocument};
-use crate::hash::HashKey;
 use crate::time::Millis;
 
 pub(crate) use error::RecoveryError;
@@ -86,7 +86,7 @@ impl Rebuild {
         if config.routes.is_empty() {
             return Err(RecoveryError::NoRoute);
         }
-        let engine = Engine::new(&config.routes, &config.prefix, config.threads, HashKey::secret())?;
+        let engine = Engine::new(&config.routes, &config.prefix, config.threads, secret_key())?;
         let engine = Arc::new(engine);
         engine.forests().limit_memory(config.forest_memory).await?;
         let held = match dir.exists() {
@@ -313,7 +313,7 @@ pub(crate) async fn salvage(
     if !storage.data_dir.exists() {
         return Ok(Vec::new());
     }
-    let engine = Engine::stored(&config.routes, &config.prefix, config.threads, HashKey::secret(), Some(&storage))?;
+    let engine = Engine::stored(&config.routes, &config.prefix, config.threads, secret_key(), Some(&storage))?;
     let engine = Arc::new(engine);
     engine.forests().limit_memory(config.forest_memory).await?;
     let reader = RecoveryReader::new(config, Operator::of_service(config)?, rate)?;

@@ -215,7 +215,6 @@ fn planted_faults_are_found() {
         Fault::NoSync,
         Fault::NameNotSynced,
         Fault::OverridesNotStored,
-        Fault::ReadsOneFewer,
         Fault::NoWithdrawal,
         Fault::BusyIsAccepted,
         Fault::BudgetLeaks,

@@ -77,8 +77,9 @@ fn every_link_leads_somewhere() {
 }
 
 /// Folders whose files are named by their path from the root.
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 13] = [
     "benches",
+    "crates",
     "docs",
     "eval",
     "examples",
@@ -139,8 +140,7 @@ fn every_file_that_is_named_exists() {
         let Ok(text) = fs::read_to_string(&source) else { continue };
         let shown = source.strip_prefix(root()).unwrap().display().to_string();
         // A path may be meant from the folder of the package.
-        let package =
-            shown.split('/').next().map(|folder| root().join(folder)).filter(|dir| dir.join("Cargo.toml").exists());
+        let package = source.ancestors().skip(1).find(|dir| dir.join("Cargo.toml").exists()).map(Path::to_owned);
         for path in paths(&text) {
             let bases = [Some(root().to_owned()), package.clone(), source.parent().map(Path::to_owned)];
             if !bases.iter().flatten().any(|base| base.join(path).exists()) {

@@ -114,8 +114,8 @@ mod tests {
         let mut out = Vec::new();
         for change in changes {
             match change {
-                OverrideChange::Add { correction, .. } => correction.write(&mut out),
-                OverrideChange::Restamp { restamp, .. } => restamp.write(&mut out),
+                OverrideChange::Add { correction, .. } => Override::write_some(correction.as_ref(), &mut out),
+                OverrideChange::Restamp { restamp, .. } => Restamp::write_some(restamp.as_ref(), &mut out),
                 OverrideChange::Remove { numbers } => out.resize(out.len() + 8 * numbers.len(), 0),
             }
         }

@@ -243,16 +243,19 @@ impl Overrides {
     }
 }
 
+/// One restamp or none:
 /// `| kind 1: 0 none, 1 by the root, 2 by texts, 3 by trees | roots 4 | of 8 each | for kind 2: texts 4 | of 8 each |`
-impl Durable for Option<Restamp> {
-    fn write(&self, out: &mut Vec<u8>) {
-        match self {
+impl Restamp {
+    /// Appends the encoding.
+    pub(in crate::forest) fn write_some(some: Option<&Restamp>, out: &mut Vec<u8>) {
+        match some {
             None => out.push(0),
             Some(restamp) => restamp.write_all(out),
         }
     }
 
-    fn read(bytes: &mut &[u8]) -> Option<Option<Restamp>> {
+    /// Decodes it and removes its bytes from the front; `None` if they are not one.
+    pub(in crate::forest) fn read_some(bytes: &mut &[u8]) -> Option<Option<Restamp>> {
         let kind = u8::read(bytes)?;
         if kind == 0 {
             return Some(None);

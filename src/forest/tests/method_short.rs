@@ -11,7 +11,7 @@ fn place(forest: &mut Forest<ShortText>, print: u64, text: &str) -> Placement {
         fingerprints: &[Fingerprint(print)],
         whole: Fingerprint(xxhash_rust::xxh3::xxh3_64(text.as_bytes())),
         known_by: &[],
-        proof: &ShortText::of_letters(text),
+        proof: &ShortText::kept(text),
         take: TAKEN_SHORT,
         known_by_whole: false,
         more: &[],

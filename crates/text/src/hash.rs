@@ -2,11 +2,11 @@
 //! (fingerprints, proofs) depend on them, so they must not change. Tables indexed by values that writers choose use a
 //! [`HashKey`] before the mixer.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, Hasher};
 
 /// 2^64 divided by the golden ratio, made odd: the step of SplitMix64, and the usual factor of multiplicative hashing
 /// (Knuth, "The Art of Computer Programming", volume 3, section 6.4).
-pub(crate) const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+pub const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, figure 15 with the
 /// constants of Stafford's variant 13): a small generator of 64-bit numbers. The same seed, which is the value inside,
@@ -37,7 +37,7 @@ const MIX64: u64 = 0xd6e8_feb8_6659_fd93;
 /// Spreads the bits of a 64-bit value: two rounds of xor-shift and multiply (degski's mixer, see Wellons, "Prospecting
 /// for Hash Functions", 2018). A bijection that maps 0 to 0.
 #[inline(always)]
-pub(crate) fn mix64(mut x: u64) -> u64 {
+pub fn mix64(mut x: u64) -> u64 {
     x ^= x >> 32;
     x = x.wrapping_mul(MIX64);
     x ^= x >> 32;
@@ -103,13 +103,8 @@ impl HashKey {
         HashKey { factor: factor | 1, term }
     }
 
-    /// A secret of this process, from the system's randomness.
-    pub(crate) fn secret() -> HashKey {
-        HashKey::new(nonce(), nonce())
-    }
-
     /// The two numbers that [`new`](HashKey::new) makes the same key of.
-    pub(crate) fn parts(self) -> [u64; 2] {
+    pub fn parts(self) -> [u64; 2] {
         [self.factor, self.term]
     }
 
@@ -120,7 +115,7 @@ impl HashKey {
     }
 
     /// Derives numbers from the whole secret.
-    pub(crate) fn random(self, table: u64) -> SplitMix64 {
+    pub fn random(self, table: u64) -> SplitMix64 {
         SplitMix64(self.factor ^ splitmix64(self.term ^ table))
     }
 
@@ -129,32 +124,23 @@ impl HashKey {
     /// fall anywhere independently of each other. The mixer behind it takes away what order the multiplication leaves
     /// in counters.
     #[inline]
-    pub(crate) fn hash32(self, x: u32) -> u32 {
+    pub fn hash32(self, x: u32) -> u32 {
         let product = u64::from(x).wrapping_mul(self.factor);
         mix32((product.wrapping_add(self.term) >> 32) as u32)
     }
 
     /// A bijection of the 64-bit values.
-    pub(crate) fn permutation(self) -> Permutation {
+    pub fn permutation(self) -> Permutation {
         Permutation { key: self, inverse: inverse(self.factor) }
     }
-}
-
-/// An unpredictable number.
-pub(crate) fn nonce() -> u64 {
-    #[cfg(test)]
-    if let Some(nonce) = crate::simulation::nonce() {
-        return nonce;
-    }
-    // The standard library seeds every RandomState from the system's randomness.
-    RandomState::new().build_hasher().finish()
 }
 
 /// Secret bijection of 64-bit values, invertible, so that a table indexed by the image need not store the value:
 /// [`mix64`] after a secret multiplication and addition, as in [`HashKey::hash32`].
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Permutation {
-    pub(crate) key: HashKey,
+pub struct Permutation {
+    /// Its secret.
+    pub key: HashKey,
     /// Inverse of the key's factor.
     inverse: u64,
 }
@@ -162,13 +148,13 @@ pub(crate) struct Permutation {
 impl Permutation {
     /// Image of a value.
     #[inline]
-    pub(crate) fn mix(self, x: u64) -> u64 {
+    pub fn mix(self, x: u64) -> u64 {
         mix64(x.wrapping_mul(self.key.factor).wrapping_add(self.key.term))
     }
 
     /// Value of an image.
     #[inline]
-    pub(crate) fn unmix(self, image: u64) -> u64 {
+    pub fn unmix(self, image: u64) -> u64 {
         let product = unmix64(image).wrapping_sub(self.key.term);
         product.wrapping_mul(self.inverse)
     }
@@ -176,13 +162,14 @@ impl Permutation {
 
 /// Secret hasher for maps with numeric keys; not for composite keys.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct KeyedHasher {
+pub struct KeyedHasher {
     permutation: Permutation,
     hash: u64,
 }
 
 impl KeyedHasher {
-    pub(crate) fn new(key: HashKey) -> KeyedHasher {
+    /// A hasher with this secret.
+    pub fn new(key: HashKey) -> KeyedHasher {
         KeyedHasher { permutation: key.permutation(), hash: 0 }
     }
 }

@@ -84,7 +84,7 @@ pub struct Lesson {
 
 impl Lesson {
     /// Reads a lesson of the first format, which has no words: | founders 8 | sentences 4 | their hashes, 8 each |
-    pub(crate) fn read_without_words(bytes: &mut &[u8]) -> Option<Lesson> {
+    pub fn read_without_words(bytes: &mut &[u8]) -> Option<Lesson> {
         let founders = u64::read(bytes)?;
         let sentences = u32::read(bytes)?;
         let sentences = (0..sentences).map(|_| u64::read(bytes)).collect::<Option<_>>()?;

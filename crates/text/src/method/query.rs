@@ -205,12 +205,12 @@ impl TreeTally {
     }
 
     /// Documents, titles, signs and the last sign, to be written down.
-    pub(crate) fn parts(&self) -> (u32, u64, u8, u32) {
+    pub fn parts(&self) -> (u32, u64, u8, u32) {
         (self.documents, self.titles, self.signs, self.last)
     }
 
     /// Inverse of [`parts`](TreeTally::parts).
-    pub(crate) fn of_parts(documents: u32, titles: u64, signs: u8, last: u32) -> TreeTally {
+    pub fn of_parts(documents: u32, titles: u64, signs: u8, last: u32) -> TreeTally {
         TreeTally { documents, titles, signs, last }
     }
 

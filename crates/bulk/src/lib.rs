@@ -35,5 +35,5 @@ pub use response::{ItemStatuses, ResponseScanner};
 pub use selection::{FieldNames, Selected, Selection, SelectionError, StampNames};
 pub use splice::{Chunks, Splice, SpliceError};
 pub use stamp::{Stamp, write_stamp};
-pub(crate) use stored::stored_value;
+pub use stored::stored_value;
 pub use update::{UpdatePart, UpdateSource, scan_update};

@@ -29,11 +29,11 @@ pub(crate) type Minima = [u32; BINS];
 
 /// Shingles of one document, and everything else that is read in the same pass.
 ///
-/// Memory is proportional to the size of the document: [`Budget`].
+/// Memory is proportional to the size of the document: `Budget`.
 #[derive(Debug, Clone, Default)]
 pub struct Shingles {
     /// One hash a window, in the order of the text.
-    pub(crate) windows: Vec<u32>,
+    pub windows: Vec<u32>,
     pub(crate) sentences: Vec<SentenceShingles>,
     /// The numbers with their contexts; those of one context in the order of the text.
     pub(crate) numbers: Vec<Number>,

@@ -25,7 +25,7 @@ mod post;
 mod segment;
 mod sentences;
 pub(crate) mod shingler;
-pub(crate) mod shingles;
+pub mod shingles;
 mod stop_words;
 mod swar;
 mod token;

@@ -23,7 +23,7 @@ mod verified;
 pub use alignment_check::DifferenceKind;
 pub use differences::Differences;
 pub use durable::Durable;
-pub(crate) use durable::take;
+pub use durable::take;
 pub use founder_tokens::FounderTokens;
 pub use kind::{ExcludedFeatures, MethodKind, Short, Staged, Strict, Verified};
 pub use learned::{LearnedText, LearnedView, Lesson};
@@ -32,10 +32,9 @@ pub use own_tokens::{OwnText, OwnTokens};
 pub use proof::{InvalidProof, TextProof};
 pub use query::{Measure, PlacementQuery, Proof, Tallies, TallyEntry, TreeTally};
 pub use refusal::{Reason, Reasons, Refusal};
-#[cfg(test)]
-pub(crate) use short::COMPARED;
-pub(crate) use short::TAKEN_SHORT;
-pub use short::{CANDIDATES, ShortFeatures, ShortText, WIDE};
+#[cfg(any(test, feature = "count-work"))]
+pub use short::COMPARED;
+pub use short::{CANDIDATES, ShortFeatures, ShortText, TAKEN_SHORT, WIDE};
 pub use similarity::{InvalidSimilarity, Similarity};
 pub use staged::{Stage, StagedFeatures, StagedProof};
 pub use strict::{StrictFeatures, Weights};

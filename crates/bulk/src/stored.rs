@@ -14,7 +14,7 @@ const MOST_LEVELS: usize = 100;
 ///
 /// # Errors
 /// If the text is none that a server stores, or more than one value.
-pub(crate) fn stored_value(json: &[u8]) -> Result<Value, JsonError> {
+pub fn stored_value(json: &[u8]) -> Result<Value, JsonError> {
     if let Ok(value) = serde_json::from_slice(json) {
         return Ok(value);
     }

@@ -19,13 +19,13 @@ const LETTERS_AN_EDIT: usize = 5;
 /// document as expensive as all before it; the source of a copy is among the nearest.
 pub const CANDIDATES: usize = 64;
 /// Nodes of a short text: its fingerprint, and the hash of the text where that had to become the root.
-pub(crate) const TAKEN_SHORT: usize = 2;
+pub const TAKEN_SHORT: usize = 2;
 
-#[cfg(test)]
+#[cfg(any(test, feature = "count-work"))]
 thread_local! {
     /// How often two short texts were compared: that a document costs a bounded number of comparisons is counted, not
     /// timed.
-    pub(crate) static COMPARED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    pub static COMPARED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// Letters and digits of a short text, which are its own proof.
@@ -43,7 +43,7 @@ pub struct ShortFeatures {
 
 impl ShortText {
     /// One that was kept.
-    pub(super) fn kept(letters: &str) -> ShortText {
+    pub fn kept(letters: &str) -> ShortText {
         ShortText(letters.into())
     }
 
@@ -59,11 +59,6 @@ impl ShortText {
         Some(ShortText(kept.into()))
     }
 
-    #[cfg(test)]
-    pub(crate) fn of_letters(letters: &str) -> ShortText {
-        ShortText(letters.into())
-    }
-
     /// The letters and digits, at most 280 characters.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -75,7 +70,7 @@ impl ShortText {
     /// # Errors
     /// [`Refusal::Radius`] if they are more.
     pub fn compare(&self, other: &ShortText) -> Result<usize, Refusal> {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "count-work"))]
         COMPARED.with(|compared| compared.set(compared.get() + 1));
         let (one, another) = (self.letters(), other.letters());
         let letters = one.len().max(another.len());
@@ -141,14 +136,13 @@ mod tests {
             ("สภาเมืองประชุมเย็นวันอังคารที่โรงเรียนใหม่", 'ฬ'),
             ("မြို့နယ်ကောင်စီသည်အင်္ဂါနေ့ညနေတွင်ကျောင်းသစ်၌အစည်းအဝေးကျင်းပမည်", 'ဠ'),
         ] {
-            let short =
-                |text: &str| ShortText::of_letters(&text.chars().filter(|c| c.is_alphanumeric()).collect::<String>());
+            let short = |text: &str| ShortText::kept(&text.chars().filter(|c| c.is_alphanumeric()).collect::<String>());
             let compared = |step| short(text).compare(&short(&changed(text, step, to)));
             assert!(compared(6).is_ok(), "{text}");
             assert!(compared(4).is_err(), "{text}");
         }
         // A vowel sign more is one letter that differs.
-        let (one, other) = (ShortText::of_letters("कमलनयन"), ShortText::of_letters("कमलानयन"));
+        let (one, other) = (ShortText::kept("कमलनयन"), ShortText::kept("कमलानयन"));
         assert_eq!(one.compare(&other), Ok(1));
     }
 }

@@ -1,5 +1,7 @@
 //! The similarity that `verified` requires between a document and the founder of a tree.
 
+use std::str::FromStr;
+
 /// Default for long texts. A reprint with a fifth of its words changed and a paragraph dropped has more, a second
 /// report of the same event less. Windows of words suffer more from a changed letter than windows of characters, so a
 /// text in words needs less.
@@ -30,6 +32,16 @@ pub struct InvalidSimilarity;
 impl Default for Similarity {
     fn default() -> Similarity {
         Similarity(CHARACTERS)
+    }
+}
+
+/// Reads a ratio.
+impl FromStr for Similarity {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Similarity, String> {
+        let ratio = text.parse().map_err(|_| "use a ratio from 0 to 1, such as 0.43")?;
+        Similarity::new(ratio).map_err(|error| error.to_string())
     }
 }
 

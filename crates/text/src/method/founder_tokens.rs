@@ -6,8 +6,6 @@ use std::sync::Arc;
 use super::Durable;
 use super::alignment_check;
 
-use crate::planted::planted;
-
 /// Tokens of the title and the body of a tree's founder for the alignment check.
 ///
 /// Never more than [`MOST`](FounderTokens::MOST): longer rows are cut. So everything that was written can be read,
@@ -45,7 +43,6 @@ impl Durable for FounderTokens {
     /// Reads rows of any length: only the bytes that are there bound it.
     fn read(bytes: &mut &[u8]) -> Option<Self> {
         let len = usize::try_from(u32::read(bytes)?).ok()?.checked_mul(2)?;
-        let len = if planted!(ReadsOneFewer) { len.saturating_sub(2) } else { len };
         let (tokens, rest) = bytes.split_at_checked(len)?;
         *bytes = rest;
         let kept = tokens.as_chunks::<2>().0.iter().take(FounderTokens::MOST);

@@ -6,23 +6,23 @@
 //! at best, which had to get its memory from the system. What it is in a release build `scripts/bench forest` says
 //! (`place_max_us`).
 
-#[cfg(test)]
+#[cfg(any(test, feature = "count-work"))]
 thread_local! {
     static STEPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// Counts what was just looked at.
 #[inline(always)]
-pub(crate) fn add(steps: usize) {
-    #[cfg(test)]
+pub fn add(steps: usize) {
+    #[cfg(any(test, feature = "count-work"))]
     STEPS.with(|counted| counted.set(counted.get() + steps));
-    #[cfg(not(test))]
+    #[cfg(not(any(test, feature = "count-work")))]
     let _ = steps;
 }
 
 /// The steps that `work` takes.
-#[cfg(test)]
-pub(crate) fn count(work: impl FnOnce()) -> usize {
+#[cfg(any(test, feature = "count-work"))]
+pub fn count(work: impl FnOnce()) -> usize {
     let before = STEPS.with(std::cell::Cell::get);
     work();
     STEPS.with(std::cell::Cell::get) - before

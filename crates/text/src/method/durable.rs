@@ -14,7 +14,7 @@ pub trait Durable: Sized {
 }
 
 /// Takes a fixed number of bytes off the front.
-pub(crate) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+pub fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, rest) = bytes.split_first_chunk::<N>()?;
     *bytes = rest;
     Some(*taken)

@@ -1,0 +1,20 @@
+//! Numbers that nobody can foresee. In the simulated world its own, so that a run can be repeated.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use crate::hash::HashKey;
+
+/// An unpredictable number.
+pub(crate) fn nonce() -> u64 {
+    #[cfg(test)]
+    if let Some(nonce) = crate::simulation::nonce() {
+        return nonce;
+    }
+    // The standard library seeds every RandomState from the system's randomness.
+    RandomState::new().build_hasher().finish()
+}
+
+/// A secret of this process.
+pub(crate) fn secret_key() -> HashKey {
+    HashKey::new(nonce(), nonce())
+}
