@@ -6,9 +6,9 @@ use crate::hash::HashKey;
 
 /// An unpredictable number.
 pub(crate) fn nonce() -> u64 {
-    #[cfg(test)]
-    if let Some(nonce) = crate::simulation::nonce() {
-        return nonce;
+    #[cfg(feature = "simulation")]
+    if let Some(system) = crate::system::current() {
+        return system.nonce();
     }
     // The standard library seeds every RandomState from the system's randomness.
     RandomState::new().build_hasher().finish()

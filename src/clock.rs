@@ -22,9 +22,9 @@ static CLOCK: Mutex<Clock> = Mutex::new(Clock::new(u64::MAX));
 
 /// The time now.
 pub(crate) fn now() -> Millis {
-    #[cfg(test)]
-    if let Some(now) = crate::simulation::now() {
-        return now;
+    #[cfg(feature = "simulation")]
+    if let Some(system) = crate::system::current() {
+        return system.now();
     }
     let system = system();
     CLOCK.lock().read(Instant::now(), system)
@@ -33,9 +33,9 @@ pub(crate) fn now() -> Millis {
 /// What the system's clock shows.
 #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the clock")]
 pub(crate) fn system() -> Millis {
-    #[cfg(test)]
-    if let Some(now) = crate::simulation::now() {
-        return now;
+    #[cfg(feature = "simulation")]
+    if let Some(system) = crate::system::current() {
+        return system.now();
     }
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))

@@ -4,7 +4,9 @@
 
 // The crates below: the bulk protocol; text, fingerprints and methods.
 pub use spinney_bulk as bulk;
-use spinney_text::work_counter;
+pub use spinney_forest as forest;
+use spinney_forest::index_pattern;
+pub use spinney_forest::{hamming, store, text_fields, time};
 pub use spinney_text::{fingerprint, hash, method, text};
 
 // The command line reads the configuration and starts the server.
@@ -41,16 +43,8 @@ mod cluster;
 mod http;
 // Joins the pure modules below: bytes and `now` in, splices out.
 pub mod engine;
-// Durable storage: files and checksums, independent of their content.
-pub mod store;
 // The Redis client of shared forests.
 pub mod redis;
-// Pure modules: no network, no clock, no disk.
-pub mod forest;
-pub mod hamming;
-mod index_pattern;
-pub mod text_fields;
-pub mod time;
 // Chance, the clock, recent history, metrics and logs, the graceful stop.
 mod chance;
 mod clock;
@@ -58,7 +52,8 @@ mod doctor;
 mod history;
 mod planted;
 mod shutdown;
+pub mod system;
 mod telemetry;
-// The whole of it under faults, in simulated time.
-#[cfg(test)]
-mod simulation;
+// What the development crate `simulation` starts by hand.
+#[doc(hidden)]
+pub mod parts;

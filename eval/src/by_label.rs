@@ -9,7 +9,7 @@ use super::clustering::Clustering;
 use super::documents::Document;
 use super::labels::{Label, LabelledPair, LabelledPairs};
 use super::reason::why_apart;
-use super::report::rounded;
+use super::score::rounded;
 use spinney::forest::Decision;
 
 /// The pairs of one label. Ratios from 0 to 1, `None` where there is nothing to compare.

@@ -7,7 +7,7 @@ use spinney::bulk::{self, FieldNames, JsonError, ParsedDocument, Selected, Selec
 use spinney::config::{DEFAULT_PREFIX, Route};
 use spinney::text::{Fields, Scratch};
 
-use super::titles::{SHORT, Title};
+use super::title::{SHORT, Title};
 
 /// Characters of a text's beginning.
 const BEGINNING: usize = 90;

@@ -22,6 +22,7 @@ mod reason;
 mod report;
 mod score;
 mod sweep;
+mod title;
 mod titles;
 
 pub use by_label::{LabelFigures, ReasonCount};

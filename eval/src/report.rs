@@ -7,8 +7,9 @@ use super::clustering::Clustering;
 use super::documents::{Document, Documents};
 use super::labels::{LabelledClusters, LabelledPairs};
 use super::reason::why_apart;
-use super::score::{self, Counts, Mistake, Mistakes};
-use super::titles::{self, SHORT};
+use super::score::{self, Counts, Mistake, Mistakes, rounded};
+use super::title::SHORT;
+use super::titles;
 use spinney::config::Route;
 use spinney::method::Method;
 
@@ -273,9 +274,4 @@ impl Excerpt {
     fn of(document: Document, documents: &Documents) -> Excerpt {
         Excerpt { id: documents.id(document).to_owned(), begins: documents.beginning(document).to_owned() }
     }
-}
-
-/// To four decimals: more say nothing.
-pub(super) fn rounded(figure: f64) -> f64 {
-    (figure * 10_000.0).round() / 10_000.0
 }

@@ -204,6 +204,11 @@ pub(super) fn largest(roots: &[u64]) -> Vec<Vec<Document>> {
     clusters
 }
 
+/// To four decimals: more say nothing.
+pub(super) fn rounded(figure: f64) -> f64 {
+    (figure * 10_000.0).round() / 10_000.0
+}
+
 #[cfg(test)]
 #[path = "score_tests.rs"]
 mod tests;

@@ -57,7 +57,7 @@ struct Args {
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "src/forest,crates/text/src/method,crates/bulk/src/splice.rs,src/engine/settle.rs,src/store"
+        default_value = "crates/forest/src,crates/text/src/method,crates/bulk/src/splice.rs,src/engine/settle.rs"
     )]
     of: Vec<PathBuf>,
     /// Where the copy of the code is built; it is kept for the next run

@@ -12,8 +12,12 @@ use crate::candidates::Candidate;
 use crate::render::Rendered;
 
 /// The crates that are changed, with the folders of their code. The first uses the others.
-pub(crate) const CRATES: [(&str, &str); 3] =
-    [("spinney", "src"), ("spinney-bulk", "crates/bulk/src"), ("spinney-text", "crates/text/src")];
+pub(crate) const CRATES: [(&str, &str); 4] = [
+    ("spinney", "src"),
+    ("spinney-bulk", "crates/bulk/src"),
+    ("spinney-forest", "crates/forest/src"),
+    ("spinney-text", "crates/text/src"),
+];
 
 /// What every mutant asks whether it is active.
 const SWITCH: &str = r#"

@@ -14,9 +14,9 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use tower_service::Service;
 
-#[cfg(test)]
-use crate::simulation::network::HttpConnector;
-#[cfg(not(test))]
+#[cfg(feature = "simulation")]
+use super::simulated_connector::HttpConnector;
+#[cfg(not(feature = "simulation"))]
 use hyper_util::client::legacy::connect::HttpConnector;
 
 /// Makes [`EarlyResponseIo`] connections.

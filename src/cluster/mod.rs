@@ -22,6 +22,8 @@ pub(crate) mod retry;
 pub(crate) mod roots;
 pub(crate) mod scan;
 pub(crate) mod search;
+#[cfg(feature = "simulation")]
+mod simulated_connector;
 pub(crate) mod sorted_pages;
 pub(crate) mod templates;
 mod unsent;

@@ -66,6 +66,22 @@ pub(crate) enum OperatorError {
     },
 }
 
+impl OperatorError {
+    /// Whether the same request may succeed in a moment: the cluster is away or busy.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            OperatorError::Unreachable { .. }
+                | OperatorError::Refused { status: 408 | 429 | 500 | 502 | 503 | 504, .. }
+        )
+    }
+
+    /// Whether the request has more bytes than the cluster takes: fewer documents may be taken.
+    pub(crate) fn is_too_large(&self) -> bool {
+        matches!(self, OperatorError::Refused { status: 413, .. })
+    }
+}
+
 impl From<ClientError> for OperatorError {
     fn from(error: ClientError) -> OperatorError {
         OperatorError::Client(describe(&error))

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::operator::OperatorError;
-
 /// The pause before the second attempt.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
@@ -33,22 +31,6 @@ impl Backoff {
         tokio::time::sleep(self.pause).await;
         self.pause *= 2;
         true
-    }
-}
-
-impl OperatorError {
-    /// Whether the same request may succeed in a moment: the cluster is away or busy.
-    pub(crate) fn may_pass(&self) -> bool {
-        matches!(
-            self,
-            OperatorError::Unreachable { .. }
-                | OperatorError::Refused { status: 408 | 429 | 500 | 502 | 503 | 504, .. }
-        )
-    }
-
-    /// Whether the request has more bytes than the cluster takes: fewer documents may be taken.
-    pub(crate) fn is_too_large(&self) -> bool {
-        matches!(self, OperatorError::Refused { status: 413, .. })
     }
 }
 

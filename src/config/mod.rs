@@ -26,7 +26,6 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use crate::store::Durability;
 use values::{ByteSize, FieldPrefix, ListenAddress, OrNone, Percent, SweepInterval, TimeSpan, Timeout};
 
 pub use file_fault::FileFault;
@@ -37,6 +36,7 @@ pub use recovery::RawRecoverOptions;
 pub use route::{Clock, RawRoute, Route};
 pub use service::ServiceUrl;
 pub use shared::{ForestStore, OnRedisFailure};
+use storage::DurabilityValue;
 pub use storage::{OnFailure, OnUnreadable, Storage};
 pub use transfer::{RawTransferOptions, TransferOptions};
 
@@ -128,7 +128,7 @@ pub struct RawServeOptions {
     /// What an answer waits for: batch (synced to the disk), interval or interval:5s (written, synced so often), none
     /// [default: batch]
     #[arg(long, env = "SPINNEY_DURABILITY", value_name = "WHEN")]
-    durability: Option<Durability>,
+    durability: Option<DurabilityValue>,
     /// When nothing can be stored any more: refuse writes (503), or continue in memory [default: refuse]
     #[arg(long, env = "SPINNEY_ON_STORE_FAILURE", value_name = "WHAT")]
     on_store_failure: Option<OnFailure>,
@@ -476,6 +476,8 @@ fn identity(
     }
 }
 
+#[cfg(test)]
+mod fields_tests;
 #[cfg(test)]
 mod tests {
     use super::*;

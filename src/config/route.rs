@@ -67,7 +67,7 @@ pub struct RawRoute {
     /// Trees that are found to be one when a later document agrees with both: off, suggest (`/_spinney/INDEX/_merges`
     /// shows them) or apply [default: suggest]
     #[arg(long, env = "SPINNEY_LATE_MERGES", value_name = "MODE")]
-    late_merges: Option<LateMerges>,
+    late_merges: Option<LateMergesValue>,
     /// Bytes of text kept for the alignment check of verified, such as 256mb: of a cluster whose text has gone only the
     /// proof decides; 0 for none [default: 256mb]
     #[arg(long, env = "SPINNEY_FOUNDER_TOKENS_MEMORY", value_name = "BYTES")]
@@ -96,7 +96,7 @@ impl FromStr for DocumentCount {
     }
 }
 
-from_text!(Clock, LateMerges);
+from_text!(Clock, LateMergesValue);
 
 impl FromStr for Clock {
     type Err = &'static str;
@@ -111,16 +111,21 @@ impl FromStr for Clock {
     }
 }
 
-impl FromStr for LateMerges {
+/// The value of `late_merges`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LateMergesValue(LateMerges);
+
+impl FromStr for LateMergesValue {
     type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<LateMerges, &'static str> {
-        match text {
-            "off" => Ok(LateMerges::Off),
-            "suggest" => Ok(LateMerges::Suggest),
-            "apply" => Ok(LateMerges::Apply),
-            _ => Err("use off, suggest or apply"),
-        }
+    fn from_str(text: &str) -> Result<LateMergesValue, &'static str> {
+        let late_merges = match text {
+            "off" => LateMerges::Off,
+            "suggest" => LateMerges::Suggest,
+            "apply" => LateMerges::Apply,
+            _ => return Err("use off, suggest or apply"),
+        };
+        Ok(LateMergesValue(late_merges))
     }
 }
 
@@ -260,7 +265,7 @@ impl RawRoute {
             medium_field: self.medium_field.map(name),
             boilerplate: self.boilerplate.as_deref().map_or(Ok(Vec::new()), sentences)?,
             max_tree: self.max_tree.and_then(|max| max.0).map(|max| max.0),
-            late_merges: self.late_merges.unwrap_or_default(),
+            late_merges: self.late_merges.map_or(LateMerges::default(), |value| value.0),
             founder_tokens_memory: self.founder_tokens_memory.map_or(FOUNDER_TOKEN_BYTES, |size| size.0),
             forest: self.forest.unwrap_or_else(|| {
                 let patterns: Vec<&str> = index.iter().map(|pattern| pattern.0.as_str()).collect();

@@ -49,19 +49,24 @@ pub enum OnFailure {
     Continue,
 }
 
-from_text!(Durability);
+/// The value of `--durability`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct DurabilityValue(Durability);
 
-impl FromStr for Durability {
+from_text!(DurabilityValue);
+
+impl FromStr for DurabilityValue {
     type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Durability, &'static str> {
-        match (text, text.strip_prefix("interval:").map(str::parse)) {
-            ("batch", _) => Ok(Durability::Batch),
-            ("none", _) => Ok(Durability::None),
-            ("interval", _) => Ok(Durability::Interval(INTERVAL)),
-            (_, Some(Ok(Timeout(every)))) => Ok(Durability::Interval(every)),
-            _ => Err("use batch, interval, interval:DURATION such as interval:5s, or none"),
-        }
+    fn from_str(text: &str) -> Result<DurabilityValue, &'static str> {
+        let durability = match (text, text.strip_prefix("interval:").map(str::parse)) {
+            ("batch", _) => Durability::Batch,
+            ("none", _) => Durability::None,
+            ("interval", _) => Durability::Interval(INTERVAL),
+            (_, Some(Ok(Timeout(every)))) => Durability::Interval(every),
+            _ => return Err("use batch, interval, interval:DURATION such as interval:5s, or none"),
+        };
+        Ok(DurabilityValue(durability))
     }
 }
 
@@ -74,7 +79,7 @@ impl Storage {
         match &raw.data_dir {
             Some(data_dir) => Ok(Some(Storage {
                 data_dir: data_dir.clone(),
-                durability: raw.durability.unwrap_or(Durability::Batch),
+                durability: raw.durability.map_or(Durability::Batch, |value| value.0),
                 on_failure: raw.on_store_failure.unwrap_or_default(),
                 on_unreadable: raw.on_unreadable.unwrap_or_default(),
             })),

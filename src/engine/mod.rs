@@ -59,7 +59,7 @@ pub use recover::{Intake, Recovering, RecoverySource, StoredDocument};
 pub use routes::Routes;
 pub use settle::SettledRequest;
 pub use stamped::{RefusedTree, StampTally, Stamped, UnstampedDocument};
-pub use stored::SaveError;
+pub use stored::{NoSnapshot, SaveError, SnapshotPass, StoreTasks};
 pub use transfer::{ReportTransfer, TransferError};
 pub use writers::Turn;
 
@@ -69,11 +69,12 @@ use bytes::Bytes;
 
 use crate::bulk::{self, BulkError, Item, JsonError, Op, SelectionError};
 use crate::config::{OnRedisFailure, Route, StampForm, Storage};
+use crate::forest::local::Executor;
 use crate::forest::shared::DistanceTooWide;
 use crate::forest::shared::keys::KeyStore;
 use crate::forest::{ForestError, Root, TreeView};
 use crate::hash::HashKey;
-use crate::store::StoreError;
+use crate::store::{Files, StoreError};
 use crate::time::Millis;
 use deferred::DeferredPlacements;
 use indeterminate::Indeterminate;
@@ -85,13 +86,6 @@ use stored::Stores;
 use threads::TextThreads;
 use tokio::sync::{Notify, Semaphore};
 use writers::{WriterTrust, Writers};
-
-#[cfg(test)]
-use crate::forest::local::Executor;
-#[cfg(test)]
-use crate::store::Files;
-#[cfg(test)]
-pub(crate) use stored::{SnapshotPass, StoreTasks};
 
 /// Why the engine cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -182,10 +176,11 @@ pub struct Engine {
     reader_threads: TextThreads,
 }
 
-/// Where a simulated process keeps its forests.
-#[cfg(test)]
-pub(crate) enum SimulatedStorage {
+/// Where an engine keeps its forests that has no threads of its own.
+pub enum PortStorage {
+    /// On these files, written by these tasks.
     Stored(Storage, Arc<dyn Files>, Arc<dyn StoreTasks>),
+    /// In a store that several processes share; with the behaviour while it is away.
     Shared(Arc<dyn KeyStore>, OnRedisFailure),
 }
 
@@ -266,24 +261,27 @@ impl Engine {
         Engine::keeping((routes, prefix), threads, key, ForestStorage::Shared(keys, on_loss))
     }
 
-    /// Creates the engine of a simulated process, which has no threads of its own.
-    #[cfg(test)]
-    pub(crate) fn simulated(
+    /// Creates an engine whose jobs run where the caller says, on threads, files and a store of the caller's. The secret
+    /// of its tables is a fixed one.
+    ///
+    /// # Errors
+    /// As [`stored`](Engine::stored) and [`shared`](Engine::shared).
+    pub fn with_ports(
         (routes, prefix): (&[Route], &str),
         executor: &Arc<dyn Executor>,
-        kept: &SimulatedStorage,
+        kept: &PortStorage,
     ) -> Result<Engine, EngineError> {
         let threads = EngineThreads {
-            writers: Arc::new(TextThreads::simulated(executor.clone())),
-            readers: TextThreads::simulated(executor.clone()),
+            writers: Arc::new(TextThreads::on(executor.clone())),
+            readers: TextThreads::on(executor.clone()),
         };
         let keeping = |kept| Engine::keeping((routes, prefix), threads, HashKey::FIXED, kept);
         match kept {
-            SimulatedStorage::Stored(storage, files, tasks) => {
+            PortStorage::Stored(storage, files, tasks) => {
                 let stores = Stores::lock_in(files.clone(), storage, tasks.clone())?;
                 keeping(ForestStorage::Stored(&stores))
             }
-            SimulatedStorage::Shared(keys, on_loss) => keeping(ForestStorage::Shared(keys, *on_loss)),
+            PortStorage::Shared(keys, on_loss) => keeping(ForestStorage::Shared(keys, *on_loss)),
         }
     }
 

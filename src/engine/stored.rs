@@ -15,8 +15,8 @@ use crate::forest::port::{PortFuture, Unavailable};
 use crate::forest::{ForestError, Portions, Restoring, StoredStats, Unreadable};
 use crate::method::MethodKind;
 use crate::store::{
-    DataDir, Durability, ForestIdentity, Replay, ReplayProgress, SnapshotError, SnapshotWriter, Store, StoreError,
-    StoredRecord, UnreadableRange,
+    DataDir, Durability, Files, ForestIdentity, Replay, ReplayProgress, SnapshotError, SnapshotWriter, Store,
+    StoreError, StoredRecord, SystemFiles, UnreadableRange,
 };
 use crate::text_fields::{FieldRecord, RoutedFields};
 
@@ -37,7 +37,7 @@ pub(super) struct Stores {
 }
 
 /// Runs what stores do in the background.
-pub(crate) trait StoreTasks: Send + Sync {
+pub trait StoreTasks: Send + Sync {
     /// Begins to write the journal of a store.
     ///
     /// # Errors
@@ -72,8 +72,7 @@ impl Stores {
     /// # Errors
     /// When the directory cannot be made or is another process's.
     pub(super) fn lock(storage: &Storage) -> Result<Stores, StoreError> {
-        let data_dir = DataDir::lock(&storage.data_dir)?;
-        Ok(Stores { data_dir, storage: storage.clone(), are_carried: false, tasks: Arc::new(StoreThreads) })
+        Stores::lock_in(Arc::new(SystemFiles), storage, Arc::new(StoreThreads))
     }
 
     /// The same, only to be read and carried elsewhere.
@@ -81,10 +80,12 @@ impl Stores {
         Stores { are_carried: true, ..self }
     }
 
-    /// The same on a simulated disk.
-    #[cfg(test)]
+    /// The same on other files, written by other tasks.
+    ///
+    /// # Errors
+    /// As [`lock`](Stores::lock).
     pub(super) fn lock_in(
-        files: Arc<dyn crate::store::Files>,
+        files: Arc<dyn Files>,
         storage: &Storage,
         tasks: Arc<dyn StoreTasks>,
     ) -> Result<Stores, StoreError> {
@@ -557,15 +558,17 @@ fn keep_snapshots(forest: &str, store: Weak<Store>, copied: &Arc<dyn Copied>) {
 
 /// Why no snapshot was made.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoSnapshot {
+pub enum NoSnapshot {
+    /// The store's reason.
     #[error(transparent)]
     Store(#[from] SnapshotError),
+    /// The forest is out of service.
     #[error(transparent)]
     Forest(#[from] Unavailable),
 }
 
 /// A snapshot that is being written, portion by portion.
-pub(crate) struct SnapshotPass {
+pub struct SnapshotPass {
     writer: SnapshotWriter,
     portions: Portions,
     /// Portions of a small forest are tiny, so those of one section share a block.
@@ -575,7 +578,10 @@ pub(crate) struct SnapshotPass {
 
 impl SnapshotPass {
     /// Begins with the first section.
-    pub(crate) fn begin(store: &Store, copied: &dyn Copied) -> Result<SnapshotPass, NoSnapshot> {
+    ///
+    /// # Errors
+    /// Those of the store and of the forest.
+    pub fn begin(store: &Store, copied: &dyn Copied) -> Result<SnapshotPass, NoSnapshot> {
         // Time as it stood before the batches that will be read again.
         let (section, bytes) = copied.begin()?;
         let mut writer = store.begin_snapshot()?;
@@ -584,7 +590,7 @@ impl SnapshotPass {
     }
 
     /// Writes the next portion; the complete snapshot when there is none, to be [finished](SnapshotWriter::finish).
-    pub(crate) fn next(mut self, copied: &dyn Copied) -> Result<Result<SnapshotPass, SnapshotWriter>, NoSnapshot> {
+    pub fn next(mut self, copied: &dyn Copied) -> Result<Result<SnapshotPass, SnapshotWriter>, NoSnapshot> {
         let portion = copied.next(&mut self.portions)?;
         let ends = portion
             .as_ref()

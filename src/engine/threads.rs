@@ -34,13 +34,12 @@ pub(super) struct TextThreads(Jobs);
 /// Where jobs run.
 enum Jobs {
     Pool(rayon::ThreadPool),
-    /// Wherever the simulation runs them.
-    #[cfg(test)]
-    Simulated(Arc<dyn Executor>),
+    /// Wherever the owner of the engine runs them.
+    Executor(Arc<dyn Executor>),
 }
 
 impl Jobs {
-    /// Whether short jobs may run on the calling thread. The simulation schedules all of them itself.
+    /// Whether short jobs may run on the calling thread. An executor schedules all of them itself.
     fn spares_short_jobs(&self) -> bool {
         matches!(self, Jobs::Pool(_))
     }
@@ -48,8 +47,7 @@ impl Jobs {
     fn spawn(&self, job: impl FnOnce() + Send + 'static) {
         match self {
             Jobs::Pool(pool) => pool.spawn(job),
-            #[cfg(test)]
-            Jobs::Simulated(executor) => executor.run(Box::new(job)),
+            Jobs::Executor(executor) => executor.run(Box::new(job)),
         }
     }
 }
@@ -61,10 +59,9 @@ impl TextThreads {
         Ok(TextThreads(Jobs::Pool(pool)))
     }
 
-    /// Threads of a simulated process.
-    #[cfg(test)]
-    pub(super) fn simulated(executor: Arc<dyn Executor>) -> TextThreads {
-        TextThreads(Jobs::Simulated(executor))
+    /// No threads: jobs run where the executor runs them.
+    pub(super) fn on(executor: Arc<dyn Executor>) -> TextThreads {
+        TextThreads(Jobs::Executor(executor))
     }
 
     /// A quarter of the cores for readers; the operating system shares the processor.

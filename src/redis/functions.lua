@@ -1,5 +1,5 @@
 #!lua name=spinney1
--- What spinney asks of one key at a time. The layout of the values is that of src/forest/shared/layout.rs.
+-- What spinney asks of one key at a time. The layout of the values is that of crates/forest/src/shared/layout.rs.
 
 local function put(key, value, life, time)
   if life == '' then

@@ -38,7 +38,6 @@ use crate::shutdown::{Signals, ignore_hangups};
 use crate::state::{AppState, StateError};
 use crate::{api, proxy, recovery, ui};
 use accept::Listener;
-#[cfg(test)]
 pub(crate) use {accept::serve_alone, catch_up::begin as begin_catching_up};
 
 /// Interval and batch size of removing expired nodes while there are no writes.
@@ -246,7 +245,6 @@ impl Tasks {
     }
 
     /// Ends all of them at once, as a kill does.
-    #[cfg(test)]
     pub(crate) fn kill(self) {
         self.send_no_more();
         self.acknowledging.iter().chain(&self.others).for_each(JoinHandle::abort);

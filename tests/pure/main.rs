@@ -25,6 +25,7 @@ mod docs;
 mod forest_laws;
 mod forms;
 mod hostile;
+mod layers;
 mod memory;
 mod methods;
 mod openapi;

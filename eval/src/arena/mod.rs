@@ -27,7 +27,7 @@ use serde::{Serialize, Serializer};
 use super::clustering::{Clustering, ClusteringError};
 use super::documents::{Document, Documents, DocumentsError};
 use super::labels::{LabelError, LabelledPairs};
-use super::report::rounded;
+use super::score::rounded;
 use super::{score, titles};
 use collections::{Collections, read, read_text};
 use edits::{EditScore, Edits};

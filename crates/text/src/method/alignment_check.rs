@@ -5,9 +5,10 @@
 //! other news over the same house text. So each kind of difference has a weight (`TERMS`), two texts are one when the
 //! weighted sum is at most 1, and no similarity is asked for besides.
 
-use super::differences::{ALIKE, AlignedTokens, Differences, Sentences, TokensHead};
+use super::aligned_tokens::{AlignedTokens, Sentences, TokensHead};
+use super::differences::{ALIKE, Differences};
 use super::{Refusal, Similarity};
-use crate::text::boilerplate::SentenceKey;
+use crate::text::sentence_key::SentenceKey;
 use crate::text::tokens::{Alphabet, MOST};
 
 /// A kind of difference between two texts.

@@ -1,7 +1,9 @@
 use proptest::prelude::*;
 
+use super::super::aligned_tokens::{LONGER, Sentences, TokensHead, own_line};
 use super::*;
 use crate::method::{LearnedText, Lesson};
+use crate::text::sentence_key::SentenceKey;
 use crate::text::tokens::{CHARACTER, NUMBER};
 
 /// One text: title, sentences with the number of their key, 0 for none.

@@ -8,7 +8,8 @@ use super::{
     ShortText, Stage, StagedFeatures, StagedProof, StrictFeatures, TAKEN_SHORT, VerifiedFeatures,
 };
 use crate::fingerprint::Fingerprint;
-use crate::text::boilerplate::{Boilerplate, PendingSentences, SentenceKey};
+use crate::text::boilerplate::{Boilerplate, PendingSentences};
+use crate::text::sentence_key::SentenceKey;
 use crate::text::word_counts::WordCounts;
 
 /// One kind of forest.

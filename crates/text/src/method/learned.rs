@@ -1,11 +1,9 @@
 //! What a forest learns of the texts that found its trees: sentences that are boilerplate, and how frequent words are.
 
-use std::cell::OnceCell;
 use std::fmt::Debug;
 
-use super::differences::LaterText;
 use super::{Durable, VerifiedFeatures};
-use crate::text::boilerplate::{Boilerplate, BoilerplateMask, PendingSentences, SentenceKey};
+use crate::text::boilerplate::{Boilerplate, BoilerplateMask};
 use crate::text::word_counts::WordCounts;
 use crate::text::{Fields, Scratch};
 
@@ -22,52 +20,6 @@ impl Debug for LearnedText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let LearnedText { boilerplate, words: _, mask: _ } = self;
         boilerplate.fmt(f)
-    }
-}
-
-/// What is known when two texts are compared: by the forest, and by the request that is being placed.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct LearnedView<'a> {
-    known: Option<(&'a Boilerplate, &'a WordCounts)>,
-    taught: Option<&'a PendingSentences>,
-    own: Option<&'a OnceCell<LaterText>>,
-}
-
-impl Debug for LaterText {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LaterText").finish_non_exhaustive()
-    }
-}
-
-impl<'a> LearnedView<'a> {
-    pub(super) fn new(boilerplate: &'a Boilerplate, words: &'a WordCounts) -> LearnedView<'a> {
-        LearnedView { known: Some((boilerplate, words)), taught: None, own: None }
-    }
-
-    /// The same with what the request has taught.
-    pub(super) fn with(self, taught: &'a PendingSentences) -> LearnedView<'a> {
-        LearnedView { taught: Some(taught), ..self }
-    }
-
-    /// The same for the comparisons of one text with many: what is known of it is prepared once.
-    pub(super) fn for_one(self, own: &'a OnceCell<LaterText>) -> LearnedView<'a> {
-        LearnedView { own: Some(own), ..self }
-    }
-
-    /// Where the later text is prepared, if it is always the same.
-    pub(super) fn prepared(self) -> Option<&'a OnceCell<LaterText>> {
-        self.own
-    }
-
-    /// How many distinct roots have this sentence.
-    pub(super) fn roots_of(self, key: SentenceKey) -> u64 {
-        let known = self.known.map_or(0, |(boilerplate, _)| boilerplate.roots_of(key));
-        known + self.taught.map_or(0, |taught| taught.count(key))
-    }
-
-    /// In how many of the documents that teach it a token's word occurs.
-    pub(super) fn frequency(self, token: u16) -> u16 {
-        self.known.map_or(0, |(_, words)| words.of(token))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Features -> fingerprints: simhash and the named methods.
 
+mod aligned_tokens;
 mod alignment;
 mod alignment_check;
 mod differences;
@@ -20,13 +21,14 @@ mod strict;
 mod title;
 mod verified;
 
+pub use aligned_tokens::LearnedView;
 pub use alignment_check::DifferenceKind;
 pub use differences::Differences;
 pub use durable::Durable;
 pub use durable::take;
 pub use founder_tokens::FounderTokens;
 pub use kind::{ExcludedFeatures, MethodKind, Short, Staged, Strict, Verified};
-pub use learned::{LearnedText, LearnedView, Lesson};
+pub use learned::{LearnedText, Lesson};
 pub use named::{Attributes, Features, Method, MethodError, Workspace};
 pub use own_tokens::{OwnText, OwnTokens};
 pub use proof::{InvalidProof, TextProof};

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::alignment::{is_character, is_number};
-use super::differences::own_tokens;
+use super::differences::{ComparedToken, own_tokens};
 use super::{PlacementQuery, VerifiedFeatures, alignment_check};
 use crate::text::tokens::each_word;
 use crate::text::{Fields, Scratch};
@@ -17,16 +17,6 @@ const SENTENCES: usize = 5;
 const WORDS: usize = 20;
 /// Characters of a sentence, and of a word, that are shown.
 const CHARACTERS: usize = 200;
-
-/// One token of a document that was compared with a founder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ComparedToken {
-    pub(super) token: u16,
-    /// It is no part of what both texts have, and not of house text.
-    pub(super) is_own: bool,
-    /// It is a number or a rare word that the founder does not have anywhere.
-    pub(super) is_fact: bool,
-}
 
 /// The tokens of a document, each compared with a founder.
 #[derive(Debug, Clone, PartialEq, Eq)]

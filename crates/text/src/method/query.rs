@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use super::Refusal;
+use super::aligned_tokens::LearnedView;
 use super::differences::Differences;
-use super::learned::LearnedView;
 use crate::fingerprint::Fingerprint;
 use crate::hash::mix32;
 

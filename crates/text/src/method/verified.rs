@@ -17,9 +17,9 @@
 use std::cell::Cell;
 
 use super::Similarity;
+use super::aligned_tokens::{LearnedView, TokensHead, own_line};
 use super::alignment_check;
-use super::differences::{Differences, TokensHead, are_titles_unlike, own_line};
-use super::learned::LearnedView;
+use super::differences::{Differences, are_titles_unlike};
 use super::proof::TextProof;
 use super::title::TitleSketch;
 use crate::fingerprint::Fingerprint;

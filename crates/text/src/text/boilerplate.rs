@@ -15,6 +15,7 @@
 
 use std::collections::HashMap;
 
+use super::sentence_key::{SentenceKey, TAG_SHIFT};
 use super::shingles::{SHORTEST, Shingles};
 
 /// Entries in a bucket: one cache line.
@@ -62,17 +63,6 @@ impl Default for Boilerplate {
 /// documents of the same request only.
 #[derive(Debug, Clone, Default)]
 pub struct PendingSentences(HashMap<SentenceKey, u64>);
-
-/// What is kept of a sentence's hash beside a founder's tokens: the bits of its bucket and as many of its tag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct SentenceKey(pub(crate) u32);
-
-impl SentenceKey {
-    /// The key of a sentence with this hash.
-    pub(crate) fn of(hash: u64) -> SentenceKey {
-        SentenceKey((Entry::tag(hash) as u32) << 16 | hash as u32 & 0xFFFF)
-    }
-}
 
 impl PendingSentences {
     /// Counts the sentences of a document that has founded a tree.
@@ -306,9 +296,9 @@ impl Boilerplate {
 }
 
 const COUNT_BITS: u32 = 8;
-const EPOCH_BITS: u32 = 16;
+/// The tag of the hash stands above both.
+const EPOCH_BITS: u32 = TAG_SHIFT - COUNT_BITS;
 const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
-const TAG_SHIFT: u32 = COUNT_BITS + EPOCH_BITS;
 
 /// 0 is a free entry: a used one has a count.
 #[derive(Clone, Copy)]

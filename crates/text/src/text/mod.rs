@@ -23,6 +23,7 @@ mod markup;
 pub(crate) mod numbers;
 mod post;
 mod segment;
+pub(crate) mod sentence_key;
 mod sentences;
 pub(crate) mod shingler;
 pub mod shingles;

@@ -1,8 +1,8 @@
 //! The overlapping runs of characters or words (shingles) by which two texts are compared, and the smallest of their
 //! hashes (min-wise sampling in its bottom-k form: Broder, "On the resemblance and containment of documents", 1997).
 
-use super::boilerplate::SentenceKey;
 use super::numbers::Number;
+use super::sentence_key::SentenceKey;
 use super::tokens::TokenRow;
 use super::work_counter;
 

@@ -1,0 +1,627 @@
+//! The placement rules as one pure function.
+//!
+//! A query and what was read of the forest go in, a decision comes out, and the decision becomes changes. The rules
+//! do not know where nodes are stored; the forest reads what they ask for and applies the changes.
+//!
+//! ```text
+//!   query + Candidates --decide--> RuleStep::Ask(question) --the forest reads more--+
+//!                       ^-----------------------------------------------------------+
+//!                       |
+//!                       +--------> RuleStep::Decided(plan) --changes--> changes, in their order
+//! ```
+//!
+//! A forest may read more than it was asked for; the decision is the same.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use smallvec::smallvec;
+use spinney_text::fingerprint::Fingerprint;
+use spinney_text::hash::splitmix64;
+use spinney_text::method::{OwnTokens, PlacementQuery, Proof, Refusal};
+
+use super::candidates::{CandidateTree, Candidates, FingerprintMatches, InlineVec, PriorAssignment, TreeIndex};
+use super::change::Change;
+use super::{Decision, Root};
+use crate::time::Millis;
+
+/// How many hashes of the text are tried for a root of its own. One is enough but for a wide k, where the balls around
+/// the roots can fill the whole space.
+pub(super) const ROOT_TRIES: usize = 64;
+
+/// One step of the rules: a decision, or a question.
+#[derive(Debug)]
+pub(super) enum RuleStep {
+    /// Look at this, and ask again.
+    Ask(PlacementQuestion),
+    Decided(PlacementPlan),
+}
+
+/// What the rules need to read before they can decide.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum PlacementQuestion {
+    /// The trees near these fingerprints of the query.
+    Near(Range<usize>),
+    /// The numbers of children of these trees.
+    Children(Vec<TreeIndex>),
+    /// The next place for a root.
+    Hash(Fingerprint),
+}
+
+/// The decision about a document.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct PlacementPlan {
+    /// The tree it belongs to.
+    pub(super) root: Root,
+    pub(super) decision: Decision,
+    /// The fingerprint that decided, where they are looked up in turn.
+    pub(super) by: Option<Fingerprint>,
+    /// The near trees whose proof does not agree, and why.
+    pub(super) refused: Vec<(Root, Refusal)>,
+    /// The other near trees that take the document.
+    pub(super) others: Vec<Root>,
+    /// When the root was added, if the tree was there before.
+    pub(super) founded: Option<Millis>,
+    /// Whether it was this text that founded the tree.
+    pub(super) is_founder: bool,
+    /// Whether nothing but the hash of its text will lead the document back to the tree.
+    pub(super) by_text: bool,
+    /// Whether no near tree takes the document, and its first fingerprints are those of others: of its form, or of a
+    /// phrase that many have. Then all of its fingerprints are looked up.
+    pub(super) is_lost: bool,
+    /// Whether it joins a tree although much of its text stands in place of other text.
+    pub(super) is_doubtful: bool,
+}
+
+impl PlacementPlan {
+    /// When the text first came, which is `now` unless it came before; none if it did, and is not the one that founded
+    /// the tree.
+    pub(super) fn arrived(&self, now: Millis) -> Option<Millis> {
+        match self.decision {
+            Decision::Refreshed => self.founded.filter(|_| self.is_founder),
+            _ => Some(now),
+        }
+    }
+}
+
+/// A view of a forest for one document. The rules decide by what is in it, and it grows by their questions.
+pub(super) trait PlacementView<P: Proof> {
+    /// One step of the rules over what is in the view.
+    fn step(&self) -> RuleStep;
+
+    /// Adds to the view what a question asks for.
+    fn answer(&mut self, question: PlacementQuestion);
+
+    /// Runs the rules until they decide.
+    fn decide(&mut self) -> PlacementPlan {
+        loop {
+            match self.step() {
+                RuleStep::Ask(question) => self.answer(question),
+                RuleStep::Decided(plan) => return plan,
+            }
+        }
+    }
+}
+
+/// Fingerprints that two texts of one form have in common: a phrase that many have is one.
+const FORM: usize = 2;
+
+/// Most other trees that a document reports as possible late merges.
+const MOST_OTHERS: usize = 4;
+
+/// Decides where a document belongs, or which further read is needed.
+///
+/// A document whose nodes exist belongs to their tree. Otherwise to the best near tree whose proof agrees (most
+/// children, then earliest added, then smaller fingerprint). Otherwise its first fingerprint without a near node
+/// founds a tree; if none is free, the hash of its text does.
+pub(super) fn decide<P: Proof>(
+    query: &PlacementQuery<'_, P>,
+    seen: &Candidates<'_, P>,
+    thresholds: P::Thresholds,
+) -> RuleStep {
+    PlacementRules { query, seen, thresholds }.decide()
+}
+
+/// Whether each tree near the query takes the document: the tree, how many of the document's fingerprints are near it,
+/// and the verdict of its proof.
+pub(super) fn verdicts<P: Proof>(
+    query: &PlacementQuery<'_, P>,
+    seen: &Candidates<'_, P>,
+    thresholds: P::Thresholds,
+) -> InlineVec<(TreeIndex, usize, Result<(), Refusal>)> {
+    PlacementRules { query, seen, thresholds }.verdicts(seen.fingerprints.len())
+}
+
+/// The tree in which the document was placed before, if it was.
+pub(super) fn known<P: Proof>(
+    query: &PlacementQuery<'_, P>,
+    seen: &Candidates<'_, P>,
+    thresholds: P::Thresholds,
+) -> Option<Root> {
+    let rules = PlacementRules { query, seen, thresholds };
+    rules.known().map(|tree| rules.root(tree))
+}
+
+/// Whether a document may have founded the tree of this root: by one of its fingerprints, or by the hash of its text.
+pub(super) fn may_found<P>(query: &PlacementQuery<'_, P>, root: Root) -> bool {
+    let own = query.fingerprints.iter().chain(query.known_by);
+    let mut own = own.chain(query.more);
+    let hashes = std::iter::successors(Some(query.whole), |&hash| Some(rehashed(hash)));
+    own.any(|&own| own == root.0) || hashes.take(ROOT_TRIES).any(|hash| hash == root.0)
+}
+
+/// The question with all fingerprints of a document whose first ones led nowhere.
+pub(super) fn widened<'a, P>(query: &PlacementQuery<'a, P>, outcome: &PlacementPlan) -> Option<PlacementQuery<'a, P>> {
+    let is_wide = outcome.is_lost && !query.more.is_empty();
+    is_wide.then_some(PlacementQuery { fingerprints: query.more, more: &[], ..*query })
+}
+
+/// What the document has that a founder has not, by the alignments behind its [`verdicts`].
+///
+/// For the tree that it belongs to, and for the one of those that refuse it whose differences cost least: at most two
+/// more alignments.
+pub(super) fn own_tokens<P: Proof>(
+    query: &PlacementQuery<'_, P>,
+    seen: &Candidates<'_, P>,
+    plan: &PlacementPlan,
+) -> Vec<(Root, OwnTokens)> {
+    let aligned = || seen.trees.iter().filter_map(|tree| Some((tree, tree.laid.get()?)));
+    let own = aligned().find(|(tree, _)| tree.root == plan.root);
+    let is_refused = |tree: &CandidateTree<'_, P>| tree.verdict.get().is_some_and(|(_, verdict)| verdict.is_err());
+    let refused = aligned().filter(|(tree, _)| tree.root != plan.root && is_refused(tree));
+    let nearest = refused.min_by(|(_, one), (_, other)| one.cost().total_cmp(&other.cost()));
+    let trees = own.into_iter().chain(nearest);
+    trees.filter_map(|(tree, _)| Some((tree.root, query.own_tokens(tree.founder_tokens?)?))).collect()
+}
+
+fn by_text_alone(verdict: RuleStep, by_text: bool) -> RuleStep {
+    match verdict {
+        RuleStep::Decided(outcome) => {
+            RuleStep::Decided(PlacementPlan { by_text: by_text || outcome.by_text, ..outcome })
+        }
+        RuleStep::Ask(_) => verdict,
+    }
+}
+
+/// One question to the placement rules.
+struct PlacementRules<'a, 'f, P: Proof> {
+    query: &'a PlacementQuery<'a, P>,
+    seen: &'a Candidates<'f, P>,
+    thresholds: P::Thresholds,
+}
+
+impl<P: Proof> PlacementRules<'_, '_, P> {
+    fn decide(&self) -> RuleStep {
+        match self.decide_plainly() {
+            RuleStep::Decided(outcome) => {
+                let joined = matches!(outcome.decision, Decision::Joined { .. });
+                let alone = joined || stands_alone(&outcome.refused);
+                let is_refused = !outcome.refused.is_empty();
+                let is_lost = outcome.is_lost || (!alone && is_refused && self.is_lost());
+                RuleStep::Decided(PlacementPlan { is_lost, ..outcome })
+            }
+            asked @ RuleStep::Ask(_) => asked,
+        }
+    }
+
+    fn decide_plainly(&self) -> RuleStep {
+        if let Some(tree) = self.known() {
+            return self.decided(Decision::Refreshed, self.root(tree), self.by_own(tree), Vec::new());
+        }
+        if let Some(PriorAssignment { root, tree: Some(tree), stored: Some(stored), .. }) = self.seen.given {
+            // Only with a proof that agrees do the fingerprints show that the text was placed here.
+            let by_text = !stored.is_proved || !self.is_of(tree);
+            let decision = Decision::Joined { candidates: 1 };
+            // Replays the original lookup, including the extended set of fingerprints.
+            let mut is_lost = false;
+            if !self.query.more.is_empty() {
+                let spots = self.seen.fingerprints.iter();
+                if let Some(at) = spots.clone().position(|spot| spot.near.is_none()) {
+                    return RuleStep::Ask(PlacementQuestion::Near(at..spots.len()));
+                }
+                is_lost = self.is_lost();
+            }
+            let verdict = self.decided(decision, root, None, Vec::new());
+            return match by_text_alone(verdict, by_text) {
+                RuleStep::Decided(outcome) => RuleStep::Decided(PlacementPlan { is_lost, ..outcome }),
+                asked @ RuleStep::Ask(_) => asked,
+            };
+        }
+        // So many fingerprints bring candidates: all, or in turn those up to the first that finds its tree.
+        let mut asked = self.seen.fingerprints.len();
+        let mut by = None;
+        for (at, spot) in self.seen.fingerprints.iter().enumerate() {
+            let Some(near) = self.near(spot) else {
+                let last = if P::IN_TURN { at + 1 } else { asked };
+                return RuleStep::Ask(PlacementQuestion::Near(at..last));
+            };
+            if P::IN_TURN && near.iter().any(|&tree| self.verdict(tree, 1).is_ok()) {
+                by = self.query.fingerprints.get(at).copied();
+                asked = at + 1;
+                break;
+            }
+        }
+        let (mut candidates, mut refused) = (InlineVec::new(), Vec::new());
+        for (tree, _, verdict) in self.verdicts(asked) {
+            match verdict {
+                Ok(()) => candidates.push(tree),
+                Err(refusal) => refused.push((self.root(tree), refusal)),
+            }
+        }
+        // The root that is stored with the document stands, whatever was learned since.
+        match self.seen.given {
+            Some(PriorAssignment { root, tree: Some(_), .. }) => {
+                let decision = Decision::Joined { candidates: candidates.len().max(1) };
+                let verdict = self.decided(decision, root, by, refused);
+                return self.beside(verdict, &candidates, root);
+            }
+            Some(PriorAssignment { root, is_free: true, stored, .. }) => {
+                let by_text = stored.is_some_and(|stored| !stored.is_proved);
+                let verdict = self.decided(Decision::NewRoot, root, by, refused);
+                return by_text_alone(verdict, by_text);
+            }
+            _ => {}
+        }
+        if let &[only] = candidates.as_slice() {
+            let decision = Decision::Joined { candidates: 1 };
+            return self.decided(decision, self.root(only), by, refused);
+        }
+        let uncounted = |&tree: &TreeIndex| self.tree(tree).is_some_and(|t| t.children.is_none());
+        if candidates.iter().any(uncounted) {
+            return RuleStep::Ask(PlacementQuestion::Children(candidates.into_vec()));
+        }
+        if let Some(winner) = self.winner(&candidates) {
+            let decision = Decision::Joined { candidates: candidates.len() };
+            let verdict = self.decided(decision, winner, by, refused);
+            return self.beside(verdict, &candidates, winner);
+        }
+        let free = self.seen.isolated(self.query).next();
+        match free.filter(|_| !stands_alone(&refused)) {
+            Some(first) => self.decided(Decision::NewRoot, Root(first), by, refused),
+            None => self.decide_by_hash(by, refused),
+        }
+    }
+
+    /// The verdict, with the other trees that would accept the document as well.
+    fn beside(&self, verdict: RuleStep, candidates: &[TreeIndex], root: Root) -> RuleStep {
+        let others = candidates.iter().map(|&tree| self.root(tree));
+        let takes_it = candidates.iter().any(|&tree| self.root(tree) == root);
+        let others = others.filter(|&other| takes_it && other != root);
+        let others: Vec<Root> = others.take(MOST_OTHERS).collect();
+        match verdict {
+            RuleStep::Decided(outcome) => RuleStep::Decided(PlacementPlan { others, ..outcome }),
+            asked @ RuleStep::Ask(_) => asked,
+        }
+    }
+
+    /// Whether all near trees refuse the document, and it has too few fingerprints that are not others', or one of the
+    /// trees is of its form: it has several of its fingerprints.
+    fn is_lost(&self) -> bool {
+        let verdicts = self.verdicts(self.seen.fingerprints.len());
+        let is_form = verdicts
+            .iter()
+            .any(|&(_, shared, verdict)| shared >= FORM && verdict.is_err_and(Refusal::is_of_alignment_check));
+        let is_refused = !verdicts.is_empty() && verdicts.iter().all(|(_, _, verdict)| verdict.is_err());
+        let free = || self.seen.isolated(self.query).count();
+        is_refused && (is_form || free() < self.query.take)
+    }
+
+    fn decided(
+        &self,
+        decision: Decision,
+        root: Root,
+        by: Option<Fingerprint>,
+        refused: Vec<(Root, Refusal)>,
+    ) -> RuleStep {
+        let tree = self.seen.trees.iter().find(|tree| tree.root == root);
+        let whole = self.query.whole;
+        let by_proof = tree.and_then(|tree| tree.proof);
+        let by_proof = by_proof.is_some_and(|proof| proof.is_of_text(whole));
+        RuleStep::Decided(PlacementPlan {
+            root,
+            decision,
+            by,
+            refused,
+            others: Vec::new(),
+            founded: tree.map(|tree| tree.added),
+            is_founder: root.0 == whole || by_proof,
+            by_text: matches!(decision, Decision::Joined { .. }) && tree.is_some_and(|tree| self.is_of_by_tokens(tree)),
+            is_lost: false,
+            is_doubtful: matches!(decision, Decision::Joined { .. })
+                && tree.and_then(|tree| tree.laid.get()).is_some_and(|laid| laid.is_doubtful()),
+        })
+    }
+
+    /// The tree the document was placed in before: that of the hash of its whole text, the one that its text founded,
+    /// or the one in which all of its fingerprints have their nodes. [`changes`] sees to it that one of the three is
+    /// so, and because a node never changes its tree, a document that comes again always lands on the same root,
+    /// whatever was placed in between.
+    fn known(&self) -> Option<TreeIndex> {
+        // The text itself is known; what its proof leaves out by now does not matter.
+        if let Some(own) = self.seen.whole {
+            return Some(own);
+        }
+        let mut founded = self.seen.known_by.iter().flatten();
+        let of_text = |tree: &&TreeIndex| {
+            let proof = self.tree(**tree).and_then(|tree| tree.proof);
+            proof.is_some_and(|proof| proof.is_of_text(self.query.whole))
+        };
+        if let Some(&tree) = founded.find(of_text) {
+            return Some(tree);
+        }
+        let mut own = self.seen.fingerprints.iter().map(|spot| spot.own);
+        let first = own.next()??;
+        let in_one = own.all(|own| own == Some(first));
+        // Another tree may have gained all of its fingerprints since the root was stored.
+        let stands = self.seen.given.is_none_or(|given| {
+            let stored = given.stored;
+            stored.is_none_or(|stored| stored.is_proved && given.tree == Some(first))
+        });
+        let known = !self.query.known_by_whole && in_one && stands && self.is_of(first);
+        known.then_some(first)
+    }
+
+    /// In turn, the first fingerprint that has its node in this tree.
+    fn by_own(&self, tree: TreeIndex) -> Option<Fingerprint> {
+        let mut own = self.seen.fingerprints.iter().zip(self.query.fingerprints);
+        let found = own.find(|(spot, _)| spot.own == Some(tree));
+        found.filter(|_| P::IN_TURN).map(|(_, &fingerprint)| fingerprint)
+    }
+
+    fn near(&self, spot: &FingerprintMatches) -> Option<&[TreeIndex]> {
+        let range = spot.near.clone()?;
+        Some(self.seen.near.get(range).unwrap_or_default())
+    }
+
+    /// The trees near the first `asked` fingerprints, in the order in which they were met.
+    fn verdicts(&self, asked: usize) -> InlineVec<(TreeIndex, usize, Result<(), Refusal>)> {
+        let mut shared: InlineVec<usize> = smallvec![0; self.seen.trees.len()];
+        for spot in self.seen.fingerprints.iter().take(asked) {
+            for &tree in self.near(spot).unwrap_or_default() {
+                if let Some(count) = shared.get_mut(tree) {
+                    *count += 1;
+                }
+            }
+        }
+        let met = shared.into_iter().enumerate().filter(|&(_, count)| count > 0);
+        met.map(|(tree, count)| (tree, count, self.verdict(tree, count))).collect()
+    }
+
+    /// The root with the most children, then the earliest added, then the smaller fingerprint.
+    fn winner(&self, candidates: &[TreeIndex]) -> Option<Root> {
+        let trees = candidates.iter().filter_map(|&tree| self.tree(tree));
+        let best = trees.max_by_key(|tree| (tree.children, Reverse(tree.added), Reverse(tree.root)));
+        best.map(|tree| tree.root)
+    }
+
+    /// The hash of the whole text as a root, rehashed while another root is within k.
+    fn decide_by_hash(&self, by: Option<Fingerprint>, refused: Vec<(Root, Refusal)>) -> RuleStep {
+        let mut hash = self.query.whole;
+        for tried in 0..ROOT_TRIES {
+            let Some(spot) = self.seen.hashes.get(tried) else {
+                return RuleStep::Ask(PlacementQuestion::Hash(hash));
+            };
+            match spot.own {
+                // Placed before, under this hash.
+                Some(tree) if self.is_of(tree) => {
+                    return self.decided(Decision::Refreshed, self.root(tree), by, refused);
+                }
+                Some(_) => {}
+                None if !spot.may_be_root => {}
+                None => return self.decided(Decision::NewRoot, Root(hash), by, refused),
+            }
+            hash = rehashed(hash);
+        }
+        self.decided(Decision::Outside, Root(self.query.whole), by, refused)
+    }
+
+    /// Whether a document all of whose fingerprints are in a tree belongs to it: it stays there even if the tree is
+    /// closed.
+    fn is_of(&self, tree: TreeIndex) -> bool {
+        self.agrees(tree, self.query.fingerprints.len()).is_ok()
+    }
+
+    /// Whether a tree takes the document.
+    fn verdict(&self, tree: TreeIndex, shared: usize) -> Result<(), Refusal> {
+        self.agrees(tree, shared)?;
+        let closed = self.tree(tree).and_then(|tree| tree.closed);
+        closed.map_or(Ok(()), Err)
+    }
+
+    fn agrees(&self, tree: TreeIndex, shared: usize) -> Result<(), Refusal> {
+        // Every root has a proof; without one nothing can agree.
+        let unproved = Refusal::Proof { similarity: 0.0, needed: 1.0 };
+        let tree = self.tree(tree).ok_or(unproved)?;
+        let kept = tree.proof.ok_or(unproved)?;
+        if let Some((_, verdict)) = tree.verdict.get().filter(|&(of, _)| of == shared) {
+            return verdict;
+        }
+        let (query, thresholds) = (self.query, self.thresholds);
+        let verdict = match tree.founder_tokens.filter(|_| !query.tokens.is_empty()) {
+            None => query.proof.agrees(kept, shared, thresholds),
+            Some(tokens) => {
+                let founder = (kept, tokens);
+                query.proof.agrees_by((query.tokens, query.learned), founder, shared, thresholds, &tree.laid)
+            }
+        };
+        tree.verdict.set(Some((shared, verdict)));
+        verdict
+    }
+
+    /// Whether the document belongs to a tree by founder tokens: once these are evicted, or the forest has learned
+    /// more, the verdict may be another one, and only the hash of its text leads back to the tree.
+    fn is_of_by_tokens(&self, tree: &CandidateTree<'_, P>) -> bool {
+        tree.founder_tokens.is_some() && !self.query.tokens.is_empty()
+    }
+
+    fn tree(&self, tree: TreeIndex) -> Option<&CandidateTree<'_, P>> {
+        self.seen.trees.get(tree)
+    }
+
+    fn root(&self, tree: TreeIndex) -> Root {
+        self.tree(tree).map_or(Root(self.query.whole), |tree| tree.root)
+    }
+}
+
+/// The changes of a decision at this time, in order.
+///
+/// Fingerprints without a node become leaves, as many as the document takes; those with a node elsewhere keep it.
+/// Only nodes of the document's tree are refreshed, its root last: a tree lives as long as documents join it, and a
+/// root as long as its leaves.
+pub(super) fn changes<P: Proof>(
+    query: &PlacementQuery<'_, P>,
+    seen: &Candidates<'_, P>,
+    outcome: &PlacementPlan,
+    now: Millis,
+    out: &mut Vec<Change<P>>,
+) {
+    let mut plan = Plan {
+        query,
+        seen,
+        root: outcome.root,
+        now,
+        used: Vec::new(),
+        scattered: query.known_by_whole || outcome.by_text,
+        out,
+    };
+    match outcome.decision {
+        Decision::Refreshed => plan.refresh(),
+        Decision::Joined { .. } => plan.join(),
+        Decision::NewRoot => plan.found(stands_alone(&outcome.refused), outcome.by_text),
+        Decision::Outside => return,
+    }
+    plan.out.push(Change::Refresh { root: outcome.root });
+}
+
+/// Whether a document is distinguished only by its title. Then only the hash of title and text may be its node, or it
+/// would attract others that share the text.
+pub(super) fn stands_alone(refused: &[(Root, Refusal)]) -> bool {
+    let alone = |why: &Refusal| matches!(why, Refusal::Titles | Refusal::PageChrome);
+    refused.iter().any(|(_, why)| alone(why))
+}
+
+struct Plan<'a, 'f, P> {
+    query: &'a PlacementQuery<'a, P>,
+    seen: &'a Candidates<'f, P>,
+    root: Root,
+    now: Millis,
+    /// The document's nodes in the tree.
+    used: Vec<Fingerprint>,
+    /// The fingerprints alone do not show that the document was placed here: one of them has its node elsewhere, or
+    /// none, or others may have all of them.
+    scattered: bool,
+    out: &'a mut Vec<Change<P>>,
+}
+
+impl<P: Proof> Plan<'_, '_, P> {
+    fn refresh(&mut self) {
+        for (at, &fingerprint) in self.query.fingerprints.iter().enumerate() {
+            self.use_own(fingerprint, self.own(at));
+        }
+        if !self.query.fingerprints.contains(&self.query.whole) {
+            self.use_own(self.query.whole, self.seen.whole);
+        }
+        if self.used.is_empty() {
+            self.use_node(self.root.0);
+        }
+    }
+
+    fn join(&mut self) {
+        for (at, &fingerprint) in self.query.fingerprints.iter().enumerate() {
+            self.use_own(fingerprint, self.own(at));
+        }
+        for (at, &fingerprint) in self.query.fingerprints.iter().enumerate() {
+            self.take(fingerprint, self.own(at));
+        }
+        self.stand_for_the_text();
+    }
+
+    fn found(&mut self, alone: bool, by_text: bool) {
+        let root = self.root.0;
+        self.used.push(root);
+        self.out.push(Change::AddRoot { fingerprint: root, added: self.now, proof: self.query.proof.clone() });
+        if !self.query.tokens.is_empty() {
+            self.out.push(Change::FounderTokens { root: self.root, tokens: self.query.tokens.into() });
+        }
+        if alone {
+            if by_text {
+                self.stand_for_the_text();
+            }
+            return;
+        }
+        for at in 0..self.query.fingerprints.len() {
+            self.scattered |= if P::CROWDED { self.own(at).is_some() } else { !self.is_isolated(at) };
+        }
+        for (at, &fingerprint) in self.query.fingerprints.iter().enumerate() {
+            if fingerprint != root && (P::CROWDED || self.is_isolated(at)) {
+                self.take(fingerprint, self.own(at));
+            }
+        }
+        // The root itself shows who founded it, so that most trees need no node for the whole text.
+        if self.query.known_by.contains(&root) && self.query.proof.is_of_text(self.query.whole) {
+            self.scattered = false;
+        }
+        self.stand_for_the_text();
+    }
+
+    fn own(&self, at: usize) -> Option<TreeIndex> {
+        self.seen.fingerprints.get(at).and_then(|spot| spot.own)
+    }
+
+    fn is_isolated(&self, at: usize) -> bool {
+        let spot = self.seen.fingerprints.get(at);
+        spot.is_some_and(FingerprintMatches::is_isolated)
+    }
+
+    /// Refreshes the node of a fingerprint if it is in this tree.
+    fn use_own(&mut self, fingerprint: Fingerprint, own: Option<TreeIndex>) {
+        let Some(own) = own else { return };
+        if self.seen.trees.get(own).map(|tree| tree.root) == Some(self.root) {
+            self.use_node(fingerprint);
+        } else {
+            self.scattered = true;
+        }
+    }
+
+    fn use_node(&mut self, fingerprint: Fingerprint) {
+        if !self.used.contains(&fingerprint) {
+            self.used.push(fingerprint);
+            self.out.push(Change::Use { fingerprint });
+        }
+    }
+
+    /// Makes a fingerprint that has no node a leaf, while the document takes more nodes.
+    fn take(&mut self, fingerprint: Fingerprint, own: Option<TreeIndex>) {
+        if own.is_some() || self.used.contains(&fingerprint) {
+            return;
+        }
+        if self.used.len() < self.query.take && !self.seen.reserved.contains(&fingerprint) {
+            self.add_leaf(fingerprint);
+        } else {
+            self.scattered = true;
+        }
+    }
+
+    /// Sees to it that the document will be known again: where its fingerprints alone would not lead back to this tree,
+    /// the hash of its text has a node in it.
+    fn stand_for_the_text(&mut self) {
+        let whole = self.query.whole;
+        if !self.scattered || self.query.fingerprints.contains(&whole) || self.used.contains(&whole) {
+            return;
+        }
+        match self.seen.whole {
+            Some(own) => self.use_own(whole, Some(own)),
+            None => self.add_leaf(whole),
+        }
+    }
+
+    fn add_leaf(&mut self, fingerprint: Fingerprint) {
+        self.used.push(fingerprint);
+        self.out.push(Change::AddLeaf { fingerprint, root: self.root });
+    }
+}
+
+/// Another hash from a hash.
+pub(super) fn rehashed(hash: Fingerprint) -> Fingerprint {
+    Fingerprint(splitmix64(hash.0))
+}

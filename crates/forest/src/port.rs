@@ -1,0 +1,407 @@
+//! The port of a forest: the operations of every implementation, [local](super::local) or shared.
+//!
+//! A write has two phases. Its documents are placed before it is forwarded, and settled after the cluster has
+//! answered. In between the caller holds only [`Ticket`]s.
+
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use spinney_text::fingerprint::Fingerprint;
+use spinney_text::method::{Lesson, Measure, OwnTokens, Refusal, Stage, Tallies};
+use spinney_text::text::boilerplate::PendingSentences;
+
+use super::document::PlacementDocument;
+use super::overrides::{Override, Overrides, ResolvedDocument, RestampPass};
+use super::recovery::RecoveryPass;
+use super::{Decision, ForestStats, LateMergeLog, NearNode, Root, Ticket, TreeNotice, TreeView};
+use crate::time::Millis;
+
+/// A forest as the engine sees it.
+///
+/// A method does its work when it is called, not when its future is first polled, and completes it even if the future
+/// is dropped: documents whose placements are dropped are withdrawn, or not placed if they are still queued.
+pub trait ForestPort: Debug + Send + Sync {
+    /// Finds or makes the place of each document, one after the other: their order is the order of placement. As many
+    /// replies come back, in the same order.
+    fn place(&self, batch: Batch) -> PlaceFuture<Batch>;
+
+    /// A view of the forest for one request whose documents must leave no trace before the cluster has accepted them.
+    fn dry_placement(&self) -> Box<dyn DryPlacement>;
+
+    /// Reports at `now` the outcome of documents that were placed provisionally, all of one request. A node is
+    /// removed when the last placement that uses it is refused, or has had an unknown outcome for long enough.
+    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortFuture<SettleReport>;
+
+    /// Takes back, of at most `budget` placements, those whose outcome has been unknown for so long that no retry is to
+    /// be expected.
+    fn forget_unknown(&self, now: Millis, budget: usize) -> PortFuture<SettleReport>;
+
+    /// Checks a document without placing it.
+    fn check(&self, document: PlacementDocument) -> PortFuture<CheckReply>;
+
+    /// A tree by its root.
+    fn tree(&self, root: Root) -> PortFuture<Option<TreeView>>;
+
+    /// Adds an override; documents of a pin show the roots `shown`. Returns its number once it is durable; `None` if
+    /// the number or size of overrides is at its limit.
+    fn add_override(&self, correction: Override, shown: Vec<Root>) -> PortFuture<Option<u64>>;
+
+    /// Removes an override. Returns it once the removal is durable.
+    fn undo_override(&self, number: u64) -> PortFuture<Option<Override>>;
+
+    /// Reports that stored documents follow the overrides of this pass, as far as its tasks are still current.
+    fn restamped(&self, done: RestampPass) -> PortFuture<()>;
+
+    /// The overrides in force. To be held briefly: a change has to copy what a caller holds.
+    fn overrides(&self) -> PortFuture<Arc<Overrides>>;
+
+    /// Groups that may be one.
+    fn late(&self) -> PortFuture<LateMergeLog>;
+
+    /// Its size and totals.
+    fn stats(&self) -> PortFuture<ForestStats>;
+
+    /// Why nothing can be placed here any more, if that is so. Never waits.
+    fn unavailable(&self) -> Option<Unavailable>;
+}
+
+/// What a forest of this process does beyond [`ForestPort`].
+pub trait LocalPort: Send + Sync {
+    /// Takes in documents that are stored with their roots ([`PlacementDocument::given`]), in the order in which they
+    /// came. The recovery goes from call to call; `over`: no more will come.
+    fn recover(
+        &self,
+        documents: Vec<PlacementDocument>,
+        recovery: RecoveryPass,
+        over: bool,
+    ) -> PortFuture<RecoveryPass>;
+
+    /// Lets up to `budget` nodes go that are before the window at `now`, oldest first, and answers how many went.
+    fn expire(&self, now: Millis, budget: usize) -> PortFuture<usize>;
+
+    /// Sets how many bytes its nodes may take: beyond it the oldest arrivals go before the window's end.
+    fn set_memory_limit(&self, bytes: usize) -> PortFuture<()>;
+
+    /// Flushes queued changes to the disk before the process ends. Nothing is placed afterwards.
+    fn close(&self);
+}
+
+/// Placements, or the reason why there are none.
+pub type PlaceFuture<D> = Pin<Box<dyn Future<Output = Result<Placements, NotPlaced<D>>> + Send>>;
+
+/// Why documents were not placed.
+#[derive(Debug)]
+pub struct NotPlaced<D> {
+    /// The reason.
+    pub reason: Unavailable,
+    /// The documents as they came, where the reason [may pass](Unavailable::is_store_unavailable) and another forest
+    /// may place them.
+    pub documents: Option<D>,
+}
+
+impl<D> From<Unavailable> for NotPlaced<D> {
+    fn from(reason: Unavailable) -> NotPlaced<D> {
+        NotPlaced { reason, documents: None }
+    }
+}
+
+impl<D> From<NotPlaced<D>> for Unavailable {
+    fn from(not_placed: NotPlaced<D>) -> Unavailable {
+        not_placed.reason
+    }
+}
+
+/// The future of a forest's operation.
+pub type PortFuture<T> = Pin<Box<dyn Future<Output = Result<T, Unavailable>> + Send>>;
+
+/// A forest that cannot be asked any more.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    /// A panic in the middle of a change left it half changed.
+    #[error("the forest '{forest}' is out of service after an internal error ({reason}): restart spinney")]
+    Poisoned {
+        /// Its name.
+        forest: String,
+        /// The message of the panic.
+        reason: String,
+    },
+    /// Nothing can be stored any more: later changes would be lost at the next start.
+    #[error("the forest '{forest}' is out of service: {reason}")]
+    NotStored {
+        /// Its name.
+        forest: String,
+        /// What failed, and the way out.
+        reason: String,
+    },
+    /// The engine that keeps the forest for several processes cannot be asked. That may pass.
+    #[error("the forest '{forest}' cannot be reached: {reason}")]
+    Away {
+        /// Its name.
+        forest: String,
+        /// What failed.
+        reason: String,
+    },
+    /// Redis has no memory for new keys.
+    #[error("the forest '{forest}' has no room where it is kept: {reason}")]
+    Full {
+        /// Its name.
+        forest: String,
+        /// Redis' message, and the way out.
+        reason: String,
+    },
+    /// Other processes were faster again and again. Nothing was changed, and a later try may do it.
+    #[error("the forest '{forest}' was changed by others all the time: {reason}")]
+    Overtaken {
+        /// Its name.
+        forest: String,
+        /// What the others do.
+        reason: String,
+    },
+    /// The forest cannot do that, now or later.
+    #[error("the forest '{forest}' does not take that: {reason}")]
+    Unsupported {
+        /// Its name.
+        forest: String,
+        /// The reason, and the way out.
+        reason: String,
+    },
+    /// A job on the threads for text work, or on a forest, panicked.
+    #[error("the work failed ({0})")]
+    Panicked(String),
+    /// The threads that do the work are stopping.
+    #[error("spinney is stopping")]
+    Stopped,
+}
+
+impl Unavailable {
+    /// Whether the engine that keeps the forest cannot take anything just now: then a process may go on for itself.
+    pub fn is_store_unavailable(&self) -> bool {
+        matches!(self, Unavailable::Away { .. } | Unavailable::Full { .. })
+    }
+}
+
+/// The documents of one request, or a part of them. They are moved, never copied: their features are large.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// In the order in which they are to be placed.
+    pub documents: Vec<PlacementDocument>,
+    /// When they count.
+    pub commit: Commit,
+    /// State left by earlier documents of the same request.
+    pub earlier: EarlierDocuments,
+}
+
+/// State that the documents of one request share before it is settled.
+#[derive(Debug, Clone, Default)]
+pub struct EarlierDocuments {
+    /// Boilerplate lessons of these documents.
+    pub(super) taught: PendingSentences,
+    /// Their contributions to tree statistics.
+    pub(super) tallies: Tallies,
+    /// When the last of them came that had a time.
+    pub(super) time: Option<Millis>,
+    /// The roots that they were given by dry placements: none of them is a leaf for another one of these documents.
+    pub(super) given: Arc<HashSet<Fingerprint>>,
+}
+
+impl EarlierDocuments {
+    /// Counts lessons for the documents that follow.
+    pub(super) fn add_lessons<'l>(&mut self, lessons: impl IntoIterator<Item = &'l Lesson>) {
+        lessons.into_iter().for_each(|lesson| self.taught.add(&lesson.sentences));
+    }
+}
+
+impl Batch {
+    /// Documents that the cluster has accepted with the roots that dry placements gave them.
+    pub fn of_accepted(documents: Vec<PlacementDocument>) -> Batch {
+        let given = documents.iter().filter_map(|document| Some(document.given?.0)).collect();
+        let earlier = EarlierDocuments { given: Arc::new(given), ..EarlierDocuments::default() };
+        Batch { documents, earlier, ..Batch::default() }
+    }
+}
+
+/// When documents count for the clock and for boilerplate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Commit {
+    /// At once, one by one: there is no cluster that could refuse them.
+    AtOnce,
+    /// When they are settled.
+    #[default]
+    Provisional,
+}
+
+/// Documents placed as if by themselves: they see the forest and each other, and nothing of them is seen.
+pub trait DryPlacement: Send + Sync {
+    /// The result that [`ForestPort::place`] would have, without tickets. One call at a time.
+    fn place(&self, documents: Vec<PlacementDocument>) -> PlaceFuture<Vec<PlacementDocument>>;
+}
+
+/// The replies to a batch.
+#[derive(Debug, Default)]
+pub struct Placements {
+    /// One for each document, in their order.
+    pub replies: Vec<PlacementReply>,
+    /// How long the batch waited for others to be done with the forest.
+    pub waited: Duration,
+    /// State left by the request's documents so far.
+    pub earlier: EarlierDocuments,
+    /// The overrides by which it was answered: they hold for the roots of documents that have no place here, too.
+    pub overrides: Arc<Overrides>,
+}
+
+/// The placement of one document.
+#[derive(Debug)]
+pub struct PlacementReply {
+    /// Its time; `None` where time stands still.
+    pub now: Option<Millis>,
+    /// Its place; `None` if it has none here.
+    pub placed: Option<Placed>,
+}
+
+/// The place of a document.
+#[derive(Debug)]
+pub struct Placed {
+    /// The tree it belongs to.
+    pub root: Root,
+    /// The root to be stamped: that of its tree, unless an override says otherwise.
+    pub answer: Root,
+    /// How the root was found.
+    pub decision: Decision,
+    /// When its text first came; none if it came before, and is not the one that founded the tree.
+    pub arrived: Option<Millis>,
+    /// When its tree was founded.
+    pub founded: Millis,
+    /// The forest's clock when it had been placed.
+    pub clock: Millis,
+    /// The stage that found the tree, for the method `staged`.
+    pub stage: Option<Stage>,
+    /// Whether fingerprints were looked up one after the other and one of them found the tree; the remaining ones
+    /// were not looked up.
+    pub in_turn: bool,
+    /// The near trees that it was not let into, and why; in no particular order.
+    pub refused: Vec<(Root, Refusal)>,
+    /// The sentences of the document, by their numbers in it, that became boilerplate with it; none where it counts
+    /// when it is settled.
+    pub learned: Vec<usize>,
+    /// Whether the place is one of this process alone, because the forest that it shares was away: the document is to
+    /// be placed again.
+    pub is_alone: bool,
+    /// For [`ForestPort::settle`]. None of a [dry placement](DryPlacement): it has left nothing to settle.
+    pub ticket: Option<Ticket>,
+}
+
+impl Placed {
+    /// The settlement of this placement with the item's outcome.
+    pub fn settled(self, outcome: ItemOutcome) -> Option<Settlement> {
+        self.ticket.map(|ticket| Settlement { ticket, outcome })
+    }
+}
+
+/// The outcome of a placed document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settlement {
+    /// What the forest gave when it placed it.
+    pub ticket: Ticket,
+    /// The item's outcome at the cluster.
+    pub outcome: ItemOutcome,
+}
+
+/// What the cluster did with a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ItemOutcome {
+    /// It is stored.
+    Accepted,
+    /// It is not, and never will be by this request.
+    Refused,
+    /// Unknown: the nodes stay for a while, for a retry to find.
+    Unknown,
+}
+
+/// Progress of all processes of a shared forest in following overrides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// The override version that all processes follow, including their in-flight documents.
+    pub by_all: u64,
+    /// Whether this process is the one that has been there longest: it has stored documents follow.
+    pub is_first: bool,
+}
+
+/// The effect of settling.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SettleReport {
+    /// Nodes that went.
+    pub withdrawn: u64,
+    /// Sentences that became boilerplate.
+    pub learned: u64,
+    /// Changes in the state of trees.
+    pub notices: Vec<TreeNotice>,
+    /// Groups that the forest has made one: stored documents are to follow.
+    pub merged: u64,
+}
+
+/// The result of checking a document.
+#[derive(Debug)]
+pub struct CheckReply {
+    /// The time of its stamp, unless it has nodes already; `None` where time stands still.
+    pub now: Option<Millis>,
+    /// The result; `None` if the document has no place here.
+    pub check: Option<CheckedDocument>,
+    /// The overrides by which it was answered, as in [`Placements`].
+    pub overrides: Arc<Overrides>,
+}
+
+/// Where a checked document would be placed, and why.
+#[derive(Debug)]
+pub struct CheckedDocument {
+    /// The tree it would belong to.
+    pub root: Root,
+    /// The root that it would show.
+    pub answer: Root,
+    /// The root that a stored document with this text should have.
+    pub resolved: ResolvedDocument,
+    /// How that root would be found.
+    pub decision: Decision,
+    /// The stage that finds the tree, for the method `staged`.
+    pub stage: Option<Stage>,
+    /// The fingerprints in the order in which they are looked up, then those that are left out as boilerplate.
+    pub fingerprints: Vec<CheckedFingerprint>,
+    /// The trees near any of them: its own first, then those that would take the document, then those that refuse it.
+    pub trees: Vec<CheckedTree>,
+    /// The sentences of the document, by their numbers in it, that are boilerplate.
+    pub boilerplate: Vec<usize>,
+    /// What it has that the founders of some of the trees have not: of its own, and of the one that is nearest by the
+    /// alignment check of the others.
+    pub own: Vec<(Root, OwnTokens)>,
+}
+
+/// One fingerprint of a document, with its near nodes.
+#[derive(Debug)]
+pub struct CheckedFingerprint {
+    /// The fingerprint.
+    pub fingerprint: Fingerprint,
+    /// Which stage it belongs to, for the method `staged`.
+    pub stage: Option<Stage>,
+    /// The fingerprint is of a boilerplate sentence: its near nodes are no candidates.
+    pub left_out: bool,
+    /// The nodes within k, nearest first.
+    pub near: Vec<NearNode>,
+}
+
+/// A tree near a document.
+#[derive(Debug)]
+pub struct CheckedTree {
+    /// Its name.
+    pub root: Root,
+    /// Its size and times.
+    pub view: TreeView,
+    /// How many of the fingerprints that are looked up have a near node in it.
+    pub shared: usize,
+    /// Whether the proof at its root agrees with the document's, or why the tree is none for the document.
+    pub verdict: Result<(), Refusal>,
+    /// The proof's measure.
+    pub measure: Measure,
+}

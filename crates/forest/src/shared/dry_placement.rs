@@ -1,0 +1,74 @@
+//! Documents placed as if by themselves: they see the shared forest and each other, and leave nothing.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use spinney_text::method::MethodKind;
+
+use super::SharedForest;
+use super::round::Answer;
+use crate::Rollback;
+use crate::batch_plan::BatchPlan;
+use crate::document::PlacementDocument;
+use crate::port::{Commit, DryPlacement, EarlierDocuments, NotPlaced, PlaceFuture, PlacementReply, Placements};
+
+/// One request's view of a shared forest.
+pub(super) struct SharedDryPlacement<F: MethodKind> {
+    forest: SharedForest<F>,
+    /// Uncontended: a request places one batch at a time.
+    own: Arc<Mutex<Own<F>>>,
+}
+
+/// State visible to the request only.
+struct Own<F: MethodKind> {
+    plans: BatchPlan<F::Proof>,
+    earlier: EarlierDocuments,
+}
+
+impl<F: MethodKind> SharedDryPlacement<F> {
+    pub(super) fn new(forest: SharedForest<F>) -> SharedDryPlacement<F> {
+        SharedDryPlacement {
+            forest,
+            own: Arc::new(Mutex::new(Own { plans: BatchPlan::default(), earlier: EarlierDocuments::default() })),
+        }
+    }
+}
+
+impl<F: MethodKind> DryPlacement for SharedDryPlacement<F> {
+    fn place(&self, documents: Vec<PlacementDocument>) -> PlaceFuture<Vec<PlacementDocument>> {
+        let (inner, own) = (self.forest.inner.clone(), self.own.clone());
+        let placed = self.forest.plain(async move {
+            let (plans, mut earlier) = {
+                let own = own.lock();
+                (own.plans.clone(), own.earlier.clone())
+            };
+            let work = inner.arrivals(documents, &earlier);
+            let round = match inner.decide(work, vec![earlier.clone()], plans, true).await {
+                Ok(round) => round,
+                Err((error, work)) if error.is_store_unavailable() => {
+                    let documents = work.into_iter().map(|work| work.document);
+                    return Ok(Err(NotPlaced { reason: error, documents: Some(documents.collect()) }));
+                }
+                Err((error, _)) => return Err(error),
+            };
+            let mut replies = Vec::with_capacity(round.work.len());
+            for (work, answer) in round.work.into_iter().zip(round.answers) {
+                let placed = match answer {
+                    Answer::Fate(fate) => {
+                        let (rollback, commit) = (Rollback::Nothing, Commit::Provisional);
+                        let (placed, ticket, _) = inner.placed(&work, *fate, rollback, commit, &mut earlier);
+                        earlier.time = work.now.map(|_| placed.clock).or(earlier.time);
+                        earlier.tallies.add(ticket.root.0, ticket.count);
+                        Some(placed)
+                    }
+                    Answer::None | Answer::Unread | Answer::Waits(_) => None,
+                };
+                replies.push(PlacementReply { now: work.now, placed });
+            }
+            *own.lock() = Own { plans: round.plans, earlier };
+            let overrides = inner.known_overrides.known().overrides().clone();
+            Ok(Ok(Placements { replies, overrides, ..Placements::default() }))
+        });
+        Box::pin(async move { placed.await? })
+    }
+}

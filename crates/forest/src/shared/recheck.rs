@@ -1,0 +1,362 @@
+//! The recheck: after a request's claims are stored, it reads the claims of others.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use spinney_text::fingerprint::Fingerprint;
+use spinney_text::method::{Durable, LearnedView, MethodKind, Proof};
+
+use super::SharedInner;
+use super::claim::{ClaimedTree, TreeClaim, has_put, put};
+use super::keys::{FoundingToken, KeyKind, KeyOp, StoreReply};
+use super::layout::{Calendar, NodeValue};
+use super::read_set::{MissingKeys, ReadSet, ReadValues};
+use super::round::{Answer, PlacementRound, RecheckQuery};
+use crate::batch_plan::BatchPlan;
+use crate::planted::planted;
+use crate::port::Unavailable;
+use crate::time::Millis;
+use crate::{Decision, Root};
+
+/// The next step of a founder after a recheck.
+enum Next {
+    Yield,
+    Confirm,
+    Go { kill: Vec<(Fingerprint, Vec<u8>)>, claim: Vec<(Fingerprint, Option<Vec<u8>>)> },
+}
+
+/// The purpose of a command.
+enum Done {
+    Kill,
+    Claim(usize, Fingerprint),
+    /// Of a leaf of that place.
+    Text(usize, usize),
+    Confirm(usize),
+}
+
+impl<F: MethodKind> SharedInner<F> {
+    /// Rechecks each founder for other trees that its document belongs to, until it gives way to one or nothing is
+    /// left to claim; then its tree is confirmed. A joiner checks for a tree that its own text has founded.
+    pub(super) async fn recheck(
+        self: &Arc<Self>,
+        trees: &mut [ClaimedTree<F::Proof>],
+        round: &PlacementRound<F>,
+        now: Millis,
+    ) -> Result<(), Unavailable> {
+        let tokens: HashSet<FoundingToken> =
+            trees.iter().filter(|tree| tree.founding.is_some()).map(|tree| tree.token).collect();
+        let mut members = members(trees, round);
+        if planted!(JoinerIsDone) {
+            members.clear();
+        }
+        loop {
+            let founders = |at: &usize| trees.get(*at).is_some_and(|tree| tree.founding.is_some());
+            let open: Vec<usize> = places(trees, TreeClaim::Open).into_iter().filter(founders).collect();
+            if open.is_empty() && members.is_empty() {
+                break;
+            }
+            let looking = std::mem::take(&mut members);
+            let (mut next, read) = self.look(trees, &open, &looking, &tokens, now).await?;
+            if planted!(NoRecheck) {
+                next.fill_with(|| Next::Confirm);
+            }
+            let (mut commands, mut done) = (Vec::new(), Vec::new());
+            let mut names = Vec::new();
+            // A joiner checks once, and then claims the hash of its text.
+            for member in looking {
+                let Some(tree) = trees.get_mut(member.tree) else {
+                    continue;
+                };
+                if member.has_its_text_elsewhere(tree, &round.read, &read, &tokens, self.calendar()) {
+                    tree.lost.insert(member.document);
+                    continue;
+                }
+                let leaves = tree.leaves.iter().enumerate();
+                for (at, leaf) in leaves.filter(|(_, leaf)| leaf.document == member.document) {
+                    if tree.is_late(leaf) && !tree.lost.contains(&member.document) {
+                        let value = self.leaf(tree, now);
+                        let what = put(leaf.before.clone(), value, self.life(now, false));
+                        commands.push((KeyKind::Node, leaf.fingerprint, what));
+                        self.enter(leaf.fingerprint, now, &mut names);
+                        done.push(Done::Text(member.tree, at));
+                    }
+                }
+            }
+            for (at, next) in open.into_iter().zip(next) {
+                let Some(tree) = trees.get_mut(at) else {
+                    continue;
+                };
+                match next {
+                    Next::Yield => tree.state = TreeClaim::Lost,
+                    Next::Confirm => {
+                        let Some(confirmed) = self.confirmed(tree, now) else {
+                            continue;
+                        };
+                        tree.counted = tree.standing();
+                        if planted!(EnteredLast) {
+                            self.enter(tree.root.0, now, &mut names);
+                        }
+                        commands.push((KeyKind::Node, tree.root.0, confirmed));
+                        done.push(Done::Confirm(at));
+                    }
+                    Next::Go { kill, claim } => {
+                        let kill = kill.into_iter().filter(|_| !planted!(NoKill));
+                        for (root, value) in kill {
+                            commands.push((KeyKind::Node, root, KeyOp::Remove { value }));
+                            done.push(Done::Kill);
+                        }
+                        for (fingerprint, before) in claim {
+                            tree.expect_leaf(fingerprint, before.as_deref());
+                            let value = self.leaf(tree, now);
+                            let what = put(before, value, self.life(now, false));
+                            commands.push((KeyKind::Node, fingerprint, what));
+                            self.enter(fingerprint, now, &mut names);
+                            done.push(Done::Claim(at, fingerprint));
+                        }
+                        let leaves_others = planted!(NoKill);
+                        if leaves_others || planted!(ConfirmsWithKill) {
+                            tree.counted = tree.standing();
+                            commands.extend(self.confirmed(tree, now).map(|what| (KeyKind::Node, tree.root.0, what)));
+                            done.push(Done::Confirm(at));
+                        }
+                    }
+                }
+            }
+            commands.extend(names);
+            let replies = self.run_all(commands).await?;
+            for (done, reply) in done.into_iter().zip(replies) {
+                match done {
+                    Done::Kill => {}
+                    Done::Text(at, leaf) => {
+                        if let Some(tree) = trees.get_mut(at) {
+                            let value = self.leaf(tree, now);
+                            tree.claimed(leaf, &reply, &value);
+                        }
+                    }
+                    Done::Claim(at, fingerprint) => {
+                        let Some(tree) = trees.get_mut(at) else {
+                            continue;
+                        };
+                        let is_own = has_put(&reply, &self.leaf(tree, now));
+                        let mut leaves = tree.leaves.iter_mut();
+                        if let Some(leaf) = leaves.find(|leaf| leaf.fingerprint == fingerprint) {
+                            leaf.is_own |= is_own;
+                        }
+                    }
+                    Done::Confirm(at) => {
+                        if let Some(tree) = trees.get_mut(at) {
+                            tree.state = match reply {
+                                StoreReply::Number(1) => TreeClaim::Done,
+                                _ => TreeClaim::Lost,
+                            };
+                        }
+                    }
+                }
+            }
+        }
+        for tree in trees.iter_mut().filter(|tree| tree.founding.is_none()) {
+            if tree.state == TreeClaim::Open {
+                tree.state = TreeClaim::Done;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next steps of these founders by the present state, and the values read for them.
+    async fn look(
+        self: &Arc<Self>,
+        trees: &[ClaimedTree<F::Proof>],
+        open: &[usize],
+        members: &[JoiningDocument],
+        tokens: &HashSet<FoundingToken>,
+        now: Millis,
+    ) -> Result<(Vec<Next>, ReadValues<F::Proof>), Unavailable> {
+        let mut read = ReadValues::default();
+        let mut missing = MissingKeys::default();
+        let asked = members.iter().flat_map(|member| &member.asked);
+        missing.nodes.extend(asked);
+        let mut looks = Vec::with_capacity(open.len());
+        for tree in open.iter().filter_map(|&at| trees.get(at)) {
+            let Some(founding) = &tree.founding else {
+                continue;
+            };
+            let own = tree.leaves.iter().filter(|leaf| leaf.is_own);
+            let mut own: HashSet<Fingerprint> = own.map(|leaf| leaf.fingerprint).collect();
+            own.insert(tree.root.0);
+            let asked = founding.question.asked();
+            missing.nodes.extend(asked.filter(|asked| !own.contains(asked)));
+            let near = founding.question.fingerprints.iter();
+            let buckets = near.flat_map(|&near| self.blocks.buckets(near));
+            missing.buckets.extend(buckets);
+            let founder = tree.documents.first();
+            let wanted = tree.leaves.iter();
+            let wanted = wanted.filter(|leaf| !leaf.is_own && Some(&leaf.document) == founder);
+            let wanted: Vec<Fingerprint> = wanted.map(|leaf| leaf.fingerprint).collect();
+            looks.push(Recheck {
+                question: founding.question.clone(),
+                rank: (founding.value.added, tree.root),
+                own,
+                wanted,
+                is_told: founding.question.is_told_by(tree.root),
+            });
+        }
+        // Most founders own keys that nobody else has claimed.
+        loop {
+            self.fetch(&mut read, missing).await?;
+            let tokens = tokens.clone();
+            let (next, kept, read_again, more) = self
+                .compute(move |inner| {
+                    let mut read = read;
+                    let (next, more) = inner.next(&looks, &mut read, &tokens, now);
+                    (next, looks, read, more)
+                })
+                .await?;
+            if more.is_empty() {
+                return Ok((next, read_again));
+            }
+            (looks, read, missing) = (kept, read_again, more);
+        }
+    }
+
+    fn next(
+        &self,
+        looks: &[Recheck<F::Proof>],
+        read: &mut ReadValues<F::Proof>,
+        tokens: &HashSet<FoundingToken>,
+        now: Millis,
+    ) -> (Vec<Next>, MissingKeys) {
+        for own in looks.iter().flat_map(|look| &look.own) {
+            // Nothing of the request's own is to be seen: of the others that it founds it has been decided already.
+            if !read.has_node(*own) {
+                read.put(*own, None);
+            }
+        }
+        let thresholds = self.thresholds;
+        let found_by = (self.settings.max_tree, &self.blocks);
+        let read_set: ReadSet<'_, F::Proof> =
+            ReadSet::new(read, BatchPlan::default(), thresholds, self.calendar(), found_by).without(tokens.clone());
+        let learned = self.learned.lock();
+        let next = looks.iter().map(|look| look.next(&read_set, F::view(&learned), now)).collect();
+        let (missing, _) = read_set.into_missing();
+        (next, missing)
+    }
+}
+
+/// A document that joins a tree.
+struct JoiningDocument {
+    tree: usize,
+    document: usize,
+    /// Fingerprints that have no node in that tree.
+    asked: Vec<Fingerprint>,
+    whole: Fingerprint,
+}
+
+impl JoiningDocument {
+    /// Whether its own text has founded another tree since the decision, which it has to be found in. A tree that was
+    /// there before has been decided against, and would be again: by boilerplate that is left out, or by more of its
+    /// fingerprints, a text may lead to a tree that it once founded and that it is not known by.
+    fn has_its_text_elsewhere<P: Proof + Durable>(
+        &self,
+        tree: &ClaimedTree<P>,
+        before: &ReadValues<P>,
+        read: &ReadValues<P>,
+        own: &HashSet<FoundingToken>,
+        calendar: Calendar,
+    ) -> bool {
+        let mut asked = self.asked.iter().filter(|&&asked| asked != tree.root.0);
+        asked.any(|&asked| {
+            let root = read.root(asked);
+            let root = root.filter(|_| read.tree_of(asked, calendar).is_some());
+            let was_there = |token| before.root(asked).is_some_and(|root| root.is_confirmed && root.token == token);
+            root.is_some_and(|root| {
+                root.proof.is_of_text(self.whole) && !own.contains(&root.token) && !was_there(root.token)
+            })
+        })
+    }
+}
+
+/// The documents that join trees.
+fn members<F: MethodKind>(trees: &[ClaimedTree<F::Proof>], round: &PlacementRound<F>) -> Vec<JoiningDocument> {
+    let mut members = Vec::new();
+    for (at, tree) in trees.iter().enumerate() {
+        if tree.state != TreeClaim::Open {
+            continue;
+        }
+        let held: HashSet<Fingerprint> =
+            tree.leaves.iter().filter(|leaf| leaf.is_own).map(|leaf| leaf.fingerprint).collect();
+        for &document in &tree.documents {
+            let Some(Answer::Fate(fate)) = round.answers.get(document) else {
+                continue;
+            };
+            let joins = matches!(fate.decided.outcome.decision, Decision::Joined { .. });
+            if !joins || tree.lost.contains(&document) {
+                continue;
+            }
+            let asked = fate.question.asked();
+            let asked = asked
+                .filter(|asked| !held.contains(asked) && !fate.decided.used.contains(asked) && *asked != tree.root.0);
+            members.push(JoiningDocument { tree: at, document, asked: asked.collect(), whole: fate.question.whole });
+        }
+    }
+    members
+}
+
+/// The recheck of one founder.
+struct Recheck<P> {
+    question: RecheckQuery<P>,
+    /// The earlier one founds; of two of one moment, that of the smaller root.
+    rank: (Millis, Root),
+    own: HashSet<Fingerprint>,
+    /// Nodes that it was to have and has not.
+    wanted: Vec<Fingerprint>,
+    /// Whether its root itself shows whose text has founded the tree.
+    is_told: bool,
+}
+
+impl<P: Proof + Durable> Recheck<P> {
+    fn next(&self, read_set: &ReadSet<'_, P>, learned: LearnedView<'_>, now: Millis) -> Next {
+        let query = self.question.query(learned);
+        let Some(agreeing) = read_set.agreeing(&query, now, self.question.is_given) else {
+            return Next::Confirm;
+        };
+        let mut kill = Vec::new();
+        for root in agreeing {
+            if self.question.refused.contains(&root) {
+                continue;
+            }
+            let Some(kept) = read_set.read.kept(root.0) else {
+                continue;
+            };
+            let NodeValue::Root(other) = &kept.node else {
+                continue;
+            };
+            if other.is_confirmed || (other.added, root) < self.rank {
+                return Next::Yield;
+            }
+            kill.push((root.0, kept.bytes.clone()));
+        }
+        let free = self.wanted.iter();
+        let free = free.filter(|&&wanted| read_set.tree_of(wanted).is_none());
+        let mut claim: Vec<Fingerprint> = free.copied().collect();
+        // As where it is planned (`placement::changes`): if another tree has one of its fingerprints, nothing but the
+        // hash of its text leads back here.
+        let is_elsewhere = |wanted: &Fingerprint| *wanted != query.whole && read_set.tree_of(*wanted).is_some();
+        let is_known = self.is_told || self.own.contains(&query.whole) || claim.contains(&query.whole);
+        if !is_known && self.wanted.iter().any(is_elsewhere) && read_set.tree_of(query.whole).is_none() {
+            claim.push(query.whole);
+        }
+        claim.retain(|&wanted| !read_set.read.is_unusable(wanted));
+        let before = |wanted| read_set.read.value(wanted).map(<[u8]>::to_vec);
+        let claim: Vec<_> = claim.into_iter().map(|wanted| (wanted, before(wanted))).collect();
+        match kill.is_empty() && claim.is_empty() {
+            true => Next::Confirm,
+            false => Next::Go { kill, claim },
+        }
+    }
+}
+
+fn places<P>(trees: &[ClaimedTree<P>], state: TreeClaim) -> Vec<usize> {
+    let each = trees.iter().enumerate();
+    let those = each.filter(|(_, tree)| tree.state == state);
+    those.map(|(at, _)| at).collect()
+}
