@@ -50,7 +50,6 @@ mod chance;
 mod clock;
 mod doctor;
 mod history;
-mod planted;
 mod shutdown;
 pub mod system;
 mod telemetry;

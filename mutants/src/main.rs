@@ -5,6 +5,7 @@
 
 mod candidates;
 mod find;
+mod planted;
 mod render;
 mod tests_of;
 mod tree;
@@ -14,6 +15,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -35,6 +37,10 @@ use tree::Tree;
 /// Prints one JSON object a mutant on standard output, and the sum in the end. A mutant is caught if a unit test or a
 /// test of tests/pure fails, or if the tests take five times the time they should ("timeout"). What was caught is
 /// appended to a file in the folder of the copy, and is not run again by the next command with this seed.
+///
+/// With --planted the faults are those of mutants/faults.toml: mistakes in the protocols, each with the test that has to
+/// find it. Prints one JSON object a fault, with the seed at which a test of many seeds found it, and the sum. The exit
+/// code is 1 if one was not found, does not apply, or if its test fails without it.
 #[derive(Debug, Parser)]
 #[command(name = "scripts/mutants")]
 struct Args {
@@ -47,9 +53,13 @@ struct Args {
     /// Run only the mutants of these numbers, whether they were caught before or not
     #[arg(long, value_delimiter = ',', value_name = "NUMBERS")]
     only: Vec<u32>,
-    /// Run all tests, with the state search and the simulation, which take minutes for each mutant that survives
+    /// Run all tests, with the state search and the simulation, which take minutes for each mutant that survives; with
+    /// --planted, the faults that take minutes to find as well
     #[arg(long)]
     slow: bool,
+    /// Plant the faults of mutants/faults.toml, or those of these names
+    #[arg(long, num_args = 0.., value_name = "NAMES")]
+    planted: Option<Vec<String>>,
     /// Believe that no test fails without a mutant
     #[arg(long)]
     unchecked: bool,
@@ -68,9 +78,13 @@ struct Args {
     list: bool,
 }
 
-fn main() -> Result<()> {
+fn main() -> Result<ExitCode> {
     let args = Args::parse();
     let tree = Tree::copy(&args.dir)?;
+    if let Some(names) = &args.planted {
+        let is_found = planted::run(&tree, names, &args)?;
+        return Ok(if is_found { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     let files = tree.sources(&args.of)?;
     let mut candidates = Vec::new();
     for file in &files {
@@ -85,7 +99,7 @@ fn main() -> Result<()> {
         drawn.into_iter().filter(|mutant| args.only.is_empty() || args.only.contains(&mutant.number)).collect();
     if args.list {
         drawn.iter().for_each(|mutant| println!("{}", mutant.to_json(&Value::Null)));
-        return Ok(());
+        return Ok(ExitCode::SUCCESS);
     }
 
     let tests = TestPrograms::build(&tree)?;
@@ -121,7 +135,7 @@ fn main() -> Result<()> {
         "not_compiled": dropped, "seed": args.seed, "seconds": begun.elapsed().as_secs(),
     });
     println!("{sum}");
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Mutants that were caught before, by what they are, and the file of them.

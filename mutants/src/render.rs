@@ -5,18 +5,19 @@ use std::ops::Range;
 use crate::candidates::{Candidate, Piece};
 
 /// A file that was written, and where the mutants are in it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Rendered {
     pub(crate) text: String,
     pub(crate) places: Vec<(Range<usize>, u32)>,
 }
 
 impl Rendered {
-    pub(crate) fn new(source: &str, mutants: &[&Candidate]) -> Rendered {
+    /// The source with its mutants, after what comes before it.
+    pub(crate) fn new(before: &str, source: &str, mutants: &[&Candidate]) -> Rendered {
         let mut mutants = mutants.to_vec();
         // Outer ones before inner ones.
         mutants.sort_by_key(|mutant| (mutant.range.start, usize::MAX - mutant.range.end, mutant.number));
-        let mut rendered = Rendered::default();
+        let mut rendered = Rendered { text: before.to_owned(), places: Vec::new() };
         rendered.write(source, 0..source.len(), &mutants);
         rendered
     }

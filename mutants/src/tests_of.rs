@@ -1,21 +1,22 @@
 //! The tests, and one run of them with a mutant.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::candidates::Candidate;
-use crate::tree::{CRATES, Tree};
+use crate::tree::{CRATES, Tree, show};
 
 /// Tests that take minutes: the state search of shared forests, and the simulation.
-const SLOW: [&str; 2] = ["forest::shared::tests::search::", "simulation::"];
+const SLOW: [&str; 3] = ["shared::tests::search::", "run::seeds_of_the_gate", "run::a_seed_is_the_same_each_time"];
 /// Tests that run nothing of what is changed by default: of texts, of the index of fingerprints, and of the cluster.
 const UNRELATED_OF_UNIT: [&str; 5] = ["cluster::", "counts::", "hamming::", "text::", "ui::"];
 /// The memory that the reading of documents takes.
@@ -102,7 +103,7 @@ pub(crate) struct TestPrograms {
     root: PathBuf,
     temporary: PathBuf,
     /// Of the unit tests of each crate, in their order.
-    units: [PathBuf; CRATES.len()],
+    units: Vec<PathBuf>,
     pure: PathBuf,
 }
 
@@ -112,6 +113,9 @@ impl TestPrograms {
         let packages = CRATES.iter().flat_map(|(package, _)| ["--package", package]);
         let all = ["test", "--no-run", "--lib", "--test", "pure"].into_iter().chain(packages);
         let messages = tree.cargo(&all.collect::<Vec<_>>())?;
+        if messages.iter().any(|message| message["reason"] == "build-finished" && message["success"] == false) {
+            show(&messages);
+        }
         let program = |kind: &str, name: &str| {
             let target = |message: &&Value| {
                 let target = &message["target"];
@@ -120,14 +124,12 @@ impl TestPrograms {
             let path = messages.iter().filter(target).find_map(|message| message["executable"].as_str());
             path.map(PathBuf::from).with_context(|| format!("there is no program of the tests: {kind} {name}"))
         };
-        let [one, bulk, text] = CRATES.map(|(package, _)| program("lib", package));
-        let programs = TestPrograms {
+        Ok(TestPrograms {
             root: tree.root.clone(),
             temporary: tree.temporary.clone(),
-            units: [one?, bulk?, text?],
+            units: CRATES.iter().map(|(package, _)| program("lib", package)).collect::<Result<_>>()?,
             pure: program("test", "pure")?,
-        };
-        Ok(programs)
+        })
     }
 
     /// Runs the tests without a mutant.
@@ -144,7 +146,7 @@ impl TestPrograms {
         let module = mutant.module();
         let beside = format!("{}::tests", module.rsplit_once("::").map_or("", |(folder, _)| folder));
         let folder = module.split("::").next().unwrap_or_default();
-        let [user, others @ ..] = &self.units;
+        let (user, others) = self.units.split_first().context("no program of unit tests")?;
         let own = CRATES.iter().skip(1).zip(others).find(|((_, code), _)| mutant.file.starts_with(code));
         let unit = own.map_or(user, |(_, unit)| unit);
         let of = match stage {
@@ -164,16 +166,42 @@ impl TestPrograms {
         let [processor, real] = if of.slow { MOST_OF_SLOW } else { MOST };
         let unrelated = if of.program == self.pure { &UNRELATED_OF_PURE[..] } else { &UNRELATED_OF_UNIT };
         let left_out = SLOW.iter().filter(|_| !of.slow).chain(unrelated).copied().chain(of.but.iter().copied());
+        let mut command = self.command(of.program, processor, mutant)?;
+        command
+            .args(if of.slow { SLOW.to_vec() } else { vec![of.filter] })
+            .args(left_out.flat_map(|name| ["--skip", name]));
+        Ok(watch(&mut command, real)?.outcome)
+    }
+
+    /// Runs the one test of this name, and returns the last seed that it has named.
+    pub(crate) fn run_test(
+        &self,
+        test: &str,
+        env: &BTreeMap<String, String>,
+        mutant: u32,
+    ) -> Result<(Outcome, Option<u64>)> {
+        let [processor, real] = MOST_OF_SLOW;
+        for program in self.units.iter().chain([&self.pure]) {
+            let mut command = self.command(program, processor, mutant)?;
+            let watched = watch(command.args(["--exact", test, "--nocapture"]).envs(env), real)?;
+            if watched.last == test {
+                return Ok((watched.outcome, watched.seed));
+            }
+        }
+        bail!("no test is named {test}")
+    }
+
+    /// A program with one thread for its tests and so many seconds of processor time.
+    fn command(&self, program: &Path, processor: u32, mutant: u32) -> Result<Command> {
         if self.temporary.exists() {
             fs::remove_dir_all(&self.temporary)?;
         }
         fs::create_dir_all(&self.temporary)?;
-        let mut child = Command::new("sh")
-            .args(["-c", &format!("ulimit -v {MEMORY}; ulimit -t {processor}; exec nice -n 10 \"$0\" \"$@\"")])
-            .arg(of.program)
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("ulimit -v {MEMORY}; ulimit -t {processor}; exec nice -n 10 \"$0\" \"$@\" 2>&1")])
+            .arg(program)
             .args(["--test-threads", "1"])
-            .args(if of.slow { SLOW.to_vec() } else { vec![of.filter] })
-            .args(left_out.flat_map(|name| ["--skip", name]))
             .current_dir(&self.root)
             .env("SPINNEY_MUTANT", mutant.to_string())
             .env("TMPDIR", &self.temporary)
@@ -183,25 +211,23 @@ impl TestPrograms {
             .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
             .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let (outcome, last) = watch(&mut child, Duration::from_secs(real.into()))?;
-        if !matches!(outcome, Outcome::Survived) {
-            child.kill()?;
-        }
-        let status = child.wait()?;
-        Ok(match outcome {
-            // Without a code: by a signal, which the limit of processor time sends.
-            Outcome::Survived if status.code().is_none() => Outcome::Late(last),
-            Outcome::Survived if !status.success() => Outcome::Failed(last),
-            outcome => outcome,
-        })
+            .stdout(Stdio::piped());
+        Ok(command)
     }
 }
 
-/// Reads what the tests print until one fails, and answers the test that was run last.
-fn watch(child: &mut Child, most: Duration) -> Result<(Outcome, String)> {
+/// What a program did.
+struct Watched {
+    outcome: Outcome,
+    /// The test that it ran last.
+    last: String,
+    /// The number after the word "seed" that it printed last.
+    seed: Option<u64>,
+}
+
+/// Runs tests until one fails or so many seconds are over.
+fn watch(command: &mut Command, seconds: u32) -> Result<Watched> {
+    let mut child = command.spawn()?;
     let (send, lines) = channel();
     let output = child.stdout.take().context("no output")?;
     thread::spawn(move || {
@@ -211,23 +237,39 @@ fn watch(child: &mut Child, most: Duration) -> Result<(Outcome, String)> {
             }
         }
     });
-    let end = Instant::now() + most;
-    let mut last = String::new();
+    let end = Instant::now() + Duration::from_secs(seconds.into());
+    let mut watched = Watched { outcome: Outcome::Survived, last: String::new(), seed: None };
     loop {
         match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
             Ok(line) => {
                 let test = line.strip_prefix("test ").and_then(|line| line.split(" ... ").next());
                 if let Some(test) = test.filter(|test| !test.starts_with("result:")) {
-                    last = test.to_owned();
-                    if line.ends_with("FAILED") {
-                        return Ok((Outcome::Failed(last.clone()), last));
-                    }
+                    watched.last = test.to_owned();
+                }
+                watched.seed = seed(&line).or(watched.seed);
+                if line.ends_with("FAILED") {
+                    watched.outcome = Outcome::Failed(watched.last.clone());
                 }
             }
-            Err(RecvTimeoutError::Timeout) => return Ok((Outcome::Late(format!("after {last}")), last)),
-            Err(RecvTimeoutError::Disconnected) => {
-                return Ok((Outcome::Survived, format!("the program ended after {last}")));
-            }
+            Err(RecvTimeoutError::Timeout) => watched.outcome = Outcome::Late(format!("after {}", watched.last)),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if !matches!(watched.outcome, Outcome::Survived) {
+            child.kill()?;
+            break;
         }
     }
+    let status = child.wait()?;
+    if matches!(watched.outcome, Outcome::Survived) && !status.success() {
+        let last = format!("the program ended after {}", watched.last);
+        // Without a code: by a signal, which the limit of processor time sends.
+        watched.outcome = if status.code().is_none() { Outcome::Late(last) } else { Outcome::Failed(last) };
+    }
+    Ok(watched)
+}
+
+/// The number of `seed 7` in a line.
+fn seed(line: &str) -> Option<u64> {
+    let rest = line.rsplit_once("seed ")?.1;
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }

@@ -12,10 +12,11 @@ use crate::candidates::Candidate;
 use crate::render::Rendered;
 
 /// The crates that are changed, with the folders of their code. The first uses the others.
-pub(crate) const CRATES: [(&str, &str); 4] = [
+pub(crate) const CRATES: [(&str, &str); 5] = [
     ("spinney", "src"),
     ("spinney-bulk", "crates/bulk/src"),
     ("spinney-forest", "crates/forest/src"),
+    ("spinney-simulation", "simulation/src"),
     ("spinney-text", "crates/text/src"),
 ];
 
@@ -117,16 +118,15 @@ impl Tree {
                 continue;
             }
             let to = self.root.join(&path);
+            let is_root = CRATES.iter().any(|(_, code)| path == Path::new(code).join("lib.rs"));
+            let (before, after) = if is_root { (ALLOWED, SWITCH) } else { ("", "") };
             let Some(file) = files.iter().find(|file| file.path == path) else {
-                let bytes = fs::read(&path)?;
-                let is_root = CRATES.iter().any(|(_, code)| path == Path::new(code).join("lib.rs"));
-                let bytes = if is_root { [ALLOWED.as_bytes(), &bytes, SWITCH.as_bytes()].concat() } else { bytes };
-                write(&to, &bytes)?;
+                write(&to, &[before.as_bytes(), &fs::read(&path)?, after.as_bytes()].concat())?;
                 continue;
             };
             let own: Vec<&Candidate> = mutants.iter().filter(|mutant| mutant.file == file.path).copied().collect();
-            let rendered = Rendered::new(&file.text, &own);
-            write(&to, rendered.text.as_bytes())?;
+            let rendered = Rendered::new(before, &file.text, &own);
+            write(&to, &[rendered.text.as_bytes(), after.as_bytes()].concat())?;
             places.insert(path, rendered);
         }
         Ok(places)
@@ -160,9 +160,7 @@ impl Tree {
             }
         }
         if failed && faults.is_empty() {
-            for message in messages {
-                eprintln!("{}", message["message"]["rendered"].as_str().unwrap_or_default());
-            }
+            show(&messages);
             bail!("the copy does not compile, and no mutant is seen to be the reason");
         }
         Ok(faults)
@@ -179,6 +177,13 @@ impl Tree {
             .output()?;
         let lines = output.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
         lines.map(|line| Ok(serde_json::from_slice(line)?)).collect()
+    }
+}
+
+/// Prints what the compiler has said.
+pub(crate) fn show(messages: &[Value]) {
+    for message in messages.iter().filter(|message| message["reason"] == "compiler-message") {
+        eprintln!("{}", message["message"]["rendered"].as_str().unwrap_or_default());
     }
 }
 

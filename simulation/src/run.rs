@@ -215,7 +215,7 @@ fn a_seed_is_the_same_each_time() {
     }
 }
 
-/// For `scripts/simulate`: prints one JSON object.
+/// For `scripts/simulate` and `scripts/mutants --planted`: prints one JSON object, and fails if a seed did.
 #[test]
 fn of_the_script() {
     let number = |variable: &str| std::env::var(variable).ok().map(|text| text.parse::<u64>().expect(variable));
@@ -238,4 +238,7 @@ fn of_the_script() {
         "wrong": failed.as_ref().map(|(_, wrong)| wrong), "counts": *run.counts.lock(),
     });
     println!("{report}");
+    if let Some((seed, wrong)) = failed {
+        panic!("seed {seed}: {wrong}");
+    }
 }

@@ -36,7 +36,6 @@ use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
 use crate::forest::overrides::{ResolvedDocument, RestampPass};
 use crate::forest::port::Acknowledged;
-use crate::planted::planted;
 use crate::shutdown::Writes;
 use plan::{InFlightBefore, Job, Plan, Remaining, Task, Unfinished, take, together};
 pub(crate) use status::Restamping;
@@ -466,7 +465,6 @@ impl Restamper<'_> {
             match fate {
                 ItemOutcome::Stamped => self.shared.status.lock().stamped += 1,
                 ItemOutcome::Unchanged | ItemOutcome::Gone => {}
-                ItemOutcome::Changed if planted!(ChangedIsRestamped) => {}
                 ItemOutcome::Changed | ItemOutcome::Later(_) => left.add(moved.shown),
                 ItemOutcome::Refused(reason) => {
                     left.add(moved.shown);

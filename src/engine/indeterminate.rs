@@ -11,7 +11,6 @@ use super::placed::{PlacedDocuments, Resolution, outcome};
 use super::{Engine, RecoverySource, Unavailable};
 use crate::config::Clock;
 use crate::forest::port::ItemOutcome;
-use crate::planted::planted;
 use crate::time::Millis;
 
 /// Since when each forest waits for an answer.
@@ -36,9 +35,6 @@ impl Indeterminate {
     /// and are skipped: a caller without rights must not cause searches.
     pub(super) fn note(&self, forests: &Forests, placed: &PlacedDocuments, resolution: &Resolution) {
         let is_own = |forest: usize| forests.entries.get(forest).is_some_and(|it| !it.is_shared());
-        if planted!(UnknownNotSought) {
-            return;
-        }
         let held = placed.held.iter();
         let held = held.filter(|held| held.late.is_none() && is_own(held.forest));
         let mut unknown =

@@ -6,7 +6,6 @@ use super::deferred::DeferredClaim;
 use crate::bulk::{self, Op};
 use crate::forest::port::{ItemOutcome, Settlement};
 use crate::forest::{Root, Ticket};
-use crate::planted::planted;
 use crate::time::Millis;
 
 /// The nodes that the documents of a request use, by item. To be given to [`Engine::settle`](super::Engine::settle).
@@ -172,7 +171,6 @@ fn outcome_of(status: u16) -> ItemOutcome {
     match status {
         200..300 => ItemOutcome::Accepted,
         408 => ItemOutcome::Unknown,
-        429 if planted!(BusyIsAccepted) => ItemOutcome::Accepted,
         400..500 => ItemOutcome::Refused,
         _ => ItemOutcome::Unknown,
     }

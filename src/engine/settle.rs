@@ -15,7 +15,6 @@ use super::writers::Writers;
 use crate::forest::TreeNotice;
 use crate::forest::document::PlacementDocument;
 use crate::forest::port::{self, Batch, ForestPort, ItemOutcome, NotPlaced};
-use crate::planted::planted;
 use crate::time::Millis;
 
 /// The effect of settling a request.
@@ -190,8 +189,7 @@ impl Settler {
                 Ok(report) => settled.add(&entry.name, report),
                 Err(NotPlaced { reason, documents }) => {
                     let documents = documents.map(|batch| batch.documents).unwrap_or_default();
-                    let documents = documents.into_iter().filter(|_| !planted!(NotPostponed));
-                    let claims = documents.map(|document| (forest, self.deferred.keep(document)));
+                    let claims = documents.into_iter().map(|document| (forest, self.deferred.keep(document)));
                     self.postponed.lock().extend(claims);
                     failure = Some(reason);
                 }

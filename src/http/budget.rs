@@ -9,8 +9,6 @@ use parking_lot::Mutex;
 
 use super::error::ProxyError;
 
-use crate::planted::planted;
-
 /// Largest body a cluster accepts by default (`http.max_content_length`).
 const LARGEST_BODY: usize = 100 << 20;
 
@@ -155,9 +153,6 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if planted!(BudgetLeaks) {
-            return;
-        }
         self.budget.used.fetch_sub(self.bytes, Relaxed);
         self.held_by_client.fetch_sub(self.bytes, Relaxed);
         let mut clients = self.budget.clients.lock();

@@ -14,7 +14,6 @@ use crate::cluster::operator::Operator;
 use crate::cluster::scan::UnreadableIndex;
 use crate::config::{Clock, ServeOptions};
 use crate::engine::{Intake, Recovered, RecoverySource};
-use crate::planted::planted;
 use crate::recovery::{
     Extent, ForestStatus, RecoveryError, RecoveryReader, before_window, log_progress, take_in_salvaged,
 };
@@ -40,9 +39,6 @@ pub(crate) async fn begin(state: &Arc<AppState>, config: &ServeOptions, service:
     let Some(storage) = config.storage.as_ref().filter(|_| !config.routes.is_empty()) else {
         return;
     };
-    if planted!(NoCatchUp) {
-        return;
-    }
     let reader = match RecoveryReader::new(config, service.clone(), None) {
         Ok(reader) => reader,
         Err(error) => {

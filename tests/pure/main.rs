@@ -28,6 +28,7 @@ mod hostile;
 mod layers;
 mod memory;
 mod methods;
+mod mutants;
 mod openapi;
 mod page_chrome;
 mod quality;

@@ -37,7 +37,6 @@ mod pending_lessons;
 mod place;
 mod placement;
 mod planned_view;
-mod planted;
 pub mod port;
 mod promise;
 mod recovery;

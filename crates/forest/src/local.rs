@@ -27,7 +27,6 @@ use super::promise::Promise;
 use super::recovery::RecoveryPass;
 use super::undo_guard::UndoGuard;
 use super::{ForestError, ForestStats, LateMergeLog, LateMerges, Portions, Root, Settings, StoredStats, TreeView};
-use crate::planted::planted;
 use crate::time::Millis;
 use dry_placement::LocalDryPlacement;
 
@@ -210,9 +209,7 @@ impl<F: MethodKind> LocalForest<F> {
         let shared = self.shared.clone();
         Box::pin(async move {
             let done = done.await?;
-            if !planted!(NotDurable) {
-                shared.durable().await?;
-            }
+            shared.durable().await?;
             Ok(done)
         })
     }

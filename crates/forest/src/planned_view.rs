@@ -10,7 +10,6 @@ use super::candidates::{
 };
 use super::placement::{self, PlacementPlan, PlacementQuestion, PlacementView, RuleStep};
 use super::{Decision, NearNode, Root};
-use crate::planted::planted;
 use crate::time::Millis;
 
 /// The trees of a forest and those of a request, read as one.
@@ -76,10 +75,7 @@ pub(super) struct PlannedView<'p, 'q, P: Proof, T> {
 impl<'p, 'q, P: Proof, T: PlannedTrees<P>> PlannedView<'p, 'q, P, T> {
     pub(super) fn of(trees: &'p T, query: &'q PlacementQuery<'q, P>, now: Millis) -> PlannedView<'p, 'q, P, T> {
         let mut view = PlannedView { trees, query, now, seen: Candidates::new(), places: HashMap::new() };
-        let is_provisional = || trees.tree_of(query.whole).is_some_and(|root| trees.is_provisional(root));
-        if !planted!(ConfirmedFirst) || !is_provisional() {
-            view.seen.whole = view.own_node(query.whole);
-        }
+        view.seen.whole = view.own_node(query.whole);
         for (&fingerprint, list) in query.fingerprints.iter().zip(1..) {
             let own = view.own_node(fingerprint);
             let near = view.near_trees(fingerprint, list);
@@ -153,9 +149,6 @@ impl<'p, 'q, P: Proof, T: PlannedTrees<P>> PlannedView<'p, 'q, P, T> {
     /// The tree of which a fingerprint is the root.
     fn tree_founded_by(&mut self, fingerprint: Fingerprint) -> Option<TreeIndex> {
         let root = self.trees.tree_of(fingerprint)?;
-        if planted!(ConfirmedFirst) && self.trees.is_provisional(root) {
-            return None;
-        }
         (root.0 == fingerprint).then(|| self.tree(root))
     }
 

@@ -291,7 +291,7 @@ fn what_a_pipeline_drops_takes_its_node_along_and_an_update_without_a_change_doe
 }
 
 #[test]
-fn an_unknown_outcome_leaves_the_nodes() {
+fn an_unknown_outcome_leaves_the_nodes_and_a_gap() {
     let engine = engine(&[route(json!({}))]);
     let body = index("1", &json!({"content": LONG}));
     for verdict in [
@@ -307,6 +307,7 @@ fn an_unknown_outcome_leaves_the_nodes() {
         let settled = wait(engine.settle(placed, verdict, Millis(0))).unwrap();
         assert_eq!(settled.withdrawn, 0, "{shown}");
         assert_eq!(nodes(&engine), 1);
+        assert_eq!(wait(engine.take_gaps()).unwrap().len(), 1, "{shown}");
     }
 }
 

@@ -12,7 +12,6 @@ use crate::late_merges::{LateMergeLog, LateMerges, MergeCandidates, are_one, may
 use crate::overrides::{Override, OverrideChange, Overrides, RestampPass};
 use crate::pending_lessons::PendingLessons;
 use crate::placement::may_found;
-use crate::planted::planted;
 use crate::port::{
     CheckReply, CheckedDocument, CheckedFingerprint, CheckedTree, Commit, EarlierDocuments, ItemOutcome, Placed,
     PlacementReply, SettleReport, Settlement,
@@ -163,9 +162,7 @@ impl<F: MethodKind> ForestState<F> {
     }
 
     fn overrides_changed(&mut self, changes: Vec<OverrideChange>) {
-        if !planted!(OverridesNotStored) {
-            self.note(|| changes.into_iter().map(StateChange::Overrides));
-        }
+        self.note(|| changes.into_iter().map(StateChange::Overrides));
     }
 
     /// The late merges since the start that are still valid.
@@ -486,9 +483,6 @@ impl<F: MethodKind> ForestState<F> {
     }
 
     pub(super) fn withdraw(&mut self, tickets: impl Iterator<Item = Ticket>) -> SettleReport {
-        if planted!(NoWithdrawal) {
-            return SettleReport::default();
-        }
         let withdrawn = tickets.map(|ticket| {
             if ticket.teaches {
                 self.pending.undone(ticket.root);

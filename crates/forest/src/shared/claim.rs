@@ -13,7 +13,6 @@ use super::SharedInner;
 use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, StoreReply};
 use super::layout::{LEASE, LeafValue, NodeValue, RootValue, write_founder_tokens};
 use super::round::{Answer, ClaimOutcome, PlacementRound, RecheckQuery};
-use crate::planted::planted;
 use crate::port::Unavailable;
 use crate::ticket::{SharedNodes, UsedLeaf};
 use crate::time::Millis;
@@ -78,7 +77,7 @@ impl<P> ClaimedTree<P> {
     /// Whether a leaf is claimed when its document has looked again. Were the hash of a text claimed with the other
     /// leaves, a copy could know itself by it that has to begin again for one of those.
     pub(super) fn is_late(&self, leaf: &NewLeaf) -> bool {
-        leaf.is_text && !self.is_founder(leaf.document) && !planted!(TextWithLeaves)
+        leaf.is_text && !self.is_founder(leaf.document)
     }
 
     /// Documents that may have their places in it.
@@ -110,7 +109,7 @@ impl<P> ClaimedTree<P> {
         };
         leaf.is_own |= is_own;
         let document = leaf.document;
-        if !is_own && !is_of_tree && !self.is_founder(document) && !planted!(LoserStays) {
+        if !is_own && !is_of_tree && !self.is_founder(document) {
             self.lost.insert(document);
         }
     }
@@ -130,13 +129,8 @@ impl<F: MethodKind> SharedInner<F> {
         let now = round.work.iter().map(|work| work.at).max();
         let now = now.max(self.dated_clock()).unwrap_or(Millis(0));
         let mut trees = self.trees(round, now);
-        if planted!(LeavesBeforeRoot) {
-            self.claim_leaves(&mut trees, now).await?;
-            self.claim_roots(&mut trees, now).await?;
-        } else {
-            self.claim_roots(&mut trees, now).await?;
-            self.claim_leaves(&mut trees, now).await?;
-        }
+        self.claim_roots(&mut trees, now).await?;
+        self.claim_leaves(&mut trees, now).await?;
         self.recheck(&mut trees, round, now).await?;
         self.withdraw_claims(&trees, now).await?;
         Ok(self.claimed(round, &trees, now))
@@ -251,7 +245,6 @@ impl<F: MethodKind> SharedInner<F> {
                     let value = founding.value.bytes();
                     put(founding.before.clone(), value, Lifetime::For(LEASE))
                 }
-                None if planted!(NoPin) => KeyOp::Release { token: tree.token, uses: 0 },
                 // Its arrival is set when its documents are accepted.
                 None if self.calendar.is_dated => KeyOp::Hold {
                     token: tree.token,
@@ -307,7 +300,7 @@ impl<F: MethodKind> SharedInner<F> {
                 commands.push((KeyKind::Node, *fingerprint, what));
                 self.enter(*fingerprint, now, &mut more);
             }
-            if tree.founding.is_some() && !planted!(EnteredLast) {
+            if tree.founding.is_some() {
                 self.enter(tree.root.0, now, &mut more);
             }
             let tokens = tree.founding.as_ref().and_then(|f| f.founder_tokens.as_ref());
@@ -351,10 +344,6 @@ impl<F: MethodKind> SharedInner<F> {
             children: small(own.count()),
             ..founding.value.clone()
         };
-        if planted!(ConfirmsByValue) {
-            let (value, life) = (confirmed.bytes(), self.life(now, true));
-            return Some(KeyOp::Swap { before: founding.value.bytes(), or_nothing: false, value, life });
-        }
         Some(KeyOp::Confirm { token: tree.token, value: confirmed.bytes(), life: self.life(now, true) })
     }
 

@@ -16,7 +16,6 @@ use spinney_text::method::MethodKind;
 use super::SharedInner;
 use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, ScanPosition, StoreReply};
 use super::layout::{Calendar, NodeValue, STEPS, living_names};
-use crate::planted::planted;
 use crate::port::Unavailable;
 use crate::time::Millis;
 use crate::{Rollback, Root};
@@ -84,9 +83,7 @@ impl<F: MethodKind> SharedInner<F> {
     /// Has the buckets of a node name it.
     pub(super) fn enter(&self, node: Fingerprint, now: Millis, commands: &mut Vec<(KeyKind, Fingerprint, KeyOp)>) {
         let step = self.calendar.whole_step(now) as u8;
-        let buckets = self.blocks.buckets(node).filter(|_| !planted!(NotEntered));
-        let buckets = buckets.filter(|bucket| !planted!(NotEnteredInOne) || bucket.0 >> 32 != 9);
-        commands.extend(buckets.map(|bucket| {
+        commands.extend(self.blocks.buckets(node).map(|bucket| {
             let what = KeyOp::Enter { fingerprint: node, step, life: self.life(now, true) };
             (KeyKind::Bucket, bucket, what)
         }));
@@ -140,9 +137,6 @@ impl<F: MethodKind> SharedInner<F> {
                 (KeyKind::Node, leaf, KeyOp::Touch { value, life })
             })
             .collect();
-        if planted!(NoTouch) {
-            commands.clear();
-        }
         for (&(leaf, ..), &at) in &leaves {
             self.enter(leaf, at, &mut commands);
         }
@@ -226,9 +220,6 @@ impl<F: MethodKind> SharedInner<F> {
                 // Compares the value: a document may have joined it meanwhile.
                 let what = match key.kind {
                     KeyKind::Bucket => self.without_old_names(value)?,
-                    _ if planted!(SweepsByKey) && self.is_over(&value)? => {
-                        KeyOp::Put { value: Vec::new(), life: Lifetime::Until(Millis(i64::MIN)) }
-                    }
                     _ => self.is_over(&value)?.then_some(KeyOp::Remove { value })?,
                 };
                 Some((key.kind, key.fingerprint, what))

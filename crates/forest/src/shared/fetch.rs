@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use spinney_text::fingerprint::Fingerprint;
 use spinney_text::method::MethodKind;
@@ -12,7 +11,6 @@ use super::keys::{KeyKind, KeyOp, StoreReply};
 use super::layout::{read_bucket, read_founder_tokens};
 use super::overrides::since;
 use super::read_set::{MissingKeys, ReadValues};
-use crate::planted::planted;
 use crate::port::Unavailable;
 
 impl<F: MethodKind> SharedInner<F> {
@@ -34,10 +32,6 @@ impl<F: MethodKind> SharedInner<F> {
         // The clock, by which nodes expire, and the overrides are read along.
         let mut reads_clock = self.calendar.is_dated;
         let mut known = Some(self.known_overrides.known());
-        if planted!(OverridesReadOnce) && self.counters.documents.load(Relaxed) > 0 {
-            known = None;
-        }
-        let mut is_root = false;
         while !due.is_empty() || !founder_tokens.is_empty() || !buckets.is_empty() {
             let get = |kind| move |&fingerprint: &Fingerprint| (kind, fingerprint, KeyOp::Get);
             let clock = self.read_clock().filter(|_| reads_clock);
@@ -65,12 +59,6 @@ impl<F: MethodKind> SharedInner<F> {
                     self.unreadable(KeyKind::Node, fingerprint);
                 }
                 if let Some(leaf) = read.leaf(fingerprint).filter(|_| is_news) {
-                    if planted!(OneHop) && is_root {
-                        continue;
-                    }
-                    if planted!(RootsNotReadAgain) && read.has_node(leaf.root.0) {
-                        continue;
-                    }
                     next.insert(leaf.root.0);
                 }
             }
@@ -98,7 +86,6 @@ impl<F: MethodKind> SharedInner<F> {
                 false => BTreeSet::new(),
             };
             due = next;
-            is_root = true;
         }
         Ok(())
     }

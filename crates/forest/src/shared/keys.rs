@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use crate::planted::planted;
 use crate::text_fields::{FieldRecord, FieldsRefused, RoutedFields};
 
 pub use crate::ticket::FoundingToken;
@@ -549,7 +548,7 @@ impl KeyOp {
         match self {
             KeyOp::Release { .. } | KeyOp::Count { .. } => Some(StoreReply::Nothing),
             KeyOp::Claim { life, .. } | KeyOp::Swap { life, .. } => {
-                let is_provisional = matches!(life, Lifetime::For(_)) && !planted!(RepeatsClaim);
+                let is_provisional = matches!(life, Lifetime::For(_));
                 is_provisional.then_some(StoreReply::Number(0))
             }
             KeyOp::Get

@@ -17,7 +17,6 @@ use super::keys::{
     StoreFuture, StoreReply, StoreUnavailable, SyncEntries, SyncEntry, SyncPosition, agreement, lifetime_millis,
     other_fields, other_settings, proposed_number, warn_of_earlier,
 };
-use crate::planted::planted;
 use crate::text_fields::{FieldRecord, RoutedFields};
 use crate::time::Millis;
 
@@ -281,7 +280,7 @@ impl InMemoryStore {
                 let end = bytes.len() - 2;
                 let before = [bytes[end], bytes[end + 1], bytes[10], bytes[11]];
                 let before = u32::from_be_bytes(before);
-                if step.wrapping_sub(before).cast_signed() <= 0 && !planted!(GoesBack) {
+                if step.wrapping_sub(before).cast_signed() <= 0 {
                     return StoreReply::Number(1);
                 }
                 let [a, b, c, d] = step.to_be_bytes();
@@ -306,9 +305,6 @@ impl InMemoryStore {
                     if step(value).wrapping_sub(step(there)).cast_signed() <= 0 {
                         return StoreReply::Number(1);
                     }
-                }
-                if there.is_none() && planted!(NoPutBack) {
-                    return StoreReply::Number(0);
                 }
                 let (bytes, until) = (value.clone(), until(*life));
                 values.insert(key, Value { bytes, until });
@@ -361,7 +357,7 @@ impl InMemoryStore {
                 // Of no value and of an empty one it is the same.
                 let head = there.as_deref().map_or(&[][..], |there| &there[..there.len().min(16)]);
                 let is_done = head == &value[..16];
-                let fits = head == before.as_ref().map_or(&[][..], |before| &before[..]) || planted!(ReplacesOverrides);
+                let fits = head == before.as_ref().map_or(&[][..], |before| &before[..]);
                 if fits && !is_done {
                     let bytes = value.clone();
                     values.insert(key, Value { bytes, until: None });

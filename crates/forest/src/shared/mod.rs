@@ -69,7 +69,6 @@ use super::port::{
 };
 use super::promise::Promise;
 use super::{ForestStats, FounderTokenStats, LateMergeLog, LateMerges, Root, Ticket, TreeView};
-use crate::planted::planted;
 use crate::text_fields::RoutedFields;
 use crate::time::Millis;
 use spinney_text::fingerprint::Fingerprint;
@@ -414,8 +413,7 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     fn new_token(&self) -> FoundingToken {
-        let token = FoundingToken::of(splitmix64(self.tokens.fetch_add(1, Relaxed)));
-        if planted!(SameToken) { FoundingToken(1) } else { token }
+        FoundingToken::of(splitmix64(self.tokens.fetch_add(1, Relaxed)))
     }
 
     /// The arrival of a document with this time; `None`: time stands still for it.

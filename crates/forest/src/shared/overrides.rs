@@ -23,7 +23,6 @@ use super::keys::{Key, KeyKind, KeyOp, StoreReply, StoreUnavailable};
 use crate::Root;
 use crate::local::StateChange;
 use crate::overrides::{Override, OverrideChange, Overrides, Restamp, RestampPass};
-use crate::planted::planted;
 use crate::port::{Acknowledged, Unavailable};
 
 /// Changes that are known by their tags.
@@ -329,9 +328,6 @@ impl<F: MethodKind> SharedInner<F> {
     /// Has the engine know that this process is there, before it looks at anything that a word may change.
     pub(super) async fn announce(&self) -> Result<(), Unavailable> {
         let due = *self.known_overrides.due.lock();
-        if planted!(NotAnnounced) {
-            return Ok(());
-        }
         if due.is_none_or(|due| due <= self.keys.uptime()) {
             self.send_acknowledgement().await?;
         }
@@ -347,9 +343,6 @@ impl<F: MethodKind> SharedInner<F> {
 
     async fn send_acknowledgement(&self) -> Result<Acknowledged, Unavailable> {
         let began = self.keys.uptime();
-        if planted!(AcknowledgesRead) {
-            self.known_overrides.acknowledged.fetch_max(self.known_overrides.known().version, Relaxed);
-        }
         let what = KeyOp::Acknowledge {
             process: self.known_overrides.process,
             acknowledged: self.known_overrides.acknowledged.load(Relaxed),

@@ -13,7 +13,6 @@ use super::layout::{Calendar, NodeValue};
 use super::read_set::{MissingKeys, ReadSet, ReadValues};
 use super::round::{Answer, PlacementRound, RecheckQuery};
 use crate::batch_plan::BatchPlan;
-use crate::planted::planted;
 use crate::port::Unavailable;
 use crate::time::Millis;
 use crate::{Decision, Root};
@@ -46,9 +45,6 @@ impl<F: MethodKind> SharedInner<F> {
         let tokens: HashSet<FoundingToken> =
             trees.iter().filter(|tree| tree.founding.is_some()).map(|tree| tree.token).collect();
         let mut members = members(trees, round);
-        if planted!(JoinerIsDone) {
-            members.clear();
-        }
         loop {
             let founders = |at: &usize| trees.get(*at).is_some_and(|tree| tree.founding.is_some());
             let open: Vec<usize> = places(trees, TreeClaim::Open).into_iter().filter(founders).collect();
@@ -56,10 +52,7 @@ impl<F: MethodKind> SharedInner<F> {
                 break;
             }
             let looking = std::mem::take(&mut members);
-            let (mut next, read) = self.look(trees, &open, &looking, &tokens, now).await?;
-            if planted!(NoRecheck) {
-                next.fill_with(|| Next::Confirm);
-            }
+            let (next, read) = self.look(trees, &open, &looking, &tokens, now).await?;
             let (mut commands, mut done) = (Vec::new(), Vec::new());
             let mut names = Vec::new();
             // A joiner checks once, and then claims the hash of its text.
@@ -93,14 +86,10 @@ impl<F: MethodKind> SharedInner<F> {
                             continue;
                         };
                         tree.counted = tree.standing();
-                        if planted!(EnteredLast) {
-                            self.enter(tree.root.0, now, &mut names);
-                        }
                         commands.push((KeyKind::Node, tree.root.0, confirmed));
                         done.push(Done::Confirm(at));
                     }
                     Next::Go { kill, claim } => {
-                        let kill = kill.into_iter().filter(|_| !planted!(NoKill));
                         for (root, value) in kill {
                             commands.push((KeyKind::Node, root, KeyOp::Remove { value }));
                             done.push(Done::Kill);
@@ -112,12 +101,6 @@ impl<F: MethodKind> SharedInner<F> {
                             commands.push((KeyKind::Node, fingerprint, what));
                             self.enter(fingerprint, now, &mut names);
                             done.push(Done::Claim(at, fingerprint));
-                        }
-                        let leaves_others = planted!(NoKill);
-                        if leaves_others || planted!(ConfirmsWithKill) {
-                            tree.counted = tree.standing();
-                            commands.extend(self.confirmed(tree, now).map(|what| (KeyKind::Node, tree.root.0, what)));
-                            done.push(Done::Confirm(at));
                         }
                     }
                 }

@@ -9,7 +9,6 @@ use spinney_text::method::{MethodKind, TallyEntry, TreeTally};
 use super::SharedInner;
 use super::keys::{FoundingToken, KeyOp, StoreReply};
 use crate::local::RETRY_WINDOW;
-use crate::planted::planted;
 use crate::port::{ItemOutcome, SettleReport, Settlement, Unavailable};
 use crate::ticket::{Rollback, SharedNodes};
 use crate::time::Millis;
@@ -125,7 +124,7 @@ impl<F: MethodKind> SharedInner<F> {
         let replies = self.run(release.collect()).await?;
         let mut commands = Vec::new();
         for (((root, token), placements), reply) in trees.into_iter().zip(replies) {
-            if reply != StoreReply::Number(-1) && !planted!(DropsLeaves) {
+            if reply != StoreReply::Number(-1) {
                 continue;
             }
             settled.withdrawn += 1;

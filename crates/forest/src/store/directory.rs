@@ -14,7 +14,6 @@ use super::files::{File, Files, SystemFiles};
 use super::format::{FileKind, Header, JOURNAL, SNAPSHOT};
 use super::identity::ForestIdentity;
 use super::{Lsn, fields, record_file};
-use crate::planted::planted;
 use crate::text_fields::FieldRecord;
 
 const SYNC: &str = "sync";
@@ -328,9 +327,6 @@ fn write_unfinished(files: &dyn Files, dir: &Path, name: &str, bytes: &[u8]) -> 
 
 fn commit(files: &dyn Files, dir: &Path, name: &str) -> io::Result<()> {
     files.rename(&unfinished(dir, name), &dir.join(name))?;
-    if planted!(NameNotSynced) {
-        return Ok(());
-    }
     files.sync_dir(dir)
 }
 

@@ -17,7 +17,6 @@ use super::queue::{OnWork, Queue, StoreShared};
 use super::reader::{Next, SegmentReader, SnapshotReader};
 use super::writer::{JournalWriter, Segment};
 use super::{Durability, Lsn, Store};
-use crate::planted::planted;
 
 /// A stored record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -493,7 +492,7 @@ impl Replay {
         let path = self.directory.file(&file_name_of::journal(first));
         let len = reader.offset();
         let mut file = reader.into_file();
-        if let Some(torn) = self.torn.as_ref().filter(|_| !planted!(TornEndStays)) {
+        if let Some(torn) = &self.torn {
             warn!(
                 file = %torn.file.display(), offset = torn.offset, bytes = torn.bytes,
                 "the journal ends with what was being written when spinney or the machine stopped: it is cut off"
