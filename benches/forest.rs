@@ -31,7 +31,7 @@ use serde_json::json;
 use spinney::fingerprint::{Distance, Fingerprint};
 use spinney::forest::{Decision, Forest, Settings};
 use spinney::hash::{HashKey, splitmix64};
-use spinney::method::{Founder, PlacementQuery, TallyEntry};
+use spinney::method::{FeatureQuery, Founder, TallyEntry};
 use spinney::time::Millis;
 
 use support::own::{resident, spent};
@@ -72,7 +72,7 @@ enum Phase {
 }
 
 #[derive(Default)]
-struct Placed {
+struct RootAssignment {
     joined: u64,
     /// Processor time.
     seconds: f64,
@@ -96,8 +96,8 @@ impl Waiting {
     }
 }
 
-fn place(forest: &mut Forest<Founder>, texts: &[Text], numbers: Range<u64>) -> Placed {
-    let mut placed = Placed::default();
+fn place(forest: &mut Forest<Founder>, texts: &[Text], numbers: Range<u64>) -> RootAssignment {
+    let mut placed = RootAssignment::default();
     let total = numbers.end - numbers.start;
     let (mut bulk, mut next) = (Vec::new(), numbers.start);
     while next < numbers.end {
@@ -115,9 +115,9 @@ fn place(forest: &mut Forest<Founder>, texts: &[Text], numbers: Range<u64>) -> P
 }
 
 /// As the forest of a running process places the documents of a bulk.
-fn place_bulk(forest: &mut Forest<Founder>, bulk: &[Waiting], placed: &mut Placed) {
+fn place_bulk(forest: &mut Forest<Founder>, bulk: &[Waiting], placed: &mut RootAssignment) {
     for (at, waiting) in bulk.iter().enumerate() {
-        let query = PlacementQuery {
+        let query = FeatureQuery {
             fingerprints: &waiting.prints,
             whole: waiting.whole,
             known_by: &waiting.prints,

@@ -34,13 +34,13 @@ use futures_executor::block_on;
 use serde_json::json;
 use spinney::fingerprint::Fingerprint;
 use spinney::forest::Decision;
-use spinney::forest::document::{DocumentTime, PlacementDocument};
+use spinney::forest::document::{DocumentTime, ForestDocument};
 use spinney::forest::local::Executor;
 use spinney::forest::port::{Batch, ForestPort, ItemOutcome};
-use spinney::forest::shared::keys::KeyStore;
-use spinney::forest::shared::{SharedForest, SharedSettings};
-use spinney::method::{Features, Founder, MethodKind, PlacementQuery, StrictFeatures};
-use spinney::redis::{Address, RedisStore};
+use spinney::forest::shared::keys::RedisClient;
+use spinney::forest::shared::{ForestSetup, SharedForest, SharedSettings};
+use spinney::method::{FeatureQuery, Features, Founder, MethodKind, StrictFeatures};
+use spinney::redis::{Address, TcpRedis};
 use spinney::text::boilerplate::PendingSentences;
 use spinney::time::Millis;
 
@@ -106,11 +106,11 @@ impl MethodKind for Read {
         strict: &mut StrictFeatures,
         (): &mut (),
         _: &PendingSentences,
-        ask: impl FnOnce(&PlacementQuery<'_, Founder>) -> R,
+        ask: impl FnOnce(&FeatureQuery<'_, Founder>) -> R,
     ) -> R {
         let (text, prints) = strict.fingerprints.split_last().unwrap();
         let text = &TEXTS.get().unwrap()[text.0 as usize];
-        ask(&PlacementQuery {
+        ask(&FeatureQuery {
             fingerprints: prints,
             more: &[],
             whole: strict.whole,
@@ -164,10 +164,10 @@ fn main() -> ExitCode {
 }
 
 /// A Redis of its own.
-fn start(options: &Options) -> (Vec<redis::Node>, Arc<dyn KeyStore>) {
+fn start(options: &Options) -> (Vec<redis::Node>, Arc<dyn RedisClient>) {
     let nodes = redis::nodes(&options.work, options.masters);
     let address = Address::parse(&redis::url(&nodes)).unwrap();
-    let keys: Arc<dyn KeyStore> = Arc::new(RedisStore::new(address, None).unwrap());
+    let keys: Arc<dyn RedisClient> = Arc::new(TcpRedis::new(address, None).unwrap());
     // The cluster has to be ready, and the functions to be loaded.
     let ready = Instant::now() + Duration::from_secs(30);
     while block_on(forest(&keys, "ready", 1).stats()).is_err() {
@@ -178,9 +178,14 @@ fn start(options: &Options) -> (Vec<redis::Node>, Arc<dyn KeyStore>) {
 }
 
 /// A forest of a process.
-fn forest(keys: &Arc<dyn KeyStore>, name: &str, seed: u64) -> SharedForest<Read> {
+fn forest(keys: &Arc<dyn RedisClient>, name: &str, seed: u64) -> SharedForest<Read> {
     let settings = SharedSettings { window: Some(Millis(30 * 86_400_000)), max_tree: None, founder_token_bytes: 0 };
-    SharedForest::new((name, "bench"), settings, Default::default(), (), Arc::new(Inline), keys.clone(), seed << 32)
+    SharedForest::new(
+        ForestSetup { name, identity: "bench", settings, thresholds: Default::default(), learned: () },
+        Arc::new(Inline),
+        keys.clone(),
+        seed << 32,
+    )
 }
 
 /// Seconds of processor time that Redis has taken.
@@ -190,7 +195,7 @@ fn cpu(nodes: &[redis::Node]) -> f64 {
 }
 
 /// Places and settles a bulk, and answers how many joined.
-fn bulk(forest: &SharedForest<Read>, documents: Vec<PlacementDocument>, millis: &mut Vec<f64>) -> u64 {
+fn bulk(forest: &SharedForest<Read>, documents: Vec<ForestDocument>, millis: &mut Vec<f64>) -> u64 {
     let begun = Instant::now();
     let batch = Batch { documents, ..Batch::default() };
     let replies = block_on(forest.place(batch)).unwrap().replies;
@@ -207,7 +212,7 @@ fn bulk(forest: &SharedForest<Read>, documents: Vec<PlacementDocument>, millis: 
 }
 
 /// Bulks of which reprints are mostly in flight with their originals, through one forest and through one each.
-fn in_flight(options: &Options, nodes: &[redis::Node], keys: &Arc<dyn KeyStore>) -> ExitCode {
+fn in_flight(options: &Options, nodes: &[redis::Node], keys: &Arc<dyn RedisClient>) -> ExitCode {
     let docs = if options.quick { 30_000 } else { 120_000 };
     let mut rates = [Vec::new(), Vec::new()];
     for round in 0..3 {
@@ -278,7 +283,7 @@ fn in_flight(options: &Options, nodes: &[redis::Node], keys: &Arc<dyn KeyStore>)
 }
 
 /// One bulk after the other.
-fn one_by_one(options: &Options, nodes: &[redis::Node], keys: &Arc<dyn KeyStore>) {
+fn one_by_one(options: &Options, nodes: &[redis::Node], keys: &Arc<dyn RedisClient>) {
     let docs = if options.quick { 50_000 } else { options.docs };
     let forest = forest(keys, "bench", 1);
     let total = |section: &str, name: &str| -> f64 { nodes.iter().map(|node| node.info(section, name)).sum() };
@@ -320,11 +325,11 @@ fn one_by_one(options: &Options, nodes: &[redis::Node], keys: &Arc<dyn KeyStore>
     println!("{line}");
 }
 
-fn read(back: u64, n: u64) -> PlacementDocument {
+fn read(back: u64, n: u64) -> ForestDocument {
     let mut fingerprints = Vec::with_capacity(9);
     let (whole, text) = document_within(back, n, TEXTS.get().unwrap(), &mut fingerprints);
     fingerprints.push(Fingerprint(text as u64));
-    PlacementDocument {
+    ForestDocument {
         features: Some(Features::Strict(StrictFeatures { fingerprints, whole })),
         when: DocumentTime::At(Millis(i64::MAX)),
         title: None,

@@ -38,9 +38,9 @@ use serde::Deserialize;
 use serde_json::json;
 use spinney::config::{OnRedisFailure, RawRoute, Route};
 use spinney::engine::{Engine, RequestContext, Resolution};
-use spinney::forest::shared::keys::KeyStore;
+use spinney::forest::shared::keys::RedisClient;
 use spinney::hash::HashKey;
-use spinney::redis::{Address, RedisStore};
+use spinney::redis::{Address, TcpRedis};
 use spinney::time::Millis;
 
 use support::documents::Documents;
@@ -60,7 +60,7 @@ struct Options {
     /// Nodes of Redis that are started: one alone, or a cluster of masters
     #[arg(long, default_value_t = 3)]
     masters: usize,
-    /// Engines that share it
+    /// Number of processes that share it
     #[arg(long, default_value_t = 3)]
     sidecars: usize,
     /// Documents of a bulk
@@ -125,8 +125,8 @@ impl Sidecar {
     }
 
     fn sharing(forest: &str, store: &Address) -> Sidecar {
-        let keys = RedisStore::new(store.clone(), None).unwrap();
-        let keys: Arc<dyn KeyStore> = Arc::new(keys);
+        let keys = TcpRedis::new(store.clone(), None).unwrap();
+        let keys: Arc<dyn RedisClient> = Arc::new(keys);
         let engine = Engine::shared(&[route(forest)], "cluster_", 1, HashKey::FIXED, &keys, OnRedisFailure::Refuse);
         let sidecar = Sidecar(Arc::new(engine.unwrap()));
         // The cluster has to be ready, and the functions to be loaded.

@@ -1,4 +1,4 @@
-//! Numbers that nobody can foresee. In the simulated world its own, so that a run can be repeated.
+//! Unpredictable random numbers. In the simulated world its own, so that a run can be repeated.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

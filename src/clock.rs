@@ -1,6 +1,6 @@
-//! The clock of the edge; the pure modules are given the time. It is the system's, but does not follow a jump at once:
-//! a clock that shows next year for a second, while somebody mends it, must not make every forest forget all that it
-//! holds, nor remember everything for a year.
+//! The system clock, read at the edge only: pure modules get the time as an argument. It is the system's, but does not
+//! follow a jump at once: a clock that shows next year for a second, while somebody mends it, must not make every
+//! forest forget all that it holds, nor remember everything for a year.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -15,7 +15,7 @@ pub(crate) const JUMP: u64 = 60_000;
 /// How long a jump is doubted.
 const DOUBTED_FOR: Duration = Duration::from_secs(600);
 
-/// How far in the future, in milliseconds, a document's own date may lie: clocks differ and zones are mistaken.
+/// How far in the future a document's own date may be, in milliseconds: clocks and time zones are imprecise.
 pub(crate) const SKEW: i64 = 24 * 3_600_000;
 
 static CLOCK: Mutex<Clock> = Mutex::new(Clock::new(u64::MAX));
@@ -30,7 +30,7 @@ pub(crate) fn now() -> Millis {
     CLOCK.lock().read(Instant::now(), system)
 }
 
-/// What the system's clock shows.
+/// The time of the system clock.
 #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the clock")]
 pub(crate) fn system() -> Millis {
     #[cfg(feature = "simulation")]
@@ -47,12 +47,12 @@ pub(crate) fn doubt_jumps_of(most: u64) {
     CLOCK.lock().most = most;
 }
 
-/// The time goes on from here, until what the system's clock shows is confirmed.
+/// Continues the time from `shown`, until the system clock is confirmed.
 pub(crate) fn go_on_from(shown: Millis) {
     CLOCK.lock().go_on_from(Instant::now(), shown);
 }
 
-/// Whether [`now`] is not what the system's clock shows.
+/// Whether [`now`] deviates from the system clock, which is not confirmed.
 pub(crate) fn is_doubted() -> bool {
     let _ = now();
     CLOCK.lock().last.is_some_and(|last| last.doubted.is_some())
@@ -63,12 +63,12 @@ pub(crate) fn confirm() {
     CLOCK.lock().last = None;
 }
 
-/// The latest date that is believed at a time; a later one is a mistake of somebody's clock.
+/// The latest credible date at a time.
 pub(crate) fn latest_at(now: Millis) -> Millis {
     Millis(now.0.saturating_add(SKEW))
 }
 
-/// What was read last.
+/// The last reading.
 #[derive(Debug)]
 pub(crate) struct Clock {
     last: Option<Reading>,
@@ -89,7 +89,7 @@ impl Clock {
         Clock { last: None, most }
     }
 
-    /// The time that is to be believed, at an instant when the system's clock shows `system`.
+    /// The credible time at an instant at which the system clock reads `system`.
     pub(crate) fn read(&mut self, at: Instant, system: Millis) -> Millis {
         let mut reading = Reading { at, shown: system, doubted: None };
         if let Some(last) = self.last {

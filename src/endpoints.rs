@@ -8,7 +8,7 @@ const OWN: &str = "/_spinney/";
 /// Prefix of all pages.
 const PAGES: &str = "/_spinney/ui";
 
-/// An endpoint, by the module that answers it.
+/// An endpoint, by the module that handles it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
     /// `api/`: JSON.
@@ -142,7 +142,7 @@ pub(crate) struct MatchedEndpoint<'p> {
     pub(crate) row: &'static EndpointRow,
     /// Segment of `{index}`, or empty.
     pub(crate) index: &'p str,
-    /// Segment of the other placeholder, or empty.
+    /// The segment of the second placeholder, or empty.
     pub(crate) name: &'p str,
 }
 

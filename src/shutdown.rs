@@ -107,7 +107,7 @@ impl Signals {
         Ok(Signals {})
     }
 
-    /// Waits for the next one and says which it was.
+    /// Waits for the next signal; returns its name.
     ///
     /// # Errors
     /// When the handler cannot be installed.
@@ -147,7 +147,7 @@ pub(crate) fn ignore_hangups() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Waits for SIGTERM or SIGINT (Ctrl-C elsewhere than on Unix) and says which it was.
+/// Waits for SIGTERM or SIGINT (Ctrl-C elsewhere than on Unix); returns its name.
 ///
 /// # Errors
 /// When the signal handlers cannot be installed.

@@ -22,13 +22,13 @@ use crate::config::{OnRedisFailure, OnUnstamped, RestrictedReaders, ServeOptions
 use crate::counts::Counts;
 use crate::docid::DocIds;
 use crate::engine::{Engine, EngineError, ReaderFields, RequestContext, Unavailable};
-use crate::forest::shared::keys::KeyStore;
+use crate::forest::shared::keys::RedisClient;
 use crate::groups::{KeywordForms, ListCache, ReaderPermits};
 use crate::history::History;
 use crate::http::budget::Budget;
 use crate::http::{ProxyError, caller};
 use crate::recovery;
-use crate::redis::{EvictsKeys, RedisStore};
+use crate::redis::{EvictsKeys, TcpRedis};
 use crate::shutdown::{InFlight, Writes};
 use crate::telemetry::Metrics;
 
@@ -41,7 +41,7 @@ const ANSWERS_OF_ONE: u8 = 50;
 
 /// State shared by all requests. Created by the server, used by the proxy and the own endpoints.
 pub(crate) struct AppState {
-    /// The engine.
+    /// Redis.
     pub engine: Arc<Engine>,
     /// The search cluster.
     pub cluster: cluster::Client,
@@ -112,7 +112,7 @@ pub(crate) enum StateError {
     Cluster(#[from] ClientError),
     /// Error of the forest store.
     #[error("cannot use the forest store")]
-    ForestStore(#[from] std::io::Error),
+    Redis(#[from] std::io::Error),
     /// The forest store has a forest with other settings, or with texts of other fields.
     #[error("cannot use the forest store")]
     OtherForest(#[source] Unavailable),
@@ -121,18 +121,19 @@ pub(crate) enum StateError {
     EvictsKeys(#[from] EvictsKeys),
 }
 
-/// The store of shared forests, if there is to be one, and what to do while it is away. Nothing is recorded there yet.
-async fn forest_store(config: &ServeOptions) -> Result<Option<(Arc<dyn KeyStore>, OnRedisFailure)>, StateError> {
+/// The client of the shared forests' Redis, if configured, with the handling of its outages. Records nothing in Redis
+/// yet.
+async fn forest_store(config: &ServeOptions) -> Result<Option<(Arc<dyn RedisClient>, OnRedisFailure)>, StateError> {
     let Some(store) = &config.forest_store else {
         return Ok(None);
     };
-    let keys = RedisStore::new(store.address.clone(), store.ca.as_deref())?.when_away(store.on_loss.told());
+    let keys = TcpRedis::new(store.address.clone(), store.ca.as_deref())?.when_away(store.on_loss.told());
     keys.begin().await?;
     Ok(Some((Arc::new(keys), store.on_loss)))
 }
 
 /// Creates the engine with its forest storage.
-fn engine(config: &ServeOptions, store: Option<(Arc<dyn KeyStore>, OnRedisFailure)>) -> Result<Engine, StateError> {
+fn engine(config: &ServeOptions, store: Option<(Arc<dyn RedisClient>, OnRedisFailure)>) -> Result<Engine, StateError> {
     let (routes, prefix, threads) = (&config.routes, &config.prefix, config.threads);
     let key = secret_key();
     Ok(match store {
@@ -152,12 +153,13 @@ impl AppState {
         let state = AppState::with_engine(config, || engine(config, store))?;
         match state.engine.forests().check_settings().await {
             Err(other @ Unavailable::Unsupported { .. }) => Err(StateError::OtherForest(other)),
-            // A store that is away is asked when it is back.
+            // A Redis that is away is asked when it is back.
             _ => Ok(state),
         }
     }
 
-    /// The same with this engine. It is made last of what may fail: stored forests record the fields that it reads.
+    /// Creates the state with this engine. It is made last of what may fail: stored forests record the fields that it
+    /// reads.
     pub(crate) fn with_engine(
         config: &ServeOptions,
         engine: impl FnOnce() -> Result<Engine, StateError>,
@@ -245,7 +247,7 @@ impl AppState {
                 }
                 ProxyError::ForestUnavailable { forest: forest.clone() }
             }
-            // The store logs its own outages.
+            // Redis logs its own outages.
             Unavailable::Away { forest, reason } => {
                 debug!(forest, reason, "a write is refused");
                 ProxyError::ForestAway { forest: forest.clone() }
@@ -294,7 +296,7 @@ impl AppState {
         Arc::new(AppState::unshared())
     }
 
-    /// The same, with forests that are out of service.
+    /// A state whose forests are out of service.
     pub(crate) fn out_of_service() -> Arc<AppState> {
         let mut state = AppState::unshared();
         let engine = Arc::into_inner(state.engine).unwrap().out_of_service();
@@ -302,7 +304,7 @@ impl AppState {
         Arc::new(state)
     }
 
-    /// The same, which does this with writes that it cannot stamp.
+    /// A state with this handling of writes that cannot be stamped.
     pub(crate) fn with_unstamped(unstamped: OnUnstamped) -> Arc<AppState> {
         Arc::new(AppState { unstamped, ..AppState::unshared() })
     }

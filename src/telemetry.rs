@@ -42,7 +42,7 @@ pub(crate) fn init_log(format: LogFormat, filter: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A word of a filter that names no level: read as the name of a module, it would leave nothing in the log.
+/// A directive of a filter that is no level: as a module name it would silence the log.
 fn no_level(filter: &str) -> Option<&str> {
     let mut directives = filter.split(',').map(str::trim).filter(|directive| !directive.is_empty());
     let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();

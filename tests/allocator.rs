@@ -6,9 +6,7 @@
 use spinney::fingerprint::{Distance, Fingerprint};
 use spinney::forest::{Forest, Settings};
 use spinney::hash::{HashKey, splitmix64};
-use spinney::method::{
-    Features, Founder, Method, Offer, PlacementQuery, Proof, ShortText, VerifiedFeatures, Workspace,
-};
+use spinney::method::{FeatureQuery, Features, Founder, Method, Offer, Proof, ShortText, VerifiedFeatures, Workspace};
 use spinney::text::boilerplate::{Boilerplate, BoilerplateMask, PendingSentences};
 use spinney::text::{Fields, Scratch};
 use spinney::time::Millis;
@@ -33,7 +31,7 @@ fn assert_told<P: Proof>(documents: u64, k: u32, fingerprints: u64, proof: impl 
             }
             let whole = Fingerprint(splitmix64(!n));
             let proof = proof(of);
-            let query = PlacementQuery {
+            let query = FeatureQuery {
                 fingerprints: &prints,
                 whole,
                 known_by: &[],

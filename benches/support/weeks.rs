@@ -8,10 +8,10 @@ use futures_executor::block_on;
 use serde_json::json;
 use spinney::fingerprint::{Distance, Fingerprint};
 use spinney::forest::Decision;
-use spinney::forest::document::{DocumentTime, PlacementDocument};
+use spinney::forest::document::{DocumentTime, ForestDocument};
 use spinney::forest::port::{Batch, ForestPort, ItemOutcome};
-use spinney::forest::shared::keys::KeyStore;
-use spinney::forest::shared::{SharedDistance, SharedForest, SharedSettings};
+use spinney::forest::shared::keys::RedisClient;
+use spinney::forest::shared::{ForestSetup, SharedDistance, SharedForest, SharedSettings};
 use spinney::hash::splitmix64;
 use spinney::method::{Features, MethodKind, Strict, StrictFeatures};
 use spinney::time::Millis;
@@ -40,7 +40,7 @@ struct Run {
 }
 
 /// All clocks and both ways to find near fingerprints, each with a Redis of its own. Fails where anything grows.
-pub fn all(weeks: u64, is_quick: bool, start: impl Fn() -> (Vec<Node>, Arc<dyn KeyStore>)) -> ExitCode {
+pub fn all(weeks: u64, is_quick: bool, start: impl Fn() -> (Vec<Node>, Arc<dyn RedisClient>)) -> ExitCode {
     let docs = if is_quick { 6_000 } else { 24_000 };
     let back = docs / 2;
     let mut is_flat = true;
@@ -56,12 +56,12 @@ pub fn all(weeks: u64, is_quick: bool, start: impl Fn() -> (Vec<Node>, Arc<dyn K
 }
 
 /// One fingerprint, a bit or two from that of its story.
-fn near(back: u64, n: u64) -> PlacementDocument {
+fn near(back: u64, n: u64) -> ForestDocument {
     let bit = |salt: u64| 1 << (splitmix64(n ^ salt << 50) % 64);
     let of = story(n, back);
     let own = if of == n { 0 } else { bit(1) | bit(2) };
     let fingerprint = Fingerprint(splitmix64(of) ^ own);
-    PlacementDocument {
+    ForestDocument {
         features: Some(Features::Strict(StrictFeatures { fingerprints: vec![fingerprint], whole: fingerprint })),
         when: DocumentTime::Still,
         title: None,
@@ -75,8 +75,8 @@ impl Run {
         thresholds: <F::Proof as spinney::method::Proof>::Thresholds,
         learned: F::Learned,
         nodes: &[Node],
-        keys: &Arc<dyn KeyStore>,
-        document: impl Fn(u64) -> PlacementDocument,
+        keys: &Arc<dyn RedisClient>,
+        document: impl Fn(u64) -> ForestDocument,
     ) -> bool {
         let window = match self.is_dated {
             true => Millis(DATES),
@@ -87,7 +87,12 @@ impl Run {
         let name = format!("weeks-{clock}-{}", self.k);
         let (threads, keys) = (Arc::new(Inline), keys.clone());
         let of = (name.as_str(), "weeks");
-        let forest = SharedForest::<F>::new(of, settings, thresholds, learned, threads, keys, 1 << 32);
+        let forest = SharedForest::<F>::new(
+            ForestSetup { name: of.0, identity: of.1, settings, thresholds, learned },
+            threads,
+            keys,
+            1 << 32,
+        );
         let k = SharedDistance::new(Distance(self.k)).expect("a distance of a shared forest");
         let mut forest = forest.with_distance(k);
         if self.is_dated {
@@ -154,9 +159,9 @@ impl Run {
         &self,
         forest: &SharedForest<F>,
         from: u64,
-        document: impl Fn(u64) -> PlacementDocument,
+        document: impl Fn(u64) -> ForestDocument,
     ) -> u64 {
-        let documents = (from..from + BULK).map(|n| PlacementDocument {
+        let documents = (from..from + BULK).map(|n| ForestDocument {
             when: match self.is_dated {
                 true => DocumentTime::Claimed(Millis(n as i64 * DATES / self.docs as i64)),
                 false => DocumentTime::At(Millis(i64::MAX)),

@@ -123,7 +123,7 @@ async fn through_spinney(args: &Args, url: &str) -> anyhow::Result<Vec<Article>>
     let stored: Vec<Article> = hits(&answer)?.map(|hit| article(&hit["_source"])).collect::<anyhow::Result<_>>()?;
     ensure!(stored.len() == documents.len(), "{} of {} documents are there", stored.len(), documents.len());
 
-    // The collapsed list is the search engine's own work: it has to say the same as the stored roots.
+    // The collapsed list is the search server's own work: it has to say the same as the stored roots.
     let collapse = json!({
         "size": 10_000,
         "_source": ["id"],

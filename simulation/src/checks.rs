@@ -10,7 +10,7 @@ use spinney::fingerprint::Fingerprint;
 use spinney::forest::{Decision, Root};
 use spinney::parts::roots_index;
 
-use super::plan::Store;
+use super::plan::ForestStorage;
 use super::process::Process;
 use super::scene::{Content, INDICES, Scene, Sent, Written, is_routed};
 use super::world::pass;
@@ -19,7 +19,7 @@ use super::world::pass;
 /// unknown outcome is withdrawn after one.
 const QUIET: Duration = Duration::from_secs(30 * 60);
 /// How often is looked.
-const LOOK: Duration = Duration::from_secs(15);
+const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 /// At least so long is waited: documents of unknown outcome are looked for twice, and withdrawn then.
 const LEAST: Duration = Duration::from_secs(120);
 
@@ -54,7 +54,7 @@ impl Scene {
                 Err(wrong) if self.world.elapsed() - begun > QUIET => {
                     return self.fail(format!("{when}: {wrong}"));
                 }
-                Err(_) => pass(LOOK).await,
+                Err(_) => pass(CHECK_INTERVAL).await,
             }
         }
         let stored = match before.and_then(|_| self.stored()) {
@@ -258,13 +258,13 @@ impl Scene {
 
     /// Nothing is left of texts that were only refused.
     async fn check_refused(&self) -> Result<(), String> {
-        if self.plan.store == Store::Redis {
+        if self.plan.store == ForestStorage::Redis {
             // A release whose reply is lost is not sent again: the tree stays until its window ends.
             return Ok(());
         }
         let refused: Vec<usize> = {
             let records = self.records.lock();
-            let is_alone = |story: usize| {
+            let is_local_fallback = |story: usize| {
                 let text = &records.stories[story];
                 let others = records.stories.iter().enumerate().filter(|(other, _)| *other != story);
                 // What was edited of it is like it.
@@ -282,7 +282,7 @@ impl Scene {
                 let is_refused = sent.refused > 0 && sent.accepted + sent.unknown == 0;
                 is_refused && is_settled(sent) && text.body.chars().count() > 200
             });
-            sent.map(|(story, _)| *story).filter(|story| is_alone(*story)).collect()
+            sent.map(|(story, _)| *story).filter(|story| is_local_fallback(*story)).collect()
         };
         for story in refused {
             for process in self.processes() {

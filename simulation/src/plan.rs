@@ -10,7 +10,7 @@ use super::world::World;
 
 /// Where the forests are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Store {
+pub(super) enum ForestStorage {
     /// On the disk of one process.
     Disk,
     /// On a Redis that several processes share.
@@ -19,8 +19,8 @@ pub(super) enum Store {
 
 /// The settings of one simulation.
 #[derive(Debug, Clone)]
-pub(super) struct Plan {
-    pub(super) store: Store,
+pub(super) struct SimulationPlan {
+    pub(super) store: ForestStorage,
     pub(super) processes: usize,
     method: &'static str,
     durability: &'static str,
@@ -40,13 +40,13 @@ pub(super) struct Plan {
     pub(super) is_elasticsearch: bool,
 }
 
-impl Plan {
-    pub(super) fn new(world: &World) -> Plan {
-        let store = if world.happens(500) { Store::Disk } else { Store::Redis };
+impl SimulationPlan {
+    pub(super) fn new(world: &World) -> SimulationPlan {
+        let store = if world.happens(500) { ForestStorage::Disk } else { ForestStorage::Redis };
         let often = |most: u64| if world.happens(400) { 0 } else { world.below(most) };
-        Plan {
+        SimulationPlan {
             store,
-            processes: if store == Store::Disk { 1 } else { 1 + world.below(3) as usize },
+            processes: if store == ForestStorage::Disk { 1 } else { 1 + world.below(3) as usize },
             method: world.pick::<&str>(&["verified", "verified", "verified", "longest", "staged"]),
             durability: world.pick::<&str>(&["batch", "batch", "interval:1s", "none"]),
             window: Duration::from_secs(*world.pick(&[1_200, 1_800, 3_600])),
@@ -71,21 +71,21 @@ impl Plan {
     /// Whether all that was answered is on the disk. If not, a power failure takes documents that only `recover` brings
     /// back, and corrections of groups that documents have followed already.
     pub(super) fn is_durable(&self) -> bool {
-        self.store == Store::Redis || self.durability == "batch"
+        self.store == ForestStorage::Redis || self.durability == "batch"
     }
 
     /// Whether a kill loses what was written last, though not what the index has of it.
     pub(super) fn gathers_writes(&self) -> bool {
-        self.store == Store::Disk && self.durability == "none"
+        self.store == ForestStorage::Disk && self.durability == "none"
     }
 
     /// The options of a process that knows the cluster by this host.
     pub(super) fn options(&self, host: &str) -> ServeOptions {
-        let Plan { method, durability, .. } = self;
+        let SimulationPlan { method, durability, .. } = self;
         let window = self.window.as_secs();
         let kept = match self.store {
-            Store::Disk => format!("data_dir = \"/data\"\ndurability = \"{durability}\""),
-            Store::Redis => "forest_store = \"redis://simulated\"".to_owned(),
+            ForestStorage::Disk => format!("data_dir = \"/data\"\ndurability = \"{durability}\""),
+            ForestStorage::Redis => "forest_store = \"redis://simulated\"".to_owned(),
         };
         let counts = if self.counts { "on" } else { "off" };
         let max_tree = self.max_tree.map_or(String::new(), |most| format!("max_tree = \"{most}\""));
@@ -115,7 +115,7 @@ impl Plan {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for SimulationPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:?}")
     }

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use spinney::forest::shared::keys::{
-    Command, Key, KeySample, KeyStore, ScanPosition, StoreFuture, StoreReply, StoreUnavailable, SyncEntries, SyncEntry,
-    SyncPosition,
+    Command, Key, KeySample, RedisClient, RedisFuture, RedisReply, RedisUnavailable, ScanPosition, SyncEntries,
+    SyncEntry, SyncPosition,
 };
-use spinney::forest::shared::memory::InMemoryStore;
+use spinney::forest::shared::memory::InMemoryRedis;
 use spinney::parts::arrival_at;
 use spinney::parts::now;
 use spinney::text_fields::{FieldRecord, RoutedFields};
@@ -25,7 +25,7 @@ const ATTEMPTS: u32 = 4;
 
 /// All masters.
 pub(super) struct SimRedis {
-    pub(super) store: InMemoryStore,
+    pub(super) store: InMemoryRedis,
     is_away: AtomicBool,
     /// How often a command is lost, and a reply, in thousandths.
     pub(super) losses: u64,
@@ -33,7 +33,7 @@ pub(super) struct SimRedis {
 
 impl SimRedis {
     pub(super) fn new(losses: u64) -> Arc<SimRedis> {
-        Arc::new(SimRedis { store: InMemoryStore::default(), is_away: AtomicBool::new(false), losses })
+        Arc::new(SimRedis { store: InMemoryRedis::default(), is_away: AtomicBool::new(false), losses })
     }
 
     pub(super) fn set_away(&self, is_away: bool) {
@@ -63,7 +63,7 @@ impl Connections {
         }
     }
 
-    async fn wait(&self) -> Result<(), StoreUnavailable> {
+    async fn wait(&self) -> Result<(), RedisUnavailable> {
         self.world.pause(2).await;
         self.lives().await;
         self.redis.store.advance(self.world.time());
@@ -79,8 +79,8 @@ impl Connections {
     /// A round trip for something else than commands.
     fn round<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&InMemoryStore) -> StoreFuture<T> + Send + 'static,
-    ) -> StoreFuture<T> {
+        ask: impl FnOnce(&InMemoryRedis) -> RedisFuture<T> + Send + 'static,
+    ) -> RedisFuture<T> {
         let this = self.clone();
         Box::pin(async move {
             this.wait().await?;
@@ -88,7 +88,7 @@ impl Connections {
         })
     }
 
-    async fn run_one(&self, command: &Command) -> Result<StoreReply, StoreUnavailable> {
+    async fn run_one(&self, command: &Command) -> Result<RedisReply, RedisUnavailable> {
         for _ in 0..ATTEMPTS {
             self.wait().await?;
             let is_lost = self.world.fails(self.redis.losses);
@@ -102,20 +102,20 @@ impl Connections {
                 }
                 self.world.count("replies lost", 1);
             }
-            if let Some(assumed) = command.what.reply_if_lost() {
+            if let Some(assumed) = command.what.reply_if_unknown() {
                 return Ok(assumed);
             }
         }
-        Err(StoreUnavailable::of("no answer within 2 s"))
+        Err(RedisUnavailable::of("no answer within 2 s"))
     }
 }
 
-impl KeyStore for Connections {
-    fn run(&self, commands: Vec<Command>) -> StoreFuture<Vec<StoreReply>> {
+impl RedisClient for Connections {
+    fn run(&self, commands: Vec<Command>) -> RedisFuture<Vec<RedisReply>> {
         let this = self.clone();
         Box::pin(async move {
             this.world.count("round trips", 1);
-            let mut replies: Vec<Option<StoreReply>> = vec![None; commands.len()];
+            let mut replies: Vec<Option<RedisReply>> = vec![None; commands.len()];
             // Each master goes on by itself: any order is one of theirs, as long as that of each stays.
             let master = |command: &Command| command.key.fingerprint.0 as usize % MASTERS;
             let mut masters: Vec<Vec<usize>> = vec![Vec::new(); MASTERS];
@@ -137,47 +137,47 @@ impl KeyStore for Connections {
         })
     }
 
-    fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>> {
+    fn enroll(&self, name: &str, identity: &str) -> RedisFuture<Result<u8, String>> {
         let (name, identity) = (name.to_owned(), identity.to_owned());
         self.round(move |store| store.enroll(&name, &identity))
     }
 
-    fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> StoreFuture<()> {
+    fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> RedisFuture<()> {
         let (name, identity, fields) = (name.to_owned(), identity.to_owned(), fields.clone());
         self.round(move |store| store.declare(&name, &identity, &fields))
     }
 
-    fn fields(&self, name: &str) -> StoreFuture<FieldRecord> {
+    fn fields(&self, name: &str) -> RedisFuture<FieldRecord> {
         let name = name.to_owned();
         self.round(move |store| store.fields(&name))
     }
 
-    fn agree_on_fields(&self, name: &str, fields: &RoutedFields) -> StoreFuture<Result<(), String>> {
+    fn agree_on_fields(&self, name: &str, fields: &RoutedFields) -> RedisFuture<Result<(), String>> {
         let (name, fields) = (name.to_owned(), fields.clone());
         self.round(move |store| store.agree_on_fields(&name, &fields))
     }
 
-    fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {
-        self.round(InMemoryStore::forests)
+    fn forests(&self) -> RedisFuture<Vec<(String, u8, String)>> {
+        self.round(InMemoryRedis::forests)
     }
 
-    fn keys(&self, forest: u8, place: ScanPosition) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)> {
+    fn keys(&self, forest: u8, place: ScanPosition) -> RedisFuture<(Vec<Key>, Option<ScanPosition>)> {
         self.round(move |store| store.keys(forest, place))
     }
 
-    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, from: SyncPosition) -> StoreFuture<SyncEntries> {
+    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, from: SyncPosition) -> RedisFuture<SyncEntries> {
         self.round(move |store| store.sync_entries(forest, lesson, from))
     }
 
-    fn remove_sync_entries(&self, forest: u8) -> StoreFuture<()> {
+    fn remove_sync_entries(&self, forest: u8) -> RedisFuture<()> {
         self.round(move |store| store.remove_sync_entries(forest))
     }
 
-    fn size(&self) -> StoreFuture<(usize, usize)> {
-        self.round(InMemoryStore::size)
+    fn size(&self) -> RedisFuture<(usize, usize)> {
+        self.round(InMemoryRedis::size)
     }
 
-    fn sample(&self, forest: u8, seed: u64) -> StoreFuture<KeySample> {
+    fn sample(&self, forest: u8, seed: u64) -> RedisFuture<KeySample> {
         self.round(move |store| store.sample(forest, seed))
     }
 
@@ -210,7 +210,7 @@ impl KeyStore for Connections {
         self.world.elapsed()
     }
 
-    fn away(&self) -> Option<StoreUnavailable> {
-        self.redis.is_away.load(Relaxed).then(|| StoreUnavailable::of("it is away"))
+    fn away(&self) -> Option<RedisUnavailable> {
+        self.redis.is_away.load(Relaxed).then(|| RedisUnavailable::of("it is away"))
     }
 }

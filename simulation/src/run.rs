@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use spinney::system::enter;
 
 use super::network::Network;
-use super::plan::Plan;
+use super::plan::SimulationPlan;
 use super::scene::Scene;
 use super::world::{World, pass};
 
@@ -53,7 +53,7 @@ fn simulate(seed: u64, traces: bool) -> Outcome {
         let world = World::new(seed, traces);
         let network = Arc::new(Network::new(&world));
         let entered = enter(network.clone());
-        let plan = Plan::new(&world);
+        let plan = SimulationPlan::new(&world);
         let shown = plan.to_string();
         let scene = Scene::new(&world, network, plan);
         live(&world, &scene).await;

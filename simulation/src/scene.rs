@@ -10,13 +10,13 @@ use parking_lot::Mutex;
 use spinney::config::OnRedisFailure;
 use spinney::engine::{EngineError, PortStorage};
 use spinney::forest::Root;
-use spinney::forest::shared::keys::KeyStore;
+use spinney::forest::shared::keys::RedisClient;
 use spinney::store::StoreError;
 use spinney::store::disk::{Disk, Fault};
 
 use super::documents::Story;
 use super::network::Network;
-use super::plan::{Plan, Store};
+use super::plan::{ForestStorage, SimulationPlan};
 use super::process::{Kept, Life, Process};
 use super::redis::{Connections, SimRedis};
 use super::upstream::Upstream;
@@ -31,7 +31,7 @@ pub(super) fn is_routed(index: &str) -> bool {
 }
 
 /// A document by index and id.
-pub(super) type Place = (&'static str, String);
+pub(super) type DocumentAddress = (&'static str, String);
 
 /// A state that a document may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub(super) struct Records {
     pub(super) sent: BTreeMap<usize, Sent>,
     /// When each request was sent and answered.
     pub(super) requests: Vec<(i64, i64)>,
-    pub(super) documents: BTreeMap<Place, Known>,
+    pub(super) documents: BTreeMap<DocumentAddress, Known>,
     /// When items were refused.
     pub(super) refusals: Vec<i64>,
     /// Groups that are one, by the number of the override.
@@ -99,7 +99,8 @@ const GATHERED: i64 = 2_000;
 
 impl Records {
     /// Whether a process was killed so soon after this answer, and the refusal of an item, that both may have been lost
-    /// with `--durability none`: what that item had founded is nowhere then, and what has joined it is taken for foreign.
+    /// with `--durability none`: what that item had founded is nowhere then, and what has joined it is taken for
+    /// foreign.
     pub(super) fn may_have_lost_founder(&self, written: &Written) -> bool {
         let is_lost = |at: i64, end: i64| (end - GATHERED..=end).contains(&at);
         let mut ends = self.ends.iter();
@@ -118,7 +119,7 @@ impl Records {
 pub(super) struct Scene {
     pub(super) world: Arc<World>,
     network: Arc<Network>,
-    pub(super) plan: Plan,
+    pub(super) plan: SimulationPlan,
     pub(super) upstream: Arc<Upstream>,
     disk: Disk,
     redis: Arc<SimRedis>,
@@ -130,7 +131,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    pub(super) fn new(world: &Arc<World>, network: Arc<Network>, plan: Plan) -> Arc<Scene> {
+    pub(super) fn new(world: &Arc<World>, network: Arc<Network>, plan: SimulationPlan) -> Arc<Scene> {
         let upstream = Upstream::new(plan.faults, plan.is_elasticsearch);
         INDICES.iter().for_each(|index| upstream.cluster.lock().create_index(index));
         Arc::new(Scene {
@@ -187,7 +188,7 @@ impl Scene {
         if let Some(process) = self.take(number) {
             process.kill();
         }
-        if self.plan.store == Store::Disk && self.disk.has_ended() {
+        if self.plan.store == ForestStorage::Disk && self.disk.has_ended() {
             self.disk.lose_power();
         }
         let world = &self.world;
@@ -196,10 +197,10 @@ impl Scene {
         self.network.attach(host.clone(), life.clone(), self.upstream.clone());
         let config = self.plan.options(&host);
         let kept = match self.plan.store {
-            Store::Disk => Kept::Disk(self.disk.clone()),
-            Store::Redis => {
+            ForestStorage::Disk => Kept::Disk(self.disk.clone()),
+            ForestStorage::Redis => {
                 let (world, life, redis) = (world.clone(), life.clone(), self.redis.clone());
-                let keys: Arc<dyn KeyStore> = Arc::new(Connections { world, life, redis });
+                let keys: Arc<dyn RedisClient> = Arc::new(Connections { world, life, redis });
                 Kept::Redis(PortStorage::Shared(keys, OnRedisFailure::Refuse))
             }
         };
@@ -254,7 +255,7 @@ impl Scene {
         process.kill();
         self.records.lock().ends.push(self.world.time());
         self.world.count(if power { "power failures" } else { "kills" }, 1);
-        if self.plan.store == Store::Disk {
+        if self.plan.store == ForestStorage::Disk {
             if power {
                 self.disk.lose_power();
             } else {
@@ -269,7 +270,7 @@ impl Scene {
         let left = process.stop().await;
         self.records.lock().ends.push(self.world.time());
         self.world.count("stops", 1);
-        if self.plan.store == Store::Disk {
+        if self.plan.store == ForestStorage::Disk {
             self.disk.kill();
         }
         if left > 0 && !self.disk.has_ended() {
@@ -282,7 +283,7 @@ impl Scene {
         for _ in 0..self.plan.events {
             self.world.pause(20_000).await;
             let number = self.world.below(self.slots.len() as u64) as usize;
-            let is_on_disk = self.plan.store == Store::Disk;
+            let is_on_disk = self.plan.store == ForestStorage::Disk;
             match self.world.below(10) {
                 2 if self.plan.is_durable() => {
                     self.world.trace(|| format!("the power of process {number} fails"));

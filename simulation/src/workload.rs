@@ -11,7 +11,7 @@ use spinney::forest::overrides::Override;
 
 use super::documents::{edited, fresh};
 use super::process::Reply;
-use super::scene::{Content, INDICES, Known, Place, Scene, Written, is_routed};
+use super::scene::{Content, DocumentAddress, INDICES, Known, Scene, Written, is_routed};
 use super::upstream::BROKEN;
 
 /// How a writer writes a document.
@@ -33,7 +33,7 @@ enum How {
 /// One item of a bulk.
 #[derive(Debug, Clone)]
 struct Item {
-    place: Place,
+    place: DocumentAddress,
     how: How,
     story: usize,
 }
@@ -151,7 +151,7 @@ impl Scene {
 
     /// Takes down what is known after a reply. Answers the documents to be sent again, and whether one that may have
     /// been stamped was accepted.
-    fn learn(&self, items: &[Item], reply: &Reply, written: Written) -> (Vec<Place>, bool) {
+    fn learn(&self, items: &[Item], reply: &Reply, written: Written) -> (Vec<DocumentAddress>, bool) {
         let answer = reply.as_ref().map(|(status, body)| (status.as_u16(), body));
         let statuses: Option<Vec<u16>> = match answer {
             Some((200, body)) => {

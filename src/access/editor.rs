@@ -1,4 +1,4 @@
-//! Callers who may change the groups of a forest.
+//! Authorisation to change the groups of a forest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use super::{Access, AccessError, ForestReader};
 use crate::cluster::operator::in_path;
 use crate::http::ProxyError;
 
-/// The most bytes of the cluster's answer.
+/// Most bytes of the cluster's response.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// An id that no document has: an update of it requires the right to write and changes nothing.
+/// An id without a document: an update of it requires the privilege to write and changes nothing.
 const NOBODYS_ID: &str = "spinney-may-this-be-written";
 
 /// A caller who may change the groups of a forest: add and undo overrides.
@@ -25,11 +25,11 @@ pub(crate) struct ForestEditor<'a> {
     /// Headers of the caller's request: the cluster finds the credentials in them.
     caller: &'a HeaderMap,
     reader: ForestReader,
-    /// Responses of indices that are blocked for writes by anybody.
+    /// The cluster's responses for indices with a write block.
     blocked: BTreeMap<String, Response<Bytes>>,
 }
 
-/// The cluster's answer about the right to write.
+/// The result of the check of the write privilege.
 enum Right {
     Granted,
     /// It has no objection to the caller, and takes no writes.
@@ -68,12 +68,12 @@ impl<'a> ForestEditor<'a> {
         self.caller
     }
 
-    /// The same caller's right to see.
+    /// The caller's read access.
     pub(crate) fn reader(&self) -> &ForestReader {
         &self.reader
     }
 
-    /// The name by which a route knows the index of a document that is spoken of.
+    /// The name by which a route matches the index of a document in the request.
     ///
     /// # Errors
     /// When access was not given to it, or it takes no writes.
@@ -89,8 +89,7 @@ impl<'a> ForestEditor<'a> {
     }
 }
 
-/// Sends an empty update of a document that does not exist: the cluster answers 404 to a caller who may write, and
-/// refuses others before it looks.
+/// Sends an empty update of a missing document: the cluster returns 404 to a caller who may write, and refuses others.
 async fn ask_to_write(access: Access<'_>, caller: &HeaderMap, index: &str) -> Result<Right, AccessError> {
     // Where documents must have a routing, this one has.
     let path = format!("/{}/_update/{NOBODYS_ID}?routing={NOBODYS_ID}", in_path(index));

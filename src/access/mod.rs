@@ -39,7 +39,7 @@ pub(crate) struct Access<'a> {
 /// Why access is denied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AccessError {
-    /// The cluster refuses it: its own answer.
+    /// The cluster's refusal.
     #[error("the cluster refuses it with {}", .0.status())]
     Refused(Box<Response<Bytes>>),
     /// Anything else.
@@ -61,8 +61,8 @@ impl AccessError {
 }
 
 impl Access<'_> {
-    /// The name by which a route knows an index that the cluster has named; none: it belongs to no forest. `asked`: the
-    /// name that the caller has asked for, if it is one.
+    /// The name by which a route matches an index of the cluster; `None`: it belongs to no forest. `asked`: the name
+    /// that the caller has asked for, if it is one.
     pub(crate) async fn route_name(&self, index: &str, asked: Option<&IndexName>) -> Option<String> {
         if self.engine.routes().has(index) {
             return Some(index.to_owned());

@@ -1,4 +1,4 @@
-//! Callers who may see the content of a forest.
+//! Authorisation to see the content of a forest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use super::{Access, AccessError, IndexName};
 use crate::cluster::IndicesBehind;
 use crate::http::ProxyError;
 
-/// The most bytes of the cluster's answer.
+/// Most bytes of the cluster's response.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// The most indices behind a name: each is asked about by itself.
+/// Most indices of a name; each is checked by its own request.
 const MOST_INDICES: usize = 256;
 
 /// A caller who may search an index of a forest, and may so see the forest's content.
@@ -24,7 +24,7 @@ const MOST_INDICES: usize = 256;
 #[derive(Debug)]
 pub(crate) struct ForestReader {
     name: IndexName,
-    /// By the name of each index behind it, the name by which a route knows that.
+    /// For each index of the name, the name by which a route matches it.
     route_names: BTreeMap<String, String>,
     /// A name that has the route of the forest.
     route_name: String,
@@ -73,7 +73,7 @@ impl ForestReader {
         Ok(reader)
     }
 
-    /// The same, with the indices that the service user sees behind a name that is no index.
+    /// As [`admit`](Self::admit), with the indices that the service user sees behind an alias or pattern.
     pub(super) async fn admit_behind(
         access: Access<'_>,
         caller: &HeaderMap,
@@ -123,27 +123,27 @@ impl ForestReader {
         Ok(ForestReader { route_name: own.map_or(route_name, str::to_owned), name, route_names })
     }
 
-    /// The name that was asked for.
+    /// The requested name.
     pub(crate) fn name(&self) -> &IndexName {
         &self.name
     }
 
-    /// A name that has a route of the forest: the one that was asked for, where that has one.
+    /// A name with a route of the forest: the requested one, if it has a route.
     pub(crate) fn route_name(&self) -> &str {
         &self.route_name
     }
 
-    /// The name by which a route knows an index behind the name; none: it was not there when access was given.
+    /// The name by which a route matches an index; `None`: it did not exist when access was granted.
     pub(crate) fn route_name_of(&self, index: &str) -> Option<&str> {
         self.route_names.get(index).map(String::as_str)
     }
 
-    /// The indices behind the name.
+    /// The indices of the name.
     pub(super) fn indices(&self) -> impl Iterator<Item = &str> {
         self.route_names.keys().map(String::as_str)
     }
 
-    /// The names by which routes know them.
+    /// The names by which routes match them.
     pub(crate) fn route_names(&self) -> impl Iterator<Item = &str> {
         self.route_names.values().map(String::as_str)
     }
@@ -164,9 +164,9 @@ fn no_route(name: &IndexName, index: &str) -> ProxyError {
     })
 }
 
-/// Returns the indices behind a name, from the profile of a search in the caller's name, which needs only the right
-/// to search. `ignore_unavailable` must not be added: with it security plugins skip indices that the caller may not
-/// see and answer 200.
+/// The indices of a name, from the profile of a search with the caller's credentials, which only needs the search
+/// privilege. `ignore_unavailable` must not be added: with it security plugins skip indices that the caller may not see
+/// and answer 200.
 async fn searched(access: Access<'_>, caller: &HeaderMap, name: &IndexName) -> Result<BTreeSet<String>, AccessError> {
     let path = format!(
         "/{}/_search?allow_partial_search_results=false&filter_path=error,status,timed_out,_shards.total,_shards.failed,profile.shards.id",

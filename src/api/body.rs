@@ -18,8 +18,7 @@ use crate::state::AppState;
 pub(super) struct Limit {
     /// The most bytes, decompressed.
     pub(super) bytes: usize,
-    /// How many times its own size one takes besides until it is answered: read, and in the requests to the cluster
-    /// that are made of it.
+    /// Memory of a body beyond its own size, as a multiple: parsed, and in requests to the cluster.
     pub(super) times: usize,
 }
 
@@ -27,7 +26,7 @@ pub(super) struct Limit {
 pub(super) const QUESTION: Limit = Limit { bytes: 1 << 20, times: 8 };
 
 /// Limit of override requests.
-pub(super) const WORD: Limit = Limit { bytes: 256 << 10, times: 8 };
+pub(super) const OVERRIDE_BODY: Limit = Limit { bytes: 256 << 10, times: 8 };
 
 /// Shorter bodies are parsed on the connection's own task: that is cheaper than a switch to another thread.
 const READ_INLINE: usize = 4 << 10;

@@ -20,10 +20,10 @@ use crate::shutdown::InFlightGuard;
 use crate::state::AppState;
 use crate::time;
 
-/// The most nodes of one fingerprint, and the most trees, that an answer lists: those that count most come first.
+/// Most nodes of one fingerprint, and most trees, in a response; the most relevant come first.
 const LISTED: usize = 100;
 
-/// Answers for the index of a path.
+/// Handles `_check` for the index of the path.
 ///
 /// # Errors
 /// When the caller may not know, or the body is no document.
@@ -134,7 +134,7 @@ fn looked_up(found: &CheckedFingerprint) -> Value {
     with(value, found.stage.map(|stage| ("stage", stage.to_string().into())))
 }
 
-/// A tree with what the document has and its founder has not, where that is known.
+/// A tree, with the document's own text against its founder where known.
 fn listed(near: &CheckedTree, checked: &Checked) -> Value {
     let own = checked.own.iter().find(|(root, _)| *root == near.root);
     let own = own.map(|(_, own)| json!({"sentences": own.sentences, "numbers": own.numbers, "words": own.words}));

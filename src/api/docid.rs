@@ -1,5 +1,5 @@
-//! `GET /docId/getDocId?json={…}`: the interface of a service that gives similar articles one docId. The
-//! path can be no index: their names have no capitals.
+//! `GET /docId/getDocId?json={…}`: the interface of a service that assigns one docId to similar articles. The path can
+//! be no index: their names have no capitals.
 
 use bytes::Bytes;
 use hyper::body::Incoming;
@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use super::ANSWER_BYTES;
 use super::body;
 use crate::docid::{ARTICLE_BYTES, Article, DocIds};
-use crate::engine::{PlacedArticle, StampError};
+use crate::engine::{StampError, StampedArticle};
 use crate::http::budget::Reservation;
 use crate::http::headers::{Encoding, encoding};
 use crate::http::json::{JSON, with_type};
@@ -29,7 +29,7 @@ const PATH: &str = "/docId/getDocId";
 /// placement, and for the cache.
 const FORM: body::Limit = body::Limit { bytes: 3 * ARTICLE_BYTES + (1 << 10), times: 3 };
 
-/// The members of an answer, in the order in which such a service writes them.
+/// The members of a response, in the order of that service.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DocIdAnswer<'a> {
@@ -41,7 +41,7 @@ struct DocIdAnswer<'a> {
     hottest: Option<&'a RawValue>,
 }
 
-/// Answers with the docId of an article.
+/// Handles a request for the docId of an article.
 ///
 /// # Errors
 /// When the caller may not ask, or there is no article; refusals of the cluster are returned as they are.
@@ -82,7 +82,7 @@ pub(super) async fn handle(state: &AppState, request: Request<Incoming>) -> Resu
     answer(placed, hottest.as_deref())
 }
 
-/// The article of a question, and its text.
+/// A parsed request: the article, and its text.
 struct DocIdQuestion {
     article: Article,
     text: Bytes,
@@ -103,8 +103,8 @@ impl DocIdQuestion {
     }
 }
 
-/// Why a request is not even read. A page of somebody else's, open in a browser, could place articles with the rights
-/// of whoever looks at it: an image is enough to send a `GET`.
+/// The refusal of a cross-origin request, whose body is not read. A page of somebody else's, open in a browser, could
+/// place articles with the rights of whoever looks at it: an image is enough to send a `GET`.
 fn refuse(parts: &Parts) -> Option<ProxyError> {
     is_of_another_page(&parts.headers).then(|| {
         ProxyError::NotForReaders(
@@ -113,8 +113,8 @@ fn refuse(parts: &Parts) -> Option<ProxyError> {
     })
 }
 
-/// Whether a browser says that a page of another origin asks. It says so by `Sec-Fetch-Site` where the connection is
-/// safe, and over plain HTTP by no more than `Origin` and `Referer`.
+/// Whether a browser marks the request as cross-origin. It says so by `Sec-Fetch-Site` where the connection is safe,
+/// and over plain HTTP by no more than `Origin` and `Referer`.
 fn is_of_another_page(headers: &HeaderMap) -> bool {
     let of_own = |site: &HeaderValue| site == "same-origin" || site == "none";
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
@@ -134,7 +134,7 @@ fn is_of_another_page(headers: &HeaderMap) -> bool {
         || ![ORIGIN, REFERER].iter().all(|name| headers.get_all(name).iter().all(is_own))
 }
 
-/// The cluster's own answer when it does not let the caller ask. An answer says whether a text like this one is known,
+/// The cluster's refusal, if the caller may not search the index. An answer says whether a text like this one is known,
 /// so it takes the right to search the index; and it changes the forest, so it takes a right that mere readers are not
 /// given.
 async fn denied(state: &AppState, docids: &DocIds, caller: &HeaderMap) -> Result<Option<Response<Body>>, ProxyError> {
@@ -147,10 +147,10 @@ async fn denied(state: &AppState, docids: &DocIds, caller: &HeaderMap) -> Result
     }
 }
 
-/// The cluster's own answer, or ours, when the caller may not search the index: `_count` asks for the right to search
-/// and for nothing else. It is the operator who has named this index, so that one which does not exist is no way to
-/// another one's forest; the servers answer 403 before 404. `ignore_unavailable` must not be added: with it the
-/// security layers pass over what the caller may not see and answer 200.
+/// The refusal of a caller without the search privilege, which `_count` requires and nothing else. It is the operator
+/// who has named this index, so that one which does not exist is no way to another one's forest; the servers answer 403
+/// before 404. `ignore_unavailable` must not be added: with it the security layers pass over what the caller may not
+/// see and answer 200.
 async fn denied_search(
     state: &AppState,
     raw_index: &str,
@@ -177,7 +177,7 @@ async fn denied_search(
     }
 }
 
-/// Whether this is what the servers answer of an index that is not there.
+/// Whether this is the servers' response for a missing index.
 fn is_index_not_found(parsed: &Value) -> bool {
     let kind = parsed.pointer("/error/type").and_then(Value::as_str);
     let status = parsed.get("status").and_then(Value::as_u64);
@@ -218,7 +218,7 @@ fn stamp_error(state: &AppState, error: StampError) -> ProxyError {
     }
 }
 
-fn answer(placed: PlacedArticle, hottest: Option<&RawValue>) -> Result<Response<Body>, ProxyError> {
+fn answer(placed: StampedArticle, hottest: Option<&RawValue>) -> Result<Response<Body>, ProxyError> {
     let answer = DocIdAnswer {
         filter_reason: match placed.stage {
             None => "docId_filter good news".into(),
@@ -250,7 +250,7 @@ mod tests {
     async fn an_answer_has_the_members_of_such_a_service() {
         let parsed = |stage, hottest| async move {
             let root = Root(Fingerprint(0xab));
-            let response = answer(PlacedArticle { root, stage }, hottest).unwrap();
+            let response = answer(StampedArticle { root, stage }, hottest).unwrap();
             let body = response.into_body().collect().await.unwrap().to_bytes();
             String::from_utf8(body.to_vec()).unwrap()
         };

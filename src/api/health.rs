@@ -1,4 +1,4 @@
-//! `GET /_spinney/_ready`: whether writes should come here.
+//! `GET /_spinney/_ready`: whether the process takes writes.
 
 use hyper::{HeaderMap, Response, StatusCode};
 use serde_json::json;
@@ -9,11 +9,11 @@ use crate::http::Body;
 use crate::http::json::json;
 use crate::state::AppState;
 
-/// Any node answers here, and any user may ask.
+/// A path that any node serves to any user.
 const ROOT: &str = "/";
 
-/// Ready unless the process drains, a forest is out of service or another one than this process may use, or no node
-/// answers; 401 and 403 are answers.
+/// Ready unless the process drains, a forest is out of service or has other settings, or no node responds; 401 and 403
+/// count as responses.
 pub(super) async fn ready(state: &AppState, caller: &HeaderMap) -> Response<Body> {
     match why_not(state, caller).await {
         None => json(StatusCode::OK, &json!({"status": "ready"})),

@@ -21,13 +21,13 @@ use crate::state::AppState;
 use crate::telemetry::METRICS_TYPE;
 use overrides::Action;
 
-/// Callers who are remembered as those who may see the state.
+/// Most callers that are cached as monitors.
 const MOST_MONITORS: usize = 256;
 
-/// The most bytes of the cluster's answer when it is asked on a caller's behalf.
+/// Most bytes of the cluster's response to a request on a caller's behalf.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// Answers one of the own endpoints. The method is one that it takes.
+/// Handles a request for one of the own endpoints. The method is one that it takes.
 ///
 /// # Errors
 /// When the question is wrong or the cluster cannot be asked.
@@ -63,8 +63,8 @@ pub(crate) async fn handle(
     overrides::handle(state, index, what, request).await
 }
 
-/// The refusal of a caller who may not see the state: who may is for the cluster to say. Metrics must tell that it is
-/// away, so that whoever got them before gets them then as well.
+/// The cluster's refusal of a caller who may not see the state. Metrics must tell that it is away, so that whoever got
+/// them before gets them then as well.
 async fn may_monitor(
     state: &AppState,
     endpoint: ApiEndpoint,
@@ -95,7 +95,7 @@ async fn may_monitor(
     }
 }
 
-/// Answers probes, monitors, and adopters of stored documents.
+/// Handles endpoints for probes, monitoring and backfills.
 async fn monitored(
     state: &AppState,
     endpoint: ApiEndpoint,

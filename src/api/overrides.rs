@@ -1,5 +1,5 @@
-//! What people say about groups: `POST /_spinney/{index}/_merge`, `_split` and `_pin`, `GET
-//! /_spinney/{index}/_overrides` and `_merges`, and `DELETE /_spinney/{index}/_overrides/{number}`.
+//! Overrides: `POST /_spinney/{index}/_merge`, `_split` and `_pin`, `GET /_spinney/{index}/_overrides` and `_merges`,
+//! and `DELETE /_spinney/{index}/_overrides/{number}`.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::{Value, json};
 
-use super::body::{self, WORD};
+use super::body::{self, OVERRIDE_BODY};
 use crate::access::{AccessError, ForestEditor, ForestReader};
 use crate::fingerprint::Fingerprint;
 use crate::forest::overrides::{Override, Overrides};
@@ -24,15 +24,14 @@ use crate::overrides::{self, Applied, MOST_NAMED, OverrideEditor, OverrideFault}
 use crate::shutdown::InFlightGuard;
 use crate::state::AppState;
 
-/// Words on a page of the list, unless the request says otherwise; the most that it may ask for, and that are listed as
-/// not followed yet.
+/// Overrides on a page of the list by default; the largest page, and most pending ones in a response.
 const LISTED: usize = 100;
 const MOST_LISTED: usize = 1_000;
 
-/// Names in the words of a page; one word more may have [`MOST_NAMED`].
+/// Names in the overrides of a page; its last override may add up to [`MOST_NAMED`].
 const NAMED_LISTED: usize = 10_000;
 
-/// What is to be said, or listed, or taken back.
+/// The requested operation on overrides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action<'p> {
     Merge,
@@ -75,7 +74,7 @@ struct PinBody {
     root: String,
 }
 
-/// The first so many of a list of names, and how many there are.
+/// The beginning of a list of names, and its total.
 struct NameList {
     first: Vec<String>,
     count: usize,
@@ -112,14 +111,14 @@ impl<'de> Deserialize<'de> for NameList {
     }
 }
 
-/// What a body says.
+/// A parsed body.
 enum OverrideRequest {
     Merge(Vec<Root>),
     Split(Vec<String>),
     Pin(Vec<String>, Root),
 }
 
-/// Reads the body of a word.
+/// Parses the body of an override.
 type BodyReader = fn(&Bytes) -> Result<OverrideRequest, OverrideFault>;
 
 fn read_merge(body: &Bytes) -> Result<OverrideRequest, OverrideFault> {
@@ -140,7 +139,7 @@ fn read_pin(body: &Bytes) -> Result<OverrideRequest, OverrideFault> {
     Ok(OverrideRequest::Pin(bounded("ids", ids)?, root))
 }
 
-/// Answers somebody who says something about groups.
+/// Handles a request on overrides.
 ///
 /// # Errors
 /// When the question is wrong, or the cluster gives no answer; what the cluster refuses is its own answer.
@@ -168,7 +167,7 @@ pub(super) async fn handle(
     };
     let (request, _reservation) = match what.reads() {
         Some(reads) => {
-            let (request, reservation) = body::read(state, WORD, &parts, body, reads).await?;
+            let (request, reservation) = body::read(state, OVERRIDE_BODY, &parts, body, reads).await?;
             (Some(request), Some(reservation))
         }
         None => {
@@ -179,7 +178,7 @@ pub(super) async fn handle(
     answered(change(state, what, editor, request).await)
 }
 
-/// Whom the cluster lets do it.
+/// The result of authorisation.
 enum Admission<'a> {
     Reader(ForestReader),
     Editor(ForestEditor<'a>),
@@ -212,7 +211,7 @@ async fn admit<'a>(
     Ok((admitted, in_flight))
 }
 
-/// What is shown to whoever may see it.
+/// Handles a read by an authorised caller.
 async fn show(
     state: &AppState,
     what: Action<'_>,
@@ -221,15 +220,15 @@ async fn show(
 ) -> Result<Value, OverrideFault> {
     let index = reader.name().as_str();
     if what == Action::Suggestions {
-        let (forest, late) = overrides::merge_suggestions(state, reader).await?;
-        return Ok(merge_suggestions(index, &forest, &late));
+        let (forest, late_merges) = overrides::merge_suggestions(state, reader).await?;
+        return Ok(merge_suggestions(index, &forest, &late_merges));
     }
     let page = ListRequest::parse(query)?;
     let (forest, overrides) = overrides::list(state, reader).await?;
     Ok(listed(state, index, &forest, (&overrides, page)))
 }
 
-/// Changes something for whoever may.
+/// Handles a change by an authorised caller.
 async fn change(
     state: &AppState,
     what: Action<'_>,
@@ -307,7 +306,7 @@ fn shown(number: u64, correction: &Override) -> Value {
             "root": root.to_string(),
             "texts": texts.iter().map(Fingerprint::to_string).collect::<Vec<_>>(),
         }),
-        Override::Late { winner, loser } => json!({
+        Override::LateMerge { winner, loser } => json!({
             "override": number,
             "kind": "late",
             "winner": winner.to_string(),
@@ -321,7 +320,7 @@ fn shown(number: u64, correction: &Override) -> Value {
     }
 }
 
-/// Which words are listed.
+/// The range of overrides to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ListRequest {
     /// The first number.
@@ -347,7 +346,7 @@ impl ListRequest {
     }
 }
 
-/// A page of words, and the number from which the next one goes on.
+/// A page of overrides, and the number at which the next page begins.
 fn page(overrides: &Overrides, listed: ListRequest) -> (Vec<Value>, Option<u64>) {
     let (mut page, mut named) = (Vec::new(), 0);
     for (number, correction) in overrides.iter_from(listed.from) {
@@ -358,7 +357,7 @@ fn page(overrides: &Overrides, listed: ListRequest) -> (Vec<Value>, Option<u64>)
         named += match correction {
             Override::Merge { losers, .. } => losers.len(),
             Override::Pin { texts, .. } => texts.len(),
-            Override::Late { .. } | Override::Apart { .. } => 1,
+            Override::LateMerge { .. } | Override::Apart { .. } => 1,
         };
         page.push(shown(number, correction));
     }
@@ -383,7 +382,7 @@ fn listed(state: &AppState, index: &str, forest: &str, (overrides, of): (&Overri
     })
 }
 
-fn merge_suggestions(index: &str, forest: &str, late: &LateMergeLog) -> Value {
+fn merge_suggestions(index: &str, forest: &str, late_merges: &LateMergeLog) -> Value {
     let suggestion = |pair: &Suggestion| {
         let roots = [pair.winner, pair.loser].map(|root| root.to_string());
         json!({
@@ -391,14 +390,14 @@ fn merge_suggestions(index: &str, forest: &str, late: &LateMergeLog) -> Value {
             "documents": pair.documents,
         })
     };
-    let suggestions = late.suggestions.iter().take(MOST_NAMED).map(suggestion);
+    let suggestions = late_merges.suggestions.iter().take(MOST_NAMED).map(suggestion);
     json!({
         "index": index,
         "forest": forest,
         "suggestions": suggestions.collect::<Vec<_>>(),
-        "suggested": late.suggestions.len(),
-        "applied": late.applied,
-        "no_room": late.no_room,
+        "suggested": late_merges.suggestions.len(),
+        "applied": late_merges.applied,
+        "no_room": late_merges.no_room,
     })
 }
 
@@ -429,7 +428,7 @@ mod tests {
             assert!(ListRequest::parse(Some(wrong)).is_err(), "{wrong}");
         }
         assert!(ListRequest::parse(Some("size=1000")).is_ok());
-        // Large words make shorter pages.
+        // Large overrides make shorter pages.
         for number in 0..12 {
             overrides.set(number, Some(merge(MOST_NAMED)));
         }
@@ -450,7 +449,7 @@ mod tests {
             let reason = format!("ids: takes 1 to {MOST_NAMED}, not {wrong}");
             assert_eq!(error.to_string(), reason);
         }
-        let deep = format!("{{\"ids\": {}", "[".repeat(WORD.bytes));
+        let deep = format!("{{\"ids\": {}", "[".repeat(OVERRIDE_BODY.bytes));
         assert!(read_split(&deep.into()).is_err());
     }
 

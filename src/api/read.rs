@@ -21,10 +21,10 @@ use crate::http::query::{decode_segment, parameter};
 use crate::http::{Body, ClientAddress, ProxyError, body, caller};
 use crate::state::AppState;
 
-/// How long an answer may take, all searches together.
+/// Timeout of a request, for all its searches together.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Which group is meant.
+/// The group of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GroupSelector<'p> {
     /// `/{index}/_similar/{id}`: that of this document, as the path has it.
@@ -33,7 +33,7 @@ pub(super) enum GroupSelector<'p> {
     Root(&'p str),
 }
 
-/// Answers `/{index}/_groups`.
+/// Handles `/{index}/_groups`.
 ///
 /// # Errors
 /// When the request is invalid or the cluster does not answer; refusals of the cluster are returned as they are.
@@ -71,7 +71,7 @@ pub(super) async fn groups(
     answered(state, &parts, answer.await)
 }
 
-/// Answers `/{index}/_similar/{id}` and `/{index}/_roots/{root}`.
+/// Handles `/{index}/_similar/{id}` and `/{index}/_roots/{root}`.
 ///
 /// # Errors
 /// As [`groups`].
@@ -117,7 +117,7 @@ async fn in_time(answer: impl Future<Output = Result<Value, ReadError>>) -> Resu
     answered.unwrap_or(Err(ReadError::TimedOut(TIMEOUT)))
 }
 
-/// An index that is asked for, and its fields.
+/// The requested index, and its fields.
 struct AskedIndex<'p> {
     raw: &'p str,
     fields: ReaderFields,
@@ -147,7 +147,7 @@ impl<'p> AskedIndex<'p> {
     }
 }
 
-/// An answer that counts, where it is large, until its client has taken it.
+/// Renders a result; a large one holds its permit until the client has read it.
 fn answered(state: &AppState, parts: &Parts, answer: Result<Value, ReadError>) -> Result<Response<Body>, ProxyError> {
     let answer = match answer {
         Ok(answer) => answer,

@@ -105,7 +105,7 @@ fn tree(size: &TreeSize) -> Value {
     })
 }
 
-/// `failed`: forests that are out of service, because nothing more can be stored of them.
+/// Adds the gauges of stored forests; `failed`: forests out of service after a disk failure.
 fn add_stored(gauges: &mut Gauges, forests: &[(String, ForestStats)], failed: &[String]) {
     let stored =
         |(name, stats): &'_ (String, ForestStats)| Some((name.clone(), stats.stored.as_ref()?.has_failed.into()));
@@ -137,7 +137,7 @@ fn add_shared(gauges: &mut Gauges, forests: &[(String, ForestStats)]) {
         gauges.add_by_forest(name, help, shared);
     };
     each("shared_documents", "Documents placed in the shared forest since the start", |s| s.documents);
-    each("shared_commands", "Commands to the engine that keeps it since the start, each on one key", |s| s.commands);
+    each("shared_commands", "Commands to the Redis that keeps it since the start, each on one key", |s| s.commands);
     each("shared_round_trips", "Times since the start that it was asked and waited for", |s| s.round_trips);
     each(
         "shared_conflicts",
@@ -197,11 +197,11 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
     for (name, help, value) in state.swept.metrics() {
         gauges.add(name, help, value);
     }
-    if let Some(is_away) = state.engine.forests().store_is_away() {
-        gauges.add("forest_store_away", "Whether the engine that keeps the shared forests is away", is_away.into());
+    if let Some(is_away) = state.engine.forests().redis_is_away() {
+        gauges.add("forest_store_away", "Whether the Redis that keeps the shared forests is away", is_away.into());
     }
     if let Some(Evictions { is_on, keys }) = state.engine.forests().store_evictions() {
-        gauges.add("forest_store_evicts", "Whether that engine removes keys when its memory is full", is_on.into());
+        gauges.add("forest_store_evicts", "Whether that Redis removes keys when its memory is full", is_on.into());
         gauges.add("forest_store_evicted_keys", "Keys that it has removed so since its start, of anybody", keys);
     }
     let (mut forests, mut failed) = (Vec::new(), Vec::new());

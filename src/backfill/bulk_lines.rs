@@ -12,7 +12,7 @@ use crate::cluster::sorted_pages::StoredHit;
 pub(super) enum WriteForm {
     /// The fields of the route, over those that are stored.
     Fields,
-    /// The whole document: an update replaces arrays, and with them the other members of their objects.
+    /// The whole document, for stamps inside arrays: an update would replace the array.
     Whole,
 }
 
@@ -44,13 +44,13 @@ fn holds_object(value: &Value) -> bool {
     }
 }
 
-/// Adds the lines that write these members over those of a document, if it is still as it was read.
+/// Appends an update with these members, conditional on the version that was read.
 pub(super) fn add_members(lines: &mut Vec<u8>, found: &StoredHit, members: &Value) {
     let (action, doc) = (json!({"update": meta(found)}), json!({"doc": members}));
     lines.extend_from_slice(format!("{action}\n{doc}\n").as_bytes());
 }
 
-/// Which document is meant, and in which state.
+/// The action metadata: index, id, routing, and the version that was read.
 fn meta(found: &StoredHit) -> Value {
     let mut meta = json!({
         "_index": found.index,
@@ -64,7 +64,7 @@ fn meta(found: &StoredHit) -> Value {
     meta
 }
 
-/// Adds the lines of a document, which is written only if it is still as it was read.
+/// Appends the lines of a document, conditional on the version that was read.
 pub(super) fn add(lines: &mut Vec<u8>, found: &StoredHit, form: WriteForm) {
     let mut meta = meta(found);
     let action = match form {
@@ -103,10 +103,10 @@ fn add_on_one_line(lines: &mut Vec<u8>, source: &[u8]) {
 
 /// The outcome of one document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ItemOutcome {
+pub(super) enum StampOutcome {
     /// It is stored with its stamp.
     Stamped,
-    /// Nothing in it has changed: it came to the cluster without a stamp.
+    /// A no-op: the update arrived without a stamp.
     Unchanged,
     /// It has changed since it was read.
     Changed,
@@ -140,35 +140,35 @@ struct BulkItemResult {
 }
 
 /// The outcome of each document of a bulk, if the response is complete.
-pub(super) fn fates(answer: &Bytes, documents: usize) -> Option<Vec<ItemOutcome>> {
+pub(super) fn fates(answer: &Bytes, documents: usize) -> Option<Vec<StampOutcome>> {
     let numbered = numbered_fates(answer, documents)?.into_iter();
     Some(numbered.map(|(fate, _)| fate).collect())
 }
 
-/// The same, each with the number of the operation in its shard.
-pub(super) fn numbered_fates(answer: &Bytes, documents: usize) -> Option<Vec<(ItemOutcome, Option<u64>)>> {
+/// As [`fates`], each with its sequence number in the shard.
+pub(super) fn numbered_fates(answer: &Bytes, documents: usize) -> Option<Vec<(StampOutcome, Option<u64>)>> {
     let answer: BulkAnswer = serde_json::from_slice(answer).ok()?;
     let items = answer.items.iter();
     let fates: Vec<_> = items.map(|item| (fate(&item.update), item.update.seq_no)).collect();
     (fates.len() == documents).then_some(fates)
 }
 
-fn fate(outcome: &BulkItemResult) -> ItemOutcome {
+fn fate(outcome: &BulkItemResult) -> StampOutcome {
     let reason = || {
         let error = outcome.error.as_ref();
         let text = |name: &str| error.and_then(|error| error[name].as_str()).unwrap_or_default();
         format!("{} {}: {}", outcome.status, text("type"), text("reason"))
     };
     match outcome.status {
-        200..=299 if outcome.result == "noop" => ItemOutcome::Unchanged,
-        200..=299 => ItemOutcome::Stamped,
+        200..=299 if outcome.result == "noop" => StampOutcome::Unchanged,
+        200..=299 => StampOutcome::Stamped,
         404 => match outcome.error.as_ref().and_then(|error| error["type"].as_str()) {
-            Some("index_not_found_exception") => ItemOutcome::Refused(reason()),
-            _ => ItemOutcome::Gone,
+            Some("index_not_found_exception") => StampOutcome::Refused(reason()),
+            _ => StampOutcome::Gone,
         },
-        409 => ItemOutcome::Changed,
-        429 | 502 | 503 | 504 => ItemOutcome::Later(reason()),
-        _ => ItemOutcome::Refused(reason()),
+        409 => StampOutcome::Changed,
+        429 | 502 | 503 | 504 => StampOutcome::Later(reason()),
+        _ => StampOutcome::Refused(reason()),
     }
 }
 
@@ -234,14 +234,14 @@ mod tests {
         assert_eq!(
             fates(&answer, 8).unwrap(),
             [
-                ItemOutcome::Stamped,
-                ItemOutcome::Stamped,
-                ItemOutcome::Unchanged,
-                ItemOutcome::Changed,
-                ItemOutcome::Gone,
-                ItemOutcome::Later("429 rejected: full".into()),
-                ItemOutcome::Refused("400 mapper_parsing_exception: no".into()),
-                ItemOutcome::Refused("404 index_not_found_exception: none".into()),
+                StampOutcome::Stamped,
+                StampOutcome::Stamped,
+                StampOutcome::Unchanged,
+                StampOutcome::Changed,
+                StampOutcome::Gone,
+                StampOutcome::Later("429 rejected: full".into()),
+                StampOutcome::Refused("400 mapper_parsing_exception: no".into()),
+                StampOutcome::Refused("404 index_not_found_exception: none".into()),
             ]
         );
         assert_eq!(fates(&answer, 7), None);

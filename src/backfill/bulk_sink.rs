@@ -8,7 +8,8 @@ use crate::http::headers::BACKFILL;
 
 /// Accepts bulks of a backfill, and stamps their documents.
 pub(crate) trait BulkSink: Sync {
-    /// Sends a bulk of stored documents, whose indices the routes know by these names; returns the response's body.
+    /// Sends a bulk of stored documents; `known_as`: the names by which routes match their indices. Returns the
+    /// response's body.
     ///
     /// # Errors
     /// If there is no response, or the bulk is refused as a whole.

@@ -1,5 +1,4 @@
-//! Two groupings of the same documents: which of them would have other company. Each document has a root by either, in
-//! fields of its own.
+//! Compares two groupings of the same documents. Each document has a root by either, in fields of its own.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,15 +14,15 @@ use crate::forest::Root;
 /// Documents of a page.
 const PAGE: usize = 5_000;
 
-/// Documents of which some have a root by each of two groupings.
+/// The roots of documents by two groupings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Compared {
     /// With how many documents a pair of roots is seen.
     pairs: HashMap<(Root, Root), u64>,
-    /// Documents with a root by the first grouping alone.
-    pub(crate) first_alone: u64,
-    /// By the second alone.
-    pub(crate) second_alone: u64,
+    /// Documents with a root by the first grouping only.
+    pub(crate) first_only: u64,
+    /// By the second only.
+    pub(crate) second_only: u64,
     /// By neither.
     pub(crate) without: u64,
 }
@@ -37,7 +36,7 @@ pub(crate) struct GroupChanges {
     pub(crate) groups: [u64; 2],
     /// Documents in these.
     pub(crate) grouped: [u64; 2],
-    /// Documents that are together with the same documents by both.
+    /// Documents whose group is the same by both.
     pub(crate) same: u64,
     /// Documents whose group gains members and loses none.
     pub(crate) more: u64,
@@ -52,8 +51,8 @@ impl Compared {
     pub(crate) fn add(&mut self, first: Option<Root>, second: Option<Root>) {
         match (first, second) {
             (Some(first), Some(second)) => *self.pairs.entry((first, second)).or_default() += 1,
-            (Some(_), None) => self.first_alone += 1,
-            (None, Some(_)) => self.second_alone += 1,
+            (Some(_), None) => self.first_only += 1,
+            (None, Some(_)) => self.second_only += 1,
             (None, None) => self.without += 1,
         }
     }
@@ -177,7 +176,7 @@ mod tests {
         for (first, second) in [(root, root), (root, None), (None, root), (None, None), (root, None)] {
             compared.add(first, second);
         }
-        assert_eq!((compared.first_alone, compared.second_alone, compared.without), (2, 1, 1));
+        assert_eq!((compared.first_only, compared.second_only, compared.without), (2, 1, 1));
         assert_eq!(compared.group_changes().documents, 1);
     }
 }

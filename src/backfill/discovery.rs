@@ -36,15 +36,15 @@ pub(crate) struct RouteTable {
 pub(crate) struct RouteIndices {
     pub(crate) route: BackfillRoute,
     pub(crate) names: StampNames,
-    /// Names and patterns by which they are found.
+    /// The index expression that selects them.
     pub(super) expression: String,
     /// Their names, at least one.
     pub(crate) indices: Vec<String>,
-    /// Aliases and data streams by which the route knows those whose own names fit no route.
+    /// Aliases and data streams that match the route, for indices whose own names do not.
     pub(super) known_as: Vec<String>,
     /// The field by which documents are sorted.
     pub(crate) order: SortField,
-    /// Which documents are meant, besides those without a stamp.
+    /// A further query that selects documents.
     query: Option<Value>,
 }
 
@@ -54,8 +54,7 @@ impl RouteTable {
         self.routes.iter().position(fits_route)
     }
 
-    /// The indices of a route, the patterns among its own that match any, and the aliases and data streams they are
-    /// known by.
+    /// The indices of a route, with its patterns that match any, and with the aliases and data streams they match by.
     fn indices_of(&self, at: usize, resolved: &[(String, Resolved)]) -> Found {
         let mut found = Found::default();
         for (pattern, resolved) in resolved {
@@ -153,9 +152,9 @@ pub(crate) async fn discover(
 
 /// The indices of one route.
 pub(crate) struct DiscoveredRoute {
-    /// None: there are none.
+    /// `None`: the route has no indices.
     pub(crate) target: Option<RouteIndices>,
-    /// Why some of its patterns could not be asked about.
+    /// The error of patterns that could not be resolved.
     pub(crate) failed: Option<BackfillError>,
 }
 
@@ -192,7 +191,8 @@ pub(crate) async fn discover_route(
     Ok(DiscoveredRoute { target, failed })
 }
 
-/// Their own names require no privilege for other indices; servers accept paths of 4 KiB.
+/// The index expression for a path: own names where these fit into 4 KiB, since they need no privilege for other
+/// indices.
 fn expression_of(indices: &[String], others: &str) -> String {
     let names = in_path(&indices.join(","));
     match names.len() <= LONGEST_NAMES {
@@ -219,7 +219,7 @@ impl RouteIndices {
         Ok(())
     }
 
-    /// The name by which the route knows an index.
+    /// The name by which the route matches an index.
     pub(super) fn name_of<'n>(&'n self, index: &'n str) -> &'n str {
         let fits_own = self.route.index.iter().any(|pattern| fits(pattern, index));
         match self.known_as.first() {
@@ -250,7 +250,7 @@ impl RouteIndices {
         format!("/{}/_search?ignore_unavailable=true&allow_partial_search_results=false", self.expression)
     }
 
-    /// The fields of the route that none of some of its documents has.
+    /// The fields of the route that no document of a sample has.
     ///
     /// # Errors
     /// When the cluster cannot be reached or refuses.
@@ -288,7 +288,7 @@ impl RouteIndices {
         Ok(SearchResponse::<Value>::parse(&answer)?.total().0)
     }
 
-    /// Documents without a stamp; those that were stamped just now are visible as such.
+    /// Counts unstamped documents, after a refresh.
     ///
     /// # Errors
     /// As [`RouteIndices::count`].
@@ -332,7 +332,7 @@ impl RouteIndices {
         Ok(all)
     }
 
-    /// What each index lacks of the stamp's fields, or why it cannot be adopted as it is.
+    /// The stamp's fields that each index lacks, or why it cannot be backfilled.
     ///
     /// # Errors
     /// When the cluster cannot be reached or refuses.
@@ -379,8 +379,7 @@ fn order_by(field: &str, mapped: Option<&str>) -> SortField {
     }
 }
 
-/// Maps the fields of the stamp in all indices behind a name or a pattern that lack any. Answers which were mapped
-/// where.
+/// Maps missing fields of the stamp in all indices of a name or pattern. Answers which were mapped where.
 ///
 /// # Errors
 /// When an index cannot be adopted as it is, or the cluster cannot be reached or refuses.

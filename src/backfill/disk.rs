@@ -35,8 +35,8 @@ impl RouteIndices {
         Some(DiskSpace { needed: (size as f64 * part.min(1.0)) as u64, free: free(&disks)? })
     }
 
-    /// Estimated documents per second, from the indexing time of these documents so far. `None` if nothing was
-    /// indexed since the nodes were started.
+    /// Estimates documents per second from the indexing time of these indices so far. `None` if nothing was indexed
+    /// since the nodes were started.
     pub(crate) async fn guess_rate(&self, operator: &Operator) -> Option<f64> {
         let path = format!("/{}/_stats/indexing", self.expression);
         let stats = operator.ask(Method::GET, &path, None).await.ok()?;

@@ -8,8 +8,7 @@ use crate::config::DEFAULT_PREFIX;
 /// The component template that gives new indices the fields of the stamp.
 pub(crate) const COMPONENT: &str = include_str!("../../mappings/component-template.json");
 
-/// The name of the component template for names that begin with `prefix`: each prefix has its own, so that none takes
-/// the fields of another away.
+/// The name of the component template for this prefix of stamp fields; each prefix has its own.
 pub(crate) fn component_name(prefix: &str) -> String {
     match prefix {
         DEFAULT_PREFIX => "spinney-stamp".into(),
@@ -83,7 +82,7 @@ pub(crate) enum MappingFault {
         /// The type that it must have.
         wanted: String,
     },
-    /// Updates would lose what is not in the source.
+    /// The source is incomplete: updates would lose fields.
     #[error("its mapping does not store the whole source ({0}): an update would lose what is not there")]
     Source(String),
 }

@@ -56,10 +56,10 @@ pub(crate) enum BackfillError {
     /// The prefix of the stamp.
     #[error(transparent)]
     Prefix(#[from] SelectionError),
-    /// There is nothing of that name, or no route for it.
+    /// The name resolves to no index, or has no route.
     #[error("there is no index {0} with a route: is the name right, and does spinney serve have a route for it?")]
     NoIndex(String),
-    /// An index cannot be adopted as it is.
+    /// An index cannot be backfilled with its present mapping.
     #[error("{index}: {fault}")]
     Mapping {
         /// The index.
@@ -67,7 +67,7 @@ pub(crate) enum BackfillError {
         /// The fault.
         fault: mapping::MappingFault,
     },
-    /// The updates changed nothing.
+    /// The updates were no-ops.
     #[error(
         "spinney passed the documents on without a stamp: is it a spinney of this version at the other end, with these \
          routes?"

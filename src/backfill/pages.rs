@@ -10,16 +10,16 @@ use crate::cluster::sorted_pages::{ScanError, Slice, SortedPages, SortedQuery, S
 
 /// Pages that are read ahead.
 const AHEAD: usize = 2;
-/// Documents of a page: several bulks, and at most what servers return at once.
+/// Bulks in a page of documents.
 const BULKS_OF_PAGE: usize = 4;
 const LARGEST_PAGE: usize = 10_000;
 
-/// Documents of a page, for bulks of so many.
+/// The size of a page for bulks of this size.
 pub(super) fn page_of(batch: usize) -> usize {
     (batch * BULKS_OF_PAGE).min(LARGEST_PAGE)
 }
 
-/// How often documents without a place in the order are read from the beginning, because the point in time was lost.
+/// Most restarts for documents without a sort value, after an expired point in time.
 const RESTARTS: u32 = 9;
 
 /// Reads the documents that a query finds.
@@ -51,7 +51,7 @@ impl<'a> Pages<'a> {
         Pages { operator, target, pages: SortedPages::new(operator, wanted, most), has_begun: false, restarts: 0 }
     }
 
-    /// With so many attempts at each page, for a caller that comes back later.
+    /// Sets the attempts for each page.
     pub(super) fn with_attempts(self, attempts: u32) -> Pages<'a> {
         Pages { pages: self.pages.with_attempts(attempts), ..self }
     }
@@ -82,7 +82,7 @@ impl<'a> Pages<'a> {
         self.pages.close().await;
     }
 
-    /// Reads all of them for [`Batches`], until nobody takes them any more.
+    /// Reads all pages into a channel, until its receiver is dropped.
     ///
     /// # Errors
     /// As [`Pages::next`].
@@ -112,7 +112,7 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    /// Batches of so many documents, and where the pages go to.
+    /// Batches of this many documents, and the sender for the pages.
     pub(super) fn of(size: usize) -> (mpsc::Sender<Vec<StoredHit>>, Batches) {
         let (send, pages) = mpsc::channel(AHEAD);
         (send, Batches { pages, read: Vec::new(), size: size.max(1) })

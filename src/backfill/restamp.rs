@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::BackfillError;
-use super::bulk_lines::{self, ItemOutcome};
+use super::bulk_lines::{self, StampOutcome};
 use super::discovery::{RouteIndices, RouteTable, discover_route};
 use super::pages::Pages;
 use crate::bulk::{DocumentChange, stored_value};
@@ -37,22 +37,22 @@ use crate::forest::Root;
 use crate::forest::overrides::{ResolvedDocument, RestampPass};
 use crate::forest::port::Acknowledged;
 use crate::shutdown::Writes;
-use plan::{InFlightBefore, Job, Plan, Remaining, Task, Unfinished, take, together};
+use plan::{InFlightBefore, Job, Remaining, RestampPlan, Task, Unfinished, take, together};
 pub(crate) use status::Restamping;
 
 /// Documents of a bulk.
 const BATCH: usize = 500;
 
-/// Of each bulk, so many documents show that it has become visible.
+/// Documents of each bulk whose visibility is checked.
 const WITNESSES: usize = 64;
 
 /// Roots of one search, unless a single override names more.
 const MOST_ROOTS: usize = 2_000;
 
-/// So long after the forest has merged groups, stored documents begin to follow.
+/// Delay between a late merge and its restamp, to gather several.
 const GATHERING: Duration = Duration::from_secs(1);
 
-/// How often a search is sent that fails for a moment: the job comes back later.
+/// Attempts of a search with transient failures; the job is retried later.
 const ATTEMPTS: u32 = 3;
 
 /// The longest pause after a failure.
@@ -66,13 +66,13 @@ pub(crate) struct Restamper<'a> {
     pub(crate) writes: &'a Writes,
     pub(crate) counts: &'a Counts,
     pub(crate) routes: &'a RouteTable,
-    /// The forests that other processes share.
+    /// The shared forests.
     pub(crate) shared_forests: Vec<String>,
     /// Context for reading a stored document.
     pub(crate) context: &'a (dyn Fn() -> RequestContext + Send + Sync),
 }
 
-/// Why nothing of a job can be done.
+/// Why a job cannot proceed.
 #[derive(Debug, thiserror::Error)]
 enum RestampError {
     #[error(transparent)]
@@ -84,7 +84,7 @@ enum RestampError {
 impl Restamper<'_> {
     /// Works until it is aborted.
     pub(crate) async fn run(&self) {
-        let mut plan = Plan::default();
+        let mut plan = RestampPlan::default();
         loop {
             self.begin(&mut plan).await;
             self.advance(&mut plan).await;
@@ -105,7 +105,7 @@ impl Restamper<'_> {
         }
     }
 
-    fn report_trouble(&self, plan: &mut Plan) {
+    fn report_trouble(&self, plan: &mut RestampPlan) {
         let trouble = plan.last_error().map(str::to_owned);
         self.shared.report_trouble(!plan.tasks.is_empty(), trouble.as_deref());
         match &trouble {
@@ -139,7 +139,7 @@ impl Restamper<'_> {
     }
 
     /// Starts new jobs and drops outdated ones.
-    async fn begin(&self, plan: &mut Plan) {
+    async fn begin(&self, plan: &mut RestampPlan) {
         for job in self.new_jobs(plan).await {
             self.shared.status.lock().is_working = true;
             match self.begin_job(job).await {
@@ -149,7 +149,7 @@ impl Restamper<'_> {
         }
     }
 
-    async fn new_jobs(&self, plan: &mut Plan) -> Vec<Job> {
+    async fn new_jobs(&self, plan: &mut RestampPlan) -> Vec<Job> {
         plan.trouble = None;
         plan.started.retain(|forest| self.leads(forest));
         let (mut new, mut to_do, mut waiting) = (Vec::new(), Unfinished::new(), 0);
@@ -220,7 +220,7 @@ impl Restamper<'_> {
     }
 
     /// Goes once through the documents of every job whose time it is.
-    async fn advance(&self, plan: &mut Plan) {
+    async fn advance(&self, plan: &mut RestampPlan) {
         let mut open = Vec::new();
         for mut task in std::mem::take(&mut plan.tasks) {
             let is_due = task.before.is_none() && task.next <= Instant::now();
@@ -341,7 +341,7 @@ impl Restamper<'_> {
         Ok(())
     }
 
-    /// Reads documents and stamps them anew; the inner error: they cannot be read.
+    /// Reads documents and restamps them; the inner error: they cannot be read.
     async fn read(
         &self,
         way: (&str, &RestampPass),
@@ -369,7 +369,7 @@ impl Restamper<'_> {
         Ok(Ok(()))
     }
 
-    /// Stamps those of these documents anew that show another root than they are to.
+    /// Restamps those of these documents that have another root than the overrides prescribe.
     async fn stamp(
         &self,
         (forest, pass): (&str, &RestampPass),
@@ -430,7 +430,7 @@ impl Restamper<'_> {
         Ok(())
     }
 
-    /// Writes other roots over those that documents show.
+    /// Writes prescribed roots into documents.
     async fn write(
         &self,
         target: &RouteIndices,
@@ -463,10 +463,10 @@ impl Restamper<'_> {
         }
         for (moved, (fate, _)) in moved.iter().zip(fates) {
             match fate {
-                ItemOutcome::Stamped => self.shared.status.lock().stamped += 1,
-                ItemOutcome::Unchanged | ItemOutcome::Gone => {}
-                ItemOutcome::Changed | ItemOutcome::Later(_) => left.add(moved.shown),
-                ItemOutcome::Refused(reason) => {
+                StampOutcome::Stamped => self.shared.status.lock().stamped += 1,
+                StampOutcome::Unchanged | StampOutcome::Gone => {}
+                StampOutcome::Changed | StampOutcome::Later(_) => left.add(moved.shown),
+                StampOutcome::Refused(reason) => {
                     left.add(moved.shown);
                     let StoredHit { index, id, .. } = moved.found;
                     left.trouble = Some(format!("{index} {id} cannot be written: {reason}"));
@@ -487,7 +487,7 @@ impl Restamper<'_> {
     }
 
     /// Reports to the counting. Without outcomes the writes are unknown.
-    fn note(&self, moved: &[Moved<'_>], fates: &[(ItemOutcome, Option<u64>)]) {
+    fn note(&self, moved: &[Moved<'_>], fates: &[(StampOutcome, Option<u64>)]) {
         #[derive(Default)]
         struct Part {
             roots: HashSet<u64>,
@@ -496,7 +496,7 @@ impl Restamper<'_> {
         let mut parts: BTreeMap<&str, Part> = BTreeMap::new();
         for (at, Moved { found, shown, root }) in moved.iter().enumerate() {
             let fate = fates.get(at);
-            if fate.is_some_and(|(fate, _)| *fate != ItemOutcome::Stamped) {
+            if fate.is_some_and(|(fate, _)| *fate != StampOutcome::Stamped) {
                 continue;
             }
             let part = parts.entry(&found.index).or_default();

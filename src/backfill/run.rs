@@ -1,4 +1,4 @@
-//! The run: page after page is read, written and looked after until no document is left without a stamp.
+//! A run: reads, stamps and rechecks documents page by page until none is unstamped.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::BackfillError;
-use super::bulk_lines::{self, ItemOutcome, WriteForm};
+use super::bulk_lines::{self, StampOutcome, WriteForm};
 use super::bulk_sink::BulkSink;
 use super::discovery::RouteIndices;
 use super::pages::{Batches, Pages, page_of};
@@ -24,7 +24,7 @@ use crate::cluster::sorted_pages::{Slice, StoredHit};
 
 /// How often a document is read again that changes all the time.
 const ROUNDS: u32 = 20;
-/// Passes over an index, for documents that were written past spinney meanwhile.
+/// Most passes over an index, for documents that bypass spinney meanwhile.
 const PASSES: u32 = 10;
 /// Documents that are named with the reason of their failure.
 const NAMED: usize = 10;
@@ -53,11 +53,11 @@ pub(crate) struct BackfillProgress<'a> {
 pub(crate) struct BackfillOutcome {
     /// They have a stamp now.
     pub(crate) stamped: u64,
-    /// Others had stamped them before it was their turn.
+    /// Documents that other writers had stamped before.
     pub(crate) by_others: u64,
-    /// They were deleted meanwhile.
+    /// Documents that were deleted meanwhile.
     pub(crate) gone: u64,
-    /// How often one had changed since it was read.
+    /// Version conflicts.
     pub(crate) changed: u64,
     /// They cannot be stamped.
     pub(crate) failed: u64,
@@ -72,7 +72,7 @@ impl BackfillOutcome {
         self.stamped + self.by_others + self.gone + self.failed
     }
 
-    /// Adds the outcome of other documents.
+    /// Adds another outcome.
     pub(crate) fn add(&mut self, other: BackfillOutcome) {
         self.stamped += other.stamped;
         self.by_others += other.by_others;
@@ -162,7 +162,7 @@ impl<D: BulkSink> Backfill<'_, D> {
         tokio::try_join!(pages.read_into(send), write).map(drop)
     }
 
-    /// Writes documents, and those again that have changed meanwhile.
+    /// Writes documents, and retries version conflicts.
     async fn write_all(&self, shared: &RunState<'_>, documents: Vec<StoredHit>) -> Result<(), BackfillError> {
         let mut page = documents;
         for round in 0..=ROUNDS {
@@ -219,7 +219,7 @@ impl<D: BulkSink> Backfill<'_, D> {
         Ok(written)
     }
 
-    /// Writes one bulk until every document has its fate; answers those that have changed.
+    /// Writes one bulk until every document has an outcome; returns the version conflicts.
     async fn write_bulk(
         &self,
         shared: &RunState<'_>,
@@ -228,7 +228,7 @@ impl<D: BulkSink> Backfill<'_, D> {
         let mut changed = Vec::new();
         let note = |decided| self.note(shared, decided, &mut changed);
         let write = write_until_decided(self.door, &shared.known_as, documents, note);
-        shared.first.alone(write, |_| shared.outcome.lock().stamped > 0).await?;
+        shared.first.run(write, |_| shared.outcome.lock().stamped > 0).await?;
         Ok(changed)
     }
 
@@ -236,21 +236,21 @@ impl<D: BulkSink> Backfill<'_, D> {
     fn note(
         &self,
         shared: &RunState<'_>,
-        decided: Vec<((StoredHit, WriteForm), ItemOutcome)>,
+        decided: Vec<((StoredHit, WriteForm), StampOutcome)>,
         changed: &mut Vec<StoredHit>,
     ) -> Result<(), BackfillError> {
         let mut stamped = 0;
         let mut outcomes = decided.iter().map(|(_, outcome)| outcome);
-        if outcomes.all(|outcome| *outcome == ItemOutcome::Unchanged) && shared.outcome.lock().stamped == 0 {
+        if outcomes.all(|outcome| *outcome == StampOutcome::Unchanged) && shared.outcome.lock().stamped == 0 {
             return Err(BackfillError::NotStamped);
         }
         for ((found, _), outcome) in decided {
             match outcome {
-                ItemOutcome::Stamped => stamped += 1,
-                ItemOutcome::Changed => changed.push(found),
-                ItemOutcome::Gone => shared.outcome.lock().gone += 1,
-                ItemOutcome::Later(reason) | ItemOutcome::Refused(reason) => shared.fail(&found, &reason),
-                ItemOutcome::Unchanged => {
+                StampOutcome::Stamped => stamped += 1,
+                StampOutcome::Changed => changed.push(found),
+                StampOutcome::Gone => shared.outcome.lock().gone += 1,
+                StampOutcome::Later(reason) | StampOutcome::Refused(reason) => shared.fail(&found, &reason),
+                StampOutcome::Unchanged => {
                     shared.fail(&found, "spinney passed it on without a stamp");
                 }
             }
@@ -265,8 +265,8 @@ impl<D: BulkSink> Backfill<'_, D> {
         (shared.report)(BackfillProgress { forest: &self.target.route.forest, done, total: shared.total.max(done) });
     }
 
-    /// Those of these documents that are there and have no stamp yet, as they are now and in their order. `whole`: with
-    /// all their fields. One of which the cluster tells nothing that can be written back is named, and no other's end.
+    /// Reads the present state of those of these documents that exist and are unstamped, in order. `whole`: with all
+    /// their fields. One of which the cluster tells nothing that can be written back is named, and no other's end.
     async fn read_again(
         &self,
         shared: &RunState<'_>,
@@ -277,9 +277,9 @@ impl<D: BulkSink> Backfill<'_, D> {
             Err(BackfillError::Answer(_)) => {}
             read => return Ok(read?.into_iter().map(|read| shared.unstamped(read)).collect()),
         }
-        let mut alone = Vec::with_capacity(documents.len());
+        let mut single = Vec::with_capacity(documents.len());
         for found in documents {
-            alone.push(match self.get(std::slice::from_ref(found), whole).await {
+            single.push(match self.get(std::slice::from_ref(found), whole).await {
                 Err(BackfillError::Answer(reason)) => {
                     shared.fail(found, &reason);
                     None
@@ -287,7 +287,7 @@ impl<D: BulkSink> Backfill<'_, D> {
                 read => shared.unstamped(read?.pop().flatten()),
             });
         }
-        Ok(alone)
+        Ok(single)
     }
 
     /// Documents as they are now, in the order of these; `None` for those that are not there. `whole`: with all their
@@ -311,7 +311,7 @@ impl<D: BulkSink> Backfill<'_, D> {
         got(&answer, root, documents.len())
     }
 
-    /// Waits until so many documents may be done at the rate that is wanted.
+    /// Waits until the rate limit allows this number of documents.
     async fn throttle(&self, begun: Instant, done: u64) {
         if let Some(rate) = self.options.rate {
             let due = Duration::from_secs_f64(done as f64 / f64::from(rate.max(1)));
@@ -320,14 +320,14 @@ impl<D: BulkSink> Backfill<'_, D> {
     }
 }
 
-/// A document as it is now.
+/// The present state of a document.
 struct CurrentDocument {
     found: StoredHit,
     is_stamped: bool,
 }
 
 impl RunState<'_> {
-    /// A document that was read again, if it is there and has no stamp yet.
+    /// A document that was read again, if it exists and is unstamped.
     fn unstamped(&self, read: Option<CurrentDocument>) -> Option<StoredHit> {
         let mut outcome = self.outcome.lock();
         match read {

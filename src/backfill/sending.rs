@@ -1,4 +1,4 @@
-//! Bulks that are sent until each of their documents has an outcome, and slices beside each other.
+//! Sends bulks until each document has an outcome, in concurrent slices.
 
 use std::task::Poll;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::BackfillError;
-use super::bulk_lines::{self, ItemOutcome, WriteForm};
+use super::bulk_lines::{self, StampOutcome, WriteForm};
 use super::bulk_sink::BulkSink;
 use crate::cluster::operator::{Operator, OperatorError};
 use crate::cluster::retry::{ATTEMPTS, Backoff};
@@ -18,7 +18,7 @@ use crate::cluster::sorted_pages::StoredHit;
 /// Bytes of a bulk at most, but for one document.
 const BULK_BYTES: usize = 8 << 20;
 
-/// The answer to a request that may be repeated, as soon as the cluster is not too busy for it.
+/// Sends an idempotent request until the cluster is not too busy for it.
 ///
 /// # Errors
 /// If the cluster refuses, or is away or busy at every attempt.
@@ -51,9 +51,9 @@ pub(super) fn bulk_of(documents: &[(StoredHit, WriteForm)]) -> usize {
     fit.count().max(1)
 }
 
-/// Writes a bulk, and again what the cluster is too busy for. One that is too large for the cluster is halved until the
-/// documents are known that are so by themselves, each with its stamp: those are refused, and the others written.
-/// `note` is given the documents whose outcome is known, after each answer.
+/// Writes a bulk, and repeats documents that the cluster is too busy for. One that is too large for the cluster is
+/// halved until the documents are known that are so by themselves, each with its stamp: those are refused, and the
+/// others written. `note` is given the documents whose outcome is known, after each answer.
 ///
 /// # Errors
 /// If the sink refuses the bulk, is away or busy at every attempt, or answers something else; what `note` fails with.
@@ -61,7 +61,7 @@ pub(super) async fn write_until_decided(
     sink: &impl BulkSink,
     known_as: &HeaderValue,
     documents: Vec<(StoredHit, WriteForm)>,
-    mut note: impl FnMut(Vec<((StoredHit, WriteForm), ItemOutcome)>) -> Result<(), BackfillError>,
+    mut note: impl FnMut(Vec<((StoredHit, WriteForm), StampOutcome)>) -> Result<(), BackfillError>,
 ) -> Result<(), BackfillError> {
     let mut backoff = Backoff::new(ATTEMPTS);
     let mut pending = vec![documents];
@@ -77,7 +77,7 @@ pub(super) async fn write_until_decided(
                 let (mut decided, mut later, mut busy) = (Vec::with_capacity(documents.len()), Vec::new(), None);
                 for (document, outcome) in documents.into_iter().zip(outcomes) {
                     match outcome {
-                        ItemOutcome::Later(reason) => {
+                        StampOutcome::Later(reason) => {
                             busy.get_or_insert(reason);
                             later.push(document);
                         }
@@ -94,7 +94,7 @@ pub(super) async fn write_until_decided(
             Err(error) if error.is_too_large() => {
                 match documents.len() {
                     ..=1 => {
-                        let refused = |document| (document, ItemOutcome::Refused(error.to_string()));
+                        let refused = |document| (document, StampOutcome::Refused(error.to_string()));
                         note(documents.into_iter().map(refused).collect())?;
                     }
                     len => {
@@ -118,7 +118,7 @@ pub(super) async fn write_until_decided(
     Ok(())
 }
 
-/// Runs all slices beside each other on one task: they wait for the network. The first error ends them.
+/// Runs all slices concurrently on one task: they are bound by the network. The first error ends them.
 pub(super) async fn all_of<F>(slices: impl Iterator<Item = F>) -> Result<(), BackfillError>
 where
     F: Future<Output = Result<(), BackfillError>>,
@@ -141,15 +141,14 @@ where
     .await
 }
 
-/// Has the first bulk of a run go alone, whatever the number of slices. Until the cluster has accepted one, spinney
-/// does not know the writer: what it is sent then is placed after the answer, and bulks beside each other would not
-/// find each other's texts.
+/// Serialises the first bulks of a run, whatever the number of slices. Until the cluster has accepted one, the writer
+/// is unverified: its placements are deferred, and concurrent bulks would not find each other's texts.
 #[derive(Debug, Default)]
 pub(super) struct FirstBulk(tokio::sync::Mutex<bool>);
 
 impl FirstBulk {
-    /// Runs a write, alone until one `was_accepted`.
-    pub(super) async fn alone<T>(&self, write: impl Future<Output = T>, was_accepted: impl FnOnce(&T) -> bool) -> T {
+    /// Runs a write, one at a time until one `was_accepted`.
+    pub(super) async fn run<T>(&self, write: impl Future<Output = T>, was_accepted: impl FnOnce(&T) -> bool) -> T {
         let mut is_over = self.0.lock().await;
         if *is_over {
             drop(is_over);
@@ -189,7 +188,7 @@ mod tests {
                         order.borrow_mut().push((slice, bulk));
                         nth >= refused
                     };
-                    first.alone(write, |accepted| *accepted).await;
+                    first.run(write, |accepted| *accepted).await;
                 }
                 Ok(())
             }
@@ -238,7 +237,7 @@ mod tests {
                 (0..10).map(|id| (hit(id, if large.contains(&id) { 5_000 } else { 10 }), WriteForm::Fields));
             let sink = Narrow { most: 1_000, bulks: AtomicUsize::new(0) };
             let mut outcomes = vec![None; 10];
-            let note = |decided: Vec<((StoredHit, WriteForm), ItemOutcome)>| {
+            let note = |decided: Vec<((StoredHit, WriteForm), StampOutcome)>| {
                 for ((found, _), outcome) in decided {
                     let place = found.id.parse::<usize>().unwrap();
                     assert_eq!(outcomes[place].replace(outcome), None, "{place} twice");
@@ -249,8 +248,8 @@ mod tests {
             write_until_decided(&sink, &known_as, documents.collect(), note).await.unwrap();
             for (place, outcome) in outcomes.into_iter().enumerate() {
                 match large.contains(&place) {
-                    true => assert!(matches!(outcome, Some(ItemOutcome::Refused(_))), "{place}: {outcome:?}"),
-                    false => assert_eq!(outcome, Some(ItemOutcome::Stamped), "{place}"),
+                    true => assert!(matches!(outcome, Some(StampOutcome::Refused(_))), "{place}: {outcome:?}"),
+                    false => assert_eq!(outcome, Some(StampOutcome::Stamped), "{place}"),
                 }
             }
         }

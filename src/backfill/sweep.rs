@@ -13,13 +13,13 @@ use super::run::{Backfill, BackfillOptions, BackfillOutcome};
 use super::{BackfillError, RouteIndices};
 use crate::cluster::operator::Operator;
 
-/// Documents of a bulk: those of others do not wait for long behind them.
+/// Documents of a bulk, few enough not to delay those of other writers.
 const BATCH: usize = 500;
 
 /// Status of sweeps, shared with its readers.
 #[derive(Debug)]
 pub(crate) struct SweepStatus {
-    /// The pause between two sweeps; `None`: there are none.
+    /// The pause between two sweeps; `None`: sweeps are off.
     pub(crate) every: Option<Duration>,
     status: Mutex<SweepState>,
 }
@@ -30,16 +30,16 @@ struct SweepState {
     reason: String,
     /// Everything written before this time has a stamp.
     complete_until: Instant,
-    looks: u64,
+    passes: u64,
     errors: u64,
-    /// Documents without a stamp that the last look has found, and has left.
+    /// Unstamped documents that the last pass has found, and has left.
     found: u64,
     left: u64,
     outcome: BackfillOutcome,
 }
 
 impl SweepStatus {
-    /// Sweeping that has not begun.
+    /// The status before the first sweep.
     pub(crate) fn new(every: Option<Duration>) -> SweepStatus {
         SweepStatus {
             every,
@@ -47,7 +47,7 @@ impl SweepStatus {
                 state: "waiting",
                 reason: String::new(),
                 complete_until: Instant::now(),
-                looks: 0,
+                passes: 0,
                 errors: 0,
                 found: 0,
                 left: 0,
@@ -65,7 +65,7 @@ impl SweepStatus {
             "reason": status.reason,
             "every_s": every.as_secs_f64(),
             "lag_s": status.complete_until.elapsed().as_secs_f64(),
-            "looks": status.looks,
+            "looks": status.passes,
             "found": status.found,
             "left": status.left,
             "stamped": status.outcome.stamped,
@@ -88,10 +88,10 @@ impl SweepStatus {
                 "Seconds since the begin of the last look that left no document without a stamp",
                 status.complete_until.elapsed().as_secs(),
             ),
-            ("sweep_interval_seconds", "Pause between two looks, as --sweep says", every.as_secs()),
+            ("sweep_interval_seconds", "Pause between two passes, as --sweep says", every.as_secs()),
             ("sweep_found", "Documents without a stamp that the last look has found", status.found),
             ("sweep_left", "Of them, those that have no stamp yet", status.left),
-            ("sweep_stamped", "Documents that looks have stamped since the start", status.outcome.stamped),
+            ("sweep_stamped", "Documents that passes have stamped since the start", status.outcome.stamped),
             ("sweep_failed", "Times since the start that a document could not be stamped", status.outcome.failed),
             ("sweep_errors", "Looks since the start that were broken off", status.errors),
         ]
@@ -100,7 +100,7 @@ impl SweepStatus {
     fn begin(&self) {
         let mut status = self.status.lock();
         status.state = "looking";
-        status.looks += 1;
+        status.passes += 1;
     }
 
     fn end(&self, begun: Instant, found: u64, outcome: BackfillOutcome, trouble: Option<&BackfillError>) {
@@ -119,8 +119,8 @@ impl SweepStatus {
     }
 }
 
-/// Looks again and again. `reader` asks in spinney's own name, `door` is its own; while `is_shut`, it would stamp
-/// nothing.
+/// Sweeps periodically, for ever. `reader` asks in spinney's own name, `door` is its own; while `is_shut`, it would
+/// stamp nothing.
 pub(crate) async fn sweep<D: BulkSink>(
     swept: &SweepStatus,
     reader: &Operator,
@@ -169,11 +169,11 @@ struct SweepOutcome {
     /// Documents without a stamp.
     found: u64,
     outcome: BackfillOutcome,
-    /// Why some indices were not looked at to the end.
+    /// The error of indices that were not swept completely.
     trouble: Option<BackfillError>,
 }
 
-/// Stamps what has no stamp in any index of the routes. A failing route or index does not prevent the others.
+/// Stamps unstamped documents in all indices of the routes. A failing route or index does not prevent the others.
 async fn sweep_once<D: BulkSink>(reader: &Operator, door: &D, routes: &RouteTable) -> SweepOutcome {
     let mut all = SweepOutcome::default();
     for at in 0..routes.routes.len() {
@@ -215,8 +215,7 @@ async fn sweep_once<D: BulkSink>(reader: &Operator, door: &D, routes: &RouteTabl
     all
 }
 
-/// Stamps what has no stamp in some indices; if it fails, returns the number of those documents, as far as it is
-/// known, and the reason.
+/// Stamps unstamped documents in some indices; on failure, returns their number, if known, and the reason.
 async fn sweep_indices<D: BulkSink>(
     reader: &Operator,
     door: &D,

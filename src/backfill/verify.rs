@@ -19,21 +19,21 @@ const NAMED: usize = 20;
 /// The result of a sample.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct VerifyReport {
-    /// Documents that were looked at.
+    /// Documents in the sample.
     pub(crate) sampled: u64,
-    /// The forest knows the text under the root of the stamp.
+    /// Documents whose text the forest has under the root of the stamp.
     pub(crate) same: u64,
     /// It would join the tree of the stamp, though it is not known itself.
     pub(crate) would_join: u64,
-    /// It has no text to compare, and a root of its own.
+    /// Documents without usable text, which have their own roots.
     pub(crate) without_text: u64,
-    /// The forest does not know it: it would found a tree. That is so when the window is over.
+    /// Unknown documents, which would found a tree. That is so when the window is over.
     pub(crate) unknown: u64,
     /// It would be in another tree.
     pub(crate) elsewhere: u64,
-    /// It was changed or deleted while it was looked at, or the forest gave no answer.
+    /// Documents that changed meanwhile, or whose forest was unavailable.
     pub(crate) without_answer: u64,
-    /// The first of those that would be elsewhere, and of those without an answer.
+    /// Ids of the first documents with another root or without a result.
     pub(crate) named: Vec<String>,
 }
 

@@ -28,7 +28,7 @@ impl SpinneyFlags {
         self.operator(&self.spinney_url)
     }
 
-    /// Another node with certificates of the same authority.
+    /// An operator for another node with certificates of the same authority.
     pub(super) fn operator(&self, url: &str) -> anyhow::Result<Operator> {
         Ok(Operator::new(url, self.upstream_ca.as_deref())?)
     }

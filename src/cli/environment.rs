@@ -5,10 +5,10 @@ use std::ffi::OsStr;
 use clap::Command;
 use clap::error::{ContextKind, ContextValue};
 
-/// What all our variables begin with.
+/// The prefix of all our variables.
 const PREFIX: &str = "SPINNEY_";
 
-/// What those begin with that Kubernetes sets in every container beside a service of our name.
+/// Prefixes of the variables that Kubernetes sets for a service named spinney.
 const KUBERNETES: [&str; 3] = ["SPINNEY_SERVICE_HOST", "SPINNEY_SERVICE_PORT", "SPINNEY_PORT"];
 
 /// The least likeness, 0 to 1, at which a name is taken for another one with typing errors.
@@ -20,7 +20,7 @@ fn variables(command: &Command) -> Vec<String> {
     own.chain(command.get_subcommands().flat_map(variables)).collect()
 }
 
-/// The variable of the environment that is no option, but nearly one, and the one that is meant.
+/// A misspelt variable of the environment, and the one that is probably meant.
 pub(super) fn misspelt(command: &Command, given: impl Iterator<Item = String>) -> Option<(String, String)> {
     let known = variables(command);
     let is_of_kubernetes = |name: &str| KUBERNETES.iter().any(|begin| name.starts_with(begin));

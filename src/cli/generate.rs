@@ -1,4 +1,4 @@
-//! `spinney man` and `spinney completions`: what packages contain, made from the declarations of the options.
+//! `spinney man` and `spinney completions`: files of the packages, generated from the option declarations.
 
 use std::path::PathBuf;
 

@@ -12,7 +12,7 @@ use super::print;
 use crate::cluster::operator::{Operator, OperatorError};
 use crate::config::{Flags, RawServeOptions};
 
-/// Readiness asks the cluster in turn; nobody who probes waits much longer.
+/// Timeout of a probe; readiness includes a request to the cluster.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Paragraphs in one line each: clap wraps them.
@@ -39,7 +39,7 @@ pub(super) struct HealthArgs {
     ready: bool,
 }
 
-/// What serve takes from the environment.
+/// The options that serve reads from the environment.
 #[derive(Parser)]
 struct Environment {
     #[command(flatten)]
@@ -81,7 +81,7 @@ fn configured_url(config: Option<&Path>) -> anyhow::Result<String> {
     Ok(environment.raw.over_file(config)?.probe_url()?)
 }
 
-/// The reason that the answer gives, or the error.
+/// The reason in the response, or the error.
 fn reason(error: &OperatorError) -> String {
     match error {
         OperatorError::Refused { status, answer, .. } => {

@@ -16,8 +16,8 @@ use super::print;
 use crate::backfill::{self, Compared, GroupChanges};
 use crate::bulk::StampNames;
 use crate::engine::{InspectedForest, ReportTransfer, inspect, inspect_shared};
-use crate::forest::shared::keys::KeyStore;
-use crate::redis::{Address, RedisStore};
+use crate::forest::shared::keys::RedisClient;
+use crate::redis::{Address, TcpRedis};
 use crate::text_fields::FieldsRefused;
 use crate::time::format_date;
 
@@ -76,8 +76,8 @@ pub(super) fn run(args: &InspectArgs) -> anyhow::Result<()> {
     // A URL may have a secret in it: it is never taken for a directory, whose name is repeated.
     let store = data_dir.to_str().filter(|text| text.contains("://"));
     if let Some(address) = store.map(Address::parse).transpose()? {
-        let keys = RedisStore::new(address, args.forest_store_ca.as_deref())?;
-        let keys: Arc<dyn KeyStore> = Arc::new(keys);
+        let keys = TcpRedis::new(address, args.forest_store_ca.as_deref())?;
+        let keys: Arc<dyn RedisClient> = Arc::new(keys);
         let bar = Arc::new(Bar::of("keys", "read")?);
         let report: Arc<ReportTransfer> = {
             let bar = bar.clone();
@@ -151,8 +151,8 @@ async fn compare(args: &InspectArgs, prefix: &str) -> anyhow::Result<()> {
         (company.more, "are together with more"),
         (company.fewer, "are together with fewer"),
         (company.other, "have others come and some leave"),
-        (compared.first_alone, "documents have the first alone"),
-        (compared.second_alone, "documents have the second alone"),
+        (compared.first_only, "documents have the first alone"),
+        (compared.second_only, "documents have the second alone"),
         (compared.without, "documents have neither"),
     ] {
         print(format_args!("{:>12} {what}", HumanCount(count).to_string()));
@@ -169,8 +169,8 @@ fn company_as_json(compared: &Compared, company: &GroupChanges) -> Value {
         "more": company.more,
         "fewer": company.fewer,
         "other": company.other,
-        "first_alone": compared.first_alone,
-        "second_alone": compared.second_alone,
+        "first_only": compared.first_only,
+        "second_only": compared.second_only,
         "without": compared.without,
     })
 }

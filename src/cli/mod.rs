@@ -27,7 +27,7 @@ use crate::cluster::describe;
 /// Groups near-duplicates before they reach the search cluster.
 ///
 /// spinney is a proxy between the writers and an OpenSearch or Elasticsearch cluster. It finds for every document the
-/// cluster of near-duplicates that it belongs to and stamps the root of that cluster on it; the search engine can then
+/// cluster of near-duplicates that it belongs to and stamps the root of that cluster on it; the search server can then
 /// collapse results by root, count similar articles and list who else published them.
 #[derive(Parser)]
 #[command(

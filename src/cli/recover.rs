@@ -1,4 +1,4 @@
-//! `spinney recover`: the forests again, from the index alone.
+//! `spinney recover`: rebuilds the forests from the index.
 
 use std::process::ExitCode;
 use std::time::Instant;

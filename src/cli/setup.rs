@@ -132,7 +132,7 @@ struct Wanted {
     component: String,
     /// The index template, with --index.
     index: Option<IndexTemplate>,
-    /// Whether its name was given.
+    /// Whether the name was set explicitly.
     is_named: bool,
     data_stream: bool,
 }
@@ -155,7 +155,7 @@ impl Wanted {
         Ok(Wanted { prefix, component, index, is_named: args.name.is_some(), data_stream: args.data_stream })
     }
 
-    /// Makes the index template the one that is there for the same patterns, with the stamps of other prefixes in it.
+    /// Joins an existing index template for the same patterns, with the stamp fields of other prefixes in it.
     fn join(&mut self, there: &[IndexTemplate]) {
         let Some(index) = &mut self.index else { return };
         let is_same = |other: &&IndexTemplate| match self.is_named {

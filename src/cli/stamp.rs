@@ -18,8 +18,7 @@ use crate::time::Millis;
 
 /// Input is processed in pieces of about this size, cut at line ends.
 const PIECE: usize = 1 << 20;
-/// The longest line that is read, behind the piece in which it begins: no server takes more in one request by default
-/// (`http.max_content_length`).
+/// Longest line in bytes, the servers' default for a request (`http.max_content_length`).
 const LONGEST_LINE: usize = 100 << 20;
 /// Exit code of `--strict` when the output is complete but the documents are not all as they should be.
 const STRICT_FAILURE: u8 = 3;
@@ -194,7 +193,7 @@ fn stats(engine: &Engine, total: StampTally) -> anyhow::Result<serde_json::Value
     }))
 }
 
-/// A bar on a terminal, nothing elsewhere. The length of standard input is not known, so it counts.
+/// A progress bar on a terminal, none elsewhere. The length of standard input is not known, so it counts.
 fn progress() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

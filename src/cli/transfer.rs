@@ -12,8 +12,8 @@ use super::{print, print_error};
 use crate::chance::secret_key;
 use crate::config::{OnFailure, OnRedisFailure, OnUnreadable, RawTransferOptions, Storage, TransferOptions};
 use crate::engine::{Engine, ReportTransfer};
-use crate::forest::shared::keys::KeyStore;
-use crate::redis::RedisStore;
+use crate::forest::shared::keys::RedisClient;
+use crate::redis::TcpRedis;
 use crate::store::Durability;
 
 /// Paragraphs in one line each: clap wraps them.
@@ -57,8 +57,8 @@ pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
         "no route: give --index and the other options of serve, or its file with --config"
     );
     let store = serve.forest_store.context("there is no forest store")?;
-    let keys = RedisStore::new(store.address, store.ca.as_deref())?;
-    let keys: Arc<dyn KeyStore> = Arc::new(keys);
+    let keys = TcpRedis::new(store.address, store.ca.as_deref())?;
+    let keys: Arc<dyn RedisClient> = Arc::new(keys);
     let (routes, prefix, threads) = (&serve.routes, &serve.prefix, serve.threads);
     let key = secret_key();
     let shared = Engine::shared(routes, prefix, threads, key, &keys, OnRedisFailure::Refuse)?;

@@ -23,7 +23,7 @@ Examples:
   spinney verify
   spinney verify --spinney-url http://127.0.0.1:9201 --index news-2026 --sample 10000";
 
-/// What unknown documents mean, and what is to be done about them.
+/// The explanation of unknown documents, and the remedy.
 const UNKNOWN: &str = "documents that are unknown to the forest are no fault if they are older than its window. Others \
     were placed by a forest that is lost, or with other fields (--text-field): spinney recover with the options of \
     serve and an empty --data-dir makes the forest anew from the index, and every document keeps its root";

@@ -1,4 +1,4 @@
-//! Aliases: the cluster is asked, in a caller's name, and its answer is remembered for a while.
+//! Alias resolution with the caller's credentials, cached for a while.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use tracing::debug;
 use super::Client;
 use crate::time::Millis;
 
-/// How long an answer is remembered.
+/// Lifetime of a cached response.
 const REMEMBERED_FOR: Millis = Millis(60_000);
 
-/// Answers that are remembered.
+/// Most cached responses.
 const REMEMBERED: usize = 4096;
 
 /// How long a write waits for the cluster to resolve a name.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The most bytes of an answer.
+/// Most bytes of a response.
 const ANSWER: usize = 1 << 20;
 
-/// Resolved names by caller: what one may see, another may not.
+/// Resolved names by caller, since privileges differ.
 #[derive(Debug, Default)]
 pub(super) struct Aliases(Mutex<HashMap<(u64, String), AliasAnswer>>);
 
@@ -70,12 +70,12 @@ impl Denied {
     }
 }
 
-/// The indices behind a name.
+/// The indices that a name resolves to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct IndicesBehind {
-    /// Behind an alias.
+    /// Indices of an alias.
     pub(crate) alias: Vec<String>,
-    /// Behind a data stream.
+    /// Backing indices of a data stream.
     pub(crate) data_stream: Vec<String>,
 }
 
@@ -149,7 +149,7 @@ impl Client {
     }
 }
 
-/// The indices behind the aliases and data streams of a response.
+/// The indices of the aliases and data streams in a response.
 fn behind(answer: &[u8]) -> IndicesBehind {
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
     let listed = |kind: &str, member: &str| {
@@ -165,7 +165,7 @@ fn behind(answer: &[u8]) -> IndicesBehind {
     IndicesBehind { alias: listed("aliases", "indices"), data_stream: listed("data_streams", "backing_indices") }
 }
 
-/// Of the indices behind an alias, the one that is written to.
+/// The write index of an alias.
 fn write_index(answer: &[u8], alias: &str) -> Option<String> {
     let answer: serde_json::Map<String, Value> = serde_json::from_slice(answer).ok()?;
     let is_write = |index: &Value| index["aliases"][alias]["is_write_index"] == true;

@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::Client;
 use crate::http::ProxyError;
 
-/// The most bytes of an answer.
+/// Most bytes of a response.
 const ANSWER_BYTES: usize = 1 << 20;
 
 impl Client {
-    /// Checks that the caller may read the cluster's health, as the privilege for spinney's state; a refusal is
-    /// returned as it is.
+    /// Checks that the caller may read the cluster's health, the privilege required for spinney's state; returns the
+    /// cluster's refusal.
     ///
     /// # Errors
     /// If the cluster does not answer, or the answer is not a cluster's.

@@ -23,7 +23,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 #[derive(Clone)]
 pub(super) struct EarlyResponseConnector(HttpConnector);
 
-/// A connection that discards what can no longer be sent.
+/// A connection that discards request bytes once the response has begun early.
 pub(super) struct EarlyResponseIo<T> {
     inner: T,
     write_closed: bool,

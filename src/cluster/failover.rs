@@ -1,4 +1,4 @@
-//! A request and the nodes: which one gets it, what counts as a failure of a node, and what another one gets then.
+//! Failover of a request: the choice of the node, its failures, and which requests are repeated on another node.
 //!
 //! | what happened | the node | the request |
 //! |---|---|---|
@@ -31,22 +31,22 @@ use super::unsent::lend;
 use super::{Client, ClusterError, client_body_error, credentials_of, describe};
 use crate::http::{Body, ClientBodyError, ProxyError, full, headers};
 
-/// How long a node may keep a request waiting before it is probed: most answers take less, and a probe costs little.
+/// How long a request waits before its node is probed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why a node gave no answer.
+/// Why a node did not answer.
 enum Failure {
     /// There is no connection.
     Unreachable(String),
-    /// Nothing was sent on this connection: it goes to any other.
+    /// Nothing was sent: any node may get the request.
     Unsent(String),
-    /// An answer of another node is as good, if the request may be sent twice.
+    /// Another node may get the request if it is idempotent.
     Unanswered(String),
     /// No other node can help.
     Final(ClusterError),
 }
 
-/// What the attempts at one request have in common.
+/// The common terms of all attempts at one request.
 struct Terms<'r> {
     /// Headers with the credentials for probes.
     caller: &'r HeaderMap,
@@ -54,14 +54,14 @@ struct Terms<'r> {
 }
 
 impl Terms<'_> {
-    /// `limit`: until the answer begins.
+    /// `limit`: timeout until the response begins.
     fn new(caller: &HeaderMap, limit: Option<Duration>) -> Terms<'_> {
         // A limit beyond all times is none.
         let deadline = limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
         Terms { caller, deadline }
     }
 
-    /// The limit, once it is over.
+    /// Waits until the limit has elapsed; returns it.
     async fn over(&self) -> Duration {
         match self.deadline {
             Some((deadline, limit)) => {
@@ -74,8 +74,8 @@ impl Terms<'_> {
 }
 
 impl Client {
-    /// Sends a request to a node in turn, and to others as the table above says. `body`: the bytes of its body, if it
-    /// changes nothing and may be sent twice; `limit`: the time until its answer begins.
+    /// Sends a request to the next node, and to others by the rules of the table above. `body`: the bytes of its body,
+    /// if it changes nothing and may be sent twice; `limit`: the time until its answer begins.
     pub(super) async fn exchange(
         &self,
         mut request: Request<Body>,
@@ -121,8 +121,8 @@ impl Client {
         Err(ClusterError::Unreachable(last))
     }
 
-    /// Asks nodes for `path` with the caller's credentials until one answers without an error of its own; returns the
-    /// last status otherwise. With several nodes, none of them is waited for longer than for a probe.
+    /// Requests `path` with the caller's credentials from one node after the other until one answers without a server
+    /// error; returns the last status. With several nodes, none of them is waited for longer than for a probe.
     ///
     /// # Errors
     /// As [`Client::forward`], of the last node.
@@ -223,7 +223,7 @@ fn address(node: &Node, mut head: request::Parts, body: Body) -> Result<Request<
     Ok(Request::from_parts(head, body))
 }
 
-/// Whether hyper gave the request up before any of it was written: the connection had ended.
+/// Whether hyper wrote nothing of the request, because the connection had ended.
 fn is_unsent(error: &HttpError) -> bool {
     let source = std::error::Error::source(error);
     source.and_then(|source| source.downcast_ref::<hyper::Error>()).is_some_and(hyper::Error::is_canceled)

@@ -51,27 +51,26 @@ use nodes::Nodes;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Unused for so long, a connection is probed by TCP: what has forgotten it (a load balancer, a firewall) says so, and
-/// no write is sent on it.
+/// TCP keepalive time: a connection dropped by a load balancer or firewall is detected before a write is sent on it.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// Time between two probes by TCP.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
-/// Probes by TCP without an answer that end a connection.
+/// Unanswered TCP keepalive probes that end a connection.
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// The most bytes of an answer to a question about the cluster.
+/// Most bytes of a response about the cluster's limits.
 const LIMITS_ANSWER: usize = 1 << 20;
 
-/// Why a request got no answer.
+/// Why a request got no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ClusterError {
     /// Nothing was sent.
     #[error("no cluster node could be reached: {0}")]
     Unreachable(String),
-    /// The request may have been carried out.
+    /// The connection broke: the request may have been executed.
     #[error("the connection to the cluster broke: {0}")]
     Broken(String),
-    /// It has not begun to answer for so long. The request may have been carried out.
+    /// No response began within this time. The request may have been carried out.
     #[error("the cluster has not answered for {} seconds", .0.as_secs())]
     TimedOut(Duration),
     /// The client's own side of the request broke off.
@@ -166,8 +165,7 @@ impl Client {
         self.exchange(request, None, None).await
     }
 
-    /// A GET of our own with the caller's credentials, whatever headers the cluster finds them in; the answer is read
-    /// whole, `limit` bytes at most.
+    /// Sends a GET with the caller's credentials; reads a response of at most `limit` bytes.
     ///
     /// # Errors
     /// As [`Client::forward`]; also when the answer is longer than `limit`.
@@ -180,8 +178,8 @@ impl Client {
         self.ask_as(caller, Method::GET, path, None, limit).await
     }
 
-    /// The same with any method, and a body of JSON if there is one. It must change nothing: it may be sent to two
-    /// nodes.
+    /// As [`get_as`](Self::get_as), with any method and an optional JSON body. It must change nothing: it may be sent
+    /// to two nodes.
     ///
     /// # Errors
     /// As [`Client::get_as`].
@@ -198,8 +196,7 @@ impl Client {
         self.ask_as_until(caller, method, path, body, more, limit).await
     }
 
-    /// The same with the text of a body of JSON, which waits before it reads on beyond some bytes: until then the
-    /// cluster keeps the rest.
+    /// As [`ask_as`](Self::ask_as), waiting for a permit before more than some bytes of the response are read.
     ///
     /// # Errors
     /// As [`Client::get_as`].
@@ -240,7 +237,7 @@ impl Client {
         Ok(Response::from_parts(parts, read.freeze()))
     }
 
-    /// The cluster's `http.max_content_length` in bytes, asked for once with the caller's credentials. `None`: the
+    /// The cluster's `http.max_content_length` in bytes, requested once with the caller's credentials. `None`: the
     /// caller may not know.
     pub(crate) async fn max_content_length(&self, caller: &HeaderMap) -> Option<u64> {
         let known = self.max_content_length.load(Relaxed);
@@ -269,7 +266,7 @@ fn tcp() -> HttpConnector {
     http
 }
 
-/// The headers of a caller for a request of our own in its name: all but those that speak of its own request.
+/// The caller's headers for a request on its behalf, without those that describe its own request.
 fn credentials_of(caller: &HeaderMap) -> HeaderMap {
     let of_request = |name: &str| ["accept", "content-", "if-", "range"].iter().any(|start| name.starts_with(start));
     let kept = caller.iter().filter(|(name, _)| !of_request(name.as_str()));

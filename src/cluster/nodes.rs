@@ -1,4 +1,4 @@
-//! The nodes of the cluster take turns; one that is ejected is passed over while others are not.
+//! Round-robin over the cluster's nodes, ejected ones last.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -20,11 +20,11 @@ use crate::http::{Body, full, headers};
 
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many headers an answer may have. Each deprecated thing in a request is a `Warning` of its own, and a bulk can
-/// use hundreds; hyper takes 100. Their bytes are bounded by hyper's buffer of 400 KiB.
+/// Most headers of a response. Each deprecated thing in a request is a `Warning` of its own, and a bulk can use
+/// hundreds; hyper takes 100. Their bytes are bounded by hyper's buffer of 400 KiB.
 const MAX_HEADERS: usize = 4096;
 
-/// How long the answer to a probe may take.
+/// Timeout of a probe.
 pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) type Connector = HttpsConnector<EarlyResponseConnector>;
@@ -40,9 +40,9 @@ pub(super) struct Node {
     pub host: HeaderValue,
     connector: Connector,
     connections: Mutex<Arc<Connections>>,
-    /// Watched by requests that wait for an answer.
+    /// Health, watched by requests in flight.
     health: watch::Sender<Health>,
-    /// There is no other node to pass it over for.
+    /// Whether it is the only node, which is never ejected.
     is_only: bool,
     start: Instant,
 }
@@ -79,9 +79,8 @@ impl Nodes {
         self.nodes.len() > 1
     }
 
-    /// The nodes in the order in which a request tries them: the next in turn first, ejected ones last. When all are
-    /// ejected it is as if none were. Ejected nodes whose time is up are probed meanwhile, with the credentials of
-    /// `caller`.
+    /// The nodes in the order for a request: round robin, ejected ones last. When all are ejected it is as if none
+    /// were. Ejected nodes whose time is up are probed meanwhile, with the credentials of `caller`.
     pub(super) fn in_order(&self, caller: &HeaderMap) -> Vec<Arc<Node>> {
         let turn = self.next.fetch_add(1, Relaxed);
         let (before, after) = self.nodes.split_at(turn.checked_rem(self.nodes.len()).unwrap_or(0));
@@ -147,7 +146,7 @@ impl Node {
         self.change(Health::unreachable);
     }
 
-    /// A request fails or waits for long: one that is in use is probed, and ejected if it does not answer.
+    /// Probes a node after a failed or slow request, and ejects it if it does not answer.
     pub(super) fn doubt(self: &Arc<Node>, caller: &HeaderMap) {
         if self.change(|health, _| health.is_doubtful()) {
             self.spawn_probe(caller);

@@ -1,5 +1,6 @@
-//! Requests in spinney's own name, by the same client as those of callers: same nodes with failover, same trust, no
-//! proxy of the environment, no redirects. Also used by an operator's commands, with the credentials of the URL.
+//! Requests with spinney's own credentials, through the client that callers' requests use: same nodes with failover,
+//! same trust, no proxy of the environment, no redirects. Also used by an operator's commands, with the credentials of
+//! the URL.
 
 use std::future::Future;
 use std::path::Path;
@@ -29,7 +30,7 @@ const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 /// Characters that are not encoded in a path: those of index names and patterns.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'*').remove(b',');
 
-/// How long an answer may take.
+/// Timeout of a response.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A name, a pattern, or several with commas, as a part of a path.
@@ -46,7 +47,7 @@ pub(crate) enum OperatorError {
     /// The HTTP client cannot be made.
     #[error("cannot make a client for the cluster: {0}")]
     Client(String),
-    /// No answer came.
+    /// No response arrived.
     #[error("cannot reach {url}: {reason}; is the cluster up, and are --upstream and --upstream-ca right?")]
     Unreachable {
         /// Of the nodes, without credentials.
@@ -67,7 +68,7 @@ pub(crate) enum OperatorError {
 }
 
 impl OperatorError {
-    /// Whether the same request may succeed in a moment: the cluster is away or busy.
+    /// Whether a retry may succeed: the cluster is away or busy.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(
             self,
@@ -140,7 +141,7 @@ struct Inner {
     credentials: Option<HeaderValue>,
     /// The nodes without credentials: for messages.
     shown_url: String,
-    /// Tasks that run to their end even if their caller is gone.
+    /// Tasks that complete even if their caller is dropped.
     tasks: TaskTracker,
 }
 
@@ -174,7 +175,7 @@ impl Operator {
         Ok(Self::with(Way::Nodes(Box::new(client)), url.path().to_owned(), url.credentials().cloned(), url.to_string()))
     }
 
-    /// All nodes that a process which serves may ask, with the trust that it has in them for its callers.
+    /// An operator over the nodes and the trust of a serving process.
     ///
     /// # Errors
     /// When certificates or keys cannot be used.
@@ -205,7 +206,7 @@ impl Operator {
         Operator(Arc::new(Inner { way, path, credentials, shown_url, tasks: TaskTracker::new() }))
     }
 
-    /// Spawns a task that runs to its end even if its caller is gone.
+    /// Spawns a task that completes even if its caller is dropped.
     pub(super) fn spawn<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
@@ -263,9 +264,8 @@ impl Operator {
         Ok(overlapping.filter_map(|other| Some(other["name"].as_str()?.to_owned())).collect())
     }
 
-    /// Makes the latest writes to these indices, joined by commas, visible to searches, in so many attempts while the
-    /// cluster is busy: searches pass over what is not visible, and nothing tells. Returns why that is refused, if it
-    /// is: then the refresh interval has to pass.
+    /// Refreshes these indices, joined by commas, with this many attempts while the cluster is busy. Returns why that
+    /// is refused, if it is: then the refresh interval has to pass.
     ///
     /// # Errors
     /// When the cluster cannot be reached, or is busy at every attempt.
@@ -284,7 +284,7 @@ impl Operator {
         }
     }
 
-    /// Sends a request, whose body is JSON, and reads the answer as JSON. `path` may have a query string.
+    /// Sends a request with a JSON body, and reads a JSON response. `path` may have a query string.
     ///
     /// # Errors
     /// When the cluster cannot be reached, refuses the request, or answers something else than JSON.
@@ -294,14 +294,14 @@ impl Operator {
         read(&request, &answer)
     }
 
-    /// The time by the cluster's clock, to a second; none if it does not say.
+    /// The cluster's clock in whole seconds; `None` if it does not tell.
     pub(crate) async fn epoch(&self) -> Option<Millis> {
         let answer = self.ask(Method::GET, "/_cat/health?format=json&h=epoch", None).await.ok()?;
         let seconds = answer.get(0)?["epoch"].as_str()?.parse::<i64>().ok()?;
         seconds.checked_mul(1_000).map(Millis)
     }
 
-    /// Sends lines of JSON, such as those of a bulk, and reads the answer as JSON.
+    /// Sends newline-delimited JSON, such as a bulk, and reads a JSON response.
     ///
     /// # Errors
     /// As [`Operator::ask`].
@@ -311,7 +311,7 @@ impl Operator {
         read(&format!("POST {path}"), &answer.body)
     }
 
-    /// Sends lines of JSON with one more header, and answers the bytes that come.
+    /// Sends newline-delimited JSON with one more header; returns the response's bytes.
     ///
     /// # Errors
     /// When the cluster cannot be reached or refuses the request.
@@ -326,7 +326,7 @@ impl Operator {
         Ok(answer.body)
     }
 
-    /// Sends a request as [`Operator::ask`] does, and answers the bytes that come.
+    /// Sends a request as [`Operator::ask`] does; returns the response's bytes.
     ///
     /// # Errors
     /// When the cluster cannot be reached or refuses the request.
@@ -342,7 +342,7 @@ impl Operator {
         Ok(answer.body)
     }
 
-    /// Sends a request; only a success is an answer.
+    /// Sends a request; any status but success is an error.
     async fn send(&self, method: Method, path: &str, headers: HeaderMap, body: Bytes) -> Result<Answer, OperatorError> {
         let exchange = self.exchange(&method, path, &headers, &body);
         let answer = match tokio::time::timeout(TIMEOUT, exchange).await {

@@ -27,19 +27,19 @@ pub(super) const FIRST_EJECTION: Duration = Duration::from_secs(5);
 /// The longest ejection.
 const MAX_EJECTION: Duration = Duration::from_secs(60);
 
-/// What is known of a node. Times are since the start of the client.
+/// The health of a node. Times are since the start of the client.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Health {
     /// In a row.
     failures: u32,
-    /// Since the last answer to a request.
+    /// Ejections since the last response to a request.
     ejections: u32,
     /// When a probe may end the ejection.
     ejected_until: Option<Duration>,
     is_probed: bool,
 }
 
-/// Whether a status says that the node is well. See above.
+/// Whether a status shows that the node is healthy. See above.
 pub(super) fn is_answer(status: StatusCode) -> bool {
     !matches!(status, StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT)
 }
@@ -70,7 +70,7 @@ impl Health {
         }
     }
 
-    /// Whether the ejection is over but for a probe, which the caller makes.
+    /// Whether the ejection time has elapsed, so that the caller probes the node.
     pub(super) fn is_due(&mut self, now: Duration) -> bool {
         self.ejected_until.is_some_and(|until| until <= now) && !std::mem::replace(&mut self.is_probed, true)
     }

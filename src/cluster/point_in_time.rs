@@ -19,10 +19,10 @@ const KEEP_ALIVE: &str = "5m";
 /// Why there is no point in time.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PointError {
-    /// The cluster cannot be reached, refuses, or has no such thing.
+    /// The cluster cannot be reached, refuses, or does not support points in time.
     #[error(transparent)]
     Operator(#[from] OperatorError),
-    /// Its answer has no id.
+    /// The response has no id.
     #[error("the cluster opened a point in time without an id: {0}")]
     NoId(Value),
 }
@@ -41,7 +41,7 @@ pub(crate) struct PointsInTime {
 
 /// A view of some indices. Dropping it closes it in the cluster.
 pub(crate) struct PointInTime {
-    /// None: the cluster knows it no more.
+    /// `None`: it was closed or has expired.
     open: Option<Open>,
     operator: Operator,
 }
@@ -59,7 +59,7 @@ struct Open {
 }
 
 impl PointsInTime {
-    /// Opens a view of what searches see now. `indices` as in a path; `preference`: which copies of the shards.
+    /// Opens a point in time. `indices` as in a path; `preference`: which copies of the shards.
     ///
     /// # Errors
     /// If the cluster cannot be reached, refuses, or has no points in time (400 or 405).
@@ -145,7 +145,7 @@ impl PointInTime {
         }
     }
 
-    /// Lets the cluster forget it, and returns when it has. Dropping it does the same without waiting.
+    /// Closes it, and returns when that is done. Dropping it does the same without waiting.
     pub(crate) async fn close(mut self) {
         if let Some(closing) = self.closing() {
             // It continues if this is dropped.

@@ -1,4 +1,4 @@
-//! `_resolve/index`: the indices, aliases and data streams behind a name or a pattern.
+//! `_resolve/index`: the indices, aliases and data streams that an expression matches.
 
 use hyper::Method;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ pub(crate) struct Resolved {
     pub(crate) data_streams: Vec<ResolvedName>,
 }
 
-/// An index, or an alias or a data stream with the indices behind it.
+/// An index, or an alias or data stream with its indices.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ResolvedName {
@@ -46,7 +46,7 @@ impl ResolvedName {
 }
 
 impl Resolved {
-    /// Whether nothing has the name.
+    /// Whether the expression matches nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.indices.is_empty() && self.aliases.is_empty() && self.data_streams.is_empty()
     }
@@ -56,7 +56,7 @@ impl Resolved {
         self.aliases.iter().chain(&self.data_streams)
     }
 
-    /// The open indices, the data streams, and the aliases of other indices: names that can be searched one by one.
+    /// The open indices, the data streams, and the aliases of other indices, each searchable by itself.
     pub(crate) fn searchable(&self) -> Vec<String> {
         let open = self.indices.iter().filter(|index| !index.is_closed());
         let mut names: Vec<String> = open.map(|index| index.name.clone()).collect();

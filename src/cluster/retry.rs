@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The pause before the second attempt.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
-/// Attempts at a request before its caller gives up: over a minute.
+/// Most attempts at a request: together more than a minute.
 pub(crate) const ATTEMPTS: u32 = 9;
 
 /// Pauses between the attempts of one request; each is twice as long as the one before.
@@ -16,7 +16,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// For so many attempts, the first one included.
+    /// A backoff of this many attempts, including the first.
     pub(crate) fn new(attempts: u32) -> Backoff {
         Backoff { pause: FIRST_PAUSE, left: attempts.saturating_sub(1) }
     }

@@ -22,7 +22,7 @@ use crate::time::Millis;
 const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'*');
 
 impl ScanError {
-    /// Whether the cluster cannot answer yet, so that the same request may succeed later.
+    /// Whether the cluster is away, so that a retry may succeed later.
     pub(crate) fn is_away(&self) -> bool {
         match self {
             ScanError::Busy(_) | ScanError::Response(SearchFault::Partial { .. }) => true,
@@ -74,7 +74,7 @@ struct LastValue {
     value: Option<f64>,
 }
 
-/// The indices of a [`ScanRequest`] that can be read, and the others.
+/// The readable and the unreadable indices of a [`ScanRequest`].
 #[derive(Debug, Default)]
 pub(crate) struct ReadableIndices {
     /// Names and patterns; an exclusion (`-name`) for each unreadable index that a pattern matches.
@@ -106,16 +106,16 @@ pub(crate) struct ScanRequest {
     pub(crate) indices: Vec<String>,
     /// Names of the stamp's fields.
     pub(crate) names: StampNames,
-    /// The other fields that are to be shown.
+    /// Further fields of the source to return.
     pub(crate) fields: Vec<String>,
     /// Documents that arrived earlier are passed over.
     pub(crate) since: Option<Millis>,
 }
 
-/// The documents that there are.
+/// Number and existence of the documents to scan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Overview {
-    /// Whether there is any such index.
+    /// Whether any such index exists.
     pub(crate) has_index: bool,
     /// Stamped documents.
     pub(crate) documents: u64,
@@ -127,7 +127,7 @@ pub(crate) struct Overview {
 #[derive(Debug, Clone)]
 pub(crate) struct ScannedDocument {
     pub(crate) index: String,
-    /// The fields that were asked for, as JSON.
+    /// The requested fields as JSON.
     pub(crate) source: Bytes,
     pub(crate) arrival: Option<Millis>,
 }
@@ -200,8 +200,7 @@ impl ScanRequest {
         })
     }
 
-    /// Determines which indices can be read: all together if none fails, otherwise each by itself, so that an error
-    /// of one index does not prevent reading the others.
+    /// Determines which indices can be read: all at once, or one by one after a failure.
     ///
     /// # Errors
     /// If the cluster cannot be reached, does not know the service user, or no index can be read yet.
@@ -228,7 +227,7 @@ impl ScanRequest {
             let members = members.into_iter().filter(|member| !self.indices.contains(&format!("-{member}")));
             let before = found.unreadable.len();
             for member in members.filter(|member| seen.insert(member.clone())) {
-                match self.alone(&member).overview(operator).await {
+                match self.for_index(&member).overview(operator).await {
                     Ok(overview) => found.overview.add(overview),
                     Err(error) => found.skip(&member, error)?,
                 }
@@ -251,7 +250,7 @@ impl ScanRequest {
         Ok(found)
     }
 
-    fn alone(&self, name: &str) -> ScanRequest {
+    fn for_index(&self, name: &str) -> ScanRequest {
         let mut indices = vec![name.to_owned()];
         if is_pattern(name) {
             indices.extend(self.indices.iter().filter(|name| is_exclusion(name)).cloned());
@@ -259,11 +258,11 @@ impl ScanRequest {
         ScanRequest { indices, ..self.clone() }
     }
 
-    /// The names and patterns that there is an index for, and the exclusions; a point in time cannot be had of others.
+    /// The names and patterns with an index, and the exclusions; a point in time fails for others.
     async fn existing(&self, operator: &Operator) -> Result<Vec<String>, ScanError> {
         let mut existing = Vec::new();
         for name in self.indices.iter().filter(|name| !is_exclusion(name)) {
-            if self.alone(name).overview(operator).await?.has_index {
+            if self.for_index(name).overview(operator).await?.has_index {
                 existing.push(name.clone());
             }
         }
@@ -274,8 +273,7 @@ impl ScanRequest {
         Ok(existing)
     }
 
-    /// Makes the documents visible to searches that were written last, if the operator may do that, in so many
-    /// attempts.
+    /// Refreshes the indices, if the operator may, with this many attempts.
     ///
     /// # Errors
     /// When the cluster cannot be reached, or is busy at every attempt.

@@ -28,7 +28,7 @@ pub(crate) enum SearchFault {
     /// Documents are missing in it.
     #[error("{failed} of {total} shards did not answer in time")]
     Partial {
-        /// Shards without an answer; 0 if the search timed out.
+        /// Failed shards; 0 if the search timed out.
         failed: u64,
         /// All shards of the search.
         total: u64,
@@ -123,9 +123,9 @@ mod tests {
         let response = parse(&whole).unwrap();
         assert_eq!((response.shards, response.total, response.hits.len()), (3, Some((7, false)), 1));
         assert!(response.pit_id.is_none() && response.aggregations.is_none());
-        let mut late = whole.clone();
-        late["timed_out"] = true.into();
-        assert_eq!(parse(&late).unwrap_err(), SearchFault::Partial { failed: 0, total: 3 });
+        let mut timed_out = whole.clone();
+        timed_out["timed_out"] = true.into();
+        assert_eq!(parse(&timed_out).unwrap_err(), SearchFault::Partial { failed: 0, total: 3 });
         let mut partial = whole.clone();
         partial["_shards"]["failed"] = 1.into();
         assert_eq!(parse(&partial).unwrap_err(), SearchFault::Partial { failed: 1, total: 3 });

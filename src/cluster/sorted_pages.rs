@@ -27,7 +27,7 @@ use crate::time::{Millis, parse_date};
 /// Documents of the first page and of the largest; servers return no more than 10,000 at once.
 const FIRST_PAGE: usize = 200;
 const LARGEST_PAGE: usize = 10_000;
-/// Pages that one part of the order should have.
+/// Pages that one part of the sort order should have.
 const PART_PAGES: usize = 4;
 /// Bytes that a page should have.
 const PAGE_BYTES: usize = 8 << 20;
@@ -68,7 +68,7 @@ pub(crate) enum SortField {
     Date(String),
     /// A whole number.
     Number(String),
-    /// Any other field that can be sorted by. The order has no places that a part could begin at.
+    /// Any other sortable field. The order has no places that a part could begin at.
     Other(String),
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct SortedQuery {
     pub(crate) indices: String,
     pub(crate) query: Value,
     pub(crate) order: SortField,
-    /// The first place in the order; documents without a place come before it.
+    /// The first sort value; documents without one precede it.
     pub(crate) since: Option<i64>,
     /// Fields to return.
     pub(crate) fields: Vec<String>,
@@ -179,7 +179,8 @@ pub(crate) struct SortedPages<'o> {
     tie: &'static str,
     size: usize,
     most: usize,
-    /// The part of the order that searches cover; `from` is `None` while documents without a place may come.
+    /// The part of the sort order that searches cover; `from` is `None` while documents without a sort value may
+    /// follow.
     from: Option<i64>,
     until: Option<i64>,
     /// The last place, and the documents at it that were read: index and id.
@@ -215,7 +216,7 @@ impl<'o> SortedPages<'o> {
         self.attempts
     }
 
-    /// With so many attempts at each page.
+    /// Sets the attempts for each page.
     pub(crate) fn with_attempts(self, attempts: u32) -> SortedPages<'o> {
         SortedPages { attempts, ..self }
     }

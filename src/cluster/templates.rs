@@ -1,4 +1,4 @@
-//! Index templates of the cluster, and whether another one may stand beside them.
+//! Index templates of the cluster, and conflicts with a new one.
 
 use hyper::Method;
 use serde::Deserialize;
@@ -24,7 +24,7 @@ pub(crate) struct IndexTemplate {
 /// Why a template is not put.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TemplateFault {
-    /// Somebody else's has its name.
+    /// A foreign template has its name.
     #[error("the index template {0} is there and is not one of spinney's: give another --name")]
     NameTaken(String),
     /// The one of its name has patterns that it has not.
@@ -35,7 +35,7 @@ pub(crate) enum TemplateFault {
     PatternsLost {
         /// Of both templates.
         name: String,
-        /// The patterns that would be lost.
+        /// The patterns that would be removed.
         patterns: String,
     },
     /// Another one would not apply any more.
@@ -51,7 +51,7 @@ pub(crate) enum TemplateFault {
         patterns: String,
         /// Its priority.
         priority: u64,
-        /// What it has to be composed of.
+        /// The component template that it must include.
         component: String,
     },
     /// A legacy template would not apply any more.
@@ -63,7 +63,7 @@ pub(crate) enum TemplateFault {
     Legacy {
         /// Of the legacy template.
         name: String,
-        /// What the index template has to be composed of.
+        /// The component template that the index template must include.
         component: String,
     },
     /// It would not apply itself.
@@ -79,7 +79,7 @@ pub(crate) enum TemplateFault {
         patterns: String,
         /// Its priority.
         priority: u64,
-        /// What it has to be composed of.
+        /// The component template that it must include.
         component: String,
     },
 }
@@ -131,7 +131,7 @@ pub(crate) fn applied<'a>(templates: &'a [IndexTemplate], index: &str) -> Option
 }
 
 impl IndexTemplate {
-    /// Whether it may take the place of what has its name.
+    /// Whether it may replace the template of the same name.
     ///
     /// # Errors
     /// If that is not setup's, or is there for other patterns.
@@ -148,8 +148,8 @@ impl IndexTemplate {
         Err(TemplateFault::PatternsLost { name: self.name.clone(), patterns: lost.join(", ") })
     }
 
-    /// Whether it may stand beside those that the cluster calls overlapping. Returns the name of the user's own
-    /// template that makes it needless, if there is one.
+    /// Whether it may coexist with the templates that the cluster reports as overlapping. Returns the name of the
+    /// user's own template that makes it needless, if there is one.
     ///
     /// # Errors
     /// If one of the user's own would have no effect any more, or this one would have none.

@@ -18,12 +18,12 @@ pub(super) struct Lent {
 }
 
 impl Lent {
-    /// The body again, if none of it was handed out. A connection that still holds it gets an error from it.
+    /// Takes the body back, if no byte of it was consumed. A connection that still holds it gets an error from it.
     pub(super) fn take_back(self) -> Option<Body> {
         self.body.lock().take()
     }
 
-    /// Whether there is a body and none of it was handed out: whoever has the head waits for it.
+    /// Whether a body exists of which no byte was consumed.
     pub(super) fn is_awaited(&self) -> bool {
         !self.is_empty && self.body.lock().is_some()
     }

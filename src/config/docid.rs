@@ -3,7 +3,7 @@
 use super::{ConfigError, Route};
 use crate::method::Method;
 
-/// The fields of an article, as the callers of such a service write them.
+/// The fields of an article, as named by callers of that service.
 const URL: &str = "url";
 const TITLE: &str = "title";
 const CONTENT: &str = "content";

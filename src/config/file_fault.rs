@@ -15,7 +15,7 @@ pub struct FileFault {
     reason: String,
 }
 
-/// Beginnings of messages that repeat a value; what was expected instead follows.
+/// Prefixes of messages that repeat a value; the expectation follows.
 const WITH_VALUE: [&str; 4] = ["invalid type: ", "invalid value: ", "invalid length ", "unknown variant "];
 
 impl FileFault {
@@ -38,7 +38,7 @@ impl FileFault {
     }
 }
 
-/// The message about an option that does not exist, with the one that may be meant in place of all that there are.
+/// The message about an unknown option, with the nearest option instead of all of them.
 fn unknown(message: &str) -> Option<String> {
     let (given, here) = unknown_of(message)?;
     if let Some(meant) = like(given, &here) {
@@ -56,7 +56,7 @@ fn unknown(message: &str) -> Option<String> {
     })
 }
 
-/// The name that is none of an option, and those that are.
+/// The unknown name, and the known ones.
 fn unknown_of(message: &str) -> Option<(&str, Vec<String>)> {
     let (given, known) = message.strip_prefix("unknown field `")?.split_once('`')?;
     Some((given, known.split('`').skip(1).step_by(2).map(str::to_owned).collect()))

@@ -6,7 +6,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use super::{ConfigError, FileFault, RawRoute, RawServeOptions};
 
-/// Options with their origin, so that they can be laid over the same options of a file.
+/// Options with their origin, so that explicit ones override those of a file.
 #[derive(Debug, Clone)]
 pub struct Flags<T> {
     given: T,
@@ -35,7 +35,7 @@ impl<T: Args> Args for Flags<T> {
 }
 
 impl<T: FromArgMatches> Flags<T> {
-    /// These options in place of those in `below`, which supplies the others.
+    /// Overrides the options of `below` by the explicit ones.
     fn over(&self, below: &mut T) -> Result<(), ConfigError> {
         let updated = below.update_from_arg_matches(&self.matches);
         updated.map_err(|error| ConfigError::option("arguments", error.to_string()))

@@ -9,7 +9,7 @@ use super::values::{OrNone, Timeout};
 /// Connections served at once where neither the operator nor the system sets a number.
 const CONNECTIONS: usize = 480;
 
-/// The most connections without anybody's choice. Each costs some tens of KiB, and no set of writers needs more.
+/// The default limit of connections. Each costs some tens of KiB, and no set of writers needs more.
 const MOST_CONNECTIONS: usize = 8192;
 
 /// Files other than connections of clients or to the cluster: listeners, the log, certificates, the runtime's own,
@@ -23,7 +23,7 @@ pub struct ServeLimits {
     pub client_share: u8,
     /// How long the body of a write may take from its head to its end.
     pub body_timeout: Duration,
-    /// How long the cluster may take from a write to the head of its answer; `None`: for ever.
+    /// Timeout from a write to the head of the cluster's response; `None`: no timeout.
     pub upstream_timeout: Option<Duration>,
     /// Client connections that are served at once; at least one.
     pub connections: usize,
@@ -58,7 +58,7 @@ impl ServeLimits {
     }
 }
 
-/// Files that so many connections may need: each may take a connection to the cluster as well.
+/// Descriptors needed for this number of connections, each with a connection to the cluster.
 fn files_for(connections: usize) -> usize {
     connections.saturating_mul(2).saturating_add(OTHER_FILES)
 }

@@ -35,7 +35,7 @@ pub use node_url::{NodeUrl, NodeUrlError};
 pub use recovery::RawRecoverOptions;
 pub use route::{Clock, RawRoute, Route};
 pub use service::ServiceUrl;
-pub use shared::{ForestStore, OnRedisFailure};
+pub use shared::{OnRedisFailure, RedisOptions};
 use storage::DurabilityValue;
 pub use storage::{OnFailure, OnUnreadable, Storage};
 pub use transfer::{RawTransferOptions, TransferOptions};
@@ -323,7 +323,7 @@ pub struct ServeOptions {
     /// Where the forests are stored; `None`: in memory alone.
     pub storage: Option<Storage>,
     /// Where the forests are kept for several processes; `None`: each has its own.
-    pub forest_store: Option<ForestStore>,
+    pub forest_store: Option<RedisOptions>,
     /// Where and as whom spinney asks in its own name.
     pub service_url: ServiceUrl,
     /// Forests that are not stored are rebuilt from the indices first.
@@ -366,7 +366,7 @@ impl RawServeOptions {
     pub fn validate(self) -> Result<ServeOptions, ConfigError> {
         let limits = ServeLimits::of(&self);
         let storage = Storage::of(&self)?;
-        let forest_store = ForestStore::of(&self)?;
+        let forest_store = RedisOptions::of(&self)?;
         let is_named = self.upstream.is_some();
         let upstream = self.upstream.unwrap_or_else(|| vec!["http://127.0.0.1:9200".into()]);
         if upstream.is_empty() {

@@ -1,4 +1,4 @@
-//! The URL at which a process answers probes that come from its own machine.
+//! The URL of a process for probes from its own machine.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

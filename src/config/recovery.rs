@@ -37,7 +37,7 @@ pub struct RawRecoverOptions {
 }
 
 impl RawRecoverOptions {
-    /// The options of a `serve` that would store the same forests.
+    /// The options of the `serve` that stores these forests.
     ///
     /// # Errors
     /// When the configuration file cannot be read.

@@ -14,7 +14,7 @@ use crate::forest::shared::SharedDistance;
 use crate::forest::{FOUNDER_TOKEN_BYTES, LateMerges};
 use crate::hamming::NodeIndex;
 use crate::index_pattern::{fits, meets};
-use crate::method::{Method, Similarity, WIDE};
+use crate::method::{Method, SHORT_TEXT_DISTANCE, Similarity};
 use crate::text_fields::{RoutedFields, TextFields};
 use crate::time::Millis;
 
@@ -315,9 +315,9 @@ impl Route {
     }
 
     /// The widest distance at which its texts are near.
-    pub fn widest(&self) -> Distance {
+    pub fn max_distance(&self) -> Distance {
         match self.method {
-            Method::Short(_) => self.k.max(WIDE),
+            Method::Short(_) => self.k.max(SHORT_TEXT_DISTANCE),
             _ => self.k,
         }
     }
@@ -327,7 +327,7 @@ impl Route {
     /// # Errors
     /// When [its distance](Self::widest) is no [`SharedDistance`].
     pub(super) fn can_be_shared(&self) -> Result<(), ConfigError> {
-        let Err(refused) = SharedDistance::new(self.widest()) else {
+        let Err(refused) = SharedDistance::new(self.max_distance()) else {
             return Ok(());
         };
         let smaller = match self.method {

@@ -5,7 +5,7 @@ use hyper::header::HeaderValue;
 
 use super::{ConfigError, NodeUrl};
 
-/// The nodes that spinney asks in its own name, and as whom.
+/// The nodes and credentials of spinney's own requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceUrl {
     /// The nodes, at least one: used in turns, each in place of one that fails.
@@ -68,8 +68,8 @@ mod tests {
         let url = named("http://es:9200/gate/").unwrap();
         assert_eq!((nodes(&url).len(), url.path.as_str()), (1, "/gate"));
         // A default node is not one that was named.
-        let alone = "service_url = 'http://me:secret@es3:9200'\n[[route]]\nindex = ['a']";
-        assert_eq!(nodes(&with(alone).unwrap()), ["http://es3:9200/"]);
+        let own = "service_url = 'http://me:secret@es3:9200'\n[[route]]\nindex = ['a']";
+        assert_eq!(nodes(&with(own).unwrap()), ["http://es3:9200/"]);
         for wrong in ["http://svc:Pa55#word@host:9200", "svc:Pa55word@host"] {
             let error = named(wrong).unwrap_err();
             assert!(error.starts_with("service_url: "), "{error}");

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use super::{ConfigError, RawServeOptions};
 use crate::redis::Address;
 
-/// The engine of shared forests.
+/// The Redis of shared forests, as the options name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForestStore {
+pub struct RedisOptions {
     /// Address and credentials.
     pub address: Address,
     /// PEM file of the only authority to trust.
@@ -19,7 +19,7 @@ pub struct ForestStore {
     pub on_loss: OnRedisFailure,
 }
 
-/// Handling of writes while the store of the shared forests is away.
+/// Handling of writes while Redis is away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnRedisFailure {
@@ -43,12 +43,12 @@ impl OnRedisFailure {
     }
 }
 
-impl ForestStore {
+impl RedisOptions {
     /// Validates the options of a shared store; `None` if there is none.
     ///
     /// # Errors
     /// When the URL is not Redis', or another option places the forests elsewhere.
-    pub(super) fn of(raw: &RawServeOptions) -> Result<Option<ForestStore>, ConfigError> {
+    pub(super) fn of(raw: &RawServeOptions) -> Result<Option<RedisOptions>, ConfigError> {
         let Some(url) = &raw.forest_store else {
             return match (&raw.forest_store_ca, &raw.on_redis_failure) {
                 (Some(_), _) => Err(ConfigError::option(
@@ -77,7 +77,7 @@ impl ForestStore {
             ));
         }
         let on_loss = raw.on_redis_failure.unwrap_or_default();
-        Ok(Some(ForestStore { address, ca: raw.forest_store_ca.clone(), on_loss }))
+        Ok(Some(RedisOptions { address, ca: raw.forest_store_ca.clone(), on_loss }))
     }
 }
 
@@ -86,9 +86,9 @@ mod tests {
     use super::*;
     use crate::config::RawRoute;
 
-    fn store(text: &str) -> Result<Option<ForestStore>, String> {
+    fn store(text: &str) -> Result<Option<RedisOptions>, String> {
         let raw = toml::from_str(text).map_err(|error| error.message().to_owned())?;
-        ForestStore::of(&raw).map_err(|error| error.to_string())
+        RedisOptions::of(&raw).map_err(|error| error.to_string())
     }
 
     #[test]

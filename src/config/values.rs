@@ -61,7 +61,7 @@ pub(super) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(d
     deserializer.deserialize_any(Text(PhantomData))
 }
 
-/// The same for an optional value.
+/// As [`parsed`], for an optional value.
 ///
 /// # Errors
 /// If the value does not parse.
@@ -88,7 +88,7 @@ impl FromStr for ListenAddress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ByteSize(pub usize);
 
-/// A smaller number without a unit was not meant in bytes.
+/// The least number without a unit: a smaller one was hardly meant in bytes.
 const LEAST_PLAIN: u64 = 16 << 10;
 
 impl FromStr for ByteSize {
@@ -192,7 +192,7 @@ impl<'de, T: FromStr<Err: fmt::Display>> serde::Deserialize<'de> for OrNone<T> {
     }
 }
 
-/// The pause between two sweeps; `off`: there are none.
+/// The pause between two sweeps; `off`: no sweeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SweepInterval(pub Option<Duration>);
 

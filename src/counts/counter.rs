@@ -25,13 +25,13 @@ const TICK: Duration = Duration::from_millis(2_500);
 /// The tick while a reader waits: recent writes are mostly not visible at the first attempt.
 const SHORT_TICK: Duration = Duration::from_millis(500);
 
-/// How often new indices are looked for.
+/// Interval of the discovery of new indices.
 const WATCH: Duration = Duration::from_secs(30);
 
-/// Two ranges in passing are at least this far from each other.
+/// Least time between two ranges of the rolling reconciliation.
 const SLICE: Duration = Duration::from_millis(250);
 
-/// An index is gone through in passing no faster than this.
+/// Least duration of one rolling reconciliation of an index.
 const ROUND: Duration = Duration::from_secs(64);
 
 /// Documents in a range of an index that was marked: about 30 ms of work.
@@ -49,16 +49,16 @@ pub(super) struct Counter {
     indices: BTreeMap<String, IndexState>,
     /// Written names that the cluster has not resolved yet.
     names: BTreeMap<String, PendingName>,
-    /// The looks for new indices.
+    /// The schedule of the discovery of new indices.
     watching: RetrySchedule,
-    /// The index that was compared as a whole last, or has failed to be.
+    /// The index whose full reconciliation ended or failed last.
     last_passed: String,
-    /// The index that was gone through in passing last.
+    /// The index of the last rolling reconciliation.
     last_rolled: String,
     was_well: bool,
 }
 
-/// A name that is asked for again.
+/// A name whose resolution is retried.
 struct PendingName {
     /// Whether documents of a route were written under it; its indices then belong to the route.
     has_documents: bool,
@@ -149,13 +149,13 @@ impl Counter {
         self.shared.status.lock().indices = self.indices.len() as u64;
     }
 
-    /// Looks for new indices, now and then.
+    /// Discovers new indices periodically.
     async fn watch(&mut self) {
         let now = Instant::now();
         if !self.watching.is_due(now) {
             return;
         }
-        match self.look_for_indices().await {
+        match self.discover_indices().await {
             Ok(()) => {
                 self.watching.succeeded();
                 self.watching.not_before(now + WATCH);
@@ -167,7 +167,7 @@ impl Counter {
         }
     }
 
-    async fn look_for_indices(&mut self) -> Result<(), CountError> {
+    async fn discover_indices(&mut self) -> Result<(), CountError> {
         let all = self.patterns.join(",");
         match self.searcher.indices(&all).await {
             Ok(found) if !found.is_empty() || self.patterns.len() == 1 => {
@@ -213,7 +213,7 @@ impl Counter {
                 Some(of) => {
                     let mut dirty = self.shared.dirty.lock();
                     of.has_documents |= dirty.has_documents(&name);
-                    dirty.stands_for(&name, &[]);
+                    dirty.move_to_indices(&name, &[]);
                 }
             }
         }
@@ -247,7 +247,7 @@ impl Counter {
         let found: Vec<FoundIndex> = found.into_iter().filter(is_ours).collect();
         if !matches!(&*found, [only] if only.name == name) {
             let names: Vec<&str> = found.iter().map(|found| &*found.name).collect();
-            self.shared.dirty.lock().stands_for(name, &names);
+            self.shared.dirty.lock().move_to_indices(name, &names);
         }
         for index in &found {
             // Earlier writes under it were forgotten.
@@ -265,7 +265,7 @@ impl Counter {
         let has_documents = {
             let mut dirty = self.shared.dirty.lock();
             let has_documents = dirty.has_documents(&name);
-            dirty.stands_for(&name, &[]);
+            dirty.move_to_indices(&name, &[]);
             has_documents
         };
         let now = Instant::now();
@@ -302,13 +302,13 @@ impl Counter {
         self.shared.dirty.lock().note(&whole, Instant::now());
     }
 
-    /// The index is gone.
+    /// Removes a deleted index.
     fn forget(&mut self, name: &str) {
         self.indices.remove(name);
         self.shared.standings.write().remove(name);
         let mut dirty = self.shared.dirty.lock();
         dirty.settled(name, false);
-        dirty.stands_for(name, &[]);
+        dirty.move_to_indices(name, &[]);
         debug!(index = name, "an index is gone");
     }
 
@@ -442,7 +442,7 @@ impl Counter {
         }
     }
 
-    /// Says how it goes: in the log only when that changes.
+    /// Updates the status, and logs its changes.
     fn report(&mut self) {
         for (name, index) in &self.indices {
             let is_failing = index.attempts().iter().any(|of| of.trouble().is_some());
@@ -476,7 +476,7 @@ impl Counter {
     }
 }
 
-/// The first name behind the one whose turn it was, or the first of all.
+/// The first name after `last`, or the first of all: round robin.
 fn in_turn<'n>(names: impl Iterator<Item = &'n String>, last: &str) -> Option<String> {
     let mut first = None;
     for name in names {

@@ -1,5 +1,5 @@
-//! Dirty groups: what has been written and not been counted yet, by index. Bounded; noting a write is a few look-ups
-//! under a short lock.
+//! Dirty groups: roots of documents that were written and not counted yet, by index. Bounded; noting a write is a few
+//! look-ups under a short lock.
 //!
 //! ```text
 //! writes --note--> gathering --seal--> one generation in progress, until it is settled
@@ -30,7 +30,7 @@ impl DirtyLimits {
     pub(super) const DEFAULT: DirtyLimits = DirtyLimits { roots: 500_000, ids: 100_000, indices: 2_000 };
 }
 
-/// Documents by which it is seen that writes have become visible, of all writes.
+/// Most witnesses: documents whose visibility shows that writes before them are visible.
 const WITNESSES: usize = 320;
 /// Witnesses of each write but the latest: its last documents, since its response may have arrived before that of
 /// another write whose documents were visible earlier. Of the latest write all known documents: no later one covers
@@ -70,7 +70,7 @@ impl DirtyGeneration {
     }
 }
 
-/// A part of a write that went to one index.
+/// The writes of a request to one index.
 #[derive(Debug, Default)]
 pub(crate) struct IndexWrites<'w> {
     /// An index, alias or pattern.
@@ -90,7 +90,7 @@ pub(crate) struct IndexWrites<'w> {
 pub(super) struct DirtyGroups {
     limits: DirtyLimits,
     gathering: HashMap<String, DirtyGeneration>,
-    /// Of the generations in hand.
+    /// The generations that are being counted.
     in_hand: HashMap<String, SealedGeneration>,
     /// Indices that are being compared as a whole, or wait for it.
     marked: HashSet<String>,
@@ -113,7 +113,7 @@ struct SealedGeneration {
 pub(super) struct DirtyBacklog {
     /// Roots.
     pub roots: usize,
-    /// Since when; `None`: nothing does.
+    /// Since when; `None`: nothing waits.
     pub since: Option<Instant>,
     /// Indices that are being compared as a whole, or wait for it.
     pub marked: usize,
@@ -189,7 +189,7 @@ impl DirtyGroups {
         }
     }
 
-    /// The indices of which something waits that is not in hand.
+    /// The indices with dirty groups that are not being counted.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.gathering.keys().cloned().collect();
         names.sort_unstable();
@@ -202,9 +202,9 @@ impl DirtyGroups {
         of.is_some_and(|of| !of.roots.is_empty() || !of.replaced.is_empty())
     }
 
-    /// Adds the writes under a name to the indices behind it. For some of them that is wrong, which costs a count and
-    /// is harmless. Without indices the writes are forgotten.
-    pub(super) fn stands_for(&mut self, name: &str, indices: &[&str]) {
+    /// Moves the writes under an alias or data stream to its indices. For some of them that is wrong, which costs a
+    /// count and is harmless. Without indices the writes are forgotten.
+    pub(super) fn move_to_indices(&mut self, name: &str, indices: &[&str]) {
         let Some(of) = self.gathering.remove(name) else {
             return;
         };
@@ -271,7 +271,7 @@ impl DirtyGroups {
         }
     }
 
-    /// How much waits, in hand or not.
+    /// The backlog, including generations that are being counted.
     pub(super) fn waiting(&self) -> DirtyBacklog {
         let gathering = self.gathering.values().map(|of| of.since);
         let in_hand = self.in_hand.values().map(|of| of.since);
@@ -434,7 +434,7 @@ mod tests {
         let seen = DocumentChange::default();
         let written = IndexWrites { index: "alias", roots: &[1], replaced: &["x"], witnesses: &[&seen], whole: false };
         dirty.note(&written, now);
-        dirty.stands_for("alias", &["a", "b"]);
+        dirty.move_to_indices("alias", &["a", "b"]);
         assert_eq!(dirty.names(), ["a", "b"]);
         for index in ["a", "b"] {
             let of = dirty.seal(index).unwrap();
@@ -497,7 +497,7 @@ mod tests {
                         }
                     }
                     Step::Rename(a, b) if a != b && !held.contains_key(&name(a)) => {
-                        dirty.stands_for(&name(a), &[&name(b)]);
+                        dirty.move_to_indices(&name(a), &[&name(b)]);
                         let moved = owed.remove(&name(a)).unwrap_or_default();
                         owed.entry(name(b)).or_default().extend(moved);
                     }

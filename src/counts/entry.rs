@@ -20,7 +20,7 @@ pub(crate) struct GroupSize {
 /// Groups of two or more by their keys.
 pub(crate) type GroupSizes = BTreeMap<i64, GroupSize>;
 
-/// An entry as it is stored.
+/// The stored form of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredEntry {
     /// The stored content.
@@ -100,7 +100,7 @@ impl EntryDiff {
         self.superfluous.extend(gone.iter().map(i64::to_string));
     }
 
-    /// Whether there is nothing to do.
+    /// Whether it has no operation.
     pub(super) fn is_empty(&self) -> bool {
         self.missing.is_empty() && self.wrong.is_empty() && self.superfluous.is_empty()
     }

@@ -8,7 +8,7 @@ pub(crate) enum CountError {
     /// The cluster refused a request or was not reached.
     #[error(transparent)]
     Cluster(#[from] OperatorError),
-    /// No answer came in time.
+    /// The cluster did not answer in time.
     #[error("the cluster did not answer {0} in time")]
     TimedOut(String),
     /// The response does not have the expected form.
@@ -32,7 +32,7 @@ pub(crate) enum CountError {
 /// The kind of a failure; of several, the greatest is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Failure {
-    /// There is no such index, or no such point in time any more.
+    /// The index is missing, or the point in time has expired.
     Missing,
     /// The cluster is away, or has too much to do.
     Away,

@@ -23,10 +23,10 @@ use crate::cluster::roots::roots_index;
 /// Points in time that are kept.
 const POINTS: usize = 2;
 
-/// A write without a witness is taken to be visible so long after the index's refresh interval.
+/// Margin after the refresh interval before a write without a witness counts as visible.
 const MARGIN: Duration = Duration::from_millis(1_500);
 
-/// Where an index is never refreshed, such a write is not waited for any longer.
+/// Longest wait for such a write in an index without refreshes.
 const NEVER: Duration = Duration::from_secs(60);
 
 /// How long a witness may stay invisible before it is checked whether another write has overtaken it.
@@ -36,23 +36,33 @@ const OVERTAKEN: Duration = Duration::from_secs(10);
 const RENEWAL: Duration = Duration::from_secs(120);
 const LATELY: Duration = Duration::from_secs(3_600);
 
+/// One count of a generation of an index.
+struct CountRun<'r> {
+    name: &'r str,
+    searcher: &'r Searcher,
+    shared: &'r Shared,
+    generation: &'r mut DirtyGeneration,
+    /// When the work since the last rest began.
+    began: &'r mut Instant,
+}
+
 #[derive(Debug)]
 pub(super) struct IndexState {
     uuid: String,
-    /// Of the roots index, as it was last seen or made.
+    /// UUID of the roots index, as last seen or created.
     roots_uuid: Option<String>,
     in_hand: Option<DirtyGeneration>,
-    /// When a missing witness was last asked for.
+    /// When a missing witness was last searched for.
     asked: Instant,
     /// By which the last generations were counted, the latest in front.
     points: VecDeque<SearchView>,
     counted: Instant,
-    /// When a generation with anything in it was counted.
+    /// When a non-empty generation was last counted.
     busy: Instant,
-    /// The comparison of the whole index, if it is marked and begun.
+    /// The running full reconciliation, if the index is marked.
     pub(super) pass: Option<ReconcilePass>,
     marked: bool,
-    /// Marked again while the pass went on.
+    /// Whether the index was marked again during the pass.
     marked_again: bool,
     /// The rolling comparison.
     pub(super) rolling: Option<ReconcilePass>,
@@ -137,7 +147,7 @@ impl IndexState {
         let Some(found) = find(name) else {
             return Ok(false);
         };
-        self.look(found, find(&roots), shared);
+        self.observe(found, find(&roots), shared);
         let mut generation = match self.in_hand.take() {
             Some(generation) => generation,
             None => {
@@ -148,8 +158,8 @@ impl IndexState {
         };
         let is_settled = match self.is_ripe(&generation, found) {
             true => {
-                let counting = self.count_generation(name, &mut generation, searcher, shared, &mut began);
-                counting.await
+                let mut run = CountRun { name, searcher, shared, generation: &mut generation, began: &mut began };
+                self.count_generation(&mut run).await
             }
             false => Ok(false),
         };
@@ -180,8 +190,8 @@ impl IndexState {
         }
     }
 
-    /// Takes down whether it is still the same index, with the same roots index.
-    fn look(&mut self, found: &FoundIndex, roots: Option<&FoundIndex>, shared: &Shared) {
+    /// Compares the UUIDs of index and roots index with the known ones; a new one marks the index.
+    fn observe(&mut self, found: &FoundIndex, roots: Option<&FoundIndex>, shared: &Shared) {
         if found.uuid != self.uuid {
             debug!(index = found.name, "the index is a new one");
             self.uuid.clone_from(&found.uuid);
@@ -205,22 +215,15 @@ impl IndexState {
         unproven.is_none_or(|at| at.elapsed() >= takes)
     }
 
-    async fn count_generation(
-        &mut self,
-        name: &str,
-        generation: &mut DirtyGeneration,
-        searcher: &Searcher,
-        shared: &Shared,
-        began: &mut Instant,
-    ) -> Result<bool, CountError> {
-        if generation.since.is_none() && self.busy.elapsed() > LATELY {
+    async fn count_generation(&mut self, run: &mut CountRun<'_>) -> Result<bool, CountError> {
+        if run.generation.since.is_none() && self.busy.elapsed() > LATELY {
             self.points.clear();
             return Ok(true);
         }
         // Before the count: a later count has the later time.
         let version = clock::now().0;
-        let view = searcher.open(name).await?;
-        let counted = self.count_at(name, &view, version, generation, (searcher, shared), began).await;
+        let view = run.searcher.open(run.name).await?;
+        let counted = self.count_at(&view, version, run).await;
         if let Ok(true) = counted {
             self.points.push_front(view);
             self.points.truncate(POINTS);
@@ -229,15 +232,8 @@ impl IndexState {
     }
 
     /// Counts a generation in a view. False if the view does not see it yet.
-    async fn count_at(
-        &mut self,
-        name: &str,
-        view: &SearchView,
-        version: i64,
-        generation: &mut DirtyGeneration,
-        (searcher, shared): (&Searcher, &Shared),
-        began: &mut Instant,
-    ) -> Result<bool, CountError> {
+    async fn count_at(&mut self, view: &SearchView, version: i64, run: &mut CountRun<'_>) -> Result<bool, CountError> {
+        let CountRun { name, searcher, shared, generation, began } = run;
         let unseen = searcher.unseen(view, generation.witnesses.iter()).await?;
         if !unseen.is_empty() {
             let overtaken = self.overtaken(name, &unseen, searcher).await?;
@@ -249,8 +245,8 @@ impl IndexState {
         let roots: Vec<u64> = generation.roots.iter().copied().collect();
         for (at, roots) in roots.chunks(ROOTS_AT_ONCE).enumerate() {
             if at > 0 {
-                shared.rest(*began, COUNTING).await;
-                *began = Instant::now();
+                shared.rest(**began, COUNTING).await;
+                **began = Instant::now();
             }
             let groups = searcher.count(view, roots).await?;
             if !groups.is_empty() && self.roots_uuid.is_none() {
@@ -259,7 +255,7 @@ impl IndexState {
                 let made = searcher.indices(&roots_index(name)).await?;
                 self.roots_uuid = made.first().map(|made| made.uuid.clone());
                 // Once in an index's life, and the slowest of all requests: nothing to rest from.
-                *began += making.elapsed();
+                **began += making.elapsed();
             }
             // Some of it may have been written, whatever comes of it.
             shared.writes_entries(name);
@@ -277,7 +273,7 @@ impl IndexState {
         Ok(true)
     }
 
-    /// The ids of witnesses that never will be seen, if it is time to ask.
+    /// The ids of witnesses that will never be visible, if a search for them is due.
     async fn overtaken(
         &mut self,
         name: &str,

@@ -52,7 +52,7 @@ pub(crate) use store::TEMPLATE;
 const HURRIES: Duration = Duration::from_secs(5);
 /// How long a stop waits until the points in time are closed.
 const CLOSING: Duration = Duration::from_secs(2);
-/// So long after entries were written every search sees them: the refresh interval of a roots index, and as long again.
+/// Time after which every search sees written entries: twice the refresh interval of a roots index.
 const VISIBLE: Duration = Duration::from_secs(2);
 
 /// The interface of counting for writes and `_stats`; the task runs by itself ([`Counts::start`]).
@@ -70,7 +70,7 @@ struct Shared {
     status: Mutex<CountStatus>,
     /// Wakes the task for a reader that waits for the latest writes.
     hurry: Notify,
-    /// When the counter was last asked to hurry.
+    /// When [`hurry`](Self::hurry) was last called.
     hurried: Mutex<Option<Instant>>,
 }
 
@@ -91,9 +91,9 @@ struct Standing {
 pub(crate) enum Entries {
     /// Counting is off.
     Unknown,
-    /// They are being made: some are missing, and come at any moment.
+    /// The first count is running: entries are missing.
     Unfinished,
-    /// They lag behind the writes. `is_failing`: and will for some time.
+    /// The counts lag behind the writes. `is_failing`: and will for some time.
     Late {
         /// Counting fails.
         is_failing: bool,
@@ -211,7 +211,7 @@ impl Counts {
         Some(Running { stop, task })
     }
 
-    /// Whether anybody wants to know of writes.
+    /// Whether writes are recorded at all.
     pub(crate) fn is_on(&self) -> bool {
         self.shared.is_some()
     }

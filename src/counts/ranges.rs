@@ -25,7 +25,7 @@ impl KeyRange {
 /// The most parts that all keys are cut into.
 pub(super) const MOST_PARTS: u32 = 1 << 16;
 
-/// All keys in so many ranges of equal width, from small keys to large ones.
+/// A partition of all keys into ranges of equal width, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RangeParts {
     parts: u32,
@@ -39,12 +39,12 @@ impl RangeParts {
         RangeParts { parts: parts.next_power_of_two() }
     }
 
-    /// How many there are, at least 1.
+    /// The number of ranges, at least 1.
     pub(crate) fn count(self) -> u32 {
         self.parts
     }
 
-    /// The range at a place, `None` behind the last one.
+    /// The range with this number, `None` beyond the last one.
     pub(super) fn get(self, at: u32) -> Option<KeyRange> {
         if at >= self.parts {
             return None;

@@ -13,10 +13,10 @@ use crate::cluster::roots::roots_index;
 /// Documents in a range when the whole index is wanted soon.
 pub(crate) const SOON: u64 = 125_000;
 
-/// Documents in a range when the index is gone through in passing.
+/// Documents in a range of the rolling reconciliation.
 pub(super) const ROLLING: u64 = 4_000;
 
-/// What happens to differences.
+/// How differences are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Nothing.
@@ -77,7 +77,7 @@ impl ReconcilePass {
         })
     }
 
-    /// How many ranges there are.
+    /// The number of ranges.
     pub(crate) fn ranges(&self) -> u32 {
         self.parts.count()
     }
@@ -158,7 +158,7 @@ impl Searcher {
         Ok(findings)
     }
 
-    /// The names of the indices behind a name or pattern that have groups to count: all but roots indices.
+    /// The indices that a name or pattern matches, without roots indices.
     ///
     /// # Errors
     /// When the cluster cannot be asked.
@@ -168,7 +168,7 @@ impl Searcher {
         Ok(names.map(|found| found.name).collect())
     }
 
-    /// Makes the roots index unless it is there.
+    /// Creates the roots index if it is missing.
     pub(super) async fn ensure_roots(&self, index: &str) -> Result<(), CountError> {
         if self.indices(&roots_index(index)).await?.is_empty() {
             self.make_roots(index).await?;

@@ -14,7 +14,7 @@ use crate::cluster::operator::{Operator, OperatorError, in_path};
 use crate::cluster::point_in_time::{PointError, PointInTime, PointsInTime, are_too_many};
 use crate::cluster::roots::roots_index;
 
-/// Above any answer that is worth waiting for.
+/// Timeout of a search.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The most roots in one request: below the servers' 65,536 terms, and where a root costs least.
@@ -23,13 +23,13 @@ pub(super) const ROOTS_AT_ONCE: usize = 10_000;
 /// The most ids in one request.
 const IDS_AT_ONCE: usize = 1_000;
 
-/// The most groups in one answer, below the servers' 65,535 buckets.
+/// Most groups in one response, below the servers' limit of 65,535 buckets.
 const GROUPS_AT_ONCE: usize = 65_000;
 
-/// Groups that a shard may send for one answer. Above anything that a range has, so that every shard sends all.
+/// Most groups that a shard may send for one response. Above anything that a range has, so that every shard sends all.
 const GROUPS_OF_SHARD: u32 = 1 << 30;
 
-/// Searches use the same copies of shards each time: what one has seen, the next sees, too.
+/// The search preference: the same shard copies serve all searches, so that a later one never sees less.
 const PREFERENCE: &str = "spinney-counts";
 
 /// The names of the stamp's fields.
@@ -47,12 +47,12 @@ impl StampFields {
     }
 }
 
-/// An index as it is at this moment.
+/// The present state of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundIndex {
     /// Its name.
     pub name: String,
-    /// Differs from that of any index of the same name before it.
+    /// Its UUID.
     pub uuid: String,
     /// How long a write may take to become visible, by the settings; `None`: for ever.
     pub refresh: Option<Duration>,
@@ -70,7 +70,7 @@ impl FoundIndex {
 pub(super) enum SearchView {
     /// An index at a time.
     Point(PointInTime),
-    /// An index as it is.
+    /// The live index.
     Live(String),
 }
 
@@ -79,7 +79,7 @@ pub(super) enum SearchView {
 pub(super) enum EnumerationResult {
     /// All groups of two or more.
     All(GroupSizes),
-    /// There are more than an answer can have.
+    /// There are more than one response can have.
     TooMany,
 }
 
@@ -113,7 +113,7 @@ impl Searcher {
         answer.map_err(|_| CountError::TimedOut(path.to_owned()))?.map_err(Into::into)
     }
 
-    /// The indices behind a name, an alias or a pattern; none if there is none.
+    /// The indices that a name, alias or pattern resolves to.
     pub(super) async fn indices(&self, expression: &str) -> Result<Vec<FoundIndex>, CountError> {
         let path = format!(
             "/{}/_settings?ignore_unavailable=true&allow_no_indices=true&expand_wildcards=open\
@@ -165,7 +165,7 @@ impl Searcher {
         }
     }
 
-    /// Searches, and gives the answer only if no part of it is missing.
+    /// Searches; a partial response is an error.
     async fn search(&self, view: &SearchView, mut body: Value) -> Result<Value, CountError> {
         let path = match view {
             SearchView::Point(point) => {
@@ -232,7 +232,7 @@ impl Searcher {
         Ok(overtaken.map(|seen| seen.id.clone()).collect())
     }
 
-    /// The roots that these documents have in a view, as far as they are there.
+    /// The roots of these documents in a view; missing documents are left out.
     pub(super) async fn roots_of(&self, view: &SearchView, ids: &[String]) -> Result<Vec<u64>, CountError> {
         let key = &self.fields.key;
         let mut roots = Vec::new();
@@ -263,7 +263,7 @@ impl Searcher {
         }
     }
 
-    /// Counts all groups of an index in a range; their latest arrivals are not asked for.
+    /// Counts all groups of an index in a range, without their latest arrivals.
     pub(super) async fn enumerate(&self, index: &str, range: KeyRange) -> Result<EnumerationResult, CountError> {
         let view = SearchView::Live(index.to_owned());
         let key = &self.fields.key;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::store::StoreReport;
 
-/// How counting goes.
+/// The state of counting.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum CountState {
-    /// It has not asked the cluster yet.
+    /// The cluster has not been reached yet.
     #[default]
     Starting,
     /// As it should.
@@ -36,7 +36,7 @@ impl CountState {
 /// State and figures since the start.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CountStatus {
-    /// How it goes.
+    /// Its state.
     pub state: CountState,
     /// Why it does not go as it should.
     pub reason: Option<String>,
@@ -44,7 +44,7 @@ pub(crate) struct CountStatus {
     pub indices: u64,
     /// Indices that have been compared as a whole.
     pub reconciled: u64,
-    /// Roots that were counted because something had been written.
+    /// Dirty roots that were counted.
     pub roots_counted: u64,
     /// Written and removed entries.
     pub kept: StoreReport,
@@ -55,7 +55,7 @@ pub(crate) struct CountStatus {
 }
 
 impl CountStatus {
-    /// Takes a state; answers whether it is another one than before.
+    /// Enters a state; returns whether it has changed.
     pub(super) fn enter(&mut self, state: CountState, reason: Option<&str>) -> bool {
         let is_new = self.state != state;
         self.state = state;

@@ -16,7 +16,7 @@ use crate::cluster::roots::{KEY, roots_index};
 /// The template of roots indices, which `spinney setup` installs; its settings and mappings are used without it, too.
 pub(crate) const TEMPLATE: &str = include_str!("../../mappings/roots-index.json");
 
-/// The most operations in one bulk, and the most hits in one answer.
+/// Most operations in one bulk, and most hits in one response.
 const AT_ONCE: usize = 10_000;
 
 /// The result of writing entries.
@@ -26,9 +26,9 @@ pub(crate) struct StoreReport {
     pub written: u64,
     /// Entries that were removed.
     pub removed: u64,
-    /// Entries that a later count had written already.
+    /// Entries that a later count had already replaced.
     pub overtaken: u64,
-    /// Entries that the cluster does not take, each for a reason of its own.
+    /// Entries that the cluster refused.
     pub refused: u64,
 }
 
@@ -149,7 +149,7 @@ impl Searcher {
         Ok(kept)
     }
 
-    /// Which of these entries there are.
+    /// The existing ones among these entries.
     async fn existing(&self, index: &str, ids: &[String]) -> Result<Vec<String>, CountError> {
         if ids.is_empty() {
             return Ok(Vec::new());

@@ -12,12 +12,11 @@ pub(super) const COUNTING: u32 = 20;
 /// Of fifty parts of the time, the rolling reconcile takes one at most.
 pub(super) const ROLLING: u32 = 50;
 
-/// Longest rest. Work is measured by the clock: in a slow cluster a request of ten seconds is waiting, and counts do
-/// not get better by three minutes of rest.
+/// Longest pause after a piece of work. Work is measured by the clock: in a slow cluster a request of ten seconds is
+/// waiting, and counts do not get better by three minutes of rest.
 pub(super) const LONGEST: Duration = Duration::from_secs(20);
 
-/// After so many failures in a row something else is tried: after some seconds, and after a minute where the cluster is
-/// away.
+/// Consecutive failures after which other work is tried first.
 const HOPELESS: u32 = 3;
 const PATIENT: u32 = 7;
 
@@ -28,7 +27,7 @@ pub(super) fn rest_after(work: Duration, parts: u32, least: Duration) -> Duratio
     rest.max(least.saturating_sub(work))
 }
 
-/// How long to wait after so many failures in a row: twice as long each time, a minute at most.
+/// The wait after this many consecutive failures: doubling, at most a minute.
 pub(super) fn backoff(failures: u32) -> Duration {
     Duration::from_secs(1 << failures.min(6)).min(Duration::from_secs(60))
 }
@@ -42,7 +41,7 @@ pub(super) struct RetrySchedule {
 }
 
 impl RetrySchedule {
-    /// None so far: the first may be made.
+    /// A schedule without failures: the first attempt is due.
     pub(super) fn new(now: Instant) -> RetrySchedule {
         RetrySchedule { failures: 0, next: now, trouble: None }
     }
@@ -82,7 +81,7 @@ impl RetrySchedule {
         self.next = self.next.max(instant);
     }
 
-    /// The last failure, if an operator should know it.
+    /// The last failure, if it is to be reported to operators.
     pub(super) fn trouble(&self) -> Option<&(Failure, String)> {
         self.trouble.as_ref()
     }

@@ -16,19 +16,19 @@ const ENTRY_BYTES: usize = 256;
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
     pub(super) heat: f64,
-    /// The same article has the same.
+    /// A hash that identifies the article.
     pub(super) identity: u64,
     pub(super) json: Arc<RawValue>,
 }
 
-/// A bounded table that evicts the docIds that came longest ago.
+/// A bounded table of articles by docId; evicts the least recently used docId.
 #[derive(Debug)]
 pub(super) struct Hottest {
     window: Option<Millis>,
     capacity: usize,
     bytes: usize,
     entries: HashMap<Root, Entry>,
-    /// The docIds by when they came last, earliest first.
+    /// The docIds by last use, earliest first.
     order: BTreeMap<u64, Root>,
     turns: u64,
 }

@@ -1,5 +1,5 @@
-//! Articles that ask for a docId: the interface of a docId service over a forest. The forest maps articles to
-//! docIds; this module keeps the attributes of articles and the hottest article of each docId.
+//! A docId service over a forest. The forest maps articles to docIds; this module keeps the attributes of articles and
+//! the hottest article of each docId.
 
 mod hottest;
 
@@ -18,7 +18,7 @@ use hottest::{Candidate, Hottest};
 /// Bytes of all articles that are kept together.
 const KEPT_BYTES: usize = 64 << 20;
 
-/// The most bytes that one article may have.
+/// Most bytes of an article.
 pub(crate) const ARTICLE_BYTES: usize = 4 << 20;
 
 /// The service, where it is wanted.
@@ -52,7 +52,7 @@ pub(crate) enum ArticleError {
 /// Attributes of an article besides its text.
 #[derive(Debug)]
 pub(crate) struct Article {
-    /// As it came.
+    /// The article as sent.
     json: Box<RawValue>,
     /// Identity of the article: a hash of its `nid`, else of its `url`, else of all of it.
     identity: u64,
@@ -108,8 +108,7 @@ fn number(value: &Value) -> Option<f64> {
 }
 
 impl DocIds {
-    /// `window`: how long the hottest article of a docId is kept after its last article; `None`: as long as there is
-    /// room.
+    /// `window`: lifetime of a docId's hottest article after its last article; `None`: until it is evicted.
     pub(crate) fn new(index: &str, window: Option<Millis>) -> DocIds {
         DocIds { index: index.to_owned(), hottest: Mutex::new(Hottest::new(window, KEPT_BYTES)) }
     }

@@ -168,7 +168,7 @@ async fn blocks(operator: &Operator, target: &RouteIndices, of: &str) -> Option<
     Some(Finding::warning(of, format!("{index} takes no writes ({setting})"), remedy))
 }
 
-/// What the user of `--service-url` may do with the first index of a route.
+/// Checks the privileges of the user of `--service-url` on the first index of a route.
 async fn rights(options: &ServeOptions, operator: &Operator, target: &RouteIndices, of: &str) -> Vec<Finding> {
     let Some(index) = target.indices.first() else { return Vec::new() };
     let of = format!("{of}: rights of the service user");

@@ -1,5 +1,5 @@
-//! What stands in the way of `spinney serve`, found before it is started or beside one that runs. Nothing is changed:
-//! a right is tested by a request that can do nothing, such as an update of a document that is not there.
+//! Diagnoses obstacles of `spinney serve`, before its start or beside a running one. Nothing is changed: a right is
+//! tested by a request that can do nothing, such as an update of a document that is not there.
 
 mod cluster;
 mod next_index;
@@ -20,15 +20,15 @@ pub(crate) enum Severity {
     Error,
 }
 
-/// What was looked at, and what to do about it.
+/// A finding: the subject, its state, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) severity: Severity,
-    /// What was looked at.
+    /// The subject.
     of: String,
     /// How it is.
     state: String,
-    /// What mends it; empty where nothing is to be mended.
+    /// The remedy; empty if none is needed.
     remedy: String,
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Looks at all that spinney needs with these options; each finding is told as it is found.
+/// Examines everything that spinney needs with these options; `tell` gets each finding at once.
 pub(crate) async fn examine(options: &ServeOptions, mut tell: impl FnMut(&Finding)) -> Severity {
     let mut worst = Severity::Good;
     let mut take = |findings: Vec<Finding>| {

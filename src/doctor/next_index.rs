@@ -12,7 +12,7 @@ use crate::config::DEFAULT_PREFIX;
 /// In place of the `*` of a pattern.
 const ANY: &str = "spinney-doctor";
 
-/// What a new index of each of these patterns would get. Nothing is created.
+/// Examines the mapping that a new index of each of these patterns would get. Nothing is created.
 pub(super) async fn examine(operator: &Operator, patterns: &[&str], prefix: &str, of: &str) -> Vec<Finding> {
     let Ok(names) = StampNames::new(prefix) else { return Vec::new() };
     let mut findings = Vec::new();
@@ -54,7 +54,7 @@ enum Next {
     Mapped,
     /// The stamp is not mapped, and no template of the user's own is the reason.
     Unmapped,
-    /// A template of the user's own applies: how it is, and what mends it.
+    /// A template of the user's applies: its state, and the remedy.
     Composed(String, String),
 }
 

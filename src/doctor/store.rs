@@ -10,17 +10,17 @@ use crate::chance::secret_key;
 use crate::cluster::describe;
 use crate::config::{Route, ServeOptions};
 use crate::engine::Engine;
-use crate::forest::shared::keys::KeyStore;
-use crate::redis::{KEEP_KEYS, NodeState, RedisStore};
+use crate::forest::shared::keys::RedisClient;
+use crate::redis::{KEEP_KEYS, NodeState, TcpRedis};
 use crate::store::{DataDir, StoreError};
 
-/// Less room than this on the disk of the directory is little: two snapshots of a large forest.
+/// Free disk space below which a warning is given: two snapshots of a large forest.
 const LITTLE_ROOM: u64 = 2 << 30;
 
 /// The first version of Redis that can keep forests.
 const OLDEST_REDIS: (u32, u32) = (7, 0);
 
-/// The directory of the forests: there, writable, with room.
+/// Examines the data directory: existing, writable, with free space.
 pub(super) fn directory(options: &ServeOptions) -> Vec<Finding> {
     let Some(storage) = &options.storage else {
         return match options.forest_store {
@@ -110,13 +110,13 @@ fn mode(_: &Path, _: &str) -> Option<Finding> {
     None
 }
 
-/// The Redis of shared forests: each node there, new enough, and keeping what it is given.
+/// Examines Redis: each node reachable, of a supported version, and without eviction.
 pub(super) async fn redis(options: &ServeOptions) -> Vec<Finding> {
     let Some(store) = &options.forest_store else { return Vec::new() };
     let unusable = |state: String| {
         vec![Finding::error("Redis", state, "is --forest-store right, and does that Redis run and take this user?")]
     };
-    let redis = match RedisStore::new(store.address.clone(), store.ca.as_deref()) {
+    let redis = match TcpRedis::new(store.address.clone(), store.ca.as_deref()) {
         Ok(redis) => redis,
         Err(error) => return unusable(error.to_string()),
     };
@@ -131,7 +131,7 @@ pub(super) async fn redis(options: &ServeOptions) -> Vec<Finding> {
         Ok(Err(error)) => return unusable(error.to_string()),
         Err(_) => return unusable("it could not be asked".to_owned()),
     };
-    let keys: Arc<dyn KeyStore> = redis;
+    let keys: Arc<dyn RedisClient> = redis;
     // What else is wrong with the routes is found where they are read.
     if let Ok(engine) = Engine::shared(&options.routes, &options.prefix, 1, secret_key(), &keys, store.on_loss)
         && let Err(unavailable) = engine.forests().check_settings().await

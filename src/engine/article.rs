@@ -11,7 +11,7 @@ use crate::method::Stage;
 
 /// Placement of an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PlacedArticle {
+pub struct StampedArticle {
     /// Its tree.
     pub root: Root,
     /// The stage that found the tree, for the method `staged`; `None`: it founded it.
@@ -29,11 +29,11 @@ impl Engine {
         article: Bytes,
         index: &str,
         context: RequestContext,
-    ) -> Result<Option<PlacedArticle>, StampError> {
+    ) -> Result<Option<StampedArticle>, StampError> {
         let write = Write::Document { op: Op::Index, index: index.to_owned(), id: None };
         let context = RequestContext { caller: None, ..context };
         let mut stamped = self.parse_and_stamp(article, write, context).await?;
-        if stamped.tally().alone > 0 {
+        if stamped.tally().local_fallback > 0 {
             // Without a placement nothing would ever settle it.
             self.forests.withdraw(stamped.take_placed());
             let reason = "an article is given no root that is of one process alone";
@@ -41,6 +41,6 @@ impl Engine {
         }
         let stage = stamped.stages().first().map(|&(_, stage)| stage);
         let root = stamped.take_placed().first_root();
-        Ok(root.map(|root| PlacedArticle { root, stage }))
+        Ok(root.map(|root| StampedArticle { root, stage }))
     }
 }

@@ -6,14 +6,14 @@ use super::field_sample::RouteField;
 use super::routes::Routes;
 use crate::config::{Clock, Route};
 
-/// A route as adopters see it, here and in the answer of `/_spinney/_routes`.
+/// A route as a backfill needs it, also through `/_spinney/_routes`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackfillRoute {
     /// The patterns of its indices.
     pub index: Vec<String>,
     /// The name of its forest.
     pub forest: String,
-    /// The method, as it is configured.
+    /// The configured method.
     pub method: String,
     /// All that it reads of a document, dotted when nested, each once.
     pub fields: Vec<String>,
@@ -22,12 +22,12 @@ pub struct BackfillRoute {
     pub named: Vec<RouteField>,
     /// `arrival`, `none`, or `field:NAME`.
     pub clock: String,
-    /// The date by which documents come one after the other, if the route has one.
+    /// The date field that gives documents their order, if the route has one.
     pub order: Option<String>,
 }
 
 impl BackfillRoute {
-    /// What adopters need to know of a route.
+    /// Extracts it from the configuration of a route.
     pub(crate) fn of(route: &Route) -> BackfillRoute {
         let clock = match &route.clock {
             Clock::Arrival => "arrival".to_owned(),
@@ -71,7 +71,7 @@ impl Routes {
         routes.map(|bound| BackfillRoute::of(&bound.route)).collect()
     }
 
-    /// All that the route of an index reads of a document; nothing where it has none.
+    /// All fields that the route of an index reads; empty without a route.
     pub fn fields_of(&self, index: &str) -> Vec<String> {
         let bound = self.bound_of(index);
         bound.map_or_else(Vec::new, |bound| BackfillRoute::of(&bound.route).fields)

@@ -1,4 +1,4 @@
-//! Dry run for one document: the same reading and the same look-ups as stamping, without the placement.
+//! Dry run for one document: reads and looks up as stamping does, without placing.
 
 use bytes::Bytes;
 use serde::de::IgnoredAny;
@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use super::{Engine, RequestContext, Unavailable, own_root};
 use crate::bulk::{JsonError, Stamp, write_stamp};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::forest::document::PlacementDocument;
+use crate::forest::document::ForestDocument;
 use crate::forest::port::{CheckedFingerprint, CheckedTree};
 use crate::forest::{Decision, Root};
 use crate::method::{Method, OwnText, Stage};
@@ -30,7 +30,7 @@ pub enum CheckError {
         /// Where the first ends.
         at: usize,
     },
-    /// The forest cannot be asked.
+    /// The forest is unavailable.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
@@ -102,7 +102,7 @@ impl Engine {
         };
         let entry = self.forests.entries.get(prepared.forest).ok_or_else(no_route)?;
         let document =
-            PlacementDocument { features: prepared.features, when: prepared.when, title: prepared.title, given: None };
+            ForestDocument { features: prepared.features, when: prepared.when, title: prepared.title, given: None };
         let reply = entry.port.check(document).await?;
         let own_root = reply.overrides.group(Root(Fingerprint(own_root)));
         let mut checked = Checked {
@@ -142,7 +142,7 @@ impl Engine {
             let arrival = reply.now.map(format_date);
             let members = Stamp {
                 root: root.0.0,
-                is_alone: false,
+                is_local_fallback: false,
                 hashes: &prepared.hashes,
                 arrival: arrival.as_deref(),
                 proof: prepared.proof.as_deref(),

@@ -10,7 +10,7 @@ use jiff::{Span, Timestamp};
 
 use crate::time::Millis;
 
-/// The format of a date for which the name gives none.
+/// The default date format.
 const DEFAULT_FORMAT: &str = "uuuu.MM.dd";
 
 /// The longest name that is read, in bytes.
@@ -21,7 +21,7 @@ pub(super) fn is_date_math(name: &str) -> bool {
     name.len() <= LONGEST && name.starts_with('<') && name.ends_with('>')
 }
 
-/// The name that such a name means at this time. `None` if it is not understood.
+/// Resolves a date-math name at this time. `None` if it is not understood.
 pub fn resolve(name: &str, now: Millis) -> Option<String> {
     let mut rest = name.strip_prefix('<')?.strip_suffix('>')?;
     if !is_date_math(name) || rest.contains('\\') {
@@ -41,7 +41,7 @@ pub fn resolve(name: &str, now: Millis) -> Option<String> {
     Some(resolved)
 }
 
-/// Splits an expression at its closing brace: content, and the rest.
+/// Splits an expression at its closing brace into content and rest.
 fn expression(text: &str) -> Option<(&str, &str)> {
     let mut depth = 1;
     for (at, c) in text.char_indices() {

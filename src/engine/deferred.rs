@@ -7,23 +7,23 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::forest::document::PlacementDocument;
+use crate::forest::document::ForestDocument;
 use crate::method::Features;
 
-/// Bytes of such documents.
+/// Most bytes of deferred documents.
 const CAPACITY: usize = 64 << 20;
 
 /// Overhead of a document besides its features.
-const EACH: usize = size_of::<(u64, PlacementDocument)>();
+const EACH: usize = size_of::<(u64, ForestDocument)>();
 
-/// All such documents, and how much they take together.
+/// All deferred documents, with their size.
 #[derive(Debug, Clone, Default)]
 pub(super) struct DeferredPlacements(Arc<Mutex<DeferredQueue>>);
 
 #[derive(Debug, Default)]
 struct DeferredQueue {
-    /// In the order in which they came.
-    documents: BTreeMap<u64, PlacementDocument>,
+    /// By arrival.
+    documents: BTreeMap<u64, ForestDocument>,
     next: u64,
     bytes: usize,
 }
@@ -35,13 +35,13 @@ pub(super) struct DeferredClaim {
     number: u64,
 }
 
-fn bytes(document: &PlacementDocument) -> usize {
+fn bytes(document: &ForestDocument) -> usize {
     EACH + document.features.as_ref().map_or(0, Features::heap_bytes)
 }
 
 impl DeferredPlacements {
     /// Holds a document until it is taken, dropped or evicted.
-    pub(super) fn keep(&self, document: PlacementDocument) -> DeferredClaim {
+    pub(super) fn keep(&self, document: ForestDocument) -> DeferredClaim {
         let mut queue = self.0.lock();
         let number = queue.next;
         queue.next += 1;
@@ -60,11 +60,11 @@ impl DeferredPlacements {
 
 impl DeferredClaim {
     /// Returns the document, unless it was evicted.
-    pub(super) fn take(self) -> Option<PlacementDocument> {
+    pub(super) fn take(self) -> Option<ForestDocument> {
         self.remove()
     }
 
-    fn remove(&self) -> Option<PlacementDocument> {
+    fn remove(&self) -> Option<ForestDocument> {
         let mut queue = self.waiting.0.lock();
         let document = queue.documents.remove(&self.number)?;
         queue.bytes -= bytes(&document);
@@ -91,7 +91,7 @@ mod tests {
         let fields = Fields { title: None, body: &[&text] };
         let mut workspace = Workspace::default();
         let features = Method::Verified.read_with(&fields, Attributes::default(), &mut workspace);
-        let document = PlacementDocument { features, when: DocumentTime::Still, title: None, given: None };
+        let document = ForestDocument { features, when: DocumentTime::Still, title: None, given: None };
         let most = CAPACITY / bytes(&document);
         let waiting = DeferredPlacements::default();
         let mut kept: Vec<DeferredClaim> = (0..most + 2).map(|_| waiting.keep(document.clone())).collect();

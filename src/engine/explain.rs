@@ -1,7 +1,7 @@
 //! Explanations of placements for `eval`: why a document did not join the cluster that a person would have chosen.
 //! Collected only on request.
 
-use crate::forest::port::Placed as Place;
+use crate::forest::port::RootAssignment;
 use crate::forest::{Decision, Root};
 use crate::method::Refusal;
 
@@ -12,14 +12,14 @@ pub struct Explanation {
     pub item: usize,
     /// How the root was found.
     pub decision: Decision,
-    /// Whether one of several fingerprints that are looked up in turn found the tree; the others were not looked up.
+    /// Whether the fingerprints were looked up one after the other until one found the tree.
     pub in_turn: bool,
     /// The near trees that the document was not let into, and why; in no particular order.
     pub refused: Vec<(Root, Refusal)>,
 }
 
 impl Explanation {
-    pub(super) fn of(item: usize, place: Place) -> Explanation {
+    pub(super) fn of(item: usize, place: RootAssignment) -> Explanation {
         Explanation { item, decision: place.decision, in_turn: place.in_turn, refused: place.refused }
     }
 }

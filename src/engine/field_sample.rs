@@ -1,4 +1,4 @@
-//! Which of a route's fields the documents have, and what they have in place of the others.
+//! A sample of documents: which of a route's fields they have, and candidates for missing ones.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,16 +9,16 @@ use serde_json::Value;
 use crate::config::{Clock, Route};
 use crate::time::parse_date;
 
-/// Documents that are looked at: more than a single writer without a field sends in a row.
+/// Size of the sample in documents: more than a writer without a field sends in a row.
 pub const SAMPLE: u64 = 100;
 
-/// Members of documents that are told apart.
+/// Most member names that are counted.
 const MOST_NAMES: usize = 256;
 
 /// Bytes of a name that is kept.
 const LONGEST_NAME: usize = 256;
 
-/// Objects inside each other whose members are looked at.
+/// Deepest nesting of objects that is inspected.
 const DEPTH: usize = 8;
 
 /// Characters of an average value from which it may be a text.
@@ -31,7 +31,7 @@ const NAME_CHARACTERS: u64 = 60;
 /// Fields that are proposed.
 const CANDIDATES: usize = 3;
 
-/// What a route reads a field for.
+/// The use of a field in a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FieldUse {
@@ -41,7 +41,7 @@ pub enum FieldUse {
     Title,
     /// The address of the article.
     Url,
-    /// The fingerprint that documents bring themselves.
+    /// A fingerprint that documents contain.
     Fingerprint,
     /// The time of the forest.
     Clock,
@@ -66,12 +66,12 @@ impl FieldUse {
     }
 }
 
-/// A field of a route, and what it is read for.
+/// A field of a route, and its use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteField {
     /// Its name, dotted when nested.
     pub name: String,
-    /// What it is read for.
+    /// Its use.
     pub used_for: FieldUse,
 }
 
@@ -106,7 +106,7 @@ pub struct MissingField {
     pub field: RouteField,
     /// Documents of the sample.
     pub documents: u64,
-    /// Fields that these have and that could be meant, the likeliest first; mostly none or a few.
+    /// Fields of the documents that could be meant instead, likeliest first.
     pub candidates: Vec<String>,
 }
 
@@ -183,7 +183,7 @@ impl FieldSample {
         FieldSample { found: vec![false; fields.len()], fields, prefix: prefix.to_owned(), ..FieldSample::default() }
     }
 
-    /// Documents so far.
+    /// Number of documents sampled.
     pub fn documents(&self) -> u64 {
         self.documents
     }

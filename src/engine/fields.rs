@@ -1,4 +1,4 @@
-//! Which of the fields that a route reads its documents have: one that none of them has is mostly a misspelt name.
+//! Field usage of each route: a field that no document has is mostly a misspelt name.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -33,7 +33,7 @@ impl FoundFields {
         }
     }
 
-    /// The fields of the route that no document had.
+    /// The fields of a route that no document has had.
     pub(super) fn never_found<'r>(&self, route: &'r Route) -> impl Iterator<Item = &'r str> + use<'r> {
         let found = self.0.load(Relaxed);
         (0..).zip(fields(route)).filter(move |(place, _)| found >> place & 1 == 0).map(|(_, field)| field)

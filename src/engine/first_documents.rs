@@ -1,4 +1,4 @@
-//! The first documents of a route: which of its fields they lack is told once, in the log.
+//! The first documents of each route, to log missing fields once.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -22,7 +22,7 @@ impl FirstDocuments {
         FirstDocuments { is_over: AtomicBool::new(false), sample }
     }
 
-    /// Looks at a whole document, unless there were enough of them.
+    /// Adds a whole document to the sample, until it is complete.
     pub(super) fn note(&self, route: &Route, document: &[u8]) {
         if self.is_over.load(Relaxed) {
             return;
@@ -42,7 +42,7 @@ impl FirstDocuments {
         }
     }
 
-    /// The fields that none of them has.
+    /// The fields that no sampled document has.
     pub(super) fn missing(&self) -> Vec<MissingField> {
         self.sample.lock().missing()
     }

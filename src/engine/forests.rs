@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::Unavailable;
-use super::placed::{PlacedDocuments, Resolution};
+use super::placed::{HeldDocuments, Resolution};
 use crate::fingerprint::Distance;
 use crate::forest::ForestStats;
 use crate::forest::local::Copied;
 use crate::forest::overrides::{Overrides, RestampPass};
-use crate::forest::port::{Acknowledged, ForestPort, LocalPort, PortFuture, SettleReport, Settlement};
+use crate::forest::port::{Acknowledged, ForestPort, LocalPort, PortHandle, SettleReport, Settlement};
 use crate::forest::shared::SharedPort;
-use crate::forest::shared::keys::{Evictions, KeyStore, StoreUnavailable};
+use crate::forest::shared::keys::{Evictions, RedisClient, RedisUnavailable};
 use crate::store::{DataDir, ForestIdentity};
 use crate::text_fields::FieldRecord;
 use crate::time::Millis;
@@ -58,8 +58,8 @@ impl std::fmt::Debug for ForestEntry {
 /// All forests.
 pub struct Forests {
     pub(super) entries: Vec<ForestEntry>,
-    /// The store of shared forests; `None`: this process keeps them.
-    pub(super) store: Option<Arc<dyn KeyStore>>,
+    /// The client of the shared forests' Redis; `None`: the forests are local.
+    pub(super) store: Option<Arc<dyn RedisClient>>,
 }
 
 impl Forests {
@@ -67,7 +67,7 @@ impl Forests {
     ///
     /// # Errors
     /// When Redis is away.
-    pub(crate) async fn redis_time(&self) -> Result<Option<Millis>, StoreUnavailable> {
+    pub(crate) async fn redis_time(&self) -> Result<Option<Millis>, RedisUnavailable> {
         match &self.store {
             Some(store) => store.redis_time().await,
             None => Ok(None),
@@ -86,7 +86,7 @@ impl Forests {
         Ok(all)
     }
 
-    /// The same, and for a forest that cannot be asked any more the reason: it takes nothing from the others.
+    /// Name of every forest with its state, or the error of that forest.
     pub(crate) async fn each_stats(&self) -> Vec<(String, Result<ForestStats, Unavailable>)> {
         let mut all = Vec::with_capacity(self.entries.len());
         for entry in &self.entries {
@@ -95,7 +95,7 @@ impl Forests {
         all
     }
 
-    /// The same of the forests that this process alone keeps.
+    /// Name and state of the local forests.
     ///
     /// # Errors
     /// As [`stats`](Forests::stats).
@@ -157,12 +157,12 @@ impl Forests {
         }
     }
 
-    /// Whether the engine that keeps the forests is away; `None`: this process keeps them. Never waits.
-    pub fn store_is_away(&self) -> Option<bool> {
+    /// Whether the Redis that keeps the forests is away; `None`: this process keeps them. Never waits.
+    pub fn redis_is_away(&self) -> Option<bool> {
         self.store.as_ref().map(|store| store.away().is_some())
     }
 
-    /// What is known of keys that the engine of the forests evicts; `None`: this process keeps them. Never waits.
+    /// Evictions of the shared forests' Redis, as far as known; `None`: the forests are local. Never waits.
     pub fn store_evictions(&self) -> Option<Evictions> {
         self.store.as_ref().map(|store| store.evictions())
     }
@@ -200,16 +200,16 @@ impl Forests {
         all.map(|entry| entry.name.clone()).collect()
     }
 
-    /// Forests that can receive overrides through other processes.
+    /// The shared forests, by name.
     pub fn shared(&self) -> Vec<String> {
         let shared = self.overridable().filter(|entry| entry.is_shared());
         shared.map(|entry| entry.name.clone()).collect()
     }
 
-    /// Compares settings and fields of shared forests with those that the store has: [`SharedPort::check_settings`].
+    /// Compares settings and fields of shared forests with those that Redis has: [`SharedPort::check_settings`].
     ///
     /// # Errors
-    /// The first that the store has with others, or when it is away.
+    /// The first that Redis has with others, or when it is away.
     pub async fn check_settings(&self) -> Result<(), Unavailable> {
         for shared in self.entries.iter().filter_map(|entry| entry.shared.as_ref()) {
             shared.check_settings().await?;
@@ -217,7 +217,7 @@ impl Forests {
         Ok(())
     }
 
-    /// Refreshes a forest's overrides from the store: [`SharedPort::refresh_overrides`]. 0 of one that is not shared.
+    /// Refreshes a forest's overrides from Redis: [`SharedPort::refresh_overrides`]. 0 of one that is not shared.
     ///
     /// # Errors
     /// When the forest is not available.
@@ -266,14 +266,14 @@ impl Forests {
         }
     }
 
-    /// Reports the outcomes of placed documents to the forests; their answers, by name of the forest. A forest
-    /// completes the operation even if its future is dropped.
+    /// Settles placed documents in their forests; returns the reports by name of the forest. A forest completes the
+    /// operation even if its future is dropped.
     pub(super) fn settle(
         &self,
-        placed: PlacedDocuments,
+        placed: HeldDocuments,
         resolution: &Resolution,
         now: Millis,
-    ) -> Vec<(&str, PortFuture<SettleReport>)> {
+    ) -> Vec<(&str, PortHandle<SettleReport>)> {
         let mut batches: Vec<Vec<Settlement>> = self.entries.iter().map(|_| Vec::new()).collect();
         for (forest, settlement) in placed.settlements(resolution) {
             if let Some(batch) = batches.get_mut(forest) {
@@ -286,7 +286,7 @@ impl Forests {
     }
 
     /// Withdraws documents without waiting.
-    pub(super) fn withdraw(&self, placed: PlacedDocuments) {
+    pub(super) fn withdraw(&self, placed: HeldDocuments) {
         drop(self.settle(placed, &Resolution::NotSent, Millis(i64::MIN)));
     }
 }

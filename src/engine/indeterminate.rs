@@ -7,13 +7,13 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::forests::Forests;
-use super::placed::{PlacedDocuments, Resolution, outcome};
+use super::placed::{HeldDocuments, Resolution, outcome};
 use super::{Engine, RecoverySource, Unavailable};
 use crate::config::Clock;
 use crate::forest::port::ItemOutcome;
 use crate::time::Millis;
 
-/// Since when each forest waits for an answer.
+/// Indeterminate requests: since when each forest has one.
 #[derive(Debug, Default)]
 pub(super) struct Indeterminate {
     /// By number of the forest: when the first of them arrived.
@@ -33,10 +33,10 @@ pub struct Gap {
 impl Indeterminate {
     /// Records which forests have documents with an indeterminate outcome. Those of unverified writers had no effect
     /// and are skipped: a caller without rights must not cause searches.
-    pub(super) fn note(&self, forests: &Forests, placed: &PlacedDocuments, resolution: &Resolution) {
+    pub(super) fn note(&self, forests: &Forests, placed: &HeldDocuments, resolution: &Resolution) {
         let is_own = |forest: usize| forests.entries.get(forest).is_some_and(|it| !it.is_shared());
         let held = placed.held.iter();
-        let held = held.filter(|held| held.late.is_none() && is_own(held.forest));
+        let held = held.filter(|held| held.deferred.is_none() && is_own(held.forest));
         let mut unknown =
             held.filter(|held| outcome(&placed.ops, held.item, resolution).0 == ItemOutcome::Unknown).peekable();
         // The usual case, which needs no lock.

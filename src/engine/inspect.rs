@@ -1,4 +1,4 @@
-//! Stored forests, read to be looked at.
+//! Inspection of stored forests without opening them for writes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use super::threads::Inline;
 use super::{ReportTransfer, Unavailable};
 use crate::fingerprint::Distance;
 use crate::forest::Summary;
-use crate::forest::shared::keys::{KeyStore, StoreUnavailable};
-use crate::forest::shared::{DistanceTooWide, SharedDistance, SharedForest, SharedSettings, Transfer};
+use crate::forest::shared::keys::{RedisClient, RedisUnavailable};
+use crate::forest::shared::{DistanceTooLarge, ForestSetup, SharedDistance, SharedForest, SharedSettings, Transfer};
 use crate::method::{Method, MethodKind, Short, Staged, Strict, Verified};
 use crate::store::{DataDir, ForestIdentity, ReplayProgress, Store, StoreError};
 use crate::text_fields::FieldRecord;
@@ -27,15 +27,15 @@ pub type ReportInspection = dyn Fn(&str, ReplayProgress);
 pub struct InspectedForest {
     /// Identity: name, method and parameters.
     pub identity: ForestIdentity,
-    /// How it looks when it is loaded.
+    /// Its summary.
     pub summary: Summary,
-    /// Sentences that it knows as boilerplate.
+    /// Number of its boilerplate sentences.
     pub boilerplate: usize,
     /// Bytes of its files that a start reads.
     pub bytes: u64,
     /// Bytes of a batch at the end that was not written whole.
     pub torn: u64,
-    /// Unreadable ranges, which the other figures leave out: file, offset and kind.
+    /// Unreadable ranges, which the other figures exclude: file, offset and kind.
     pub unreadable: Vec<String>,
     /// Which fields its texts were read from.
     pub fields: FieldRecord,
@@ -51,13 +51,13 @@ pub enum InspectError {
     Store(#[from] StoreError),
     /// The engine that keeps forests for several processes.
     #[error("the forest store cannot be asked: {0}")]
-    Away(StoreUnavailable),
+    Away(RedisUnavailable),
     /// A forest in it.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// A distance that this version cannot look for.
+    /// A distance that shared forests do not support.
     #[error("a forest {0}")]
-    Distance(#[from] DistanceTooWide),
+    Distance(#[from] DistanceTooLarge),
     /// A method that this version does not have.
     #[error("the forest \"{forest}\" is of the method '{method}', which this version of spinney does not know")]
     Method {
@@ -131,7 +131,7 @@ fn load<F: MethodKind>(
 /// # Errors
 /// When the store is not available.
 pub fn inspect_shared(
-    keys: &Arc<dyn KeyStore>,
+    keys: &Arc<dyn RedisClient>,
     top: usize,
     report: &Arc<ReportTransfer>,
 ) -> Result<Vec<InspectedForest>, InspectError> {
@@ -180,12 +180,14 @@ fn shared<F: MethodKind>(
     of: (&str, &str),
     settings: SharedSettings,
     (k, is_dated): (SharedDistance, bool),
-    keys: &Arc<dyn KeyStore>,
+    keys: &Arc<dyn RedisClient>,
 ) -> SharedForest<F> {
     let learned = F::Learned::default();
     let thresholds = Default::default();
     let inline = Arc::new(Inline);
     let keys = keys.clone();
-    let shared = SharedForest::new(of, settings, thresholds, learned, inline, keys, 0).with_distance(k);
+    let shared =
+        SharedForest::new(ForestSetup { name: of.0, identity: of.1, settings, thresholds, learned }, inline, keys, 0)
+            .with_distance(k);
     if is_dated { shared.dated() } else { shared }
 }

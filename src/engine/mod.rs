@@ -42,7 +42,7 @@ mod writers;
 
 pub use crate::forest::Recovered;
 pub use crate::forest::port::Unavailable;
-pub use article::PlacedArticle;
+pub use article::StampedArticle;
 pub use backfill_route::BackfillRoute;
 pub use check::{CheckError, Checked, RootOrigin};
 pub use date_math::resolve as resolve_date;
@@ -52,7 +52,7 @@ pub use forests::Forests;
 pub use indeterminate::Gap;
 pub use inspect::{InspectError, InspectedForest, ReportInspection, inspect, inspect_shared};
 pub use overrides::OverrideError;
-pub use placed::{PlacedDocuments, Resolution};
+pub use placed::{HeldDocuments, Resolution};
 pub use read::{Parsed, Unstamped};
 pub use readers::{ReaderFields, ReaderRoute};
 pub use recover::{Intake, Recovering, RecoverySource, StoredDocument};
@@ -70,8 +70,8 @@ use bytes::Bytes;
 use crate::bulk::{self, BulkError, Item, JsonError, Op, SelectionError};
 use crate::config::{OnRedisFailure, Route, StampForm, Storage};
 use crate::forest::local::Executor;
-use crate::forest::shared::DistanceTooWide;
-use crate::forest::shared::keys::KeyStore;
+use crate::forest::shared::DistanceTooLarge;
+use crate::forest::shared::keys::RedisClient;
 use crate::forest::{ForestError, Root, TreeView};
 use crate::hash::HashKey;
 use crate::store::{Files, StoreError};
@@ -98,16 +98,16 @@ pub enum EngineError {
     Forest(#[from] ForestError),
     /// The distance of a shared forest.
     #[error("a route {0}")]
-    Distance(#[from] DistanceTooWide),
+    Distance(#[from] DistanceTooLarge),
     /// The stored forests.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The system gives no threads.
+    /// Threads cannot be started.
     #[error("cannot start the threads for text work")]
     Threads(#[from] rayon::ThreadPoolBuildError),
 }
 
-/// Why a body is passed on as it came.
+/// Why a body is forwarded unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum NotUnderstood {
     /// It is no bulk.
@@ -140,7 +140,7 @@ pub enum Write {
     },
 }
 
-/// Why nothing could be stamped.
+/// Why stamping failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StampError {
     /// The body is forwarded unchanged: the cluster reports the error.
@@ -156,7 +156,7 @@ pub enum StampError {
 pub struct RequestContext {
     /// When the request arrived.
     pub now: Millis,
-    /// A later date in a document is taken for this: one document from 2099 must not expire all others.
+    /// The latest date that counts: a document dated 2099 must not expire all others.
     pub latest: Millis,
     /// Differs for every request: names the roots of documents that have neither text nor id.
     pub unique: u64,
@@ -181,7 +181,7 @@ pub enum PortStorage {
     /// On these files, written by these tasks.
     Stored(Storage, Arc<dyn Files>, Arc<dyn StoreTasks>),
     /// In a store that several processes share; with the behaviour while it is away.
-    Shared(Arc<dyn KeyStore>, OnRedisFailure),
+    Shared(Arc<dyn RedisClient>, OnRedisFailure),
 }
 
 /// The threads of an engine.
@@ -197,7 +197,7 @@ impl EngineThreads {
     }
 }
 
-/// Batches that are read and placed at the same time; each of them uses all threads.
+/// Batches that are read and placed concurrently; each uses all threads.
 const BATCHES: usize = 4;
 
 /// Larger bodies are not searched for lines, and split into items, on the threads that serve connections.
@@ -254,7 +254,7 @@ impl Engine {
         prefix: &str,
         threads: usize,
         key: HashKey,
-        keys: &Arc<dyn KeyStore>,
+        keys: &Arc<dyn RedisClient>,
         on_loss: OnRedisFailure,
     ) -> Result<Engine, EngineError> {
         let threads = EngineThreads::start(threads)?;
@@ -333,13 +333,13 @@ impl Engine {
         })
     }
 
-    /// The same engine, which writes stamps of this form; without it, lean ones.
+    /// Sets the form of the stamps; the default is lean.
     pub fn with_stamps(self, form: StampForm) -> Engine {
         let reader = DocumentReader { form, ..self.reader };
         Engine { reader, ..self }
     }
 
-    /// The same engine, which also explains how each document found its place ([`Stamped::explanations`]).
+    /// Makes the engine explain how the root of each document was found ([`Stamped::explanations`]).
     pub fn with_explanations(self) -> Engine {
         let placer = Placer { explains: true, ..self.placer };
         Engine { placer, ..self }
@@ -375,7 +375,7 @@ impl Engine {
         self.reader_threads.run(job).await
     }
 
-    /// Splits the body of a write into items and finds their routes, in this turn.
+    /// Parses the body of a write into items with their routes, within this turn.
     ///
     /// # Errors
     /// [`StampError::NotUnderstood`] when the body is to be passed on as it came, [`StampError::Unavailable`] when it
@@ -413,7 +413,7 @@ impl Engine {
         Ok(self.threads.run_short(is_short, parse).await??)
     }
 
-    /// Whether the cluster is asked first about a write: its documents are placed when it has accepted them.
+    /// Whether the writer of a request is unverified, so that placements are deferred.
     pub fn is_of_unverified_writer(&self, parsed: &Parsed, context: RequestContext) -> bool {
         self.placer.trust(&parsed.items, context) == WriterTrust::Unverified
     }
@@ -428,7 +428,7 @@ impl Engine {
         let stamped = self.placer.stamp_items(&self.reader, body, parsed.items, context).await?;
         // A bulk continues although some of its sources are invalid: those items fail alone.
         if !is_bulk
-            && let [UnstampedDocument { reason, .. }] = stamped.left_alone()
+            && let [UnstampedDocument { reason, .. }] = stamped.unstamped_documents()
             && let Unstamped::Source(error) = reason
         {
             return Err(NotUnderstood::Document(error.clone()).into());
@@ -482,7 +482,7 @@ impl Engine {
     /// When a forest is not available; the others were informed.
     pub async fn settle(
         &self,
-        placed: PlacedDocuments,
+        placed: HeldDocuments,
         resolution: Resolution,
         now: Millis,
     ) -> Result<SettledRequest, Unavailable> {
@@ -508,7 +508,7 @@ impl Engine {
         self.settler.merged.notified().await;
     }
 
-    /// Waits until the caller's body may be read: unverified writers are served one after the other.
+    /// Waits for the caller's turn: bodies of unverified writers are read one at a time.
     pub async fn turn(&self, caller: u64, now: Millis) -> Turn {
         match self.has_written(caller, now) {
             true => Turn::default(),
@@ -516,7 +516,7 @@ impl Engine {
         }
     }
 
-    /// Whether the cluster has lately accepted anything of this caller.
+    /// Whether the cluster has lately accepted any write of this caller.
     pub fn has_written(&self, caller: u64, now: Millis) -> bool {
         self.writers.knows_any(caller, now)
     }

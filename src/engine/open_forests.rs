@@ -10,8 +10,8 @@ use crate::chance::nonce;
 use crate::config::{Clock, OnRedisFailure, Route};
 use crate::fingerprint::{Distance, FingerprintVersion};
 use crate::forest::local::{ForestState, LocalForest};
-use crate::forest::shared::keys::KeyStore;
-use crate::forest::shared::{SharedDistance, SharedForest, SharedSettings};
+use crate::forest::shared::keys::RedisClient;
+use crate::forest::shared::{ForestSetup, SharedDistance, SharedForest, SharedSettings};
 use crate::forest::{LocalFallback, Settings};
 use crate::hash::HashKey;
 use crate::method::{LearnedText, Method, MethodKind, Proof, Short, Staged, Strict, Verified};
@@ -35,8 +35,7 @@ impl RouteForests {
     }
 }
 
-/// Opens the forests of all routes, each forest once and with a secret of its own made of `key`. Reads those that are
-/// stored.
+/// Opens each forest of the routes once, with a hash key derived from `key`. Reads those that are stored.
 pub(super) fn open(
     routes: &[Route],
     threads: &Arc<TextThreads>,
@@ -89,7 +88,7 @@ fn find_or_add(
 struct Maker<'a> {
     name: &'a str,
     route: &'a Route,
-    /// What all routes read into it.
+    /// The fields that all of its routes read.
     fields: RoutedFields,
     threads: &'a Arc<TextThreads>,
     key: HashKey,
@@ -99,12 +98,12 @@ struct Maker<'a> {
 /// Where forests are kept.
 #[derive(Clone, Copy)]
 pub(super) enum ForestStorage<'a> {
-    /// In the memory of this process alone.
+    /// In memory only.
     InMemory,
     /// There, and on the disk.
     Stored(&'a Stores),
-    /// In a store shared by several processes; with the behaviour while it is away.
-    Shared(&'a Arc<dyn KeyStore>, OnRedisFailure),
+    /// In Redis, shared by several processes, with the handling of its outages.
+    Shared(&'a Arc<dyn RedisClient>, OnRedisFailure),
 }
 
 /// Identity of a forest whose documents have their own dates.
@@ -132,10 +131,10 @@ impl Maker<'_> {
 
     /// Opens the forest of a route's short texts.
     fn open_short(&self) -> Result<ForestEntry, EngineError> {
-        self.make::<Short>(self.route.widest(), (), (), |()| ())
+        self.make::<Short>(self.route.max_distance(), (), (), |()| ())
     }
 
-    /// `seed`: ensures initial knowledge where a stored forest has learned other things.
+    /// Opens a forest of this method kind; `seed` adds initial lessons to the learned text of a stored one.
     fn make<F: MethodKind>(
         &self,
         k: Distance,
@@ -155,13 +154,13 @@ impl Maker<'_> {
                 }
                 let mut learned = F::Learned::default();
                 seed(&mut learned);
-                let alone = LocalForest::<F>::new(self.name, settings, thresholds, learned, threads)?
+                let local = LocalForest::<F>::new(self.name, settings, thresholds, learned, threads)?
                     .with_founder_tokens(self.route.founder_tokens_memory)
                     .with_max_tree(self.route.max_tree);
-                let alone = Arc::new(alone);
+                let local = Arc::new(local);
                 return Ok(ForestEntry {
-                    port: Arc::new(LocalFallback::new(shared.port, alone.clone())),
-                    local: Some(alone),
+                    port: Arc::new(LocalFallback::new(shared.port, local.clone())),
+                    local: Some(local),
                     ..shared
                 });
             }
@@ -200,13 +199,13 @@ impl Maker<'_> {
         })
     }
 
-    /// The same, kept elsewhere.
+    /// Opens it as a shared forest.
     fn share<F: MethodKind>(
         &self,
         k: Distance,
         thresholds: <F::Proof as Proof>::Thresholds,
         learned: F::Learned,
-        keys: &Arc<dyn KeyStore>,
+        keys: &Arc<dyn RedisClient>,
     ) -> Result<ForestEntry, EngineError> {
         let route = self.route;
         let settings = SharedSettings {
@@ -226,10 +225,7 @@ impl Maker<'_> {
         let of = of.chain([format!("window={window}ms")]).chain(clock);
         let of: Vec<String> = of.collect();
         let shared = SharedForest::<F>::new(
-            (self.name, &of.join(" ")),
-            settings,
-            thresholds,
-            learned,
+            ForestSetup { name: self.name, identity: &of.join(" "), settings, thresholds, learned },
             self.threads.clone(),
             keys.clone(),
             nonce(),
@@ -253,7 +249,7 @@ impl Maker<'_> {
         })
     }
 
-    /// Identity of a forest that is begun now: with another one the same text has other fingerprints, or another tree.
+    /// The identity of a new forest: the settings on which fingerprints and trees depend.
     fn identity(&self, k: Distance) -> ForestIdentity {
         ForestIdentity::new(self.name)
             .with("method", &self.route.method)

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::forests::ForestEntry;
 use super::{Engine, RequestContext, Unavailable, own_root};
-use crate::forest::document::PlacementDocument;
+use crate::forest::document::ForestDocument;
 use crate::forest::overrides::{Override, Overrides, ResolvedDocument};
 use crate::forest::{LateMergeLog, Root};
 
@@ -22,7 +22,7 @@ pub enum OverrideError {
          groups of this index have no overrides"
     )]
     TwoForests(String),
-    /// The forest cannot be asked.
+    /// The forest is unavailable.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
@@ -47,7 +47,7 @@ impl Engine {
     }
 
     /// Says something about the groups of an index. `shown`: the roots that documents of a pin show. Answers the number
-    /// of the word when it is safe; `None`: there are as many, or as many bytes of them, as a forest remembers.
+    /// of the override when it is durable; `None`: their number or size is at its limit.
     ///
     /// # Errors
     /// As [`overrides`](Engine::overrides_of_index).
@@ -90,7 +90,7 @@ impl Engine {
             return Ok(None);
         };
         let document =
-            PlacementDocument { features: prepared.features, when: prepared.when, title: prepared.title, given: None };
+            ForestDocument { features: prepared.features, when: prepared.when, title: prepared.title, given: None };
         let reply = entry.port.check(document).await?;
         Ok(reply.check.map(|check| check.resolved))
     }
@@ -101,6 +101,6 @@ impl Engine {
     /// As [`overrides`](Engine::overrides_of_index).
     pub async fn merge_suggestions(&self, index: &str) -> Result<(String, LateMergeLog), OverrideError> {
         let entry = self.overridable_forest(index)?;
-        Ok((entry.name.clone(), entry.port.late().await?))
+        Ok((entry.name.clone(), entry.port.late_merges().await?))
     }
 }

@@ -8,16 +8,16 @@ use tokio::sync::Semaphore;
 
 use super::deferred::{DeferredClaim, DeferredPlacements};
 use super::forests::Forests;
-use super::placed::{HeldDocument, PlacedDocuments};
+use super::placed::{HeldDocument, HeldDocuments};
 use super::read::{DocumentReader, PreparedDocument, ReadItem, WorkItem};
 use super::threads::{JobWaiter, TextThreads};
 use super::writers::{Turn, WriterTrust, Writers};
 use super::{Explanation, RequestContext, Stamped, Unavailable};
 use crate::bulk::Stamp;
 use crate::fingerprint::Fingerprint;
-use crate::forest::document::PlacementDocument;
+use crate::forest::document::ForestDocument;
 use crate::forest::overrides::Overrides;
-use crate::forest::port::{self, Commit, DryPlacement, EarlierDocuments, ForestPort, PlacementReply, Placements};
+use crate::forest::port::{self, BatchReply, Commit, DocumentReply, DryPlacement, EarlierDocuments, ForestPort};
 use crate::forest::{Decision, Root};
 use crate::time::{Millis, format_date};
 
@@ -25,7 +25,7 @@ use crate::time::{Millis, format_date};
 /// failed, or the client is gone.
 struct Unfinished {
     forests: Arc<Forests>,
-    placed: PlacedDocuments,
+    placed: HeldDocuments,
 }
 
 impl Drop for Unfinished {
@@ -39,7 +39,7 @@ impl Drop for Unfinished {
 struct ForestBatch {
     /// Their places in the body, and their routes.
     items: Vec<(usize, usize)>,
-    documents: Vec<PlacementDocument>,
+    documents: Vec<ForestDocument>,
 }
 
 /// State of one request in one forest, across batches.
@@ -53,9 +53,9 @@ impl ForestSession {
     async fn place(
         &mut self,
         port: &dyn ForestPort,
-        documents: Vec<PlacementDocument>,
+        documents: Vec<ForestDocument>,
         trust: WriterTrust,
-    ) -> Result<Placements, Unavailable> {
+    ) -> Result<BatchReply, Unavailable> {
         let commit = match trust {
             WriterTrust::Unverified => {
                 let dry = self.dry.get_or_insert_with(|| port.dry_placement());
@@ -103,7 +103,7 @@ impl Placer {
         let trust = self.trust(&items, context);
         let mut unfinished = Unfinished {
             forests: self.forests.clone(),
-            placed: PlacedDocuments::of(items.iter().map(|item| item.op).collect(), context.caller),
+            placed: HeldDocuments::of(items.iter().map(|item| item.op).collect(), context.caller),
         };
         let mut sessions: Vec<ForestSession> = self.forests.entries.iter().map(|_| ForestSession::default()).collect();
         let mut stamped = Stamped { explanations: self.explains.then(Vec::new), ..Stamped::default() };
@@ -150,13 +150,13 @@ impl Placer {
         stamped: &mut Stamped,
         trust: WriterTrust,
         sessions: &mut [ForestSession],
-        placed: &mut PlacedDocuments,
+        placed: &mut HeldDocuments,
     ) -> Result<Vec<ForestReplies>, Unavailable> {
         let mut batches: Vec<ForestBatch> = self.forests.entries.iter().map(|_| ForestBatch::default()).collect();
         for prepared in read.iter_mut().flat_map(|read| read.objects.iter_mut().flatten()) {
             if let Some(batch) = batches.get_mut(prepared.forest) {
                 batch.items.push((prepared.item, prepared.route));
-                batch.documents.push(PlacementDocument {
+                batch.documents.push(ForestDocument {
                     features: prepared.features.take(),
                     when: prepared.when,
                     title: prepared.title,
@@ -172,49 +172,51 @@ impl Placer {
                 continue;
             }
             // An unverified writer's documents are placed when the cluster has accepted them.
-            let late: Vec<DeferredClaim> = match trust {
+            let deferred: Vec<DeferredClaim> = match trust {
                 WriterTrust::Unverified => {
                     let documents = batch.documents.iter();
                     documents.map(|d| self.deferred.keep(d.clone())).collect()
                 }
                 WriterTrust::Verified | WriterTrust::Owner => Vec::new(),
             };
-            let mut late = late.into_iter();
+            let mut deferred = deferred.into_iter();
             let mut placements = session.place(&*entry.port, batch.documents, trust).await?;
             // First of all: from here on they are withdrawn if anything goes wrong.
             for ((item, route), reply) in batch.items.into_iter().zip(&mut placements.replies) {
-                let late = late.next();
+                let deferred = deferred.next();
                 if let Some(place) = &mut reply.placed {
                     placed.hold(HeldDocument {
                         item,
                         forest,
                         route,
                         root: place.root,
-                        is_alone: place.is_alone,
+                        is_local_fallback: place.is_local_fallback,
                         ticket: place.ticket.take(),
                         clock: place.clock,
                         answer: place.answer,
                         // Two unverified writers may both be given the same new root.
-                        has_joined: place.decision != Decision::NewRoot || place.answer != place.root || late.is_some(),
-                        late,
+                        has_joined: place.decision != Decision::NewRoot
+                            || place.answer != place.root
+                            || deferred.is_some(),
+                        deferred,
                     });
                 } else {
-                    placed.stands_alone(item, route);
+                    placed.add_outside(item, route);
                 }
             }
             stamped.waited += placements.waited;
-            let Placements { replies: of_forest, overrides, .. } = placements;
+            let BatchReply { replies: of_forest, overrides, .. } = placements;
             replies.push(ForestReplies { replies: of_forest.into_iter(), overrides });
         }
         Ok(replies)
     }
 }
 
-/// What a forest has replied about a batch.
+/// The replies of a forest to a batch.
 #[derive(Default)]
 struct ForestReplies {
     /// In the order in which its documents were placed.
-    replies: IntoIter<PlacementReply>,
+    replies: IntoIter<DocumentReply>,
     overrides: Arc<Overrides>,
 }
 
@@ -260,9 +262,9 @@ impl StampWriter<'_> {
     }
 
     /// Writes the stamp of one object. `own_root`: the one that it has without text.
-    fn write(&mut self, prepared: &PreparedDocument, reply: PlacementReply, own_root: Root) {
-        let is_alone = reply.placed.as_ref().is_some_and(|place| place.is_alone);
-        self.stamped.tally.alone += u64::from(is_alone);
+    fn write(&mut self, prepared: &PreparedDocument, reply: DocumentReply, own_root: Root) {
+        let is_local_fallback = reply.placed.as_ref().is_some_and(|place| place.is_local_fallback);
+        self.stamped.tally.local_fallback += u64::from(is_local_fallback);
         let (root, since) = match reply.placed {
             None => {
                 self.stamped.tally.without_text += 1;
@@ -299,7 +301,7 @@ impl StampWriter<'_> {
         };
         let stamp = Stamp {
             root: root.0.0,
-            is_alone,
+            is_local_fallback,
             hashes: &prepared.hashes,
             arrival: since.map(|since| self.arrivals.text(since)),
             proof: prepared.proof.as_deref(),

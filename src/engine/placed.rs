@@ -1,4 +1,4 @@
-//! The documents of a request that were placed, and what the cluster's response says of each.
+//! Placed documents of a request, held until the cluster's response settles them.
 
 use std::collections::HashSet;
 
@@ -10,13 +10,13 @@ use crate::time::Millis;
 
 /// The nodes that the documents of a request use, by item. To be given to [`Engine::settle`](super::Engine::settle).
 #[derive(Debug, Default)]
-pub struct PlacedDocuments {
-    /// The operation of every item: a response with other operations is not matched.
+pub struct HeldDocuments {
+    /// The operation of every item; a response with other operations is not matched.
     pub(super) ops: Vec<Op>,
     pub(super) caller: Option<u64>,
     pub(super) held: Vec<HeldDocument>,
-    /// Items whose document has a root of its own, outside of the forests, with their routes.
-    alone: Vec<(usize, usize)>,
+    /// Items, with their routes, whose documents have roots outside the forests.
+    outside: Vec<(usize, usize)>,
 }
 
 /// One document that was placed.
@@ -27,9 +27,9 @@ pub(super) struct HeldDocument {
     pub(super) route: usize,
     /// Its tree.
     pub(super) root: Root,
-    /// Whether it is in the fallback of its forest.
-    pub(super) is_alone: bool,
-    /// `None`: it was placed as if, and is placed if it is accepted.
+    /// Whether the local fallback placed it.
+    pub(super) is_local_fallback: bool,
+    /// `None` after a dry placement, whose document is placed once it is accepted.
     pub(super) ticket: Option<Ticket>,
     /// The forest's clock when it was placed.
     pub(super) clock: Millis,
@@ -38,8 +38,8 @@ pub(super) struct HeldDocument {
     /// Whether it joined an existing tree, shows another root than its tree's, or may: a deferred placement may meet
     /// another document of its root.
     pub(super) has_joined: bool,
-    /// To be placed if it is accepted, and not before.
-    pub(super) late: Option<DeferredClaim>,
+    /// The deferred placement, to be done once it is accepted.
+    pub(super) deferred: Option<DeferredClaim>,
 }
 
 /// The outcome of a request.
@@ -59,36 +59,35 @@ pub enum Resolution {
     Document(u16, bulk::ItemStatuses),
 }
 
-impl PlacedDocuments {
-    pub(super) fn of(ops: Vec<Op>, caller: Option<u64>) -> PlacedDocuments {
-        PlacedDocuments { ops, caller, held: Vec::new(), alone: Vec::new() }
+impl HeldDocuments {
+    pub(super) fn of(ops: Vec<Op>, caller: Option<u64>) -> HeldDocuments {
+        HeldDocuments { ops, caller, held: Vec::new(), outside: Vec::new() }
     }
 
-    pub(super) fn stands_alone(&mut self, item: usize, route: usize) {
-        self.alone.push((item, route));
+    pub(super) fn add_outside(&mut self, item: usize, route: usize) {
+        self.outside.push((item, route));
     }
 
     /// The stamped documents, in forests or outside, as items with their routes.
     pub(super) fn routed(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.held.iter().map(|held| (held.item, held.route)).chain(self.alone.iter().copied())
+        self.held.iter().map(|held| (held.item, held.route)).chain(self.outside.iter().copied())
     }
 
-    /// Items whose documents joined a tree and are stored, as far as anybody knows, with their roots. In the order of
-    /// the items of each forest.
+    /// Items whose documents joined a tree and are stored or may be, with their roots. In the order of the items of
+    /// each forest.
     pub fn joined<'p>(&'p self, resolution: &'p Resolution) -> impl Iterator<Item = (usize, u64)> + 'p {
         let joined = self.held.iter().filter(|held| held.has_joined);
         let stored = joined.filter(|held| outcome(&self.ops, held.item, resolution).0 != ItemOutcome::Refused);
         stored.map(|held| (held.item, held.answer.0.0))
     }
 
-    /// Of these items, which replaced documents, those that may have given one another root: all but updates that were
-    /// not stamped.
+    /// The items, of these that replaced documents, that may have changed a root: all but unstamped updates.
     pub fn moved<'c>(&self, replaced: &'c [(usize, String)]) -> Vec<&'c (usize, String)> {
         let is_update = |item: usize| self.ops.get(item) == Some(&Op::Update);
         let mut stamped = HashSet::new();
         if replaced.iter().any(|&(item, _)| is_update(item)) {
             stamped.extend(self.held.iter().map(|held| held.item));
-            stamped.extend(self.alone.iter().map(|&(item, _)| item));
+            stamped.extend(self.outside.iter().map(|&(item, _)| item));
         }
         let moved = replaced.iter();
         moved.filter(|(item, _)| !is_update(*item) || stamped.contains(item)).collect()
@@ -96,7 +95,7 @@ impl PlacedDocuments {
 
     /// Whether any document was stamped.
     pub fn has_stamped(&self) -> bool {
-        !self.held.is_empty() || !self.alone.is_empty()
+        !self.held.is_empty() || !self.outside.is_empty()
     }
 
     pub(super) fn hold(&mut self, held: HeldDocument) {
@@ -110,7 +109,7 @@ impl PlacedDocuments {
 
     /// Whether its documents are placed after the cluster's response: their writer is unverified.
     pub fn is_of_unverified_writer(&self) -> bool {
-        self.held.iter().any(|held| held.late.is_some())
+        self.held.iter().any(|held| held.deferred.is_some())
     }
 
     /// Whether a response has exactly the items of the request.
@@ -120,7 +119,7 @@ impl PlacedDocuments {
 
     /// The outcomes of those that have a ticket, each with the number of its forest.
     pub(super) fn settlements(self, resolution: &Resolution) -> impl Iterator<Item = (usize, Settlement)> {
-        let PlacedDocuments { ops, held, .. } = self;
+        let HeldDocuments { ops, held, .. } = self;
         held.into_iter().filter_map(move |held| {
             let outcome = outcome(&ops, held.item, resolution).0;
             Some((held.forest, Settlement { ticket: held.ticket?, outcome }))

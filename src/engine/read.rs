@@ -1,4 +1,4 @@
-//! From the bytes of a body to features, on all threads: nothing here knows a forest.
+//! Reads the bytes of a body into features, on all threads and without a forest.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub(super) struct PreparedDocument {
     pub(super) own_root: u64,
 }
 
-/// An item read: nothing to do, or up to two objects (an update's `doc` and `upsert`).
+/// A read item: its documents, up to two (an update's `doc` and `upsert`).
 #[derive(Debug, Default)]
 pub(super) struct ReadItem {
     pub(super) objects: [Option<PreparedDocument>; 2],
@@ -86,7 +86,7 @@ pub enum Unstamped {
     /// The cluster reports the error.
     #[error("the source is not understood: {0}")]
     Source(#[from] JsonError),
-    /// An update that leaves the text alone leaves the stamp alone.
+    /// An update without the text, which keeps the stored stamp.
     #[error("the update does not carry the text")]
     NoTextInUpdate,
     /// The stamp has no place in the source.
@@ -95,7 +95,7 @@ pub enum Unstamped {
 }
 
 impl Unstamped {
-    /// Whether a server may store the document as it came.
+    /// Whether a server may store the document without a stamp.
     pub fn may_be_stored(&self) -> bool {
         match self {
             Unstamped::Source(error) => error.may_be_taken(),
@@ -114,7 +114,7 @@ pub struct Parsed {
     pub(super) is_bulk: bool,
 }
 
-/// Names of indices without a route that are kept, to be asked about.
+/// Most unrouted index names that are kept for alias resolution.
 const MOST_UNROUTED: usize = 64;
 
 /// The longest of them, in bytes.
@@ -126,8 +126,8 @@ impl Parsed {
         self.unrouted.iter().map(|(_, name)| name.as_str())
     }
 
-    /// Treats the items of the index `name` as those of another index, for which the name is an alias.
-    pub fn stands_for(&mut self, routes: &Routes, name: &str, index: &str) {
+    /// Routes the items of the alias `name` as those of its index.
+    pub fn resolve_alias(&mut self, routes: &Routes, name: &str, index: &str) {
         let hash = xxh3_64(name.as_bytes());
         let Some(route) = routes.find(index) else {
             return;
@@ -164,7 +164,7 @@ impl WorkItem {
         small.count().max(1)
     }
 
-    /// Whether reading these items is so short a job that it needs no thread of its own.
+    /// Whether these items are few enough to be read on the request's thread.
     pub(super) fn is_short(items: &[WorkItem]) -> bool {
         let sources = items.iter().filter_map(|item| item.source.as_ref());
         items.len() <= SPLIT && sources.map(Range::len).sum::<usize>() <= SHORT_BYTES
@@ -206,7 +206,7 @@ impl DocumentReader {
         Parsed { items: items.collect(), unrouted, is_bulk: true }
     }
 
-    /// Looks at the first whole documents of each route; partial updates have some of their fields.
+    /// Adds whole documents to the field sample of their routes; partial updates lack fields.
     pub(super) fn note_first(&self, body: &[u8], items: &[WorkItem], batch: Range<usize>) {
         for item in items.get(batch).unwrap_or_default().iter().filter(|item| item.op != Op::Update) {
             if let Some((source, route)) = item.wanted()
@@ -259,10 +259,10 @@ impl DocumentReader {
             return Ok(read);
         };
         let bytes = body.get(source.clone()).unwrap_or_default();
+        let document = DocumentContext { item: at, route, own_root: item.own_root, context };
         let mut prepare = |range: Range<usize>| {
             let object = bytes.get(range.clone()).unwrap_or_default();
-            let base = source.start + range.start;
-            self.prepare(object, base, (at, route), item, context, workspace)
+            self.prepare(object, source.start + range.start, &document, workspace)
         };
         if item.op != Op::Update {
             read.objects[0] = Some(prepare(0..bytes.len())?.0);
@@ -284,17 +284,15 @@ impl DocumentReader {
         Ok(read)
     }
 
-    /// Reads one object into features; also returns whether it has a text field.
+    /// Reads one object into features; `base`: its offset in the body. Also returns whether it has a text field.
     fn prepare(
         &self,
         object: &[u8],
         base: usize,
-        (at, of_route): (usize, usize),
-        item: &WorkItem,
-        context: RequestContext,
+        of: &DocumentContext,
         workspace: &mut Workspace,
     ) -> Result<(PreparedDocument, bool), JsonError> {
-        let bound = &self.routes.bound[of_route];
+        let bound = &self.routes.bound[of.route];
         let Bound { route, selection, found_fields, .. } = bound;
         let document = bulk::scan(object, selection)?;
         found_fields.note(route, &document);
@@ -307,19 +305,19 @@ impl DocumentReader {
         // Forests keep their own copy: members that no stamp shows are not computed again.
         let shown = features.as_ref().filter(|_| self.form == StampForm::Full);
         let prepared = PreparedDocument {
-            item: at,
-            route: of_route,
+            item: of.item,
+            route: of.route,
             object: base..base + object.len(),
             hashes: shown.map(Features::hashes).unwrap_or_default(),
             proof: shown.and_then(Features::proof),
             forest: bound.forest_of(features.as_ref()),
-            when: when(&route.clock, date, context),
+            when: when(&route.clock, date, of.context),
             title,
             features,
             cut: document.cut,
             partial: false,
             creates: false,
-            own_root: item.own_root,
+            own_root: of.own_root,
         };
         Ok((prepared, has_text))
     }
@@ -356,21 +354,22 @@ impl DocumentReader {
         own_root: u64,
         context: RequestContext,
     ) -> Result<PreparedDocument, JsonError> {
-        let item = WorkItem {
-            op: Op::Index,
-            source: Some(0..body.len()),
-            route: Some(route),
-            index: 0,
-            own_root,
-            is_whole: false,
-        };
-        let workspace = &mut Workspace::default();
-        let prepared = self.prepare(body, 0, (0, route), &item, context, workspace);
+        let document = DocumentContext { item: 0, route, own_root, context };
+        let prepared = self.prepare(body, 0, &document, &mut Workspace::default());
         prepared.map(|(prepared, _)| prepared)
     }
 }
 
-/// The fingerprint that a document brings itself.
+/// What the preparation of a document takes from its item and its request.
+struct DocumentContext {
+    item: usize,
+    route: usize,
+    /// Root if the document has no usable text.
+    own_root: u64,
+    context: RequestContext,
+}
+
+/// The fingerprint that a document contains.
 fn own(document: &ParsedDocument<'_>) -> Option<Fingerprint> {
     let own = document.value(Selected::Own)?;
     Fingerprint::written(&own.text, own.quoted)

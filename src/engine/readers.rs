@@ -32,7 +32,7 @@ pub struct ReaderRoute {
 }
 
 impl Routes {
-    /// The fields of an index, of a pattern, or of the first of a list; the stamp's alone where no route has it.
+    /// The fields of an index, of a pattern, or of the first of a list; only the stamp's without a route.
     pub fn reader_fields(&self, index: &str) -> ReaderFields {
         let first = index.split(',').next().unwrap_or_default();
         let route: Option<&Route> = self.bound_of(first).map(|bound| &bound.route);

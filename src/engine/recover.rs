@@ -13,8 +13,8 @@ use crate::clock;
 use crate::config::Clock;
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
-use crate::forest::document::{DocumentTime, PlacementDocument};
-use crate::forest::port::PortFuture;
+use crate::forest::document::{DocumentTime, ForestDocument};
+use crate::forest::port::PortHandle;
 use crate::forest::{Recovered, RecoveryPass};
 use crate::method::Workspace;
 use crate::store::StoreError;
@@ -66,9 +66,9 @@ pub struct StoredDocument {
 pub enum Intake {
     /// All: it is empty.
     All,
-    /// All that it does not know: an operator has confirmed that the indices are its own.
+    /// All unknown documents: an operator has confirmed that the indices belong to this forest.
     Rest,
-    /// Those that it does not know and can have stamped: used by a start, which finds documents of any origin.
+    /// Unknown documents that this forest can have stamped: for a start, which finds documents of any origin.
     Missed,
 }
 
@@ -77,7 +77,7 @@ pub struct Recovering {
     engine: Arc<Engine>,
     source: RecoverySource,
     latest: Millis,
-    forests: Vec<(usize, PortFuture<RecoveryPass>)>,
+    forests: Vec<(usize, PortHandle<RecoveryPass>)>,
 }
 
 impl Engine {
@@ -142,8 +142,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Begins to take stored documents into a forest, at this time: no arrival counts as a later one, nor a date as one
-    /// that would not be believed then.
+    /// Begins the recovery of a forest at this time, which limits arrivals and dates.
     pub fn recover(self: &Arc<Self>, source: RecoverySource, intake: Intake, now: Millis) -> Recovering {
         let forests = std::iter::once(source.at).chain(source.short);
         let is_dated = matches!(source.clock, Clock::Field(_));
@@ -151,7 +150,7 @@ impl Engine {
             true => clock::latest_at(now),
             false => now,
         };
-        let begun = || -> PortFuture<RecoveryPass> {
+        let begun = || -> PortHandle<RecoveryPass> {
             let recovery = match intake {
                 Intake::All => RecoveryPass::default(),
                 Intake::Rest => RecoveryPass::of_the_rest(),
@@ -172,7 +171,7 @@ impl DocumentReader {
         source: &RecoverySource,
         latest: Millis,
         workspace: &mut Workspace,
-    ) -> Option<(usize, PlacementDocument)> {
+    ) -> Option<(usize, ForestDocument)> {
         // Aliases and data streams resolve to indices of other names.
         let route = self.routes.find(&stored.index).unwrap_or(source.route);
         let bound = self.routes.bound.get(route)?;
@@ -187,7 +186,7 @@ impl DocumentReader {
             (Clock::None, _) | (_, None) => DocumentTime::Still,
             (_, Some(arrival)) => DocumentTime::At(arrival.min(latest)),
         };
-        let document = PlacementDocument { when, title, given: Some(Root(root)), features };
+        let document = ForestDocument { when, title, given: Some(Root(root)), features };
         Some((bound.forest_of(document.features.as_ref()), document))
     }
 }
@@ -199,7 +198,7 @@ impl Recovering {
     /// When a forest cannot be asked any more.
     pub async fn add(&mut self, documents: Vec<StoredDocument>) -> Result<(), Unavailable> {
         let (reader, source, latest) = (self.engine.reader.clone(), self.source.clone(), self.latest);
-        let read = move || -> Vec<(usize, PlacementDocument)> {
+        let read = move || -> Vec<(usize, ForestDocument)> {
             let documents = documents.par_iter();
             let read = documents.map_init(Workspace::default, |workspace, stored| {
                 reader.read_stored(stored, &source, latest, workspace)
@@ -207,7 +206,7 @@ impl Recovering {
             read.collect::<Vec<_>>().into_iter().flatten().collect()
         };
         let read = self.engine.run(read).await?;
-        let mut parts: Vec<Vec<PlacementDocument>> = self.forests.iter().map(|_| Vec::new()).collect();
+        let mut parts: Vec<Vec<ForestDocument>> = self.forests.iter().map(|_| Vec::new()).collect();
         for (forest, document) in read {
             let part = self.forests.iter().position(|(at, _)| *at == forest);
             if let Some(part) = part.and_then(|part| parts.get_mut(part)) {
@@ -232,7 +231,7 @@ impl Recovering {
     }
 
     /// Hands documents over, once those before them are placed. Does not wait for them: others are read meanwhile.
-    async fn place(&mut self, parts: Vec<Vec<PlacementDocument>>, over: bool) -> Result<(), Unavailable> {
+    async fn place(&mut self, parts: Vec<Vec<ForestDocument>>, over: bool) -> Result<(), Unavailable> {
         for ((forest, placing), documents) in self.forests.iter_mut().zip(parts) {
             let recovery = placing.as_mut().await?;
             if let Some(entry) = self.engine.forests.entries.get(*forest) {

@@ -1,4 +1,4 @@
-//! The routes: which index is stamped, by which fields, and which forest its documents belong to.
+//! The routes: index patterns with their fields, method and forest.
 
 use super::date_math;
 use super::field_sample::MissingField;
@@ -77,7 +77,7 @@ impl Routes {
         Ok(Routes { bound: bound.collect::<Result<_, _>>()?, names: StampNames::new(prefix)? })
     }
 
-    /// Whether nothing can be stamped at all.
+    /// Whether there is no route.
     pub fn is_empty(&self) -> bool {
         self.bound.is_empty()
     }
@@ -102,18 +102,18 @@ impl Routes {
         Some(&self.bound_of(index)?.route.forest)
     }
 
-    /// Whether a route has this very name, and not only a pattern that it fits.
+    /// Whether a route has this literal name, not only a matching pattern.
     pub fn is_named_literally(&self, name: &str) -> bool {
         let mut patterns = self.bound.iter().flat_map(|bound| bound.route.patterns());
         patterns.any(|pattern| pattern == name)
     }
 
-    /// The fields to compare documents by that were found in none of them so far, in the order of the routes.
+    /// Text fields that no document has had so far, in the order of the routes.
     pub fn fields_never_found(&self) -> Vec<&str> {
         self.bound.iter().flat_map(|bound| bound.found_fields.never_found(&bound.route)).collect()
     }
 
-    /// The fields of any use that none of the first documents had, in the order of the routes.
+    /// Fields of any use that none of the first documents had, in the order of the routes.
     pub fn missing_fields(&self) -> Vec<MissingField> {
         self.bound.iter().flat_map(|bound| bound.first_documents.missing()).collect()
     }
@@ -123,7 +123,7 @@ impl Routes {
         self.bound.iter().position(|bound| bound.route.matches(index))
     }
 
-    /// The same of a name that may contain a date.
+    /// As [`find`](Self::find), for a name that may be date math.
     pub(super) fn find_at(&self, index: &str, now: Millis) -> Option<usize> {
         self.find(index).or_else(|| {
             let is_date = date_math::is_date_math(index);

@@ -10,10 +10,10 @@ use super::Unavailable;
 use super::deferred::{DeferredClaim, DeferredPlacements};
 use super::forests::Forests;
 use super::indeterminate::Indeterminate;
-use super::placed::{PlacedDocuments, Resolution, outcome};
+use super::placed::{HeldDocuments, Resolution, outcome};
 use super::writers::Writers;
 use crate::forest::TreeNotice;
-use crate::forest::document::PlacementDocument;
+use crate::forest::document::ForestDocument;
 use crate::forest::port::{self, Batch, ForestPort, ItemOutcome, NotPlaced};
 use crate::time::Millis;
 
@@ -22,13 +22,13 @@ use crate::time::Millis;
 pub struct SettledRequest {
     /// Items that the cluster refused, for now or for good.
     pub failed: u64,
-    /// Nodes that went.
+    /// Nodes that were withdrawn.
     pub withdrawn: u64,
     /// Sentences that became boilerplate.
     pub learned: u64,
-    /// Accepted documents of unverified writers that the forest does not know, because they were evicted.
+    /// Accepted documents that were not placed, because their deferred placements were evicted.
     pub not_kept: u64,
-    /// Groups that their forests have made one.
+    /// Late merges.
     pub merged: u64,
     /// Changes in the state of trees, with the names of their forests.
     pub notices: Vec<(String, TreeNotice)>,
@@ -44,7 +44,7 @@ impl SettledRequest {
     }
 }
 
-/// The second phase: what becomes of placed documents once the cluster has answered.
+/// The second phase of a write: settles placed documents by the cluster's response.
 pub(super) struct Settler {
     pub(super) forests: Arc<Forests>,
     pub(super) writers: Arc<Writers>,
@@ -53,7 +53,7 @@ pub(super) struct Settler {
     pub(super) deferred: DeferredPlacements,
     /// Those that the cluster has accepted and whose forest was away since, by number of the forest.
     pub(super) postponed: Mutex<Vec<(usize, DeferredClaim)>>,
-    /// Held while some of them are placed: what is written after them waits for that.
+    /// Held during deferred placements: later writes of the same documents wait.
     pub(super) placing: tokio::sync::Mutex<()>,
     /// A forest has made groups one.
     pub(super) merged: Notify,
@@ -66,7 +66,7 @@ impl Settler {
     /// When a forest is not available; the others were informed.
     pub(super) async fn settle(
         &self,
-        mut placed: PlacedDocuments,
+        mut placed: HeldDocuments,
         resolution: Resolution,
         now: Millis,
     ) -> Result<SettledRequest, Unavailable> {
@@ -77,7 +77,7 @@ impl Settler {
         let mut settled = SettledRequest { failed: placed.failed(&resolution), ..SettledRequest::default() };
         self.note_writers(&placed, &resolution, now);
         self.unanswered.note(&self.forests, &placed, &resolution);
-        let (late, not_kept) = Self::late(&mut placed, &resolution);
+        let (deferred, not_kept) = Self::deferred(&mut placed, &resolution);
         settled.not_kept = not_kept;
         let mut failure = None;
         for (forest, answer) in self.forests.settle(placed, &resolution, now) {
@@ -86,14 +86,14 @@ impl Settler {
                 Err(unavailable) => failure = Some(unavailable),
             }
         }
-        failure = self.place_all(late, now, &mut settled).await.or(failure);
+        failure = self.place_all(deferred, now, &mut settled).await.or(failure);
         self.finish(settled, failure)
     }
 
     /// Whether accepted documents are to be placed whose forest was away and is back.
     pub(super) fn has_postponed(&self) -> bool {
         let waits = self.placing.try_lock().is_err() || !self.postponed.lock().is_empty();
-        waits && self.forests.store_is_away() == Some(false)
+        waits && self.forests.redis_is_away() == Some(false)
     }
 
     /// Places accepted documents whose forest was away, at most `budget` of them, once it is back.
@@ -103,7 +103,7 @@ impl Settler {
     pub(super) async fn place_postponed(&self, now: Millis, budget: usize) -> Result<SettledRequest, Unavailable> {
         let _placing = self.placing.lock().await;
         let mut settled = SettledRequest::default();
-        let claims: Vec<_> = match self.forests.store_is_away() {
+        let claims: Vec<_> = match self.forests.redis_is_away() {
             Some(false) => {
                 let mut postponed = self.postponed.lock();
                 let most = budget.min(postponed.len());
@@ -111,14 +111,14 @@ impl Settler {
             }
             _ => Vec::new(),
         };
-        let mut late = AcceptedDocuments::new();
+        let mut deferred = AcceptedDocuments::new();
         for (forest, claim) in claims {
             match claim.take() {
-                Some(document) => late.entry((forest, false)).or_default().push(document),
+                Some(document) => deferred.entry((forest, false)).or_default().push(document),
                 None => settled.not_kept += 1,
             }
         }
-        let failure = self.place_all(late, now, &mut settled).await;
+        let failure = self.place_all(deferred, now, &mut settled).await;
         self.finish(settled, failure)
     }
 
@@ -130,7 +130,7 @@ impl Settler {
     }
 
     /// Takes down where the caller may write.
-    fn note_writers(&self, placed: &PlacedDocuments, resolution: &Resolution, now: Millis) {
+    fn note_writers(&self, placed: &HeldDocuments, resolution: &Resolution, now: Millis) {
         let Some(caller) = placed.caller else { return };
         // Neighbours mostly have the same route and fare alike.
         let mut noted = None;
@@ -149,11 +149,11 @@ impl Settler {
     }
 
     /// Takes the accepted deferred placements; also returns how many were evicted.
-    fn late(placed: &mut PlacedDocuments, resolution: &Resolution) -> (AcceptedDocuments, u64) {
-        let (mut late, mut not_kept) = (AcceptedDocuments::new(), 0);
-        let PlacedDocuments { ops, held, .. } = placed;
+    fn deferred(placed: &mut HeldDocuments, resolution: &Resolution) -> (AcceptedDocuments, u64) {
+        let (mut deferred, mut not_kept) = (AcceptedDocuments::new(), 0);
+        let HeldDocuments { ops, held, .. } = placed;
         for held in held {
-            let Some(waiting) = held.late.take() else {
+            let Some(waiting) = held.deferred.take() else {
                 continue;
             };
             if outcome(ops, held.item, resolution).0 != ItemOutcome::Accepted {
@@ -162,27 +162,27 @@ impl Settler {
             match waiting.take() {
                 Some(mut document) => {
                     document.given = Some(held.root);
-                    late.entry((held.forest, held.is_alone)).or_default().push(document);
+                    deferred.entry((held.forest, held.is_local_fallback)).or_default().push(document);
                 }
                 None => not_kept += 1,
             }
         }
-        (late, not_kept)
+        (deferred, not_kept)
     }
 
     /// Places documents that the cluster has accepted; returns the last failure.
     async fn place_all(
         &self,
-        late: AcceptedDocuments,
+        deferred: AcceptedDocuments,
         now: Millis,
         settled: &mut SettledRequest,
     ) -> Option<Unavailable> {
         let mut failure = None;
-        for ((forest, is_alone), documents) in late {
+        for ((forest, is_local_fallback), documents) in deferred {
             let Some(entry) = self.forests.entries.get(forest) else { continue };
             // A document whose stamp names no fallback is sought in the shared forest, and nowhere else.
             let port: &dyn ForestPort = match &entry.shared {
-                Some(shared) if !is_alone => &**shared,
+                Some(shared) if !is_local_fallback => &**shared,
                 _ => &*entry.port,
             };
             match place_accepted(port, documents, now).await {
@@ -201,11 +201,11 @@ impl Settler {
 
 /// Documents of unverified writers that the cluster has accepted, by number of their forest, and whether their stamps
 /// name its fallback.
-type AcceptedDocuments = BTreeMap<(usize, bool), Vec<PlacementDocument>>;
+type AcceptedDocuments = BTreeMap<(usize, bool), Vec<ForestDocument>>;
 
 async fn place_accepted(
     port: &dyn ForestPort,
-    documents: Vec<PlacementDocument>,
+    documents: Vec<ForestDocument>,
     now: Millis,
 ) -> Result<port::SettleReport, NotPlaced<Batch>> {
     let replies = port.place(Batch::of_accepted(documents)).await?.replies.into_iter();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::placed::PlacedDocuments;
+use super::placed::HeldDocuments;
 use super::{Explanation, Unstamped};
 use crate::bulk::Splice;
 use crate::forest::Root;
@@ -26,15 +26,15 @@ pub struct StampTally {
     pub unstamped: u64,
     /// Documents that joined a tree that was there.
     pub joined: u64,
-    /// Documents that were placed by this process alone, because the forest that it shares was away.
-    pub alone: u64,
+    /// Documents that the local fallback placed, because Redis was away.
+    pub local_fallback: u64,
 }
 
 /// A stamped body: edits over the original bytes, and the nodes that are to be settled.
 #[derive(Debug, Default)]
 pub struct Stamped {
     pub(super) splice: Splice,
-    pub(super) placed: PlacedDocuments,
+    pub(super) placed: HeldDocuments,
     pub(super) tally: StampTally,
     pub(super) learned: Vec<String>,
     pub(super) stages: Vec<(usize, Stage)>,
@@ -48,7 +48,7 @@ pub struct Stamped {
     pub(super) waited: Duration,
 }
 
-/// A near tree that refused a document, which founded its own.
+/// A candidate that refused a document, which then founded a tree.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RefusedTree {
     /// The document's item, by its place in the body.
@@ -77,7 +77,7 @@ impl StampTally {
         self.without_text += other.without_text;
         self.unstamped += other.unstamped;
         self.joined += other.joined;
-        self.alone += other.alone;
+        self.local_fallback += other.local_fallback;
     }
 }
 
@@ -87,7 +87,7 @@ impl Stamped {
         self.tally
     }
 
-    /// For the method `staged`: by which stage a tree was found, for the items for which one was, by their place.
+    /// For the method `staged`: the stage that found the tree, by item.
     pub fn stages(&self) -> &[(usize, Stage)] {
         &self.stages
     }
@@ -108,11 +108,11 @@ impl Stamped {
     }
 
     /// The documents of routed indices that go on without a stamp, in the order of the items; the first few.
-    pub fn left_alone(&self) -> &[UnstampedDocument] {
+    pub fn unstamped_documents(&self) -> &[UnstampedDocument] {
         &self.unstamped_documents
     }
 
-    /// The first document that a server may store as it came, without a stamp.
+    /// The first document that a server may store without a stamp.
     pub fn may_be_stored(&self) -> Option<&UnstampedDocument> {
         self.may_be_stored.as_ref()
     }
@@ -123,7 +123,7 @@ impl Stamped {
         self.explanations.as_deref().unwrap_or_default()
     }
 
-    /// How long the documents waited until others were done with their forests.
+    /// How long the documents waited for their forests.
     pub fn waited(&self) -> Duration {
         self.waited
     }
@@ -140,12 +140,12 @@ impl Stamped {
     }
 
     /// Takes the placements to settle.
-    pub fn take_placed(&mut self) -> PlacedDocuments {
+    pub fn take_placed(&mut self) -> HeldDocuments {
         std::mem::take(&mut self.placed)
     }
 
     /// Splits into the edits of the body, and the placements to settle.
-    pub fn into_parts(self) -> (Splice, PlacedDocuments) {
+    pub fn into_parts(self) -> (Splice, HeldDocuments) {
         (self.splice, self.placed)
     }
 

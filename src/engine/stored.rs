@@ -11,7 +11,7 @@ use super::EngineError;
 use super::forests::{ForestEntry, Forests};
 use crate::config::{OnFailure, OnUnreadable, Storage};
 use crate::forest::local::{Copied, Executor, ForestState, Journal, LocalForest};
-use crate::forest::port::{PortFuture, Unavailable};
+use crate::forest::port::{PortHandle, Unavailable};
 use crate::forest::{ForestError, Portions, Restoring, StoredStats, Unreadable};
 use crate::method::MethodKind;
 use crate::store::{
@@ -20,8 +20,8 @@ use crate::store::{
 };
 use crate::text_fields::{FieldRecord, RoutedFields};
 
-/// How often is looked whether a snapshot is due.
-const LOOK: Duration = Duration::from_secs(1);
+/// Interval of the check whether a snapshot is due.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of progress messages.
 const TELL: Duration = Duration::from_secs(2);
 /// Bytes that are gathered to a block of a snapshot.
@@ -31,12 +31,12 @@ const BLOCK: usize = 1 << 20;
 pub(super) struct Stores {
     pub(super) data_dir: DataDir,
     storage: Storage,
-    /// Whether they are only read to be carried elsewhere.
+    /// Whether they are only read for a transfer.
     pub(super) are_carried: bool,
     pub(super) tasks: Arc<dyn StoreTasks>,
 }
 
-/// Runs what stores do in the background.
+/// Runs the background tasks of stores.
 pub trait StoreTasks: Send + Sync {
     /// Begins to write the journal of a store.
     ///
@@ -44,14 +44,14 @@ pub trait StoreTasks: Send + Sync {
     /// As [`Replay::into_store`].
     fn begin(&self, replay: Replay) -> Result<Arc<Store>, StoreError>;
 
-    /// Whether stored forests are read on a thread of its own.
+    /// Whether stored forests are read ahead on another thread.
     fn reads_ahead(&self) -> bool;
 
     /// Writes snapshots whenever one is due, until the forest is dropped.
     fn keep_snapshots(&self, forest: &str, store: Weak<Store>, copied: &Arc<dyn Copied>);
 }
 
-/// Each on a thread of its own.
+/// Runs each task on its own thread.
 struct StoreThreads;
 
 impl StoreTasks for StoreThreads {
@@ -75,7 +75,7 @@ impl Stores {
         Stores::lock_in(Arc::new(SystemFiles), storage, Arc::new(StoreThreads))
     }
 
-    /// The same, only to be read and carried elsewhere.
+    /// Marks them as read for a transfer only.
     pub(super) fn carried(self) -> Stores {
         Stores { are_carried: true, ..self }
     }
@@ -224,7 +224,7 @@ pub(super) fn read<F: MethodKind>(
 const PARCEL: usize = 1 << 20;
 const AHEAD: usize = 4;
 
-/// Reads on a thread of its own; `take` is given one record after the other.
+/// Reads records ahead on another thread, and passes each to `take`.
 fn read_ahead(
     records: &mut StoredRecords<'_>,
     mut take: impl FnMut(ReadRecord) -> Result<(), StoreError>,
@@ -249,16 +249,16 @@ fn read_ahead(
     })
 }
 
-/// What is stored, one record after the other.
+/// An iterator over stored records.
 struct StoredRecords<'r> {
     replay: &'r mut Replay,
     /// Of the record that was read last.
     path: Arc<Path>,
-    /// Why there are no more.
+    /// The error that ended the iteration.
     failed: Option<StoreError>,
 }
 
-/// A record as it was read, and the place where its bytes begin.
+/// A record with the offset of its bytes.
 struct ReadRecord {
     kind: RecordKind,
     bytes: Vec<u8>,
@@ -310,7 +310,7 @@ impl StoredRecords<'_> {
     }
 }
 
-/// A state that is put together from what is read.
+/// A state that is being restored from records.
 struct Reading<F: MethodKind, R> {
     restoring: Restoring<F>,
     salvages: bool,
@@ -370,7 +370,7 @@ impl Journal for StoreJournal {
         self.store.refuse(reason).0
     }
 
-    fn durable(&self, batch: u64) -> PortFuture<()> {
+    fn durable(&self, batch: u64) -> PortHandle<()> {
         let durable = self.store.durable(crate::store::Lsn(batch));
         let (forest, on_failure) = (self.forest.clone(), self.on_failure);
         Box::pin(async move {
@@ -440,7 +440,7 @@ pub enum SaveError {
 const UNFINISHED: &str = "RECOVERING";
 
 impl Forests {
-    /// Names of the forests in a directory, in which nothing is changed.
+    /// Names of the forests in a directory, read-only.
     ///
     /// # Errors
     /// When the directory is in use, or cannot be read.
@@ -464,7 +464,7 @@ impl Forests {
         self.save_as(dir, |entry| (entry.identity.clone(), entry.fields.clone()))
     }
 
-    /// The same with other identities, and other records of fields.
+    /// As [`save`](Self::save), with other identities and field records.
     pub(super) fn save_as(
         &self,
         dir: &Path,
@@ -516,14 +516,14 @@ fn unfinished(dir: &Path) -> PathBuf {
     dir.join(UNFINISHED)
 }
 
-/// Writes a snapshot whenever one is due, on a thread of its own, until the forest is dropped.
+/// Writes due snapshots on its own thread until the forest is dropped.
 fn keep_snapshots(forest: &str, store: Weak<Store>, copied: &Arc<dyn Copied>) {
     let name = forest.to_owned();
     let copied = Arc::downgrade(copied);
     let keep = move || {
         let mut failed = false;
         loop {
-            std::thread::park_timeout(LOOK);
+            std::thread::park_timeout(CHECK_INTERVAL);
             let (Some(store), Some(copied)) = (store.upgrade(), copied.upgrade()) else {
                 return;
             };

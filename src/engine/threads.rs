@@ -10,7 +10,7 @@ use tracing::{Span, error};
 use super::Unavailable;
 use crate::forest::local::{Executor, caught, panic_message};
 
-/// Whether anybody still waits for a job.
+/// Whether the caller of a job still waits for it.
 pub(super) struct JobWaiter(Weak<()>);
 
 impl JobWaiter {
@@ -86,8 +86,7 @@ impl TextThreads {
         given
     }
 
-    /// Does a job where it is asked for if it is so short that handing it over and back would take longer, and
-    /// otherwise as [`TextThreads::run_wanted`] does.
+    /// Runs a short job on the calling thread, others as [`TextThreads::run_wanted`] does.
     pub(super) async fn run_short<T: Send + 'static>(
         &self,
         is_short: bool,

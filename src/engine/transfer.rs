@@ -1,4 +1,4 @@
-//! Whole forests carried into the engine that several processes share, and back.
+//! Whole forests moved into a Redis that several processes share, and back.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::forest::shared::{self, SharedPort, TransferReport};
 use crate::store::StoreError;
 use crate::text_fields::{FieldRecord, FieldsRefused};
 
-/// Why forests were not carried.
+/// Why forests were not transferred.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// A forest cannot be asked.
+    /// A forest is unavailable.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     /// The directory.
@@ -32,7 +32,7 @@ pub enum TransferError {
         /// Its name.
         forest: String,
     },
-    /// The same of a directory.
+    /// The directory has a forest of this name already.
     #[error("{dir} holds the forest '{forest}' already: move its folder away, or give another directory")]
     Stored {
         /// The directory.
@@ -46,10 +46,10 @@ pub enum TransferError {
         /// Its name.
         forest: String,
     },
-    /// There is nothing to carry.
+    /// There is no forest to transfer.
     #[error("{from} holds none of the forests of these routes ({wanted}): are the options those of serve?")]
     Nothing {
-        /// Where they would come from.
+        /// The source.
         from: String,
         /// Their names.
         wanted: String,
@@ -95,8 +95,8 @@ impl Forests {
         Ok(all)
     }
 
-    /// Exports shared forests into these empty ones, and stores them in a directory that has none
-    /// of them. Returns a report of each. Blocks while storing.
+    /// Exports shared forests into these empty ones, and stores them in a directory without them. Returns a report of
+    /// each. Blocks while storing.
     ///
     /// # Errors
     /// [`TransferError::Stored`] before anything was read; or when a forest is not available, or cannot be stored.
@@ -138,7 +138,7 @@ impl Forests {
         Ok(all)
     }
 
-    /// The forests of these names here, and the same elsewhere.
+    /// Pairs the forests of these names with those on the other side.
     fn pairs<'e>(&'e self, shared: &'e Forests, only: &[String]) -> Vec<Pair<'e>> {
         let entries = self.entries.iter().filter(|entry| only.contains(&entry.name));
         let pairs = entries.filter_map(|entry| {

@@ -16,12 +16,12 @@ const KNOWN_FOR: Millis = Millis(10 * 60_000);
 /// Pairs that are remembered: some megabytes.
 const REMEMBERED: usize = 1 << 16;
 
-/// What is known of writers.
+/// The verified writers.
 #[derive(Debug)]
 pub(super) struct Writers {
-    /// Time of the last accepted write by caller hash and route; route `None` stands for any.
+    /// Time of the last accepted write by caller hash and route; route `None`: any.
     known: Mutex<HashMap<(u64, Option<usize>), Millis>>,
-    /// Unverified writers do their text work one after the other.
+    /// The permit for text work of unverified writers, one at a time.
     turns: Arc<Semaphore>,
 }
 
@@ -36,8 +36,7 @@ pub(super) enum WriterTrust {
     Unverified,
 }
 
-/// An unverified writer's turn, which lasts until the last copy of this is dropped: jobs take one along, since they go
-/// on when the client has left.
+/// An unverified writer's turn, held until its last clone is dropped: jobs hold one, since they outlive the client.
 #[derive(Debug, Clone, Default)]
 pub struct Turn {
     _permit: Option<Arc<OwnedSemaphorePermit>>,
@@ -50,13 +49,13 @@ impl Default for Writers {
 }
 
 impl Writers {
-    /// Whether the cluster has lately accepted a write of this caller to any index of this route: a writer of one
-    /// index can put anything into the forest, and names of indices change daily.
+    /// Whether this caller is verified for a route: the cluster has lately accepted its write to any index of the
+    /// route.
     pub(super) fn knows(&self, caller: u64, route: usize, now: Millis) -> bool {
         self.is_known((caller, Some(route)), now)
     }
 
-    /// Whether it has lately accepted anything of this caller.
+    /// Whether the cluster has lately accepted any write of this caller.
     pub(super) fn knows_any(&self, caller: u64, now: Millis) -> bool {
         self.is_known((caller, None), now)
     }

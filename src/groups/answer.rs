@@ -1,4 +1,4 @@
-//! Answers to readers as plain values, for JSON and for pages.
+//! Results for readers as plain values, rendered as JSON and as pages.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ pub(crate) struct GroupsPage {
     pub total: Option<Total>,
     /// Asks for the next page; `None` on the last one.
     pub next: Option<String>,
-    /// Milliseconds that the answer took.
+    /// Duration in milliseconds.
     pub took: u64,
     /// Notes for the reader, such as documents without a stamp.
     pub notes: Vec<String>,
@@ -26,7 +26,7 @@ pub(crate) struct GroupsPage {
 /// A number of groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Total {
-    /// So many.
+    /// The exact number.
     pub value: u64,
     /// Exactly, or at least.
     pub relation: Relation,
@@ -37,7 +37,7 @@ pub(crate) struct Total {
 pub(crate) enum Relation {
     /// Exact.
     Equal,
-    /// So many were proven; there may be more.
+    /// A lower bound.
     AtLeast,
     /// Approximate: documents that are not counted yet may change it either way.
     About,
@@ -69,7 +69,7 @@ pub(crate) struct Representative {
     pub index: String,
     /// Its id.
     pub id: String,
-    /// As much of its source as was asked for; null without any.
+    /// The requested part of its source, or null.
     pub source: Value,
     /// Its score under the query, where it was chosen by relevance.
     pub score: Option<f64>,
@@ -88,7 +88,7 @@ pub(crate) struct SimilarPage {
     pub next: Option<String>,
     /// The forest's view of the root; `None` if no forest of the index has it.
     pub forest: Option<RootView>,
-    /// Milliseconds that the answer took.
+    /// Duration in milliseconds.
     pub took: u64,
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct SimilarHit {
     pub index: String,
     /// Its id.
     pub id: String,
-    /// As much of its source as was asked for; null without any.
+    /// The requested part of its source, or null.
     pub source: Value,
     /// Its time, by the route's time field.
     pub time: Option<Millis>,
@@ -118,11 +118,11 @@ pub(crate) struct RootView {
     pub forest: String,
     /// Leaves of the tree.
     pub children: u64,
-    /// Documents that came to it, as far as they were counted.
+    /// Documents placed in it, as far as counted.
     pub documents: u64,
     /// When the root was added.
     pub added: Millis,
-    /// When the last document came to the tree.
+    /// When the last document was placed in the tree.
     pub arrival: Millis,
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn key(root: Root) -> i64 {
 }
 
 impl GroupsPage {
-    /// As the endpoint answers it.
+    /// The JSON of the endpoint's response.
     pub(crate) fn to_json(&self) -> Value {
         let mut value = json!({
             "took": self.took,
@@ -148,7 +148,7 @@ impl GroupsPage {
 }
 
 impl Total {
-    /// As the servers write `hits.total`, and `approx`, which they do not know.
+    /// JSON as `hits.total`, with the additional relation `approx`.
     pub(crate) fn to_json(self) -> Value {
         let relation = match self.relation {
             Relation::Equal => "eq",
@@ -186,7 +186,7 @@ impl Representative {
 }
 
 impl SimilarPage {
-    /// As the endpoints answer it.
+    /// The JSON of the endpoints' responses.
     pub(crate) fn to_json(&self) -> Value {
         json!({
             "took": self.took,

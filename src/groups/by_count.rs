@@ -23,18 +23,18 @@ use super::walk::{self, WalkBlock, WalkOrder};
 use crate::config::RestrictedReaders;
 use crate::counts::Entries;
 
-/// Documents under a query of which the counts in the whole index are asked for.
+/// Most documents under a query for which counts in the whole index are read.
 const MAX_SIMILAR: u64 = 100_000;
 
-/// Groups that are proven for pages behind the second along with it.
+/// Groups that are proven along with the second page for later pages.
 const AHEAD: usize = 40;
 
-/// Where groups of two documents or more come from.
+/// The source of groups of two or more documents.
 enum GroupSource {
     /// The index of roots of this name: only for the order, and only for the whole index.
     Roots {
         name: String,
-        /// Its first entries, if they are there already.
+        /// Its first entries, if they were read already.
         first: Option<Vec<ListedGroup>>,
     },
     /// A list that was made for this question.
@@ -44,8 +44,7 @@ enum GroupSource {
         /// Groups of one document are in it, too.
         is_complete: bool,
     },
-    /// A list, as soon as one is needed: the largest groups may prove themselves, and the walk sees which groups are
-    /// alone.
+    /// A list that is read only when needed: the largest groups may be provable, and the walk finds single documents.
     Unlisted {
         /// The first groups, if they are known without the list, and the number they are kept under.
         first: Option<(Arc<GroupList>, u64)>,
@@ -119,7 +118,7 @@ fn first_place(request: &GroupsRequest) -> CursorPosition {
     }
 }
 
-/// The index of roots that may give the order of this question.
+/// The roots index that can answer this request.
 fn roots_for(reader: &IndexReader<'_>, request: &GroupsRequest) -> Option<String> {
     let may = request.is_whole_index() && !request.exact && reader.restricted == RestrictedReaders::None;
     may.then(|| roots::name_for(&reader.index)).flatten()
@@ -137,8 +136,7 @@ fn is_complete(request: &GroupsRequest) -> bool {
     request.sort == SortBy::SimilarCount && !request.is_whole_index()
 }
 
-/// Whether the first page can be had without a list: groups of the same count come in the order of their keys, which is
-/// known without looking at every group.
+/// Whether the first page needs no list: groups of equal count are ordered by key.
 fn may_be_unlisted(request: &GroupsRequest) -> bool {
     request.sort == SortBy::MatchingCount && !request.is_whole_index()
 }
@@ -203,7 +201,7 @@ async fn first(
     }
 }
 
-/// Note on an order and a number that come from the roots index.
+/// The note for an order and a number taken from the roots index.
 fn note_of(entries: Entries) -> Option<String> {
     let how = match entries {
         Entries::True => return None,
@@ -260,7 +258,7 @@ async fn ahead(
     })
 }
 
-/// Refuses questions of which the groups cannot be listed.
+/// Refuses requests with too many documents to list their groups.
 fn check_limit(request: &GroupsRequest, documents: u64) -> Result<(), ReadError> {
     let (sort, limit) = limit(request);
     match documents > limit {
@@ -339,8 +337,7 @@ impl GroupSource {
     }
 }
 
-/// The next groups of the beginning of a list, if they are as many as are wanted: fewer are followed by others that are
-/// not known.
+/// A page from the known beginning of a list; `None` if that ends within the page.
 fn whole_page(
     list: &GroupList,
     after: Option<&ListedGroup>,
@@ -352,7 +349,7 @@ fn whole_page(
 }
 
 impl CountOrder<'_, '_> {
-    /// The next groups behind a place.
+    /// The next groups after a position.
     async fn next(&mut self, place: &CursorPosition, size: usize, round: u32) -> Result<GroupBatch, ReadError> {
         match place {
             CursorPosition::Listed(after) => self.listed(after.as_ref(), size).await,
@@ -447,8 +444,7 @@ impl CountOrder<'_, '_> {
         Ok(GroupBatch::of(places, groups, then))
     }
 
-    /// Of a block, the documents that the walk shows: those that are alone, and the newest of groups that are not
-    /// listed.
+    /// The documents of a block that the walk shows: single ones, and the newest of unlisted groups.
     async fn shown_by_the_walk(
         &self,
         order: &WalkOrder,

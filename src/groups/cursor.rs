@@ -21,8 +21,7 @@ const VERSION: u8 = 2;
 
 /// The longest value of a field that a cluster sorts by, in bytes: the longest term of its index.
 const LONGEST_VALUE: usize = 32_766;
-/// The longest cursor, in characters: it holds one such value, each byte of which may be written as `\u0000`, in four
-/// thirds of the characters, and a few numbers.
+/// The longest cursor in characters: one value with every byte escaped as `\u0000`, in base64, and a few numbers.
 const MAX_CHARS: usize = (6 * LONGEST_VALUE + 1_024) / 3 * 4;
 
 /// Where a page of groups ended.
@@ -30,18 +29,18 @@ const MAX_CHARS: usize = (6 * LONGEST_VALUE + 1_024) / 3 * 4;
 pub(super) struct PageCursor {
     /// The place of the last group.
     pub place: CursorPosition,
-    /// The number of groups as it was counted for the first page, and how exactly.
+    /// The number of groups of the first page, with its relation.
     pub total: Option<(u64, Relation)>,
-    /// The list of groups that the pages come from.
+    /// The id of the cached list that the pages are read from.
     pub list: Option<u64>,
 }
 
 /// A place in the order of groups.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum CursorPosition {
-    /// Behind this group of the list or of the index of roots; before its first one.
+    /// After this group of the list or of the roots index; `None`: at its beginning.
     Listed(Option<ListedGroup>),
-    /// Behind this document of the walk; before its first one.
+    /// After this document of the walk; `None`: at its beginning.
     Walked(Option<WalkedDocument>),
 }
 

@@ -1,4 +1,4 @@
-//! Enumerates all groups of a query that have two or more documents, which gives the exact number of groups.
+//! Enumerates all groups of a query with two or more documents, and thereby counts the groups exactly.
 //!
 //! Every shard sends all its groups, the cluster adds them up and drops those of one document: these are what is left,
 //! `documents - sum(count - 1)` is the number of all groups, and singletons never cross the wire. That this is exact is
@@ -12,13 +12,13 @@ use super::error::ReadError;
 use super::query::SearchQuery;
 use super::search::{SearchAnswer, SearchSource};
 
-/// Groups of one answer: the servers refuse more than 65,535.
+/// Groups in one response: the servers refuse more than 65,535.
 const ANSWERED: usize = 65_000;
 
-/// Ranges of keys that are asked for one after the other at most.
+/// Most ranges of keys.
 const MAX_PARTITIONS: u64 = 4096;
 
-/// How the caller knows a group without any time: smaller than all times.
+/// The time of a group without one: smaller than all times.
 pub(super) const NO_TIME: i64 = i64::MIN;
 
 /// Parameters of an enumeration.
@@ -32,7 +32,7 @@ pub(super) struct Enumeration<'a> {
     pub documents: u64,
 }
 
-/// All groups of a query with so many documents or more, in no order.
+/// All groups of a query with at least two documents, unordered.
 #[derive(Debug)]
 pub(super) struct EnumeratedGroups {
     pub groups: Vec<ListedGroup>,
@@ -77,7 +77,7 @@ pub(super) fn millis(value: Option<f64>) -> i64 {
 }
 
 impl Buckets {
-    /// Whether these are all groups there are.
+    /// Whether the enumeration is complete.
     fn is_proven(&self) -> bool {
         self.buckets.len() < ANSWERED && self.doc_count_error_upper_bound == 0
     }
@@ -157,8 +157,8 @@ fn body(source: &SearchSource<'_>, what: &Enumeration<'_>, (partition, partition
     })
 }
 
-/// A number of groups that is proven where there are too many documents to count all of them: those in a part of the
-/// keys, which holds about `documents` documents of `all`.
+/// A lower bound of the number of groups where there are too many documents: the groups in a part of the keys, with
+/// about `documents` of `all` documents.
 ///
 /// # Errors
 /// As [`enumerate`].
@@ -177,7 +177,7 @@ pub(super) async fn at_least(
     Ok(enumerate(source, &what).await?.number_of_groups())
 }
 
-/// How many documents of a query have a stamp, counted up to a limit, and whether that is all; and how many have none.
+/// Counts the documents of a query with a stamp, up to a limit and with the relation to it, and those without one.
 ///
 /// # Errors
 /// As [`SearchSource::search`].
@@ -196,7 +196,7 @@ pub(super) async fn count(
     Ok(((documents, exact), unstamped.total().0))
 }
 
-/// The counts in the whole index of groups that are found under a query.
+/// The counts in the whole index of groups found under a query.
 ///
 /// # Errors
 /// As [`SearchSource::search`].

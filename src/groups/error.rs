@@ -1,4 +1,4 @@
-//! Why readers get no answer.
+//! Errors of readers.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use crate::cluster::ClusterError;
 use crate::engine::Unavailable;
 use crate::http::{Body, ProxyError, full};
 
-/// Why there is no answer.
+/// Why a read failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
     /// Something is wrong with the question.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// The cluster refuses it: its own answer.
+    /// The cluster's refusal.
     #[error("the cluster refuses the search with {}", .0.status())]
     Refused(Box<Response<Bytes>>),
-    /// The cluster gave no answer.
+    /// The cluster did not answer.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// A forest gave no answer.
+    /// A forest is unavailable.
     #[error(transparent)]
     Forest(#[from] Unavailable),
     /// Not every shard answered in time.
@@ -58,7 +58,7 @@ pub(crate) enum ReadError {
     TooMany {
         /// How they were to be sorted.
         sort: &'static str,
-        /// How many documents there may be.
+        /// The limit in documents.
         limit: u64,
     },
     /// The order of the whole index is not available to readers who may not see all of it.
@@ -76,7 +76,7 @@ pub(crate) enum ReadError {
          beside it in all of these indices: name a field of the type keyword"
     )]
     MediumIsText(String),
-    /// There is no such document or group, as far as the caller may see.
+    /// The document or group does not exist or is not visible to the caller.
     #[error("{0}")]
     NotFound(String),
 }

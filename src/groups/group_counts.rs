@@ -19,8 +19,7 @@ use crate::time::Millis;
 /// Media of a group up to which their number is exact.
 const EXACT_MEDIA: u32 = 3000;
 
-/// Counts, times and representatives of these groups; one of which the caller sees no document under the query is not
-/// among them.
+/// Counts, times and representatives of these groups, without those that have no visible document under the query.
 ///
 /// # Errors
 /// As [`SearchSource::search`].
@@ -182,7 +181,7 @@ fn is_by_score(request: &GroupsRequest) -> bool {
     request.representative == RepresentativeBy::Relevance && !request.is_whole_index()
 }
 
-/// Representatives, and in the same search the counts under the query: it reads the same documents.
+/// Representatives and counts under the query, in one search.
 async fn representatives(
     source: &SearchSource<'_>,
     request: &GroupsRequest,

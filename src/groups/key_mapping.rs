@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 use super::error::ReadError;
 use super::search::SearchSource;
 
-/// The most bytes of an answer.
+/// Most bytes of a response.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// The error that a reader gets: where the key is no number, that says more than what came of it. Asks the cluster in
-/// the caller's name; without an answer the error stays.
+/// Explains an error by the mapping of the key field, if it is not a number. Asks the cluster in the caller's name;
+/// without an answer the error stays.
 pub(super) async fn explained(source: &SearchSource<'_>, error: ReadError) -> ReadError {
     let is_of_mapping = match &error {
         ReadError::NotTheCluster => true,
@@ -34,7 +34,7 @@ pub(super) async fn explained(source: &SearchSource<'_>, error: ReadError) -> Re
     }
 }
 
-/// An index that maps the key as another type, and the type, by an answer of `_field_caps`.
+/// An index that maps the key field as another type, with the type, by a response of `_field_caps`.
 fn other_type(capabilities: &Value, key: &str) -> Option<(String, String)> {
     let types: &Map<String, Value> = capabilities.get("fields")?.get(key)?.as_object()?;
     let (mapped, of) = types.iter().find(|(mapped, _)| !["long", "unmapped"].contains(&mapped.as_str()))?;

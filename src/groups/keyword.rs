@@ -12,13 +12,13 @@ use crate::engine::{Engine, ReaderFields};
 use crate::http::query::decode_segment;
 use crate::time::Millis;
 
-/// How long an answer is remembered.
+/// Lifetime of a cached result.
 const REMEMBERED_FOR: Millis = Millis(60_000);
 
-/// Answers that are remembered.
+/// Most cached results.
 const REMEMBERED: usize = 1024;
 
-/// The most bytes of an answer.
+/// Most bytes of a response.
 const ANSWER_BYTES: usize = 1 << 20;
 
 /// Suffix of the subfield in dynamic mappings.
@@ -83,7 +83,7 @@ impl KeywordForms {
     }
 }
 
-/// Whether only the keyword subfield can be aggregated; `None` if the cluster does not say.
+/// Whether only the keyword subfield can be aggregated; `None` if the cluster does not tell.
 async fn is_beside(cluster: &Client, caller: &HeaderMap, raw_index: &str, field: &str) -> Option<bool> {
     let name = utf8_percent_encode(field, NON_ALPHANUMERIC);
     let path = format!("/{raw_index}/_field_caps?fields={name},{name}{BESIDE}");

@@ -19,7 +19,7 @@ use super::search::{SearchAnswer, SearchSource};
 /// Groups that each shard returns: more cost time and lower the bound slowly.
 const TOLD: usize = 1_000;
 
-/// Groups that are looked at besides those that are wanted: one that is counted may turn out smaller than it has to be.
+/// Groups that are counted beyond the page: some may turn out smaller than required.
 const SLACK: usize = 10;
 
 /// Groups that are counted at most: above that, the list is as fast.
@@ -30,7 +30,7 @@ const COUNTED: usize = 200;
 pub(super) enum LargestGroups {
     /// These are all groups of two or more, in no order.
     All(Vec<ListedGroup>),
-    /// These are the first ones, in order: as many as were asked for, or more.
+    /// The first groups in order, at least as many as requested.
     First(Vec<ListedGroup>),
     /// Only the whole list can decide.
     Unproven,
@@ -60,8 +60,8 @@ impl ShardGroups {
         self.bound == 0 && self.buckets.len() < TOLD
     }
 
-    /// The groups that may be among the first `size`, and the number of documents above which no other group can be.
-    /// `None` where that proves nothing.
+    /// The groups that may be among the first `size`, and an upper bound of the sizes of all others. `None` where that
+    /// proves nothing.
     fn candidates(&self, size: usize) -> Option<(Vec<i64>, u64)> {
         let least = self.buckets.get(size + SLACK - 1)?.doc_count;
         let candidates = self.buckets.iter().take_while(|bucket| bucket.doc_count + self.bound >= least);
@@ -72,8 +72,7 @@ impl ShardGroups {
     }
 }
 
-/// Of groups that were counted, the first ones, if they are `size` or more: all of `least` documents or more, since no
-/// other group has so many.
+/// The counted groups with at least `least` documents, which no other group has, if they are `size` or more.
 fn first(counted: impl Iterator<Item = (i64, u64)>, least: u64, size: usize) -> Option<Vec<ListedGroup>> {
     let counted = counted.filter(|(_, count)| *count >= least);
     let mut groups: Vec<ListedGroup> = counted.map(|(key, count)| listed(key, count)).collect();

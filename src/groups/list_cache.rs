@@ -28,7 +28,7 @@ struct CacheState {
 
 #[derive(Debug)]
 struct CachedList {
-    /// A hash of whatever the cluster knows the caller by.
+    /// A hash of the caller's credentials.
     caller: u64,
     at: Millis,
     list: Arc<GroupList>,
@@ -38,13 +38,13 @@ fn bytes(list: &GroupList) -> usize {
     list.groups.len() * size_of::<ListedGroup>() + list.keys.len() * size_of::<i64>() + size_of::<CachedList>()
 }
 
-/// Groups in the order of an answer.
+/// Groups in the order of a request.
 #[derive(Debug, PartialEq)]
 pub(super) struct GroupList {
     groups: Vec<ListedGroup>,
     /// Their keys, ascending.
     keys: Vec<i64>,
-    /// There are more groups behind these.
+    /// Whether it is only the beginning of a list.
     is_beginning: bool,
 }
 
@@ -57,22 +57,22 @@ impl GroupList {
         GroupList { groups, keys, is_beginning: false }
     }
 
-    /// The first groups of a list, of which the others are not known.
+    /// The first groups of a list whose rest was not read.
     pub(super) fn beginning(groups: Vec<ListedGroup>, direction: Direction) -> GroupList {
         GroupList { is_beginning: true, ..GroupList::new(groups, direction) }
     }
 
-    /// How many there are.
+    /// The number of groups.
     pub(super) fn len(&self) -> usize {
         self.groups.len()
     }
 
-    /// Whether there are more groups behind these.
+    /// Whether it is only the beginning of a list.
     pub(super) fn is_beginning(&self) -> bool {
         self.is_beginning
     }
 
-    /// The next groups behind a place; a place that is not in the list is between two that are.
+    /// The groups after a position, which need not be in the list.
     pub(super) fn after(&self, place: Option<&ListedGroup>, direction: Direction, size: usize) -> &[ListedGroup] {
         let start = place.map_or(0, |place| {
             let passed = |group: &ListedGroup| compare(group, place, direction).is_le();
@@ -105,7 +105,7 @@ impl ListCache {
         (kept.caller == caller && kept.is_fresh(now)).then(|| kept.list.clone())
     }
 
-    /// Keeps a list in place of the oldest ones; not at all if it alone is too long.
+    /// Adds a list, evicting the oldest ones; a list above the limit is not kept.
     pub(super) fn keep(&self, id: u64, caller: u64, now: Millis, list: Arc<GroupList>) {
         if bytes(&list) > BYTES {
             return;

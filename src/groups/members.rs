@@ -87,7 +87,7 @@ impl IndexReader<'_> {
         }
     }
 
-    /// The key in a document as it is now, refreshed or not.
+    /// The key of the latest version of a document, refreshed or not.
     async fn key_of(&self, raw_id: &str, routing: Option<&str>) -> Result<Option<i64>, ReadError> {
         let field = &self.source.fields.key;
         let mut path = format!("/{}/_doc/{raw_id}?_source_includes={field}", self.source.raw_index);
@@ -99,7 +99,7 @@ impl IndexReader<'_> {
         Ok(document.get("_source").and_then(|source| source.get(field)?.as_i64()))
     }
 
-    /// The same where several indices are asked, or may be, which only a search can do.
+    /// As [`key_of`](Self::key_of), by a search, for names that may resolve to several indices.
     async fn key_by_search(&self, id: &str) -> Result<Option<i64>, ReadError> {
         let answer = self.source.search::<Value>(json!({
             "size": 1,
@@ -259,7 +259,7 @@ struct MembersQuery<'s, 'a> {
 }
 
 impl MembersQuery<'_, '_> {
-    /// Returns the documents behind a position: by time, those without one last, ties in the order of writing.
+    /// The documents after a position: by time, those without one last, ties by order of writing.
     async fn search(
         &self,
         shown: &Value,
@@ -299,7 +299,7 @@ fn place(hit: &SearchHit) -> Option<(i64, i64)> {
     Some((number(0)?, number(1)?))
 }
 
-/// Behind the last of these documents.
+/// The cursor after the last of these documents.
 fn next_cursor(hits: &[SearchHit], earlier: Option<&MembersCursor>) -> Option<MembersCursor> {
     let (time, seq_no) = place(hits.last()?)?;
     let here = hits.iter().filter(|hit| place(hit) == Some((time, seq_no)));

@@ -68,7 +68,7 @@ pub(crate) struct IndexReader<'a> {
     engine: &'a Arc<Engine>,
     access: Access<'a>,
     restricted: RestrictedReaders,
-    /// A hash of whatever the cluster knows the caller by.
+    /// A hash of the caller's credentials.
     caller: u64,
     now: Millis,
 }
@@ -78,7 +78,7 @@ pub(crate) struct IndexReader<'a> {
 pub(crate) struct IndexReaderParts<'a> {
     /// The search cluster.
     pub cluster: &'a crate::cluster::Client,
-    /// Reads texts again, and knows the forests.
+    /// The engine, for texts and forests.
     pub engine: &'a Arc<Engine>,
     /// The credentials of the service user.
     pub service: &'a HeaderMap,
@@ -94,9 +94,9 @@ pub(crate) struct IndexReaderParts<'a> {
     pub counts: &'a Counts,
     /// Whether some readers do not see every document.
     pub restricted: RestrictedReaders,
-    /// The turn of the request.
+    /// The permit of the request.
     pub turn: &'a ReaderPermit,
-    /// A hash of whatever the cluster knows the caller by.
+    /// A hash of the caller's credentials.
     pub caller: u64,
     /// The time of the request.
     pub now: Millis,
@@ -164,7 +164,7 @@ impl<'a> IndexReader<'a> {
         xxh3_64(question.as_bytes())
     }
 
-    /// A name for a list that no other one has: every state hashes with keys of its own.
+    /// A random id for a list.
     fn new_list_id(&self) -> u64 {
         RandomState::new().hash_one(self.now.0)
     }

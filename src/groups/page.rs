@@ -6,11 +6,10 @@ use super::answer::{GroupSummary, Relation, Total};
 use super::cursor::{CursorPosition, PageCursor};
 use super::request::GroupsRequest;
 
-/// How often more groups are asked for until a page is given out as it is: most documents may belong to groups that
-/// were shown before.
+/// Most rounds of reading for one page: many documents may belong to groups of earlier pages.
 const ROUNDS: u32 = 32;
 
-/// Documents of a walk's first block for so many groups. Most groups are small.
+/// Size of a walk's first block for this many groups. Most groups are small.
 pub(super) fn first_block(groups: usize) -> usize {
     groups * 2 + 22
 }
@@ -28,7 +27,7 @@ impl GroupBatch {
         GroupBatch { found: Vec::new(), then: Some(place) }
     }
 
-    /// The groups of these keys, as far as there are any; a key comes once.
+    /// The groups of these keys, each once; missing ones are left out.
     pub(super) fn of(
         places: impl Iterator<Item = (i64, CursorPosition)>,
         mut groups: HashMap<i64, GroupSummary>,
@@ -96,9 +95,9 @@ pub(super) struct PageBuilder {
 
 /// Next batch that a page needs.
 pub(super) struct BatchRequest {
-    /// Groups behind this place.
+    /// The position after which groups are read.
     pub place: CursorPosition,
-    /// So many, one more than the page holds: to know whether there is another page.
+    /// The number of groups to read: one more than the page holds, to know whether another page follows.
     pub size: usize,
     /// How often groups were added.
     pub round: u32,
@@ -123,7 +122,7 @@ impl PageBuilder {
         self.round += 1;
     }
 
-    /// The list that the groups came from, kept for the next page.
+    /// Records the cached list that the groups were read from.
     pub(super) fn came_from(&mut self, list: Option<u64>) {
         self.parts.list = list;
     }

@@ -11,10 +11,10 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 /// Readers that are answered at once.
 const AT_ONCE: usize = 32;
 
-/// Readers with large answers that are answered at once.
+/// Concurrent readers with large responses.
 const LARGE_AT_ONCE: usize = 1;
 
-/// Bytes of an answer of the cluster that any reader may hold.
+/// Bytes of a response that a reader may hold without the permit.
 pub(crate) const SMALL: usize = 1 << 20;
 
 /// All turns of a process.
@@ -30,7 +30,7 @@ impl Default for ReaderPermits {
     }
 }
 
-/// The turn of one request, which ends when this is dropped.
+/// The permit of one request, released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct ReaderPermit {
     turns: ReaderPermits,
@@ -39,7 +39,7 @@ pub(crate) struct ReaderPermit {
 }
 
 impl ReaderPermit {
-    /// A turn that has not begun.
+    /// A permit that is not acquired yet.
     pub(crate) fn new(turns: &ReaderPermits) -> ReaderPermit {
         ReaderPermit { turns: turns.clone(), begun: OnceCell::new(), large: OnceCell::new() }
     }
@@ -50,7 +50,7 @@ impl ReaderPermit {
         self.begun.get_or_init(begin).await;
     }
 
-    /// Waits until it may hold a large answer; then it may hold any number of them.
+    /// Acquires the permit for large responses, which then holds for any number of them.
     pub(crate) async fn large(&self) {
         let large = async || self.turns.large.clone().acquire_owned().await.ok();
         self.large.get_or_init(large).await;

@@ -41,7 +41,7 @@ impl SearchQuery {
         SearchQuery(format!(r#"{{"bool":{{"must":[{self}],"must_not":{others}}}}}"#).into())
     }
 
-    /// The body of a search by this query; `rest`: an object with everything else.
+    /// The body of a search with this query; `rest`: an object with all other members.
     pub(super) fn in_body(&self, rest: &Value) -> String {
         let rest = rest.to_string();
         let begin = rest.strip_suffix('}').unwrap_or("{");

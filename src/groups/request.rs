@@ -15,7 +15,7 @@ pub(crate) const MAX_SIZE: usize = 100;
 /// Default limit of documents up to which the number of groups is counted exactly.
 pub(crate) const DEFAULT_COUNTED: u64 = 300_000;
 
-/// The highest such limit.
+/// The highest limit of `track_total_groups`.
 pub(crate) const MAX_COUNTED: u64 = 2_000_000;
 
 /// A question for groups.
@@ -25,7 +25,7 @@ pub(crate) struct GroupsRequest {
     pub query: SearchQuery,
     /// Sort of the groups.
     pub sort: SortBy,
-    /// Which end comes first.
+    /// The sort direction.
     pub direction: Direction,
     /// Groups of a page, 1 to [`MAX_SIZE`].
     pub size: usize,
@@ -37,7 +37,7 @@ pub(crate) struct GroupsRequest {
     pub source: Value,
     /// How exactly the groups are counted.
     pub total: TotalWanted,
-    /// Whether order and number must come from the documents alone, never from the index of roots.
+    /// Whether the roots index must not be used for order and number.
     pub exact: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) enum SortBy {
     Field(String),
 }
 
-/// Which end comes first.
+/// The sort direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Direction {
     /// The smallest.
@@ -70,7 +70,7 @@ pub(crate) enum RepresentativeBy {
     Newest,
     /// The one with the earliest time.
     Oldest,
-    /// The one with the largest value of a field, such as the number of its readers.
+    /// The document with the largest value of a field, such as its number of readers.
     Most(String),
 }
 
@@ -79,7 +79,7 @@ pub(crate) enum RepresentativeBy {
 pub(crate) enum TotalWanted {
     /// Not at all.
     No,
-    /// Exactly up to so many documents under the query; `gte` above.
+    /// Exact up to this many documents under the query; `gte` above.
     UpTo(u64),
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct MembersRequest {
 /// Errors in a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RequestError {
-    /// The body is no JSON, or has members that there are not.
+    /// The body is not JSON, or has unknown members.
     #[error("the body is not understood: {0}; see docs/reading.md")]
     Body(String),
     /// A member has a value that it cannot have.
@@ -108,7 +108,7 @@ pub(crate) enum RequestError {
         /// Allowed values.
         reason: String,
     },
-    /// A cursor that was not given out for this question.
+    /// The cursor belongs to another request.
     #[error("[cursor] {0}: leave it away for the first page")]
     Cursor(&'static str),
 }
@@ -117,7 +117,7 @@ pub(crate) enum RequestError {
 /// times that.
 const MEMBER_BYTES: usize = 16 << 10;
 
-/// The body as it is written.
+/// The body before validation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, bound(deserialize = "'de: 'a"))]
 struct Body<'a> {

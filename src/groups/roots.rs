@@ -31,8 +31,8 @@ pub(super) fn name_for(index: &str) -> Option<String> {
     (is_one && !index.is_empty()).then(name)
 }
 
-/// The first entries, if there is such an index that the caller may read and that holds any; and how many there are. In
-/// two searches: one that counts and sorts would look at every entry to sort it.
+/// The first entries and their total, if a non-empty roots index exists that the caller may read. In two searches: one
+/// that counts and sorts would look at every entry to sort it.
 ///
 /// # Errors
 /// As [`SearchSource::search`].
@@ -79,12 +79,12 @@ async fn search(source: &SearchSource<'_>, name: &str, body: Value) -> Result<Se
     }
 }
 
-/// Entries of one document or none, which a late count may leave for a while, are no groups.
+/// The query for entries of two or more documents: lagging counts may leave smaller ones for a while.
 fn groups() -> Value {
     json!({"bool": {"must": [match_all()], "filter": [{"range": {COUNT: {"gte": 2}}}]}})
 }
 
-/// The next entries behind a place: by number of documents, of equals the newest first, then by key.
+/// The entries after a position: by number of documents, then newest first, then by key.
 ///
 /// # Errors
 /// As [`SearchSource::search`]; [`ReadError::NoRoots`] when there is none any more.

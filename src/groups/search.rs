@@ -12,7 +12,7 @@ use crate::cluster::Client;
 use crate::cluster::search::{SearchFault, SearchResponse, Stored};
 use crate::engine::ReaderFields;
 
-/// The most bytes of an answer.
+/// Most bytes of a response.
 const ANSWER_BYTES: usize = 64 << 20;
 
 /// Time limit of a search, after which the servers return a partial result.
@@ -29,12 +29,12 @@ pub(super) type SearchAnswer<A = Value> = SearchResponse<SearchHit, A>;
 pub(super) struct SearchHit {
     #[serde(rename = "_index")]
     pub index: String,
-    /// Empty where no stored fields were asked for.
+    /// Empty if no stored fields were requested.
     #[serde(rename = "_id", default)]
     pub id: String,
     #[serde(rename = "_score")]
     pub score: Option<f64>,
-    /// Null if it was not asked for.
+    /// Null if it was not requested.
     #[serde(rename = "_source", default, deserialize_with = "stored")]
     pub source: Value,
     #[serde(default)]
@@ -44,7 +44,7 @@ pub(super) struct SearchHit {
 }
 
 impl SearchHit {
-    /// A number among the fields that were asked for.
+    /// A requested field as a number.
     pub(super) fn number(&self, field: &str) -> Option<i64> {
         self.fields.get(field)?.as_array()?.first()?.as_i64()
     }
@@ -60,7 +60,7 @@ pub(super) struct SearchSource<'a> {
     pub fields: &'a ReaderFields,
     /// Permit under which responses are read.
     pub turn: &'a ReaderPermit,
-    /// Asks the same copies of the shards again: two copies may score differently.
+    /// The search preference: the same shard copies serve all pages, since two copies may score differently.
     pub preference: String,
 }
 
@@ -75,8 +75,8 @@ fn stored<'de, D: Deserializer<'de>>(source: D) -> Result<Value, D::Error> {
     Stored::deserialize(source).map(|Stored(source)| source)
 }
 
-/// The same search for sources that the servers write anew, if it is one for sources as they are stored. Those may have
-/// comments, and one that ends in `// …` takes the rest of the answer with it.
+/// The search with synthetic source instead of stored source, if it requests the latter. Those may have comments, and
+/// one that ends in `// …` takes the rest of the answer with it.
 fn written_anew(mut search: Value) -> Option<Value> {
     let shown = search.get_mut("_source")?;
     let is_whole = match &*shown {
@@ -126,7 +126,7 @@ impl SearchSource<'_> {
         self.search_in(self.raw_index, body).await
     }
 
-    /// The same in another index.
+    /// As [`search`](Self::search), in another index.
     ///
     /// # Errors
     /// As [`SearchSource::search`].
@@ -179,7 +179,7 @@ impl SearchSource<'_> {
         is_text.then(|| medium.clone())
     }
 
-    /// Asks anything in the caller's name; `body`: JSON, if there is one.
+    /// Sends a request with the caller's credentials; `body`: JSON, if any.
     ///
     /// # Errors
     /// An answer that is no success comes back as it is.

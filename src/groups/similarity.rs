@@ -17,7 +17,7 @@ pub(super) struct TextReader {
 }
 
 impl TextReader {
-    /// The shingles of a document's text; of its title if it has no other.
+    /// The shingles of a document's text, or of its title if it has no text.
     pub(super) fn shingles(&mut self, source: &Value, text: &[String], title: Option<&str>) -> ShingleSet {
         let body: Vec<&str> = text.iter().flat_map(|field| strings(source, field)).collect();
         let fields = Fields { title: title.and_then(|title| strings(source, title).next()), body: &body };

@@ -1,4 +1,4 @@
-//! The source of a document, as the cluster answers it.
+//! The source of a document in the cluster's response.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Documents in the order of an answer, a block at a time.
+//! A walk: reads documents in the requested order, block by block.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use super::search::SearchSource;
 pub(super) struct WalkOrder {
     pub field: String,
     pub direction: Direction,
-    /// A date that an index may lack; other fields must be there.
+    /// Whether it is a date, which an index may lack; other fields must exist.
     pub is_time: bool,
 }
 
@@ -48,11 +48,11 @@ impl WalkOrder {
 /// Documents of a walk, in order.
 pub(super) struct WalkBlock {
     pub walked: Vec<WalkedDocument>,
-    /// Whether there are no more behind them. Otherwise there is one at least.
+    /// Whether they are the last ones. Otherwise there is one at least.
     pub is_last: bool,
 }
 
-/// The next documents of a query behind a place, about `size`.
+/// The next documents of a query after a position, about `size`.
 ///
 /// # Errors
 /// As [`SearchSource::search`].
@@ -161,8 +161,7 @@ async fn by_time(
     })))
 }
 
-/// Returns times and keys of the next documents behind a time, sorted by time alone; `None` if one has no time: those
-/// sort last.
+/// Times and keys of the next documents after a time, sorted by time only; `None` if one has no time: those sort last.
 async fn times(
     source: &SearchSource<'_>,
     query: &SearchQuery,
@@ -188,8 +187,8 @@ async fn times(
     Ok(found.collect())
 }
 
-/// Of documents in the order of their times (time and key each), those behind a place, also in the order of their keys.
-/// Unless they are all that there are, those of the last time are left out.
+/// The documents after a position, sorted by time and key, given documents sorted by time only. Unless they are all
+/// that there are, those of the last time are left out.
 fn whole_times(
     found: &[(i64, i64)],
     after: Option<(i64, i64)>,

@@ -21,14 +21,14 @@ use super::wire::ClientAddress;
 /// How long a client may pause inside a body while it holds a part of the budget.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Minimum average rate of a body in bytes per second, once [`RATE_GRACE`] is over. Any real link to a cluster is far
-/// faster; a slower sender only occupies memory.
+/// Minimum average rate of a body in bytes per second, after [`RATE_GRACE`]. Any real link to a cluster is far faster;
+/// a slower sender only occupies memory.
 const LEAST_RATE: usize = 1 << 10;
 
 /// How long a body may be slower than [`LEAST_RATE`]: connections start slowly, and a lost packet can cost seconds.
 const RATE_GRACE: Duration = Duration::from_secs(30);
 
-/// How long the rest of an unwanted body is read.
+/// Timeout for discarding the rest of an unwanted body.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// First allocation for a body; more is allocated as bytes arrive, whatever `Content-Length` says.
@@ -54,7 +54,7 @@ pub(crate) async fn buffer(
     buffer_up_to(usize::MAX, budget, limit, head, body).await
 }
 
-/// The same of a body that may have so many bytes.
+/// As [`buffer`], with a limit in bytes.
 ///
 /// # Errors
 /// As [`buffer`], and [`ProxyError::LongBody`].
@@ -155,7 +155,7 @@ fn make_room(bytes: &mut Vec<u8>, more: usize, length: Option<usize>) {
     }
 }
 
-/// How fast a body has to come.
+/// Enforces the minimum rate of a body.
 struct MinimumRate {
     began: Instant,
     limit: Duration,
@@ -205,7 +205,7 @@ pub(crate) fn decompress(
     decompress_up_to(usize::MAX, raw, encoding, reservation)
 }
 
-/// The same of a body that may have so many bytes, decompressed.
+/// As [`decompress`], with a limit in decompressed bytes.
 ///
 /// # Errors
 /// As [`decompress`], and [`ProxyError::LongBody`].

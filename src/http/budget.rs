@@ -1,4 +1,4 @@
-//! One budget of bytes in flight for the whole process, of which no client may hold more than a share.
+//! The process' budget of bytes in flight, with a limited share for each client.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -19,9 +19,9 @@ pub(crate) struct Budget {
     used: AtomicUsize,
     /// Share of one client, if that admits a body as large as the cluster accepts.
     share: usize,
-    /// A client whose share is smaller than this may still hold one such body.
+    /// The largest body: a client may hold one even if its share is smaller.
     largest_body: AtomicUsize,
-    /// Clients that hold anything, with how much they hold.
+    /// Bytes held, by client.
     clients: Mutex<HashMap<IpAddr, Arc<AtomicUsize>>>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Reservation {
 }
 
 impl Budget {
-    /// A budget of which nothing is used, and of which each client may hold so many hundredths.
+    /// An unused budget; `percent`: the share of each client.
     pub(crate) fn new(capacity: usize, percent: u8) -> Arc<Budget> {
         // In this order: a budget need not be a hundredfold to be shared, and must not overflow.
         let share = capacity / 100 * usize::from(percent) + capacity % 100 * usize::from(percent) / 100;
@@ -64,7 +64,7 @@ impl Budget {
         self.largest_body.store(bytes, Relaxed);
     }
 
-    /// A reservation without a byte: a body takes its part as it comes.
+    /// An empty reservation, which grows as a body arrives.
     pub(crate) fn enter(self: &Arc<Self>, client: IpAddr) -> Reservation {
         Reservation {
             budget: self.clone(),
@@ -80,7 +80,7 @@ impl Budget {
         self.share.max(largest).min(self.capacity)
     }
 
-    /// Whether a body that comes could ever be held.
+    /// Whether a body of this size can be held at all.
     ///
     /// # Errors
     /// [`ProxyError::LargerThanBudget`], [`ProxyError::LargerThanShare`].

@@ -1,4 +1,4 @@
-//! Identity of a caller, as far as the cluster could know it: headers and query parameters.
+//! Identity of a caller as the cluster may see it: headers and query parameters.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 

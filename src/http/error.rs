@@ -22,7 +22,7 @@ pub(crate) enum ProxyError {
         /// Bytes that this request needs besides.
         wanted: usize,
     },
-    /// Readers have not taken the large answers that they asked for.
+    /// Large responses that readers have not read yet exceed the budget.
     #[error(
         "readers have not taken {used} bytes of answers yet and {wanted} more are too many: retry later, ask for \
          smaller pages, or for less of each document with _source"
@@ -90,7 +90,7 @@ pub(crate) enum ProxyError {
         /// Its name.
         forest: String,
     },
-    /// The engine that keeps a forest for several processes cannot be asked.
+    /// Redis does not respond.
     #[error(
         "the forest '{forest}' cannot be reached where it is kept and nothing was sent: retry later; spinney's log \
          says why"
@@ -99,7 +99,7 @@ pub(crate) enum ProxyError {
         /// Its name.
         forest: String,
     },
-    /// The store of a shared forest is full.
+    /// Redis is full.
     #[error(
         "the forest '{forest}' has no room where it is kept and nothing was sent: retry later; its Redis has as much \
          memory as it may use (maxmemory)"
@@ -137,7 +137,7 @@ pub(crate) enum ProxyError {
          --max-connections"
     )]
     TooManyConnections,
-    /// The cluster has not begun to answer; the outcome is unknown.
+    /// The cluster has not begun to respond; the outcome is indeterminate.
     #[error(
         "the cluster has not answered for {0} seconds, the outcome of the request is not known: look at the cluster, \
          or raise --upstream-timeout"

@@ -9,9 +9,9 @@ use hyper::{HeaderMap, Uri};
 /// Size of a head above which a server may refuse it, less what intermediaries add.
 const LONG_HEAD: usize = 4 << 10;
 
-/// Says of a bulk that its sender adopts documents that are stored: partial updates carry all that the documents have
-/// of their route's fields. Its value are the aliases and data streams under which routes know the indices of the bulk,
-/// percent-encoded, with commas; `-` for none. It goes no further than spinney.
+/// Marks a bulk of a backfill: its partial updates contain all fields of the route that the documents have. Its value
+/// are the aliases and data streams under which routes know the indices of the bulk, percent-encoded, with commas; `-`
+/// for none. It goes no further than spinney.
 pub(crate) const BACKFILL: HeaderName = HeaderName::from_static("x-spinney-backfill");
 
 /// Removes the headers that belong to one connection only (RFC 9110, section 7.6.1), those that `Connection` names
@@ -113,8 +113,8 @@ pub(crate) fn accept_gzip_only(headers: &mut HeaderMap) {
     }
 }
 
-/// Asks for JSON in place of the other formats of the servers, which are not read here: without the outcome of each item
-/// the documents would have to be looked for.
+/// Requests JSON instead of the servers' other formats, which are not parsed: without item outcomes the documents would
+/// be indeterminate.
 pub(crate) fn accept_json_only(headers: &mut HeaderMap) {
     let Entry::Occupied(mut asked) = headers.entry(ACCEPT) else { return };
     for value in asked.iter_mut() {

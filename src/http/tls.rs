@@ -141,7 +141,7 @@ pub(crate) fn error_in<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e rustl
     causes.find_map(|error| error.downcast_ref())
 }
 
-/// What mends an error of TLS on the way to a node of the cluster.
+/// The remedy for a TLS error on the connection to a node.
 pub(crate) fn remedy(error: &rustls::Error) -> Option<&'static str> {
     use rustls::{CertificateError, Error as Tls};
     Some(match error {

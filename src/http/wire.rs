@@ -35,7 +35,7 @@ pub(crate) enum ClientBodyError {
     /// It broke off, or broke a rule.
     #[error("{0}")]
     Broken(String),
-    /// It sent nothing for so long.
+    /// It sent nothing within this time.
     #[error("no byte came for {} seconds", .0.as_secs())]
     Silent(Duration),
 }

@@ -9,7 +9,7 @@ use crate::http::{Body, ProxyError, full};
 /// Why an override was not added or undone.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OverrideFault {
-    /// The cluster refuses it: its own answer.
+    /// The cluster's refusal.
     #[error("the cluster refuses it with {}", .0.status())]
     Refused(Box<Response<Bytes>>),
     /// Anything else.

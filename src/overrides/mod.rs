@@ -32,13 +32,13 @@ use crate::state::AppState;
 
 pub(crate) use error::OverrideFault;
 
-/// Groups or documents that one word may name.
+/// Most groups or documents in one override.
 pub(crate) const MOST_NAMED: usize = 1_000;
 
-/// The servers show no more in one answer.
+/// Most hits in one response of the servers.
 const MOST_HITS: usize = 10_000;
 
-/// The most bytes of an answer.
+/// Most bytes of a response.
 const ANSWER_BYTES: usize = 64 << 20;
 
 /// A caller's session for changing the groups of an index.
@@ -51,7 +51,7 @@ pub(crate) struct OverrideEditor<'a> {
 /// Result of adding an override.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Applied {
-    /// The number of the word; none if it was so before.
+    /// The number of the override; `None` if nothing was changed.
     pub(crate) number: Option<u64>,
     /// The root that is answered since.
     pub(crate) root: Root,
@@ -59,7 +59,7 @@ pub(crate) struct Applied {
 
 /// A document as the caller sees it.
 struct VisibleDocument {
-    /// The name by which a route knows its index.
+    /// The name by which a route matches its index.
     route_name: String,
     shown: Option<Root>,
     source: Bytes,
@@ -91,7 +91,7 @@ impl<'a> OverrideEditor<'a> {
         self.editor.reader().route_name()
     }
 
-    /// The name that was asked for.
+    /// The requested name.
     fn index(&self) -> &str {
         self.editor.reader().name().as_str()
     }
@@ -133,7 +133,7 @@ impl<'a> OverrideEditor<'a> {
         self.add(Override::Merge { winner, losers }, Vec::new(), root).await
     }
 
-    /// These documents, and all that have the same texts, are a group of their own.
+    /// Splits these documents, and all with the same texts, off into their own group.
     ///
     /// # Errors
     /// When the caller does not see one of them, or one has no text.
@@ -143,7 +143,7 @@ impl<'a> OverrideEditor<'a> {
         self.pin_to(ids, root).await
     }
 
-    /// These documents, and all that have the same texts, belong to that group.
+    /// Pins these documents, and all with the same texts, to a group.
     ///
     /// # Errors
     /// As [`OverrideEditor::split`], and when the caller sees no document of the group.
@@ -222,7 +222,7 @@ impl<'a> OverrideEditor<'a> {
         resolved.map_err(|error| failed(self.state, error))
     }
 
-    /// One document of each of these groups of which the caller sees any.
+    /// One document of each of these groups, as far as visible to the caller.
     async fn documents_of(&self, roots: BTreeSet<Root>) -> Result<Vec<VisibleDocument>, OverrideFault> {
         let keys: Vec<i64> = roots.iter().map(|root| root.0.0.cast_signed()).collect();
         let query = json!({"terms": {self.names.key(): keys}});
@@ -309,8 +309,8 @@ pub(crate) async fn merge_suggestions(
     state: &AppState,
     reader: &ForestReader,
 ) -> Result<(String, LateMergeLog), OverrideFault> {
-    let late = state.engine.merge_suggestions(reader.route_name()).await;
-    late.map_err(|error| failed(state, error))
+    let late_merges = state.engine.merge_suggestions(reader.route_name()).await;
+    late_merges.map_err(|error| failed(state, error))
 }
 
 fn failed(state: &AppState, error: OverrideError) -> OverrideFault {

@@ -7,7 +7,7 @@ use hyper::{Method, StatusCode};
 use crate::bulk::{Changes, DocumentChange};
 use crate::clock;
 use crate::counts::IndexWrites;
-use crate::engine::{PlacedDocuments, Resolution, resolve_date};
+use crate::engine::{HeldDocuments, Resolution, resolve_date};
 use crate::http::ProxyError;
 use crate::http::query::decode_segment;
 use crate::state::AppState;
@@ -22,7 +22,7 @@ struct IndexPart<'p> {
 }
 
 /// Reports the documents of a write. `index`: the index in the path, for items whose answer does not name one.
-pub(super) fn note(state: &AppState, index: Option<&str>, placed: &PlacedDocuments, resolution: &Resolution) {
+pub(super) fn note(state: &AppState, index: Option<&str>, placed: &HeldDocuments, resolution: &Resolution) {
     if !state.counts.is_on() || changed_nothing(resolution) {
         return;
     }
@@ -80,7 +80,7 @@ fn changed_nothing(resolution: &Resolution) -> bool {
     }
 }
 
-/// Whether nothing was written, by this status.
+/// Whether this status means that nothing was written.
 fn is_refusal(status: u16) -> bool {
     (400..500).contains(&status) && status != 408
 }
@@ -101,7 +101,7 @@ pub(super) enum PassingChange {
     Anywhere,
 }
 
-/// The longest name or pattern that is looked at: the servers take no longer paths.
+/// The longest name or pattern that is parsed: the servers' limit of a path.
 const LONGEST: usize = 4096;
 
 /// Whether the servers accept this as an index, alias or pattern. Names that begin otherwise are refused.
@@ -142,7 +142,7 @@ impl PassingChange {
         }
     }
 
-    /// Reports the change once its response has begun, or has failed.
+    /// Reports the change once its response has begun or failed.
     pub(super) fn note(&self, state: &AppState, answer: Result<StatusCode, &ProxyError>) {
         let is_done = match answer {
             Ok(status) => !is_refusal(status.as_u16()),
@@ -187,7 +187,7 @@ impl PassingChange {
     }
 }
 
-/// Whether a request that got no answer may have been carried out: the cluster has got all of it.
+/// Whether a request without a response may have been executed: the cluster received all of it.
 fn may_be_done(error: &ProxyError) -> bool {
     matches!(error, ProxyError::Broken(_) | ProxyError::UpstreamTimeout(_))
 }

@@ -9,13 +9,13 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tracing::{Instrument, Span};
 
-/// A future that continues as a task of its own if it is dropped before its end. While it is awaited, it needs no task,
-/// and wakes no other thread.
+/// A future that continues as a task if it is dropped before its end. While it is awaited, it needs no task, and wakes
+/// no other thread.
 pub(super) struct Detached<T>(Option<Pin<Box<dyn Future<Output = T> + Send>>>)
 where
     T: Send + 'static;
 
-/// What a future has panicked with; the panic hook has logged it.
+/// The payload of a panic, which the hook has logged.
 pub(super) type Panicked = Box<dyn Any + Send>;
 
 impl<T: Send + 'static> Detached<T> {

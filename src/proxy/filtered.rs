@@ -13,7 +13,7 @@ use hyper::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH};
 use hyper::http::{request, response};
 use hyper::{HeaderMap, Response, Uri};
 
-use super::placement::PlacementGuard;
+use super::placement::SettleGuard;
 use super::response_body::{Answers, ResponseBody};
 use crate::bulk::{FilterPath, OUTCOME_OF_ITEMS, ResponseScanner};
 use crate::engine::Resolution;
@@ -28,9 +28,9 @@ use crate::state::AppState;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WantedParts(String);
 
-/// Makes a request ask for status and result of every item. Returns the client's filter; `None` if that includes
-/// them, or if the shape of the response cannot be predicted: then the request stays as it is. The filter of an
-/// unverified writer is not evaluated before the cluster has answered.
+/// Adds status and result of every item to the request's `filter_path`. Returns the client's filter; `None` if that
+/// includes them, or if the shape of the response cannot be predicted: then the request stays as it is. The filter of
+/// an unverified writer is not evaluated before the cluster has answered.
 pub(super) fn ask_for_outcome(parts: &mut request::Parts, is_unverified: bool) -> Option<WantedParts> {
     // Some servers read a semicolon as the end of a parameter, too.
     let query = parts.uri.query().filter(|query| !query.contains(';'))?;
@@ -44,7 +44,7 @@ pub(super) fn ask_for_outcome(parts: &mut request::Parts, is_unverified: bool) -
     if has_it || pretty || other_format || !wants_json(&parts.headers) {
         return None;
     }
-    parts.uri = widened(&parts.uri, query)?;
+    parts.uri = with_longer_filter(&parts.uri, query)?;
     // The response is read and rewritten, so it must not be compressed.
     parts.headers.remove(ACCEPT_ENCODING);
     Some(WantedParts(wanted))
@@ -58,7 +58,7 @@ fn wants_json(headers: &HeaderMap) -> bool {
 }
 
 /// The address with a longer filter. All else stays as it was written.
-fn widened(uri: &Uri, query: &str) -> Option<Uri> {
+fn with_longer_filter(uri: &Uri, query: &str) -> Option<Uri> {
     let is_filter = |pair: &str| {
         let mut name = form_urlencoded::parse(pair.as_bytes());
         name.next().is_some_and(|(name, _)| name == "filter_path")
@@ -67,14 +67,14 @@ fn widened(uri: &Uri, query: &str) -> Option<Uri> {
     if pairs.iter().filter(|pair| is_filter(pair)).count() != 1 {
         return None;
     }
-    let widened: Vec<String> = pairs
+    let with_longer_filter: Vec<String> = pairs
         .into_iter()
         .map(|pair| match is_filter(pair) {
             true => format!("{pair}{OUTCOME_OF_ITEMS}"),
             false => pair.to_owned(),
         })
         .collect();
-    let path_and_query = format!("{}?{}", uri.path(), widened.join("&"));
+    let path_and_query = format!("{}?{}", uri.path(), with_longer_filter.join("&"));
     let mut parts = uri.clone().into_parts();
     parts.path_and_query = Some(path_and_query.parse().ok()?);
     Uri::from_parts(parts).ok()
@@ -83,14 +83,14 @@ fn widened(uri: &Uri, query: &str) -> Option<Uri> {
 /// Memory of a response as a multiple of its size: the original, growth, and the filtered copy.
 const TIMES: usize = 3;
 
-/// Larger answers are not read through on the threads that serve connections.
+/// Largest response that is filtered on a thread that serves connections.
 const FILTER_INLINE: usize = 4 << 10;
 
-/// How long an answer may take from its beginning to its end.
+/// Timeout from the beginning to the end of a response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Reads the answer, settles the documents by it, and answers with the part that was asked for. The client gets an
-/// answer that does not fit into the budget as it comes, with more in it than was asked for.
+/// Reads the response, settles the documents, and returns the requested part. The client gets an answer that does not
+/// fit into the budget as it comes, with more in it than was asked for.
 ///
 /// # Errors
 /// When the answer breaks off, or does not end.
@@ -99,7 +99,7 @@ pub(super) async fn answer(
     response: Response<Incoming>,
     wanted: WantedParts,
     mut reservation: Reservation,
-    placement: PlacementGuard,
+    placement: SettleGuard,
     in_flight: InFlightGuard,
 ) -> Result<Response<Body>, ProxyError> {
     let (mut parts, mut body): (response::Parts, Incoming) = response.into_parts();
@@ -146,11 +146,11 @@ pub(super) async fn answer(
 
 enum Read {
     Whole(Bytes),
-    /// A response that exceeds the budget, as far as it was read.
+    /// The part read of a response that exceeds the budget.
     TooLong(Bytes),
 }
 
-/// Reads a body as far as the budget goes.
+/// Reads a body within the budget.
 async fn read<B>(body: &mut B, reservation: &mut Reservation) -> Result<Read, ProxyError>
 where
     B: HttpBody<Data = Bytes> + Unpin,
@@ -170,7 +170,7 @@ where
     Ok(Read::Whole(whole.freeze()))
 }
 
-/// A body of which the beginning has been read already.
+/// A body whose beginning was read already.
 struct Resumed<B> {
     begin: Option<Bytes>,
     rest: B,
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn requests_ask_for_the_outcome_too() {
-        for (uri, widened) in [
+        for (uri, with_longer_filter) in [
             (
                 "/_bulk?filter_path=took",
                 "/_bulk?filter_path=took%2Citems.*.status%2Citems.*.result%2Citems.*._index%2Citems.*._id%2Citems.*._seq_no",
@@ -242,7 +242,7 @@ mod tests {
         ] {
             let (filter, asked) = asked(uri, None);
             assert!(filter.is_some(), "{uri}");
-            assert_eq!(asked, widened);
+            assert_eq!(asked, with_longer_filter);
         }
         assert!(asked("/_bulk?filter_path=took", Some("application/json")).0.is_some());
     }

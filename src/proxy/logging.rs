@@ -19,7 +19,7 @@ pub(super) async fn log_stamped(
     body: &Bytes,
     stamped: &Stamped,
 ) -> Result<(), Unavailable> {
-    for UnstampedDocument { item, reason } in stamped.left_alone() {
+    for UnstampedDocument { item, reason } in stamped.unstamped_documents() {
         match reason {
             // As it should be.
             Unstamped::NoTextInUpdate => debug!(item, %reason, "a document stays unstamped"),

@@ -1,4 +1,4 @@
-//! The write path and the relay: writes to a route are stamped, all other requests are relayed.
+//! The proxy: writes to a route are stamped, all other requests are relayed.
 //!
 //! ```text
 //! router: whose is it?  --write--> write: buffer, stamp, forward, attach --+
@@ -31,7 +31,7 @@ pub(crate) use placement::note_settled;
 use response_body::ResponseBody;
 use router::RequestKind;
 
-/// Answers a request that belongs to the cluster.
+/// Handles a request for the cluster.
 ///
 /// # Errors
 /// When the process drains, the cluster gives no answer, or the documents cannot be stamped.

@@ -1,5 +1,4 @@
-//! Names under which writers know an index that has a route, though the name itself fits none: a date in it, or an
-//! alias.
+//! Resolves names that match no route to routed indices: date math, aliases and data streams.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -14,14 +13,14 @@ use crate::http::query::decode_segment;
 use crate::state::AppState;
 use crate::time::Millis;
 
-/// Resolves index names that may stand for routes. Stops at the first refusal: if the cluster does not know the
-/// caller, or denies the request of an unverified one, the other names are not asked about.
+/// Resolves index names that may be aliases of routed indices. Stops at the first refusal: if the cluster does not know
+/// the caller, or denies the request of an unverified one, the other names are not asked about.
 pub(super) async fn resolve(state: &AppState, (caller, headers): (u64, &HeaderMap), parsed: &mut Parsed, now: Millis) {
     let unrouted: Vec<String> = parsed.unrouted().map(Into::into).collect();
     let asking = async {
         for name in unrouted {
             match asked(state, caller, headers, &name, now).await {
-                Ok(Some(index)) => parsed.stands_for(state.engine.routes(), &name, &index),
+                Ok(Some(index)) => parsed.resolve_alias(state.engine.routes(), &name, &index),
                 Ok(None) => {}
                 Err(denied) if ends(state, caller, denied, now) => return,
                 Err(_) => {}
@@ -32,13 +31,13 @@ pub(super) async fn resolve(state: &AppState, (caller, headers): (u64, &HeaderMa
     let _ = tokio::time::timeout(ASK_TIMEOUT, asking).await;
 }
 
-/// Whether a caller is not asked for any more after this.
+/// Whether no further names are resolved for the caller after this denial.
 fn ends(state: &AppState, caller: u64, denied: Denied, now: Millis) -> bool {
     denied.is_of_caller() || !state.engine.has_written(caller, now)
 }
 
-/// Learns indices of a route's alias or data stream, if the cluster confirms to the writer that they are behind it.
-/// `names`: as in [`BACKFILL`](crate::http::headers::BACKFILL). Stops as [`resolve`] does.
+/// Learns indices of a route's alias or data stream, if the cluster confirms them to the writer. `names`: as in
+/// [`BACKFILL`](crate::http::headers::BACKFILL). Stops as [`resolve`] does.
 pub(super) async fn learn_name(
     state: &AppState,
     (caller, headers): (u64, &HeaderMap),
@@ -62,23 +61,23 @@ pub(super) async fn learn_name(
                 Err(_) => continue,
             };
             for index in unrouted.iter().filter(|index| behind.contains(index)) {
-                parsed.stands_for(state.engine.routes(), index, &name);
+                parsed.resolve_alias(state.engine.routes(), index, &name);
             }
         }
     };
     let _ = tokio::time::timeout(ASK_TIMEOUT, asking).await;
 }
 
-/// Names that are looked at in a bulk that adopts documents.
+/// Most names that are resolved for a bulk of a backfill.
 const MAX_LEARNED: usize = 64;
 
 /// Time limit for resolving all names of a write.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The servers allow names of 255 bytes; one with a date in it may be longer as it is written.
+/// Longest name in bytes: the servers allow 255, and date math may be longer before it is resolved.
 const LONGEST_NAME: usize = 1024;
 
-/// Returns the route's index that a name stands for, if any.
+/// Resolves a name to a routed index, if there is one.
 pub(super) async fn index_behind(
     state: &AppState,
     caller: u64,
@@ -90,7 +89,7 @@ pub(super) async fn index_behind(
     asked.ok().flatten()
 }
 
-/// The same, and an error where the cluster denies it.
+/// As [`index_behind`], with an error if the cluster denies the caller.
 async fn asked(
     state: &AppState,
     caller: u64,

@@ -9,41 +9,41 @@ use tracing::{debug, info, warn};
 use super::counted;
 use super::detached::Detached;
 use crate::clock;
-use crate::engine::{PlacedDocuments, Resolution, SettledRequest, Unavailable};
+use crate::engine::{HeldDocuments, Resolution, SettledRequest, Unavailable};
 use crate::forest::{TreeNotice, TreeSize};
 use crate::shutdown::{InFlightGuard, WriteGuard};
 use crate::state::AppState;
 
-/// Documents that were accepted while their forest was away, and that one write places before its own.
+/// Most postponed documents that one write places before its own.
 const POSTPONED: usize = 2_000;
 
 /// Placed documents that are not settled yet. Settling waits for forests, and goes on without a client; the request
 /// stays in flight until it ends.
 ///
-/// Dropped before [`PlacementGuard::mark_sent`], it withdraws the documents' nodes; dropped after that, the outcome
+/// Dropped before [`SettleGuard::mark_sent`], it withdraws the documents' nodes; dropped after that, the outcome
 /// is indeterminate and they stay for a while.
-pub(super) struct PlacementGuard {
+pub(super) struct SettleGuard {
     state: Arc<AppState>,
     in_flight: InFlightGuard,
     /// Held until settled: only then it is known which roots the cluster has stored.
     writing: Option<WriteGuard>,
-    /// The turn of an unverified writer, held as long: the next one finds these documents placed.
+    /// The turn of an unverified writer, held until its documents are placed.
     turn: Option<OwnedSemaphorePermit>,
-    placed: Option<Box<PlacedDocuments>>,
+    placed: Option<Box<HeldDocuments>>,
     /// Index in the path of the request.
     index: Option<String>,
     sent: bool,
 }
 
-impl PlacementGuard {
+impl SettleGuard {
     /// Guards the documents of a request.
     pub(super) fn new(
         state: Arc<AppState>,
         in_flight: InFlightGuard,
         writing: WriteGuard,
-        placed: PlacedDocuments,
-    ) -> PlacementGuard {
-        PlacementGuard {
+        placed: HeldDocuments,
+    ) -> SettleGuard {
+        SettleGuard {
             state,
             in_flight,
             writing: Some(writing),
@@ -54,21 +54,21 @@ impl PlacementGuard {
         }
     }
 
-    /// The same, of a request whose path names this index.
-    pub(super) fn of_index(mut self, index: Option<String>) -> PlacementGuard {
+    /// Sets the index of the request's path.
+    pub(super) fn of_index(mut self, index: Option<String>) -> SettleGuard {
         self.index = index;
         self
     }
 
-    /// The same, of a writer whose turn this is.
-    pub(super) fn in_turn(mut self, turn: Option<OwnedSemaphorePermit>) -> PlacementGuard {
+    /// Sets the turn of an unverified writer.
+    pub(super) fn in_turn(mut self, turn: Option<OwnedSemaphorePermit>) -> SettleGuard {
         self.turn = turn;
         self
     }
 
     /// Whether the writer is unverified.
     pub(super) fn is_of_unverified_writer(&self) -> bool {
-        self.placed.as_deref().is_some_and(PlacedDocuments::is_of_unverified_writer)
+        self.placed.as_deref().is_some_and(HeldDocuments::is_of_unverified_writer)
     }
 
     /// From now on the cluster may have seen the documents.
@@ -81,7 +81,7 @@ impl PlacementGuard {
         self.settling(resolution)
     }
 
-    /// The cluster saw nothing: takes the documents' nodes back.
+    /// Withdraws the documents: nothing was sent to the cluster.
     pub(super) async fn roll_back(self) {
         self.settle_and_wait(Resolution::NotSent).await;
     }
@@ -97,7 +97,7 @@ impl PlacementGuard {
         let _ = self.settle(resolution).await;
     }
 
-    /// The connection broke after the documents had been sent.
+    /// Marks the outcome as indeterminate: the connection broke after sending.
     pub(super) async fn leave_unknown(self) {
         self.settle_and_wait(Resolution::Unknown).await;
     }
@@ -116,7 +116,7 @@ impl PlacementGuard {
     }
 }
 
-impl Drop for PlacementGuard {
+impl Drop for SettleGuard {
     fn drop(&mut self) {
         if self.placed.is_some() {
             let resolution = if self.sent { Resolution::Unknown } else { Resolution::NotSent };
@@ -139,7 +139,7 @@ fn report(forest: &str, notice: TreeNotice) {
     warn!(forest, %root, documents, titles, "{what}");
 }
 
-async fn settle(state: &AppState, placed: PlacedDocuments, resolution: Resolution) {
+async fn settle(state: &AppState, placed: HeldDocuments, resolution: Resolution) {
     let counters = &state.metrics.counters;
     if let Resolution::Items(outcome) = &resolution
         && !placed.is_answered_by(outcome)
@@ -160,7 +160,7 @@ pub(super) async fn place_postponed(state: &Arc<AppState>) {
     drop(Detached::new(placing).await);
 }
 
-/// Counts and logs what settling has done.
+/// Counts and logs the result of settling.
 pub(crate) fn note_settled(state: &AppState, settled: Result<SettledRequest, Unavailable>) {
     let counters = &state.metrics.counters;
     match settled {

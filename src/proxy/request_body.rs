@@ -18,10 +18,10 @@ use crate::http::body::read_to_end;
 use crate::http::budget::Reservation;
 use crate::http::{Body, BoxError, ClientBodyError};
 
-/// The size of the pieces in which a stamped body goes out.
+/// Size of the chunks of a stamped body.
 const CHUNK_BYTES: usize = 128 << 10;
 
-/// A request that is forwarded as it comes; its body may pause for so long.
+/// A request that is streamed; `pause`: timeout between two frames of its body.
 pub(super) fn stream(request: Request<Incoming>, pause: Duration) -> Request<Body> {
     let expects_continue = request.headers().contains_key(EXPECT);
     request.map(|body| {
@@ -38,9 +38,9 @@ where
     B::Error: Send,
 {
     inner: Option<B>,
-    /// A client that expects `100 Continue` sends nothing before the first frame is asked for.
+    /// Whether the client sends without waiting for `100 Continue`.
     client_sends: bool,
-    /// How long the client may send nothing: it holds two connections meanwhile.
+    /// Timeout between two frames: a stalled client holds two connections.
     pause: Duration,
     /// Runs only while bytes of the client are awaited: if the cluster does not read, the client is not the one that
     /// pauses.
@@ -111,7 +111,7 @@ where
     }
 }
 
-/// A body that is held here; it gives its part of the budget back when it has gone out.
+/// A buffered body with its reservation of the budget, released when it is sent.
 pub(super) struct BufferedBody {
     chunks: Box<dyn Iterator<Item = Bytes> + Send>,
     left: u64,
@@ -119,7 +119,7 @@ pub(super) struct BufferedBody {
 }
 
 impl BufferedBody {
-    /// A body as it came.
+    /// An unchanged body.
     pub(super) fn whole(bytes: Bytes, reservation: Reservation) -> BufferedBody {
         BufferedBody { left: bytes.len() as u64, chunks: Box::new(std::iter::once(bytes)), _reservation: reservation }
     }

@@ -14,14 +14,15 @@ use tokio::runtime::Handle;
 use tracing::{Instrument, Span};
 
 use super::detached::Detached;
-use super::placement::PlacementGuard;
+use super::placement::SettleGuard;
 use crate::bulk::ResponseScanner;
 use crate::engine::Resolution;
 use crate::http::headers::{Encoding, encoding};
 use crate::http::{Body, BoxError};
 use crate::shutdown::InFlightGuard;
 
-/// A response on its way to the client. The request is in flight until this is dropped.
+/// The body of a response to the client, scanned for outcomes as it passes. The request is in flight until this is
+/// dropped.
 ///
 /// The last chunk of a write's response is held back until its documents are settled: a client that has read the
 /// response finds the effect in `_stats`, and its next write meets no node that is about to be withdrawn.
@@ -32,21 +33,21 @@ pub(super) struct ResponseBody<B = Incoming>
 where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
 {
-    /// `None` once the rest is read by a task.
+    /// `None` once a task reads the rest.
     inner: Option<B>,
     phase: Phase,
     in_flight: InFlightGuard,
 }
 
-/// How long the rest of a response is read that the client did not wait for.
+/// Timeout for the rest of a response after the client has left.
 const REST_TIMEOUT: Duration = Duration::from_secs(60);
 
 enum Phase {
     /// Nothing is to be read, or everything has been.
     Relay,
     /// The response to a write is read as it passes.
-    Scan { scanner: Scanner, placement: PlacementGuard },
-    /// It has been read to its end, of which the last frame, if there is one, waits until the documents are settled.
+    Scan { scanner: Scanner, placement: SettleGuard },
+    /// Read to its end; the last frame, if any, waits until the documents are settled.
     Settle { settling: Detached<()>, last: Option<Frame<Bytes>> },
 }
 
@@ -144,7 +145,7 @@ impl<B: HttpBody<Data = Bytes> + Send + Unpin + 'static> ResponseBody<B> {
         in_flight: InFlightGuard,
         headers: &HeaderMap,
         answers: Answers,
-        placement: PlacementGuard,
+        placement: SettleGuard,
     ) -> ResponseBody<B> {
         ResponseBody {
             inner: Some(inner),
@@ -178,7 +179,7 @@ where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: std::error::Error + Send + Sync,
 {
-    /// As any other body.
+    /// Boxes it as a [`Body`].
     pub(super) fn boxed(self) -> Body {
         self.boxed_unsync()
     }
@@ -277,8 +278,8 @@ where
     }
 }
 
-/// Reads the rest of a response and settles by it.
-async fn read_rest<B>(mut rest: B, mut scanner: Scanner, placement: PlacementGuard)
+/// Reads the rest of a response, and settles the documents.
+async fn read_rest<B>(mut rest: B, mut scanner: Scanner, placement: SettleGuard)
 where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
 {
@@ -335,19 +336,19 @@ pub(super) mod tests {
     }
 
     /// One document that has been placed and sent.
-    async fn placed(state: &Arc<AppState>) -> (InFlightGuard, PlacementGuard) {
+    async fn placed(state: &Arc<AppState>) -> (InFlightGuard, SettleGuard) {
         let (in_flight, mut placement) = not_sent(state).await;
         placement.mark_sent();
         (in_flight, placement)
     }
 
     /// One document that has been placed.
-    async fn not_sent(state: &Arc<AppState>) -> (InFlightGuard, PlacementGuard) {
+    async fn not_sent(state: &Arc<AppState>) -> (InFlightGuard, SettleGuard) {
         not_sent_copies(state, 1).await
     }
 
     /// So many copies of it.
-    async fn not_sent_copies(state: &Arc<AppState>, copies: usize) -> (InFlightGuard, PlacementGuard) {
+    async fn not_sent_copies(state: &Arc<AppState>, copies: usize) -> (InFlightGuard, SettleGuard) {
         let write = Write::Bulk { index: Some("news-1".into()) };
         // Of a writer who is known: placed, and refused if the cluster refuses it.
         let context = state.request_context(7);
@@ -356,7 +357,7 @@ pub(super) mod tests {
         let (_, placed) = stamped.unwrap().into_parts();
         assert_eq!(state.nodes().await, 1);
         let in_flight = state.in_flight.enter().unwrap();
-        let placement = PlacementGuard::new(state.clone(), in_flight.clone(), state.writes.enter(), placed);
+        let placement = SettleGuard::new(state.clone(), in_flight.clone(), state.writes.enter(), placed);
         (in_flight, placement)
     }
 

@@ -1,5 +1,5 @@
-//! Which requests carry documents. The path is matched undecoded, segment by segment, and never changed: an encoded
-//! slash in an id stays an encoded slash.
+//! Classifies requests: writes of documents, own endpoints, all others. The path is matched undecoded, segment by
+//! segment, and never changed: an encoded slash in an id stays an encoded slash.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use hyper::Method;
 use crate::bulk::Op;
 use crate::http::query::decode_segment;
 
-/// Where a request goes.
+/// The kind of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RequestKind<'a> {
     /// `/_spinney/…`: the rest of the path.
@@ -18,7 +18,7 @@ pub(crate) enum RequestKind<'a> {
         /// Decoded.
         index: Option<Cow<'a, str>>,
     },
-    /// A bulk whose items are answered while others come: it cannot be held to be stamped.
+    /// A streaming bulk, whose items are answered while others arrive: it cannot be buffered.
     BulkStream {
         /// Decoded.
         index: Option<Cow<'a, str>>,

@@ -12,12 +12,12 @@ use crate::http::headers::set_length;
 use crate::http::{Body, ProxyError, full};
 use crate::state::AppState;
 
-/// A cluster of thousands of nodes answers with less.
+/// Most bytes of a response: more than thousands of nodes need.
 const LIMIT: usize = 64 << 20;
 
 const KEY: &[u8] = b"\"publish_address\"";
 
-/// Whether this is one of the requests by which clients find the nodes.
+/// Whether this is a sniffing request, by which clients discover nodes.
 pub(super) fn asks_for_addresses(method: &Method, path: &str) -> bool {
     let mut segments = path.trim_matches('/').split('/');
     method == Method::GET
@@ -25,7 +25,7 @@ pub(super) fn asks_for_addresses(method: &Method, path: &str) -> bool {
         && segments.next_back().is_some_and(|last| last.split(',').any(|metric| metric == "http"))
 }
 
-/// Asks the cluster and answers with the addresses replaced.
+/// Relays the request, and replaces the addresses in the response.
 ///
 /// # Errors
 /// When the cluster gives no answer, or too long a one.

@@ -1,5 +1,5 @@
-//! Requests that carry documents: buffered within the budget, stamped, forwarded as edits over the original bytes, and
-//! settled by the response.
+//! Writes of documents: buffered within the budget, stamped, forwarded as edits over the original bytes, and settled by
+//! the response.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::detached::{Detached, Panicked};
 use super::filtered;
 use super::logging::log_stamped;
 use super::names::{self, index_behind};
-use super::placement::{PlacementGuard, place_postponed};
+use super::placement::{SettleGuard, place_postponed};
 use super::request_body::BufferedBody;
 use super::response_body::{Answers, ResponseBody};
 use super::router::RequestKind;
@@ -86,7 +86,7 @@ pub(super) async fn classify(
     Ok(None)
 }
 
-/// Whether a bulk that is not read may carry documents of a route. Its actions can name any index; where its path names
+/// Whether an unbuffered bulk may contain documents of a route. Its actions can name any index; where its path names
 /// one that no route stamps, it is taken for that one's.
 async fn may_carry(state: &AppState, request: &Request<Incoming>, index: Option<&str>) -> bool {
     let is_index = |name: &&str| !name.starts_with(['_', '-', '+']) && !name.contains(['*', '?', ',']);
@@ -188,7 +188,7 @@ pub(super) async fn handle(
     Detached::new(sending).await.unwrap_or_else(|panicked| Err(broken(panicked)))
 }
 
-/// How long the write of an unverified writer waits for those of others.
+/// Longest wait of an unverified writer for its turn.
 const UNVERIFIED_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Serialises writes of unverified writers until they are settled, within [`UNVERIFIED_PATIENCE`]: the cluster hashes
@@ -205,12 +205,12 @@ struct PreparedWrite {
     content: Content,
     reservation: Reservation,
     /// Documents to settle; `None` if the body was not understood.
-    placement: Option<PlacementGuard>,
+    placement: Option<SettleGuard>,
 }
 
 /// Bytes to send.
 enum Content {
-    /// There is nothing to stamp.
+    /// Nothing was stamped.
     AsItCame(Bytes),
     /// Stamps, and the decompressed body that they belong into.
     Edited { splice: Splice, plain: Bytes },
@@ -281,9 +281,9 @@ async fn prepare(
         Write::Bulk { index } => index.clone(),
         Write::Document { index, .. } => Some(index.clone()),
     };
-    let placement = PlacementGuard::new(state.clone(), in_flight.clone(), writing, placed);
+    let placement = SettleGuard::new(state.clone(), in_flight.clone(), writing, placed);
     let placement = placement.of_index(named).in_turn(turn);
-    if adopted.is_some() && stamped.tally().alone > 0 {
+    if adopted.is_some() && stamped.tally().local_fallback > 0 {
         // Marking would repeat with every sweep.
         placement.roll_back().await;
         return Err(ProxyError::ForestAway { forest: "of the documents to backfill".into() });
@@ -344,7 +344,7 @@ fn count(state: &AppState, stamped: &Stamped, began: Instant) {
     counters.documents_without_text.inc_by(tally.without_text);
     counters.documents_unstamped.inc_by(tally.unstamped);
     counters.documents_joined.inc_by(tally.joined);
-    counters.documents_local_fallback.inc_by(tally.alone);
+    counters.documents_local_fallback.inc_by(tally.local_fallback);
     state.metrics.count_refusals(stamped.reasons());
     state.metrics.observe_stamping(began.elapsed(), stamped.waited());
     debug!(?tally, "stamped");
@@ -374,8 +374,8 @@ async fn forward(
     state: &AppState,
     mut parts: request::Parts,
     body: BufferedBody,
-    mut placement: Option<PlacementGuard>,
-) -> Result<(Response<Incoming>, Option<PlacementGuard>), ProxyError> {
+    mut placement: Option<SettleGuard>,
+) -> Result<(Response<Incoming>, Option<SettleGuard>), ProxyError> {
     set_length(&mut parts.headers, body.length());
     let request = Request::from_parts(parts, body.boxed_unsync());
     if let Some(placement) = &mut placement {
@@ -400,7 +400,7 @@ async fn forward(
 /// Settles documents by the response: by its items if it is a success, otherwise by its status.
 async fn attach(
     response: Response<Incoming>,
-    placement: Option<PlacementGuard>,
+    placement: Option<SettleGuard>,
     is_bulk: bool,
     in_flight: InFlightGuard,
 ) -> Response<Body> {

@@ -48,7 +48,7 @@ pub(crate) enum RecoveryError {
     /// No route.
     #[error("name the indices with --index, or give the file with the routes with --config")]
     NoRoute,
-    /// There is nothing to do.
+    /// The directory has the forests already.
     #[error(
         "{} holds {} already, and nothing was changed: start serve with it; or, to rebuild it from the index, move its \
          folder in there away and try again",
@@ -83,12 +83,12 @@ pub(crate) enum RecoveryError {
 }
 
 impl RecoveryError {
-    /// Whether the cluster does not answer yet.
+    /// Whether the cluster is away.
     pub(crate) fn is_away(&self) -> bool {
         matches!(self, RecoveryError::Scan(error) if error.is_away())
     }
 
-    /// Whether it is the cluster's, and may pass: rights are granted, indices come back.
+    /// Whether it is a cluster error that a retry may resolve.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self, RecoveryError::Scan(_))
     }

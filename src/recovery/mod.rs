@@ -51,7 +51,7 @@ pub(crate) struct Extent {
     pub(crate) source: RecoverySource,
     /// Stamped documents.
     pub(crate) all: Overview,
-    /// Those of them that are to be read: the others are older than the window.
+    /// Those within the window, which are read.
     pub(crate) read: Overview,
     pub(crate) since: Option<Millis>,
     /// Indices of the forest that cannot be read, and are left out of all this.
@@ -75,8 +75,8 @@ pub(crate) struct RecoveryReader {
 }
 
 impl Rebuild {
-    /// Looks which of the configured forests the directory does not hold. `rate`: documents that are read in a second
-    /// at most.
+    /// Determines which of the configured forests the directory lacks. `rate`: documents that are read in a second at
+    /// most.
     ///
     /// # Errors
     /// When it holds all of them, is in use, or something in the options is wrong.
@@ -133,8 +133,8 @@ impl Rebuild {
         Ok(extents)
     }
 
-    /// Reads the documents, and stores the forests that come of them. Until that is done, there is nothing of them in
-    /// the directory.
+    /// Reads the documents, and stores the rebuilt forests. Until that is done, there is nothing of them in the
+    /// directory.
     ///
     /// # Errors
     /// When the cluster refuses or stays away, or the forests cannot be stored.
@@ -344,7 +344,7 @@ pub(crate) fn log_progress() -> impl Fn(RecoveryProgress<'_>) + Sync {
     }
 }
 
-/// Rebuilds the forests that the directory does not hold, before anything is served.
+/// Rebuilds missing forests before the process serves.
 ///
 /// # Errors
 /// As [`Rebuild::run`]; an index that is not there yet is none.

@@ -1,4 +1,4 @@
-//! Counts of documents found in the indices that forests did not know, for `_stats`.
+//! Counts of recovered documents that forests did not have, for `_stats`.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ pub(crate) struct RecoveryStatus {
 #[derive(Debug, Clone)]
 pub(crate) struct ForestStatus {
     pub(crate) forest: String,
-    /// A word for it.
+    /// The name of the state.
     pub(crate) state: &'static str,
     pub(crate) recovered: Recovered,
-    /// Stamped documents in the index of which the forest knows nothing.
+    /// Stamped documents in the index that the forest does not have.
     pub(crate) unknown: u64,
     /// Indices that could not be read, with the reason; they are tried again.
     pub(crate) unreadable: Vec<(String, String)>,

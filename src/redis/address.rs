@@ -1,17 +1,17 @@
-//! Where an engine is, as it is written: `redis://user:password@host:6379,host:6380`.
+//! The address of a Redis: `redis://user:password@host:6379,host:6380`.
 
 use std::fmt;
 
-/// The port of an engine, and of a Sentinel, where none is written.
+/// The default port of Redis; Sentinel uses the same default here.
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26_379;
 
-/// Address and credentials of the store.
+/// Address and credentials of Redis.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
-    /// Some of its nodes; one reachable node names the others.
+    /// Some of its nodes; any reachable one lists the others.
     pub hosts: Vec<(String, u16)>,
-    /// The hosts are Sentinels that know a master of this name.
+    /// The name of a master, if the hosts are Sentinels.
     pub master: Option<String>,
     /// Over TLS.
     pub is_tls: bool,
@@ -38,7 +38,7 @@ pub enum AddressError {
         "user and password must be percent-encoded in a URL: write %2F for /, %2C for a comma, %40 for @, %25 for %"
     )]
     Login,
-    /// Sentinels are asked for a master by its name.
+    /// The URL of Sentinels has no master name.
     #[error("the name of the master is missing: redis+sentinel://host:26379/mymaster")]
     NoMaster,
     /// Something follows the hosts.

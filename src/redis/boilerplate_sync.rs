@@ -3,7 +3,7 @@
 use redis::{Pipeline, Value};
 
 use super::connections::Connections;
-use crate::forest::shared::keys::{LATEST, StoreUnavailable, SyncEntries, SyncEntry, SyncPosition};
+use crate::forest::shared::keys::{LATEST, RedisUnavailable, SyncEntries, SyncEntry, SyncPosition};
 
 /// Lessons that are read at once.
 const AT_ONCE: usize = 256;
@@ -14,7 +14,7 @@ fn key_of(forest: u8) -> String {
 
 impl Connections {
     /// Removes all sync entries of a forest, while no process adds any.
-    pub(super) async fn forget_lessons(&self, forest: u8) -> Result<(), StoreUnavailable> {
+    pub(super) async fn forget_lessons(&self, forest: u8) -> Result<(), RedisUnavailable> {
         self.check_registered(|known| known.number == forest).await?;
         let key = key_of(forest);
         let mut remove = Pipeline::with_capacity(1);
@@ -29,7 +29,7 @@ impl Connections {
         forest: u8,
         lesson: Option<&SyncEntry>,
         from: SyncPosition,
-    ) -> Result<SyncEntries, StoreUnavailable> {
+    ) -> Result<SyncEntries, RedisUnavailable> {
         // One that is added would be one of whatever forest has this number.
         let asked = self.lessons_unchecked(forest, lesson, from);
         self.if_registered(|known| known.number == forest, lesson.is_some(), asked).await
@@ -40,7 +40,7 @@ impl Connections {
         forest: u8,
         lesson: Option<&SyncEntry>,
         from: SyncPosition,
-    ) -> Result<SyncEntries, StoreUnavailable> {
+    ) -> Result<SyncEntries, RedisUnavailable> {
         let key = key_of(forest);
         let read = |commands: &mut Pipeline| {
             let lessons = commands.cmd("FCALL").arg("spinney1_lessons").arg(1).arg(&key);
@@ -65,11 +65,11 @@ impl Connections {
         }
         reply
             .and_then(read_lessons)
-            .ok_or_else(|| StoreUnavailable::of("the engine gave no lessons where it was asked for them"))
+            .ok_or_else(|| RedisUnavailable::of("Redis gave no lessons where it was asked for them"))
     }
 }
 
-/// `[[id, [field, value]], …]`; of the first one perhaps the id alone.
+/// Parses `[[id, [field, value]], …]`; the first entry may be its id only.
 fn read_lessons(value: Value) -> Option<SyncEntries> {
     let entries = match value {
         Value::Array(entries) => entries,

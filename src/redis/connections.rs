@@ -1,4 +1,4 @@
-//! The nodes of an engine and the connections to them.
+//! The nodes of a Redis and the connections to them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use super::pipeline::{self, CommandReply, LIBRARY, NodeBatch};
 use super::slots::{SLOTS, slot};
 use super::unusable::UnusableKeys;
 use super::{Address, NodeState, sleep};
-use crate::forest::shared::keys::{Command, StoreReply, StoreUnavailable};
+use crate::forest::shared::keys::{Command, RedisReply, RedisUnavailable};
 use crate::hash::splitmix64;
 use crate::text_fields::RoutedFields;
 use crate::time::Millis;
 
-/// How long a connection may take to be made, and an answer to come.
+/// Timeout of a connection attempt and of a response.
 const CONNECT: Duration = Duration::from_millis(1_000);
 const ANSWER: Duration = Duration::from_millis(1_500);
 /// How often commands are sent that a node has not done.
@@ -33,10 +33,10 @@ pub(super) const TRIES: usize = 40;
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 /// Nodes that are remembered though the cluster does not name them.
 const ELSEWHERE: usize = 64;
-/// Commands of one pipeline, about: more of them are sent in several, so that none is large.
+/// Approximate limit of commands in one pipeline; larger batches are split.
 const COMMANDS: usize = 8_192;
 
-/// All that is known of an engine.
+/// The known nodes of a Redis, and the connections to them.
 pub(super) struct Connections {
     address: Address,
     ca: Option<Vec<u8>>,
@@ -59,7 +59,7 @@ pub(super) struct Connections {
 #[derive(Debug, Clone)]
 pub(super) struct RegisteredFields {
     pub(super) fields: RoutedFields,
-    /// The record with them in it, as the engine was last seen to have it.
+    /// The record with them in it, as Redis was last seen to have it.
     pub(super) recorded: String,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct NodeSet {
     slots: Vec<u16>,
 }
 
-/// A node, the places of the commands that were sent to it, and its answers.
+/// A node, the indices of the commands sent to it, and its replies.
 type SentBatch = (Arc<RedisNode>, Vec<usize>, Result<Vec<Value>, RedisError>);
 
 /// One node. There is one connection to it, which all requests share.
@@ -135,7 +135,7 @@ impl RedisNode {
         sent
     }
 
-    /// The same at a node that a slot is moved to, or that may be one: it takes each command for a key of its own.
+    /// As [`send`](Self::send) with `ASKING`, to a node that a slot is migrating to.
     pub(super) async fn send_asking(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
         let mut asking = Pipeline::with_capacity(2 * pipeline.len());
         for command in pipeline.cmd_iter() {
@@ -162,7 +162,7 @@ impl RedisNode {
     }
 }
 
-/// The command that gives a node the functions.
+/// The `FUNCTION LOAD` command.
 fn load(replace: Option<&str>) -> Cmd {
     let mut load = redis::cmd("FUNCTION");
     load.arg("LOAD").arg(replace).arg(LIBRARY);
@@ -188,8 +188,8 @@ impl Connections {
         &self.address
     }
 
-    /// Answers when every node does.
-    pub(super) async fn is_there(&self) -> Result<(), StoreUnavailable> {
+    /// Completes when every node responds.
+    pub(super) async fn is_there(&self) -> Result<(), RedisUnavailable> {
         *self.nodes.write().await = None;
         let nodes = self.nodes().await?;
         for node in &nodes.each {
@@ -204,17 +204,17 @@ impl Connections {
     /// Runs commands, each on the node that has its key. Their replies count only if the forest still is this
     /// process's: that is asked in the same round trip, or in one before where nothing in the command tells the forest
     /// from another one.
-    pub(super) async fn run(&self, commands: &[Command]) -> Result<Vec<StoreReply>, StoreUnavailable> {
+    pub(super) async fn run(&self, commands: &[Command]) -> Result<Vec<RedisReply>, RedisUnavailable> {
         let is_of = |forest: &RegisteredForest| commands.iter().any(|command| command.key.forest == forest.number);
         let fits_any = commands.iter().any(|command| command.what.fits_any_forest());
         self.if_registered(is_of, fits_any, self.run_unchecked(commands)).await
     }
 
-    async fn run_unchecked(&self, commands: &[Command]) -> Result<Vec<StoreReply>, StoreUnavailable> {
-        let mut replies: Vec<Option<StoreReply>> = commands.iter().map(|_| None).collect();
+    async fn run_unchecked(&self, commands: &[Command]) -> Result<Vec<RedisReply>, RedisUnavailable> {
+        let mut replies: Vec<Option<RedisReply>> = commands.iter().map(|_| None).collect();
         let mut todo: Vec<usize> = (0..commands.len()).collect();
         let mut asked: HashMap<usize, String> = HashMap::new();
-        let mut last = StoreUnavailable::of("the nodes of the engine send one another's commands round");
+        let mut last = RedisUnavailable::of("the nodes of Redis send one another's commands round");
         for attempt in 0..TRIES {
             if attempt > 0 {
                 sleep(PAUSE.min(PAUSE * attempt as u32 / 8)).await;
@@ -225,7 +225,7 @@ impl Connections {
             asked.clear();
             while let Some(sent) = sending.join_next().await {
                 let Ok((node, places, values)) = sent else {
-                    return Err(StoreUnavailable::of("the work of asking was ended"));
+                    return Err(RedisUnavailable::of("the work of asking was ended"));
                 };
                 let values = match values {
                     Ok(values) => values,
@@ -233,7 +233,7 @@ impl Connections {
                         is_stale = true;
                         last = away(error);
                         for at in places {
-                            match commands.get(at).and_then(|command| command.what.reply_if_lost()) {
+                            match commands.get(at).and_then(|command| command.what.reply_if_unknown()) {
                                 None => again.push(at),
                                 Some(reply) => set(&mut replies, at, reply),
                             }
@@ -255,9 +255,9 @@ impl Connections {
                                 continue;
                             }
                             CommandReply::Unusable(reason) => {
-                                debug!(reason, "the engine refuses a command for what is at its key");
+                                debug!(reason, "Redis refuses a command for what is at its key");
                                 unusable.add(key);
-                                set(&mut replies, at, StoreReply::Unusable);
+                                set(&mut replies, at, RedisReply::Unusable);
                                 continue;
                             }
                             CommandReply::Elsewhere => is_stale = true,
@@ -266,8 +266,8 @@ impl Connections {
                             CommandReply::Ask(host) => {
                                 asked.insert(at, host);
                             }
-                            CommandReply::Failed(reason) => return Err(StoreUnavailable::of(reason)),
-                            CommandReply::Full(reason) => return Err(StoreUnavailable::full(reason)),
+                            CommandReply::Failed(reason) => return Err(RedisUnavailable::of(reason)),
+                            CommandReply::Full(reason) => return Err(RedisUnavailable::full(reason)),
                         }
                         again.push(at);
                     }
@@ -277,7 +277,7 @@ impl Connections {
                 }
             }
             if again.is_empty() {
-                let replies: Option<Vec<StoreReply>> = replies.into_iter().collect();
+                let replies: Option<Vec<RedisReply>> = replies.into_iter().collect();
                 return replies.ok_or(last);
             }
             if is_stale {
@@ -356,7 +356,7 @@ impl Connections {
     }
 
     /// Keys, and bytes of memory.
-    pub(super) async fn size(&self) -> Result<(usize, usize), StoreUnavailable> {
+    pub(super) async fn size(&self) -> Result<(usize, usize), RedisUnavailable> {
         let nodes = self.nodes().await?;
         let (mut keys, mut bytes) = (0, 0);
         for node in &nodes.each {
@@ -371,7 +371,7 @@ impl Connections {
     }
 
     /// The time by the clock of the first node.
-    pub(super) async fn time(&self) -> Result<Millis, StoreUnavailable> {
+    pub(super) async fn time(&self) -> Result<Millis, RedisUnavailable> {
         let nodes = self.nodes().await?;
         let said = match nodes.each.first() {
             Some(node) => node.ask(&redis::cmd("TIME")).await.map_err(away)?,
@@ -380,11 +380,11 @@ impl Connections {
         // Seconds and microseconds.
         let time: Option<(i64, i64)> = redis::from_redis_value(said).ok();
         let millis = time.and_then(|(seconds, micros)| seconds.checked_mul(1_000)?.checked_add(micros / 1_000));
-        millis.map(Millis).ok_or_else(|| StoreUnavailable::of("Redis does not say what time it is"))
+        millis.map(Millis).ok_or_else(|| RedisUnavailable::of("Redis does not say what time it is"))
     }
 
-    /// What each node says of itself.
-    pub(super) async fn states(&self) -> Result<Vec<NodeState>, StoreUnavailable> {
+    /// The state of each node, as it reports it.
+    pub(super) async fn states(&self) -> Result<Vec<NodeState>, RedisUnavailable> {
         let nodes = self.nodes().await?;
         let mut states = Vec::with_capacity(nodes.each.len());
         for (at, node) in nodes.each.iter().enumerate() {
@@ -408,7 +408,7 @@ impl Connections {
         Ok(states)
     }
 
-    pub(super) async fn nodes(&self) -> Result<Arc<NodeSet>, StoreUnavailable> {
+    pub(super) async fn nodes(&self) -> Result<Arc<NodeSet>, RedisUnavailable> {
         if let Some(nodes) = &*self.nodes.read().await {
             return Ok(nodes.clone());
         }
@@ -422,8 +422,8 @@ impl Connections {
         Ok(found)
     }
 
-    /// Why the nodes could not be asked for.
-    fn unfound(&self, error: RedisError) -> StoreUnavailable {
+    /// The error of discovering the nodes.
+    fn unfound(&self, error: RedisError) -> RedisUnavailable {
         // A TLS server closes plain connections; a plain server waits for a line end.
         let is_hung_up = error.is_connection_dropped() && !error.is_connection_refusal();
         let scheme = match self.address.is_tls {
@@ -431,10 +431,10 @@ impl Connections {
             true if error.is_timeout() => "if it has no TLS, begin the URL with redis://",
             _ => return away(error),
         };
-        StoreUnavailable::of(format!("it does not answer ({error}): {scheme}"))
+        RedisUnavailable::of(format!("it does not answer ({error}): {scheme}"))
     }
 
-    /// They have to be asked for again.
+    /// Discards the known nodes, to discover them again.
     pub(super) async fn forget_nodes(&self) {
         *self.nodes.write().await = None;
     }
@@ -610,7 +610,7 @@ impl RedisNode {
     }
 }
 
-fn set(replies: &mut [Option<StoreReply>], at: usize, reply: StoreReply) {
+fn set(replies: &mut [Option<RedisReply>], at: usize, reply: RedisReply) {
     if let Some(place) = replies.get_mut(at) {
         *place = Some(reply);
     }

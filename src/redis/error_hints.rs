@@ -7,7 +7,7 @@ use std::sync::Arc;
 use redis::{ErrorKind, RedisError};
 use rustls::CertificateError;
 
-use crate::forest::shared::keys::StoreUnavailable;
+use crate::forest::shared::keys::RedisUnavailable;
 
 /// Error code of a server without memory.
 pub(super) const FULL: &str = "OOM";
@@ -15,10 +15,10 @@ pub(super) const FULL: &str = "OOM";
 const LOGIN: &str = "write user and password into the URL of the forest store, redis://user:password@host, with %40 for @, %3A for : and %2F for /";
 
 #[expect(clippy::needless_pass_by_value, reason = "it stands where an error is mapped")]
-pub(super) fn away(error: RedisError) -> StoreUnavailable {
+pub(super) fn away(error: RedisError) -> RedisUnavailable {
     match error.code() {
-        Some(FULL) => StoreUnavailable::full(explain(&error)),
-        _ => StoreUnavailable::of(explain(&error)),
+        Some(FULL) => RedisUnavailable::full(explain(&error)),
+        _ => RedisUnavailable::of(explain(&error)),
     }
 }
 

@@ -1,17 +1,17 @@
-//! Whether a store evicts keys: refused at the start, and watched from then on, since its configuration can change.
+//! Whether a Redis evicts keys: refused at the start, and watched from then on, since its configuration can change.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tracing::warn;
 
-use super::{NodeState, PATIENCE, StoreInner, WATCH, sleep};
+use super::{NodeState, PATIENCE, RedisInner, WATCH, sleep};
 use crate::forest::shared::keys::Evictions;
 
-/// The policy by which a full server refuses writes instead.
+/// The eviction policy that refuses writes instead.
 const KEEPS: &str = "noeviction";
 
-/// What to do about any other.
+/// The advice for any other policy.
 pub(crate) const KEEP_KEYS: &str = "CONFIG SET maxmemory-policy noeviction, and in its configuration file";
 
 /// A node evicts keys when its memory is full.
@@ -38,16 +38,16 @@ impl NodeState {
         evicts.then(|| EvictsKeys { node: self.name.clone(), policy: self.policy.clone(), maxmemory: self.maxmemory })
     }
 
-    /// Whether it would, if it had a limit.
+    /// Whether it would evict if it had a memory limit.
     pub(crate) fn has_other_policy(&self) -> bool {
         !matches!(self.policy.as_str(), KEEPS | "")
     }
 }
 
-impl StoreInner {
-    /// Looks whether keys are evicted; the log says when that begins, and when some were. `None`: they are not, or the
-    /// nodes do not say.
-    pub(super) async fn look_for_evictions(&self) -> Option<EvictsKeys> {
+impl RedisInner {
+    /// Checks whether Redis evicts keys, and logs when that begins or has happened. `None`: they are not, or the nodes
+    /// do not say.
+    pub(super) async fn check_evictions(&self) -> Option<EvictsKeys> {
         let states = tokio::time::timeout(PATIENCE, self.link.states()).await.ok()?.ok()?;
         let evicts = states.iter().find_map(NodeState::evicts);
         let now = Evictions { is_on: evicts.is_some(), keys: states.iter().map(|state| state.evicted).sum() };
@@ -61,27 +61,27 @@ impl StoreInner {
             warn!(
                 engine = %self.link.address(),
                 keys,
-                "the engine of the shared forests has evicted keys: reprints of older documents may get new roots"
+                "the Redis of the shared forests has evicted keys: reprints of older documents may get new roots"
             );
         }
         evicts
     }
 
-    /// Looks again where connections were made since: it may be another engine, or have been configured anew.
-    pub(super) fn look_after_connecting(self: &Arc<Self>) {
+    /// Checks again after new connections: it may be another Redis, or reconfigured.
+    pub(super) fn check_after_connecting(self: &Arc<Self>) {
         let made = self.link.made.load(Relaxed);
-        if self.looked_at.swap(made, Relaxed) != made {
+        if self.checked_at.swap(made, Relaxed) != made {
             let shared = self.clone();
-            tokio::spawn(async move { shared.look_for_evictions().await });
+            tokio::spawn(async move { shared.check_evictions().await });
         }
     }
 
-    /// Looks from time to time whether an engine that nobody asks evicts keys, or has forgotten the forests.
+    /// Checks an idle Redis periodically for evictions and lost registrations.
     pub(super) async fn watch(self: Arc<Self>) {
         loop {
             sleep(WATCH).await;
             let _ = self.wait(self.link.check_registered(|_| true)).await;
-            self.look_for_evictions().await;
+            self.check_evictions().await;
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The store of shared forests: Redis 7 or Valkey, standalone, with Sentinel or as a cluster.
+//! Redis for shared forests: Redis 7 or Valkey, standalone, with Sentinel or as a cluster.
 //!
 //! Commands of a request are split by node, and each node receives its part as one pipeline over its single
 //! connection; a future per command would cost ten times as much. Redirections are followed, and only commands
-//! without effect are sent again. Every wait is bounded: afterwards the store is reported as unavailable.
+//! without effect are sent again. Every wait is bounded: afterwards Redis is reported as unavailable.
 
 mod address;
 mod boilerplate_sync;
@@ -32,8 +32,9 @@ use tracing::{info, warn};
 
 use crate::clock;
 use crate::forest::shared::keys::{
-    Agreement, Command, Evictions, Extent, FORESTS, Key, KeySample, KeyStore, ScanPosition, StoreFuture, StoreReply,
-    StoreUnavailable, SyncEntries, SyncEntry, SyncPosition, agreement, other_fields, other_settings, warn_of_earlier,
+    Agreement, Command, Evictions, Extent, FORESTS, Key, KeySample, RedisClient, RedisFuture, RedisReply,
+    RedisUnavailable, ScanPosition, SyncEntries, SyncEntry, SyncPosition, agreement, other_fields, other_settings,
+    warn_of_earlier,
 };
 use crate::text_fields::{FieldRecord, RoutedFields};
 use crate::time::Millis;
@@ -42,15 +43,15 @@ use connections::Connections;
 pub use eviction::EvictsKeys;
 pub(crate) use eviction::KEEP_KEYS;
 
-/// How long an engine may take for the commands of one step, nodes that have moved included.
+/// How long a Redis may take for the commands of one step, nodes that have moved included.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often is looked whether an engine that was away is back.
-const LOOK: Duration = Duration::from_millis(250);
-/// How often is looked whether an engine that is there evicts keys or has forgotten the forests.
+/// Interval of the check whether a Redis that was away is back.
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// Interval of the check for evictions and lost registrations.
 const WATCH: Duration = Duration::from_secs(30);
-/// Interval of the log message about a full store.
+/// Interval of the log message about a full Redis.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
-/// A document is believed to have come so long before it is placed, in milliseconds.
+/// Longest credible time between arrival and placement of a document, in milliseconds.
 const WAITED: i64 = 10_000;
 
 /// The arrival of a document with this time.
@@ -58,15 +59,15 @@ pub(crate) fn arrival_at(now: Millis, claimed: Millis) -> Millis {
     Millis(claimed.0.clamp(now.0.saturating_sub(WAITED), now.0))
 }
 
-/// An engine.
-pub struct RedisStore {
-    /// A runtime of its own, so that any thread may call.
+/// A Redis that is reached over TCP: standalone, with Sentinel or a cluster.
+pub struct TcpRedis {
+    /// Its own runtime, so that any thread may call.
     runtime: Option<Runtime>,
     handle: Handle,
-    shared: Arc<StoreInner>,
+    shared: Arc<RedisInner>,
 }
 
-/// What a node says of itself.
+/// The state of a node, as it reports it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NodeState {
     /// Its number among the nodes.
@@ -80,49 +81,49 @@ pub(crate) struct NodeState {
     pub(crate) used: u64,
     /// Keys that it has evicted since its start.
     pub(crate) evicted: u64,
-    /// Whether each write goes to its disk.
+    /// Whether it persists every write.
     pub(crate) is_persistent: bool,
 }
 
-struct StoreInner {
+struct RedisInner {
     made: Instant,
     link: Connections,
-    away: Mutex<Option<StoreUnavailable>>,
-    /// What is known of keys that it evicts, once it was looked at.
+    away: Mutex<Option<RedisUnavailable>>,
+    /// Evictions, as last checked.
     evictions: Mutex<Option<Evictions>>,
-    /// Connections that there had been when it was last looked at.
-    looked_at: AtomicU64,
-    /// Last log message about a full store.
+    /// Number of connections made until the last check.
+    checked_at: AtomicU64,
+    /// Last log message about a full Redis.
     full_logged: Mutex<Option<Instant>>,
     /// Log text for the behaviour while it is away.
     meanwhile: Mutex<&'static str>,
 }
 
-impl RedisStore {
-    /// An engine that need not be there yet. `ca`: PEM file of the only authority to trust, with TLS.
+impl TcpRedis {
+    /// A Redis that need not be there yet. `ca`: PEM file of the only authority to trust, with TLS.
     ///
     /// # Errors
     /// When the file cannot be read or holds no certificate, or the system gives no threads.
-    pub fn new(address: Address, ca: Option<&Path>) -> io::Result<RedisStore> {
+    pub fn new(address: Address, ca: Option<&Path>) -> io::Result<TcpRedis> {
         let ca = ca.map(authority).transpose()?;
         let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("redis").enable_all().build()?;
-        Ok(RedisStore {
+        Ok(TcpRedis {
             handle: runtime.handle().clone(),
             runtime: Some(runtime),
-            shared: Arc::new(StoreInner {
+            shared: Arc::new(RedisInner {
                 made: Instant::now(),
                 link: Connections::new(address, ca),
                 away: Mutex::new(None),
                 evictions: Mutex::default(),
-                looked_at: AtomicU64::new(0),
+                checked_at: AtomicU64::new(0),
                 full_logged: Mutex::new(None),
                 meanwhile: Mutex::new("nothing is placed"),
             }),
         })
     }
 
-    /// Connects, so that an unreachable store or a refused login is logged before the first request, and looks from
-    /// then on whether keys are evicted. An engine that is away is no error, nor one that does not say.
+    /// Connects, so that an unreachable Redis or a refused login is logged before the first request, and starts the
+    /// checks for evictions. A Redis that is away is no error, nor one that does not say.
     ///
     /// # Errors
     /// If a node evicts keys.
@@ -130,7 +131,7 @@ impl RedisStore {
         let shared = self.shared.clone();
         let looked = self.handle.spawn(async move {
             let evicts = match shared.wait(shared.link.is_there()).await {
-                Ok(()) => shared.look_for_evictions().await,
+                Ok(()) => shared.check_evictions().await,
                 Err(_) => None,
             };
             tokio::spawn(shared.watch());
@@ -140,59 +141,59 @@ impl RedisStore {
         looked.await.ok().flatten().map_or(Ok(()), Err)
     }
 
-    /// What each node says of itself. Blocks until it has.
+    /// The state of each node, as it reports it. Blocks until it has.
     ///
     /// # Errors
     /// When one is away or refuses.
-    pub(crate) fn node_states(&self) -> Result<Vec<NodeState>, StoreUnavailable> {
+    pub(crate) fn node_states(&self) -> Result<Vec<NodeState>, RedisUnavailable> {
         self.handle.block_on(self.shared.wait(self.shared.link.states()))
     }
 
     /// Sets the log text for the behaviour while it is away.
-    pub fn when_away(self, meanwhile: &'static str) -> RedisStore {
+    pub fn when_away(self, meanwhile: &'static str) -> TcpRedis {
         *self.shared.meanwhile.lock() = meanwhile;
         self
     }
 }
 
-impl StoreInner {
-    /// Waits for an answer, but not for ever, and takes down that there was none.
+impl RedisInner {
+    /// Waits for a reply with a timeout, and records an outage.
     async fn wait<T>(
         self: &Arc<Self>,
-        answer: impl Future<Output = Result<T, StoreUnavailable>>,
-    ) -> Result<T, StoreUnavailable> {
+        answer: impl Future<Output = Result<T, RedisUnavailable>>,
+    ) -> Result<T, RedisUnavailable> {
         if let Some(away) = self.away.lock().clone() {
             return Err(away);
         }
         let answer = tokio::time::timeout(PATIENCE, answer).await;
         let answer = answer.unwrap_or_else(|_| {
             let waited = PATIENCE.as_secs();
-            Err(StoreUnavailable::of(format!("no answer within {waited} s")))
+            Err(RedisUnavailable::of(format!("no answer within {waited} s")))
         });
         if let Err(away) = &answer {
             // Where not all of it is refused, it is available.
             match away.extent {
-                Extent::All => self.lost(away),
+                Extent::All => self.set_away(away),
                 Extent::Memory => self.is_full(away),
                 Extent::Key => {}
             }
         }
-        self.look_after_connecting();
+        self.check_after_connecting();
         answer
     }
 
     /// Says so, and not again for a while.
-    fn is_full(&self, why: &StoreUnavailable) {
+    fn is_full(&self, why: &RedisUnavailable) {
         let mut claimed = self.full_logged.lock();
         if claimed.is_none_or(|claimed| claimed.elapsed() >= SAY_AGAIN) {
             *claimed = Some(Instant::now());
             drop(claimed);
             let meanwhile = *self.meanwhile.lock();
-            warn!(engine = %self.link.address(), reason = %why, "the engine of the shared forests has no room: {meanwhile}");
+            warn!(engine = %self.link.address(), reason = %why, "the Redis of the shared forests has no room: {meanwhile}");
         }
     }
 
-    fn lost(self: &Arc<Self>, why: &StoreUnavailable) {
+    fn set_away(self: &Arc<Self>, why: &RedisUnavailable) {
         let mut away = self.away.lock();
         if away.is_some() {
             return;
@@ -200,18 +201,18 @@ impl StoreInner {
         *away = Some(why.clone());
         drop(away);
         let meanwhile = *self.meanwhile.lock();
-        warn!(engine = %self.link.address(), reason = %why, "the engine of the shared forests is away: {meanwhile}");
+        warn!(engine = %self.link.address(), reason = %why, "the Redis of the shared forests is away: {meanwhile}");
         let shared = self.clone();
         tokio::spawn(async move {
             loop {
-                sleep(LOOK).await;
+                sleep(CHECK_INTERVAL).await;
                 let answer = tokio::time::timeout(PATIENCE, shared.link.is_there()).await;
                 if let Ok(Ok(())) = answer {
                     break;
                 }
             }
             *shared.away.lock() = None;
-            info!(engine = %shared.link.address(), "the engine of the shared forests is back");
+            info!(engine = %shared.link.address(), "the Redis of the shared forests is back");
         });
     }
 }
@@ -231,25 +232,25 @@ fn authority(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Pause before retrying a store that was not ready, since it sends no notification.
+/// Pause before retrying a Redis that was not ready, since it sends no notification.
 #[expect(clippy::disallowed_methods, reason = "a pause between two looks at another process")]
 fn sleep(time: Duration) -> tokio::time::Sleep {
     tokio::time::sleep(time)
 }
 
-impl KeyStore for RedisStore {
-    fn run(&self, commands: Vec<Command>) -> StoreFuture<Vec<StoreReply>> {
+impl RedisClient for TcpRedis {
+    fn run(&self, commands: Vec<Command>) -> RedisFuture<Vec<RedisReply>> {
         let shared = self.shared.clone();
         self.on_runtime(async move { shared.wait(shared.link.run(&commands)).await })
     }
 
-    fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>> {
+    fn enroll(&self, name: &str, identity: &str) -> RedisFuture<Result<u8, String>> {
         let shared = self.shared.clone();
         let (name, identity) = (name.to_owned(), identity.to_owned());
         self.on_runtime(async move {
             let enrolled = shared.wait(shared.link.enroll(&name, &identity)).await?;
             Ok(match enrolled {
-                None => Err(format!("there are {FORESTS} forests already: use another engine, or one of theirs")),
+                None => Err(format!("there are {FORESTS} forests already: use another Redis, or one of theirs")),
                 Some((number, known)) => match agreement(&known, &identity) {
                     Agreement::Same => Ok(number),
                     Agreement::Earlier => {
@@ -262,13 +263,13 @@ impl KeyStore for RedisStore {
         })
     }
 
-    fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> StoreFuture<()> {
+    fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> RedisFuture<()> {
         let shared = self.shared.clone();
         let (name, identity, fields) = (name.to_owned(), identity.to_owned(), fields.clone());
         self.on_runtime(async move { shared.wait(shared.link.declare(&name, &identity, &fields)).await })
     }
 
-    fn fields(&self, name: &str) -> StoreFuture<FieldRecord> {
+    fn fields(&self, name: &str) -> RedisFuture<FieldRecord> {
         let (shared, name) = (self.shared.clone(), name.to_owned());
         self.on_runtime(async move {
             let none = FieldRecord::default();
@@ -276,7 +277,7 @@ impl KeyStore for RedisStore {
         })
     }
 
-    fn agree_on_fields(&self, name: &str, fields: &RoutedFields) -> StoreFuture<Result<(), String>> {
+    fn agree_on_fields(&self, name: &str, fields: &RoutedFields) -> RedisFuture<Result<(), String>> {
         let (shared, name, fields) = (self.shared.clone(), name.to_owned(), fields.clone());
         self.on_runtime(async move {
             let agreed = shared.wait(shared.link.agree_on_fields(&name, &fields)).await?;
@@ -284,17 +285,17 @@ impl KeyStore for RedisStore {
         })
     }
 
-    fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {
+    fn forests(&self) -> RedisFuture<Vec<(String, u8, String)>> {
         let shared = self.shared.clone();
         self.on_runtime(async move { shared.wait(shared.link.forests()).await })
     }
 
-    fn keys(&self, forest: u8, place: ScanPosition) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)> {
+    fn keys(&self, forest: u8, place: ScanPosition) -> RedisFuture<(Vec<Key>, Option<ScanPosition>)> {
         let shared = self.shared.clone();
         self.on_runtime(async move { shared.wait(shared.link.keys(forest, place)).await })
     }
 
-    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, from: SyncPosition) -> StoreFuture<SyncEntries> {
+    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, from: SyncPosition) -> RedisFuture<SyncEntries> {
         let shared = self.shared.clone();
         self.on_runtime(async move {
             let answer = shared.link.lessons(forest, lesson.as_ref(), from);
@@ -302,17 +303,17 @@ impl KeyStore for RedisStore {
         })
     }
 
-    fn remove_sync_entries(&self, forest: u8) -> StoreFuture<()> {
+    fn remove_sync_entries(&self, forest: u8) -> RedisFuture<()> {
         let shared = self.shared.clone();
         self.on_runtime(async move { shared.wait(shared.link.forget_lessons(forest)).await })
     }
 
-    fn size(&self) -> StoreFuture<(usize, usize)> {
+    fn size(&self) -> RedisFuture<(usize, usize)> {
         let shared = self.shared.clone();
         self.on_runtime(async move { shared.wait(shared.link.size()).await })
     }
 
-    fn sample(&self, forest: u8, seed: u64) -> StoreFuture<KeySample> {
+    fn sample(&self, forest: u8, seed: u64) -> RedisFuture<KeySample> {
         let shared = self.shared.clone();
         self.on_runtime(async move { shared.wait(shared.link.sample(forest, seed)).await })
     }
@@ -334,7 +335,7 @@ impl KeyStore for RedisStore {
         clock::now()
     }
 
-    fn redis_time(&self) -> StoreFuture<Option<Millis>> {
+    fn redis_time(&self) -> RedisFuture<Option<Millis>> {
         let shared = self.shared.clone();
         self.on_runtime(async move { shared.wait(shared.link.time()).await.map(Some) })
     }
@@ -343,7 +344,7 @@ impl KeyStore for RedisStore {
         self.shared.made.elapsed()
     }
 
-    fn away(&self) -> Option<StoreUnavailable> {
+    fn away(&self) -> Option<RedisUnavailable> {
         self.shared.away.lock().clone()
     }
 
@@ -352,21 +353,21 @@ impl KeyStore for RedisStore {
     }
 }
 
-impl RedisStore {
-    /// Has the runtime do it, from wherever it is asked.
+impl TcpRedis {
+    /// Runs a future on the runtime, from any thread.
     fn on_runtime<T: Send + 'static>(
         &self,
-        job: impl Future<Output = Result<T, StoreUnavailable>> + Send + 'static,
-    ) -> StoreFuture<T> {
+        job: impl Future<Output = Result<T, RedisUnavailable>> + Send + 'static,
+    ) -> RedisFuture<T> {
         let job = self.handle.spawn(job);
         Box::pin(async move {
-            let ended = |_| Err(StoreUnavailable::of("spinney is stopping"));
+            let ended = |_| Err(RedisUnavailable::of("spinney is stopping"));
             job.await.unwrap_or_else(ended)
         })
     }
 }
 
-impl Drop for RedisStore {
+impl Drop for TcpRedis {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             // It may be dropped where nothing may wait.
@@ -375,9 +376,9 @@ impl Drop for RedisStore {
     }
 }
 
-impl std::fmt::Debug for RedisStore {
+impl std::fmt::Debug for TcpRedis {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = f.debug_struct("RedisStore");
+        let mut shown = f.debug_struct("TcpRedis");
         shown.field("address", self.shared.link.address());
         shown.field("away", &*self.shared.away.lock()).finish()
     }

@@ -1,9 +1,9 @@
-//! Commands as the engine takes them, and its replies.
+//! Commands as Redis takes them, and its replies.
 
 use redis::{Pipeline, Value};
 
 use super::error_hints;
-use crate::forest::shared::keys::{Command, Key, KeyOp, LATEST, Lifetime, StoreReply, lifetime_millis};
+use crate::forest::shared::keys::{Command, Key, KeyOp, LATEST, Lifetime, RedisReply, lifetime_millis};
 use crate::method::Durable;
 
 /// Function library of the nodes.
@@ -11,17 +11,17 @@ pub(super) const LIBRARY: &str = include_str!("functions.lua");
 
 /// Reply of a node to one command.
 pub(super) enum CommandReply {
-    Done(StoreReply),
-    /// It has not done it, and another one may: the slots are to be asked for again.
+    Done(RedisReply),
+    /// Not executed: another node has the slot, and the slots are to be read again.
     Elsewhere,
     /// Another node has it, for this once.
     Ask(String),
     /// It is not ready yet.
     Later,
-    /// It does not know the functions.
+    /// The functions are not loaded.
     Unknown,
     Failed(String),
-    /// It refuses this for what is at the key, and has done nothing.
+    /// Refused without effect because of the value at the key.
     Unusable(String),
     /// No memory for new values.
     Full(String),
@@ -118,6 +118,15 @@ pub(super) fn add(command: &Command, pipeline: &mut Pipeline) {
             pipeline.cmd("SET").arg(key).arg(value.as_slice());
             add_life(*life, pipeline);
         }
+        function => add_call(function, key, pipeline),
+    }
+}
+
+/// Appends a command that is a function of `functions.lua`.
+fn add_call(what: &KeyOp, key: &[u8], pipeline: &mut Pipeline) {
+    match what {
+        // Commands of Redis itself: see `add`.
+        KeyOp::Get | KeyOp::Claim { .. } | KeyOp::Put { .. } => {}
         KeyOp::Swap { before, or_nothing, value, life } => {
             let (kind, time) = life_of(*life);
             call("spinney1_swap", key, pipeline)
@@ -209,7 +218,7 @@ fn life_of(life: Lifetime) -> (&'static str, i64) {
     match life {
         Lifetime::Endless => ("", 0),
         Lifetime::For(time) => ("PX", lifetime_millis(time)),
-        // The engine refuses a moment before 1970.
+        // Redis refuses a moment before 1970.
         Lifetime::Until(at) => ("PXAT", at.0.clamp(1, LATEST)),
     }
 }
@@ -218,10 +227,10 @@ fn life_of(life: Lifetime) -> (&'static str, i64) {
 pub(super) fn read(value: Value) -> CommandReply {
     let error = match value {
         Value::Nil | Value::Okay | Value::SimpleString(_) => {
-            return CommandReply::Done(StoreReply::Nothing);
+            return CommandReply::Done(RedisReply::Nothing);
         }
-        Value::BulkString(bytes) => return CommandReply::Done(StoreReply::Bytes(bytes)),
-        Value::Int(number) => return CommandReply::Done(StoreReply::Number(number)),
+        Value::BulkString(bytes) => return CommandReply::Done(RedisReply::Bytes(bytes)),
+        Value::Int(number) => return CommandReply::Done(RedisReply::Number(number)),
         Value::ServerError(error) => error,
         other => {
             return CommandReply::Failed(format!("an answer of a kind that nobody asked for: {other:?}"));
@@ -239,8 +248,8 @@ pub(super) fn read(value: Value) -> CommandReply {
     }
 }
 
-/// Whether a node gives this error whatever the key is. All others are of the one key, which another program may have
-/// written: they must not end the service for all other keys. What has a code of its own in a function keeps it.
+/// Whether this error is independent of the key. All others are of the one key, which another program may have written:
+/// they must not end the service for all other keys. What has a code of its own in a function keeps it.
 fn is_of_node(code: &str, details: &str) -> bool {
     match code {
         "NOAUTH" | "WRONGPASS" | "NOPERM" | "MISCONF" | "NOREPLICAS" => true,

@@ -1,4 +1,4 @@
-//! Registry of forests in the store, and their keys.
+//! Registry of forests in Redis, and their keys.
 //!
 //! A server that is restarted without persistence, emptied (`FLUSHALL`), or replaced by an empty one, loses the numbers
 //! of forests. The first process to use it again must register its forests, or another forest might get their numbers,
@@ -11,21 +11,21 @@ use redis::{Cmd, Pipeline, Value};
 use super::connections::{Connections, RegisteredFields, RegisteredForest};
 use super::error_hints::away;
 use crate::forest::shared::keys::{
-    Agreement, Extent, FORESTS as MOST, Key, KeySample, ScanPosition, StoreUnavailable, agreement, proposed_number,
+    Agreement, Extent, FORESTS as MOST, Key, KeySample, RedisUnavailable, ScanPosition, agreement, proposed_number,
 };
 use crate::hash::splitmix64;
 use crate::text_fields::{FieldRecord, FieldsRefused, RoutedFields};
 
 /// Where the registry of forests is.
 const FORESTS: &[u8] = b"spinney:forests";
-/// Keys that a node looks at when it is asked for some.
-const LOOKED_AT: usize = 4_096;
+/// The `COUNT` of a `SCAN`.
+const SCAN_COUNT: usize = 4_096;
 /// Keys sampled per node.
 const DRAWN: usize = 1_024;
 
 impl Connections {
-    /// Registers a forest; returns its number and identity, or nothing if there are as many as can be.
-    pub(super) async fn enroll(&self, name: &str, identity: &str) -> Result<Option<(u8, String)>, StoreUnavailable> {
+    /// Registers a forest; returns its number and identity, or `None` at the limit of forests.
+    pub(super) async fn enroll(&self, name: &str, identity: &str) -> Result<Option<(u8, String)>, RedisUnavailable> {
         let enrolled = self.register(name, identity, proposed_number(name)).await?;
         if let Some((number, known)) = &enrolled
             && agreement(known, identity) != Agreement::Other
@@ -40,8 +40,7 @@ impl Connections {
         Ok(enrolled)
     }
 
-    /// Checks that the store knows these forests of this process as they were registered, and registers again those
-    /// that it has forgotten.
+    /// Checks the registrations of this process' forests, and repeats lost ones.
     ///
     /// # Errors
     /// If one of them is another one there by now: with its number, or with other settings. Nothing may be placed there
@@ -49,7 +48,7 @@ impl Connections {
     pub(super) async fn check_registered(
         &self,
         is_asked: impl Fn(&RegisteredForest) -> bool,
-    ) -> Result<(), StoreUnavailable> {
+    ) -> Result<(), RedisUnavailable> {
         let forests: Vec<RegisteredForest> =
             self.registered.lock().iter().filter(|forest| is_asked(forest)).cloned().collect();
         if forests.is_empty() {
@@ -79,7 +78,7 @@ impl Connections {
         Ok(())
     }
 
-    /// The answer to commands, if the forests that they are about still are this process's. That is asked in the same
+    /// The replies to commands, if the forests that they concern are still this process'. That is asked in the same
     /// round trip; `first`: in one before, because nothing in the commands tells the forest from another one.
     ///
     /// # Errors
@@ -88,8 +87,8 @@ impl Connections {
         &self,
         is_asked: impl Fn(&RegisteredForest) -> bool,
         first: bool,
-        answer: impl Future<Output = Result<T, StoreUnavailable>>,
-    ) -> Result<T, StoreUnavailable> {
+        answer: impl Future<Output = Result<T, RedisUnavailable>>,
+    ) -> Result<T, RedisUnavailable> {
         let check = self.check_registered(is_asked);
         if first {
             check.await?;
@@ -101,7 +100,7 @@ impl Connections {
     }
 
     /// Registers a forest again.
-    async fn register_again(&self, forest: &RegisteredForest) -> Result<(), StoreUnavailable> {
+    async fn register_again(&self, forest: &RegisteredForest) -> Result<(), RedisUnavailable> {
         let RegisteredForest { name, identity, number, .. } = forest;
         // As it was kept, so that processes of the version that began it go on too.
         let known = self.register(name, identity, *number).await?;
@@ -111,32 +110,31 @@ impl Connections {
             Some((_, other)) => format!("knows {name} as another one since ({other})"),
             None => format!("has no room for {name} any more"),
         };
-        Err(StoreUnavailable::of(format!(
-            "the engine has forgotten its forests, and {what}: start this process again, with the same settings \
+        Err(RedisUnavailable::of(format!(
+            "Redis has forgotten its forests, and {what}: start this process again, with the same settings \
              everywhere"
         )))
     }
 
-    /// Records the fields of a forest again, or those of other processes have been added to them.
-    async fn record_again(&self, name: &str, fields: &RoutedFields) -> Result<(), StoreUnavailable> {
+    /// Records the fields of a forest again after they were lost.
+    async fn record_again(&self, name: &str, fields: &RoutedFields) -> Result<(), RedisUnavailable> {
         self.agree_on_fields(name, fields).await?.map_err(|differ| {
-            StoreUnavailable::of(match differ {
+            RedisUnavailable::of(match differ {
                 FieldsRefused::Unfinished => format!("{name} {differ}"),
                 FieldsRefused::Other(_) => format!(
-                    "the engine has forgotten its forests, and {name} {differ}: start this process again, with the \
+                    "Redis has forgotten its forests, and {name} {differ}: start this process again, with the \
                      same fields everywhere"
                 ),
             })
         })
     }
 
-    /// Records the fields that this process reads into a registered forest, also after the engine has lost them; or
-    /// says that texts in it were read from others.
+    /// Records the fields that this process reads for a registered forest; an error if its texts were read from others.
     pub(super) async fn agree_on_fields(
         &self,
         name: &str,
         fields: &RoutedFields,
-    ) -> Result<Result<(), FieldsRefused>, StoreUnavailable> {
+    ) -> Result<Result<(), FieldsRefused>, RedisUnavailable> {
         let mut known = FieldRecord::default();
         loop {
             let wanted = match fields.recorded_in(&known) {
@@ -160,26 +158,26 @@ impl Connections {
         name: &str,
         known: &FieldRecord,
         wanted: &FieldRecord,
-    ) -> Result<FieldRecord, StoreUnavailable> {
+    ) -> Result<FieldRecord, RedisUnavailable> {
         let mut call = Pipeline::with_capacity(1);
         let fields = call.cmd("FCALL").arg("spinney1_fields").arg(1).arg(FORESTS);
         fields.arg(name).arg(known.encode()).arg(wanted.encode());
         match self.on_registry(&call).await?.as_slice() {
             [Value::BulkString(text)] => {
                 let record = FieldRecord::decode(&String::from_utf8_lossy(text));
-                record.map_err(|error| StoreUnavailable::of(format!("the record of the fields of {name}: {error}")))
+                record.map_err(|error| RedisUnavailable::of(format!("the record of the fields of {name}: {error}")))
             }
-            _ => Err(StoreUnavailable::of("the engine does not say which fields a forest is read from")),
+            _ => Err(RedisUnavailable::of("Redis does not say which fields a forest is read from")),
         }
     }
 
-    /// Gives a registered forest another identity, and another record of its fields.
+    /// Replaces identity and field record of a registered forest.
     pub(super) async fn declare(
         &self,
         name: &str,
         identity: &str,
         fields: &FieldRecord,
-    ) -> Result<(), StoreUnavailable> {
+    ) -> Result<(), RedisUnavailable> {
         let mut call = Pipeline::with_capacity(1);
         let set = call.cmd("HSET").arg(FORESTS).arg(format!("identity:{name}")).arg(identity);
         set.arg(format!("fields:{name}")).arg(fields.encode());
@@ -196,7 +194,7 @@ impl Connections {
         name: &str,
         identity: &str,
         proposed: u8,
-    ) -> Result<Option<(u8, String)>, StoreUnavailable> {
+    ) -> Result<Option<(u8, String)>, RedisUnavailable> {
         let mut call = Pipeline::with_capacity(1);
         let enroll = call.cmd("FCALL").arg("spinney1_enroll").arg(1).arg(FORESTS);
         enroll.arg(name).arg(identity).arg(proposed).arg(MOST);
@@ -206,16 +204,16 @@ impl Connections {
             [Value::Array(parts)] if let [Value::Int(number), Value::BulkString(identity)] = parts.as_slice() => {
                 Ok(Some((*number as u8, String::from_utf8_lossy(identity).into_owned())))
             }
-            _ => Err(StoreUnavailable::of("the engine does not say which number a forest has")),
+            _ => Err(RedisUnavailable::of("Redis does not say which number a forest has")),
         }
     }
 
-    /// Sends commands to the node that has the registry. Without it no forest can be used, so what is wrong with its key
-    /// is wrong with the store.
-    async fn on_registry(&self, commands: &Pipeline) -> Result<Vec<Value>, StoreUnavailable> {
+    /// Sends commands to the node that has the registry. Without it no forest can be used, so what is wrong with its
+    /// key is wrong with Redis.
+    async fn on_registry(&self, commands: &Pipeline) -> Result<Vec<Value>, RedisUnavailable> {
         let replies = self.on_key(FORESTS, commands, true).await;
         replies.map_err(|error| match error.extent {
-            Extent::Key => StoreUnavailable::of(format!(
+            Extent::Key => RedisUnavailable::of(format!(
                 "the key {} holds what spinney has not written ({error}): delete it, and forests are registered there \
                  again",
                 FORESTS.escape_ascii()
@@ -225,7 +223,7 @@ impl Connections {
     }
 
     /// Name, number and identity of all forests.
-    pub(super) async fn forests(&self) -> Result<Vec<(String, u8, String)>, StoreUnavailable> {
+    pub(super) async fn forests(&self) -> Result<Vec<(String, u8, String)>, RedisUnavailable> {
         let mut all = Pipeline::with_capacity(1);
         all.cmd("HGETALL").arg(FORESTS);
         let pairs = match self.on_registry(&all).await?.pop() {
@@ -252,14 +250,14 @@ impl Connections {
         &self,
         forest: u8,
         place: ScanPosition,
-    ) -> Result<(Vec<Key>, Option<ScanPosition>), StoreUnavailable> {
+    ) -> Result<(Vec<Key>, Option<ScanPosition>), RedisUnavailable> {
         let nodes = self.nodes().await?;
         let Some(node) = nodes.each.get(place.node) else {
             return Ok((Vec::new(), None));
         };
         let answer = node.ask(&scan(forest, place.cursor)).await.map_err(away)?;
-        let (cursor, keys) = read_scan(&answer)
-            .ok_or_else(|| StoreUnavailable::of("the engine gave no keys where it was asked for them"))?;
+        let (cursor, keys) =
+            read_scan(&answer).ok_or_else(|| RedisUnavailable::of("Redis gave no keys where it was asked for them"))?;
         let keys = keys.iter().filter_map(|key| match key {
             Value::BulkString(bytes) => Key::from_bytes(bytes),
             _ => None,
@@ -281,8 +279,8 @@ impl RegisteredForest {
 }
 
 impl Connections {
-    /// Some keys of a forest: of a node that holds few all of them, of others those at a place that is drawn.
-    pub(super) async fn sample(&self, forest: u8, seed: u64) -> Result<KeySample, StoreUnavailable> {
+    /// Samples keys of a forest: all keys of a small node, those at a random position of a large one.
+    pub(super) async fn sample(&self, forest: u8, seed: u64) -> Result<KeySample, RedisUnavailable> {
         let nodes = self.nodes().await?;
         let mut sample = KeySample::default();
         for (node, at) in nodes.each.iter().zip(0_u64..) {
@@ -290,8 +288,8 @@ impl Connections {
             let Value::Int(size) = size else { continue };
             let size = usize::try_from(size).unwrap_or_default();
             let mut scan = redis::cmd("SCAN");
-            match size <= LOOKED_AT {
-                true => scan.arg(0).arg("COUNT").arg(2 * LOOKED_AT),
+            match size <= SCAN_COUNT {
+                true => scan.arg(0).arg("COUNT").arg(2 * SCAN_COUNT),
                 false => scan.arg(splitmix64(seed ^ at)).arg("COUNT").arg(DRAWN),
             };
             let answer = node.ask(&scan).await.map_err(away)?;
@@ -334,7 +332,7 @@ fn scan(forest: u8, cursor: u64) -> Cmd {
     pattern.extend([forest, b'*']);
     let mut scan = redis::cmd("SCAN");
     scan.arg(cursor).arg("MATCH").arg(pattern);
-    scan.arg("COUNT").arg(LOOKED_AT);
+    scan.arg("COUNT").arg(SCAN_COUNT);
     scan
 }
 

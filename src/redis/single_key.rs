@@ -1,4 +1,4 @@
-//! Requests about one key that are no commands of a forest: the registry, and the logs of lessons.
+//! Requests on one key outside of forest commands: the registry, and the logs of lessons.
 
 use redis::{Pipeline, Value};
 
@@ -6,7 +6,7 @@ use super::connections::{Connections, PAUSE, TRIES};
 use super::error_hints::away;
 use super::pipeline::{self, CommandReply};
 use super::sleep;
-use crate::forest::shared::keys::StoreUnavailable;
+use crate::forest::shared::keys::RedisUnavailable;
 
 impl Connections {
     /// Sends commands together to the node that has their key, and to another one where the key has moved. Returns
@@ -17,8 +17,8 @@ impl Connections {
         key: &[u8],
         commands: &Pipeline,
         again: bool,
-    ) -> Result<Vec<Value>, StoreUnavailable> {
-        let mut last = StoreUnavailable::of("the engine does not say which node has the key");
+    ) -> Result<Vec<Value>, RedisUnavailable> {
+        let mut last = RedisUnavailable::of("Redis does not say which node has the key");
         let mut asked = None;
         for attempt in 0..TRIES {
             if attempt > 0 && asked.is_none() {
@@ -45,20 +45,20 @@ impl Connections {
                     return Err(last);
                 }
             };
-            // Nothing was done where the first of them was not.
+            // If the first command was not executed, none was.
             let Some(Value::ServerError(error)) = values.first() else {
                 return Ok(values);
             };
             match pipeline::read(Value::ServerError(error.clone())) {
-                CommandReply::Failed(reason) => return Err(StoreUnavailable::of(reason)),
-                CommandReply::Unusable(reason) => return Err(StoreUnavailable::of_key(reason)),
-                CommandReply::Full(reason) => return Err(StoreUnavailable::full(reason)),
+                CommandReply::Failed(reason) => return Err(RedisUnavailable::of(reason)),
+                CommandReply::Unusable(reason) => return Err(RedisUnavailable::of_key(reason)),
+                CommandReply::Full(reason) => return Err(RedisUnavailable::full(reason)),
                 CommandReply::Ask(host) => asked = Some(host),
                 CommandReply::Unknown => node.load().await.map_err(away)?,
                 CommandReply::Elsewhere => self.forget_nodes().await,
                 CommandReply::Later | CommandReply::Done(_) => {}
             }
-            last = StoreUnavailable::of("the key is on its way to another node");
+            last = RedisUnavailable::of("the key is on its way to another node");
         }
         Err(last)
     }

@@ -1,18 +1,18 @@
-//! Keys that were found to hold what is no value of a forest.
+//! Keys that were found to have foreign values.
 
 use std::collections::HashSet;
 
 use crate::forest::shared::keys::Key;
 
-/// Keys that are remembered; with more of them all are found anew.
+/// Most keys that are remembered; beyond it, all are forgotten.
 const MOST: usize = 10_000;
 
-/// Keys whose values have another type: a read of several keys at once tells them as nothing.
+/// Keys whose values have another Redis type, which `MGET` reports as missing.
 #[derive(Debug, Default)]
 pub(super) struct UnusableKeys(HashSet<Key>);
 
 impl UnusableKeys {
-    /// Whether a key was unusable when it was last asked for.
+    /// Whether a key was unusable at its last read.
     pub(super) fn has(&self, key: Key) -> bool {
         self.0.contains(&key)
     }

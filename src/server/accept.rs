@@ -31,10 +31,10 @@ const HEAD_BYTES: usize = 64 << 10;
 
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long to wait when the system gives no more connections: those in use come back.
+/// Pause after the system is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Connections beyond the most that there may be, or of a listener for probes. Each lives for one question.
+/// Connections beyond the limit, or of a listener for probes. Each lives for one question.
 const FEW: usize = 16;
 
 /// Settings of one listener and its connections.
@@ -181,8 +181,8 @@ where
     serving.await
 }
 
-/// Serves a connection that no listener knows of.
-pub(crate) async fn serve_alone<T>(
+/// Serves a single connection outside of any listener.
+pub(crate) async fn serve_connection<T>(
     stream: T,
     client: ClientAddress,
     purpose: Purpose,

@@ -35,7 +35,7 @@ pub(super) fn sweep(state: &Arc<AppState>, config: &ServeOptions, service: &Oper
     };
     let swept = state.clone();
     Some(tokio::spawn(async move {
-        let is_shut = || swept.engine.forests().store_is_away() == Some(true);
+        let is_shut = || swept.engine.forests().redis_is_away() == Some(true);
         backfill::sweep(&swept.swept, &reader, &door, &routes, is_shut).await;
     }))
 }

@@ -20,16 +20,16 @@ use crate::recovery::{
 use crate::state::AppState;
 use crate::time::Millis;
 
-/// An answer is given up after the upstream timeout, and what it would have said is settled so much later at most.
+/// Most time between the upstream timeout of a request and its settlement.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
-/// Without an upstream timeout: how long an answer is thought to take at most.
+/// The assumed upstream timeout if none is set.
 const NO_TIMEOUT: Duration = Duration::from_secs(60 * 60);
-/// How long a start waits before it serves; the rest is taken in while it serves.
+/// Longest wait of a start before it serves; the rest is recovered while it serves.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// So many looks a start waits for while the cluster gives no answer, as long as its [`PATIENCE`] lasts: one answer that
-/// is lost, or one refusal of a busy cluster, shall not have near-duplicates served that are not known yet.
-const LOOKS: usize = 3;
-/// The pauses between two looks for a cluster that does not answer.
+/// Searches that a start waits for within its [`PATIENCE`] while the cluster does not answer, so that one lost response
+/// does not let unknown near-duplicates found trees.
+const SEARCHES: usize = 3;
+/// The pauses between two searches while the cluster does not answer.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -122,7 +122,7 @@ struct CatchUp {
     state: Arc<AppState>,
     reader: RecoveryReader,
     dir: PathBuf,
-    /// Documents that arrived so long before the last stored one may have been in flight.
+    /// Documents that arrived less than this before the last stored one may have been in flight.
     margin: Millis,
 }
 
@@ -130,12 +130,12 @@ struct CatchUp {
 struct Pending {
     /// With the indices that are still to be read.
     source: RecoverySource,
-    /// The documents of its other indices.
+    /// The recovered documents of other indices.
     recovered: Recovered,
 }
 
 impl CatchUp {
-    /// `first` is dropped when nothing is to be waited for any more.
+    /// `first` is dropped when the start need not wait any longer.
     async fn run(self, first: oneshot::Sender<()>) {
         let mut first = Some(first);
         let sources = self.state.engine.sources().await.unwrap_or_default();
@@ -143,7 +143,7 @@ impl CatchUp {
         pending.extend(sources.into_iter().map(|source| Pending { source, recovered: Recovered::default() }));
         let mut warned = HashSet::new();
         let mut pause = FIRST_PAUSE;
-        for look in 1.. {
+        for search in 1.. {
             let (mut again, mut is_waited_for) = (Vec::new(), false);
             for mut forest in pending {
                 match self.forest(&mut forest).await {
@@ -173,7 +173,7 @@ impl CatchUp {
                     }
                 }
             }
-            if look >= LOOKS || !is_waited_for {
+            if search >= SEARCHES || !is_waited_for {
                 drop(first.take());
             }
             if again.is_empty() {
@@ -205,7 +205,7 @@ impl CatchUp {
             return self.salvaged(forest).await;
         }
         let Some(seen) = source.seen else {
-            return self.look_for_stamps(forest).await;
+            return self.search_stamps(forest).await;
         };
         if source.clock == Clock::None {
             // Without a clock the last documents are unknown.
@@ -245,7 +245,7 @@ impl CatchUp {
         Ok(unreadable)
     }
 
-    /// Takes in all that the index has of a forest of which a part did not read.
+    /// Recovers a salvaged forest completely from the index.
     async fn salvaged(&self, forest: &mut Pending) -> Result<Vec<UnreadableIndex>, RecoveryError> {
         let extent = self.reader.extent(&forest.source).await?;
         if !extent.all.has_index {
@@ -259,8 +259,8 @@ impl CatchUp {
         Ok(extent.unreadable)
     }
 
-    /// Warns of stamped documents that an empty forest does not know.
-    async fn look_for_stamps(&self, forest: &Pending) -> Result<Vec<UnreadableIndex>, RecoveryError> {
+    /// Warns of stamped documents that an empty forest does not have.
+    async fn search_stamps(&self, forest: &Pending) -> Result<Vec<UnreadableIndex>, RecoveryError> {
         let extent = self.reader.extent(&forest.source).await?;
         let documents = extent.read.documents;
         self.record(forest, "empty", documents, &extent.unreadable);

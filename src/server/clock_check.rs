@@ -1,4 +1,4 @@
-//! A clock that would empty a forest is not believed before another one agrees.
+//! The clock check: a clock that would expire a whole forest is not used before another one agrees.
 //!
 //! Nodes expire by the clock of this machine, and a forest's clock never goes back: a start with a clock that is years
 //! ahead would forget all at once and for good, as would one whose documents may have dates up to its own. Nodes of
@@ -19,14 +19,13 @@ use crate::config::Clock;
 use crate::engine::{Engine, RecoverySource};
 use crate::time::Millis;
 
-/// A window of a forest from which nothing expires: a jump of so much is a mistake nevertheless.
+/// The window assumed for a forest without one: a larger jump of the clock is an error.
 const NO_WINDOW: Millis = Millis(30 * 24 * 3_600_000);
 /// The pauses between two questions.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Looks at the clock before anything is expired or placed, and from then on; what it returns is to be polled for as
-/// long as spinney runs.
+/// Checks the clock before anything is placed or expires; the returned future continues the check while spinney runs.
 pub(crate) async fn begin(
     engine: &Arc<Engine>,
     sources: &[RecoverySource],
@@ -43,8 +42,9 @@ pub(crate) async fn begin(
     watch(service, shared)
 }
 
-/// The latest time that forests have seen, by their clocks, and how far it may be ahead of this machine's. Arrivals were
-/// read from a clock; dates are what documents claim, perhaps those of an archive, and count where nothing has arrived.
+/// The latest time that forests have seen, by their clocks, and how far it may be ahead of this machine's. Arrivals
+/// were read from a clock; dates are what documents claim, perhaps those of an archive, and count where nothing has
+/// arrived.
 fn latest_seen(forests: &[(&Clock, Option<Millis>)]) -> Option<(Millis, i64)> {
     let latest = |is_counted: fn(&Clock) -> bool| {
         forests.iter().filter(|(clock, _)| is_counted(clock)).filter_map(|&(_, seen)| seen).max()
@@ -68,7 +68,7 @@ struct SharedClock {
 }
 
 impl SharedClock {
-    /// Compares with it, once: a store that is away at the start is asked again.
+    /// Compares the clock with Redis' once; repeated while Redis is away.
     async fn compare(&mut self) {
         if self.is_compared {
             return;
@@ -82,8 +82,7 @@ impl SharedClock {
     }
 }
 
-/// Whether nothing of a forest would live at `now` whose latest arrival was `seen`, or that is behind it, by more than
-/// it may be.
+/// Whether `now` would expire a whole forest whose latest arrival was `seen`, or is too far behind it.
 fn is_doubtful(now: Millis, seen: Millis, lead: i64, window: Millis) -> bool {
     let ahead = now.0.saturating_sub(seen.0);
     ahead > window.0 || ahead < -lead.saturating_add(i64::try_from(JUMP).unwrap_or(i64::MAX))
@@ -126,7 +125,7 @@ async fn watch(service: Operator, mut shared: SharedClock) {
     }
 }
 
-/// What the cluster says of this machine's clock.
+/// The comparison of this machine's clock with the cluster's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
     Agrees,

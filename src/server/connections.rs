@@ -1,5 +1,5 @@
-//! Which connections are open, and which has to go when one too many comes: never one on which a request is being
-//! answered, and of the others first those that have not sent any.
+//! The open connections, and which is closed for a new one beyond the limit: never one with a request in progress, and
+//! first those that have not sent any.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The open connections of a listener; at most so many.
+/// The open connections of a listener, within its limit.
 #[derive(Debug)]
 pub(super) struct Connections {
     most: usize,
@@ -99,7 +99,7 @@ impl ConnectionSlot {
         self.connection.waits_since.store(now, Relaxed);
     }
 
-    /// A request has come and is being answered.
+    /// Marks a request as in progress.
     pub(super) fn answers(&self) {
         self.connection.has_sent.store(true, Relaxed);
         self.connection.waits_since.store(0, Relaxed);
@@ -110,7 +110,7 @@ impl ConnectionSlot {
         self.connection.evicted.notified().await;
     }
 
-    /// Whether it can close now; otherwise the request that has come meanwhile is still answered.
+    /// Whether it can close now, because no request has arrived meanwhile.
     pub(super) fn may_close(&self) -> bool {
         self.connection.at_once.load(Relaxed) || self.connection.waits_since.load(Relaxed) > 0
     }

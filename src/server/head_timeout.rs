@@ -51,8 +51,8 @@ impl HeadBegun {
     }
 }
 
-/// The timer and the stream of one connection, which may be idle for so long between two requests. The servers let it
-/// be for ever, and clients count on that: a request on a connection that is just being closed fails.
+/// The timer and the stream of one connection; `idle`: timeout between two requests. The servers let it be for ever,
+/// and clients count on that: a request on a connection that is just being closed fails.
 pub(super) fn head_timeout<T>(stream: T, idle: Duration, slot: Arc<ConnectionSlot>) -> (HeadTimer, HeadTimeoutIo<T>) {
     let begun = HeadBegun::default();
     let timer = HeadTimer { begun: begun.clone(), idle, slot };
@@ -116,14 +116,13 @@ impl Future for HeadSleep {
 
 impl Sleep for HeadSleep {}
 
-/// Records arriving bytes, and fails when the client reads nothing for too long, so that an unread response is not
-/// held for ever.
+/// A stream that records arriving bytes, and fails when the client does not read its response for too long.
 #[derive(Debug)]
 pub(super) struct HeadTimeoutIo<T> {
     stream: T,
     begun: HeadBegun,
     idle: Duration,
-    /// Runs while the client takes nothing.
+    /// The timer while the client reads nothing.
     stalled: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 

@@ -16,16 +16,16 @@ use crate::recovery::{RecoveryError, RecoveryReader};
 use crate::state::AppState;
 use crate::time::Millis;
 
-/// So long after the first document without an answer the index is looked at: the cluster may still be busy with it.
+/// Delay between an indeterminate request and the search for its documents.
 const SOON: Duration = Duration::from_secs(5);
 /// Pause before each second search, for a slow cluster. Both are over before the nodes are withdrawn.
 const AGAIN: Duration = Duration::from_secs(30);
-/// The longest pause between two looks at an index that cannot be read.
+/// Longest pause between two searches in an index that cannot be read.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// Documents that arrived so long before the first one without an answer are read, too, in milliseconds.
+/// Margin before the first indeterminate document within which others are read, in milliseconds.
 const BEFORE: i64 = 1_000;
 
-/// Looks for them.
+/// Searches the index for indeterminate documents.
 pub(super) struct IndeterminateWatcher {
     pub(super) state: Arc<AppState>,
     pub(super) reader: RecoveryReader,
@@ -83,7 +83,7 @@ impl IndeterminateWatcher {
         }
     }
 
-    /// Answers the indices that are to be tried again.
+    /// Returns the indices to be searched again.
     async fn search_indeterminate(&self, gap: &Gap) -> Result<Vec<UnreadableIndex>, RecoveryError> {
         let source = &gap.source;
         let since = Some(Millis(gap.since.0.saturating_sub(BEFORE)));

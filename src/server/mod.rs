@@ -1,5 +1,5 @@
-//! Requests: each goes to the own endpoints or to the proxy, and whatever goes wrong there becomes a response here.
-//! Connections are accepted, served over HTTP/1.1 with or without TLS (`accept`), and drained at the end.
+//! The server: dispatches requests to own endpoints or the proxy, and renders their errors as responses. Connections
+//! are accepted, served over HTTP/1.1 with or without TLS (`accept`), and drained at the end.
 
 mod accept;
 mod background;
@@ -25,7 +25,7 @@ use tracing::{Instrument, debug, info, warn};
 
 use crate::clock;
 use crate::cluster::operator::{Operator, OperatorError};
-use crate::config::{ForestStore, OnRedisFailure, ServeOptions};
+use crate::config::{OnRedisFailure, RedisOptions, ServeOptions};
 use crate::counts::Running;
 use crate::endpoints::{self, ApiEndpoint, Endpoint, MatchedEndpoint};
 use crate::history::{self, HistorySample};
@@ -38,7 +38,7 @@ use crate::shutdown::{Signals, ignore_hangups};
 use crate::state::{AppState, StateError};
 use crate::{api, proxy, recovery, ui};
 use accept::Listener;
-pub(crate) use {accept::serve_alone, catch_up::begin as begin_catching_up};
+pub(crate) use {accept::serve_connection, catch_up::begin as begin_catching_up};
 
 /// Interval and batch size of removing expired nodes while there are no writes.
 const EXPIRY_TICK: Duration = Duration::from_millis(100);
@@ -47,7 +47,7 @@ const EXPIRY_BUDGET: usize = 2_000;
 /// How long a shutdown waits for points in time to be closed.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// How many of those ticks pass between two looks for a forest that is full.
+/// Ticks between two checks for forests at their memory limit.
 const EVICTION_TICKS: u64 = 50;
 
 /// Why the process cannot serve.
@@ -112,25 +112,7 @@ pub(crate) async fn serve(
         max_connections = config.limits.connections,
         "listening"
     );
-    if let Some(reason) = config.limits.too_many_connections() {
-        warn!("{reason}");
-    }
-    let is_kept = config.storage.is_some() || config.forest_store.is_some();
-    if !is_kept && !config.routes.is_empty() {
-        warn!(
-            "the forests are in memory alone: after a restart no document is known; give a directory with --data-dir"
-        );
-    }
-    let alone = |store: &ForestStore| store.on_loss == OnRedisFailure::Local;
-    if config.forest_store.as_ref().is_some_and(alone) && config.sweep.is_none() {
-        warn!(
-            "documents that get roots while the forest store is away keep them until a spinney with --sweep puts them \
-             right, and this one has none"
-        );
-    }
-    if config.routes.is_empty() {
-        warn!("no route is configured, so nothing is stamped: give --index, or [[route]] tables in the file");
-    }
+    warn_of_config(&config);
     if let Err(reason) = state.engine.forests().limit_memory(config.forest_memory).await {
         state.engine_failed(&reason);
     }
@@ -177,7 +159,30 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// Says once that documents are forgotten before their window ends. The engine of a shared forest forgets nothing, and
+/// Logs settings that are valid and probably not intended.
+fn warn_of_config(config: &ServeOptions) {
+    if let Some(reason) = config.limits.too_many_connections() {
+        warn!("{reason}");
+    }
+    let is_kept = config.storage.is_some() || config.forest_store.is_some();
+    if !is_kept && !config.routes.is_empty() {
+        warn!(
+            "the forests are in memory alone: after a restart no document is known; give a directory with --data-dir"
+        );
+    }
+    let falls_back = |store: &RedisOptions| store.on_loss == OnRedisFailure::Local;
+    if config.forest_store.as_ref().is_some_and(falls_back) && config.sweep.is_none() {
+        warn!(
+            "documents that get roots while the forest store is away keep them until a spinney with --sweep puts them \
+             right, and this one has none"
+        );
+    }
+    if config.routes.is_empty() {
+        warn!("no route is configured, so nothing is stamped: give --index, or [[route]] tables in the file");
+    }
+}
+
+/// Says once that documents are forgotten before their window ends. Redis of a shared forest forgets nothing, and
 /// is not asked.
 async fn warn_of_eviction(state: &AppState) -> bool {
     let forests = state.engine.forests().own_stats().await.unwrap_or_default();
@@ -230,12 +235,12 @@ impl Tasks {
         }
     }
 
-    /// Ends those that send requests; requests they have sent are in flight like all others.
+    /// Aborts the tasks that send requests; requests already sent are in flight like all others.
     pub(crate) fn send_no_more(&self) {
         self.sending.iter().for_each(JoinHandle::abort);
     }
 
-    /// Ends all others, when no write is in flight any more.
+    /// Aborts all other tasks, once no write is in flight.
     pub(crate) async fn end(self) {
         // Peers may now proceed: our in-flight writes are settled.
         self.acknowledging.iter().chain(&self.others).for_each(JoinHandle::abort);
@@ -299,7 +304,7 @@ pub(crate) enum Purpose {
     TooMany,
 }
 
-/// Answers one request; whatever goes wrong becomes a response.
+/// Handles one request; an error becomes a response.
 async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incoming>) -> Response<Body> {
     let began = Instant::now();
     state.metrics.counters.requests.inc();
@@ -349,7 +354,7 @@ async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incom
     response
 }
 
-/// Answers an endpoint of the table.
+/// Handles an endpoint of the table.
 async fn own(
     state: &Arc<AppState>,
     found: &MatchedEndpoint<'_>,
@@ -364,7 +369,7 @@ async fn own(
     }
 }
 
-/// Refuses a request without a look at its body.
+/// Refuses a request without reading its body.
 fn refuse(request: Request<Incoming>, error: ProxyError) -> Result<Response<Body>, ProxyError> {
     let (parts, body) = request.into_parts();
     body::discard(body, &parts.headers);
@@ -472,7 +477,7 @@ mod tests {
         let client_address = ClientAddress(client);
         let (client, server) = tokio::io::duplex(64 << 10);
         let io = TokioIo::new(server);
-        tokio::spawn(serve_alone(io, client_address, purpose, state.clone()));
+        tokio::spawn(serve_connection(io, client_address, purpose, state.clone()));
         let connecting = hyper::client::conn::http1::handshake(TokioIo::new(client));
         let (mut sender, connection) = connecting.await.unwrap();
         tokio::spawn(connection);

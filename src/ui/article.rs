@@ -1,5 +1,4 @@
-//! The page of one article: its text with the changes, the spread of its story, the other publications, the
-//! neighbours.
+//! The page of one article: text with changes, spread of the story, other publications, neighbours.
 
 use askama::Template;
 use hyper::{Method, Response, StatusCode};
@@ -37,7 +36,7 @@ const TITLE: usize = 300;
 /// Groups that may be one with that of the article.
 const OTHER_GROUPS: usize = 5;
 
-/// Of which so many are looked for.
+/// Most suggested late merges whose documents are read.
 const MOST_SUGGESTED: usize = 20;
 
 #[derive(Template)]
@@ -53,7 +52,7 @@ struct ArticlePage<'a> {
     root: Option<String>,
     /// Address of the override form that splits the article off.
     split: Option<String>,
-    /// Its place among the others, in words.
+    /// Its position among the others, as text.
     place: Option<String>,
     text: String,
     changes: Option<TextChanges>,
@@ -62,9 +61,9 @@ struct ArticlePage<'a> {
     spread: Option<SpreadSection>,
     members: Vec<MemberRow>,
     more: Option<String>,
-    is_alone: bool,
+    is_single: bool,
     /// Groups that may be one with this.
-    late: Vec<OtherGroup>,
+    late_merges: Vec<OtherGroup>,
     refused: Option<Vec<Neighbour>>,
     has_no_route: bool,
 }
@@ -166,10 +165,10 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str, raw_id: &str) 
             let next = shell.parameters.with("members", similar.next.as_deref());
             similar.next.is_some().then(|| here(&found) + &next.suffix() + "#others")
         }),
-        is_alone: similar.is_some_and(|similar| similar.total == 1),
+        is_single: similar.is_some_and(|similar| similar.total == 1),
         split: (!has_no_route && similar.is_some_and(|similar| similar.total > 1))
             .then(|| override_form::split_address(known_as, &found.id)),
-        late: match root {
+        late_merges: match root {
             Some(root) => may_be_one(page, known_as, &found.id, root, &names).await,
             None => Vec::new(),
         },
@@ -181,8 +180,8 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str, raw_id: &str) 
     Ok(response::page(StatusCode::OK, &article)?)
 }
 
-/// The groups that were found to agree with that of a document, of which the reader sees a document. `index`: the name
-/// by which a route knows the document's.
+/// Groups suggested as late merges with that of a document, as far as the reader sees a document of them. `index`: the
+/// name by which a route knows the document's.
 async fn may_be_one(
     page: &PageRequest<'_>,
     index: &str,
@@ -191,11 +190,11 @@ async fn may_be_one(
     names: &ReaderFields,
 ) -> Vec<OtherGroup> {
     let own = Fingerprint::written(root, true).map(Root);
-    let late = page.state.engine.merge_suggestions(index).await;
-    let Some((own, (_, late))) = own.zip(late.ok()) else {
+    let late_merges = page.state.engine.merge_suggestions(index).await;
+    let Some((own, (_, late_merges))) = own.zip(late_merges.ok()) else {
         return Vec::new();
     };
-    let others = late.suggestions.iter().filter_map(|pair| match own {
+    let others = late_merges.suggestions.iter().filter_map(|pair| match own {
         own if own == pair.winner => Some(pair.loser),
         own if own == pair.loser => Some(pair.winner),
         _ => None,

@@ -43,7 +43,7 @@ impl Piece {
 /// The differences of two texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TextDiff {
-    /// Both texts, woven into each other.
+    /// Both texts, merged.
     pub pieces: Vec<Piece>,
     /// Words that were added.
     pub added: usize,
@@ -54,7 +54,7 @@ pub(super) struct TextDiff {
 }
 
 impl TextDiff {
-    /// The pieces by paragraph: each has a direction of its own.
+    /// The pieces by paragraph; each has its own text direction.
     pub(super) fn paragraphs(&self) -> Vec<Vec<Piece>> {
         let mut paragraphs = vec![Vec::new()];
         for piece in &self.pieces {
@@ -154,7 +154,7 @@ impl<'t> DiffBuilder<'t> {
         self.push(PieceKind::None, &kept);
     }
 
-    /// Marks words without the line breaks around them, which could not be seen.
+    /// Marks words without the surrounding line breaks, which would be invisible.
     fn mark(&mut self, change: PieceKind, words: &[&str]) {
         let is_end = |word: &&&str| **word == "\n";
         let before = words.iter().take_while(is_end).count();
@@ -206,7 +206,7 @@ fn words(text: &str) -> (Vec<&str>, bool) {
     (words, false)
 }
 
-/// Whether a character is one of several that make a word: not so in Chinese and Japanese.
+/// Whether a character is part of a longer word, unlike in Chinese and Japanese.
 fn is_in_words(c: char) -> bool {
     c.is_alphanumeric() && !matches!(c, '\u{2e80}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }

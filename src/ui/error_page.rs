@@ -20,9 +20,9 @@ const REASON_CHARS: usize = 600;
 #[derive(Debug)]
 pub(super) struct ErrorPage {
     pub status: StatusCode,
-    /// In the words of the cluster, or in ours.
+    /// The cluster's message, or ours.
     reason: Option<String>,
-    /// They are the cluster's words.
+    /// Whether it is the cluster's message.
     by_cluster: bool,
     /// The cluster's `WWW-Authenticate` challenges.
     challenges: Vec<HeaderValue>,

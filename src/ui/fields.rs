@@ -47,7 +47,7 @@ pub(super) fn time(source: &Value, path: &str) -> Option<Millis> {
     times.min()
 }
 
-/// The beginning of a text on one line, with at most so many characters.
+/// The beginning of a text as one line of at most `most` characters.
 pub(super) fn beginning(text: &str, most: usize) -> String {
     let mut shown = String::new();
     let mut left = most;

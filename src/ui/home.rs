@@ -13,7 +13,7 @@ use crate::http::Body;
 /// Indices of a pattern that are listed.
 const LISTED: usize = 30;
 
-/// The most bytes of the cluster's answer.
+/// Most bytes of the cluster's response.
 const ANSWER_BYTES: usize = 1 << 20;
 
 #[derive(Template)]

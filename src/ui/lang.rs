@@ -118,7 +118,7 @@ texts! {
     only_here_sentences, only_here_numbers, only_here_words,
     // Texts of the override form.
     split, split_title, split_text, split_yes, merge, merge_title, merge_text, merge_yes, say_back, said_title, said_text,
-    said_before, late, late_lead, late_group, take_back, taken_back_title, not_from_here,
+    said_before, late_merges, late_merges_lead, late_merge_group, take_back, taken_back_title, not_from_here,
     // The overview.
     overview_lead, documents_in, stamped, joined, joined_hint, roots, roots_hint, memory, memory_short, memory_hint,
     lag, lag_hint, seconds,
@@ -144,8 +144,8 @@ pub(super) fn fill(text: &str, values: &[&str]) -> String {
     filled
 }
 
-/// The text before its first `{}` and the text after it, with values in the other places: between them stands what a
-/// document says, in an element of its own direction.
+/// Splits a text at its first `{}`, and fills in values for the others: text of a document goes between, in an element
+/// with its own direction.
 pub(super) fn around(text: &str, values: &[&str]) -> (String, String) {
     let (before, after) = text.split_once("{}").unwrap_or((text, ""));
     (before.to_owned(), fill(after, values))

@@ -9,7 +9,7 @@ use super::lang::{Lang, Texts, fill};
 use super::url::{self, QueryString};
 use crate::http::Body;
 
-/// Cookies of the page; their names say what they hold.
+/// Names of the page's cookies.
 const LANG_COOKIE: &str = "spinney_lang";
 const THEME_COOKIE: &str = "spinney_theme";
 
@@ -23,7 +23,7 @@ const REMEMBERED: u32 = 31_536_000;
 /// Headers of browsers without a meaning for the cluster that differ between two requests of one reader.
 const OF_BROWSERS: [&str; 5] = ["upgrade-insecure-requests", "dnt", "sec-gpc", "x-requested-with", BY_SCRIPT];
 
-/// How the page looks.
+/// The theme: light, dark, or that of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Theme {
     /// As the system has it.
@@ -56,7 +56,7 @@ impl Theme {
 pub(super) struct Layout {
     pub lang: Lang,
     pub theme: Theme,
-    /// Whether the script asks.
+    /// Whether the page's script sends the request.
     pub by_script: bool,
     /// Parameters, but for language and appearance.
     pub parameters: QueryString,
@@ -96,7 +96,7 @@ impl Layout {
         fill(text, values)
     }
 
-    /// The query string of the request with its `?`, or nothing.
+    /// The query string of the request with its `?`, or empty.
     pub(super) fn query(&self) -> String {
         self.parameters.suffix()
     }
@@ -107,7 +107,7 @@ impl Layout {
         self.here() + &self.parameters.with("lang", Some(lang)).suffix()
     }
 
-    /// This page with another look, and whether it has that look.
+    /// The address of this page in each theme, and whether it is the current one.
     pub(super) fn themes(&self) -> [(&'static str, &'static str, String, bool); 3] {
         let t = self.t();
         [(Theme::Auto, t.theme_auto), (Theme::Light, t.theme_light), (Theme::Dark, t.theme_dark)].map(
@@ -163,7 +163,7 @@ fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     pairs.find(|(key, _)| *key == name).map(|(_, value)| value.trim())
 }
 
-/// The headers for the cluster, without the cookies of the page, which identify nobody.
+/// The headers for the cluster, without the page's cookies.
 pub(super) fn for_cluster(headers: &HeaderMap) -> HeaderMap {
     let is_of_browser = |name: &HeaderName| OF_BROWSERS.contains(&name.as_str()) || name.as_str().starts_with("sec-");
     let mut kept = HeaderMap::with_capacity(headers.len());

@@ -25,7 +25,7 @@ const TITLE: usize = 300;
 /// Media that the filter proposes.
 const PROPOSED: usize = 100;
 
-/// The most bytes of the cluster's answer about media.
+/// Most bytes of the cluster's response about media.
 const ANSWER_BYTES: usize = 1 << 20;
 
 #[derive(Template)]
@@ -58,7 +58,7 @@ struct GroupEntry {
     medium: Option<String>,
     /// When its representative was published: for people and for machines.
     time: Option<(String, String)>,
-    is_alone: bool,
+    is_single: bool,
     similar: String,
     matching: Option<String>,
     media: Option<String>,
@@ -178,18 +178,18 @@ impl EntryBuilder<'_> {
         let way_back = url::QueryString::default().with("back", Some(&self.back));
         let address = url::article(&representative.index, &representative.id) + &way_back.suffix();
         let count = |value: u64| format::number(value);
-        let is_alone = group.similar_count == 1;
-        let similar = match is_alone {
+        let is_single = group.similar_count == 1;
+        let similar = match is_single {
             true => shell.text(t.similar_one, &[]),
             false => shell.text(t.similar_many, &[&format::others(group.similar_count)]),
         };
         let matching = (group.matching_count < group.similar_count)
             .then(|| shell.text(t.matching, &[&count(group.matching_count)]));
-        let media = group.media.filter(|_| !is_alone).map(|media| {
+        let media = group.media.filter(|_| !is_single).map(|media| {
             let text = if media == 1 { t.media_one } else { t.media_many };
             shell.text(text, &[&count(media)])
         });
-        let span = group.first.zip(group.last).filter(|_| !is_alone);
+        let span = group.first.zip(group.last).filter(|_| !is_single);
         let span = span.map(|(first, last)| {
             let (first, last) = (format::date(first, shell.lang), format::date(last, shell.lang));
             match first == last {
@@ -209,7 +209,7 @@ impl EntryBuilder<'_> {
             snippet,
             medium: fields::keyword(source, names.medium.as_deref()).map(str::to_owned),
             time: self.time(source),
-            is_alone,
+            is_single,
             similar,
             matching,
             media,

@@ -64,7 +64,7 @@ pub(super) struct ListParams {
     pub cursor: Option<String>,
     /// Where the pages before this one began, first page first.
     trail: Vec<String>,
-    /// How many pages came before those of the trail.
+    /// Number of pages before those of the trail.
     skipped: usize,
 }
 
@@ -98,12 +98,12 @@ impl ListParams {
         })
     }
 
-    /// Whether anything narrows the list.
+    /// Whether the list has a query or filter.
     pub(super) fn is_narrowed(&self) -> bool {
         self.words.is_some() || self.is_filtered()
     }
 
-    /// Whether anything but words does.
+    /// Whether the list has a filter besides query words.
     pub(super) fn is_filtered(&self) -> bool {
         self.from.is_some() || self.to.is_some() || self.medium.is_some()
     }
@@ -196,7 +196,7 @@ impl ListParams {
         self.at(Some(cursor), &kept, self.skipped.saturating_add(skipped))
     }
 
-    /// The parameters of the page before, if the URL knows it.
+    /// The parameters of the previous page, if the URL has them.
     pub(super) fn previous(&self) -> Option<QueryString> {
         let (last, before) = self.trail.split_last()?;
         let cursor = Some(last.as_str()).filter(|&last| last != START);
@@ -213,7 +213,7 @@ impl ListParams {
     }
 }
 
-/// `2026-11-21`, as the inputs of browsers give it.
+/// Whether a text is a date as browsers send it: `2026-11-21`.
 fn is_date(text: &str) -> bool {
     let shape = text.len() == 10
         && text.bytes().enumerate().all(|(at, c)| match at {

@@ -51,7 +51,7 @@ use layout::Layout;
 /// How long a page may take, all searches together.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Answers a request for a page whose method is allowed.
+/// Handles a request for a page with an allowed method.
 ///
 /// # Errors
 /// If a form cannot be parsed. Any other error is a page.
@@ -132,7 +132,7 @@ impl PageRequest<'_> {
         }
     }
 
-    /// The fields of an index that is given as in a path.
+    /// The fields of an index, percent-encoded as in a path.
     async fn fields(&self, raw_index: &str) -> ReaderFields {
         self.state.reader_fields(&self.headers, raw_index).await
     }

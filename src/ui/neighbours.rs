@@ -1,4 +1,4 @@
-//! Groups that a document looked like and does not belong to, and why: the same look at the forest as `_check` takes.
+//! Neighbours: near groups that a document does not belong to, and why; by the same lookup as `_check`.
 
 use std::sync::Arc;
 
@@ -26,9 +26,9 @@ const COSTS: f32 = 0.005;
 pub(super) enum Neighbours {
     /// No route stamps the index.
     NoRoute,
-    /// Nothing: the forest gives no answer now.
+    /// The forest is unavailable.
     Unknown,
-    /// These; none where no group came near.
+    /// The near groups; may be empty.
     Found(Vec<Neighbour>),
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Neighbour {
     pub why: String,
     /// A line for each kind of difference that cost something.
     pub differences: Vec<String>,
-    /// What only this document has.
+    /// Tokens that only this document has.
     pub own: Vec<OwnList>,
     pub similar: String,
     /// Address of the form that merges the two; `None` if the reader sees no group of the document.
@@ -56,7 +56,7 @@ pub(super) struct OwnList {
     pub between: &'static str,
 }
 
-/// The neighbours of a document of which the reader sees a document; others are omitted.
+/// The neighbours of a document, as far as the reader sees a document of them.
 pub(super) async fn neighbours(
     page: &PageRequest<'_>,
     index: &str,
@@ -68,8 +68,8 @@ pub(super) async fn neighbours(
     let context = page.state.request_context(page.caller());
     let engine = &page.state.engine;
     let checked = engine.check(body, index.to_owned(), Some(id.to_owned()), context);
-    let words = engine.overrides_of_index(index).await;
-    let words = words.map_or_else(|_| Arc::default(), |(_, words)| words);
+    let overrides = engine.overrides_of_index(index).await;
+    let overrides = overrides.map_or_else(|_| Arc::default(), |(_, overrides)| overrides);
     let own = source.get(&names.root).and_then(Value::as_str);
     let own = own.and_then(|own| Fingerprint::written(own, true)).map(Root);
     let t = page.shell.t();
@@ -77,7 +77,7 @@ pub(super) async fn neighbours(
         Ok(checked) => checked
             .trees
             .iter()
-            .filter_map(|tree| refused(t, tree, &checked, &words))
+            .filter_map(|tree| refused(t, tree, &checked, &overrides))
             .filter(|tree| own.is_none_or(|own| key(own) != tree.key))
             .take(SHOWN)
             .collect(),
@@ -112,7 +112,7 @@ pub(super) async fn neighbours(
     Neighbours::Found(found.collect())
 }
 
-/// Those of some groups of which the reader sees a document; `None` if that cannot be determined.
+/// The groups of which the reader sees a document; `None` if that cannot be determined.
 pub(super) async fn seen_groups(
     page: &PageRequest<'_>,
     index: &str,
@@ -148,14 +148,14 @@ struct RefusingTree {
     own: Vec<OwnList>,
 }
 
-fn refused(t: &'static Texts, tree: &CheckedTree, checked: &Checked, words: &Overrides) -> Option<RefusingTree> {
+fn refused(t: &'static Texts, tree: &CheckedTree, checked: &Checked, overrides: &Overrides) -> Option<RefusingTree> {
     let refusal = tree.verdict.err()?;
     let own = checked.own.iter().find(|(root, _)| *root == tree.root).map(|(_, own)| own);
     let (differences, own) = match tree.measure {
         Measure::Alignment { differences, .. } => (told(t, &differences), own.map(|own| only_here(t, own))),
         _ => (Vec::new(), None),
     };
-    Some(RefusingTree { key: key(words.group(tree.root)), refusal, differences, own: own.unwrap_or_default() })
+    Some(RefusingTree { key: key(overrides.group(tree.root)), refusal, differences, own: own.unwrap_or_default() })
 }
 
 /// The differences that cost something, the dearest first.
@@ -215,7 +215,7 @@ fn neighbour(t: &'static Texts, group: &GroupSummary, refusal: Refusal, names: &
     }
 }
 
-/// A refusal in words.
+/// A refusal as text.
 pub(super) fn why(t: &'static Texts, refusal: Refusal) -> String {
     let number = |value: usize| format::number(value as u64);
     match refusal {

@@ -44,7 +44,7 @@ struct OverrideForm {
     action: String,
     fields: Vec<(&'static str, String)>,
     yes: &'static str,
-    /// Whether it is asked, and not only offered.
+    /// Whether it is asked as a question, and not only offered.
     is_question: bool,
 }
 

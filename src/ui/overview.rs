@@ -21,7 +21,7 @@ use crate::method::Reason;
 /// Groups that are listed.
 const LARGEST: usize = 5;
 
-/// Routes whose indices are looked at for them.
+/// Most routes whose indices are read.
 const ROUTES: usize = 4;
 
 /// Characters of their titles.

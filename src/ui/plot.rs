@@ -14,7 +14,7 @@ const MARGIN: f64 = 2.0;
 pub(super) struct Plot {
     /// The line, as an SVG path.
     pub line: String,
-    /// The same, closed at the bottom.
+    /// The line as a closed area.
     pub area: String,
     pub width: f64,
     pub height: f64,

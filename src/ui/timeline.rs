@@ -145,7 +145,7 @@ pub(super) fn timeline(events: &[TimelineEvent], lang: Lang) -> Option<Timeline>
     })
 }
 
-/// About how wide a name is drawn.
+/// Approximate width of a name.
 fn width(name: &str) -> f64 {
     let of = |c: char| if c >= '\u{2e80}' { 13.0 } else { 7.2 };
     name.chars().map(of).sum()
@@ -200,7 +200,7 @@ fn ticks(from: f64, to: f64, lang: Lang) -> Vec<(f64, String)> {
     marks
 }
 
-/// Tenths are as fine as anybody sees.
+/// Rounds to tenths, which is finer than visible.
 fn tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }

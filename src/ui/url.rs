@@ -54,12 +54,12 @@ pub(super) fn asset(name: &str) -> String {
     format!("{BASE}/assets/{name}")
 }
 
-/// The path behind `/_spinney/ui` as an address.
+/// The address of a path below `/_spinney/ui`.
 pub(super) fn of_path(path: &str) -> String {
     format!("{BASE}{path}")
 }
 
-/// The path of a request behind `/_spinney/ui`.
+/// The part of a request's path below `/_spinney/ui`.
 pub(super) fn behind(path: &str) -> &str {
     path.strip_prefix(BASE).unwrap_or(path)
 }

@@ -39,6 +39,7 @@ mod stamping;
 mod store;
 mod stored_check;
 mod stored_fuzz_small;
+mod terms;
 mod text_check;
 mod text_fuzz_small;
 

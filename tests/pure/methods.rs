@@ -6,7 +6,8 @@ use std::borrow::Borrow;
 use proptest::prelude::*;
 use spinney::fingerprint::{Distance, Fingerprint};
 use spinney::method::{
-    Attributes, Features, Method, MethodError, ShortText, Stage, StrictFeatures, WIDE, Weights, Workspace,
+    Attributes, Features, Method, MethodError, SHORT_TEXT_DISTANCE, ShortText, Stage, StrictFeatures, Weights,
+    Workspace,
 };
 use spinney::text::{Fields, Scratch};
 
@@ -143,7 +144,7 @@ fn the_stages_of_a_document() {
     };
     let all = staged(Some("http://www.help.com"), Some("测试"), &["测试"]);
     let [(Stage::Url, url), (Stage::Title, title), (Stage::Content, content)] = all[..] else { panic!("{all:?}") };
-    assert!(title.distance(content) == Distance(32) && url.distance(title) > WIDE);
+    assert!(title.distance(content) == Distance(32) && url.distance(title) > SHORT_TEXT_DISTANCE);
     assert_eq!(staged(None, None, &["测试"]), [(Stage::Content, content)]);
     assert_eq!(staged(None, Some("测试"), &[""]), [(Stage::Title, title)]);
     assert_eq!(staged(Some(" http://www.help.com\n"), Some("!"), &[]), [(Stage::Url, url)]);

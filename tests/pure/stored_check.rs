@@ -5,7 +5,7 @@ use spinney::fingerprint::Distance;
 use spinney::forest::local::{ForestState, StateChange};
 use spinney::forest::{Portions, Restoring, Settings};
 use spinney::hash::HashKey;
-use spinney::method::{LearnedText, MethodKind, Short, Staged, Strict, Verified, WIDE};
+use spinney::method::{LearnedText, MethodKind, SHORT_TEXT_DISTANCE, Short, Staged, Strict, Verified};
 
 /// In place of the section of a part: a batch of the journal.
 pub const BATCH: u8 = 0;
@@ -23,7 +23,7 @@ pub fn check(data: &[u8]) -> usize {
         ),
         1 => check_kind(|| ForestState::<Strict>::new(settings(Distance(3)), (), ()), records),
         2 => check_kind(|| ForestState::<Staged>::new(settings(Distance(3)), (), ()), records),
-        _ => check_kind(|| ForestState::<Short>::new(settings(WIDE), (), ()), records),
+        _ => check_kind(|| ForestState::<Short>::new(settings(SHORT_TEXT_DISTANCE), (), ()), records),
     }
 }
 

@@ -1,12 +1,14 @@
 //! A small deterministic run of what the fuzz target `stored` does at length.
 
 use spinney::fingerprint::{Distance, Fingerprint};
-use spinney::forest::document::{DocumentTime, PlacementDocument};
+use spinney::forest::document::{DocumentTime, ForestDocument};
 use spinney::forest::local::{ForestState, StateChange};
 use spinney::forest::overrides::Override;
 use spinney::forest::{Portions, Root, Settings};
 use spinney::hash::HashKey;
-use spinney::method::{LearnedText, Method, MethodKind, Short, Similarity, Staged, Strict, Verified, WIDE, Workspace};
+use spinney::method::{
+    LearnedText, Method, MethodKind, SHORT_TEXT_DISTANCE, Short, Similarity, Staged, Strict, Verified, Workspace,
+};
 use spinney::text::Fields;
 use spinney::time::Millis;
 
@@ -36,7 +38,7 @@ fn stored<F: MethodKind>(kind: u8, method: &str, mut state: ForestState<F>) -> V
     for (hour, body) in (1..).zip(BODIES) {
         let features = method.read(&Fields { title: Some("Notes"), body: &[body] }, &mut workspace);
         let when = DocumentTime::At(Millis(hour * 3_600_000));
-        let placed = state.place(PlacementDocument { features, when, title: Some(1), given: None }).placed;
+        let placed = state.place(ForestDocument { features, when, title: Some(1), given: None }).placed;
         roots.extend(placed.map(|placed| placed.root));
         if hour == 2 {
             let (section, bytes) = state.begin_copy();
@@ -64,7 +66,7 @@ fn seeds() -> Vec<Vec<u8>> {
         stored(0, "verified", verified.unwrap()),
         stored(1, "longest", ForestState::<Strict>::new(settings(Distance(3)), (), ()).unwrap()),
         stored(2, "staged", ForestState::<Staged>::new(settings(Distance(3)), (), ()).unwrap()),
-        stored(3, "short:longest", ForestState::<Short>::new(settings(WIDE), (), ()).unwrap()),
+        stored(3, "short:longest", ForestState::<Short>::new(settings(SHORT_TEXT_DISTANCE), (), ()).unwrap()),
     ]
 }
 

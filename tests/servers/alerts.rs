@@ -15,7 +15,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use spinney::fingerprint::Fingerprint;
 use spinney::forest::Root;
-use spinney::forest::overrides::{MOST_LATE, Override};
+use spinney::forest::overrides::{MAX_LATE_MERGES, Override};
 use spinney::forest::port::ForestPort;
 
 use crate::backfill::{create_mapped, load};
@@ -451,9 +451,9 @@ async fn late_merges_no_room() {
     // Two that change overrides at a time are in each other's way, which is another fault.
     spinney.kill9();
     let forest = forest_of(&redis, &index);
-    for n in 0..MOST_LATE as u64 {
+    for n in 0..MAX_LATE_MERGES as u64 {
         let [winner, loser] = [2 * n, 2 * n + 1].map(|root| Root(Fingerprint(root)));
-        let late = Override::Late { winner, loser };
+        let late = Override::LateMerge { winner, loser };
         // A busy machine may not have it answered in time.
         wait_until("it is said", || block_on(forest.add_override(late.clone(), Vec::new())).is_ok());
     }

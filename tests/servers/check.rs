@@ -3,7 +3,7 @@
 use crate::common::fake::{self, Fake, Reply};
 use crate::common::twin::{self, stats};
 use crate::common::wire::{Answer, Request};
-use crate::common::{Engine, Server, Spinney, on_each_engine, unique_index};
+use crate::common::{SearchServer, Server, Spinney, on_each_server, unique_index};
 use serde_json::{Value, json};
 
 const BALANCE: &str = "Treasury balances at the Federal Reserve rose to N.151 billion dollars from N.727 billion dollars \
@@ -52,14 +52,14 @@ fn cluster() -> Fake {
     })
 }
 
-on_each_engine!(what_is_foretold_is_what_is_stored);
+on_each_server!(what_is_foretold_is_what_is_stored);
 
-async fn what_is_foretold_is_what_is_stored(engine: Engine) {
-    let form = match engine {
-        Engine::OpenSearch => "full",
-        Engine::Elasticsearch => "lean",
+async fn what_is_foretold_is_what_is_stored(search_server: SearchServer) {
+    let form = match search_server {
+        SearchServer::OpenSearch => "full",
+        SearchServer::Elasticsearch => "lean",
     };
-    foretold_and_stored(&engine.url(), form).await;
+    foretold_and_stored(&search_server.url(), form).await;
 }
 
 async fn foretold_and_stored(upstream: &str, form: &str) {

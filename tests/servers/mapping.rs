@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::common::wire::Request;
-use crate::common::{self, Engine, Server, Spinney, on_each_engine, unique_index};
+use crate::common::{self, SearchServer, Server, Spinney, on_each_server, unique_index};
 
 const TEXTS: [&str; 3] = [
     "the harbour bridge was closed to traffic this morning after engineers found cracks in two of its piers",
@@ -20,10 +20,10 @@ const TEXTS: [&str; 3] = [
 /// How many documents have each text.
 const COPIES: [usize; 3] = [4, 2, 1];
 
-on_each_engine!(either_stamp_in_the_mapping_of_setup);
+on_each_server!(either_stamp_in_the_mapping_of_setup);
 
-async fn either_stamp_in_the_mapping_of_setup(engine: Engine) {
-    let upstream = engine.url();
+async fn either_stamp_in_the_mapping_of_setup(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "map";
     let server = Server::new(&upstream);
     let base = unique_index(label);
@@ -96,11 +96,11 @@ async fn a_template_that_would_be_refused_is_known_before_anything_is_installed(
     }
 }
 
-on_each_engine!(a_second_setup_takes_nothing_from_the_first);
+on_each_server!(a_second_setup_takes_nothing_from_the_first);
 
 /// Neither from its patterns nor, with another prefix, from its fields; and none from a template of the user's own.
-async fn a_second_setup_takes_nothing_from_the_first(engine: Engine) {
-    let upstream = engine.url();
+async fn a_second_setup_takes_nothing_from_the_first(search_server: SearchServer) {
+    let upstream = search_server.url();
     let server = Server::new(&upstream);
     let (first, second) = (unique_index("first"), unique_index("second"));
     let run = |base: &str, more: &[&str]| {

@@ -38,7 +38,7 @@ pub fn ask(spinney: &str, method: &str, path: &str, body: &Value) -> Answer {
     Request::json(method, &format!("/_spinney/{path}"), body).to(spinney)
 }
 
-/// Says something, and gives the number of the word.
+/// Adds an override, and returns its number.
 pub fn say(spinney: &str, path: &str, body: &Value) -> u64 {
     let answer = ask(spinney, "POST", path, body);
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -46,13 +46,13 @@ pub fn say(spinney: &str, path: &str, body: &Value) -> u64 {
     said["override"].as_u64().unwrap_or_else(|| panic!("{said}"))
 }
 
-pub fn take_back(spinney: &str, index: &str, word: u64) {
-    let answer = ask(spinney, "DELETE", &format!("{index}/_overrides/{word}"), &Value::Null);
+pub fn take_back(spinney: &str, index: &str, number: u64) {
+    let answer = ask(spinney, "DELETE", &format!("{index}/_overrides/{number}"), &Value::Null);
     assert_eq!(answer.status, 200, "{}", answer.text());
-    assert_eq!(answer.json()["taken_back"]["override"], word);
+    assert_eq!(answer.json()["taken_back"]["override"], number);
 }
 
-pub fn words(spinney: &str, index: &str) -> Value {
+pub fn listed_overrides(spinney: &str, index: &str) -> Value {
     let answer = ask(spinney, "GET", &format!("{index}/_overrides"), &Value::Null);
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json()
@@ -61,7 +61,7 @@ pub fn words(spinney: &str, index: &str) -> Value {
 /// Waits until stored documents follow all that was said.
 pub async fn followed(spinney: &str, index: &str) {
     let waiting = Waiting::until("stored documents follow");
-    while words(spinney, index)["restamping"]["overrides"] != json!([]) {
+    while listed_overrides(spinney, index)["restamping"]["overrides"] != json!([]) {
         waiting.pause().await;
     }
 }
@@ -89,7 +89,7 @@ fn groups(roots: &BTreeMap<String, String>) -> Vec<Vec<&str>> {
 }
 
 async fn merge_split_and_pin(upstream: &str) {
-    let scene = Scene::new(upstream, "words", 2).await;
+    let scene = Scene::new(upstream, "overrides", 2).await;
     let spinney = &scene.spinney.url;
     let holds = async |what: &'static str| scene.holds(what).await;
     said_and_undone(&scene.server, &scene.index, [spinney, spinney], holds).await;
@@ -147,7 +147,7 @@ pub async fn said_and_undone(
     assert_eq!(now().await["c1"], root("a1"));
     holds("after a split and a pin").await;
 
-    let listed = words(spinney, index);
+    let listed = listed_overrides(spinney, index);
     let kinds: Vec<&Value> = listed["overrides"].as_array().unwrap().iter().map(|w| &w["kind"]).collect();
     assert_eq!(kinds, ["merge", "pin", "pin"]);
     assert_eq!(listed["overrides"][0]["losers"], json!([root("b1")]));
@@ -169,7 +169,7 @@ pub async fn said_and_undone(
         assert_eq!(after[id], before[id], "{id}");
     }
     holds("after everything was taken back").await;
-    assert_eq!(words(spinney, index)["overrides"], json!([]));
+    assert_eq!(listed_overrides(spinney, index)["overrides"], json!([]));
     refusals(spinney, index, &root("a1"));
 }
 
@@ -199,7 +199,7 @@ fn refusals(spinney: &str, index: &str, root: &str) {
         let answer = ask(spinney, "GET", path, &Value::Null);
         assert_eq!(answer.status, status, "{path}: {}", answer.text());
     }
-    assert_eq!(words(spinney, index)["overrides"], json!([]));
+    assert_eq!(listed_overrides(spinney, index)["overrides"], json!([]));
 }
 
 #[tokio::test]
@@ -217,7 +217,7 @@ async fn groups_are_merged_split_and_pinned_on_elasticsearch() {
 async fn a_word_survives_kill_9_and_is_followed_by_the_next_process() {
     let upstream = common::opensearch();
     let server = Server::new(&upstream);
-    let (index, dir) = (unique_index("words-killed"), DataDir::new("words-killed"));
+    let (index, dir) = (unique_index("overrides-killed"), DataDir::new("overrides-killed"));
     super::backfill::create_mapped(&server, &index).await;
     // With a path, no other node stands in for it.
     let nobody = ["--service-url", "http://127.0.0.1:1/away"];
@@ -245,13 +245,13 @@ async fn a_word_survives_kill_9_and_is_followed_by_the_next_process() {
     bulk(&spinney.url, &index, [("d", article(2, 9)), ("c", article(2, 3))]);
     let written = roots(&server, &index).await;
     assert_eq!((&written["d"], &written["c"]), (&before["a"], &after["c"]));
-    assert_eq!(words(&spinney.url, &index)["overrides"].as_array().unwrap().len(), 2);
+    assert_eq!(listed_overrides(&spinney.url, &index)["overrides"].as_array().unwrap().len(), 2);
     // Taking it back survives, too.
     take_back(&spinney.url, &index, split);
     followed(&spinney.url, &index).await;
     spinney.kill9();
     let spinney = Spinney::start(&arguments(&upstream, &index, dir.path(), &[]));
-    assert_eq!(words(&spinney.url, &index)["overrides"].as_array().unwrap().len(), 1);
+    assert_eq!(listed_overrides(&spinney.url, &index)["overrides"].as_array().unwrap().len(), 1);
     assert_eq!(roots(&server, &index).await["c"], before["a"]);
     server.delete_index(&index).await;
 }
@@ -261,7 +261,7 @@ async fn a_word_survives_kill_9_and_is_followed_by_the_next_process() {
 async fn a_forest_that_is_rebuilt_keeps_the_groups_and_not_the_words() {
     let upstream = common::opensearch();
     let server = Server::new(&upstream);
-    let (index, dir) = (unique_index("words-rebuilt"), DataDir::new("words-rebuilt"));
+    let (index, dir) = (unique_index("overrides-rebuilt"), DataDir::new("overrides-rebuilt"));
     super::backfill::create_mapped(&server, &index).await;
     let spinney = Spinney::start(&arguments(&upstream, &index, dir.path(), &[]));
     let documents = [("a", article(1, 1)), ("b", article(2, 2)), ("c", article(2, 3))];
@@ -272,10 +272,10 @@ async fn a_forest_that_is_rebuilt_keeps_the_groups_and_not_the_words() {
     followed(&spinney.url, &index).await;
     let after = roots(&server, &index).await;
     drop(spinney);
-    let other = DataDir::new("words-rebuilt-2");
+    let other = DataDir::new("overrides-rebuilt-2");
     let args = arguments(&upstream, &index, other.path(), &["--recover-at-start"]);
     let spinney = Spinney::start(&args);
-    assert_eq!(words(&spinney.url, &index)["overrides"], json!([]));
+    assert_eq!(listed_overrides(&spinney.url, &index)["overrides"], json!([]));
     let same = [("c", article(2, 3)), ("b", article(2, 2)), ("a", article(1, 1))];
     bulk(&spinney.url, &index, same);
     assert_eq!(roots(&server, &index).await, after);
@@ -287,7 +287,7 @@ async fn a_forest_that_is_rebuilt_keeps_the_groups_and_not_the_words() {
 async fn laws_hold_among_eight_writers() {
     const STORIES: usize = 12;
     const WRITERS: usize = 8;
-    let scene = Scene::new(&common::opensearch(), "words-writers", 2).await;
+    let scene = Scene::new(&common::opensearch(), "overrides-writers", 2).await;
     let (server, spinney, index) = (&scene.server, &scene.spinney.url, &scene.index);
     let founders: Vec<String> = (0..STORIES).map(|story| format!("f{story}")).collect();
     let founding = founders.iter().enumerate();
@@ -323,8 +323,8 @@ async fn laws_hold_among_eight_writers() {
                 2 => ("_split", json!({"ids": [id]})),
                 3 => ("_pin", json!({"ids": [id], "root": one})),
                 _ => {
-                    if let Some(word) = said.pop() {
-                        take_back(spinney, index, word);
+                    if let Some(number) = said.pop() {
+                        take_back(spinney, index, number);
                     }
                     continue;
                 }
@@ -345,7 +345,7 @@ async fn laws_hold_among_eight_writers() {
         let checked = ask(spinney, "POST", &format!("{index}/_check"), &document).json();
         assert_eq!(checked["root"], shown[id], "{id}: {checked}");
     }
-    let said = words(spinney, index)["overrides"].as_array().unwrap().len();
+    let said = listed_overrides(spinney, index)["overrides"].as_array().unwrap().len();
     assert!(said > 3 && groups(&shown).len() > 1, "{said}: {shown:?}");
     scene.holds("after all of it").await;
     scene.end().await;
@@ -357,12 +357,12 @@ async fn who_may_not_write_says_nothing() {
     crate::secure::who_may_say_what().await;
 }
 
-/// A cluster that is read-only refuses words as it refuses writes.
+/// A cluster that is read-only refuses overrides as it refuses writes.
 #[tokio::test]
 async fn an_index_that_takes_no_writes_takes_no_words() {
     let upstream = common::elasticsearch();
     let server = Server::new(&upstream);
-    let index = unique_index("words-blocked");
+    let index = unique_index("overrides-blocked");
     super::backfill::create_mapped(&server, &index).await;
     let spinney = Spinney::start(&["--upstream", &upstream, "--index", &index]);
     bulk(&spinney.url, &index, [("a", article(1, 1)), ("b", article(2, 2))]);
@@ -374,7 +374,7 @@ async fn an_index_that_takes_no_writes_takes_no_words() {
     let answer = ask(&spinney.url, "POST", &format!("{index}/_merge"), &merge);
     assert_eq!(answer.status, 403, "{}", answer.text());
     assert!(answer.text().contains("cluster_block_exception"), "{}", answer.text());
-    assert_eq!(words(&spinney.url, &index)["overrides"], json!([]));
+    assert_eq!(listed_overrides(&spinney.url, &index)["overrides"], json!([]));
     server.delete_index(&index).await;
 }
 
@@ -383,7 +383,7 @@ async fn an_index_that_takes_no_writes_takes_no_words() {
 async fn an_index_without_a_mapping_is_in_nobodys_way() {
     let upstream = common::opensearch();
     let server = Server::new(&upstream);
-    let index = unique_index("words-unmapped");
+    let index = unique_index("overrides-unmapped");
     let (empty, both) = (format!("{index}-empty"), format!("{index}*"));
     super::backfill::create_mapped(&server, &index).await;
     let spinney = Spinney::start(&["--upstream", &upstream, "--index", &both]);
@@ -420,7 +420,7 @@ pub fn torn(variant: u64) -> Value {
 
 async fn late_merges(upstream: &str) {
     let server = Server::new(upstream);
-    let (index, dir) = (unique_index("words-late"), DataDir::new("words-late"));
+    let (index, dir) = (unique_index("overrides-late"), DataDir::new("overrides-late"));
     super::backfill::create_mapped(&server, &index).await;
     let with = |mode| arguments(upstream, &index, dir.path(), &["--late-merges", mode]);
     let merges = |spinney: &Spinney| {
@@ -445,7 +445,7 @@ async fn late_merges(upstream: &str) {
     let mut expected = ["one", "other"].map(|id| before[id].clone());
     expected.sort();
     assert_eq!(named, expected);
-    assert_eq!(words(&spinney.url, &index)["overrides"], json!([]));
+    assert_eq!(listed_overrides(&spinney.url, &index)["overrides"], json!([]));
     let page = ask(&spinney.url, "GET", &format!("ui/{index}/article/one"), &Value::Null);
     let other = format!("/group/{}\"", before["other"]);
     assert!(page.text().contains(&other), "{}", page.text());
@@ -467,7 +467,7 @@ async fn late_merges(upstream: &str) {
         waiting.pause().await;
     }
     followed(&spinney.url, &index).await;
-    let listed = words(&spinney.url, &index);
+    let listed = listed_overrides(&spinney.url, &index);
     assert_eq!(listed["overrides"][0]["kind"], "late", "{listed}");
     assert_eq!(merges(&spinney)["suggestions"], json!([]));
     assert_eq!(merges(&spinney)["applied"], 1);
@@ -481,7 +481,7 @@ async fn late_merges(upstream: &str) {
     let spinney = Spinney::start(&with("apply"));
     bulk(&spinney.url, &index, [("third", more(2))]);
     assert_eq!(merges(&spinney)["applied"], 0);
-    assert_eq!(words(&spinney.url, &index)["overrides"][0]["kind"], "apart");
+    assert_eq!(listed_overrides(&spinney.url, &index)["overrides"][0]["kind"], "apart");
     server.delete_index(&index).await;
 }
 

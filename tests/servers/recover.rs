@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::common::flaky::{Fault, Flaky};
-use crate::common::{self, Engine, Server, Spinney, on_each_engine};
+use crate::common::{self, SearchServer, Server, Spinney, on_each_server};
 use crate::restart::{DataDir, arguments, document, foretold, send, stats, stored_roots};
 
 fn command(args: &[&str]) -> Command {
@@ -323,10 +323,10 @@ async fn catches_up(upstream: &str) {
     server.delete_index(&index).await;
 }
 
-on_each_engine!(what_was_indexed_and_not_stored_is_caught_up);
+on_each_server!(what_was_indexed_and_not_stored_is_caught_up);
 
-async fn what_was_indexed_and_not_stored_is_caught_up(engine: Engine) {
-    catches_up(&engine.url()).await;
+async fn what_was_indexed_and_not_stored_is_caught_up(search_server: SearchServer) {
+    catches_up(&search_server.url()).await;
 }
 
 /// The answer to a bulk is lost, and nobody sends it again: what is stored of it is known all the same.

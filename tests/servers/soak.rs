@@ -1,5 +1,5 @@
-//! A minute of `scripts/soak`: writers, readers, overrides, sweep, backfill and deletions at once, two spinneys that are
-//! ended and started again, and documents at the limits.
+//! A minute of `scripts/soak`: writers, readers, overrides, sweep, backfill and deletions at once, two spinneys that
+//! are ended and started again, and documents at the limits.
 
 use std::path::Path;
 use std::process::Command;

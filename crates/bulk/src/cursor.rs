@@ -59,7 +59,7 @@ pub enum JsonError {
 }
 
 impl JsonError {
-    /// Whether a server may take what is not read here. All the other texts every server refuses.
+    /// Whether a server may accept what this parser rejects. All the other texts every server refuses.
     pub fn may_be_taken(&self) -> bool {
         matches!(self, JsonError::Encoding | JsonError::TooDeep { .. })
     }
@@ -84,7 +84,7 @@ pub(super) enum Scalar {
 
 /// Whether the servers' parser takes a text for UTF-16 or UTF-32: by a byte order mark, or by the NUL in one of its
 /// first characters, which no JSON has (RFC 4627, section 3).
-fn is_wide(text: &[u8]) -> bool {
+fn is_utf16_or_32(text: &[u8]) -> bool {
     text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") || text.iter().take(4).any(|&byte| byte == 0)
 }
 
@@ -100,7 +100,7 @@ impl<'a> JsonCursor<'a> {
     /// # Errors
     /// The bytes are another encoding than UTF-8, or begin with a comment that does not end.
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, JsonError> {
-        if is_wide(bytes) {
+        if is_utf16_or_32(bytes) {
             return Err(JsonError::Encoding);
         }
         let mut cursor = JsonCursor { bytes, pos: 0 };
@@ -142,14 +142,14 @@ impl<'a> JsonCursor<'a> {
         }
     }
 
-    /// Passes one given byte and the blanks after it.
+    /// Consumes one given byte and the white space after it.
     #[inline]
     pub(super) fn pass(&mut self, byte: u8, expected: &'static str) -> Result<(), JsonError> {
         self.pass_only(byte, expected)?;
         self.blank()
     }
 
-    /// Passes one given byte.
+    /// Consumes one given byte.
     #[inline]
     pub(super) fn pass_only(&mut self, byte: u8, expected: &'static str) -> Result<(), JsonError> {
         if self.peek() == Some(byte) {

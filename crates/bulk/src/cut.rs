@@ -19,7 +19,7 @@ pub struct Cut {
     pub insert_at: usize,
     /// Whether members stay after the removals: then a comma follows the stamp.
     pub keeps_members: bool,
-    /// Members and commas to remove, in order, apart from each other.
+    /// Disjoint ranges of members and commas to remove, in order.
     pub removals: Vec<Range<usize>>,
 }
 
@@ -56,8 +56,8 @@ const MAX_STAMP_MEMBER: usize = 64 * 1024;
 /// The most digits of a number that is removed: the servers refuse one of more than 1,000.
 const MAX_STAMP_NUMBER: usize = 100;
 
-/// Checks a member that is to be removed more strictly than anything that stays: were it the only thing that the server
-/// would refuse in this document, removing it would repair the document.
+/// Checks a member to be removed more strictly than others: removing the only member that the server would refuse would
+/// repair the document.
 pub(super) fn check_stamp(member: &[u8], at: usize) -> Result<(), JsonError> {
     let foreign = JsonError::ForeignStamp { at };
     let control = |byte: &u8| *byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r');
@@ -151,7 +151,7 @@ impl Members {
         (self.keeps, self.removals)
     }
 
-    /// Ranges come in order; those that touch become one.
+    /// Adds a range; ranges are added in order, and adjacent ones are joined.
     fn remove(&mut self, range: Range<usize>) {
         match self.removals.last_mut() {
             Some(last) if last.end == range.start => last.end = range.end,
@@ -176,7 +176,7 @@ mod tests {
     }
 
     fn stamped(source: &str) -> String {
-        let stamp = Stamp { root: 1, is_alone: false, hashes: &[], arrival: None, proof: None };
+        let stamp = Stamp { root: 1, is_local_fallback: false, hashes: &[], arrival: None, proof: None };
         let mut splice = Splice::default();
         splice.stamp(0, &cut(source).unwrap(), selection().names(), &stamp).unwrap();
         let mut out = Vec::new();

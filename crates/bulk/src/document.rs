@@ -1,4 +1,4 @@
-//! One pass over a document: the values of the selected fields, and where a stamp goes in.
+//! Reads a document in one pass: values of the selected fields, and the position of the stamp.
 //!
 //! ```text
 //! {"id":7, "cluster_root":"…", "content":"…"}
@@ -29,7 +29,7 @@ pub struct ParsedDocument<'a> {
     /// Strings and numbers of the selected fields in document order. Arrays give one value per element; a path that is
     /// selected twice gives its value twice.
     pub values: Vec<FieldValue<'a>>,
-    /// Where the stamp goes.
+    /// The position of the stamp.
     pub cut: Cut,
     /// The text fields with a member, one bit each by their place.
     texts_present: u64,
@@ -195,7 +195,7 @@ impl<'a> Scanner<'a, '_> {
         }
     }
 
-    /// Begins a value: a scalar is read whole, a container with something in it is opened (then the answer is true).
+    /// Begins a value: reads a scalar, or opens a non-empty container and returns true.
     fn begin(&mut self, path: FieldPath) -> Result<bool, JsonError> {
         let (object, close) = match self.cursor.peek() {
             Some(b'{') => (true, b'}'),

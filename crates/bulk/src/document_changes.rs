@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Items of the end of an answer whose ids are kept.
+/// Last items of a response whose ids are kept.
 const LAST: usize = 64;
 
 /// The servers take ids of 512 bytes and names of 255.
@@ -19,7 +19,7 @@ pub(super) enum WriteResult {
 }
 
 impl WriteResult {
-    /// Reads a value that is kept as far as it is of interest: a longer one is empty.
+    /// Converts a kept value; an overlong one is empty.
     pub(super) fn of(word: &[u8]) -> Option<WriteResult> {
         match word {
             b"created" => Some(WriteResult::Created),
@@ -66,7 +66,7 @@ pub struct DocumentChange {
 }
 
 impl DocumentChange {
-    /// A deleted document of which only the id is known.
+    /// A deleted document, with its id only.
     pub fn gone(id: &str) -> DocumentChange {
         DocumentChange { id: id.to_owned(), seq_no: u64::MAX, is_deleted: true, ..DocumentChange::default() }
     }
@@ -108,7 +108,7 @@ impl Changes {
         self.buffer(word).clear();
     }
 
-    /// More of it comes.
+    /// Appends bytes of a value.
     pub(super) fn push(&mut self, word: KeptValue, bytes: &[u8]) {
         let buffer = self.buffer(word);
         // One extra byte marks a truncated value.

@@ -24,7 +24,7 @@ const LONGEST_FILTER: usize = 4 << 10;
 /// Names that all paths together may have: as many as a [`Positions`] has bits.
 const MOST_NAMES: usize = u128::BITS as usize;
 
-/// Objects and arrays inside each other in an answer that is filtered. No answer of the servers has more than ten.
+/// Deepest nesting of a response that is filtered. No answer of the servers has more than ten.
 const DEEPEST: usize = 32;
 
 /// The paths of one `filter_path`.
@@ -44,7 +44,7 @@ struct Name {
     is_last: bool,
 }
 
-/// Places in the paths of a filter: each is that of the name which comes next. However the paths are made, there are
+/// A set of positions in the paths of a filter, each of the next name to match. However the paths are made, there are
 /// no more than names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Positions(u128);
@@ -74,8 +74,7 @@ enum MemberKept {
 }
 
 impl FilterPath {
-    /// Whether the effect of a value can be computed here: it is short enough, excludes nothing and has no escaped
-    /// names. Allocates nothing.
+    /// Whether this filter is supported: short enough, without exclusions and escaped names. Allocates nothing.
     pub fn is_understood(value: &str) -> bool {
         let names = |path: &str| path.split('.').count();
         value.len() <= LONGEST_FILTER
@@ -216,7 +215,7 @@ struct Parts<'f, 'o> {
 }
 
 impl Parts<'_, '_> {
-    /// Writes one part, if it is kept, behind those before it.
+    /// Appends one part, if it is kept.
     fn add<E: Error>(
         &mut self,
         open: u8,

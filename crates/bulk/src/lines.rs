@@ -1,4 +1,4 @@
-//! A bulk body as items, in the order in which the server answers them.
+//! The items of a bulk body, in the order of the server's response.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! The statuses in the answer to a bulk request, read while the answer passes by.
+//! Scans the response to a bulk request for item statuses as it streams through.
 //!
 //! ```text
 //! {"took":3,"errors":true,"items":[{"index":{"_index":"news","status":201}}, …]}
@@ -13,7 +13,7 @@ use super::op::Op;
 /// Outcome of the items of a bulk request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ItemStatuses {
-    /// How many items the answer has.
+    /// The number of items.
     pub items: usize,
     /// The items that failed, by their position in the answer, with their HTTP status (300 or more). The delete of a
     /// document that isn't there has status 404 but no error, and is none.
@@ -23,7 +23,7 @@ pub struct ItemStatuses {
     pub unchanged: Vec<usize>,
     /// The operation of each item; `None` for one that this answer doesn't name.
     pub ops: Vec<Option<Op>>,
-    /// Which documents of which indices have changed.
+    /// The changed documents, by index.
     pub changes: Box<Changes>,
     /// Whether each item has a status: `filter_path` can drop it.
     pub all_have_status: bool,
@@ -41,7 +41,7 @@ impl ItemStatuses {
     }
 }
 
-/// Containers in an answer may nest this deep.
+/// Deepest nesting of a response.
 const MAX_DEPTH: usize = 4096;
 
 /// The longest key that matters.
@@ -67,7 +67,7 @@ enum Token {
     Scalar,
 }
 
-/// Reads the answer to a bulk request chunk by chunk, wherever the chunks are cut, keeping two bytes or so per item and
+/// A push scanner of the response to a bulk request, for chunks cut anywhere. Keeps about two bytes an item, and
 /// nothing of the text.
 #[derive(Debug, Clone)]
 pub struct ResponseScanner {
@@ -80,18 +80,18 @@ pub struct ResponseScanner {
     word_len: usize,
     in_items: bool,
     items_seen: bool,
-    /// The key before the value that comes is `status` of an item.
+    /// Whether the last key was `status` of an item.
     at_status: bool,
-    /// The key before the value that comes is `items` of the answer.
+    /// Whether the last key was `items` of the response.
     at_items: bool,
-    /// The key before the value that comes is `result` of an item, or of the answer.
+    /// Whether the last key was `result` of an item or of the response.
     at_result: bool,
-    /// Which text of an item, or of the answer, the value that comes is.
+    /// The kind of the next value, if its text is kept.
     at_word: Option<KeptValue>,
     op: Option<Op>,
     /// The item has a member `error`.
     error: bool,
-    /// The item has changed nothing.
+    /// Whether the item was a no-op.
     unchanged: bool,
     ops_in_item: u8,
     status_seen: bool,

@@ -16,7 +16,7 @@ pub struct FieldNames<'a> {
     pub id: Option<&'a str>,
     /// The document's own date.
     pub clock: Option<&'a str>,
-    /// The fingerprint that the document brings itself.
+    /// The field of a fingerprint that documents contain.
     pub own: Option<&'a str>,
 }
 
@@ -43,7 +43,7 @@ pub enum SelectionError {
     /// More text fields than 64.
     #[error("{count} text fields are configured; configure at most {MAX_TEXT_FIELDS}")]
     TooManyTextFields {
-        /// How many there are.
+        /// The number of fields.
         count: usize,
     },
     /// A field name with an empty part.
@@ -178,7 +178,7 @@ impl Selection {
         Selection::of(fields, StampNames::new(prefix)?)
     }
 
-    /// The same for documents that are only read: the members of their stamps are fields like all others.
+    /// A selection for documents that are only read: members of their stamps are ordinary fields.
     ///
     /// # Errors
     /// As [`new`](Selection::new).
@@ -238,7 +238,7 @@ impl Selection {
         Ok(())
     }
 
-    /// Where a key leads to from `path`, if any selected field lies there. The key may be dotted.
+    /// The path of a key below `path`, if a selected field is at or below it. The key may be dotted.
     #[inline]
     pub(super) fn step(&self, path: FieldPath, key: &[u8]) -> Option<FieldPath> {
         let mut path = path;

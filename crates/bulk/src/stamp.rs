@@ -9,13 +9,13 @@ use super::selection::StampNames;
 pub struct Stamp<'a> {
     /// The root fingerprint: written as 16 hex digits and again as a signed number.
     pub root: u64,
-    /// Whether the root is one of this process alone, until the document is stamped again: it is written as a number
-    /// only, and `null` in its other place, by which it is found.
-    pub is_alone: bool,
+    /// Whether the local fallback assigned the root: it is written as a number only, and `null` in the other field, by
+    /// which the document is found.
+    pub is_local_fallback: bool,
     /// The document's own fingerprints; left out when there are none, as in a lean stamp, a plain string when there is
     /// one.
     pub hashes: &'a [u64],
-    /// The arrival as an ISO date; left out when a changed date would make an update look like news.
+    /// The arrival as an ISO date; left out when a changed date would turn a no-op update into a change.
     pub arrival: Option<&'a str>,
     /// The document's own proof, for methods that have one; not in a lean stamp.
     pub proof: Option<&'a str>,
@@ -25,7 +25,7 @@ pub struct Stamp<'a> {
 /// `"cluster_root":"00f1…","cluster_key":-12,"cluster_hash":["…","…"],"cluster_arrival":"2026-…"`.
 pub fn write_stamp(out: &mut Vec<u8>, names: &StampNames, stamp: &Stamp<'_>) {
     write_name(out, names.root());
-    match stamp.is_alone {
+    match stamp.is_local_fallback {
         // An update has to take away the root that is stored.
         true => out.extend_from_slice(b"null"),
         false => write_hex(out, stamp.root),
@@ -102,7 +102,7 @@ mod tests {
     fn a_whole_stamp() {
         let stamp = Stamp {
             root: 0x00f1_2345_6789_abcd,
-            is_alone: false,
+            is_local_fallback: false,
             hashes: &[0x00f1_2345_6789_abcd, u64::MAX],
             arrival: Some("2026-01-02T03:04:05.678Z"),
             proof: Some("a\"b\\c\n"),
@@ -115,15 +115,20 @@ mod tests {
 
     #[test]
     fn the_key_is_signed_and_what_is_missing_is_left_out() {
-        let stamp = Stamp { root: u64::MAX, is_alone: false, hashes: &[], arrival: None, proof: None };
+        let stamp = Stamp { root: u64::MAX, is_local_fallback: false, hashes: &[], arrival: None, proof: None };
         assert_eq!(written(&stamp), r#""cluster_root":"ffffffffffffffff","cluster_key":-1"#);
-        let stamp = Stamp { root: 1 << 63, is_alone: false, hashes: &[10], arrival: None, proof: None };
+        let stamp = Stamp { root: 1 << 63, is_local_fallback: false, hashes: &[10], arrival: None, proof: None };
         assert_eq!(
             written(&stamp),
             r#""cluster_root":"8000000000000000","cluster_key":-9223372036854775808,"cluster_hash":"000000000000000a""#
         );
-        let stamp =
-            Stamp { root: 5, is_alone: true, hashes: &[], arrival: Some("2026-01-02T03:04:05.678Z"), proof: None };
+        let stamp = Stamp {
+            root: 5,
+            is_local_fallback: true,
+            hashes: &[],
+            arrival: Some("2026-01-02T03:04:05.678Z"),
+            proof: None,
+        };
         assert_eq!(
             written(&stamp),
             r#""cluster_root":null,"cluster_key":5,"cluster_arrival":"2026-01-02T03:04:05.678Z""#

@@ -1,14 +1,14 @@
-//! A stored document, or an answer that holds some, as a value.
+//! Parses stored documents, and responses that contain them.
 
 use serde_json::{Map, Number, Value};
 
 use super::cursor::{JsonCursor, JsonError, Scalar};
 
-/// Containers of a value that are read inside one another; what is deeper reads as null. Mappings of the servers end
-/// at 20 levels, and whatever serialises a value stops at 128.
+/// Deepest nesting of a value; deeper ones are read as null. Mappings of the servers end at 20 levels, and whatever
+/// serialises a value stops at 128.
 const MOST_LEVELS: usize = 100;
 
-/// Reads what a server stores and answers: its parser takes more than JSON has. Comments are left out, halves of a
+/// Parses what a server stores and returns: its parser accepts more than JSON. Comments are left out, halves of a
 /// surrogate pair and bytes that are no UTF-8 read as U+FFFD, numbers beyond an `f64` as strings. Of two members with
 /// one name the later one counts.
 ///
@@ -24,7 +24,7 @@ pub fn stored_value(json: &[u8]) -> Result<Value, JsonError> {
     if cursor.peek().is_some() { Err(cursor.unexpected("the end")) } else { Ok(value) }
 }
 
-/// Reads the value here, with so many levels of containers.
+/// Reads a value with at most `levels` nested containers.
 fn read(cursor: &mut JsonCursor<'_>, levels: usize) -> Result<Value, JsonError> {
     match cursor.peek() {
         Some(b'{' | b'[') if levels == 0 => {
@@ -71,7 +71,7 @@ fn array(cursor: &mut JsonCursor<'_>, levels: usize) -> Result<Value, JsonError>
     Ok(Value::Array(items))
 }
 
-/// A value in a container, and the blanks behind it.
+/// Reads a value in a container, and the white space after it.
 fn element(cursor: &mut JsonCursor<'_>, levels: usize) -> Result<Value, JsonError> {
     cursor.byte_order_mark();
     let value = read(cursor, levels)?;

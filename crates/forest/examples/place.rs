@@ -9,13 +9,13 @@ use spinney_forest::time::Millis;
 use spinney_forest::{Forest, Settings};
 use spinney_text::fingerprint::{Distance, Fingerprint};
 use spinney_text::hash::HashKey;
-use spinney_text::method::PlacementQuery;
+use spinney_text::method::FeatureQuery;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut forest = Forest::<()>::new(Settings { k: Distance(3), window: None, key: HashKey::new(1, 2) })?;
     for line in io::stdin().lock().lines() {
         let fingerprint = Fingerprint(u64::from_str_radix(line?.trim(), 16)?);
-        let placed = forest.place(&PlacementQuery::strict(&fingerprint), Millis(0));
+        let placed = forest.place(&FeatureQuery::strict(&fingerprint), Millis(0));
         println!("{fingerprint} {} {:?}", placed.root, placed.decision);
     }
     Ok(())

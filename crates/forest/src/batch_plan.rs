@@ -1,4 +1,4 @@
-//! What a request plans to add to a forest before anything of it is there.
+//! The nodes and roots that a request will add to a forest, visible to its later documents.
 
 use std::collections::HashMap;
 

@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use spinney_text::fingerprint::{Distance, Fingerprint};
-use spinney_text::method::{Differences, PlacementQuery, Proof};
+use spinney_text::method::{Differences, FeatureQuery, Proof};
 
 use super::candidates::{
     CandidateTree, Candidates, FingerprintMatches, InlineVec, PriorAssignment, PriorClaim, RootSlot, TreeIndex,
 };
-use super::placement::{self, PlacementQuestion, PlacementView, RuleStep};
+use super::placement::{self, ReadRequest, RuleStep, RuleView};
 use super::roots::{RootNumber, TreeRecord};
 use super::ticks::Tick;
 use super::{Forest, Root};
@@ -18,17 +18,17 @@ use crate::time::Millis;
 /// The view of a forest for one document. Nodes that expired before the floor are invisible.
 pub(super) struct CandidateView<'f, 'q, P: Proof> {
     forest: &'f Forest<P>,
-    query: &'q PlacementQuery<'q, P>,
+    query: &'q FeatureQuery<'q, P>,
     floor: Tick,
     pub(super) seen: Candidates<'f, P>,
     /// The trees of [`Candidates::trees`], each with the position (from 1) of the last list in [`Candidates::near`]
     /// that has it.
     roots: InlineVec<(RootNumber, usize)>,
-    /// The places of the trees, from where they are too many to be looked through.
+    /// The indices of the trees by root, once a linear search would take too long.
     places: BTreeMap<RootNumber, TreeIndex>,
-    /// How many lists there are.
+    /// The number of lists in [`Candidates::near`].
     lists: usize,
-    /// Alignments that an earlier view of the same text has computed.
+    /// Alignments that an earlier view of the same text computed.
     laid: Vec<(RootNumber, Differences)>,
     /// A buffer: the nodes near a fingerprint.
     nodes: Vec<(Distance, Fingerprint, RootNumber)>,
@@ -36,14 +36,14 @@ pub(super) struct CandidateView<'f, 'q, P: Proof> {
 
 impl<P: Proof> Forest<P> {
     /// The view of a document: its own nodes and the trees that it may have founded.
-    pub(super) fn view<'f, 'q>(&'f self, query: &'q PlacementQuery<'q, P>, floor: Tick) -> CandidateView<'f, 'q, P> {
+    pub(super) fn view<'f, 'q>(&'f self, query: &'q FeatureQuery<'q, P>, floor: Tick) -> CandidateView<'f, 'q, P> {
         self.view_with(query, floor, Vec::new())
     }
 
     /// As [`view`](Self::view), with the alignments that an earlier view has computed.
     pub(super) fn view_with<'f, 'q>(
         &'f self,
-        query: &'q PlacementQuery<'q, P>,
+        query: &'q FeatureQuery<'q, P>,
         floor: Tick,
         laid: Vec<(RootNumber, Differences)>,
     ) -> CandidateView<'f, 'q, P> {
@@ -105,7 +105,7 @@ impl<P: Proof> CandidateView<'_, '_, P> {
         }
     }
 
-    /// Looks at the root that the document was given.
+    /// Adds the prior assignment of the document to the view.
     pub(super) fn give(&mut self, claim: Option<PriorClaim<'_>>) {
         let Some(claim) = claim else { return };
         let PriorClaim { root, stored, .. } = claim;
@@ -123,15 +123,15 @@ impl<P: Proof> CandidateView<'_, '_, P> {
         }
     }
 
-    /// Whether a root may be placed at this fingerprint: no node is there, or a leaf that is one of several of its
-    /// tree. While a forest is restored from an index in another order than the original one, a document may bring a
-    /// leaf to a place that a later document's stored root needs: a stored root goes before leaves.
+    /// Whether a root may be placed at this fingerprint: it has no node, or a leaf of a tree with several leaves. While
+    /// a forest is restored from an index in another order than the original one, a document may bring a leaf to a
+    /// place that a later document's stored root needs: a stored root goes before leaves.
     fn may_take(&mut self, root: Root, goes_before_leaves: bool) -> bool {
         (goes_before_leaves && self.query.fingerprints.len() > 1) || self.own_node(root.0).is_none()
     }
 
-    /// Looks at the trees near one fingerprint of the query, nearest nodes first and no more trees than the proof
-    /// allows ([`Proof::CANDIDATES`]), and shows `each` node up to there.
+    /// Adds the trees near one fingerprint of the query, nearest nodes first, at most [`Proof::CANDIDATES`] of them.
+    /// Calls `each` for every node that was read.
     pub(super) fn near(&mut self, at: usize, mut each: impl FnMut(Fingerprint, Distance, TreeIndex)) {
         let Some(&fingerprint) = self.query.fingerprints.get(at) else {
             return;
@@ -178,7 +178,7 @@ impl<P: Proof> CandidateView<'_, '_, P> {
         Some(self.tree(root))
     }
 
-    /// The tree of which a fingerprint is the root.
+    /// The tree whose root is this fingerprint.
     fn tree_founded_by(&mut self, fingerprint: Fingerprint) -> Option<TreeIndex> {
         let mut own = self.query.fingerprints.iter();
         if let Some(at) = own.position(|&own| own == fingerprint) {
@@ -233,24 +233,24 @@ impl<P: Proof> CandidateView<'_, '_, P> {
     }
 }
 
-impl<P: Proof> PlacementView<P> for CandidateView<'_, '_, P> {
+impl<P: Proof> RuleView<P> for CandidateView<'_, '_, P> {
     fn step(&self) -> RuleStep {
         placement::decide(self.query, &self.seen, self.forest.thresholds)
     }
 
-    fn answer(&mut self, question: PlacementQuestion) {
+    fn answer(&mut self, question: ReadRequest) {
         match question {
-            PlacementQuestion::Near(these) => {
+            ReadRequest::Near(these) => {
                 for at in these {
                     self.near(at, |_, _, _| ());
                 }
             }
-            PlacementQuestion::Children(trees) => {
+            ReadRequest::Children(trees) => {
                 for tree in trees {
                     self.count_children(tree);
                 }
             }
-            PlacementQuestion::Hash(hash) => {
+            ReadRequest::Hash(hash) => {
                 let spot = RootSlot { own: self.own_node(hash), may_be_root: !self.has_root_within_k(hash) };
                 self.seen.hashes.push(spot);
             }

@@ -1,4 +1,4 @@
-//! What the placement rules see of a forest, as values: independent of where the forest is stored.
+//! The candidates of a document as values: what the placement rules read of a forest, wherever it is stored.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -6,12 +6,12 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 use spinney_text::fingerprint::Fingerprint;
-use spinney_text::method::{Differences, PlacementQuery, Refusal};
+use spinney_text::method::{Differences, FeatureQuery, Refusal};
 
 use super::Root;
 use crate::time::Millis;
 
-/// So many of a kind that most looks need no memory for them but their own.
+/// A vector whose inline capacity suffices for most queries.
 pub(super) type InlineVec<T> = SmallVec<[T; FEW]>;
 
 const FEW: usize = 8;
@@ -23,29 +23,29 @@ pub(super) struct Candidates<'f, P> {
     pub(super) fingerprints: InlineVec<FingerprintMatches>,
     /// The tree of the node of the hash of the whole text.
     pub(super) whole: Option<TreeIndex>,
-    /// For each of [`PlacementQuery::known_by`]: the tree of which it is the root.
+    /// For each of [`FeatureQuery::known_by`]: the tree whose root it is.
     pub(super) known_by: InlineVec<Option<TreeIndex>>,
     /// The trees near the fingerprints; [`FingerprintMatches::near`] refers to them by index.
     pub(super) near: InlineVec<TreeIndex>,
     /// Every tree that was met, once.
     pub(super) trees: InlineVec<CandidateTree<'f, P>>,
-    /// The root that the document was given already, if it was.
+    /// The prior assignment of the document, if it has one.
     pub(super) given: Option<PriorAssignment>,
-    /// The fingerprints of the query that are to be roots of trees to come.
+    /// Fingerprints of the query that other documents will use as roots.
     pub(super) reserved: Vec<Fingerprint>,
-    /// The places of the text's hash, of the hash of that hash, and so on, as far as they were asked for.
+    /// The slots of the text's hash, of the hash of that hash, and so on, as far as the rules have requested them.
     pub(super) hashes: Vec<RootSlot>,
 }
 
 /// Place of a tree in [`Candidates::trees`].
 pub(super) type TreeIndex = usize;
 
-/// What the forest has at and near one fingerprint.
+/// The nodes of the forest at and near one fingerprint.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FingerprintMatches {
-    /// The tree of its own node.
+    /// The tree of the node with exactly this fingerprint.
     pub(super) own: Option<TreeIndex>,
-    /// The trees with a node within k, each once, as a range of [`Candidates::near`]; `None`: not looked at yet.
+    /// The trees with a node within k, each once, as a range of [`Candidates::near`]; `None`: not read yet.
     pub(super) near: Option<Range<usize>>,
 }
 
@@ -58,9 +58,10 @@ pub(super) struct CandidateTree<'f, P> {
     pub(super) children: Option<u32>,
     /// The founder's proof. Every root has one.
     pub(super) proof: Option<&'f P>,
-    /// More of its founder's text, if it is at hand.
+    /// The founder tokens, if they are available.
     pub(super) founder_tokens: Option<&'f [u16]>,
-    /// The verdict of the proof for so many fingerprints in common, cached: an alignment check is expensive.
+    /// The cached verdict of the proof, with the number of shared fingerprints it holds for: an alignment check is
+    /// expensive.
     pub(super) verdict: Cell<Option<(usize, Result<(), Refusal>)>>,
     /// The differences between the two texts, as far as they have been aligned.
     pub(super) laid: Cell<Option<Differences>>,
@@ -68,7 +69,7 @@ pub(super) struct CandidateTree<'f, P> {
     pub(super) closed: Option<Refusal>,
 }
 
-/// A root that a document was given before it is placed.
+/// A root that was assigned to a document before its placement, by a dry placement or in the index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PriorAssignment {
     pub(super) root: Root,
@@ -80,13 +81,13 @@ pub(super) struct PriorAssignment {
     pub(super) stored: Option<StoredRoot>,
 }
 
-/// A root that a document has already, as it is brought to a forest.
+/// The prior root of a document, as its caller states it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PriorClaim<'a> {
     pub(super) root: Root,
     /// `None`: a dry placement assigned it, and only the document's writer has seen it.
     pub(super) stored: Option<StoredRoot>,
-    /// Roots of which the trees are still to come: no leaf may take their places.
+    /// Roots whose trees are founded later: no leaf may take their fingerprints.
     pub(super) reserved: Option<&'a HashSet<Fingerprint>>,
 }
 
@@ -97,17 +98,17 @@ impl<'a> PriorClaim<'a> {
     }
 }
 
-/// What is known of a root that is stored with a document.
+/// The properties of a root that is stored with a document in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StoredRoot {
     /// Whether the proof of its tree equals that of its founder, as far as can be determined; without a tree: whether
     /// the document may be the founder.
     pub(super) is_proved: bool,
-    /// Its root may take the place of a leaf: the forest is made anew, and the leaf came in another order than it did.
+    /// Whether its root may replace a leaf: a recovery places documents in another order than the original one.
     pub(super) goes_before_leaves: bool,
 }
 
-/// What the forest has at the place of a possible root.
+/// The state of the forest at a possible root.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RootSlot {
     /// The tree in which the hash has a node.
@@ -117,7 +118,7 @@ pub(super) struct RootSlot {
 }
 
 impl FingerprintMatches {
-    /// Whether it was looked at and nothing is near.
+    /// Whether it was read and nothing is near.
     pub(super) fn is_isolated(&self) -> bool {
         self.near.as_ref().is_some_and(Range::is_empty)
     }
@@ -137,14 +138,14 @@ impl<P> Candidates<'_, P> {
         }
     }
 
-    /// Trees that were asked about the document and have no evidence.
+    /// Candidate trees without founder tokens.
     pub(super) fn without_founder_tokens(&self) -> usize {
         let asked = self.trees.iter().filter(|tree| tree.verdict.get().is_some());
         asked.filter(|tree| tree.founder_tokens.is_none()).count()
     }
 
     /// The fingerprints of the query that have no node within k.
-    pub(super) fn isolated<'a>(&'a self, query: &'a PlacementQuery<'_, P>) -> impl Iterator<Item = Fingerprint> + 'a {
+    pub(super) fn isolated<'a>(&'a self, query: &'a FeatureQuery<'_, P>) -> impl Iterator<Item = Fingerprint> + 'a {
         let spots = self.fingerprints.iter().zip(query.fingerprints);
         let isolated = spots.filter(|(spot, _)| spot.is_isolated());
         isolated.map(|(_, &fingerprint)| fingerprint)

@@ -22,7 +22,7 @@ pub enum Change<P> {
     /// Advances the clock to this moment; nodes that arrive next belong to its tick. Nodes that are then outside the
     /// window are dead.
     Begin(TickStart),
-    /// A new root, or another proof for one that is there.
+    /// A new root, or another proof for an existing one.
     AddRoot {
         /// The root.
         fingerprint: Fingerprint,
@@ -31,7 +31,7 @@ pub enum Change<P> {
         /// The founder's proof.
         proof: P,
     },
-    /// More of the text of the founder of a tree than its proof has. Without tokens: there is none any more.
+    /// The founder tokens of a tree. Empty: they are removed.
     FounderTokens {
         /// Its root.
         root: Root,
@@ -45,12 +45,12 @@ pub enum Change<P> {
         /// The root of its tree.
         root: Root,
     },
-    /// A node that a document uses arrives again.
+    /// Refreshes the arrival of a node that a document uses.
     Use {
         /// The node.
         fingerprint: Fingerprint,
     },
-    /// A root arrives again, because one of its leaves has.
+    /// Refreshes the arrival of a root, because one of its leaves was refreshed.
     Refresh {
         /// The root.
         root: Root,
@@ -62,7 +62,7 @@ pub enum Change<P> {
         /// All of it.
         tally: TreeTally,
     },
-    /// A node that no placement uses goes.
+    /// Removes a node that no placement uses.
     Withdraw {
         /// A leaf, or a root without living leaves.
         fingerprint: Fingerprint,
@@ -75,7 +75,7 @@ pub enum Change<P> {
 }
 
 impl<P> Change<P> {
-    /// The evidence of a root has gone.
+    /// The change that removes the founder tokens of a root.
     pub(super) fn no_founder_tokens(root: Fingerprint) -> Self {
         let (root, tokens) = (Root(root), FounderTokens::from([].as_slice()));
         Change::FounderTokens { root, tokens }
@@ -133,7 +133,7 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// From now on every change is taken down, for [`take_changes`](Forest::take_changes).
+    /// Starts to record changes for [`take_changes`](Forest::take_changes).
     pub fn record(&mut self) {
         self.recorded.get_or_insert_default();
     }
@@ -143,7 +143,7 @@ impl<P: Proof> Forest<P> {
         self.recorded.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// The place of a node that is alive.
+    /// The entry of a living node.
     pub(super) fn living(&self, fingerprint: Fingerprint) -> Option<Entry> {
         let entry = self.index.get(fingerprint)?;
         Tick(entry.tick).is_from(self.ticks.floor()).then_some(entry)
@@ -180,8 +180,7 @@ impl<P: Proof> Forest<P> {
         self.ticks.living().nodes >= self.max_nodes
     }
 
-    /// Gives a fingerprint a node of this tree in place of any other; a dead node that has not been swept up is
-    /// replaced.
+    /// Stores a node of this tree, replacing any dead node of the same fingerprint that has not been swept up.
     fn store(&mut self, fingerprint: Fingerprint, root: RootNumber, is_root: bool) -> bool {
         let tick = self.ticks.current();
         let entry = Entry { root: root.0, tick: tick.0 };
@@ -199,7 +198,7 @@ impl<P: Proof> Forest<P> {
         true
     }
 
-    /// A node arrives.
+    /// Moves a node to the current tick.
     fn touch(&mut self, fingerprint: Fingerprint) -> bool {
         let Some(entry) = self.living(fingerprint) else {
             return false;
@@ -229,7 +228,7 @@ impl<P: Proof> Forest<P> {
         removed.is_some()
     }
 
-    /// A node has left the index.
+    /// Accounts for a node that was removed from the index.
     pub(super) fn left(&mut self, fingerprint: Fingerprint, entry: Entry) {
         let (root, tick) = (RootNumber(entry.root), Tick(entry.tick));
         let is_root = self.is_root(fingerprint, root);

@@ -52,7 +52,7 @@ pub(super) fn name_of(kind: u8) -> String {
     format!("{kind} ({name})")
 }
 
-/// Changes as they were written do not read as the same changes.
+/// The encoding of a change does not decode to the same change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a change of kind {kind} would not be read again as it is written")]
 pub struct NotReadable {

@@ -1,4 +1,4 @@
-//! Documents as a forest takes them.
+//! The input of a placement: a document's features, time and prior root.
 
 use spinney_text::method::Features;
 
@@ -7,15 +7,15 @@ use crate::time::Millis;
 
 /// One document to place.
 #[derive(Debug, Clone)]
-pub struct PlacementDocument {
+pub struct ForestDocument {
     /// The features that its method read; `None` if there are none. Such a document has only a time.
     pub features: Option<Features>,
-    /// When it comes.
+    /// Its time.
     pub when: DocumentTime,
-    /// A number for its title that other titles mostly do not have, if it has one.
+    /// A hash of its title, if it has one.
     pub title: Option<u32>,
-    /// The root that it was given in a dry placement, and that is stored with it: it gets it again, unless its text is
-    /// known elsewhere by then.
+    /// The root of its dry placement, which is stored in the index. It is placed there, unless another tree has its
+    /// text by then.
     pub given: Option<Root>,
 }
 
@@ -26,8 +26,8 @@ pub enum DocumentTime {
     At(Millis),
     /// The document's own date.
     Claimed(Millis),
-    /// The arrival of the document before it; without one, its time stands still.
+    /// The arrival of the document before it; as [`Still`](DocumentTime::Still) for the first one.
     AsBefore,
-    /// No time: nothing expires.
+    /// No time: the clock is not advanced and nothing expires.
     Still,
 }

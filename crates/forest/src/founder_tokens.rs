@@ -20,16 +20,16 @@ pub const FOUNDER_TOKEN_BYTES: usize = 256 << 20;
 
 /// Overhead of one entry besides its tokens, in bytes: its place in the map and in the order.
 const OVERHEAD: usize = 80;
-/// So many of them are written at a time.
+/// Number of entries in one portion of a snapshot.
 const PORTION: usize = 1 << 10;
 
-/// Evidence within a limit of bytes.
+/// Founder tokens by root, within a budget of bytes; the oldest entry is evicted first.
 #[derive(Debug)]
-pub(super) struct FounderTokenStore {
+pub(super) struct FounderTokenCache {
     kept: HashMap<Fingerprint, Kept, KeyedHasher>,
-    /// The roots in the order in which theirs came.
+    /// The roots in insertion order, by sequence number.
     order: BTreeMap<u64, Fingerprint>,
-    /// The number of the next.
+    /// The next sequence number.
     next: u64,
     bytes: usize,
     limit: usize,
@@ -46,10 +46,10 @@ fn bytes(tokens: &[u16]) -> usize {
     size_of_val(tokens) + OVERHEAD
 }
 
-impl FounderTokenStore {
-    /// None yet. `key` hashes the roots.
-    pub(super) fn new(limit: usize, key: HashKey) -> FounderTokenStore {
-        FounderTokenStore {
+impl FounderTokenCache {
+    /// An empty cache. `key` hashes the roots.
+    pub(super) fn new(limit: usize, key: HashKey) -> FounderTokenCache {
+        FounderTokenCache {
             kept: HashMap::with_hasher(KeyedHasher::new(key)),
             order: BTreeMap::new(),
             next: 0,
@@ -59,12 +59,12 @@ impl FounderTokenStore {
         }
     }
 
-    /// Evidence of how many roots there is.
+    /// The number of roots with founder tokens.
     pub(super) fn len(&self) -> usize {
         self.kept.len()
     }
 
-    /// Bytes that it takes.
+    /// Size of all entries in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -78,7 +78,8 @@ impl FounderTokenStore {
         self.kept.get(&root).map(|kept| &*kept.tokens)
     }
 
-    /// Keeps that of a root as the latest, in place of any that there is. There may be more than the limit then.
+    /// Inserts or replaces the tokens of a root, as the newest entry. The budget may be exceeded afterwards: see
+    /// [`evict`](Self::evict).
     pub(super) fn put(&mut self, root: Fingerprint, tokens: &FounderTokens) -> bool {
         if tokens.is_empty() || bytes(tokens) > self.limit {
             return false;
@@ -104,7 +105,7 @@ impl FounderTokenStore {
         Some(root)
     }
 
-    /// Lets that of a root go; false if there is none.
+    /// Removes the tokens of a root; false if it has none.
     pub(super) fn remove(&mut self, root: Fingerprint) -> bool {
         let Some(kept) = self.kept.remove(&root) else {
             return false;
@@ -114,12 +115,13 @@ impl FounderTokenStore {
         true
     }
 
-    /// The roots that have any, those of the oldest first.
+    /// The roots with tokens, oldest entry first.
     pub(super) fn roots(&self) -> impl Iterator<Item = Fingerprint> {
         self.order.values().copied()
     }
 
-    /// Writes a portion, from the one of this number on, and answers where the next begins; none if nothing was left.
+    /// Writes the entries from this sequence number on, at most a portion; returns where the next one begins, or `None`
+    /// at the end.
     pub(super) fn write(&self, from: u64, out: &mut Vec<u8>) -> Option<u64> {
         let mut last = None;
         for (&number, root) in self.order.range(from..).take(PORTION) {
@@ -132,7 +134,7 @@ impl FounderTokenStore {
         last
     }
 
-    /// Inverse of [`write`](FounderTokenStore::write).
+    /// Inverse of [`write`](FounderTokenCache::write).
     pub(super) fn read(&mut self, bytes: &mut &[u8]) -> Option<()> {
         while !bytes.is_empty() {
             let mut record = *bytes;
@@ -171,8 +173,8 @@ mod tests {
         }
     }
 
-    fn empty(limit: usize) -> FounderTokenStore {
-        FounderTokenStore::new(limit, HashKey::FIXED)
+    fn empty(limit: usize) -> FounderTokenCache {
+        FounderTokenCache::new(limit, HashKey::FIXED)
     }
 
     proptest! {

@@ -1,5 +1,5 @@
-//! The nodes that placements made and that no document rests on yet which the cluster has accepted. Only they can be
-//! withdrawn, so only of them it is known which node of a fingerprint they are, and how many placements use them.
+//! In-flight nodes: made by placements, and not used by any accepted document yet. Only they can be withdrawn, so only
+//! of them it is known which node of a fingerprint they are, and how many placements use them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,12 +11,12 @@ use super::node::{Generation, NodeRef};
 
 #[derive(Debug)]
 pub(super) struct InFlightPlacements {
-    nodes: HashMap<Fingerprint, PlacementUses, KeyedHasher>,
+    nodes: HashMap<Fingerprint, NodeUses, KeyedHasher>,
     next: Generation,
 }
 
 #[derive(Debug)]
-struct PlacementUses {
+struct NodeUses {
     generation: Generation,
     placements: u32,
 }
@@ -26,16 +26,16 @@ impl InFlightPlacements {
         InFlightPlacements { nodes: HashMap::with_hasher(KeyedHasher::new(key)), next: Generation::default() }
     }
 
-    /// A node was made, and is used by one placement.
+    /// Adds a new node, used by one placement.
     pub(super) fn made(&mut self, fingerprint: Fingerprint) -> NodeRef {
         self.next = self.next.next();
         let generation = self.next;
-        let uses = PlacementUses { generation, placements: 1 };
+        let uses = NodeUses { generation, placements: 1 };
         self.nodes.insert(fingerprint, uses);
         NodeRef { fingerprint, generation }
     }
 
-    /// One more placement uses a node.
+    /// Counts one more placement that uses a node.
     pub(super) fn used(&mut self, fingerprint: Fingerprint) -> NodeRef {
         let generation = match self.nodes.get_mut(&fingerprint) {
             Some(uses) => {
@@ -47,14 +47,14 @@ impl InFlightPlacements {
         NodeRef { fingerprint, generation }
     }
 
-    /// A placement that used a node is withdrawn.
+    /// Uncounts a withdrawn placement of a node.
     pub(super) fn released(&mut self, node: NodeRef) {
         if let Some(uses) = self.of(node) {
             uses.placements = uses.placements.saturating_sub(1);
         }
     }
 
-    /// An accepted document rests on a node: it stays.
+    /// Marks a node as used by an accepted document: it can no longer be withdrawn.
     pub(super) fn settled(&mut self, node: NodeRef) {
         if node.generation != Generation::SETTLED
             && let Entry::Occupied(uses) = self.nodes.entry(node.fingerprint)
@@ -64,7 +64,7 @@ impl InFlightPlacements {
         }
     }
 
-    /// The node of a fingerprint is not there any more.
+    /// Removes the node of a fingerprint that was evicted or has expired.
     pub(super) fn gone(&mut self, fingerprint: Fingerprint) {
         if !self.nodes.is_empty() {
             self.nodes.remove(&fingerprint);
@@ -83,12 +83,12 @@ impl InFlightPlacements {
         Some(NodeRef { fingerprint, generation: uses.generation })
     }
 
-    fn of(&mut self, node: NodeRef) -> Option<&mut PlacementUses> {
+    fn of(&mut self, node: NodeRef) -> Option<&mut NodeUses> {
         let uses = self.nodes.get_mut(&node.fingerprint);
         uses.filter(|uses| uses.generation == node.generation)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.nodes.capacity() * (size_of::<(Fingerprint, PlacementUses)>() + 1)
+        self.nodes.capacity() * (size_of::<(Fingerprint, NodeUses)>() + 1)
     }
 }

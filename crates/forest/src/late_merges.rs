@@ -15,17 +15,16 @@ const MOST_PAIRS: usize = 10_000;
 /// Most pairs of trees that are aligned before two groups are taken for one; larger groups are not.
 const MOST_COMPARED: usize = 64;
 
-/// Trees, those that are gone among them, of two groups that are looked at at all where they have to be read from
-/// elsewhere.
+/// Most trees of two groups that are compared in a shared forest, expired ones included.
 const MOST_READ: usize = 1_024;
 
-/// Words of which nothing is left are looked for after so many late merges.
+/// Number of late merges after which overrides without effect are removed.
 const FORGET_EVERY: u64 = 64;
 
-/// What happens to trees that turn out to be the same text.
+/// How late merges are handled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LateMerges {
-    /// They are not looked for.
+    /// They are not detected.
     Off,
     /// They are shown to people.
     #[default]
@@ -57,7 +56,7 @@ pub struct LateMergeLog {
 }
 
 impl LateMergeLog {
-    /// The same as figures.
+    /// The late merges as counts.
     pub(super) fn stats(&self) -> LateMergeStats {
         LateMergeStats { suggested: self.suggestions.len(), applied_total: self.applied, no_room_total: self.no_room }
     }
@@ -76,8 +75,8 @@ pub(super) fn trees_of(overrides: &Overrides, tree: Root, other: Root) -> Option
     (all.len() <= MOST_READ).then_some(all)
 }
 
-/// Whether the founders of two trees are the same text by what is kept of them, proof and tokens: each would join the
-/// tree of the other with one fingerprint in common.
+/// Whether two trees have the same text, by the proofs and tokens of their founders: each would join the other's tree
+/// with one shared fingerprint.
 pub(super) fn founders_agree<P: Proof>(
     one: (&P, &[u16]),
     other: (&P, &[u16]),
@@ -90,8 +89,8 @@ pub(super) fn founders_agree<P: Proof>(
     agrees(one, other) && agrees(other, one)
 }
 
-/// Whether all living trees of two groups agree pairwise, so that no group is made by way of a third; `None` if one
-/// of the two is gone. `agree`: whether two trees do, `None` if one of them is gone.
+/// Whether all living trees of two groups agree pairwise, so that no third tree connects them; `None` if one of the two
+/// has expired. `agree`: whether two trees do, `None` if one of them is gone.
 pub(super) fn are_one(
     overrides: &Overrides,
     (tree, other): (Root, Root),
@@ -130,7 +129,7 @@ pub(super) struct MergeCandidates {
 struct MetPair {
     winner: Root,
     documents: u64,
-    /// Whether the groups agree: looked up once, since it takes long.
+    /// Whether the groups agree; computed once, since it is expensive.
     agree: bool,
     /// When it was judged, by [`MergeCandidates::changes`].
     changes: u64,
@@ -142,18 +141,18 @@ impl MergeCandidates {
         self.changes += 1;
     }
 
-    /// The last change of words is this one.
+    /// Sets the version of the overrides that the cached judgements are valid for.
     pub(super) fn set_override_version(&mut self, change: u64) {
         self.changes = change;
     }
 
-    /// Whether it is time to look for words of which nothing is left.
+    /// Whether overrides without effect are due to be removed.
     pub(super) fn is_time_to_forget(&mut self) -> bool {
         self.tried += 1;
         self.tried.is_multiple_of(FORGET_EVERY)
     }
 
-    /// Whether a document of the one tree agrees with the other by an earlier judgement that is still valid.
+    /// The cached judgement of two trees, if it is still valid.
     pub(super) fn known(&mut self, tree: Root, other: Root) -> Option<bool> {
         let met = self.met.get_mut(&pair(tree, other))?;
         met.documents += 1;
@@ -178,7 +177,7 @@ impl MergeCandidates {
     }
 
     /// The late merges since the start that are still valid.
-    pub(super) fn late(&self, overrides: &Overrides) -> LateMergeLog {
+    pub(super) fn late_merges(&self, overrides: &Overrides) -> LateMergeLog {
         let mut listed: HashSet<(Root, Root)> = overrides.kept_apart().collect();
         let suggestions = self.agreeing().filter_map(|met| {
             let (winner, loser) = (overrides.group(met.winner), overrides.group(met.loser));

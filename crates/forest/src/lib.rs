@@ -82,7 +82,7 @@ use thiserror::Error;
 
 use crate::hamming::{Entry, HammingError, NodeIndex};
 use crate::time::Millis;
-use founder_tokens::FounderTokenStore;
+use founder_tokens::FounderTokenCache;
 use in_flight::InFlightPlacements;
 use roots::Roots;
 use sparse_map::SparseMap;
@@ -105,9 +105,9 @@ impl fmt::Display for Root {
 pub struct Settings {
     /// Fingerprints at most this far apart are near.
     pub k: Distance,
-    /// How long after its arrival a node lives; without it nothing expires.
+    /// Lifetime of a node after its arrival; `None`: nothing expires.
     pub window: Option<Millis>,
-    /// The secret of its tables; no answer depends on it.
+    /// The key of its hash tables; no result depends on it.
     pub key: HashKey,
 }
 
@@ -122,7 +122,7 @@ pub enum ForestError {
     Window(Millis),
 }
 
-/// The tables that the secret of the index is derived for; the index has those before.
+/// The hash table that this key is derived for; the index uses the numbers before it.
 const IN_FLIGHT: u64 = 2;
 const OF_FOUNDER_TOKENS: u64 = 3;
 
@@ -138,20 +138,20 @@ pub struct Forest<P: Proof = ()> {
     ticks: Ticks,
     in_flight: InFlightPlacements,
     tallies: SparseMap<TreeTally>,
-    founder_tokens: FounderTokenStore,
+    founder_tokens: FounderTokenCache,
     thresholds: P::Thresholds,
-    /// Nodes that there may be at most.
+    /// Most nodes.
     max_nodes: usize,
     /// Bytes that the nodes may take.
     memory_limit: usize,
     /// Documents that a tree may have.
     max_tree: Option<u32>,
     watched: WatchedTrees,
-    /// Nodes that went before the window's end, to keep within the limit.
+    /// Nodes evicted before the end of the window, to stay within the memory limit.
     evicted_total: u64,
     expired_total: u64,
     withdrawn_total: u64,
-    /// Near trees that had no evidence when a document was placed.
+    /// Candidate trees that had no founder tokens when a document was placed.
     unseen_total: u64,
     /// A buffer for the dead nodes that one step of the sweep finds.
     swept: Vec<(Fingerprint, Entry)>,
@@ -159,7 +159,7 @@ pub struct Forest<P: Proof = ()> {
     planned: Vec<Change<P>>,
     /// The changes since they were last taken; `None` unless recording is on.
     recorded: Option<Vec<Change<P>>>,
-    /// Where the clock has gone since the last change that was taken down.
+    /// The latest position of the clock, unless it was recorded already.
     begun: Option<TickStart>,
 }
 
@@ -186,7 +186,7 @@ impl<P: Proof> Forest<P> {
             ticks: Ticks::new(window),
             in_flight: InFlightPlacements::new(key),
             tallies: SparseMap::new(),
-            founder_tokens: FounderTokenStore::new(FOUNDER_TOKEN_BYTES, of_founder_tokens),
+            founder_tokens: FounderTokenCache::new(FOUNDER_TOKEN_BYTES, of_founder_tokens),
             thresholds,
             max_nodes: usize::MAX,
             memory_limit: usize::MAX,
@@ -203,15 +203,15 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// The same forest with other thresholds for proofs. To be called before anything is placed: existing trees keep
-    /// the documents that joined them.
+    /// Sets the thresholds of proofs. To be called before anything is placed: existing trees keep the documents that
+    /// joined them.
     pub fn with_thresholds(self, thresholds: P::Thresholds) -> Self {
         Forest { thresholds, ..self }
     }
 
-    /// Sets how many bytes its evidence may take. To be chosen before anything is placed.
+    /// Sets the budget for founder tokens, in bytes; to be called before anything is placed.
     pub fn set_founder_token_bytes(&mut self, bytes: usize) {
-        self.founder_tokens = FounderTokenStore::new(bytes, founder_tokens_key(&self.index));
+        self.founder_tokens = FounderTokenCache::new(bytes, founder_tokens_key(&self.index));
     }
 
     /// The thresholds against which proofs are compared.

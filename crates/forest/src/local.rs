@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 use spinney_text::method::{MethodKind, Proof};
 
-use super::document::PlacementDocument;
+use super::document::ForestDocument;
 use super::overrides::{Override, Overrides, RestampPass};
 use super::port::{
-    Batch, CheckReply, Commit, DryPlacement, ForestPort, LocalPort, PlaceFuture, Placements, PortFuture, SettleReport,
+    Batch, BatchReply, CheckReply, Commit, DryPlacement, ForestPort, LocalPort, PlaceHandle, PortHandle, SettleReport,
     Settlement, Unavailable,
 };
 use super::promise::Promise;
@@ -45,23 +45,23 @@ pub trait Executor: Send + Sync {
 
 /// Where the changes of a forest go that are to survive the process. Batches are numbered from 1.
 pub trait Journal: std::fmt::Debug + Send + Sync {
-    /// Puts a batch of changes at its end, and answers its number. Never waits.
+    /// Appends a batch of changes; returns its number. Never waits.
     fn append(&self, batch: Vec<u8>) -> u64;
-    /// Takes no more, because a batch could not be read again, and answers the number that it would have had: that
-    /// one is never safe.
+    /// Fails the journal, because a batch does not decode; returns the number of that batch, which never becomes
+    /// durable.
     fn refuse(&self, reason: &str) -> u64;
     /// Whether [`wait_for_room`](Journal::wait_for_room) would not wait.
     fn has_room(&self) -> bool;
-    /// Answers when the batch and all before it are safe.
-    fn durable(&self, batch: u64) -> PortFuture<()>;
+    /// Completes when this batch and all before it are durable.
+    fn durable(&self, batch: u64) -> PortHandle<()>;
     /// Waits until more may be appended. Not with a lock.
     ///
     /// # Errors
     /// When that will not be.
     fn wait_for_room(&self) -> Result<(), Unavailable>;
-    /// Writes what is queued, and returns when it is safe.
+    /// Flushes queued batches; returns when they are durable.
     fn close(&self);
-    /// Why nothing is to be placed any more, if that is so.
+    /// The failure after which nothing can be placed any more.
     fn failure(&self) -> Option<Unavailable>;
     /// How it is.
     fn status(&self) -> StoredStats;
@@ -79,13 +79,12 @@ pub trait Copied: Send + Sync {
     /// # Errors
     /// When the forest cannot be asked any more.
     fn next(&self, portions: &mut Portions) -> Result<Option<(u8, Vec<u8>)>, Unavailable>;
-    /// Makes changes that another forest of its kind has had, as [`StateChange::write`] wrote them. They go to no
-    /// journal.
+    /// Applies changes of another forest of the same kind, as encoded by [`StateChange::write`]. They go to no journal.
     ///
     /// # Errors
     /// When the forest cannot be asked any more, or they are of another kind.
     fn replay(&self, changes: &[u8]) -> Result<(), Unavailable>;
-    /// Adds portions of what another forest of its kind has learned. They are not written to a journal.
+    /// Adds the learned text of another forest of the same kind, in portions. They are not written to a journal.
     ///
     /// # Errors
     /// If the forest is out of service.
@@ -109,10 +108,10 @@ struct LocalInner<F: MethodKind> {
     appended: AtomicU64,
 }
 
-/// Documents that are placed while the lock is held once: others get their turn in between.
+/// Documents placed under one acquisition of the lock, so that other requests are not blocked for long.
 const CHUNK: usize = 64;
 
-/// So few documents are a short job: some microseconds each.
+/// Most documents of a short job, which may run on the caller's thread: some microseconds each.
 const SHORT_JOB: usize = 16;
 
 impl<F: MethodKind> LocalForest<F> {
@@ -165,24 +164,24 @@ impl<F: MethodKind> LocalForest<F> {
         }
     }
 
-    /// The same forest, to be copied.
+    /// The forest as the source of a snapshot.
     pub fn copied(&self) -> Arc<dyn Copied> {
         self.shared.clone()
     }
 
-    /// The same forest with another budget for founder tokens, in bytes; to be called before anything is placed.
+    /// Sets the budget for founder tokens, in bytes; to be called before anything is placed.
     pub fn with_founder_tokens(self, bytes: usize) -> LocalForest<F> {
         self.shared.state.lock().forest.set_founder_token_bytes(bytes);
         self
     }
 
-    /// The same forest, with this done about trees that are found to be one.
+    /// Sets how late merges are handled.
     pub fn with_late_merges(self, mode: LateMerges) -> LocalForest<F> {
         self.shared.state.lock().set_late_merges(mode);
         self
     }
 
-    /// The same forest, in which a tree may have so many documents.
+    /// Sets the size limit of a tree, in documents.
     pub fn with_max_tree(self, documents: Option<u32>) -> LocalForest<F> {
         self.shared.state.lock().forest.set_max_tree(documents);
         self
@@ -192,7 +191,7 @@ impl<F: MethodKind> LocalForest<F> {
     fn with<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut ForestState<F>, Duration) -> T + Send + 'static,
-    ) -> PortFuture<T> {
+    ) -> PortHandle<T> {
         run(&self.shared, &self.executor, |shared| shared.with(job), |_, _| ())
     }
 
@@ -200,12 +199,12 @@ impl<F: MethodKind> LocalForest<F> {
     fn with_safe<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut ForestState<F>) -> T + Send + 'static,
-    ) -> PortFuture<T> {
+    ) -> PortHandle<T> {
         self.safe(self.with(move |state, _| job(state)))
     }
 
     /// Returns the result of a job when its changes are durable.
-    fn safe<T: Send + 'static>(&self, done: PortFuture<T>) -> PortFuture<T> {
+    fn safe<T: Send + 'static>(&self, done: PortHandle<T>) -> PortHandle<T> {
         let shared = self.shared.clone();
         Box::pin(async move {
             let done = done.await?;
@@ -214,14 +213,13 @@ impl<F: MethodKind> LocalForest<F> {
         })
     }
 
-    /// Runs a job on the calling thread if it is about a few documents and would wait for nothing, else as [`run`]
-    /// does.
+    /// Runs a job on the calling thread if it is short and the lock is free, else as [`run`] does.
     fn run_short<T: Send + 'static>(
         &self,
         documents: usize,
         job: impl FnOnce(&LocalInner<F>) -> Result<T, Unavailable> + Send + 'static,
         unwanted: impl FnOnce(&LocalInner<F>, T) + Send + 'static,
-    ) -> PortFuture<T> {
+    ) -> PortHandle<T> {
         if documents > SHORT_JOB || !self.executor.spares_short_jobs() || !self.shared.is_free() {
             return run(&self.shared, &self.executor, job, unwanted);
         }
@@ -242,13 +240,13 @@ fn guarded<F: MethodKind, T: Send + 'static>(
     UndoGuard::new(answer, move |answer| executor.run(Box::new(move || unwanted(&shared, answer))))
 }
 
-/// Has a job executed; if its caller has gone (the request was dropped), runs `unwanted` with the result.
+/// Queues a job on the executor; if its handle was dropped, `unwanted` gets the result.
 fn run<F: MethodKind, T: Send + 'static>(
     shared: &Arc<LocalInner<F>>,
     executor: &Arc<dyn Executor>,
     job: impl FnOnce(&LocalInner<F>) -> Result<T, Unavailable> + Send + 'static,
     unwanted: impl FnOnce(&LocalInner<F>, T) + Send + 'static,
-) -> PortFuture<T> {
+) -> PortHandle<T> {
     let (done, answer) = Promise::new(format!("a job of the forest '{}'", shared.name));
     let (shared, again) = (shared.clone(), executor.clone());
     executor.run(Box::new(move || {
@@ -265,7 +263,7 @@ fn run<F: MethodKind, T: Send + 'static>(
 }
 
 impl<F: MethodKind> LocalInner<F> {
-    /// Whether nobody works here, and a job would wait for nothing.
+    /// Whether the lock is free and no job is queued.
     fn is_free(&self) -> bool {
         !self.state.is_locked() && self.journal.as_ref().is_none_or(|journal| journal.has_room())
     }
@@ -307,8 +305,8 @@ impl<F: MethodKind> LocalInner<F> {
         self.appended.store(appended, Relaxed);
     }
 
-    /// Answers when all that has changed until now is safe.
-    fn durable(&self) -> PortFuture<()> {
+    /// Completes when all changes until now are durable.
+    fn durable(&self) -> PortHandle<()> {
         match &self.journal {
             Some(journal) => journal.durable(self.appended.load(Relaxed)),
             None => Box::pin(std::future::ready(Ok(()))),
@@ -318,9 +316,9 @@ impl<F: MethodKind> LocalInner<F> {
     /// Places documents in their order, a chunk at a time.
     fn place_all(
         &self,
-        documents: Vec<PlacementDocument>,
+        documents: Vec<ForestDocument>,
         commit: Commit,
-        placements: &mut Placements,
+        placements: &mut BatchReply,
     ) -> Result<(), Unavailable> {
         let mut documents = documents.into_iter();
         while !documents.as_slice().is_empty() {
@@ -364,11 +362,11 @@ pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 impl<F: MethodKind> ForestPort for LocalForest<F> {
-    fn place(&self, batch: Batch) -> PlaceFuture<Batch> {
+    fn place(&self, batch: Batch) -> PlaceHandle<Batch> {
         let documents = batch.documents.len();
         let place = move |shared: &LocalInner<F>| {
             let Batch { documents, commit, earlier } = batch;
-            let mut placements = Placements { earlier, ..Placements::default() };
+            let mut placements = BatchReply { earlier, ..BatchReply::default() };
             let placed = shared.place_all(documents, commit, &mut placements);
             placed.map(|()| placements)
         };
@@ -387,7 +385,7 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
         Box::new(LocalDryPlacement::new(self.shared.clone(), self.executor.clone()))
     }
 
-    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortFuture<SettleReport> {
+    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortHandle<SettleReport> {
         if batch.is_empty() {
             return Box::pin(std::future::ready(Ok(SettleReport::default())));
         }
@@ -399,41 +397,41 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
         ))
     }
 
-    fn forget_unknown(&self, now: Millis, budget: usize) -> PortFuture<SettleReport> {
+    fn forget_unknown(&self, now: Millis, budget: usize) -> PortHandle<SettleReport> {
         self.with(move |state, _| state.forget_unknown(now, budget))
     }
 
-    fn check(&self, document: PlacementDocument) -> PortFuture<CheckReply> {
+    fn check(&self, document: ForestDocument) -> PortHandle<CheckReply> {
         self.with(move |state, _| state.check(document))
     }
 
-    fn tree(&self, root: Root) -> PortFuture<Option<TreeView>> {
+    fn tree(&self, root: Root) -> PortHandle<Option<TreeView>> {
         self.with(move |state, _| state.forest.tree(root))
     }
 
-    fn add_override(&self, correction: Override, shown: Vec<Root>) -> PortFuture<Option<u64>> {
+    fn add_override(&self, correction: Override, shown: Vec<Root>) -> PortHandle<Option<u64>> {
         self.with_safe(move |state| state.add_override(correction, &shown))
     }
 
-    fn undo_override(&self, number: u64) -> PortFuture<Option<Override>> {
+    fn undo_override(&self, number: u64) -> PortHandle<Option<Override>> {
         self.with_safe(move |state| state.undo_override(number))
     }
 
-    fn restamped(&self, done: RestampPass) -> PortFuture<()> {
+    fn restamped(&self, done: RestampPass) -> PortHandle<()> {
         self.with_safe(move |state| state.restamped(&done))
     }
 
-    fn overrides(&self) -> PortFuture<Arc<Overrides>> {
+    fn overrides(&self) -> PortHandle<Arc<Overrides>> {
         self.with(|state, _| state.overrides().clone())
     }
 
-    fn late(&self) -> PortFuture<LateMergeLog> {
-        self.with(|state, _| state.late())
+    fn late_merges(&self) -> PortHandle<LateMergeLog> {
+        self.with(|state, _| state.late_merges())
     }
 
-    fn stats(&self) -> PortFuture<ForestStats> {
+    fn stats(&self) -> PortHandle<ForestStats> {
         let stored = self.shared.journal.as_ref().map(|journal| journal.status());
-        self.with(move |state, _| ForestStats { stored, late_merges: state.late_stats(), ..state.forest.stats() })
+        self.with(move |state, _| ForestStats { stored, late_merges: state.late_merge_stats(), ..state.forest.stats() })
     }
 
     fn unavailable(&self) -> Option<Unavailable> {
@@ -444,10 +442,10 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
 impl<F: MethodKind> LocalPort for LocalForest<F> {
     fn recover(
         &self,
-        documents: Vec<PlacementDocument>,
+        documents: Vec<ForestDocument>,
         mut recovery: RecoveryPass,
         over: bool,
-    ) -> PortFuture<RecoveryPass> {
+    ) -> PortHandle<RecoveryPass> {
         let recover = move |shared: &LocalInner<F>| {
             let mut documents = documents.into_iter();
             while let Some(group) = recovery.next_group(&mut documents, over) {
@@ -461,11 +459,11 @@ impl<F: MethodKind> LocalPort for LocalForest<F> {
         run(&self.shared, &self.executor, recover, |_, _| ())
     }
 
-    fn expire(&self, now: Millis, budget: usize) -> PortFuture<usize> {
+    fn expire(&self, now: Millis, budget: usize) -> PortHandle<usize> {
         self.with(move |state, _| state.forest.expire(now, budget))
     }
 
-    fn set_memory_limit(&self, bytes: usize) -> PortFuture<()> {
+    fn set_memory_limit(&self, bytes: usize) -> PortHandle<()> {
         self.with(move |state, _| state.forest.set_memory_limit(bytes))
     }
 
@@ -554,11 +552,11 @@ mod tests {
         let method: Method = "full".parse().unwrap();
         let fields = Fields { title: None, body: &["A text of which a fingerprint is taken."] };
         let features = method.read(&fields, &mut Workspace::default());
-        let document = PlacementDocument { features, when: DocumentTime::At(Millis(1)), title: None, given: None };
+        let document = ForestDocument { features, when: DocumentTime::At(Millis(1)), title: None, given: None };
         Batch { documents: vec![document; count], ..Batch::default() }
     }
 
-    fn now<T>(future: &mut PlaceFuture<T>) -> Option<Placements> {
+    fn now<T>(future: &mut PlaceHandle<T>) -> Option<BatchReply> {
         match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(placements) => Some(placements.unwrap_or_else(|refused| panic!("{}", refused.reason))),
             Poll::Pending => None,

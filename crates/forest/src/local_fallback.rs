@@ -1,156 +1,157 @@
 //! The local fallback of a shared forest.
 //!
-//! While Redis is away, documents are placed in a forest of this process and marked ([`Placed::is_alone`](super::port::Placed::is_alone)) until a
-//! sweep places them again. The fallback forest keeps its nodes for the next outage; they expire with their window.
+//! While Redis is away, documents are placed in a forest of this process and
+//! [marked](super::port::RootAssignment::is_local_fallback) until a sweep places them again. The fallback forest keeps
+//! its nodes for the next outage; they expire with their window.
 
 use std::sync::Arc;
 
-use super::document::PlacementDocument;
+use super::document::ForestDocument;
 use super::overrides::{Override, Overrides, RestampPass};
 use super::port::{
-    Batch, CheckReply, DryPlacement, ForestPort, NotPlaced, PlaceFuture, Placements, PortFuture, SettleReport,
+    Batch, BatchReply, CheckReply, DryPlacement, ForestPort, NotPlaced, PlaceHandle, PortHandle, SettleReport,
     Settlement, Unavailable,
 };
 use super::{ForestStats, LateMergeLog, Rollback, Root, TreeView};
 use crate::time::Millis;
 
-/// Two forests of the same kind.
+/// A shared forest with a local one for the time while Redis is away.
 #[derive(Debug)]
 pub struct LocalFallback {
     shared: Arc<dyn ForestPort>,
-    alone: Arc<dyn ForestPort>,
+    local: Arc<dyn ForestPort>,
 }
 
 impl LocalFallback {
-    /// `shared`, and `alone` while its engine [cannot take anything](Unavailable::is_store_unavailable).
-    pub fn new(shared: Arc<dyn ForestPort>, alone: Arc<dyn ForestPort>) -> LocalFallback {
-        LocalFallback { shared, alone }
+    /// `shared`, and `local` while Redis [cannot take anything](Unavailable::is_redis_unavailable).
+    pub fn new(shared: Arc<dyn ForestPort>, local: Arc<dyn ForestPort>) -> LocalFallback {
+        LocalFallback { shared, local }
     }
 
     /// Asks the shared forest, and the other one if that is away.
     fn either<T: Send + 'static>(
         &self,
-        ask: impl Fn(&dyn ForestPort) -> PortFuture<T> + Send + 'static,
-    ) -> PortFuture<T> {
-        let (asked, alone) = (ask(&*self.shared), self.alone.clone());
+        ask: impl Fn(&dyn ForestPort) -> PortHandle<T> + Send + 'static,
+    ) -> PortHandle<T> {
+        let (asked, local) = (ask(&*self.shared), self.local.clone());
         Box::pin(async move {
             match asked.await {
-                Err(error) if error.is_store_unavailable() => ask(&*alone).await,
+                Err(error) if error.is_redis_unavailable() => ask(&*local).await,
                 answer => answer,
             }
         })
     }
 }
 
-/// What was asked for or, where its documents come back, the placements of the fallback, marked.
-fn or_alone<D: Send + 'static>(
-    asked: PlaceFuture<D>,
-    alone: impl FnOnce(D) -> PlaceFuture<D> + Send + 'static,
-) -> PlaceFuture<D> {
+/// The placements of the shared forest or, if it returns the documents unplaced, those of the fallback, marked.
+fn or_local<D: Send + 'static>(
+    asked: PlaceHandle<D>,
+    local: impl FnOnce(D) -> PlaceHandle<D> + Send + 'static,
+) -> PlaceHandle<D> {
     Box::pin(async move {
         match asked.await {
-            Err(NotPlaced { documents: Some(documents), .. }) => alone(documents).await.map(marked),
+            Err(NotPlaced { documents: Some(documents), .. }) => local(documents).await.map(marked),
             placed => placed,
         }
     })
 }
 
-fn marked(mut placements: Placements) -> Placements {
+fn marked(mut placements: BatchReply) -> BatchReply {
     for placed in placements.replies.iter_mut().filter_map(|r| r.placed.as_mut()) {
-        placed.is_alone = true;
+        placed.is_local_fallback = true;
     }
     placements
 }
 
 impl ForestPort for LocalFallback {
-    fn place(&self, batch: Batch) -> PlaceFuture<Batch> {
-        let (asked, alone) = (self.shared.place(batch), self.alone.clone());
-        or_alone(asked, move |batch| alone.place(batch))
+    fn place(&self, batch: Batch) -> PlaceHandle<Batch> {
+        let (asked, local) = (self.shared.place(batch), self.local.clone());
+        or_local(asked, move |batch| local.place(batch))
     }
 
     fn dry_placement(&self) -> Box<dyn DryPlacement> {
         Box::new(FallbackDryPlacement {
             shared: self.shared.dry_placement(),
-            alone: Arc::from(self.alone.dry_placement()),
+            local: Arc::from(self.local.dry_placement()),
         })
     }
 
-    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortFuture<SettleReport> {
-        let (alone, shared): (Vec<_>, Vec<_>) =
+    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortHandle<SettleReport> {
+        let (local, shared): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|settlement| matches!(settlement.ticket.rollback, Rollback::Nodes(_)));
         let settle_in = |port: &dyn ForestPort, batch: Vec<Settlement>| match batch.is_empty() {
             true => Box::pin(std::future::ready(Ok(SettleReport::default()))),
             false => port.settle(batch, now),
         };
-        both(settle_in(&*self.alone, alone), settle_in(&*self.shared, shared))
+        both(settle_in(&*self.local, local), settle_in(&*self.shared, shared))
     }
 
-    fn forget_unknown(&self, now: Millis, budget: usize) -> PortFuture<SettleReport> {
-        both(self.alone.forget_unknown(now, budget), self.shared.forget_unknown(now, budget))
+    fn forget_unknown(&self, now: Millis, budget: usize) -> PortHandle<SettleReport> {
+        both(self.local.forget_unknown(now, budget), self.shared.forget_unknown(now, budget))
     }
 
-    fn check(&self, document: PlacementDocument) -> PortFuture<CheckReply> {
+    fn check(&self, document: ForestDocument) -> PortHandle<CheckReply> {
         self.either(move |port| port.check(document.clone()))
     }
 
-    fn tree(&self, root: Root) -> PortFuture<Option<TreeView>> {
+    fn tree(&self, root: Root) -> PortHandle<Option<TreeView>> {
         self.either(move |port| port.tree(root))
     }
 
-    fn add_override(&self, correction: Override, shown: Vec<Root>) -> PortFuture<Option<u64>> {
+    fn add_override(&self, correction: Override, shown: Vec<Root>) -> PortHandle<Option<u64>> {
         self.shared.add_override(correction, shown)
     }
 
-    fn undo_override(&self, number: u64) -> PortFuture<Option<Override>> {
+    fn undo_override(&self, number: u64) -> PortHandle<Option<Override>> {
         self.shared.undo_override(number)
     }
 
-    fn restamped(&self, done: RestampPass) -> PortFuture<()> {
+    fn restamped(&self, done: RestampPass) -> PortHandle<()> {
         self.shared.restamped(done)
     }
 
-    fn overrides(&self) -> PortFuture<Arc<Overrides>> {
+    fn overrides(&self) -> PortHandle<Arc<Overrides>> {
         self.shared.overrides()
     }
 
-    fn late(&self) -> PortFuture<LateMergeLog> {
-        self.shared.late()
+    fn late_merges(&self) -> PortHandle<LateMergeLog> {
+        self.shared.late_merges()
     }
 
-    fn stats(&self) -> PortFuture<ForestStats> {
+    fn stats(&self) -> PortHandle<ForestStats> {
         self.shared.stats()
     }
 
     fn unavailable(&self) -> Option<Unavailable> {
         match self.shared.unavailable() {
-            None | Some(Unavailable::Away { .. }) => self.alone.unavailable(),
+            None | Some(Unavailable::Away { .. }) => self.local.unavailable(),
             unavailable => unavailable,
         }
     }
 }
 
 /// The sum of two reports.
-fn both(alone: PortFuture<SettleReport>, shared: PortFuture<SettleReport>) -> PortFuture<SettleReport> {
+fn both(local: PortHandle<SettleReport>, shared: PortHandle<SettleReport>) -> PortHandle<SettleReport> {
     Box::pin(async move {
-        let (alone, shared) = (alone.await?, shared.await?);
+        let (local, shared) = (local.await?, shared.await?);
         Ok(SettleReport {
-            withdrawn: alone.withdrawn + shared.withdrawn,
-            learned: alone.learned + shared.learned,
-            notices: [alone.notices, shared.notices].concat(),
-            merged: alone.merged + shared.merged,
+            withdrawn: local.withdrawn + shared.withdrawn,
+            learned: local.learned + shared.learned,
+            notices: [local.notices, shared.notices].concat(),
+            merged: local.merged + shared.merged,
         })
     })
 }
 
-/// One request's view of both.
+/// The dry placement of one request in both forests.
 struct FallbackDryPlacement {
     shared: Box<dyn DryPlacement>,
-    alone: Arc<dyn DryPlacement>,
+    local: Arc<dyn DryPlacement>,
 }
 
 impl DryPlacement for FallbackDryPlacement {
-    fn place(&self, documents: Vec<PlacementDocument>) -> PlaceFuture<Vec<PlacementDocument>> {
-        let (asked, alone) = (self.shared.place(documents), self.alone.clone());
-        or_alone(asked, move |documents| alone.place(documents))
+    fn place(&self, documents: Vec<ForestDocument>) -> PlaceHandle<Vec<ForestDocument>> {
+        let (asked, local) = (self.shared.place(documents), self.local.clone());
+        or_local(asked, move |documents| local.place(documents))
     }
 }

@@ -1,4 +1,4 @@
-//! Names of nodes that mean the same in every process.
+//! References to nodes that are valid in every process.
 
 use std::fmt;
 
@@ -10,16 +10,16 @@ use spinney_text::fingerprint::Fingerprint;
 pub struct Generation(pub u32);
 
 impl Generation {
-    /// That of every node on which an accepted document rests.
+    /// The generation of every node that an accepted document uses.
     pub const SETTLED: Generation = Generation(0);
 
-    /// That of the node that is made next.
+    /// The generation of the next node.
     pub(super) fn next(self) -> Generation {
         Generation(self.0.checked_add(1).unwrap_or(1))
     }
 }
 
-/// Names one node for ever.
+/// A reference to one node that is never reused for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NodeRef {
     /// Its fingerprint.

@@ -20,8 +20,8 @@ use spinney_text::method::Durable;
 /// Most overrides of a forest; people add them one by one.
 pub const MAX_OVERRIDES: usize = 1 << 16;
 
-/// Most late merges, with those that were undone.
-pub const MOST_LATE: usize = 1 << 12;
+/// Most late merges, undone ones included.
+pub const MAX_LATE_MERGES: usize = 1 << 12;
 
 /// Limit of their encoded size with the pending restamps, in bytes: every snapshot of a forest contains all of them,
 /// and every change of those of a shared forest sends all of them.
@@ -30,7 +30,7 @@ pub const MOST_BYTES: usize = 16 << 20;
 /// One correction.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Override {
-    /// These groups are one.
+    /// Merges these groups.
     Merge {
         /// The root that all of them show.
         winner: Root,
@@ -44,14 +44,14 @@ pub enum Override {
         /// The root.
         root: Root,
     },
-    /// These groups are one: added by the forest itself, for trees both of which a document agrees with.
-    Late {
+    /// A merge added by the forest, for two trees that a later document agrees with.
+    LateMerge {
         /// The root that both show.
         winner: Root,
         /// The other.
         loser: Root,
     },
-    /// The forest does not merge these groups by itself. Replaces a [`Override::Late`] that a person has undone.
+    /// The forest does not merge these groups by itself. Replaces a [`Override::LateMerge`] that a person has undone.
     Apart {
         /// A root of each.
         roots: [Root; 2],
@@ -62,17 +62,17 @@ pub enum Override {
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     entries: BTreeMap<u64, Override>,
-    /// No word ever had this number or a higher one.
+    /// The next number: higher than that of any override so far.
     next: u64,
-    /// Numbers of the late merges, and of those that replace undone ones.
-    late: BTreeSet<u64>,
+    /// Numbers of the late merges, and of the overrides that replace undone ones.
+    late_merges: BTreeSet<u64>,
     groups: MergedRoots,
     pins: Pins,
     /// Pending restamps of stored documents, by the number of the override that was added or undone.
     unfinished: BTreeMap<u64, Arc<Restamp>>,
-    /// Of these, how many go by the texts of documents.
+    /// How many of them select documents by text.
     by_texts: usize,
-    /// Roots of words that were followed while others waited that go by texts: a document with such a text may still
+    /// Roots of completed restamps, kept while a restamp by texts is pending: a document with such a text may still
     /// show one of them.
     carried: BTreeSet<Root>,
     /// Encoded size of overrides and restamps, in bytes.
@@ -93,15 +93,15 @@ impl Eq for Overrides {}
 impl Overrides {
     /// The number of the next override; `None` at the limit. Late merges have a limit of their own.
     pub fn next_number(&self) -> Option<u64> {
-        (self.entries.len() < MAX_OVERRIDES + MOST_LATE).then_some(self.next)
+        (self.entries.len() < MAX_OVERRIDES + MAX_LATE_MERGES).then_some(self.next)
     }
 
     /// Whether one more late merge fits.
-    pub fn has_room_for_late(&self) -> bool {
-        self.late.len() < MOST_LATE
+    pub fn has_room_for_late_merge(&self) -> bool {
+        self.late_merges.len() < MAX_LATE_MERGES
     }
 
-    /// How many bytes all of it takes when it is written, about.
+    /// Approximate encoded size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes + 8 * self.carried.len()
     }
@@ -114,7 +114,7 @@ impl Overrides {
             *named.entry(root).or_default() += 1;
         }
         let gone = self.entries.iter().filter(|(number, correction)| {
-            let Some(root) = correction.late_loser() else {
+            let Some(root) = correction.late_merge_loser() else {
                 return false;
             };
             !is_alive(root) && named.get(&root) == Some(&1) && !self.unfinished.contains_key(number)
@@ -131,7 +131,7 @@ impl Overrides {
         self.rebuild_groups(named);
     }
 
-    /// The word of this number is that one, or none any more.
+    /// Sets or removes the override of this number.
     pub fn set(&mut self, number: u64, correction: Option<Override>) {
         self.next = self.next.max(number.saturating_add(1));
         if self.entries.get(&number) == correction.as_ref() {
@@ -145,8 +145,8 @@ impl Overrides {
         // Where another one had this number, its groups are to be taken apart.
         let is_last = named.is_empty() && last.is_none_or(|&last| last < number);
         self.bytes += correction.bytes();
-        if correction.is_late() {
-            self.late.insert(number);
+        if correction.is_late_merge() {
+            self.late_merges.insert(number);
         }
         if let Override::Pin { texts, root } = &correction {
             for &text in texts {
@@ -175,7 +175,7 @@ impl Overrides {
             return Vec::new();
         };
         self.bytes -= correction.bytes();
-        self.late.remove(&number);
+        self.late_merges.remove(&number);
         match &correction {
             Override::Pin { texts, .. } => {
                 for &text in texts {
@@ -184,7 +184,7 @@ impl Overrides {
                 Vec::new()
             }
             Override::Apart { .. } => Vec::new(),
-            Override::Merge { .. } | Override::Late { .. } => correction.roots(),
+            Override::Merge { .. } | Override::LateMerge { .. } => correction.roots(),
         }
     }
 
@@ -207,22 +207,22 @@ impl Overrides {
             Override::Merge { winner, losers } => {
                 self.groups.merge(number, *winner, losers.iter().copied());
             }
-            Override::Late { winner, loser } => self.groups.merge(number, *winner, [*loser]),
+            Override::LateMerge { winner, loser } => self.groups.merge(number, *winner, [*loser]),
             Override::Pin { .. } | Override::Apart { .. } => {}
         }
     }
 
-    /// The word of this number.
+    /// The override of this number.
     pub fn get(&self, number: u64) -> Option<&Override> {
         self.entries.get(&number)
     }
 
-    /// The words by their numbers.
+    /// The overrides, ordered by number.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, &Override)> {
         self.entries.iter().map(|(&number, correction)| (number, correction))
     }
 
-    /// The same from this number on.
+    /// The overrides from this number on.
     pub fn iter_from(&self, number: u64) -> impl Iterator<Item = (u64, &Override)> {
         let entries = self.entries.range(number..);
         entries.map(|(&number, correction)| (number, correction))
@@ -237,15 +237,15 @@ impl Overrides {
         self.group(self.pins.root(text).unwrap_or(tree))
     }
 
-    /// The root that is answered in place of this one.
+    /// The root that documents of this tree show.
     pub fn group(&self, root: Root) -> Root {
         self.groups.shown(root)
     }
 
-    /// The pairs of groups that the forest is not to merge, the smaller root first.
+    /// The pairs of groups that the forest does not merge, the smaller root first.
     pub fn kept_apart(&self) -> impl Iterator<Item = (Root, Root)> {
-        let late = self.late.iter().filter_map(|number| self.entries.get(number));
-        late.filter_map(|correction| match correction {
+        let late_merges = self.late_merges.iter().filter_map(|number| self.entries.get(number));
+        late_merges.filter_map(|correction| match correction {
             Override::Apart { roots } => {
                 let [one, other] = roots.map(|root| self.group(root));
                 Some((one.min(other), one.max(other)))
@@ -259,12 +259,12 @@ impl Overrides {
         self.pins.root(text).is_some()
     }
 
-    /// The roots in whose place another one is answered.
+    /// The roots that are replaced by another one.
     pub fn losers(&self) -> impl Iterator<Item = Root> {
         self.groups.replaced().map(|(loser, _)| loser)
     }
 
-    /// This root and all that are one with it.
+    /// This root and all roots that are merged with it.
     pub fn merged_with(&self, root: Root) -> Vec<Root> {
         let mut all = self.groups.merged_with(root);
         all.sort_unstable();
@@ -274,21 +274,21 @@ impl Overrides {
 
 impl Override {
     /// Whether it is a late merge, or replaces an undone one.
-    fn is_late(&self) -> bool {
-        matches!(self, Override::Late { .. } | Override::Apart { .. })
+    fn is_late_merge(&self) -> bool {
+        matches!(self, Override::LateMerge { .. } | Override::Apart { .. })
     }
 
     /// The losing root of a late merge, or of the override that replaces it.
-    pub(crate) fn late_loser(&self) -> Option<Root> {
+    pub(crate) fn late_merge_loser(&self) -> Option<Root> {
         match self {
-            Override::Late { loser: root, .. } | Override::Apart { roots: [root, _] } => Some(*root),
+            Override::LateMerge { loser: root, .. } | Override::Apart { roots: [root, _] } => Some(*root),
             Override::Merge { .. } | Override::Pin { .. } => None,
         }
     }
 
-    /// Whether it makes groups one.
+    /// Whether it merges groups.
     fn is_merge(&self) -> bool {
-        matches!(self, Override::Merge { .. } | Override::Late { .. })
+        matches!(self, Override::Merge { .. } | Override::LateMerge { .. })
     }
 
     /// Encoded size with its number, in bytes.
@@ -296,17 +296,17 @@ impl Override {
         let others = match self {
             Override::Merge { losers, .. } => losers.len(),
             Override::Pin { texts, .. } => texts.len(),
-            Override::Late { .. } | Override::Apart { .. } => 1,
+            Override::LateMerge { .. } | Override::Apart { .. } => 1,
         };
         8 + 1 + 8 + 4 + 8 * others
     }
 
-    /// As [`Durable`] of an optional word has it.
+    /// Appends the encoding, as [`Durable`] of an optional override does.
     fn write_all(&self, out: &mut Vec<u8>) {
         let (kind, root): (u8, Root) = match self {
             Override::Merge { winner, .. } => (1, *winner),
             Override::Pin { root, .. } => (2, *root),
-            Override::Late { winner, .. } => (3, *winner),
+            Override::LateMerge { winner, .. } => (3, *winner),
             Override::Apart { roots: [root, _] } => (4, *root),
         };
         out.push(kind);
@@ -314,7 +314,7 @@ impl Override {
         match self {
             Override::Merge { losers, .. } => write_all(losers.iter().map(|loser| loser.0), out),
             Override::Pin { texts, .. } => write_all(texts.iter().copied(), out),
-            Override::Late { loser, .. } => write_all([loser.0].into_iter(), out),
+            Override::LateMerge { loser, .. } => write_all([loser.0].into_iter(), out),
             Override::Apart { roots: [_, other] } => write_all([other.0].into_iter(), out),
         }
     }
@@ -323,7 +323,7 @@ impl Override {
     fn roots(&self) -> Vec<Root> {
         match self {
             Override::Merge { winner, losers } => losers.iter().chain(std::iter::once(winner)).copied().collect(),
-            Override::Late { winner, loser } => vec![*winner, *loser],
+            Override::LateMerge { winner, loser } => vec![*winner, *loser],
             Override::Apart { roots } => roots.to_vec(),
             Override::Pin { root, .. } => vec![*root],
         }
@@ -350,7 +350,7 @@ impl Override {
         let others = read_all(bytes)?;
         let other = || others.first().copied().map(Root);
         Some(Some(match kind {
-            3 => Override::Late { winner: root, loser: other()? },
+            3 => Override::LateMerge { winner: root, loser: other()? },
             4 => Override::Apart { roots: [root, other()?] },
             1 => Override::Merge { winner: root, losers: others.into_iter().map(Root).collect() },
             2 => Override::Pin { texts: others, root },
@@ -400,8 +400,7 @@ mod tests {
 
     use super::*;
 
-    /// The placement rules as it reads: a list of words, and for an answer everything is relabelled from the first to
-    /// the last.
+    /// A naive model: a list of overrides, which are applied one after the other for each query.
     #[derive(Debug, Clone, Default)]
     struct OverrideModel(BTreeMap<u64, Override>);
 
@@ -421,7 +420,7 @@ mod tests {
                     Override::Merge { winner, losers } => {
                         losers.iter().for_each(|loser| join(winner, loser));
                     }
-                    Override::Late { winner, loser } => join(winner, loser),
+                    Override::LateMerge { winner, loser } => join(winner, loser),
                     Override::Apart { .. } => {}
                     Override::Pin { texts, root } => {
                         for text in texts {
@@ -444,7 +443,7 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Step {
         Say(Override),
-        /// Of some trees nothing is left.
+        /// Some trees expire.
         Forget(Vec<bool>),
         /// Undoes one of the overrides.
         Undo(usize),
@@ -462,12 +461,12 @@ mod tests {
             texts: texts.into_iter().map(Fingerprint).collect(),
             root: root(to),
         });
-        let late = (0..ROOTS, 0..ROOTS)
-            .prop_map(|(winner, loser)| Override::Late { winner: root(winner), loser: root(loser) });
+        let late_merges = (0..ROOTS, 0..ROOTS)
+            .prop_map(|(winner, loser)| Override::LateMerge { winner: root(winner), loser: root(loser) });
         let apart = (0..ROOTS, 0..ROOTS).prop_map(|(one, other)| Override::Apart { roots: [root(one), root(other)] });
         let step = prop_oneof![
             4 => merge.prop_map(Step::Say),
-            3 => late.prop_map(Step::Say),
+            3 => late_merges.prop_map(Step::Say),
             1 => apart.prop_map(Step::Say),
             1 => prop::collection::vec(any::<bool>(), ROOTS as usize).prop_map(Step::Forget),
             2 => pin.prop_map(Step::Say),
@@ -587,7 +586,7 @@ mod tests {
         assert_eq!(overrides.group(root(3)), root(3));
         overrides.set(1, None);
         assert_eq!(overrides.shown_root(text, root(9)), root(1));
-        assert_eq!(overrides.group(root(3)), root(1), "the third word is heard now");
+        assert_eq!(overrides.group(root(3)), root(1), "the third override applies now");
         overrides.set(0, None);
         assert_eq!(overrides.group(root(3)), root(2));
         overrides.set(3, None);

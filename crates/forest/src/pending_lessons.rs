@@ -1,4 +1,4 @@
-//! What founders teach whose documents the cluster has not accepted yet. A tree teaches once: when it is known that a
+//! Lessons of founders whose documents the cluster has not accepted yet. A tree teaches once: when it is known that a
 //! document of the text that founded it is stored, be it the first one, a retry, or a copy in another request.
 
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ impl PendingLessons {
         }
     }
 
-    /// Forgets the lessons of all other trees.
+    /// Removes the lessons of all other trees.
     pub(super) fn retain(&mut self, is_alive: impl Fn(Root) -> bool) {
         self.0.retain(|&root, _| is_alive(root));
     }

@@ -1,19 +1,19 @@
 //! Placing a document, and taking a placement back.
 
 use spinney_text::fingerprint::{Distance, Fingerprint};
-use spinney_text::method::{FounderTokens, PlacementQuery, Proof, Refusal};
+use spinney_text::method::{FeatureQuery, FounderTokens, Proof, Refusal};
 
 use super::candidates::PriorClaim;
 use super::change::Change;
 use super::node::NodeRef;
-use super::placement::{self, PlacementView};
+use super::placement::{self, RuleView};
 use super::roots::RootNumber;
 use super::ticket::Rollback;
 use super::ticks::Tick;
 use super::{Forest, Root};
 use crate::time::Millis;
 
-/// Trees whose evidence goes at most where that of one more tree comes.
+/// Most evictions of founder tokens for one insertion.
 const EVICTED: usize = 64;
 
 /// The result of placing a document.
@@ -21,19 +21,19 @@ const EVICTED: usize = 64;
 pub struct Placement {
     /// The tree it belongs to.
     pub root: Root,
-    /// When its text first came; none if it came before, and is not the one that founded the tree.
+    /// When its text first arrived; `None` if it is known and did not found the tree.
     pub arrived: Option<Millis>,
     /// When its tree was founded.
     pub founded: Millis,
     /// How the root was found.
     pub decision: Decision,
-    /// The fingerprint by which the tree was found, if the document's are looked up in turn and one of them found it.
+    /// The fingerprint that found the tree, for methods that look fingerprints up one after the other.
     pub by: Option<Fingerprint>,
     /// The near trees it was not let into, and why; in no particular order.
     pub refused: Vec<(Root, Refusal)>,
-    /// The other near trees that would have taken it.
+    /// The other candidates that would have accepted it.
     pub others: Vec<Root>,
-    /// Whether it joins the tree although much of its text stands in place of other text.
+    /// Whether it joins the tree in doubt: much of its text replaces other text.
     pub is_doubtful: bool,
     /// The document's contribution to the statistics of its tree once it is accepted; for [`Forest::count`].
     pub sign: u8,
@@ -54,7 +54,8 @@ pub enum Decision {
         /// At least 1.
         candidates: usize,
     },
-    /// It has a root but no node: every node number is taken, or k is so wide that no place for a root is left.
+    /// It has a root but no node: every node number is in use, or k is so large that every possible root is near
+    /// another one.
     Outside,
 }
 
@@ -68,7 +69,7 @@ impl Decision {
 impl<P: Proof> Forest<P> {
     /// Finds or creates the nodes of a document and returns its root. `now` is the document's time; a time before the
     /// clock counts as the clock. The rules are those of `placement.rs`.
-    pub fn place(&mut self, query: &PlacementQuery<'_, P>, now: Millis) -> Placement {
+    pub fn place(&mut self, query: &FeatureQuery<'_, P>, now: Millis) -> Placement {
         self.place_given(query, now, None)
     }
 
@@ -76,7 +77,7 @@ impl<P: Proof> Forest<P> {
     /// is known elsewhere or another tree is in the way.
     pub(super) fn place_given(
         &mut self,
-        query: &PlacementQuery<'_, P>,
+        query: &FeatureQuery<'_, P>,
         now: Millis,
         given: Option<PriorClaim<'_>>,
     ) -> Placement {
@@ -84,11 +85,11 @@ impl<P: Proof> Forest<P> {
         self.place_at(query, now, given)
     }
 
-    /// Places a document that is stored with its root: the stored root stands, unless the text itself has its place
-    /// in another tree or the root cannot be placed. The clock has been advanced to `now` already.
+    /// Places a document at its stored root, unless another tree has its text or the root cannot be placed. The clock
+    /// has been advanced to `now` already.
     pub(super) fn place_stored(
         &mut self,
-        query: &PlacementQuery<'_, P>,
+        query: &FeatureQuery<'_, P>,
         now: Millis,
         claim: PriorClaim<'_>,
     ) -> Placement {
@@ -96,24 +97,24 @@ impl<P: Proof> Forest<P> {
     }
 
     /// The tree in which a document was placed before, if it was.
-    pub(super) fn known(&self, query: &PlacementQuery<'_, P>) -> Option<Root> {
+    pub(super) fn known(&self, query: &FeatureQuery<'_, P>) -> Option<Root> {
         let view = self.view(query, self.ticks.floor());
         placement::known(query, &view.seen, self.thresholds)
     }
 
     /// Whether any node of a document was created by documents that the cluster has not accepted yet.
-    pub(super) fn is_in_flight(&self, query: &PlacementQuery<'_, P>) -> bool {
+    pub(super) fn is_in_flight(&self, query: &FeatureQuery<'_, P>) -> bool {
         let nodes = query.fingerprints.iter().chain([&query.whole]);
         nodes.copied().any(|node| self.in_flight.node(node).is_some())
     }
 
-    /// Whether the tree of this root is there.
+    /// Whether this root has a living tree.
     pub(super) fn has_tree(&self, root: Root) -> bool {
         self.root_number(root, self.ticks.floor()).is_some()
     }
 
     /// The tree of this root keeps the proof of this document instead of the one that it has.
-    pub(super) fn found_again(&mut self, root: Root, query: &PlacementQuery<'_, P>) {
+    pub(super) fn found_again(&mut self, root: Root, query: &FeatureQuery<'_, P>) {
         let number = self.root_number(root, self.ticks.floor());
         if let Some(added) = number.and_then(|number| Some(self.roots.get(number)?.added())) {
             self.commit(Change::AddRoot { fingerprint: root.0, added, proof: query.proof.clone() });
@@ -124,18 +125,18 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// [`place_given`](Forest::place_given) for a document whose time is its own word, which counts when the cluster
-    /// has accepted the document ([`arrive`](Forest::arrive)): until then it comes at the clock, and nothing expires or
-    /// is left out by its date.
+    /// [`place_given`](Forest::place_given) for a document with its own date, which counts when the cluster has
+    /// accepted the document ([`arrive`](Forest::arrive)): until then it comes at the clock, and nothing expires or is
+    /// left out by its date.
     pub(super) fn place_provisionally(
         &mut self,
-        query: &PlacementQuery<'_, P>,
+        query: &FeatureQuery<'_, P>,
         given: Option<PriorClaim<'_>>,
     ) -> Placement {
         self.place_given(query, self.clock(), given)
     }
 
-    /// The clock goes to `now`, and the nodes that a placement uses arrive there, with their roots.
+    /// Advances the clock to `now`, and refreshes the nodes that a placement uses and their roots.
     pub fn arrive(&mut self, rollback: &Rollback, now: Millis) {
         self.advance(now);
         for &node in rollback.nodes() {
@@ -193,8 +194,8 @@ impl<P: Proof> Forest<P> {
         self.index.prefetch(fingerprints);
     }
 
-    /// Prefetches the trees of these nodes, which should be [at hand](Forest::prefetch_nodes) by now, best called while
-    /// the document before theirs is placed. Affects nothing but time.
+    /// Prefetches the trees of these nodes, after [their nodes](Forest::prefetch_nodes), while the document before
+    /// theirs is placed. Affects nothing but time.
     pub fn prefetch_trees(&self, fingerprints: &[Fingerprint]) {
         // Where near nodes are looked for, finding one costs as much as it saves.
         if self.index.distance() > Distance(0) {
@@ -207,7 +208,7 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    fn place_at(&mut self, query: &PlacementQuery<'_, P>, at: Millis, claim: Option<PriorClaim<'_>>) -> Placement {
+    fn place_at(&mut self, query: &FeatureQuery<'_, P>, at: Millis, claim: Option<PriorClaim<'_>>) -> Placement {
         self.sweep_some();
         self.evict();
         let floor = self.ticks.floor_at(at);
@@ -215,7 +216,7 @@ impl<P: Proof> Forest<P> {
         let mut view = self.view(query, floor);
         view.give(claim);
         let mut outcome = view.decide();
-        let wide = placement::widened(query, &outcome);
+        let wide = placement::with_all_fingerprints(query, &outcome);
         let query = wide.as_ref().unwrap_or(query);
         if wide.is_some() {
             view = self.view_with(query, floor, view.into_laid());
@@ -324,7 +325,7 @@ impl<P: Proof> Forest<P> {
         done
     }
 
-    /// Takes down a change that was applied, and before it where the clock has gone.
+    /// Records a change that was applied, after the position of the clock.
     pub(super) fn note(&mut self, change: Change<P>) {
         self.note_clock();
         if let Some(recorded) = &mut self.recorded {

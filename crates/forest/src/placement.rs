@@ -18,28 +18,28 @@ use std::ops::Range;
 use smallvec::smallvec;
 use spinney_text::fingerprint::Fingerprint;
 use spinney_text::hash::splitmix64;
-use spinney_text::method::{OwnTokens, PlacementQuery, Proof, Refusal};
+use spinney_text::method::{FeatureQuery, OwnTokens, Proof, Refusal};
 
 use super::candidates::{CandidateTree, Candidates, FingerprintMatches, InlineVec, PriorAssignment, TreeIndex};
 use super::change::Change;
 use super::{Decision, Root};
 use crate::time::Millis;
 
-/// How many hashes of the text are tried for a root of its own. One is enough but for a wide k, where the balls around
-/// the roots can fill the whole space.
+/// Most hashes of the text that are tried as a root. One is enough but for a wide k, where the balls around the roots
+/// can fill the whole space.
 pub(super) const ROOT_TRIES: usize = 64;
 
-/// One step of the rules: a decision, or a question.
+/// One step of the rules: a decision, or a read that they need.
 #[derive(Debug)]
 pub(super) enum RuleStep {
-    /// Look at this, and ask again.
-    Ask(PlacementQuestion),
-    Decided(PlacementPlan),
+    /// Another read is needed first.
+    Ask(ReadRequest),
+    Decided(RuleOutcome),
 }
 
 /// What the rules need to read before they can decide.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum PlacementQuestion {
+pub(super) enum ReadRequest {
     /// The trees near these fingerprints of the query.
     Near(Range<usize>),
     /// The numbers of children of these trees.
@@ -50,32 +50,31 @@ pub(super) enum PlacementQuestion {
 
 /// The decision about a document.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct PlacementPlan {
+pub(super) struct RuleOutcome {
     /// The tree it belongs to.
     pub(super) root: Root,
     pub(super) decision: Decision,
-    /// The fingerprint that decided, where they are looked up in turn.
+    /// The fingerprint that found the tree, for methods that look them up one after the other.
     pub(super) by: Option<Fingerprint>,
     /// The near trees whose proof does not agree, and why.
     pub(super) refused: Vec<(Root, Refusal)>,
-    /// The other near trees that take the document.
+    /// The other candidates that accept the document.
     pub(super) others: Vec<Root>,
     /// When the root was added, if the tree was there before.
     pub(super) founded: Option<Millis>,
     /// Whether it was this text that founded the tree.
     pub(super) is_founder: bool,
-    /// Whether nothing but the hash of its text will lead the document back to the tree.
+    /// Whether only the hash of its text will identify the document again.
     pub(super) by_text: bool,
-    /// Whether no near tree takes the document, and its first fingerprints are those of others: of its form, or of a
-    /// phrase that many have. Then all of its fingerprints are looked up.
-    pub(super) is_lost: bool,
-    /// Whether it joins a tree although much of its text stands in place of other text.
+    /// Whether all of its fingerprints are to be looked up: no candidate accepts the document, and its first
+    /// fingerprints are those of a form or phrase that many texts share.
+    pub(super) needs_all_fingerprints: bool,
+    /// Whether it joins a tree in doubt: much of its text replaces other text.
     pub(super) is_doubtful: bool,
 }
 
-impl PlacementPlan {
-    /// When the text first came, which is `now` unless it came before; none if it did, and is not the one that founded
-    /// the tree.
+impl RuleOutcome {
+    /// When the text first arrived: `now` for a new one, `None` for a known one that did not found the tree.
     pub(super) fn arrived(&self, now: Millis) -> Option<Millis> {
         match self.decision {
             Decision::Refreshed => self.founded.filter(|_| self.is_founder),
@@ -84,16 +83,16 @@ impl PlacementPlan {
     }
 }
 
-/// A view of a forest for one document. The rules decide by what is in it, and it grows by their questions.
-pub(super) trait PlacementView<P: Proof> {
-    /// One step of the rules over what is in the view.
+/// What the rules have read of a forest for one document; it grows by their requests.
+pub(super) trait RuleView<P: Proof> {
+    /// One step of the rules over the view.
     fn step(&self) -> RuleStep;
 
-    /// Adds to the view what a question asks for.
-    fn answer(&mut self, question: PlacementQuestion);
+    /// Reads what is requested into the view.
+    fn answer(&mut self, question: ReadRequest);
 
     /// Runs the rules until they decide.
-    fn decide(&mut self) -> PlacementPlan {
+    fn decide(&mut self) -> RuleOutcome {
         loop {
             match self.step() {
                 RuleStep::Ask(question) => self.answer(question),
@@ -115,7 +114,7 @@ const MOST_OTHERS: usize = 4;
 /// children, then earliest added, then smaller fingerprint). Otherwise its first fingerprint without a near node
 /// founds a tree; if none is free, the hash of its text does.
 pub(super) fn decide<P: Proof>(
-    query: &PlacementQuery<'_, P>,
+    query: &FeatureQuery<'_, P>,
     seen: &Candidates<'_, P>,
     thresholds: P::Thresholds,
 ) -> RuleStep {
@@ -125,7 +124,7 @@ pub(super) fn decide<P: Proof>(
 /// Whether each tree near the query takes the document: the tree, how many of the document's fingerprints are near it,
 /// and the verdict of its proof.
 pub(super) fn verdicts<P: Proof>(
-    query: &PlacementQuery<'_, P>,
+    query: &FeatureQuery<'_, P>,
     seen: &Candidates<'_, P>,
     thresholds: P::Thresholds,
 ) -> InlineVec<(TreeIndex, usize, Result<(), Refusal>)> {
@@ -134,7 +133,7 @@ pub(super) fn verdicts<P: Proof>(
 
 /// The tree in which the document was placed before, if it was.
 pub(super) fn known<P: Proof>(
-    query: &PlacementQuery<'_, P>,
+    query: &FeatureQuery<'_, P>,
     seen: &Candidates<'_, P>,
     thresholds: P::Thresholds,
 ) -> Option<Root> {
@@ -143,27 +142,30 @@ pub(super) fn known<P: Proof>(
 }
 
 /// Whether a document may have founded the tree of this root: by one of its fingerprints, or by the hash of its text.
-pub(super) fn may_found<P>(query: &PlacementQuery<'_, P>, root: Root) -> bool {
+pub(super) fn may_found<P>(query: &FeatureQuery<'_, P>, root: Root) -> bool {
     let own = query.fingerprints.iter().chain(query.known_by);
     let mut own = own.chain(query.more);
     let hashes = std::iter::successors(Some(query.whole), |&hash| Some(rehashed(hash)));
     own.any(|&own| own == root.0) || hashes.take(ROOT_TRIES).any(|hash| hash == root.0)
 }
 
-/// The question with all fingerprints of a document whose first ones led nowhere.
-pub(super) fn widened<'a, P>(query: &PlacementQuery<'a, P>, outcome: &PlacementPlan) -> Option<PlacementQuery<'a, P>> {
-    let is_wide = outcome.is_lost && !query.more.is_empty();
-    is_wide.then_some(PlacementQuery { fingerprints: query.more, more: &[], ..*query })
+/// The query with all fingerprints of the document, if its first ones do not suffice.
+pub(super) fn with_all_fingerprints<'a, P>(
+    query: &FeatureQuery<'a, P>,
+    outcome: &RuleOutcome,
+) -> Option<FeatureQuery<'a, P>> {
+    let is_needed = outcome.needs_all_fingerprints && !query.more.is_empty();
+    is_needed.then_some(FeatureQuery { fingerprints: query.more, more: &[], ..*query })
 }
 
-/// What the document has that a founder has not, by the alignments behind its [`verdicts`].
+/// Tokens of the document that a founder does not have, by the alignments of its [`verdicts`].
 ///
 /// For the tree that it belongs to, and for the one of those that refuse it whose differences cost least: at most two
 /// more alignments.
 pub(super) fn own_tokens<P: Proof>(
-    query: &PlacementQuery<'_, P>,
+    query: &FeatureQuery<'_, P>,
     seen: &Candidates<'_, P>,
-    plan: &PlacementPlan,
+    plan: &RuleOutcome,
 ) -> Vec<(Root, OwnTokens)> {
     let aligned = || seen.trees.iter().filter_map(|tree| Some((tree, tree.laid.get()?)));
     let own = aligned().find(|(tree, _)| tree.root == plan.root);
@@ -174,18 +176,16 @@ pub(super) fn own_tokens<P: Proof>(
     trees.filter_map(|(tree, _)| Some((tree.root, query.own_tokens(tree.founder_tokens?)?))).collect()
 }
 
-fn by_text_alone(verdict: RuleStep, by_text: bool) -> RuleStep {
+fn by_text_only(verdict: RuleStep, by_text: bool) -> RuleStep {
     match verdict {
-        RuleStep::Decided(outcome) => {
-            RuleStep::Decided(PlacementPlan { by_text: by_text || outcome.by_text, ..outcome })
-        }
+        RuleStep::Decided(outcome) => RuleStep::Decided(RuleOutcome { by_text: by_text || outcome.by_text, ..outcome }),
         RuleStep::Ask(_) => verdict,
     }
 }
 
-/// One question to the placement rules.
+/// The placement rules, applied to one query.
 struct PlacementRules<'a, 'f, P: Proof> {
-    query: &'a PlacementQuery<'a, P>,
+    query: &'a FeatureQuery<'a, P>,
     seen: &'a Candidates<'f, P>,
     thresholds: P::Thresholds,
 }
@@ -195,10 +195,11 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         match self.decide_plainly() {
             RuleStep::Decided(outcome) => {
                 let joined = matches!(outcome.decision, Decision::Joined { .. });
-                let alone = joined || stands_alone(&outcome.refused);
+                let by_title = joined || differs_by_title(&outcome.refused);
                 let is_refused = !outcome.refused.is_empty();
-                let is_lost = outcome.is_lost || (!alone && is_refused && self.is_lost());
-                RuleStep::Decided(PlacementPlan { is_lost, ..outcome })
+                let needs_all_fingerprints =
+                    outcome.needs_all_fingerprints || (!by_title && is_refused && self.needs_all_fingerprints());
+                RuleStep::Decided(RuleOutcome { needs_all_fingerprints, ..outcome })
             }
             asked @ RuleStep::Ask(_) => asked,
         }
@@ -213,17 +214,17 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
             let by_text = !stored.is_proved || !self.is_of(tree);
             let decision = Decision::Joined { candidates: 1 };
             // Replays the original lookup, including the extended set of fingerprints.
-            let mut is_lost = false;
+            let mut needs_all_fingerprints = false;
             if !self.query.more.is_empty() {
                 let spots = self.seen.fingerprints.iter();
                 if let Some(at) = spots.clone().position(|spot| spot.near.is_none()) {
-                    return RuleStep::Ask(PlacementQuestion::Near(at..spots.len()));
+                    return RuleStep::Ask(ReadRequest::Near(at..spots.len()));
                 }
-                is_lost = self.is_lost();
+                needs_all_fingerprints = self.needs_all_fingerprints();
             }
             let verdict = self.decided(decision, root, None, Vec::new());
-            return match by_text_alone(verdict, by_text) {
-                RuleStep::Decided(outcome) => RuleStep::Decided(PlacementPlan { is_lost, ..outcome }),
+            return match by_text_only(verdict, by_text) {
+                RuleStep::Decided(outcome) => RuleStep::Decided(RuleOutcome { needs_all_fingerprints, ..outcome }),
                 asked @ RuleStep::Ask(_) => asked,
             };
         }
@@ -233,7 +234,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         for (at, spot) in self.seen.fingerprints.iter().enumerate() {
             let Some(near) = self.near(spot) else {
                 let last = if P::IN_TURN { at + 1 } else { asked };
-                return RuleStep::Ask(PlacementQuestion::Near(at..last));
+                return RuleStep::Ask(ReadRequest::Near(at..last));
             };
             if P::IN_TURN && near.iter().any(|&tree| self.verdict(tree, 1).is_ok()) {
                 by = self.query.fingerprints.get(at).copied();
@@ -258,7 +259,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
             Some(PriorAssignment { root, is_free: true, stored, .. }) => {
                 let by_text = stored.is_some_and(|stored| !stored.is_proved);
                 let verdict = self.decided(Decision::NewRoot, root, by, refused);
-                return by_text_alone(verdict, by_text);
+                return by_text_only(verdict, by_text);
             }
             _ => {}
         }
@@ -268,7 +269,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         }
         let uncounted = |&tree: &TreeIndex| self.tree(tree).is_some_and(|t| t.children.is_none());
         if candidates.iter().any(uncounted) {
-            return RuleStep::Ask(PlacementQuestion::Children(candidates.into_vec()));
+            return RuleStep::Ask(ReadRequest::Children(candidates.into_vec()));
         }
         if let Some(winner) = self.winner(&candidates) {
             let decision = Decision::Joined { candidates: candidates.len() };
@@ -276,7 +277,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
             return self.beside(verdict, &candidates, winner);
         }
         let free = self.seen.isolated(self.query).next();
-        match free.filter(|_| !stands_alone(&refused)) {
+        match free.filter(|_| !differs_by_title(&refused)) {
             Some(first) => self.decided(Decision::NewRoot, Root(first), by, refused),
             None => self.decide_by_hash(by, refused),
         }
@@ -289,14 +290,14 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         let others = others.filter(|&other| takes_it && other != root);
         let others: Vec<Root> = others.take(MOST_OTHERS).collect();
         match verdict {
-            RuleStep::Decided(outcome) => RuleStep::Decided(PlacementPlan { others, ..outcome }),
+            RuleStep::Decided(outcome) => RuleStep::Decided(RuleOutcome { others, ..outcome }),
             asked @ RuleStep::Ask(_) => asked,
         }
     }
 
-    /// Whether all near trees refuse the document, and it has too few fingerprints that are not others', or one of the
-    /// trees is of its form: it has several of its fingerprints.
-    fn is_lost(&self) -> bool {
+    /// Whether all candidates refuse the document, and it has too few isolated fingerprints or shares several with one
+    /// candidate, as texts of one form do.
+    fn needs_all_fingerprints(&self) -> bool {
         let verdicts = self.verdicts(self.seen.fingerprints.len());
         let is_form = verdicts
             .iter()
@@ -317,7 +318,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         let whole = self.query.whole;
         let by_proof = tree.and_then(|tree| tree.proof);
         let by_proof = by_proof.is_some_and(|proof| proof.is_of_text(whole));
-        RuleStep::Decided(PlacementPlan {
+        RuleStep::Decided(RuleOutcome {
             root,
             decision,
             by,
@@ -326,7 +327,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
             founded: tree.map(|tree| tree.added),
             is_founder: root.0 == whole || by_proof,
             by_text: matches!(decision, Decision::Joined { .. }) && tree.is_some_and(|tree| self.is_of_by_tokens(tree)),
-            is_lost: false,
+            needs_all_fingerprints: false,
             is_doubtful: matches!(decision, Decision::Joined { .. })
                 && tree.and_then(|tree| tree.laid.get()).is_some_and(|laid| laid.is_doubtful()),
         })
@@ -361,7 +362,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         known.then_some(first)
     }
 
-    /// In turn, the first fingerprint that has its node in this tree.
+    /// The first fingerprint with a node in this tree, for methods that look them up one after the other.
     fn by_own(&self, tree: TreeIndex) -> Option<Fingerprint> {
         let mut own = self.seen.fingerprints.iter().zip(self.query.fingerprints);
         let found = own.find(|(spot, _)| spot.own == Some(tree));
@@ -373,7 +374,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         Some(self.seen.near.get(range).unwrap_or_default())
     }
 
-    /// The trees near the first `asked` fingerprints, in the order in which they were met.
+    /// The verdicts of the trees near the first `asked` fingerprints, in lookup order.
     fn verdicts(&self, asked: usize) -> InlineVec<(TreeIndex, usize, Result<(), Refusal>)> {
         let mut shared: InlineVec<usize> = smallvec![0; self.seen.trees.len()];
         for spot in self.seen.fingerprints.iter().take(asked) {
@@ -399,7 +400,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         let mut hash = self.query.whole;
         for tried in 0..ROOT_TRIES {
             let Some(spot) = self.seen.hashes.get(tried) else {
-                return RuleStep::Ask(PlacementQuestion::Hash(hash));
+                return RuleStep::Ask(ReadRequest::Hash(hash));
             };
             match spot.own {
                 // Placed before, under this hash.
@@ -469,13 +470,13 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
 /// Only nodes of the document's tree are refreshed, its root last: a tree lives as long as documents join it, and a
 /// root as long as its leaves.
 pub(super) fn changes<P: Proof>(
-    query: &PlacementQuery<'_, P>,
+    query: &FeatureQuery<'_, P>,
     seen: &Candidates<'_, P>,
-    outcome: &PlacementPlan,
+    outcome: &RuleOutcome,
     now: Millis,
     out: &mut Vec<Change<P>>,
 ) {
-    let mut plan = Plan {
+    let mut plan = ChangeBuilder {
         query,
         seen,
         root: outcome.root,
@@ -487,33 +488,33 @@ pub(super) fn changes<P: Proof>(
     match outcome.decision {
         Decision::Refreshed => plan.refresh(),
         Decision::Joined { .. } => plan.join(),
-        Decision::NewRoot => plan.found(stands_alone(&outcome.refused), outcome.by_text),
+        Decision::NewRoot => plan.found(differs_by_title(&outcome.refused), outcome.by_text),
         Decision::Outside => return,
     }
     plan.out.push(Change::Refresh { root: outcome.root });
 }
 
-/// Whether a document is distinguished only by its title. Then only the hash of title and text may be its node, or it
-/// would attract others that share the text.
-pub(super) fn stands_alone(refused: &[(Root, Refusal)]) -> bool {
-    let alone = |why: &Refusal| matches!(why, Refusal::Titles | Refusal::PageChrome);
-    refused.iter().any(|(_, why)| alone(why))
+/// Whether only its title distinguishes a document from a candidate. Then only the hash of title and text may be its
+/// node, or it would attract others that share the text.
+pub(super) fn differs_by_title(refused: &[(Root, Refusal)]) -> bool {
+    let by_title = |why: &Refusal| matches!(why, Refusal::Titles | Refusal::PageChrome);
+    refused.iter().any(|(_, why)| by_title(why))
 }
 
-struct Plan<'a, 'f, P> {
-    query: &'a PlacementQuery<'a, P>,
+struct ChangeBuilder<'a, 'f, P> {
+    query: &'a FeatureQuery<'a, P>,
     seen: &'a Candidates<'f, P>,
     root: Root,
     now: Millis,
     /// The document's nodes in the tree.
     used: Vec<Fingerprint>,
-    /// The fingerprints alone do not show that the document was placed here: one of them has its node elsewhere, or
-    /// none, or others may have all of them.
+    /// Whether the fingerprints do not suffice to identify the document again: one of them has no node or one in
+    /// another tree, or another text may have all of them.
     scattered: bool,
     out: &'a mut Vec<Change<P>>,
 }
 
-impl<P: Proof> Plan<'_, '_, P> {
+impl<P: Proof> ChangeBuilder<'_, '_, P> {
     fn refresh(&mut self) {
         for (at, &fingerprint) in self.query.fingerprints.iter().enumerate() {
             self.use_own(fingerprint, self.own(at));
@@ -536,14 +537,14 @@ impl<P: Proof> Plan<'_, '_, P> {
         self.stand_for_the_text();
     }
 
-    fn found(&mut self, alone: bool, by_text: bool) {
+    fn found(&mut self, by_title: bool, by_text: bool) {
         let root = self.root.0;
         self.used.push(root);
         self.out.push(Change::AddRoot { fingerprint: root, added: self.now, proof: self.query.proof.clone() });
         if !self.query.tokens.is_empty() {
             self.out.push(Change::FounderTokens { root: self.root, tokens: self.query.tokens.into() });
         }
-        if alone {
+        if by_title {
             if by_text {
                 self.stand_for_the_text();
             }
@@ -602,8 +603,7 @@ impl<P: Proof> Plan<'_, '_, P> {
         }
     }
 
-    /// Sees to it that the document will be known again: where its fingerprints alone would not lead back to this tree,
-    /// the hash of its text has a node in it.
+    /// Adds a node for the hash of the text, if the fingerprints do not suffice to identify the document again.
     fn stand_for_the_text(&mut self) {
         let whole = self.query.whole;
         if !self.scattered || self.query.fingerprints.contains(&whole) || self.used.contains(&whole) {

@@ -1,14 +1,14 @@
-//! What the placement rules see of a forest together with what a request plans to add to it.
+//! The view of a forest together with the planned nodes of a request.
 
 use std::collections::HashMap;
 
 use spinney_text::fingerprint::{Distance, Fingerprint};
-use spinney_text::method::{PlacementQuery, Proof, Refusal, TreeTally};
+use spinney_text::method::{FeatureQuery, Proof, Refusal, TreeTally};
 
 use super::candidates::{
     CandidateTree, Candidates, FingerprintMatches, InlineVec, PriorAssignment, PriorClaim, RootSlot, TreeIndex,
 };
-use super::placement::{self, PlacementPlan, PlacementQuestion, PlacementView, RuleStep};
+use super::placement::{self, ReadRequest, RuleOutcome, RuleStep, RuleView};
 use super::{Decision, NearNode, Root};
 use crate::time::Millis;
 
@@ -20,7 +20,7 @@ pub(super) trait PlannedTrees<P: Proof> {
     /// The nodes within the distance, nearest first, then by fingerprint.
     fn near(&self, of: Fingerprint) -> Vec<NearNode>;
 
-    /// The nodes of these that are alive, in the order of [`near`](PlannedTrees::near); each may come several times.
+    /// The living nodes among these, in the order of [`near`](PlannedTrees::near), possibly repeated.
     fn living(&self, mut near: Vec<(Distance, Fingerprint)>) -> Vec<NearNode> {
         near.sort_unstable();
         near.dedup();
@@ -31,8 +31,8 @@ pub(super) trait PlannedTrees<P: Proof> {
         living.collect()
     }
 
-    /// What is known of a tree before a document is compared with it.
-    fn candidate(&self, root: Root, query: &PlacementQuery<'_, P>, now: Millis) -> CandidateTree<'_, P>;
+    /// A tree as a candidate that is not compared with the document yet.
+    fn candidate(&self, root: Root, query: &FeatureQuery<'_, P>, now: Millis) -> CandidateTree<'_, P>;
 
     /// The proof at a root.
     fn proof(&self, root: Root) -> Option<&P>;
@@ -50,7 +50,7 @@ pub(super) trait PlannedTrees<P: Proof> {
     }
 
     /// How much of a sign a placement is that its tree is page chrome.
-    fn sign(&self, query: &PlacementQuery<'_, P>, outcome: &PlacementPlan) -> u8 {
+    fn sign(&self, query: &FeatureQuery<'_, P>, outcome: &RuleOutcome) -> u8 {
         match outcome.decision {
             Decision::Joined { .. } => {
                 let foreign = self.proof(outcome.root).map_or(0, |kept| query.proof.foreign_titles(kept));
@@ -64,7 +64,7 @@ pub(super) trait PlannedTrees<P: Proof> {
 /// The view of one document.
 pub(super) struct PlannedView<'p, 'q, P: Proof, T> {
     trees: &'p T,
-    pub(super) query: &'q PlacementQuery<'q, P>,
+    pub(super) query: &'q FeatureQuery<'q, P>,
     now: Millis,
     pub(super) seen: Candidates<'p, P>,
     /// The trees of [`Candidates::trees`], each with the position (from 1) of the last list in [`Candidates::near`]
@@ -73,7 +73,7 @@ pub(super) struct PlannedView<'p, 'q, P: Proof, T> {
 }
 
 impl<'p, 'q, P: Proof, T: PlannedTrees<P>> PlannedView<'p, 'q, P, T> {
-    pub(super) fn of(trees: &'p T, query: &'q PlacementQuery<'q, P>, now: Millis) -> PlannedView<'p, 'q, P, T> {
+    pub(super) fn of(trees: &'p T, query: &'q FeatureQuery<'q, P>, now: Millis) -> PlannedView<'p, 'q, P, T> {
         let mut view = PlannedView { trees, query, now, seen: Candidates::new(), places: HashMap::new() };
         view.seen.whole = view.own_node(query.whole);
         for (&fingerprint, list) in query.fingerprints.iter().zip(1..) {
@@ -104,7 +104,7 @@ impl<'p, 'q, P: Proof, T: PlannedTrees<P>> PlannedView<'p, 'q, P, T> {
         from..self.seen.near.len()
     }
 
-    /// Looks at the root that the document was given.
+    /// Adds the prior assignment of the document to the view.
     pub(super) fn give(&mut self, claim: Option<PriorClaim<'_>>) {
         let Some(PriorClaim { root, stored, reserved }) = claim else {
             return;
@@ -123,7 +123,7 @@ impl<'p, 'q, P: Proof, T: PlannedTrees<P>> PlannedView<'p, 'q, P, T> {
     }
 
     /// The trees that are not confirmed and on which the decision hangs.
-    pub(super) fn waits(&self, outcome: &PlacementPlan) -> Vec<Root> {
+    pub(super) fn waits(&self, outcome: &RuleOutcome) -> Vec<Root> {
         if self.trees.is_provisional(outcome.root) {
             return vec![outcome.root];
         }
@@ -146,7 +146,7 @@ impl<'p, 'q, P: Proof, T: PlannedTrees<P>> PlannedView<'p, 'q, P, T> {
         Some(self.tree(root))
     }
 
-    /// The tree of which a fingerprint is the root.
+    /// The tree whose root is this fingerprint.
     fn tree_founded_by(&mut self, fingerprint: Fingerprint) -> Option<TreeIndex> {
         let root = self.trees.tree_of(fingerprint)?;
         (root.0 == fingerprint).then(|| self.tree(root))
@@ -163,19 +163,19 @@ impl<'p, 'q, P: Proof, T: PlannedTrees<P>> PlannedView<'p, 'q, P, T> {
     }
 }
 
-impl<P: Proof, T: PlannedTrees<P>> PlacementView<P> for PlannedView<'_, '_, P, T> {
+impl<P: Proof, T: PlannedTrees<P>> RuleView<P> for PlannedView<'_, '_, P, T> {
     fn step(&self) -> RuleStep {
         placement::decide(self.query, &self.seen, self.trees.thresholds())
     }
 
-    fn answer(&mut self, question: PlacementQuestion) {
+    fn answer(&mut self, question: ReadRequest) {
         match question {
-            PlacementQuestion::Hash(hash) => {
+            ReadRequest::Hash(hash) => {
                 let slot = RootSlot { own: self.own_node(hash), may_be_root: self.may_be_root(hash) };
                 self.seen.hashes.push(slot);
             }
             // They are in the view from the start.
-            PlacementQuestion::Near(_) | PlacementQuestion::Children(_) => {}
+            ReadRequest::Near(_) | ReadRequest::Children(_) => {}
         }
     }
 }

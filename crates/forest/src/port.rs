@@ -14,7 +14,7 @@ use spinney_text::fingerprint::Fingerprint;
 use spinney_text::method::{Lesson, Measure, OwnTokens, Refusal, Stage, Tallies};
 use spinney_text::text::boilerplate::PendingSentences;
 
-use super::document::PlacementDocument;
+use super::document::ForestDocument;
 use super::overrides::{Override, Overrides, ResolvedDocument, RestampPass};
 use super::recovery::RecoveryPass;
 use super::{Decision, ForestStats, LateMergeLog, NearNode, Root, Ticket, TreeNotice, TreeView};
@@ -25,81 +25,75 @@ use crate::time::Millis;
 /// A method does its work when it is called, not when its future is first polled, and completes it even if the future
 /// is dropped: documents whose placements are dropped are withdrawn, or not placed if they are still queued.
 pub trait ForestPort: Debug + Send + Sync {
-    /// Finds or makes the place of each document, one after the other: their order is the order of placement. As many
-    /// replies come back, in the same order.
-    fn place(&self, batch: Batch) -> PlaceFuture<Batch>;
+    /// Finds or creates the node of each document, in the order of the batch. As many replies come back, in the same
+    /// order.
+    fn place(&self, batch: Batch) -> PlaceHandle<Batch>;
 
     /// A view of the forest for one request whose documents must leave no trace before the cluster has accepted them.
     fn dry_placement(&self) -> Box<dyn DryPlacement>;
 
     /// Reports at `now` the outcome of documents that were placed provisionally, all of one request. A node is
     /// removed when the last placement that uses it is refused, or has had an unknown outcome for long enough.
-    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortFuture<SettleReport>;
+    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortHandle<SettleReport>;
 
-    /// Takes back, of at most `budget` placements, those whose outcome has been unknown for so long that no retry is to
-    /// be expected.
-    fn forget_unknown(&self, now: Millis, budget: usize) -> PortFuture<SettleReport>;
+    /// Withdraws placements whose outcome has been unknown for longer than clients retry, at most `budget` of them.
+    fn forget_unknown(&self, now: Millis, budget: usize) -> PortHandle<SettleReport>;
 
     /// Checks a document without placing it.
-    fn check(&self, document: PlacementDocument) -> PortFuture<CheckReply>;
+    fn check(&self, document: ForestDocument) -> PortHandle<CheckReply>;
 
     /// A tree by its root.
-    fn tree(&self, root: Root) -> PortFuture<Option<TreeView>>;
+    fn tree(&self, root: Root) -> PortHandle<Option<TreeView>>;
 
     /// Adds an override; documents of a pin show the roots `shown`. Returns its number once it is durable; `None` if
     /// the number or size of overrides is at its limit.
-    fn add_override(&self, correction: Override, shown: Vec<Root>) -> PortFuture<Option<u64>>;
+    fn add_override(&self, correction: Override, shown: Vec<Root>) -> PortHandle<Option<u64>>;
 
     /// Removes an override. Returns it once the removal is durable.
-    fn undo_override(&self, number: u64) -> PortFuture<Option<Override>>;
+    fn undo_override(&self, number: u64) -> PortHandle<Option<Override>>;
 
     /// Reports that stored documents follow the overrides of this pass, as far as its tasks are still current.
-    fn restamped(&self, done: RestampPass) -> PortFuture<()>;
+    fn restamped(&self, done: RestampPass) -> PortHandle<()>;
 
     /// The overrides in force. To be held briefly: a change has to copy what a caller holds.
-    fn overrides(&self) -> PortFuture<Arc<Overrides>>;
+    fn overrides(&self) -> PortHandle<Arc<Overrides>>;
 
     /// Groups that may be one.
-    fn late(&self) -> PortFuture<LateMergeLog>;
+    fn late_merges(&self) -> PortHandle<LateMergeLog>;
 
     /// Its size and totals.
-    fn stats(&self) -> PortFuture<ForestStats>;
+    fn stats(&self) -> PortHandle<ForestStats>;
 
-    /// Why nothing can be placed here any more, if that is so. Never waits.
+    /// The error that every placement would have, if it is known. Never waits.
     fn unavailable(&self) -> Option<Unavailable>;
 }
 
-/// What a forest of this process does beyond [`ForestPort`].
+/// Operations that only a local forest has.
 pub trait LocalPort: Send + Sync {
-    /// Takes in documents that are stored with their roots ([`PlacementDocument::given`]), in the order in which they
-    /// came. The recovery goes from call to call; `over`: no more will come.
-    fn recover(
-        &self,
-        documents: Vec<PlacementDocument>,
-        recovery: RecoveryPass,
-        over: bool,
-    ) -> PortFuture<RecoveryPass>;
+    /// Recovers documents that are stored with their roots ([`ForestDocument::given`]), in arrival order. The recovery
+    /// goes from call to call; `over`: no more will come.
+    fn recover(&self, documents: Vec<ForestDocument>, recovery: RecoveryPass, over: bool) -> PortHandle<RecoveryPass>;
 
-    /// Lets up to `budget` nodes go that are before the window at `now`, oldest first, and answers how many went.
-    fn expire(&self, now: Millis, budget: usize) -> PortFuture<usize>;
+    /// Removes up to `budget` nodes that have expired at `now`, oldest first; returns how many.
+    fn expire(&self, now: Millis, budget: usize) -> PortHandle<usize>;
 
     /// Sets how many bytes its nodes may take: beyond it the oldest arrivals go before the window's end.
-    fn set_memory_limit(&self, bytes: usize) -> PortFuture<()>;
+    fn set_memory_limit(&self, bytes: usize) -> PortHandle<()>;
 
     /// Flushes queued changes to the disk before the process ends. Nothing is placed afterwards.
     fn close(&self);
 }
 
-/// Placements, or the reason why there are none.
-pub type PlaceFuture<D> = Pin<Box<dyn Future<Output = Result<Placements, NotPlaced<D>>> + Send>>;
+/// A handle on a placement that has begun: as [`PortHandle`], with the documents where there are no placements.
+pub type PlaceHandle<D> = Pin<Box<dyn Future<Output = Result<BatchReply, NotPlaced<D>>> + Send>>;
 
 /// Why documents were not placed.
 #[derive(Debug)]
 pub struct NotPlaced<D> {
     /// The reason.
     pub reason: Unavailable,
-    /// The documents as they came, where the reason [may pass](Unavailable::is_store_unavailable) and another forest
-    /// may place them.
+    /// The documents, returned for another forest to place if Redis [is
+    /// unavailable](Unavailable::is_redis_unavailable).
     pub documents: Option<D>,
 }
 
@@ -115,10 +109,12 @@ impl<D> From<NotPlaced<D>> for Unavailable {
     }
 }
 
-/// The future of a forest's operation.
-pub type PortFuture<T> = Pin<Box<dyn Future<Output = Result<T, Unavailable>> + Send>>;
+/// A handle on an operation that has begun at the call, as a `JoinHandle` of tokio is one on a task.
+///
+/// It resolves to the result. Dropping it does not end the operation; see [`ForestPort`].
+pub type PortHandle<T> = Pin<Box<dyn Future<Output = Result<T, Unavailable>> + Send>>;
 
-/// A forest that cannot be asked any more.
+/// Why a forest cannot serve an operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// A panic in the middle of a change left it half changed.
@@ -129,15 +125,15 @@ pub enum Unavailable {
         /// The message of the panic.
         reason: String,
     },
-    /// Nothing can be stored any more: later changes would be lost at the next start.
+    /// The disk has failed: changes would be lost at the next start.
     #[error("the forest '{forest}' is out of service: {reason}")]
     NotStored {
         /// Its name.
         forest: String,
-        /// What failed, and the way out.
+        /// What failed, and what to do.
         reason: String,
     },
-    /// The engine that keeps the forest for several processes cannot be asked. That may pass.
+    /// Redis does not respond; retrying may help.
     #[error("the forest '{forest}' cannot be reached: {reason}")]
     Away {
         /// Its name.
@@ -158,7 +154,7 @@ pub enum Unavailable {
     Overtaken {
         /// Its name.
         forest: String,
-        /// What the others do.
+        /// What the other processes changed.
         reason: String,
     },
     /// The forest cannot do that, now or later.
@@ -178,8 +174,8 @@ pub enum Unavailable {
 }
 
 impl Unavailable {
-    /// Whether the engine that keeps the forest cannot take anything just now: then a process may go on for itself.
-    pub fn is_store_unavailable(&self) -> bool {
+    /// Whether Redis is away or full: then a local fallback may place documents.
+    pub fn is_redis_unavailable(&self) -> bool {
         matches!(self, Unavailable::Away { .. } | Unavailable::Full { .. })
     }
 }
@@ -188,7 +184,7 @@ impl Unavailable {
 #[derive(Debug, Default)]
 pub struct Batch {
     /// In the order in which they are to be placed.
-    pub documents: Vec<PlacementDocument>,
+    pub documents: Vec<ForestDocument>,
     /// When they count.
     pub commit: Commit,
     /// State left by earlier documents of the same request.
@@ -202,9 +198,9 @@ pub struct EarlierDocuments {
     pub(super) taught: PendingSentences,
     /// Their contributions to tree statistics.
     pub(super) tallies: Tallies,
-    /// When the last of them came that had a time.
+    /// The time of the latest of them that has one.
     pub(super) time: Option<Millis>,
-    /// The roots that they were given by dry placements: none of them is a leaf for another one of these documents.
+    /// The roots that dry placements assigned to them: other documents of the batch add no leaf at these fingerprints.
     pub(super) given: Arc<HashSet<Fingerprint>>,
 }
 
@@ -217,7 +213,7 @@ impl EarlierDocuments {
 
 impl Batch {
     /// Documents that the cluster has accepted with the roots that dry placements gave them.
-    pub fn of_accepted(documents: Vec<PlacementDocument>) -> Batch {
+    pub fn of_accepted(documents: Vec<ForestDocument>) -> Batch {
         let given = documents.iter().filter_map(|document| Some(document.given?.0)).collect();
         let earlier = EarlierDocuments { given: Arc::new(given), ..EarlierDocuments::default() };
         Batch { documents, earlier, ..Batch::default() }
@@ -234,67 +230,66 @@ pub enum Commit {
     Provisional,
 }
 
-/// Documents placed as if by themselves: they see the forest and each other, and nothing of them is seen.
+/// A dry placement: documents see the forest and each other, and change nothing.
 pub trait DryPlacement: Send + Sync {
     /// The result that [`ForestPort::place`] would have, without tickets. One call at a time.
-    fn place(&self, documents: Vec<PlacementDocument>) -> PlaceFuture<Vec<PlacementDocument>>;
+    fn place(&self, documents: Vec<ForestDocument>) -> PlaceHandle<Vec<ForestDocument>>;
 }
 
-/// The replies to a batch.
+/// The reply to a batch.
 #[derive(Debug, Default)]
-pub struct Placements {
+pub struct BatchReply {
     /// One for each document, in their order.
-    pub replies: Vec<PlacementReply>,
-    /// How long the batch waited for others to be done with the forest.
+    pub replies: Vec<DocumentReply>,
+    /// How long the batch waited for its turn.
     pub waited: Duration,
     /// State left by the request's documents so far.
     pub earlier: EarlierDocuments,
-    /// The overrides by which it was answered: they hold for the roots of documents that have no place here, too.
+    /// The overrides that were applied, also for documents without features.
     pub overrides: Arc<Overrides>,
 }
 
 /// The placement of one document.
 #[derive(Debug)]
-pub struct PlacementReply {
-    /// Its time; `None` where time stands still.
+pub struct DocumentReply {
+    /// Its time; `None` if it does not advance the clock.
     pub now: Option<Millis>,
-    /// Its place; `None` if it has none here.
-    pub placed: Option<Placed>,
+    /// Its root; `None` if it has no features for this forest.
+    pub placed: Option<RootAssignment>,
 }
 
-/// The place of a document.
+/// The root of a placed document, and how it was found.
 #[derive(Debug)]
-pub struct Placed {
+pub struct RootAssignment {
     /// The tree it belongs to.
     pub root: Root,
     /// The root to be stamped: that of its tree, unless an override says otherwise.
     pub answer: Root,
     /// How the root was found.
     pub decision: Decision,
-    /// When its text first came; none if it came before, and is not the one that founded the tree.
+    /// When its text first arrived; `None` if it is known and did not found the tree.
     pub arrived: Option<Millis>,
     /// When its tree was founded.
     pub founded: Millis,
-    /// The forest's clock when it had been placed.
+    /// The forest's clock after the placement.
     pub clock: Millis,
     /// The stage that found the tree, for the method `staged`.
     pub stage: Option<Stage>,
     /// Whether fingerprints were looked up one after the other and one of them found the tree; the remaining ones
     /// were not looked up.
     pub in_turn: bool,
-    /// The near trees that it was not let into, and why; in no particular order.
+    /// The candidates that refused it, and why; in no particular order.
     pub refused: Vec<(Root, Refusal)>,
     /// The sentences of the document, by their numbers in it, that became boilerplate with it; none where it counts
     /// when it is settled.
     pub learned: Vec<usize>,
-    /// Whether the place is one of this process alone, because the forest that it shares was away: the document is to
-    /// be placed again.
-    pub is_alone: bool,
+    /// Whether the local fallback placed it, because Redis was away: the document is to be placed again.
+    pub is_local_fallback: bool,
     /// For [`ForestPort::settle`]. None of a [dry placement](DryPlacement): it has left nothing to settle.
     pub ticket: Option<Ticket>,
 }
 
-impl Placed {
+impl RootAssignment {
     /// The settlement of this placement with the item's outcome.
     pub fn settled(self, outcome: ItemOutcome) -> Option<Settlement> {
         self.ticket.map(|ticket| Settlement { ticket, outcome })
@@ -304,13 +299,13 @@ impl Placed {
 /// The outcome of a placed document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settlement {
-    /// What the forest gave when it placed it.
+    /// The ticket of the placement.
     pub ticket: Ticket,
     /// The item's outcome at the cluster.
     pub outcome: ItemOutcome,
 }
 
-/// What the cluster did with a document.
+/// The cluster's outcome for a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ItemOutcome {
     /// It is stored.
@@ -326,31 +321,31 @@ pub enum ItemOutcome {
 pub struct Acknowledged {
     /// The override version that all processes follow, including their in-flight documents.
     pub by_all: u64,
-    /// Whether this process is the one that has been there longest: it has stored documents follow.
+    /// Whether this process is the oldest one, which restamps stored documents.
     pub is_first: bool,
 }
 
 /// The effect of settling.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SettleReport {
-    /// Nodes that went.
+    /// Nodes that were withdrawn.
     pub withdrawn: u64,
     /// Sentences that became boilerplate.
     pub learned: u64,
     /// Changes in the state of trees.
     pub notices: Vec<TreeNotice>,
-    /// Groups that the forest has made one: stored documents are to follow.
+    /// Late merges that were added; their documents are to be restamped.
     pub merged: u64,
 }
 
 /// The result of checking a document.
 #[derive(Debug)]
 pub struct CheckReply {
-    /// The time of its stamp, unless it has nodes already; `None` where time stands still.
+    /// The time of its stamp, unless it has nodes already; `None` if it does not advance the clock.
     pub now: Option<Millis>,
     /// The result; `None` if the document has no place here.
     pub check: Option<CheckedDocument>,
-    /// The overrides by which it was answered, as in [`Placements`].
+    /// The overrides that were applied, as in [`BatchReply`].
     pub overrides: Arc<Overrides>,
 }
 
@@ -373,8 +368,7 @@ pub struct CheckedDocument {
     pub trees: Vec<CheckedTree>,
     /// The sentences of the document, by their numbers in it, that are boilerplate.
     pub boilerplate: Vec<usize>,
-    /// What it has that the founders of some of the trees have not: of its own, and of the one that is nearest by the
-    /// alignment check of the others.
+    /// Its tokens that the founder of its own tree, and that of the nearest refusing tree, do not have.
     pub own: Vec<(Root, OwnTokens)>,
 }
 
@@ -398,7 +392,7 @@ pub struct CheckedTree {
     pub root: Root,
     /// Its size and times.
     pub view: TreeView,
-    /// How many of the fingerprints that are looked up have a near node in it.
+    /// How many of the document's fingerprints have a near node in it.
     pub shared: usize,
     /// Whether the proof at its root agrees with the document's, or why the tree is none for the document.
     pub verdict: Result<(), Refusal>,

@@ -20,7 +20,7 @@ impl<T> Promise<T> {
         (Promise { answer, what }, answered)
     }
 
-    /// Answers, if anybody still waits. Otherwise the answer is dropped here.
+    /// Sends the result, unless the receiver was dropped. Otherwise the answer is dropped here.
     pub(super) fn answer(mut self, answer: Result<T, Unavailable>) {
         if let Some(waits) = self.answer.take() {
             let _ = waits.send(answer);

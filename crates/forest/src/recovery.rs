@@ -6,27 +6,27 @@ use std::vec::IntoIter;
 use spinney_text::fingerprint::Fingerprint;
 use spinney_text::method::Features;
 
-use super::document::{DocumentTime, PlacementDocument};
+use super::document::{DocumentTime, ForestDocument};
 
-/// Documents, and bytes of their features, that are taken for one moment.
+/// Most documents of one timestamp, and most bytes of their features.
 const GROUP: usize = 4096;
 const GROUP_BYTES: usize = 64 << 20;
 
 /// Counts of recovered documents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// Documents that were given.
+    /// Documents that were read.
     pub documents: u64,
-    /// Of them, those that have their place.
+    /// Documents that were placed.
     pub placed: u64,
-    /// Documents, placed or known, that are in another tree than their stored one: their text has its place there, or
-    /// another tree has the place of their root.
+    /// Documents, placed or known, in another tree than their stored one: that tree has their text, or the fingerprint
+    /// of their root.
     pub elsewhere: u64,
-    /// Those that the forest knew already.
+    /// Documents that the forest had already.
     pub known: u64,
-    /// Those without usable text.
+    /// Documents without usable text.
     pub without_text: u64,
-    /// Those that were left out, because no document of this forest can have given them their roots.
+    /// Documents that were skipped, because their roots cannot be of this forest.
     pub foreign: u64,
 }
 
@@ -45,19 +45,18 @@ impl Recovered {
 /// State of a recovery between two batches.
 #[derive(Debug, Default)]
 pub struct RecoveryPass {
-    /// Documents of one moment, of which more may come.
-    waiting: Vec<PlacementDocument>,
+    /// Documents of the latest timestamp, of which more may follow.
+    waiting: Vec<ForestDocument>,
     waiting_bytes: usize,
-    /// Roots of trees that keep the proof of a document that cannot have founded them.
+    /// Roots of trees with the proof of a document that cannot have founded them.
     pub(super) unproved: HashSet<Fingerprint>,
     pub(super) passes_known: bool,
-    /// A document whose root this forest cannot have given is left out.
+    /// Whether documents are skipped whose roots cannot be of this forest.
     pub(super) leaves_out_foreign: bool,
-    /// The clock does not go on to where anything dies that is alive.
+    /// Whether the clock stops before any living node expires.
     pub(super) keeps_living: bool,
-    /// Documents of the last moment that are left out unless more of that moment comes, and with it the founders of
-    /// their trees.
-    orphans: Vec<PlacementDocument>,
+    /// Documents of the last timestamp whose founders were not read yet; skipped unless these follow.
+    orphans: Vec<ForestDocument>,
     orphan_bytes: usize,
     pub(super) recovered: Recovered,
 }
@@ -66,13 +65,13 @@ impl RecoveryPass {
     #[cfg(test)]
     pub(super) const GROUP: usize = GROUP;
 
-    /// Into a forest that may know the documents already: those that it knows change nothing.
+    /// A recovery into a forest that may have the documents already: known ones change nothing.
     pub fn of_the_rest() -> RecoveryPass {
         RecoveryPass { passes_known: true, ..RecoveryPass::default() }
     }
 
-    /// A catch-up: documents whose roots this forest cannot have given are left out. `is_dated`: their times are
-    /// dates of their own, which must not expire nodes of the forest; otherwise arrival times.
+    /// A catch-up: documents are skipped whose roots cannot be of this forest. `is_dated`: their times are dates of
+    /// their own, which must not expire nodes of the forest; otherwise arrival times.
     pub fn of_the_missed(is_dated: bool) -> RecoveryPass {
         RecoveryPass { leaves_out_foreign: true, keeps_living: is_dated, ..RecoveryPass::of_the_rest() }
     }
@@ -82,8 +81,8 @@ impl RecoveryPass {
         Recovered { foreign: self.recovered.foreign + self.orphans.len() as u64, ..self.recovered }
     }
 
-    /// Keeps a document whose founder may come with the rest of its moment.
-    pub(super) fn add_orphan(&mut self, document: PlacementDocument) {
+    /// Keeps a document whose founder may follow with the same timestamp.
+    pub(super) fn add_orphan(&mut self, document: ForestDocument) {
         let bytes = document.features.as_ref().map_or(0, Features::heap_bytes);
         if self.orphans.len() < GROUP && self.orphan_bytes + bytes <= GROUP_BYTES {
             self.orphan_bytes += bytes;
@@ -94,7 +93,7 @@ impl RecoveryPass {
     }
 
     /// Those that were kept of this moment.
-    pub(super) fn take_orphans(&mut self, of: DocumentTime) -> Vec<PlacementDocument> {
+    pub(super) fn take_orphans(&mut self, of: DocumentTime) -> Vec<ForestDocument> {
         self.orphan_bytes = 0;
         let mut orphans = std::mem::take(&mut self.orphans);
         let before = orphans.len();
@@ -103,14 +102,14 @@ impl RecoveryPass {
         orphans
     }
 
-    /// The documents of the next moment, once all of them are there.
+    /// The documents of the next timestamp, once it is complete.
     pub(super) fn next_group(
         &mut self,
-        documents: &mut IntoIter<PlacementDocument>,
+        documents: &mut IntoIter<ForestDocument>,
         over: bool,
-    ) -> Option<Vec<PlacementDocument>> {
+    ) -> Option<Vec<ForestDocument>> {
         while let Some(document) = documents.as_slice().first() {
-            let is_other = |first: &PlacementDocument| first.when != document.when;
+            let is_other = |first: &ForestDocument| first.when != document.when;
             let is_over = self.waiting.first().is_some_and(is_other);
             if is_over || self.waiting.len() >= GROUP || self.waiting_bytes >= GROUP_BYTES {
                 return self.take_group();
@@ -122,7 +121,7 @@ impl RecoveryPass {
         if over { self.take_group() } else { None }
     }
 
-    fn take_group(&mut self) -> Option<Vec<PlacementDocument>> {
+    fn take_group(&mut self) -> Option<Vec<ForestDocument>> {
         self.waiting_bytes = 0;
         let group = std::mem::take(&mut self.waiting);
         Some(group).filter(|group| !group.is_empty())

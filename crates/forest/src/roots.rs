@@ -13,7 +13,7 @@ use super::ticks::Tick;
 use crate::hamming::prefetch;
 use crate::time::Millis;
 
-/// Records of one chunk: memory grows by chunks and nothing ever moves.
+/// Records of one chunk: memory grows by chunks, and records never move.
 const CHUNK: usize = 1 << 10;
 
 /// In place of the index of statistics: no accepted document, or one.
@@ -44,7 +44,7 @@ pub(super) struct TreeRecord<P> {
 struct FoundedAt([u16; 3]);
 
 impl FoundedAt {
-    /// The time of a clock that stands still.
+    /// The time of a clock that never advanced.
     const NEVER: i64 = -(1 << 47);
 
     fn new(at: Millis) -> FoundedAt {
@@ -80,7 +80,7 @@ type LeafAges = SmallVec<[(Tick, u32); AGES]>;
 /// Two times need no memory of their own: most trees have no more.
 const AGES: usize = 2;
 
-/// So many of them are moved as quickly as one is found.
+/// Records in one cache line.
 const A_LINE: usize = 8;
 
 /// All trees that have a node.
@@ -171,7 +171,7 @@ impl<P: Proof> Roots<P> {
         }
     }
 
-    /// Average heap bytes of so many proofs.
+    /// Heap bytes of this many proofs of average size.
     pub(super) fn proof_bytes_of(&self, trees: usize) -> usize {
         let full = self.chunks.len().saturating_sub(1) * CHUNK;
         let records = full + self.chunks.last().map_or(0, Vec::len);
@@ -299,7 +299,7 @@ impl<P: Proof> Roots<P> {
         living.iter().map(|(_, count)| count).sum()
     }
 
-    /// The trees of one chunk that have nodes; none if there is no such chunk.
+    /// The trees of one chunk that have nodes; `None` beyond the last chunk.
     pub(super) fn chunk(&self, chunk: usize) -> Option<impl Iterator<Item = (RootNumber, &TreeRecord<P>)>> {
         let first = u32::try_from(chunk * CHUNK).ok()?;
         let records = (first..).map(RootNumber).zip(self.chunks.get(chunk)?);

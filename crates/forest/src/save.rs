@@ -169,7 +169,7 @@ impl<F: MethodKind> ForestState<F> {
 }
 
 impl<P: Proof + Durable> Forest<P> {
-    /// Writes one chunk of the trees; false if there is none of this number.
+    /// Writes one chunk of trees; false beyond the last chunk.
     fn write_trees(&self, chunk: usize, out: &mut Vec<u8>) -> bool {
         let Some(records) = self.roots.chunk(chunk) else {
             return false;
@@ -201,7 +201,7 @@ impl Ticks {
     }
 }
 
-/// Where time stood.
+/// The clock of a snapshot.
 #[derive(Debug, Clone, Copy)]
 struct SavedClock {
     now: TickStart,
@@ -217,12 +217,12 @@ impl SavedClock {
     }
 }
 
-/// Puts a state together: first the copy, then the changes since it was begun.
+/// Restores a state: first the snapshot, then the changes since it was begun.
 #[derive(Debug)]
 pub struct Restoring<F: MethodKind> {
     state: ForestState<F>,
     numbers: TreeNumbers,
-    /// Where time stood at the end of the copy.
+    /// The clock at the end of the snapshot.
     end: Option<SavedClock>,
     /// The last batch whose lessons the copy has.
     learned: u64,
@@ -290,7 +290,7 @@ impl<F: MethodKind> Restoring<F> {
         }
     }
 
-    /// Takes memory at once for the nodes that the copy says it has, if so many bytes can hold them.
+    /// Allocates memory for the nodes that the snapshot announces, if they fit into this many bytes.
     pub fn of_bytes(self, bytes: u64) -> Restoring<F> {
         Restoring { bytes, ..self }
     }
@@ -468,7 +468,7 @@ impl<F: MethodKind> Restoring<F> {
         self.numbers.0.capacity() * size_of::<Box<[u32]>>() + pieces.sum::<usize>()
     }
 
-    /// Recomputes what the copy does not contain.
+    /// Recomputes the state that a snapshot does not contain.
     fn complete(&mut self) {
         if !std::mem::replace(&mut self.complete, true) {
             self.numbers = TreeNumbers::default();
@@ -483,7 +483,7 @@ impl<F: MethodKind> Restoring<F> {
 }
 
 impl<F: MethodKind> Restoring<F> {
-    /// Makes up for parts of the copy that are missing, before anything is counted.
+    /// Repairs what missing parts of the snapshot left inconsistent, before anything is counted.
     fn mend(&mut self) {
         let end = self.end;
         if let Some(times) = end.filter(|_| !self.has_begun) {
@@ -501,7 +501,7 @@ impl<F: MethodKind> Restoring<F> {
 }
 
 impl<P: Proof> Forest<P> {
-    /// Gives each tree the node of its root where that is missing, and lets the leaves go where another tree has it.
+    /// Adds the missing root node of each tree, and removes the leaves of a tree whose root belongs to another one.
     /// Answers the tick in which a node arrived last.
     fn mend(&mut self) -> Option<Tick> {
         let mut newest: HashMap<u32, Tick> = HashMap::new();
@@ -539,8 +539,8 @@ impl<P: Proof> Forest<P> {
         last
     }
 
-    /// Lets evidence go whose root has no node: earlier versions kept it, and a copy may have that of a tree that was
-    /// founded while it was made, and comes again with the changes since.
+    /// Removes founder tokens whose root has no node: earlier versions kept them, and a snapshot may have those of a
+    /// tree that was founded meanwhile and follows with the changes.
     fn forget_orphans(&mut self) {
         let is_orphan = |root: &Fingerprint| {
             let entry = self.index.get(*root);
@@ -552,7 +552,7 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// Counts the nodes of each tree and of each tick, of which nothing is known.
+    /// Recounts the nodes of each tree and of each tick.
     fn reckon(&mut self) {
         let floor = self.ticks.floor();
         let mut nodes = self.index.iter();

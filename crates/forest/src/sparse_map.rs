@@ -12,7 +12,7 @@ impl<T> SparseMap<T> {
         SparseMap { kept: Vec::new(), free: Vec::new() }
     }
 
-    /// Keeps one and answers its number. There are never more than trees, so the number fits.
+    /// Stores a value; returns its number. There are never more than trees, so the number fits.
     pub(super) fn keep(&mut self, value: T) -> u32 {
         if let Some(number) = self.free.pop()
             && let Some(place) = self.kept.get_mut(number as usize)

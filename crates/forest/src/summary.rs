@@ -20,8 +20,7 @@ pub struct Summary {
     pub memory_bytes: usize,
     /// The oldest and the newest arrival.
     pub arrivals: Option<(Millis, Millis)>,
-    /// How many trees have so many documents: each entry counts those up to its number and above that of the one
-    /// before.
+    /// Histogram of tree sizes: an upper bound, and how many trees are above the bound before it and at most this one.
     pub sizes: Vec<(u32, usize)>,
     /// The largest trees, largest first.
     pub largest: Vec<TreeSize>,
@@ -30,7 +29,7 @@ pub struct Summary {
 }
 
 impl<P: Proof> Forest<P> {
-    /// Looks at every tree. `top`: how many of the largest are listed.
+    /// Summarises all trees. `top`: how many of the largest are listed.
     pub fn summary(&self, top: usize) -> Summary {
         let stats = self.stats();
         let mut summary = Summary {

@@ -15,7 +15,7 @@ use crate::index_pattern::{fits, meets};
 const FORMAT: u32 = 1;
 /// The line of a forest that is unfinished; no pattern is without fields.
 const UNFINISHED: &str = "unfinished";
-/// Encoded so that a name is one word of a line, and one item of a list.
+/// Characters that are percent-encoded, so that a name contains no separator.
 const NAME: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',').add(b'=');
 
 /// The fields that decide what the text of a document is.
@@ -78,7 +78,7 @@ impl fmt::Display for TextFields {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldRecord {
     patterns: BTreeMap<String, TextFields>,
-    /// Nobody may use the forest yet: a part of it is on its way.
+    /// Whether a transfer into the forest is incomplete, so that it must not be used.
     is_unfinished: bool,
 }
 
@@ -98,7 +98,7 @@ impl FieldRecord {
         FieldRecord { patterns, is_unfinished: false }
     }
 
-    /// That of a forest of which a part is not there yet.
+    /// The record of an incompletely transferred forest.
     pub fn unfinished() -> FieldRecord {
         FieldRecord { is_unfinished: true, ..FieldRecord::default() }
     }
@@ -108,7 +108,7 @@ impl FieldRecord {
         self.is_unfinished
     }
 
-    /// Whether nothing is recorded.
+    /// Whether the record is empty.
     pub fn is_empty(&self) -> bool {
         *self == FieldRecord::default()
     }
@@ -169,7 +169,7 @@ fn decoded(name: &str) -> Option<String> {
 /// Why this process may not read documents into a forest.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FieldsRefused {
-    /// Texts in it were read from other fields.
+    /// The forest has texts of other fields.
     #[error(transparent)]
     Other(Box<OtherFields>),
     /// A part of it is not there yet.
@@ -196,11 +196,11 @@ pub struct OtherFields {
     pub asked: TextFields,
 }
 
-/// The fields that the routes of this process ask for, for one forest.
+/// The fields that the routes of this process read for one forest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RoutedFields {
-    /// Index patterns in the order of their routes, each but those of which an earlier one takes all names. Without
-    /// fields where the texts go to another forest, or none are read.
+    /// Index patterns in the order of their routes, without those covered by an earlier one. Without fields where the
+    /// texts go to another forest, or none are read.
     patterns: Vec<(String, Option<TextFields>)>,
 }
 
@@ -222,7 +222,7 @@ impl RoutedFields {
         FieldRecord::of(self.patterns.iter().filter_map(|(of, fields)| Some((of.clone(), fields.clone()?))).collect())
     }
 
-    /// The record of the forest once these routes fill it: what is known, and what they add.
+    /// The record of a forest extended by the fields of these routes.
     ///
     /// # Errors
     /// The first pattern of which texts are known by other fields; or the forest is unfinished.

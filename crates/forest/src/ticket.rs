@@ -1,4 +1,4 @@
-//! What a caller keeps of a placed document until the cluster has answered.
+//! Tickets: what a caller holds of a placed document until the cluster has answered.
 
 use spinney_text::fingerprint::Fingerprint;
 use spinney_text::method::{Lesson, TallyEntry};
@@ -7,8 +7,8 @@ use super::Root;
 use super::node::NodeRef;
 use crate::time::Millis;
 
-/// What a forest is given back to settle a document that it placed. It names nodes in a way that every process
-/// understands, and is harmless when they are gone.
+/// The ticket of a placed document, for its settlement. It names nodes in a way that every process understands, and is
+/// harmless when they are gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ticket {
     /// The tree it belongs to.
@@ -21,9 +21,9 @@ pub struct Ticket {
     pub claimed: Option<Millis>,
     /// It is of the text that founded its tree, and the tree has not taught yet: it does when this is accepted.
     pub teaches: bool,
-    /// What the document itself teaches when it is accepted, besides.
+    /// The lesson of the document itself, learned when it is accepted.
     pub lesson: Option<Lesson>,
-    /// The other near trees that would have taken it.
+    /// The other candidates that would have accepted it.
     pub others: Vec<Root>,
 }
 
@@ -76,7 +76,7 @@ pub struct SharedNodes {
     pub(super) placed: Option<u32>,
     /// Its root is of an earlier step.
     pub(super) is_due: bool,
-    /// Leaves that it brought.
+    /// Leaves that it added.
     pub(super) leaves: Vec<Fingerprint>,
     /// In a dated forest, leaves that were there.
     pub(super) used: Vec<UsedLeaf>,
@@ -90,8 +90,7 @@ pub(super) struct UsedLeaf {
     pub(super) is_due: bool,
 }
 
-/// Tells one attempt to found a tree of a shared forest from all others of the same fingerprint: 24 bits, by chance,
-/// never 0.
+/// A random non-zero 24-bit nonce of one attempt to found a tree in a shared forest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FoundingToken(pub u32);
 
@@ -107,7 +106,7 @@ impl FoundingToken {
         [high, middle, low]
     }
 
-    /// What [`bytes`](FoundingToken::bytes) gave.
+    /// Inverse of [`bytes`](FoundingToken::bytes).
     pub fn from_bytes([high, middle, low]: [u8; 3]) -> FoundingToken {
         FoundingToken(u32::from_be_bytes([0, high, middle, low]))
     }

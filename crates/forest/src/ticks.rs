@@ -53,7 +53,7 @@ struct TickArrivals {
     roots: u32,
 }
 
-/// The clock, and the ticks whose nodes are there still.
+/// The clock, and the ticks that have nodes.
 #[derive(Debug)]
 pub(super) struct Ticks {
     window: Option<Millis>,
@@ -71,7 +71,7 @@ pub(super) struct Ticks {
     dead_nodes: usize,
 }
 
-/// How many nodes there are.
+/// The numbers of nodes and of roots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct NodeCount {
     pub(super) nodes: usize,
@@ -118,7 +118,7 @@ impl Ticks {
         self.dead_nodes
     }
 
-    /// At most so many nodes fit: a tick may have a thousandth of them.
+    /// Sets the capacity in nodes: a tick ends after a thousandth of it.
     pub(super) fn set_capacity(&mut self, nodes: usize) {
         self.most = u32::try_from(nodes / 1024).map_or(MOST_NODES, |most| most.clamp(1, MOST_NODES));
     }
@@ -159,7 +159,7 @@ impl Ticks {
         before - self.living
     }
 
-    /// Has the moment of a tick at hand.
+    /// Records the moment of a tick.
     pub(super) fn know(&mut self, moment: TickStart) {
         let place = self.place(moment.tick);
         match self.arrivals.get_mut(place) {
@@ -171,7 +171,7 @@ impl Ticks {
         }
     }
 
-    /// Has a moment at hand for a tick of which only the number is known: it began no earlier than the one before it.
+    /// Records a tick whose moment is unknown, with that of the tick before it.
     pub(super) fn know_tick(&mut self, tick: Tick) {
         let place = self.place(tick);
         let known = self.arrivals.get(place);
@@ -182,7 +182,7 @@ impl Ticks {
         }
     }
 
-    /// The tick before which all is over if the oldest living one is; none if that is the current one.
+    /// The floor that expires the oldest living tick; `None` if that is the current one.
     pub(super) fn next_floor(&self) -> Option<Tick> {
         let first = self.first_living()?.moment.tick;
         let next = self.arrivals.get(self.place(first) + 1)?;
@@ -211,7 +211,7 @@ impl Ticks {
         if first.is_from(self.floor) { first } else { self.floor }
     }
 
-    /// The latest time to which the clock may go without anything dying of it; none where nothing ever does.
+    /// The latest time of the clock at which nothing expires; `None` without a window.
     pub(super) fn all_live_until(&self) -> Option<Millis> {
         let window = self.window?;
         let mut living = self.arrivals.iter().skip(self.place(self.floor));
@@ -225,7 +225,7 @@ impl Ticks {
         known.map_or(self.clock, |arrivals| arrivals.moment.at)
     }
 
-    /// A node came in this tick.
+    /// Counts a node that arrived in this tick.
     pub(super) fn add(&mut self, tick: Tick, is_root: bool) {
         let lives = tick.is_from(self.floor);
         if let Some(arrivals) = self.arrivals_of_mut(tick) {
@@ -239,7 +239,7 @@ impl Ticks {
         }
     }
 
-    /// A node that came in this tick is not there any more, or came again.
+    /// Uncounts a node of this tick that was removed or refreshed.
     pub(super) fn remove(&mut self, tick: Tick, is_root: bool) {
         let lives = tick.is_from(self.floor);
         if let Some(arrivals) = self.arrivals_of_mut(tick) {
@@ -254,7 +254,7 @@ impl Ticks {
         self.forget_empty();
     }
 
-    /// The moments of all ticks whose nodes are there.
+    /// The moments of all ticks that have nodes.
     pub(super) fn moments(&self) -> impl Iterator<Item = TickStart> + '_ {
         self.arrivals.iter().map(|arrivals| arrivals.moment)
     }
@@ -344,8 +344,8 @@ impl Ticks {
         }
     }
 
-    /// Without a window ticks are never over: every second one joins the one before it when there are many, and they
-    /// become twice as long.
+    /// Halves the number of ticks without a window, where none ever ends: every second one joins its predecessor, and
+    /// new ticks are twice as long.
     fn thin(&mut self) {
         if self.window.is_some() || self.arrivals.len() <= MOST_MOMENTS {
             return;

@@ -10,9 +10,9 @@ use super::roots::{FOUNDED, RootNumber, UNCOUNTED};
 use super::ticks::Tick;
 use super::{Forest, Root};
 
-/// A tree with so many documents is remembered among the large ones, of which the largest is shown.
+/// Documents from which on a tree is kept in the list of large trees.
 const LARGE: u32 = 64;
-/// From so many documents on a tree is reported, and again whenever it has become ten times as large.
+/// Documents from which on a tree is reported, and again after each tenfold growth.
 const REPORTED: u32 = 1_000;
 /// The most trees that a report lists.
 const LISTED: usize = 100;
@@ -22,7 +22,7 @@ const LISTED: usize = 100;
 pub struct TreeSize {
     /// Its root.
     pub root: Root,
-    /// Documents that came to it, those that came again included.
+    /// Documents placed in it, repeated ones included.
     pub documents: u32,
     /// Estimated number of different titles; saturates at 250.
     pub titles: u32,
@@ -49,7 +49,7 @@ pub(super) struct WatchedTrees {
 }
 
 impl<P: Proof> Forest<P> {
-    /// Sets how many documents a tree may have: one that has them takes none but those that it knows.
+    /// Sets the size limit of trees, in documents: a tree at its limit accepts known documents only.
     pub fn set_max_tree(&mut self, documents: Option<u32>) {
         self.max_tree = documents;
     }
@@ -93,7 +93,7 @@ impl<P: Proof> Forest<P> {
     }
 
     /// How much of a sign it is of page chrome if a document joins the tree of this root.
-    pub(super) fn sign(&self, query: &spinney_text::method::PlacementQuery<'_, P>, root: Root) -> u8 {
+    pub(super) fn sign(&self, query: &spinney_text::method::FeatureQuery<'_, P>, root: Root) -> u8 {
         let number = self.root_number(root, self.ticks.floor());
         let kept = number.and_then(|number| self.proof_at(number));
         let foreign = kept.map_or(0, |kept| query.proof.foreign_titles(kept));
@@ -115,7 +115,7 @@ impl<P: Proof> Forest<P> {
         self.closed_at(self.tally(root)?, self.name(root), earlier)
     }
 
-    /// The same of a tree of this root for which nothing was counted but what the request brings.
+    /// As [`closed`](Self::closed) for a tree that only the request's own documents were counted for.
     pub(super) fn closed_by(&self, root: Root, earlier: Option<&Tallies>) -> Option<Refusal> {
         self.closed_at(TreeTally::default(), root, earlier)
     }
@@ -127,7 +127,7 @@ impl<P: Proof> Forest<P> {
         tally.closed(self.max_tree)
     }
 
-    /// A tree goes.
+    /// Removes a tree.
     pub(super) fn unwatch(&mut self, root: RootNumber, tally: u32) {
         if self.tallies.get(tally).is_none() {
             return;
@@ -162,7 +162,7 @@ impl<P: Proof> Forest<P> {
         large.filter_map(|&id| self.size(id)).max_by_key(|size| (size.documents, size.root))
     }
 
-    /// How many trees of page chrome there are, and the largest of them.
+    /// The number of page-chrome trees, and the largest of them.
     pub(super) fn page_chrome(&self) -> (usize, Vec<TreeSize>) {
         let trees = self.watched.page_chrome.iter();
         let trees = trees.filter(|&&root| self.is_living(root));

@@ -1,6 +1,6 @@
 //! A result that is undone if it is dropped.
 
-/// A result on its way to its receiver: if it is dropped before it is taken, it is undone.
+/// A result that is undone if it is dropped before its receiver takes it.
 pub(super) struct UndoGuard<T> {
     answer: Option<T>,
     unwanted: Option<Box<dyn FnOnce(T) + Send>>,

@@ -1,10 +1,10 @@
 //! Queries on the forest. What has expired at the clock is invisible, whether or not it has been removed.
 
 use spinney_text::fingerprint::{Distance, Fingerprint};
-use spinney_text::method::{Differences, LearnedView, OwnTokens, PlacementQuery, Proof, Refusal};
+use spinney_text::method::{Differences, FeatureQuery, LearnedView, OwnTokens, Proof, Refusal};
 
 use super::late_merges::founders_agree;
-use super::placement::{self, PlacementView};
+use super::placement::{self, RuleView};
 use super::roots::TreeRecord;
 use super::shared::SharedStats;
 use super::ticks::Tick;
@@ -16,7 +16,7 @@ use crate::time::Millis;
 pub struct NearNode {
     /// The stored fingerprint.
     pub fingerprint: Fingerprint,
-    /// How far it is from the one that was asked for.
+    /// Its distance from the queried fingerprint.
     pub distance: Distance,
     /// The root of its tree.
     pub root: Root,
@@ -27,7 +27,7 @@ pub struct NearNode {
 pub struct TreeView {
     /// The number of its leaves.
     pub children: u32,
-    /// Documents that came to it, those that came again included.
+    /// Documents placed in it, repeated ones included.
     pub documents: u32,
     /// Estimated number of different titles; saturates at 250.
     pub titles: u32,
@@ -67,7 +67,7 @@ pub struct ForestCheck {
     pub by: Option<Fingerprint>,
     /// The near trees, by root. A tree that the document was placed in before wins, whatever their proofs say.
     pub trees: Vec<NearTree>,
-    /// What the document has that the founders of these trees have not, token by token.
+    /// Tokens of the document that the founders of these trees do not have.
     pub own: Vec<(Root, OwnTokens)>,
 }
 
@@ -80,14 +80,14 @@ pub struct NearTree {
     pub shared: usize,
     /// Whether the proof at its root agrees with the document's.
     pub verdict: Result<(), Refusal>,
-    /// The differences by which it was decided, if the texts were aligned.
+    /// The differences of the texts, if they were aligned.
     pub laid: Option<Differences>,
 }
 
 /// Size of a forest, and counters of removed nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForestStats {
-    /// The latest time that was seen; none before anything was.
+    /// The clock: the latest time so far; `None` before the first.
     pub clock: Option<Millis>,
     /// Nodes that are alive.
     pub nodes: usize,
@@ -122,13 +122,13 @@ pub struct ForestStats {
 /// Founder tokens of a forest, for alignment checks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FounderTokenStats {
-    /// Trees of which there is some.
+    /// Trees with founder tokens.
     pub trees: usize,
     /// Bytes that it takes.
     pub bytes: usize,
     /// Trees whose founder tokens were evicted.
     pub evicted_total: u64,
-    /// How often a document met a near tree that had none.
+    /// Candidates without founder tokens, over all placements.
     pub missing_total: u64,
 }
 
@@ -154,13 +154,13 @@ pub struct StoredStats {
     pub journal_bytes: u64,
     /// Bytes of the last snapshot; 0 if there is none.
     pub snapshot_bytes: u64,
-    /// The disk has failed: nothing more is stored.
+    /// Whether the disk has failed and nothing more is stored.
     pub has_failed: bool,
 }
 
 impl<P: Proof> Forest<P> {
-    /// Whether the founders of two trees are the same text by what is kept of them: each would join the tree of the
-    /// other with one fingerprint in common. `None` if one of them is gone, or no accepted document uses it.
+    /// Whether two trees have the same text, by the proofs and tokens of their founders: each would join the other's
+    /// tree with one shared fingerprint. `None` if one of them is gone, or no accepted document uses it.
     pub(super) fn roots_agree(&self, one: Root, other: Root, learned: LearnedView<'_>) -> Option<bool> {
         let floor = self.ticks.floor();
         let kept = |root: Root| {
@@ -224,8 +224,7 @@ impl<P: Proof> Forest<P> {
         self.proof_at(self.root_number(root, self.ticks.floor())?)
     }
 
-    /// Calls `each` with the root of every node within k of a fingerprint: a root comes as often as its tree has nodes
-    /// there.
+    /// Calls `each` with the root of every node within k of a fingerprint, once for each node.
     pub fn roots_near(&self, fingerprint: Fingerprint, mut each: impl FnMut(Root)) {
         let floor = self.ticks.floor();
         self.index.near(fingerprint, |_, _, entry| {
@@ -235,10 +234,10 @@ impl<P: Proof> Forest<P> {
         });
     }
 
-    /// The result that [`place`](Forest::place) would have for a document at `now`; changes nothing.
-    pub fn check(&self, query: &PlacementQuery<'_, P>, now: Millis) -> ForestCheck {
+    /// The result that [`place`](Forest::place) would have at `now`; changes nothing.
+    pub fn check(&self, query: &FeatureQuery<'_, P>, now: Millis) -> ForestCheck {
         let outcome = self.view(query, self.ticks.floor_at(now)).decide();
-        let wide = placement::widened(query, &outcome);
+        let wide = placement::with_all_fingerprints(query, &outcome);
         let query = wide.as_ref().unwrap_or(query);
         let mut view = self.view(query, self.ticks.floor_at(now));
         let mut near = Vec::with_capacity(query.fingerprints.len());
@@ -272,8 +271,8 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// All nodes, newest arrival first, of equal ones roots before leaves: so every root comes before its leaves. All
-    /// of them are collected for it.
+    /// All nodes, newest arrival first and roots before leaves: every root precedes its leaves. All of them are
+    /// collected for it.
     pub fn nodes(&self) -> Vec<NodeView<'_, P>> {
         let floor = self.ticks.floor();
         let living = self.index.iter().filter_map(|(fingerprint, entry)| {

@@ -21,16 +21,16 @@ use super::ticks::Tick;
 use crate::hamming::Entry;
 use crate::time::Millis;
 
-/// Slots that a placement sweeps while there are dead nodes: a round ends before the dead nodes have grown by another
+/// Slots that a placement sweeps while there are dead nodes: a round ends before the dead nodes grow by another
 /// twentieth.
 const SWEPT: usize = 96;
-/// Places that are looked at together; [`Forest::expire`] looks at no fewer.
+/// Slots of one step of the sweep, and the fewest of a call of [`Forest::expire`].
 const STEP: usize = 1_024;
 /// A node with its place in the index, growth included, in large forests.
 const NODE_BYTES: usize = 19;
 
 impl<P: Proof> Forest<P> {
-    /// The latest time that was seen; [`i64::MIN`] before anything was.
+    /// The clock: the latest time so far; [`i64::MIN`] before the first.
     pub fn clock(&self) -> Millis {
         self.ticks.clock()
     }
@@ -47,21 +47,20 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// Takes down where the clock has gone since the last change.
+    /// Records the position of the clock.
     pub(super) fn note_clock(&mut self) {
         if let (Some(moment), Some(recorded)) = (self.begun.take(), &mut self.recorded) {
             recorded.push(Change::Begin(moment));
         }
     }
 
-    /// The latest time at which all nodes are alive that are alive now; none where nothing expires.
+    /// The latest time at which no living node expires; `None` without a window.
     pub(super) fn all_live_until(&self) -> Option<Millis> {
         self.ticks.all_live_until()
     }
 
-    /// Sweeps up to `budget` dead nodes, and answers how many there were: for a tick between placements. It looks at no
-    /// more places than as many placements would, however few of them are dead nodes. A `now` before the clock counts
-    /// as the clock.
+    /// Sweeps up to `budget` dead nodes between placements; returns how many. It looks at no more places than as many
+    /// placements would, however few of them are dead nodes. A `now` before the clock counts as the clock.
     pub fn expire(&mut self, now: Millis, budget: usize) -> usize {
         if now > self.clock() {
             self.advance(now);
@@ -84,7 +83,7 @@ impl<P: Proof> Forest<P> {
         }
     }
 
-    /// Looks at so many places of the index and removes up to `most` dead nodes.
+    /// Visits `places` slots of the index and removes up to `most` dead nodes.
     fn sweep(&mut self, places: usize, most: usize) -> usize {
         let floor = self.ticks.floor();
         let mut dead: Vec<(Fingerprint, Entry)> = std::mem::take(&mut self.swept);
@@ -101,7 +100,7 @@ impl<P: Proof> Forest<P> {
         }
         let gone = dead.len();
         for (fingerprint, entry) in dead.drain(..) {
-            // When a node is swept up is no change, so that its evidence goes is one.
+            // When a node is swept up is no change, so that its founder tokens goes is one.
             if self.is_root(fingerprint, RootNumber(entry.root)) && self.founder_tokens.remove(fingerprint) {
                 self.note(Change::no_founder_tokens(fingerprint));
             }

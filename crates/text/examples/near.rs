@@ -1,4 +1,4 @@
-//! How much of two texts is the same: `cargo run -p spinney-text --example near -- one.txt other.txt`.
+//! Compares two texts: `cargo run -p spinney-text --example near -- one.txt other.txt`.
 
 #![allow(clippy::print_stdout, reason = "a program of the command line")]
 

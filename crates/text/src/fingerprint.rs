@@ -16,8 +16,8 @@ impl Fingerprint {
         Distance((self.0 ^ other.0).count_ones())
     }
 
-    /// A fingerprint as others write it: a whole number of 64 bits with or without a sign, or, `quoted`, 16 hex digits.
-    /// A string of 16 decimal digits is hex too: a document should bring decimals as numbers.
+    /// Parses a foreign fingerprint: a 64-bit integer with or without sign or, `quoted`, 16 hex digits. A string of 16
+    /// decimal digits is hex too: a document should bring decimals as numbers.
     pub fn written(text: &str, quoted: bool) -> Option<Fingerprint> {
         let text = text.trim();
         let bits = if quoted && text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -30,7 +30,7 @@ impl Fingerprint {
     }
 }
 
-/// How fingerprints are made of texts: a number that goes up whenever some texts get others.
+/// The version of the algorithm: incremented whenever some texts get other fingerprints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FingerprintVersion(pub u32);
 
@@ -39,7 +39,7 @@ impl FingerprintVersion {
     /// otherwise since.
     pub const CURRENT: FingerprintVersion = FingerprintVersion(2);
 
-    /// The setting of a forest that says with which one it was begun.
+    /// The name of the version in the identity of a forest.
     pub const SETTING: &str = "fingerprints";
 
     /// Whether a forest that has the value `stored` of this setting is of an earlier version than `wanted`. Such a

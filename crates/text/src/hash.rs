@@ -103,7 +103,7 @@ impl HashKey {
         HashKey { factor: factor | 1, term }
     }
 
-    /// The two numbers that [`new`](HashKey::new) makes the same key of.
+    /// The two numbers from which [`new`](HashKey::new) makes this key.
     pub fn parts(self) -> [u64; 2] {
         [self.factor, self.term]
     }

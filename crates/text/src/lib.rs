@@ -1,6 +1,6 @@
-//! What a document says, in a few numbers that can be compared: [`text`] cleans it, finds its sentences and tokens;
-//! [`method`] makes features of them and decides whether two documents are near-duplicates. Pure: no clock, no disk, no
-//! network, and the same answer on every machine.
+//! Compact, comparable features of a document: [`text`] cleans it, finds its sentences and tokens; [`method`] makes
+//! features of them and decides whether two documents are near-duplicates. Pure: no clock, no disk, no network, and the
+//! same answer on every machine.
 
 pub mod fingerprint;
 pub mod hash;

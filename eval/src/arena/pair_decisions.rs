@@ -19,9 +19,7 @@ use super::error::SetError;
 use super::labels::{LabelScore, Wanted};
 use spinney::fingerprint::Fingerprint;
 use spinney::forest::Decision;
-use spinney::method::{
-    Founder, LearnedText, MethodKind, PlacementQuery, Proof, Similarity, Verified, VerifiedFeatures,
-};
+use spinney::method::{FeatureQuery, Founder, LearnedText, MethodKind, Proof, Similarity, Verified, VerifiedFeatures};
 use spinney::text::Scratch;
 use spinney::text::boilerplate::PendingSentences;
 
@@ -142,7 +140,7 @@ struct PlacedText {
 }
 
 impl PlacedText {
-    fn of(query: &PlacementQuery<'_, Founder>) -> PlacedText {
+    fn of(query: &FeatureQuery<'_, Founder>) -> PlacedText {
         PlacedText {
             founder: *query.proof,
             tokens: query.tokens.to_vec(),

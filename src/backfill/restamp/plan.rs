@@ -13,7 +13,7 @@ use crate::backfill::BackfillError;
 use crate::forest::Root;
 use crate::forest::overrides::{Overrides, Restamp, RestampPass};
 
-/// Stored documents of one forest that are to be stamped anew.
+/// A job: one restamp pass of a forest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Job {
     pub(super) forest: String,
@@ -34,12 +34,12 @@ impl Job {
     }
 }
 
-/// A job that has been begun.
+/// A job in progress.
 pub(super) struct Task {
     pub(super) job: Job,
     /// In-flight documents of the time before; `None`: they have arrived.
     pub(super) before: Option<InFlightBefore>,
-    /// When the documents are gone through again, and how long after that if some are left.
+    /// When the next pass begins, and the pause after it if documents remain.
     pub(super) next: Instant,
     pub(super) pause: Duration,
     /// Why documents do not follow.
@@ -49,10 +49,10 @@ pub(super) struct Task {
 /// All documents that were in flight at some moment.
 pub(super) type InFlightBefore = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What a pass of a job has left over.
+/// The documents that a pass has not restamped.
 #[derive(Debug, Default)]
 pub(super) struct Remaining {
-    /// Documents that have changed meanwhile, or could not be written.
+    /// Documents that changed concurrently, or could not be written.
     pub(super) documents: u64,
     /// The roots that they show.
     roots: HashSet<Root>,
@@ -78,7 +78,7 @@ impl Remaining {
         !self.unread && self.documents == 0
     }
 
-    /// Whether no document is left that a word is about.
+    /// Whether no document is left that an override affects.
     pub(super) fn is_clear_of(&self, restamp: &Restamp) -> bool {
         // By their texts, documents with any root of the job may be meant.
         match restamp.needs_texts() {
@@ -88,26 +88,26 @@ impl Remaining {
     }
 }
 
-/// The jobs.
+/// All jobs of this process.
 #[derive(Default)]
-pub(super) struct Plan {
+pub(super) struct RestampPlan {
     pub(super) tasks: Vec<Task>,
-    /// Forests whose documents this process has gone through since it leads: documents in flight at the end of the
-    /// last process may have arrived after its jobs.
+    /// Forests that this process has restamped since it leads: in-flight documents of its predecessor may have arrived
+    /// after that one's jobs.
     pub(super) started: HashSet<String>,
-    /// Why a forest did not answer.
+    /// The error of a forest.
     pub(super) trouble: Option<String>,
-    /// What has been logged of it.
+    /// The error that was logged last.
     pub(super) reported: Option<String>,
 }
 
-impl Plan {
+impl RestampPlan {
     pub(super) fn last_error(&self) -> Option<&str> {
         let of_tasks = self.tasks.iter().filter_map(|task| task.trouble.as_deref());
         self.trouble.as_deref().into_iter().chain(of_tasks).next()
     }
 
-    /// When the next job is to be done, if that is known.
+    /// When the next job is due, if that is known.
     pub(super) fn next(&self) -> Option<Instant> {
         let ready = self.tasks.iter().filter(|task| task.before.is_none());
         ready.map(|task| task.next).min()
@@ -131,7 +131,7 @@ impl Plan {
     }
 }
 
-/// Whether this is still pending; then it is removed from what is to be started.
+/// Removes this restamp from those to be started; returns whether it was still pending.
 pub(super) fn take(to_do: &mut BTreeMap<u64, Arc<Restamp>>, number: u64, restamp: &Arc<Restamp>) -> bool {
     let is_it = to_do.get(&number).is_some_and(|of| of == restamp);
     if is_it {

@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 use crate::backfill::override_progress::OverrideProgress;
 
-/// Status of restamping, shared with its readers and with those who wake the task.
+/// Status of restamping, and the signal that wakes its task.
 #[derive(Debug, Default)]
 pub(crate) struct Restamping {
     pub(super) wake: Notify,
@@ -20,7 +20,7 @@ pub(super) struct RestampState {
     pub(super) is_working: bool,
     /// Why it does not go on; empty: it does.
     reason: String,
-    /// Words that stored documents may not follow yet.
+    /// Overrides that stored documents may not follow yet.
     pub(super) waiting: u64,
     pub(super) stamped: u64,
     pub(super) errors: u64,
@@ -53,7 +53,7 @@ impl Restamping {
         status.reason = trouble.unwrap_or_default().to_owned();
     }
 
-    /// The part that is public to all who may read the index; `_stats` shows operators the reason of a failure.
+    /// The state that readers of the index see; the reason of a failure is shown in `_stats` only.
     pub(crate) fn state(&self) -> &'static str {
         self.status.lock().state()
     }
@@ -74,7 +74,7 @@ impl Restamping {
     pub(crate) fn metrics(&self) -> [(&'static str, &'static str, u64); 3] {
         let status = self.status.lock();
         [
-            ("overrides_waiting", "Words about groups that stored documents may not follow yet", status.waiting),
+            ("overrides_waiting", "Overrides that stored documents may not follow yet", status.waiting),
             (
                 "restamped",
                 "Stored documents that got another root since the start, because somebody has said so",

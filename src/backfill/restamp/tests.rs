@@ -205,8 +205,8 @@ impl Scene {
     }
 
     async fn merge(&self, index: &str, winner: u8, loser: u8) {
-        let word = Override::Merge { winner: root(winner), losers: vec![root(loser)] };
-        self.engine.add_override(index, word, Vec::new()).await.unwrap().unwrap();
+        let correction = Override::Merge { winner: root(winner), losers: vec![root(loser)] };
+        self.engine.add_override(index, correction, Vec::new()).await.unwrap().unwrap();
         self.shared.wake();
     }
 
@@ -240,19 +240,19 @@ impl Scene {
         }
     }
 
-    /// Words that wait, with the roots that they are about.
+    /// Overrides that wait, with the roots that they are about.
     async fn unfinished(&self, forest: &str) -> Vec<Arc<Restamp>> {
-        let words = self.engine.forests().overrides_of(forest).await.unwrap();
-        words.unfinished().map(|(_, restamp)| restamp.clone()).collect()
+        let overrides = self.engine.forests().overrides_of(forest).await.unwrap();
+        overrides.unfinished().map(|(_, restamp)| restamp.clone()).collect()
     }
 
     /// Whether every document of an index shows what is answered for it, but for those that are refused.
     async fn follows(&self, index: &str) -> bool {
         let forest = if index.starts_with("blog") { "b" } else { "a" };
-        let words = self.engine.forests().overrides_of(forest).await.unwrap();
+        let overrides = self.engine.forests().overrides_of(forest).await.unwrap();
         let world = self.world.lock();
         let mut documents = world.indices[index].iter();
-        documents.all(|(id, stored)| world.refused.contains(id) || stored.root == words.group(stored.root))
+        documents.all(|(id, stored)| world.refused.contains(id) || stored.root == overrides.group(stored.root))
     }
 
     async fn is_done(&self) -> bool {
@@ -330,9 +330,9 @@ proptest! {
             scene.world.lock().refused = refused.into_iter().map(id).collect();
             scene.world.lock().changing = changing.into_iter().map(|(at, times)| (id(at), times)).collect();
             for (index, winner, loser) in merges.into_iter().filter(|(_, a, b)| a != b) {
-                // Two that are one already need no other word.
-                let word = Override::Merge { winner: root(winner), losers: vec![root(loser)] };
-                scene.engine.add_override(INDICES[index], word, Vec::new()).await.unwrap();
+                // Two that are one already need no other override.
+                let correction = Override::Merge { winner: root(winner), losers: vec![root(loser)] };
+                scene.engine.add_override(INDICES[index], correction, Vec::new()).await.unwrap();
             }
             scene.until("all others follow", async || {
                 let mut all = true;

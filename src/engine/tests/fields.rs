@@ -177,7 +177,7 @@ fn assert_refused_as_unreadable(dir: &Path) {
     assert!(bytes_in(dir) == before && !dir.join("SALVAGED-f").exists());
 }
 
-fn sharing(routes: &[Route], keys: &Arc<dyn KeyStore>) -> Arc<Engine> {
+fn sharing(routes: &[Route], keys: &Arc<dyn RedisClient>) -> Arc<Engine> {
     let engine = Engine::shared(routes, "cluster_", 2, HashKey::FIXED, keys, OnRedisFailure::Refuse);
     Arc::new(engine.unwrap())
 }
@@ -197,7 +197,7 @@ fn placed_through(engine: &Arc<Engine>) -> Result<(), String> {
 
 #[test]
 fn of_two_that_share_a_forest_the_second_one_with_other_fields_is_refused() {
-    let keys: Arc<dyn KeyStore> = Arc::new(InMemoryStore::default());
+    let keys: Arc<dyn RedisClient> = Arc::new(InMemoryRedis::default());
     let [first, second] = [content(), body()].map(|routes| sharing(&routes, &keys));
     // Neither has asked for anything before its first document is placed.
     assert_eq!(stamped_by(&second, Some(5)), Ok(()));
@@ -227,7 +227,7 @@ fn of_two_that_share_a_forest_the_second_one_with_other_fields_is_refused() {
 #[test]
 fn what_is_carried_keeps_its_fields() {
     let (dir, back) = (filled("fields-carried"), Dir::new("fields-back"));
-    let keys: Arc<dyn KeyStore> = Arc::new(InMemoryStore::default());
+    let keys: Arc<dyn RedisClient> = Arc::new(InMemoryRedis::default());
     let report: Arc<ReportTransfer> = Arc::new(|_, _, _| ());
     let storage = storage(&dir.0, OnUnreadable::Refuse);
     let carry = |replace| {
@@ -263,7 +263,7 @@ fn what_is_carried_keeps_its_fields() {
 #[test]
 fn a_forest_of_which_a_part_is_missing_is_used_by_nobody() {
     let (dir, back) = (filled("fields-part"), Dir::new("fields-part-back"));
-    let keys: Arc<dyn KeyStore> = Arc::new(InMemoryStore::default());
+    let keys: Arc<dyn RedisClient> = Arc::new(InMemoryRedis::default());
     let storage = storage(&dir.0, OnUnreadable::Refuse);
     let local = Engine::carried(&content(), "cluster_", 2, HashKey::FIXED, &storage).unwrap();
     let there = sharing(&content(), &keys);

@@ -9,7 +9,7 @@ use crate::config::RawRoute;
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
 use crate::forest::overrides::Override;
-use crate::forest::shared::memory::InMemoryStore;
+use crate::forest::shared::memory::InMemoryRedis;
 
 mod check;
 mod fields;
@@ -58,14 +58,14 @@ fn call(now: i64) -> RequestContext {
     RequestContext { now: Millis(now), latest: Millis(i64::MAX), unique: 7, caller: None }
 }
 
-fn written(body: &str, stamped: Stamped) -> (Vec<Value>, PlacedDocuments) {
+fn written(body: &str, stamped: Stamped) -> (Vec<Value>, HeldDocuments) {
     let (splice, placed) = stamped.into_parts();
     let chunks: Vec<Bytes> = splice.chunks(Bytes::copy_from_slice(body.as_bytes()), 64).collect();
     let text = String::from_utf8(chunks.concat()).unwrap();
     (text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), placed)
 }
 
-fn bulk(engine: &Arc<Engine>, body: &str, now: i64) -> (Vec<Value>, PlacedDocuments, StampTally) {
+fn bulk(engine: &Arc<Engine>, body: &str, now: i64) -> (Vec<Value>, HeldDocuments, StampTally) {
     let stamped = stamp(engine, body, Some("news-1"), call(now));
     let tally = stamped.tally();
     let (lines, placed) = written(body, stamped);
@@ -80,7 +80,7 @@ impl Engine {
 }
 
 /// The same from a writer whose documents the cluster may refuse yet.
-fn bulk_of_writer(engine: &Arc<Engine>, body: &str, now: i64) -> (Vec<Value>, PlacedDocuments) {
+fn bulk_of_writer(engine: &Arc<Engine>, body: &str, now: i64) -> (Vec<Value>, HeldDocuments) {
     const WRITER: u64 = 3;
     engine.know_writer(WRITER, Millis(now));
     let context = RequestContext { caller: Some(WRITER), ..call(now) };
@@ -115,7 +115,7 @@ fn reprints_in_one_bulk_share_the_root_of_the_first() {
     assert_eq!(lines[1]["cluster_arrival"], "1970-01-01T00:00:01.000Z");
     let root = u64::from_str_radix(lines[1]["cluster_root"].as_str().unwrap(), 16).unwrap();
     assert_eq!(lines[1]["cluster_key"], root as i64);
-    assert_eq!(tally, StampTally { stamped: 3, without_text: 0, unstamped: 0, joined: 1, alone: 0 });
+    assert_eq!(tally, StampTally { stamped: 3, without_text: 0, unstamped: 0, joined: 1, local_fallback: 0 });
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_document_without_text_has_a_root_of_its_own_that_stays() {
 /// Its root is reckoned from its id, and an override names it like any other.
 #[test]
 fn a_merge_holds_for_documents_without_text() {
-    let keys: Arc<dyn KeyStore> = Arc::new(InMemoryStore::default());
+    let keys: Arc<dyn RedisClient> = Arc::new(InMemoryRedis::default());
     let routes = [route(json!({}))];
     let shared = Engine::shared(&routes, "cluster_", 2, HashKey::FIXED, &keys, OnRedisFailure::Refuse);
     for engine in [engine(&routes), Arc::new(shared.unwrap())] {
@@ -351,7 +351,7 @@ fn the_documents_own_dates_make_the_time() {
 
 #[test]
 fn a_shared_forest_takes_distances_up_to_four() {
-    let keys: Arc<dyn KeyStore> = Arc::new(InMemoryStore::default());
+    let keys: Arc<dyn RedisClient> = Arc::new(InMemoryRedis::default());
     let made = |options: Value| {
         let routes = [route(options)];
         let made = Engine::shared(&routes, "cluster_", 1, HashKey::FIXED, &keys, OnRedisFailure::Local);
@@ -386,7 +386,7 @@ fn one_object_a_line() {
     let body =
         format!("{}\n\n{}\nnot json\n{}", json!({"content": LONG}), json!({"id": "7"}), json!({"content": LONG}));
     let stamped = wait(engine.stamp_lines(body.clone().into(), call(0))).unwrap();
-    assert_eq!(stamped.tally(), StampTally { stamped: 3, without_text: 1, unstamped: 1, joined: 1, alone: 0 });
+    assert_eq!(stamped.tally(), StampTally { stamped: 3, without_text: 1, unstamped: 1, joined: 1, local_fallback: 0 });
     let (splice, _) = stamped.into_parts();
     let mut out = Vec::new();
     splice.write_to(body.as_bytes(), &mut out);
@@ -492,8 +492,8 @@ fn large_documents_are_read_in_batches_of_their_own() {
 /// What an engine that several share cannot forget it is not asked for, again and again.
 #[test]
 fn a_shared_forest_is_not_asked_what_it_has_forgotten() {
-    let store = InMemoryStore::default();
-    let keys: Arc<dyn KeyStore> = Arc::new(store.clone());
+    let store = InMemoryRedis::default();
+    let keys: Arc<dyn RedisClient> = Arc::new(store.clone());
     let routes = [route(json!({}))];
     let (key, on_loss) = (HashKey::FIXED, OnRedisFailure::Refuse);
     let shared = Engine::shared(&routes, "cluster_", 2, key, &keys, on_loss).unwrap();

@@ -11,7 +11,7 @@ use super::salvage::{Dir, open, place_all, same, storage};
 use super::*;
 use crate::config::OnUnreadable;
 use crate::engine::{Intake, StoredDocument};
-use crate::forest::shared::keys::KeyStore;
+use crate::forest::shared::keys::RedisClient;
 use crate::store::{DataDir, Durability, ForestIdentity, Store, StoredRecord};
 
 /// Lines of the log.
@@ -211,22 +211,22 @@ fn the_directory_of_a_release_opens_with_its_roots() {
     engine.forests().close();
 }
 
-fn shared(keys: &Arc<dyn KeyStore>) -> Result<Arc<Engine>, EngineError> {
+fn shared(keys: &Arc<dyn RedisClient>) -> Result<Arc<Engine>, EngineError> {
     let routes = [route(json!({"method": "verified", "k": 0, "window": "none"}))];
     let engine = Engine::shared(&routes, "cluster_", 2, HashKey::FIXED, keys, OnRedisFailure::Refuse)?;
     Ok(Arc::new(engine))
 }
 
 /// The forest in a store of keys that another version has begun.
-fn keys_begun_with(fingerprints: &str) -> (Arc<dyn KeyStore>, String) {
-    let made: Arc<dyn KeyStore> = Arc::new(InMemoryStore::default());
+fn keys_begun_with(fingerprints: &str) -> (Arc<dyn RedisClient>, String) {
+    let made: Arc<dyn RedisClient> = Arc::new(InMemoryRedis::default());
     let engine = shared(&made).unwrap();
     place_all(&engine);
     let identity = wait(made.forests()).unwrap().remove(0).2;
     let (before, after) = identity.split_once("fingerprints=").unwrap();
     let rest = after.split_once(' ').unwrap().1;
     let begun = format!("{before}fingerprints={fingerprints} {rest}");
-    let keys: Arc<dyn KeyStore> = Arc::new(InMemoryStore::default());
+    let keys: Arc<dyn RedisClient> = Arc::new(InMemoryRedis::default());
     wait(keys.enroll("news-*", &begun)).unwrap().unwrap();
     (keys, begun)
 }
@@ -253,7 +253,7 @@ fn a_shared_forest_of_earlier_fingerprints_is_used_and_says_so() {
     assert!(refused.contains("fingerprints=3"), "{refused}");
 }
 
-fn fingerprints_of(keys: &Arc<dyn KeyStore>) -> String {
+fn fingerprints_of(keys: &Arc<dyn RedisClient>) -> String {
     let identity = wait(keys.forests()).unwrap().remove(0).2;
     let (_, after) = identity.split_once("fingerprints=").unwrap();
     after.split(' ').next().unwrap().to_owned()
@@ -266,7 +266,7 @@ fn a_forest_that_is_carried_stays_one_of_its_version() {
     let [older, back] = ["carried", "carried-back"].map(Dir::new);
     begun_with(&[("fingerprints", "1")], &whole.0, &older.0);
     let current = fingerprints_in(&whole.0);
-    let keys: Arc<dyn KeyStore> = Arc::new(InMemoryStore::default());
+    let keys: Arc<dyn RedisClient> = Arc::new(InMemoryRedis::default());
     let report: Arc<ReportTransfer> = Arc::new(|_, _, _| ());
     let import = |dir: &Dir, replace| {
         let (local, there) = (open(&dir.0, OnUnreadable::Refuse).unwrap(), shared(&keys).unwrap());

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::engine::Forests;
 use crate::engine::forests::ForestEntry;
 use crate::engine::{Engine, Unavailable};
-use crate::forest::document::PlacementDocument;
+use crate::forest::document::ForestDocument;
 use crate::forest::overrides::{Override, Overrides, RestampPass};
 use crate::forest::port::{
-    Batch, CheckReply, DryPlacement, ForestPort, PlaceFuture, PortFuture, SettleReport, Settlement,
+    Batch, CheckReply, DryPlacement, ForestPort, PlaceHandle, PortHandle, SettleReport, Settlement,
 };
 use crate::forest::{ForestStats, LateMergeLog, Root, TreeView};
 use crate::time::Millis;
@@ -25,13 +25,13 @@ impl OutOfService {
         Unavailable::Poisoned { forest: self.name.clone(), reason: "somebody's secret document".into() }
     }
 
-    fn refuse<T: Send + 'static>(&self) -> PortFuture<T> {
+    fn refuse<T: Send + 'static>(&self) -> PortHandle<T> {
         Box::pin(ready(Err(self.reason())))
     }
 }
 
 impl ForestPort for OutOfService {
-    fn place(&self, _: Batch) -> PlaceFuture<Batch> {
+    fn place(&self, _: Batch) -> PlaceHandle<Batch> {
         Box::pin(ready(Err(self.reason().into())))
     }
 
@@ -39,43 +39,43 @@ impl ForestPort for OutOfService {
         Box::new(OutOfService { name: self.name.clone() })
     }
 
-    fn settle(&self, _: Vec<Settlement>, _: Millis) -> PortFuture<SettleReport> {
+    fn settle(&self, _: Vec<Settlement>, _: Millis) -> PortHandle<SettleReport> {
         self.refuse()
     }
 
-    fn forget_unknown(&self, _: Millis, _: usize) -> PortFuture<SettleReport> {
+    fn forget_unknown(&self, _: Millis, _: usize) -> PortHandle<SettleReport> {
         self.refuse()
     }
 
-    fn check(&self, _: PlacementDocument) -> PortFuture<CheckReply> {
+    fn check(&self, _: ForestDocument) -> PortHandle<CheckReply> {
         self.refuse()
     }
 
-    fn tree(&self, _: Root) -> PortFuture<Option<TreeView>> {
+    fn tree(&self, _: Root) -> PortHandle<Option<TreeView>> {
         self.refuse()
     }
 
-    fn add_override(&self, _: Override, _: Vec<Root>) -> PortFuture<Option<u64>> {
+    fn add_override(&self, _: Override, _: Vec<Root>) -> PortHandle<Option<u64>> {
         self.refuse()
     }
 
-    fn undo_override(&self, _: u64) -> PortFuture<Option<Override>> {
+    fn undo_override(&self, _: u64) -> PortHandle<Option<Override>> {
         self.refuse()
     }
 
-    fn restamped(&self, _: RestampPass) -> PortFuture<()> {
+    fn restamped(&self, _: RestampPass) -> PortHandle<()> {
         self.refuse()
     }
 
-    fn overrides(&self) -> PortFuture<Arc<Overrides>> {
+    fn overrides(&self) -> PortHandle<Arc<Overrides>> {
         self.refuse()
     }
 
-    fn late(&self) -> PortFuture<LateMergeLog> {
+    fn late_merges(&self) -> PortHandle<LateMergeLog> {
         self.refuse()
     }
 
-    fn stats(&self) -> PortFuture<ForestStats> {
+    fn stats(&self) -> PortHandle<ForestStats> {
         self.refuse()
     }
 
@@ -85,7 +85,7 @@ impl ForestPort for OutOfService {
 }
 
 impl DryPlacement for OutOfService {
-    fn place(&self, _: Vec<PlacementDocument>) -> PlaceFuture<Vec<PlacementDocument>> {
+    fn place(&self, _: Vec<ForestDocument>) -> PlaceHandle<Vec<ForestDocument>> {
         Box::pin(ready(Err(self.reason().into())))
     }
 }

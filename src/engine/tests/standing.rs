@@ -14,7 +14,7 @@ fn from(caller: u64, now: i64) -> RequestContext {
 }
 
 /// The roots that the documents of a bulk got, and what is to be settled.
-fn send(engine: &Arc<Engine>, body: &str, context: RequestContext) -> (Vec<String>, PlacedDocuments) {
+fn send(engine: &Arc<Engine>, body: &str, context: RequestContext) -> (Vec<String>, HeldDocuments) {
     let stamped = stamp(engine, body, Some("news-1"), context);
     let (lines, placed) = written(body, stamped);
     let roots = lines.iter().filter_map(|line| line["cluster_root"].as_str());
@@ -25,7 +25,7 @@ fn accepted(items: usize) -> Resolution {
     answered(vec![json!({"index": {"status": 201}}); items].into())
 }
 
-fn settle(engine: &Arc<Engine>, placed: PlacedDocuments, resolution: Resolution) {
+fn settle(engine: &Arc<Engine>, placed: HeldDocuments, resolution: Resolution) {
     wait(engine.settle(placed, resolution, Millis(0))).unwrap();
 }
 
@@ -76,7 +76,7 @@ fn unverified_with_one_text_at_the_same_moment_are_a_group() {
     let (same, other) = send(&engine, &second, from(CALLER + 1, 0));
     assert_eq!(roots, same);
     let told = accepted(1);
-    let joined = |placed: &PlacedDocuments| placed.joined(&told).count();
+    let joined = |placed: &HeldDocuments| placed.joined(&told).count();
     assert_eq!((joined(&one), joined(&other)), (1, 1));
 }
 
@@ -141,9 +141,9 @@ fn an_unverified_date_moves_no_clock() {
     }
 }
 
-fn shared_engine(on_loss: OnRedisFailure) -> (InMemoryStore, Arc<Engine>) {
-    let store = InMemoryStore::default();
-    let keys: Arc<dyn KeyStore> = Arc::new(store.clone());
+fn shared_engine(on_loss: OnRedisFailure) -> (InMemoryRedis, Arc<Engine>) {
+    let store = InMemoryRedis::default();
+    let keys: Arc<dyn RedisClient> = Arc::new(store.clone());
     let routes = [route(json!({}))];
     (store, Arc::new(Engine::shared(&routes, "cluster_", 2, HashKey::FIXED, &keys, on_loss).unwrap()))
 }
@@ -187,6 +187,6 @@ fn an_accepted_document_of_the_fallback_stays_in_it() {
     assert_eq!(nodes_of(&store), 0);
 }
 
-fn nodes_of(store: &InMemoryStore) -> usize {
+fn nodes_of(store: &InMemoryRedis) -> usize {
     store.nodes().len()
 }

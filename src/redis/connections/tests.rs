@@ -84,7 +84,7 @@ async fn a_cluster_that_moves_keys_gets_one_connection_to_each_node() {
     let commands: Vec<Command> = (0..100).map(get).collect();
     for _ in 0..3 {
         let replies = link.run(&commands).await.unwrap();
-        assert_eq!(replies, vec![StoreReply::Bytes(b"there".to_vec()); 100]);
+        assert_eq!(replies, vec![RedisReply::Bytes(b"there".to_vec()); 100]);
         // The slots are asked for again, as after a command that was sent elsewhere.
         link.forget_nodes().await;
     }

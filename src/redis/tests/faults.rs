@@ -8,28 +8,28 @@ use super::servers::Redis;
 use super::wait_until;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::forest::Root;
-use crate::forest::document::{DocumentTime, PlacementDocument};
+use crate::forest::document::{DocumentTime, ForestDocument};
 use crate::forest::local::Executor;
 use crate::forest::port::{Batch, ForestPort, Unavailable};
 use crate::forest::shared::keys::{
-    Command, Evictions, Extent, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, ScanPosition, StoreReply,
+    Command, Evictions, Extent, FoundingToken, Key, KeyKind, KeyOp, Lifetime, RedisClient, RedisReply, ScanPosition,
     SyncEntry, SyncPosition, proposed_number,
 };
-use crate::forest::shared::{SharedDistance, SharedForest, SharedSettings};
+use crate::forest::shared::{ForestSetup, SharedDistance, SharedForest, SharedSettings};
 use crate::method::{Features, Strict, StrictFeatures, TreeTally};
-use crate::redis::{Address, RedisStore};
+use crate::redis::{Address, TcpRedis};
 use crate::time::Millis;
 
-fn store(redis: &Redis) -> RedisStore {
-    RedisStore::new(Address::parse(&redis.url()).unwrap(), None).unwrap()
+fn store(redis: &Redis) -> TcpRedis {
+    TcpRedis::new(Address::parse(&redis.url()).unwrap(), None).unwrap()
 }
 
-fn enroll(store: &RedisStore, name: &str, identity: &str) -> u8 {
+fn enroll(store: &TcpRedis, name: &str, identity: &str) -> u8 {
     block_on(store.enroll(name, identity)).unwrap().unwrap()
 }
 
-/// A store, and the number of a forest that is registered there.
-fn first(redis: &Redis) -> (RedisStore, u8) {
+/// A Redis, and the number of a forest that is registered there.
+fn first(redis: &Redis) -> (TcpRedis, u8) {
     let store = store(redis);
     let number = enroll(&store, "first", "k=0");
     (store, number)
@@ -55,7 +55,7 @@ fn a_forest_of_an_emptied_redis_takes_nothing_from_one_that_got_its_number() {
     each_kind(|redis| {
         let (first, number) = first(redis);
         let get = || block_on(first.run(vec![node(number, 7, KeyOp::Get)]));
-        assert_eq!(get(), Ok(vec![StoreReply::Nothing]));
+        assert_eq!(get(), Ok(vec![RedisReply::Nothing]));
         redis.command_all("FLUSHALL");
         // Both go on over the connections that they have.
         let second = store(redis);
@@ -65,7 +65,7 @@ fn a_forest_of_an_emptied_redis_takes_nothing_from_one_that_got_its_number() {
         let refused = get().expect_err("a node of another forest was read");
         assert!(refused.reason.contains("has forgotten its forests"), "{refused}");
         assert!(first.away().is_some() && second.away().is_none());
-        assert_eq!(block_on(second.run(vec![node(number, 7, KeyOp::Get)])), Ok(vec![StoreReply::Bytes(vec![1])]));
+        assert_eq!(block_on(second.run(vec![node(number, 7, KeyOp::Get)])), Ok(vec![RedisReply::Bytes(vec![1])]));
     });
 }
 
@@ -129,11 +129,11 @@ fn an_emptied_redis_is_registered_at_again() {
         let get = || block_on(first.run(vec![node(number, 7, KeyOp::Get)]));
         get().unwrap();
         redis.command_all("FLUSHALL");
-        assert_eq!(get(), Ok(vec![StoreReply::Nothing]));
+        assert_eq!(get(), Ok(vec![RedisReply::Nothing]));
         let forests = block_on(first.forests()).unwrap();
         assert_eq!(forests, [("first".to_owned(), number, "k=0".to_owned())]);
         assert_ne!(enroll(&store(redis), &namesake("first"), "k=0"), number);
-        assert_eq!(get(), Ok(vec![StoreReply::Nothing]));
+        assert_eq!(get(), Ok(vec![RedisReply::Nothing]));
     });
 }
 
@@ -186,13 +186,13 @@ fn a_key_of_another_type_is_the_error_of_that_key() {
             let free = 1_000 * (at + 1) + n as u64;
             let replies = block_on(store.run(vec![node(number, at, what.clone()), node(number, free, claim())]));
             let replies = replies.unwrap_or_else(|error| panic!("{what:?}: {error}"));
-            assert_eq!(replies, [StoreReply::Unusable, StoreReply::Nothing], "{what:?}: the other key is served");
+            assert_eq!(replies, [RedisReply::Unusable, RedisReply::Nothing], "{what:?}: the other key is served");
             assert_eq!(store.away(), None);
         }
         // It is not ours, so it stays. When it has gone the key is used.
         redis.command(&format!("DEL {}", in_text(number, at)));
         for what in [KeyOp::Get, claim()] {
-            assert_eq!(block_on(store.run(vec![node(number, at, what)])), Ok(vec![StoreReply::Nothing]));
+            assert_eq!(block_on(store.run(vec![node(number, at, what)])), Ok(vec![RedisReply::Nothing]));
         }
     }
     redis.command(&format!("SET spinney:lessons:{number} text"));
@@ -251,10 +251,15 @@ impl Executor for Threads {
 }
 
 /// A forest of a process of its own, where near fingerprints are found.
-fn forest(redis: &Redis, seed: u64) -> (SharedForest<Strict>, Arc<RedisStore>) {
+fn forest(redis: &Redis, seed: u64) -> (SharedForest<Strict>, Arc<TcpRedis>) {
     let keys = Arc::new(store(redis));
     let settings = SharedSettings { window: Some(Millis(1 << 40)), max_tree: None, founder_token_bytes: 0 };
-    let forest = SharedForest::new(("f", "k=3"), settings, (), (), Arc::new(Threads), keys.clone(), seed << 32);
+    let forest = SharedForest::new(
+        ForestSetup { name: "f", identity: "k=3", settings, thresholds: (), learned: () },
+        Arc::new(Threads),
+        keys.clone(),
+        seed << 32,
+    );
     (forest.with_distance(SharedDistance::new(Distance(3)).unwrap()), keys)
 }
 
@@ -264,7 +269,7 @@ fn place(forest: &SharedForest<Strict>, documents: &[(&[u64], u64)]) -> Result<V
         let fingerprints = fingerprints.iter().copied().map(Fingerprint).collect();
         let features = Features::Strict(StrictFeatures { fingerprints, whole: Fingerprint(whole) });
         let when = DocumentTime::At(Millis(1 << 40));
-        PlacementDocument { features: Some(features), when, title: None, given: None }
+        ForestDocument { features: Some(features), when, title: None, given: None }
     };
     let batch = Batch { documents: documents.iter().map(document).collect(), ..Batch::default() };
     let placements = block_on(forest.place(batch)).map_err(|not_placed| not_placed.reason)?;
@@ -381,7 +386,7 @@ fn a_redis_that_evicts_keys_is_refused_at_the_start_and_told_of_later() {
 
 #[test]
 fn a_redis_that_is_not_there_is_no_reason_not_to_start() {
-    let nowhere = RedisStore::new(Address::parse("redis://127.0.0.1:1").unwrap(), None).unwrap();
+    let nowhere = TcpRedis::new(Address::parse("redis://127.0.0.1:1").unwrap(), None).unwrap();
     block_on(nowhere.begin()).unwrap();
     assert!(nowhere.away().is_some());
 }

@@ -104,7 +104,7 @@ pub const STAMP_NAMES: [&str; 5] = ["cluster_root", "cluster_key", "cluster_hash
 
 pub const STAMP: Stamp<'static> = Stamp {
     root: 0xfedc_ba98_7654_3210,
-    is_alone: false,
+    is_local_fallback: false,
     hashes: &[0xfedc_ba98_7654_3210, 7],
     arrival: Some("2026-01-02T03:04:05.678Z"),
     proof: None,

@@ -1,5 +1,5 @@
-//! Small inputs with the right answer, of kinds that public bug reports and collections brought: documents with the same
-//! `expect` belong to one group, others do not, `?` is free. All wording is invented.
+//! Small inputs with the right answer, of kinds that public bug reports and collections brought: documents with the
+//! same `expect` belong to one group, others do not, `?` is free. All wording is invented.
 //!
 //! `field`: what a first look from outside found; `touched`: one text copy-edited, and forms with other facts;
 //! `passing`: controls that are right and stay so.

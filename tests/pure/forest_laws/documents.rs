@@ -2,7 +2,7 @@
 
 use spinney::fingerprint::Fingerprint;
 pub use spinney::hash::splitmix64 as splitmix;
-use spinney::method::{PlacementQuery, Proof, Refusal};
+use spinney::method::{FeatureQuery, Proof, Refusal};
 
 pub struct Document<P> {
     pub fingerprints: Vec<Fingerprint>,
@@ -13,8 +13,8 @@ pub struct Document<P> {
 }
 
 impl<P> Document<P> {
-    pub fn query(&self) -> PlacementQuery<'_, P> {
-        PlacementQuery {
+    pub fn query(&self) -> FeatureQuery<'_, P> {
+        FeatureQuery {
             fingerprints: &self.fingerprints,
             whole: self.whole,
             known_by: &self.known_by,

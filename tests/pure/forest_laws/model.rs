@@ -3,7 +3,7 @@
 
 use spinney::fingerprint::Fingerprint;
 use spinney::forest::{Decision, NodeView, Root};
-use spinney::method::{PlacementQuery, Proof};
+use spinney::method::{FeatureQuery, Proof};
 use spinney::time::Millis;
 use std::cmp::Reverse;
 
@@ -83,7 +83,7 @@ impl<P: Proof> Model<P> {
     }
 
     /// When the root was added, if this text founded the tree.
-    fn founded(&self, query: &PlacementQuery<'_, P>, root: Fingerprint) -> Option<i64> {
+    fn founded(&self, query: &FeatureQuery<'_, P>, root: Fingerprint) -> Option<i64> {
         let node = self.get(root);
         let own = node.filter(|node| {
             let proof = node.proof.as_ref();
@@ -147,7 +147,7 @@ impl<P: Proof> Model<P> {
     /// The verified rules, line by line.
     pub fn place_verified(
         &mut self,
-        query: &PlacementQuery<'_, P>,
+        query: &FeatureQuery<'_, P>,
         now: i64,
         who: usize,
     ) -> (Root, Decision, Option<i64>) {
@@ -208,7 +208,7 @@ impl<P: Proof> Model<P> {
         (Root(root), Decision::NewRoot, Some(self.clock))
     }
 
-    fn refresh(&mut self, query: &PlacementQuery<'_, P>, root: Fingerprint, who: usize) {
+    fn refresh(&mut self, query: &FeatureQuery<'_, P>, root: Fingerprint, who: usize) {
         for &f in query.fingerprints.iter().chain([&query.whole]) {
             if self.root_of(f) == Some(root) {
                 self.hold(f, root, None, who);
@@ -219,7 +219,7 @@ impl<P: Proof> Model<P> {
 
     /// Gives the tree those of these fingerprints that have no node, as many as the document takes, and the hash of the
     /// text if the document's fingerprints do not all stand in it.
-    fn extend(&mut self, query: &PlacementQuery<'_, P>, root: Fingerprint, these: &[Fingerprint], who: usize) {
+    fn extend(&mut self, query: &FeatureQuery<'_, P>, root: Fingerprint, these: &[Fingerprint], who: usize) {
         for &f in these {
             let mut standing = query.fingerprints.to_vec();
             standing.retain(|&f| self.root_of(f) == Some(root));

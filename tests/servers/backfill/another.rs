@@ -91,7 +91,7 @@ async fn a_second_forest_stamps_beside_the_first_and_is_compared_with_it() {
 
     // What nobody stamped so is said, and a name that is none of another stamp is refused.
     let (done, said) = compare(&second.url, "third_");
-    assert!(done && said.contains("\"second_alone\":150"), "{said}");
+    assert!(done && said.contains("\"second_only\":150"), "{said}");
     let (done, said) = compare(&second.url, "second_");
     assert!(!done && said.contains("own stamp"), "{said}");
     server.delete_index(&index).await;

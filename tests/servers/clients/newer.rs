@@ -5,11 +5,11 @@ use super::driver::Driver;
 use super::mixed::mixed_actions;
 use super::{ALL_FAULTS, JAVASCRIPT_FAULTS, WHOLE_REQUEST_FAULTS, all_stored_once, stored_once};
 use crate::common::flaky::Fault;
-use crate::common::{self, Engine};
+use crate::common::{self, SearchServer};
 
 /// The major version of the server, and so of its clients.
 fn major() -> u64 {
-    let major = Engine::Elasticsearch.major();
+    let major = SearchServer::Elasticsearch.major();
     assert!(major >= 8, "these are the clients of Elasticsearch 8 and 9, and the server is of version {major}");
     major
 }

@@ -14,13 +14,13 @@
 //! A test that fails prints the last log lines of the spinney processes that it owns.
 
 pub mod cable;
-pub mod engines;
 pub mod fake;
 pub mod flaky;
 pub mod gate;
 pub mod listening;
 pub mod locks;
 pub mod moved_clock;
+pub mod search_servers;
 // The benchmarks' own: the same numbers of the same seed.
 #[allow(dead_code, reason = "each program uses a part of it")]
 #[path = "../../../benches/support/random.rs"]
@@ -39,8 +39,8 @@ use std::sync::{Arc, Mutex, Once};
 use std::thread;
 use std::time::Instant;
 
-pub use engines::Engine;
 use reqwest::{Method, StatusCode};
+pub use search_servers::SearchServer;
 use serde_json::{Value, json};
 pub use waiting::{PATIENCE, Waiting, scratch, wait_until};
 use waiting::{PAUSE, unique};
@@ -68,25 +68,25 @@ pub fn elasticsearch() -> String {
     server_variable("SPINNEY_TEST_ELASTICSEARCH")
 }
 
-/// Makes a test for each kind of search server out of `async fn name(engine: Engine)`.
-macro_rules! on_each_engine {
+/// Makes a test for each kind of search server out of `async fn name(engine: SearchServer)`.
+macro_rules! on_each_server {
     ($name:ident) => {
         mod $name {
-            use super::{Engine, $name};
+            use super::{SearchServer, $name};
 
             #[tokio::test]
             async fn on_opensearch() {
-                $name(Engine::OpenSearch).await;
+                $name(SearchServer::OpenSearch).await;
             }
 
             #[tokio::test]
             async fn on_elasticsearch() {
-                $name(Engine::Elasticsearch).await;
+                $name(SearchServer::Elasticsearch).await;
             }
         }
     };
 }
-pub(crate) use on_each_engine;
+pub(crate) use on_each_server;
 
 /// The OpenSearch node with the security plugin.
 pub struct Secure {

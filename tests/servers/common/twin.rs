@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::wire::{Answer, Request, Wire, find, replace};
-use super::{Engine, Server, Spinney, root_of};
+use super::{SearchServer, Server, Spinney, root_of};
 
 /// Stands for the name of the index in a request's target and body.
 pub const INDEX: &str = "@index";
@@ -131,7 +131,7 @@ impl Twins {
     /// An answer without what tells of the body that the server got, where the engine is known to tell of it: a stamp
     /// shows there.
     pub fn without_traces(&self, mut answer: Answer) -> Answer {
-        let expected = Engine::at(&self.direct.url).expected();
+        let expected = SearchServer::at(&self.direct.url).expected();
         if expected.columns_in_mapping_errors {
             answer.body = without_columns(&answer.body);
         }
@@ -313,7 +313,7 @@ impl Side {
         for id in self.ids(&mut wire) {
             let coded: String = id.bytes().map(|byte| format!("%{byte:02X}")).collect();
             let source = Request::get(&format!("/{index}/_source/{coded}")).on(&mut wire);
-            if source.status == 500 && Engine::at(server).expected().takes_comments_before_documents {
+            if source.status == 500 && SearchServer::at(server).expected().takes_comments_before_documents {
                 continue;
             }
             assert_eq!(source.status, 200, "{id}: {}", source.text());
@@ -397,8 +397,8 @@ pub fn without_columns(body: &[u8]) -> Vec<u8> {
     body
 }
 
-/// Takes quoted documents out of errors: `(byte[])"{…}"; line: 1` and `source[{…}]}]]`. The parser's quotes end after some
-/// hundred bytes, so that they differ by more than a stamp.
+/// Takes quoted documents out of errors: `(byte[])"{…}"; line: 1` and `source[{…}]}]]`. The parser's quotes end after
+/// some hundred bytes, so that they differ by more than a stamp.
 pub fn without_quotes(body: &[u8]) -> Vec<u8> {
     let mut body = body.to_vec();
     for (begin, end) in

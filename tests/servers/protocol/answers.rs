@@ -4,7 +4,7 @@
 use crate::common::fake::{self, Fake, Reply};
 use crate::common::twin::{Twins, article, assert_same, nodes, only_forest, start, stats, text};
 use crate::common::wire::{Request, Wire};
-use crate::common::{self, Engine, on_each_engine};
+use crate::common::{self, SearchServer, on_each_server};
 
 /// A good document, one that exists, and one with a date that is none.
 fn mixed(n: usize) -> String {
@@ -13,10 +13,10 @@ fn mixed(n: usize) -> String {
     article(&format!("good-{n}"), n) + &exists + &bad_day
 }
 
-on_each_engine!(point_10_answers_settle_what_they_tell_of);
+on_each_server!(point_10_answers_settle_what_they_tell_of);
 
-async fn point_10_answers_settle_what_they_tell_of(engine: Engine) {
-    let upstream = engine.url();
+async fn point_10_answers_settle_what_they_tell_of(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p10";
     let twins = Twins::new(&upstream, label).await;
     twins.prepare(&Request::bulk("/@index/_bulk", article("there", 999)));
@@ -177,10 +177,10 @@ async fn point_18_answers_with_many_headers() {
     assert_eq!(stats(&spinney.url)["counters"]["upstream_broken"], 0);
 }
 
-on_each_engine!(point_10_everything_else_comes_through);
+on_each_server!(point_10_everything_else_comes_through);
 
-async fn point_10_everything_else_comes_through(engine: Engine) {
-    let upstream = engine.url();
+async fn point_10_everything_else_comes_through(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p10";
     let twins = Twins::new(&upstream, label).await;
     twins.prepare(&Request::bulk("/@index/_bulk?refresh=true", article("a", 1) + &article("b", 2)));
@@ -250,15 +250,15 @@ async fn point_10_headers_of_answers() {
     assert_eq!(proxied.headers.len(), 8);
 }
 
-on_each_engine!(point_11_the_product_header);
+on_each_server!(point_11_the_product_header);
 
 /// Elasticsearch's clients look for this header on every answer, also on those that spinney gives itself.
-async fn point_11_the_product_header(engine: Engine) {
-    let upstream = engine.url();
+async fn point_11_the_product_header(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p11";
-    let product = match engine {
-        Engine::OpenSearch => None,
-        Engine::Elasticsearch => Some("Elasticsearch"),
+    let product = match search_server {
+        SearchServer::OpenSearch => None,
+        SearchServer::Elasticsearch => Some("Elasticsearch"),
     };
     let twins = Twins::with(&upstream, label, &["--budget", "50000"]).await;
     let answer = twins.same(&Request::bulk("/@index/_bulk", article("a", 1)));
@@ -273,10 +273,10 @@ async fn point_11_the_product_header(engine: Engine) {
     twins.end().await;
 }
 
-on_each_engine!(point_12_sniffing);
+on_each_server!(point_12_sniffing);
 
-async fn point_12_sniffing(engine: Engine) {
-    let upstream = engine.url();
+async fn point_12_sniffing(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p12";
     // Without the option nothing is rewritten.
     let twins = Twins::new(&upstream, label).await;

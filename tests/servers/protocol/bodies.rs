@@ -8,7 +8,7 @@ use flate2::write::{DeflateEncoder, ZlibEncoder};
 use crate::common::fake::{Fake, Reply, json};
 use crate::common::twin::{Twins, article, start};
 use crate::common::wire::{Request, Wire, gzip};
-use crate::common::{self, Engine, on_each_engine, root_of};
+use crate::common::{self, SearchServer, on_each_server, root_of};
 
 /// A zstd frame with one stored block, for fewer than 256 bytes.
 fn zstd(plain: &[u8]) -> Vec<u8> {
@@ -29,10 +29,10 @@ fn deflate(plain: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-on_each_engine!(point_03_packed_bodies);
+on_each_server!(point_03_packed_bodies);
 
-async fn point_03_packed_bodies(engine: Engine) {
-    let upstream = engine.url();
+async fn point_03_packed_bodies(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p03";
     let twins = Twins::new(&upstream, label).await;
     let bulk = |n: usize| Request::bulk("/@index/_bulk", article(&format!("id-{n}"), n));
@@ -60,7 +60,7 @@ async fn point_03_packed_bodies(engine: Engine) {
     let answer = twins.same(&named(9, "br", &plain(9)));
     assert_eq!(answer.status, 200, "{}", answer.text());
     twins.same(&named(10, "gzip, gzip", &gzip(&gzip(&plain(10)))));
-    if engine == Engine::OpenSearch {
+    if search_server == SearchServer::OpenSearch {
         assert_eq!(twins.same(&named(11, "zstd", &zstd(&plain(11)))).status, 200);
     }
     assert_eq!(twins.counter("documents_stamped"), 11);
@@ -71,11 +71,11 @@ async fn point_03_packed_bodies(engine: Engine) {
     twins.end().await;
 }
 
-on_each_engine!(point_03_gzip_that_the_servers_forgive);
+on_each_server!(point_03_gzip_that_the_servers_forgive);
 
 /// What a server makes of gzip that is cut or followed by something else is its own affair.
-async fn point_03_gzip_that_the_servers_forgive(engine: Engine) {
-    let upstream = engine.url();
+async fn point_03_gzip_that_the_servers_forgive(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p03";
     let twins = Twins::new(&upstream, label).await;
     let packed = |n: usize| gzip(article(&format!("id-{n}"), n).as_bytes());
@@ -141,11 +141,11 @@ async fn point_03_packed_answers_settle() {
     twins.end().await;
 }
 
-on_each_engine!(point_04_leave_to_send);
+on_each_server!(point_04_leave_to_send);
 
 /// A client that waits for leave gets it, from spinney, before it has sent a byte of the body.
-async fn point_04_leave_to_send(engine: Engine) {
-    let upstream = engine.url();
+async fn point_04_leave_to_send(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p04";
     let twins = Twins::new(&upstream, label).await;
     for (path, kind) in [
@@ -178,10 +178,10 @@ async fn point_04_leave_to_send(engine: Engine) {
     twins.end().await;
 }
 
-on_each_engine!(point_04_chunked_bodies);
+on_each_server!(point_04_chunked_bodies);
 
-async fn point_04_chunked_bodies(engine: Engine) {
-    let upstream = engine.url();
+async fn point_04_chunked_bodies(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p04";
     let twins = Twins::new(&upstream, label).await;
     for (n, size) in [1, 7, 4096].into_iter().enumerate() {
@@ -273,11 +273,11 @@ async fn point_18_bodies_in_every_method() {
     }
 }
 
-on_each_engine!(point_18_reading_with_a_body);
+on_each_server!(point_18_reading_with_a_body);
 
 /// The real servers see the same body, whatever the method.
-async fn point_18_reading_with_a_body(engine: Engine) {
-    let upstream = engine.url();
+async fn point_18_reading_with_a_body(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p18";
     let twins = Twins::new(&upstream, label).await;
     let two = article("a", 1) + &article("b", 2);

@@ -3,13 +3,13 @@
 use crate::common::fake::{self, Fake, Reply};
 use crate::common::twin::{Twins, article, start};
 use crate::common::wire::{Request, Wire};
-use crate::common::{self, Engine, on_each_engine};
+use crate::common::{self, SearchServer, on_each_server};
 
-on_each_engine!(point_16_connections_are_kept);
+on_each_server!(point_16_connections_are_kept);
 
 /// Many requests on one connection, refused ones among them, in their order.
-async fn point_16_connections_are_kept(engine: Engine) {
-    let upstream = engine.url();
+async fn point_16_connections_are_kept(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p16";
     let twins = Twins::new(&upstream, label).await;
     let mut wires = (Wire::connect(&twins.direct.url), Wire::connect(&twins.proxied.url));
@@ -112,14 +112,14 @@ async fn point_16_headers_of_one_connection() {
     }
 }
 
-on_each_engine!(point_16_long_heads);
+on_each_server!(point_16_long_heads);
 
 /// Heads of any length that a server takes; one that is too long is refused by the server, and the next request is
 /// fine.
-async fn point_16_long_heads(engine: Engine) {
-    let upstream = engine.url();
+async fn point_16_long_heads(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p16";
-    let longest = engine.expected().longest_head;
+    let longest = search_server.expected().longest_head;
     let twins = Twins::new(&upstream, label).await;
     let bulk = Request::bulk("/@index/_bulk", article("a", 1));
     for size in [3 << 10, longest - 400, longest + 2000, 3 << 10, 64 << 10] {

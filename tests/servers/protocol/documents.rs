@@ -7,16 +7,16 @@ use serde_json::json;
 
 use crate::common::twin::{Twins, article, text};
 use crate::common::wire::Request;
-use crate::common::{self, Engine, on_each_engine, root_of};
+use crate::common::{self, SearchServer, on_each_server, root_of};
 
 fn update(id: &str, body: &str) -> String {
     format!("{{\"update\":{{\"_id\":\"{id}\"}}}}\n{body}\n")
 }
 
-on_each_engine!(point_08_updates);
+on_each_server!(point_08_updates);
 
-async fn point_08_updates(engine: Engine) {
-    let upstream = engine.url();
+async fn point_08_updates(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p08";
     let twins = Twins::new(&upstream, label).await;
     let (one, two) = (text(1), text(2));
@@ -83,16 +83,16 @@ async fn point_08_the_stamp_follows_the_text() {
     twins.end().await;
 }
 
-on_each_engine!(point_08_noops_stay_noops);
+on_each_server!(point_08_noops_stay_noops);
 
 /// The same update twice is no news the second time, also when it came at another time.
-async fn point_08_noops_stay_noops(engine: Engine) {
-    let methods: &[&str] = match engine {
-        Engine::OpenSearch => &["longest", "verified"],
-        Engine::Elasticsearch => &["longest"],
+async fn point_08_noops_stay_noops(search_server: SearchServer) {
+    let methods: &[&str] = match search_server {
+        SearchServer::OpenSearch => &["longest", "verified"],
+        SearchServer::Elasticsearch => &["longest"],
     };
     for method in methods {
-        let twins = Twins::with(&engine.url(), "p08", &["--method", method]).await;
+        let twins = Twins::with(&search_server.url(), "p08", &["--method", method]).await;
         twins.same(&Request::bulk("/@index/_bulk", article("a", 1) + &article("e", 1)));
         let doc = format!(r#"{{"doc":{{"content":"{}","n":1}}}}"#, text(2));
         let empty = r#"{"doc":{"content":"","n":1}}"#;
@@ -149,11 +149,11 @@ async fn point_08_scripts() {
     twins.end().await;
 }
 
-on_each_engine!(point_09_all_other_bytes_stay);
+on_each_server!(point_09_all_other_bytes_stay);
 
 /// Every other byte of a document stays as it came.
-async fn point_09_all_other_bytes_stay(engine: Engine) {
-    let upstream = engine.url();
+async fn point_09_all_other_bytes_stay(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p09";
     let twins = Twins::new(&upstream, label).await;
     let mut stored = 0;
@@ -196,16 +196,16 @@ async fn point_09_all_other_bytes_stay(engine: Engine) {
     twins.end().await;
 }
 
-on_each_engine!(point_09_sources_that_are_refused);
+on_each_server!(point_09_sources_that_are_refused);
 
 /// What a server refuses in one document, it refuses through spinney, in the same words, and stores the others.
-async fn point_09_sources_that_are_refused(engine: Engine) {
-    let upstream = engine.url();
+async fn point_09_sources_that_are_refused(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p09";
     let twins = Twins::new(&upstream, label).await;
     let mut placed = 0;
     let after_a_comment = r#"/* first */{"content":"a b c"}"#;
-    let refused_after_a_comment = !engine.expected().takes_comments_before_documents;
+    let refused_after_a_comment = !search_server.expected().takes_comments_before_documents;
     if !refused_after_a_comment {
         // Stored with its stamp, though the server cannot give it back.
         let request = Request::json("PUT", "/@index/_doc/a?refresh=true", after_a_comment);
@@ -264,11 +264,11 @@ async fn point_09_sources_that_are_refused(engine: Engine) {
     twins.end().await;
 }
 
-on_each_engine!(point_09_stamps_are_replaced);
+on_each_server!(point_09_stamps_are_replaced);
 
 /// A stamp that a document brings along is replaced, however its name is written.
-async fn point_09_stamps_are_replaced(engine: Engine) {
-    let upstream = engine.url();
+async fn point_09_stamps_are_replaced(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p09";
     let twins = Twins::new(&upstream, label).await;
     twins.same(&Request::bulk("/@index/_bulk", article("a", 1)));

@@ -3,7 +3,7 @@
 use crate::common::fake::{Fake, Reply, json};
 use crate::common::twin::{Twins, article, start, text};
 use crate::common::wire::Request;
-use crate::common::{Engine, on_each_engine};
+use crate::common::{SearchServer, on_each_server};
 
 /// The number of the article of this letter.
 fn number(letter: char) -> usize {
@@ -23,10 +23,10 @@ fn body(pattern: &str) -> String {
     body
 }
 
-on_each_engine!(point_06_lines);
+on_each_server!(point_06_lines);
 
-async fn point_06_lines(engine: Engine) {
-    let upstream = engine.url();
+async fn point_06_lines(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p06";
     let without_newline = |body: &str| body.trim_end_matches('\n').to_owned();
     let twins = Twins::new(&upstream, label).await;
@@ -79,14 +79,14 @@ async fn point_06_lines(engine: Engine) {
     twins.end().await;
 }
 
-on_each_engine!(point_06_unknown_actions);
+on_each_server!(point_06_unknown_actions);
 
 /// OpenSearch and Elasticsearch 8 refuse a request with an unknown action whole; Elasticsearch 7 passes over it and its
 /// source.
-async fn point_06_unknown_actions(engine: Engine) {
-    let upstream = engine.url();
+async fn point_06_unknown_actions(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p06";
-    let status = if engine.expected().passes_over_unknown_actions { 200 } else { 400 };
+    let status = if search_server.expected().passes_over_unknown_actions { 200 } else { 400 };
     let twins = Twins::new(&upstream, label).await;
     let bad_day = article("C", 3).replace("\"n\":3", "\"day\":\"no day\"");
     for action in ["{\"upsert\":{}}", "{\"Index\":{\"_id\":\"x\"}}", "{\"\":{}}"] {
@@ -106,10 +106,10 @@ async fn point_06_unknown_actions(engine: Engine) {
 
 const SOURCE: &str = "{\"content\":\"a harbour full of boats\"}";
 
-on_each_engine!(point_07_action_lines);
+on_each_server!(point_07_action_lines);
 
-async fn point_07_action_lines(engine: Engine) {
-    let upstream = engine.url();
+async fn point_07_action_lines(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p07";
     let twins = Twins::new(&upstream, label).await;
     for action in [

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::common::fake::{self, Fake, Reply};
 use crate::common::twin::{Twins, article, start, stats_now, text};
 use crate::common::wire::{Request, Wire};
-use crate::common::{self, Engine, on_each_engine, root_of};
+use crate::common::{self, SearchServer, on_each_server, root_of};
 
 /// Data streams take `create` only and answer with the name of a backing index.
 #[tokio::test]
@@ -52,11 +52,11 @@ async fn point_13_data_streams() {
     twins.end().await;
 }
 
-on_each_engine!(point_13_aliases_and_names_with_dates);
+on_each_server!(point_13_aliases_and_names_with_dates);
 
 /// Routes go by the name that the writer uses, and if none names that, by the index behind it.
-async fn point_13_aliases_and_names_with_dates(engine: Engine) {
-    let upstream = engine.url();
+async fn point_13_aliases_and_names_with_dates(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p13";
     let twins = Twins::new(&upstream, label).await;
     for alias in ["@index-alias", "plain-@index"] {
@@ -105,10 +105,10 @@ async fn point_13_writes_past_the_door() {
     twins.end().await;
 }
 
-on_each_engine!(point_14_query_strings);
+on_each_server!(point_14_query_strings);
 
-async fn point_14_query_strings(engine: Engine) {
-    let upstream = engine.url();
+async fn point_14_query_strings(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p14";
     let twins = Twins::new(&upstream, label).await;
     for (n, query) in [
@@ -290,11 +290,11 @@ async fn point_15_over_budget() {
     }
 }
 
-on_each_engine!(point_15_items_that_are_refused_for_now);
+on_each_server!(point_15_items_that_are_refused_for_now);
 
 /// Items that the cluster refuses for now come through and leave no nodes.
-async fn point_15_items_that_are_refused_for_now(engine: Engine) {
-    let upstream = engine.url();
+async fn point_15_items_that_are_refused_for_now(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p15";
     let twins = Twins::new(&upstream, label).await;
     for (setting, status) in [("blocks.read_only_allow_delete", 429), ("blocks.write", 403)] {
@@ -314,11 +314,11 @@ async fn point_15_items_that_are_refused_for_now(engine: Engine) {
     twins.end().await;
 }
 
-on_each_engine!(point_17_streaming_bulks);
+on_each_server!(point_17_streaming_bulks);
 
 /// Only another transport than the usual one knows these.
-async fn point_17_streaming_bulks(engine: Engine) {
-    let upstream = engine.url();
+async fn point_17_streaming_bulks(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p17";
     let twins = Twins::new(&upstream, label).await;
     for path in ["/_bulk/stream", "/@index/_bulk/stream"] {

@@ -2,7 +2,7 @@
 
 use crate::common::twin::{Twins, article, text};
 use crate::common::wire::Request;
-use crate::common::{Engine, on_each_engine, root_of};
+use crate::common::{SearchServer, on_each_server, root_of};
 
 /// A bulk whose action names the index itself.
 fn named(id: &str, n: usize) -> String {
@@ -13,10 +13,10 @@ fn document(n: usize) -> String {
     format!("{{\"content\":\"{}\",\"n\":{n}}}", text(n))
 }
 
-on_each_engine!(point_01_bulk_routes);
+on_each_server!(point_01_bulk_routes);
 
-async fn point_01_bulk_routes(engine: Engine) {
-    let upstream = engine.url();
+async fn point_01_bulk_routes(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p01";
     let twins = Twins::new(&upstream, label).await;
     let mut stored = 0;
@@ -46,10 +46,10 @@ async fn point_01_bulk_routes(engine: Engine) {
     twins.end().await;
 }
 
-on_each_engine!(point_01_single_documents);
+on_each_server!(point_01_single_documents);
 
-async fn point_01_single_documents(engine: Engine) {
-    let upstream = engine.url();
+async fn point_01_single_documents(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p01";
     let twins = Twins::new(&upstream, label).await;
     for (n, (method, path, status)) in [
@@ -90,10 +90,10 @@ async fn point_01_single_documents(engine: Engine) {
     twins.end().await;
 }
 
-on_each_engine!(point_01_what_is_no_route_is_answered_by_the_server);
+on_each_server!(point_01_what_is_no_route_is_answered_by_the_server);
 
-async fn point_01_what_is_no_route_is_answered_by_the_server(engine: Engine) {
-    let upstream = engine.url();
+async fn point_01_what_is_no_route_is_answered_by_the_server(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p01";
     let twins = Twins::new(&upstream, label).await;
     for (method, path) in [
@@ -135,13 +135,13 @@ async fn point_01_what_is_no_route_is_answered_by_the_server(engine: Engine) {
     twins.end().await;
 }
 
-on_each_engine!(point_01_typed_forms);
+on_each_server!(point_01_typed_forms);
 
 /// Elasticsearch 7 takes types in paths, OpenSearch and Elasticsearch 8 refuse them.
-async fn point_01_typed_forms(engine: Engine) {
-    let upstream = engine.url();
+async fn point_01_typed_forms(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p01";
-    let stored = engine.expected().types_in_paths;
+    let stored = search_server.expected().types_in_paths;
     let twins = Twins::new(&upstream, label).await;
     twins.same(&Request::bulk("/@index/_doc/_bulk", article("a", 1)));
     twins.same(&Request::json("PUT", "/@index/_doc/b/_create", document(2)));
@@ -165,11 +165,11 @@ async fn point_01_typed_forms(engine: Engine) {
     twins.end().await;
 }
 
-on_each_engine!(point_19_typed_apis);
+on_each_server!(point_19_typed_apis);
 
 /// APIs with a type in their path are no documents, whatever they are called.
-async fn point_19_typed_apis(engine: Engine) {
-    let upstream = engine.url();
+async fn point_19_typed_apis(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p19";
     let twins = Twins::new(&upstream, label).await;
     twins.prepare(&Request::json("PUT", "/@index/_doc/a?refresh=true", document(1)));
@@ -187,7 +187,7 @@ async fn point_19_typed_apis(engine: Engine) {
             ("_unheard_of", "{\"content\":\"a\"}"),
         ] {
             // On OpenSearch `_doc` is no type, and what follows it is an id.
-            if kind == "_doc" && (engine == Engine::OpenSearch || api == "_unheard_of") {
+            if kind == "_doc" && (search_server == SearchServer::OpenSearch || api == "_unheard_of") {
                 continue;
             }
             let path = format!("/@index/{kind}/{api}");
@@ -199,10 +199,10 @@ async fn point_19_typed_apis(engine: Engine) {
     twins.end().await;
 }
 
-on_each_engine!(point_02_content_types);
+on_each_server!(point_02_content_types);
 
-async fn point_02_content_types(engine: Engine) {
-    let upstream = engine.url();
+async fn point_02_content_types(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p02";
     let twins = Twins::new(&upstream, label).await;
     let mut stored = 0;
@@ -247,7 +247,7 @@ async fn point_02_content_types(engine: Engine) {
     twins.same(&twice);
     let documents = twins.same_documents().await;
     assert_eq!(documents.len(), stored);
-    assert!(stored >= if engine.expected().versions_in_both { 15 } else { 16 }, "{stored}");
+    assert!(stored >= if search_server.expected().versions_in_both { 15 } else { 16 }, "{stored}");
     for (id, source) in &documents {
         // JSON is YAML too, but spinney reads no YAML.
         let is_yaml = id == "doc-18";
@@ -256,12 +256,12 @@ async fn point_02_content_types(engine: Engine) {
     twins.end().await;
 }
 
-on_each_engine!(point_02_content_types_with_a_version);
+on_each_server!(point_02_content_types_with_a_version);
 
 /// What the clients of Elasticsearch 8 and 9 send is stamped, plain and gzip. OpenSearch refuses it.
-async fn point_02_content_types_with_a_version(engine: Engine) {
-    let taken = engine.expected().compatible_with;
-    let twins = Twins::new(&engine.url(), "p02").await;
+async fn point_02_content_types_with_a_version(search_server: SearchServer) {
+    let taken = search_server.expected().compatible_with;
+    let twins = Twins::new(&search_server.url(), "p02").await;
     let mut stored = 0;
     for version in [7, 8, 9] {
         let accept = format!("application/vnd.elasticsearch+json; compatible-with={version}");
@@ -276,7 +276,7 @@ async fn point_02_content_types_with_a_version(engine: Engine) {
                 let request = Request::bulk(&path, body).without("content-type").header("Content-Type", &content_type);
                 let request = request.header("Accept", &accept);
                 let answer = twins.same(&if gzip { request.gzipped() } else { request });
-                let refused = if engine == Engine::OpenSearch { 406 } else { 400 };
+                let refused = if search_server == SearchServer::OpenSearch { 406 } else { 400 };
                 if taken.contains(&version) {
                     assert!(answer.status < 300, "{content_type} {path}: {}", answer.text());
                     stored += 1;
@@ -302,11 +302,11 @@ fn smile(key: &str, value: Option<&str>) -> Vec<u8> {
     [b":)\n\0\xfa".to_vec(), short(0x80, key), value, vec![0xfb]].concat()
 }
 
-on_each_engine!(point_02_other_formats_are_relayed);
+on_each_server!(point_02_other_formats_are_relayed);
 
 /// Formats that spinney does not read go through as they are, documents unstamped, and it says so.
-async fn point_02_other_formats_are_relayed(engine: Engine) {
-    let upstream = engine.url();
+async fn point_02_other_formats_are_relayed(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p02";
     let twins = Twins::new(&upstream, label).await;
     let action = smile("index", None);
@@ -335,8 +335,8 @@ async fn point_02_other_formats_are_relayed(engine: Engine) {
     twins.end().await;
 }
 
-/// A document in UTF-16 or UTF-32 is one to the servers, also in a bulk whose other lines are UTF-8: it passes as it is,
-/// without a stamp, or is refused with its bulk.
+/// A document in UTF-16 or UTF-32 is one to the servers, also in a bulk whose other lines are UTF-8: it passes as it
+/// is, without a stamp, or is refused with its bulk.
 #[tokio::test]
 async fn point_09_other_encodings_are_stored() {
     let source = document(1);

@@ -5,7 +5,7 @@ use std::thread;
 use crate::common::fake::{Fake, Reply, json};
 use crate::common::twin::{Twins, article, start};
 use crate::common::wire::{Answer, Request, Wire};
-use crate::common::{self, Engine, on_each_engine};
+use crate::common::{self, SearchServer, on_each_server};
 
 /// `http.max_content_length` of the servers.
 const LIMIT: usize = 100 << 20;
@@ -30,11 +30,11 @@ fn send_all(url: &str, bytes: &[u8]) -> Answer {
     wire.last_answer(false)
 }
 
-on_each_engine!(point_05_too_large_as_it_comes);
+on_each_server!(point_05_too_large_as_it_comes);
 
 /// What is too large for the cluster as it comes is the cluster's to refuse, and its answer arrives.
-async fn point_05_too_large_as_it_comes(engine: Engine) {
-    let upstream = engine.url();
+async fn point_05_too_large_as_it_comes(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p05";
     let twins = Twins::new(&upstream, label).await;
     let body = padded(LIMIT + 1);
@@ -45,7 +45,7 @@ async fn point_05_too_large_as_it_comes(engine: Engine) {
         let [direct, proxied] = [&twins.direct, &twins.proxied].map(|side| side.request(request).bytes());
         let proxied = send_all(&twins.proxied.url, &proxied);
         assert_eq!(proxied.status, 413, "{}", proxied.text());
-        if engine.expected().reads_what_it_refuses {
+        if search_server.expected().reads_what_it_refuses {
             let direct = send_all(&twins.direct.url, &direct);
             assert_eq!(direct.status, 413);
             assert_eq!(proxied.body, direct.body);
@@ -61,11 +61,11 @@ async fn point_05_too_large_as_it_comes(engine: Engine) {
     twins.end().await;
 }
 
-on_each_engine!(point_05_too_large_by_the_stamp);
+on_each_server!(point_05_too_large_by_the_stamp);
 
 /// A legal body that the stamp pushes over the limit is refused with a reason that names the limit.
-async fn point_05_too_large_by_the_stamp(engine: Engine) {
-    let upstream = engine.url();
+async fn point_05_too_large_by_the_stamp(search_server: SearchServer) {
+    let upstream = search_server.url();
     let label = "p05";
     let twins = Twins::new(&upstream, label).await;
     let request = Request::bulk("/@index/_bulk", padded(LIMIT));
@@ -80,7 +80,7 @@ async fn point_05_too_large_by_the_stamp(engine: Engine) {
     assert_eq!(twins.nodes(), 0, "nothing was sent, so nothing is remembered");
     assert_eq!(twins.server.count(&twins.proxied.index).await, 0);
     let product = refused.header("x-elastic-product");
-    assert_eq!(product.is_some(), engine == Engine::Elasticsearch);
+    assert_eq!(product.is_some(), search_server == SearchServer::Elasticsearch);
     // With room for the stamp it goes.
     twins.end().await;
     let twins = Twins::new(&upstream, label).await;

@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 use super::corpus::{self, Docs};
 use crate::common::random::Random;
 use crate::common::wire::Request;
-use crate::common::{self, Engine, Server, Spinney, on_each_engine, unique_index};
+use crate::common::{self, SearchServer, Server, Spinney, on_each_server, unique_index};
 
 fn reason(answer: &Value) -> &str {
     answer["error"]["reason"].as_str().unwrap()
 }
 
-on_each_engine!(what_the_cluster_refuses_is_its_own_answer);
+on_each_server!(what_the_cluster_refuses_is_its_own_answer);
 
-async fn what_the_cluster_refuses_is_its_own_answer(engine: Engine) {
-    let upstream = engine.url();
+async fn what_the_cluster_refuses_is_its_own_answer(search_server: SearchServer) {
+    let upstream = search_server.url();
     let server = Server::new(&upstream);
     let spinney = corpus::start(&upstream, &[]);
     let reader = Server::new(&spinney.url);

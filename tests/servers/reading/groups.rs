@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::corpus::{self, DAY, Docs, Expected, Query};
 use crate::common::random::Random;
-use crate::common::{self, Engine, Server, on_each_engine, unique_index};
+use crate::common::{self, SearchServer, Server, on_each_server, unique_index};
 
 /// How true the index of roots is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -195,10 +195,10 @@ async fn elasticsearch_five_shards() {
     as_the_naive_list(&common::elasticsearch(), 5).await;
 }
 
-on_each_engine!(many_groups_under_a_query);
+on_each_server!(many_groups_under_a_query);
 
 /// More groups than a shard tells of, so that the largest prove themselves, and the others take a list.
-async fn many_groups_under_a_query(engine: Engine) {
+async fn many_groups_under_a_query(search_server: SearchServer) {
     use base64::Engine as _;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     let mut random = Random::new(5);
@@ -219,7 +219,7 @@ async fn many_groups_under_a_query(engine: Engine) {
             docs.insert(format!("d{}", docs.len()), doc);
         }
     }
-    let upstream = engine.url();
+    let upstream = search_server.url();
     let server = Server::new(&upstream);
     let index = unique_index("groups-many");
     corpus::create(&server, &index, 2).await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::corpus::{self, DAY};
 use crate::common::random::Random;
-use crate::common::{self, Engine, Server, on_each_engine, root_of, unique_index};
+use crate::common::{self, SearchServer, Server, on_each_server, root_of, unique_index};
 
 async fn get(reader: &Server, path: &str) -> (StatusCode, Value) {
     reader.request(Method::GET, path, None).await
@@ -36,10 +36,10 @@ async fn read_all(reader: &Server, path: &str, size: usize) -> Vec<Value> {
     }
 }
 
-on_each_engine!(every_document_once_in_the_order_of_time);
+on_each_server!(every_document_once_in_the_order_of_time);
 
-async fn every_document_once_in_the_order_of_time(engine: Engine) {
-    let upstream = engine.url();
+async fn every_document_once_in_the_order_of_time(search_server: SearchServer) {
+    let upstream = search_server.url();
     let server = Server::new(&upstream);
     let spinney = corpus::start(&upstream, &["--medium-field", "medium"]);
     let reader = Server::new(&spinney.url);

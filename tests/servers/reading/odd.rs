@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::backfill::command;
 use crate::common::twin::text;
 use crate::common::wire::Request;
-use crate::common::{self, Engine, Server, Spinney, on_each_engine, root_of, unique_index};
+use crate::common::{self, SearchServer, Server, Spinney, on_each_server, root_of, unique_index};
 use crate::overrides::{followed, say};
 use crate::restart::{DataDir, arguments};
 
@@ -54,10 +54,10 @@ fn read(url: &str, method: &str, path: &str, body: &str) -> Value {
     answer.json()
 }
 
-on_each_engine!(one_document_takes_nothing_from_the_others);
+on_each_server!(one_document_takes_nothing_from_the_others);
 
-async fn one_document_takes_nothing_from_the_others(engine: Engine) {
-    let upstream = engine.url();
+async fn one_document_takes_nothing_from_the_others(search_server: SearchServer) {
+    let upstream = search_server.url();
     let (server, index, dir) = (Server::new(&upstream), unique_index("odd-read"), DataDir::new("odd-read"));
     create(&server, &index).await;
     let spinney = Spinney::start(&arguments(&upstream, &index, dir.path(), &["--counts", "off"]));

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use futures_executor::block_on;
 use reqwest::StatusCode;
 use spinney::fingerprint::Fingerprint;
-use spinney::forest::document::{DocumentTime, PlacementDocument};
+use spinney::forest::document::{DocumentTime, ForestDocument};
 use spinney::forest::port::{Batch, ForestPort, ItemOutcome, Unavailable};
 use spinney::method::{Features, StrictFeatures};
 use spinney::time::Millis;
@@ -20,9 +20,9 @@ use crate::overrides::{article, bulk};
 
 const DAY: i64 = 86_400_000;
 
-fn document(fingerprint: u64) -> PlacementDocument {
+fn document(fingerprint: u64) -> ForestDocument {
     let fingerprint = Fingerprint(fingerprint);
-    PlacementDocument {
+    ForestDocument {
         features: Some(Features::Strict(StrictFeatures { fingerprints: vec![fingerprint], whole: fingerprint })),
         when: DocumentTime::At(Millis(i64::MAX)),
         title: None,

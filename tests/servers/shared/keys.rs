@@ -1,4 +1,4 @@
-//! What the engine does with single keys.
+//! What Redis does with single keys.
 
 use std::collections::HashSet;
 use std::sync::Barrier;
@@ -6,7 +6,8 @@ use std::sync::Barrier;
 use futures_executor::block_on;
 use spinney::fingerprint::Fingerprint;
 use spinney::forest::shared::keys::{
-    Command, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, ScanPosition, StoreReply, SyncEntry, SyncPosition,
+    Command, FoundingToken, Key, KeyKind, KeyOp, Lifetime, RedisClient, RedisReply, ScanPosition, SyncEntry,
+    SyncPosition,
 };
 use spinney::method::{TallyEntry, TreeTally};
 use spinney::text_fields::{FieldRecord, RoutedFields, TextFields};
@@ -33,18 +34,18 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
             value: value.to_vec(),
             life: Lifetime::For(std::time::Duration::from_secs(60)),
         };
-        assert_eq!(run(1, KeyOp::Get), StoreReply::Nothing);
-        assert_eq!(run(1, claim(b"a\0\r\n")), StoreReply::Nothing);
-        assert_eq!(run(1, claim(b"b")), StoreReply::Bytes(b"a\0\r\n".to_vec()));
-        assert_eq!(run(1, swap(b"b", b"c", true)), StoreReply::Number(0));
-        assert_eq!(run(1, swap(b"a\0\r\n", b"c", false)), StoreReply::Number(1));
-        assert_eq!(run(1, swap(b"a\0\r\n", b"c", false)), StoreReply::Number(1), "again");
-        assert_eq!(run(2, swap(b"x", b"y", false)), StoreReply::Number(0));
-        assert_eq!(run(2, swap(b"x", b"y", true)), StoreReply::Number(1));
+        assert_eq!(run(1, KeyOp::Get), RedisReply::Nothing);
+        assert_eq!(run(1, claim(b"a\0\r\n")), RedisReply::Nothing);
+        assert_eq!(run(1, claim(b"b")), RedisReply::Bytes(b"a\0\r\n".to_vec()));
+        assert_eq!(run(1, swap(b"b", b"c", true)), RedisReply::Number(0));
+        assert_eq!(run(1, swap(b"a\0\r\n", b"c", false)), RedisReply::Number(1));
+        assert_eq!(run(1, swap(b"a\0\r\n", b"c", false)), RedisReply::Number(1), "again");
+        assert_eq!(run(2, swap(b"x", b"y", false)), RedisReply::Number(0));
+        assert_eq!(run(2, swap(b"x", b"y", true)), RedisReply::Number(1));
         let remove = |value: &[u8]| KeyOp::Remove { value: value.to_vec() };
-        assert_eq!(run(1, remove(b"a")), StoreReply::Number(0));
-        assert_eq!(run(1, remove(b"c")), StoreReply::Number(1));
-        assert_eq!(run(1, KeyOp::Get), StoreReply::Nothing);
+        assert_eq!(run(1, remove(b"a")), RedisReply::Number(0));
+        assert_eq!(run(1, remove(b"c")), RedisReply::Number(1));
+        assert_eq!(run(1, KeyOp::Get), RedisReply::Nothing);
 
         // A confirmed root: | 1 | token 3 | added 6 | step, uses, pins, children, before | proof |
         let token = FoundingToken(0x0A0B0C);
@@ -62,22 +63,22 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
             life: Lifetime::For(std::time::Duration::from_secs(60)),
         };
         let get = |key| match run(key, KeyOp::Get) {
-            StoreReply::Bytes(bytes) => bytes,
+            RedisReply::Bytes(bytes) => bytes,
             other => panic!("{other:?}"),
         };
         run(3, claim(&root(0, [70, 1, 0, 5, 1], b"proof")));
-        assert_eq!(run(3, pin(token, 70, 1)), StoreReply::Nothing, "not confirmed");
+        assert_eq!(run(3, pin(token, 70, 1)), RedisReply::Nothing, "not confirmed");
         run(4, claim(&root(1, [70, 1, 65_535, 5, 1], b"proof")));
-        assert_eq!(run(4, pin(FoundingToken(7), 70, 1)), StoreReply::Nothing, "of another token");
-        assert_eq!(run(4, pin(token, 70, 1)), StoreReply::Number(0));
+        assert_eq!(run(4, pin(FoundingToken(7), 70, 1)), RedisReply::Nothing, "of another token");
+        assert_eq!(run(4, pin(token, 70, 1)), RedisReply::Number(0));
         assert_eq!(get(4), root(1, [70, 2, 0, 7, 1], b"proof"));
         // In the next window the children are those of the one before; then they are forgotten.
-        assert_eq!(run(4, pin(token, 130, 3)), StoreReply::Number(1));
+        assert_eq!(run(4, pin(token, 130, 3)), RedisReply::Number(1));
         assert_eq!(get(4), root(1, [130, 5, 1, 2, 7], b"proof"));
-        assert_eq!(run(4, pin(token, 300, 1)), StoreReply::Number(2));
+        assert_eq!(run(4, pin(token, 300, 1)), RedisReply::Number(2));
         assert_eq!(get(4), root(1, [300, 6, 2, 2, 0], b"proof"));
         // A late one changes no time.
-        assert_eq!(run(4, pin(token, 299, 1)), StoreReply::Number(3));
+        assert_eq!(run(4, pin(token, 299, 1)), RedisReply::Number(3));
         assert_eq!(get(4), root(1, [300, 7, 3, 4, 0], b"proof"));
 
         let mut tally = TreeTally::default();
@@ -85,7 +86,7 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
             tally.add(TallyEntry { title: Some(title), sign });
         }
         let count = |tally| KeyOp::Count { token, tally };
-        assert_eq!(run(4, count(tally)), StoreReply::Nothing);
+        assert_eq!(run(4, count(tally)), RedisReply::Nothing);
         let counted = get(4);
         assert_eq!((counted[0], counted.len()), (2, 25 + 17));
         assert_eq!(counted[20..24], [4, 0, 0, 0], "the founder counts");
@@ -96,28 +97,28 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
         assert_eq!((counted[20], counted[32]), (7, 3), "the last sign was the same title");
 
         let release = |uses| KeyOp::Release { token, uses };
-        assert_eq!(run(4, release(6)), StoreReply::Number(3));
-        assert_eq!(run(4, release(1)), StoreReply::Number(-1));
-        assert_eq!(run(4, release(1)), StoreReply::Nothing);
-        assert_eq!(run(4, KeyOp::Get), StoreReply::Nothing);
+        assert_eq!(run(4, release(6)), RedisReply::Number(3));
+        assert_eq!(run(4, release(1)), RedisReply::Number(-1));
+        assert_eq!(run(4, release(1)), RedisReply::Nothing);
+        assert_eq!(run(4, KeyOp::Get), RedisReply::Nothing);
 
         // What people have said: replaced by whoever has seen it, and sent to whoever has not.
         let (one, other) = ([b'\r'; 16], [0; 16]);
         let value = |head: [u8; 16]| [&head[..], b"words"].concat();
         let turn = |before, head| KeyOp::Turn { before, value: value(head) };
         let since = |head| KeyOp::Since { head };
-        assert_eq!(run(5, since(other)), StoreReply::Bytes(Vec::new()));
-        assert_eq!(run(5, turn(Some(other), one)), StoreReply::Number(0));
-        assert_eq!(run(5, turn(None, one)), StoreReply::Number(1));
-        assert_eq!(run(5, turn(None, one)), StoreReply::Number(1), "again");
-        assert_eq!(run(5, turn(None, other)), StoreReply::Number(0));
-        assert_eq!(run(5, since(one)), StoreReply::Nothing);
-        assert_eq!(run(5, since(other)), StoreReply::Bytes(value(one)));
-        assert_eq!(run(5, turn(Some(one), other)), StoreReply::Number(1));
+        assert_eq!(run(5, since(other)), RedisReply::Bytes(Vec::new()));
+        assert_eq!(run(5, turn(Some(other), one)), RedisReply::Number(0));
+        assert_eq!(run(5, turn(None, one)), RedisReply::Number(1));
+        assert_eq!(run(5, turn(None, one)), RedisReply::Number(1), "again");
+        assert_eq!(run(5, turn(None, other)), RedisReply::Number(0));
+        assert_eq!(run(5, since(one)), RedisReply::Nothing);
+        assert_eq!(run(5, since(other)), RedisReply::Bytes(value(one)));
+        assert_eq!(run(5, turn(Some(one), other)), RedisReply::Number(1));
         assert_eq!(get(5), value(other));
         // Who is there, and what all of them obey.
         let tell = |process, acknowledged, life| KeyOp::Acknowledge { process, acknowledged, life };
-        let told = |text: &str| StoreReply::Bytes(text.as_bytes().to_vec());
+        let told = |text: &str| RedisReply::Bytes(text.as_bytes().to_vec());
         assert_eq!(run(6, tell(u64::MAX, 1 << 40, 1)), told("1 1099511627776"));
         wait_until("the one that told nothing any more is gone", || run(6, tell(7, 3, 60_000)) == told("1 3"));
         assert_eq!(run(6, tell(8, 1, 60_000)), told("0 1"));
@@ -217,18 +218,18 @@ fn names_are_entered_whatever_stood_there() {
             [(vec![1], vec![]), (vec![200; 8], vec![]), (vec![7; 9], vec![7; 9]), (vec![7; 17], vec![7; 9])]
         {
             run(vec![claim(&there)]);
-            let names = StoreReply::Number(left.len() as i64 / 9 + 1);
+            let names = RedisReply::Number(left.len() as i64 / 9 + 1);
             assert_eq!(run(vec![enter(5)]), [names], "{there:?}");
             let value = [left, entry(5)].concat();
-            assert_eq!(run(vec![KeyOp::Get]), [StoreReply::Bytes(value.clone())]);
+            assert_eq!(run(vec![KeyOp::Get]), [RedisReply::Bytes(value.clone())]);
             run(vec![KeyOp::Remove { value }]);
         }
         let most = 1_024;
         for (name, expected) in (1..).zip((1..=most).chain([most, most])) {
-            assert_eq!(run(vec![enter(name)]), [StoreReply::Number(expected)]);
+            assert_eq!(run(vec![enter(name)]), [RedisReply::Number(expected)]);
         }
         let kept = (3..=1_026).flat_map(entry).collect();
-        assert_eq!(run(vec![KeyOp::Get]), [StoreReply::Bytes(kept)]);
+        assert_eq!(run(vec![KeyOp::Get]), [RedisReply::Bytes(kept)]);
     }
 }
 
@@ -237,19 +238,19 @@ fn names_are_entered_whatever_stood_there() {
 fn a_redis_that_has_forgotten_its_forests_is_told_them_again() {
     for mut redis in [Redis::start(), Redis::cluster(3)] {
         let (first, other) = (store(&redis), store(&redis));
-        let enroll = |store: &dyn KeyStore, identity| {
+        let enroll = |store: &dyn RedisClient, identity| {
             let enrolled = block_on(store.enroll("news", identity));
             enrolled.unwrap()
         };
         let number = enroll(&*first, "k=0").unwrap();
         assert_eq!(enroll(&*other, "k=0"), Ok(number));
-        let read = |store: &dyn KeyStore| {
+        let read = |store: &dyn RedisClient| {
             let key = |n: u64| Key { forest: number, fingerprint: Fingerprint(n << 40), kind: KeyKind::Node };
             // On every node.
             let commands = (0..100).map(|n| Command { key: key(n), what: KeyOp::Get });
             block_on(store.run(commands.collect())).map(|replies| replies.len())
         };
-        let is_back = |store: &dyn KeyStore| {
+        let is_back = |store: &dyn RedisClient| {
             wait_until("it has seen that Redis is back", || store.away().is_none());
         };
         read(&*first).unwrap();

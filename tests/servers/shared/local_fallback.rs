@@ -103,6 +103,6 @@ async fn while_redis_is_away_documents_get_roots_alone_that_a_sweep_puts_right()
         assert_eq!(source["cluster_key"], json!(root.cast_signed()));
     }
     let log = spinney.end_and_log();
-    assert!(log.contains("the engine of the shared forests is back"), "{log}");
+    assert!(log.contains("the Redis of the shared forests is back"), "{log}");
     server.delete_index(&index).await;
 }

@@ -1,4 +1,4 @@
-//! Forests that several processes share by a Redis: what the engine does with single keys, forests that race each
+//! Forests that several processes share by a Redis: what Redis does with single keys, forests that race each
 //! other, several sidecars in front of one search server, and what breaks under them.
 
 mod doors;
@@ -21,21 +21,21 @@ use std::sync::{Arc, Barrier};
 
 use futures_executor::block_on;
 use spinney::forest::Root;
-use spinney::forest::document::PlacementDocument;
+use spinney::forest::document::ForestDocument;
 use spinney::forest::local::Executor;
-use spinney::forest::port::{Batch, ForestPort, ItemOutcome, Placed};
-use spinney::forest::shared::keys::KeyStore;
-use spinney::forest::shared::{SharedForest, SharedSettings};
+use spinney::forest::port::{Batch, ForestPort, ItemOutcome, RootAssignment};
+use spinney::forest::shared::keys::RedisClient;
+use spinney::forest::shared::{ForestSetup, SharedForest, SharedSettings};
 use spinney::hash::splitmix64;
 use spinney::method::{LearnedText, Similarity, Verified};
-use spinney::redis::{Address, RedisStore};
+use spinney::redis::{Address, TcpRedis};
 use spinney::time::Millis;
 
 use crate::common::redis::Redis;
 
-fn store(redis: &Redis) -> Arc<dyn KeyStore> {
+fn store(redis: &Redis) -> Arc<dyn RedisClient> {
     let address = Address::parse(&redis.url()).unwrap();
-    Arc::new(RedisStore::new(address, redis.ca().as_deref()).unwrap())
+    Arc::new(TcpRedis::new(address, redis.ca().as_deref()).unwrap())
 }
 
 struct Threads;
@@ -52,7 +52,12 @@ pub fn forest_of(redis: &Redis, name: &str) -> SharedForest<Verified> {
     let identity = identity.lines().nth(1).expect("its settings");
     let settings = SharedSettings { window: None, max_tree: None, founder_token_bytes: 64 << 20 };
     let (similarity, learned) = (Similarity::default(), LearnedText::default());
-    SharedForest::new((name, identity), settings, similarity, learned, Arc::new(Threads), store(redis), 1 << 40)
+    SharedForest::new(
+        ForestSetup { name, identity, settings, thresholds: similarity, learned },
+        Arc::new(Threads),
+        store(redis),
+        1 << 40,
+    )
 }
 
 /// What a field of an answer of Redis says, of all nodes together.
@@ -67,14 +72,14 @@ fn info(redis: &Redis, section: &str, field: &str) -> f64 {
     redis.ports().map(of).sum()
 }
 
-fn place(forest: &dyn ForestPort, documents: Vec<PlacementDocument>) -> Vec<Placed> {
+fn place(forest: &dyn ForestPort, documents: Vec<ForestDocument>) -> Vec<RootAssignment> {
     let batch = Batch { documents, ..Batch::default() };
     let replies = block_on(forest.place(batch)).unwrap().replies;
     let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
     placed.collect()
 }
 
-fn settle(forest: &dyn ForestPort, placed: Vec<Placed>, outcome: ItemOutcome) {
+fn settle(forest: &dyn ForestPort, placed: Vec<RootAssignment>, outcome: ItemOutcome) {
     let settled = placed.into_iter().filter_map(|placed| placed.settled(outcome));
     let batch = settled.collect();
     block_on(forest.settle(batch, Millis(0))).unwrap();
@@ -86,7 +91,7 @@ fn race<P: ForestPort>(
     processes: u64,
     stories: u64,
     forest: impl Fn(u64) -> P + Sync,
-    document: impl Fn(u64, u64) -> PlacementDocument + Sync,
+    document: impl Fn(u64, u64) -> ForestDocument + Sync,
 ) -> Vec<(u64, Root)> {
     let barrier = Barrier::new(processes as usize);
     let (forest, document, barrier) = (&forest, &document, &barrier);

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use futures_executor::block_on;
 use spinney::fingerprint::{Distance, Fingerprint};
 use spinney::forest::Decision;
-use spinney::forest::document::{DocumentTime, PlacementDocument};
+use spinney::forest::document::{DocumentTime, ForestDocument};
 use spinney::forest::port::{ForestPort, ItemOutcome};
-use spinney::forest::shared::keys::{Command, FoundingToken, Key, KeyKind, KeyOp, Lifetime, StoreReply};
-use spinney::forest::shared::{SharedDistance, SharedForest, SharedSettings};
+use spinney::forest::shared::keys::{Command, FoundingToken, Key, KeyKind, KeyOp, Lifetime, RedisReply};
+use spinney::forest::shared::{ForestSetup, SharedDistance, SharedForest, SharedSettings};
 use spinney::hash::splitmix64;
 use spinney::method::{Features, Strict, StrictFeatures};
 use spinney::time::Millis;
@@ -22,13 +22,18 @@ pub(super) fn forest(redis: &Redis, window: i64, seed: u64) -> SharedForest<Stri
     let settings = SharedSettings { window: Some(Millis(window)), max_tree: None, founder_token_bytes: 0 };
     let of = ("near", "of near fingerprints");
     let (threads, keys) = (Arc::new(Threads), store(redis));
-    SharedForest::new(of, settings, (), (), threads, keys, seed << 32)
-        .with_distance(SharedDistance::new(Distance(3)).unwrap())
+    SharedForest::new(
+        ForestSetup { name: of.0, identity: of.1, settings, thresholds: (), learned: () },
+        threads,
+        keys,
+        seed << 32,
+    )
+    .with_distance(SharedDistance::new(Distance(3)).unwrap())
 }
 
-fn document(fingerprint: u64, when: DocumentTime) -> PlacementDocument {
+fn document(fingerprint: u64, when: DocumentTime) -> ForestDocument {
     let fingerprint = Fingerprint(fingerprint);
-    PlacementDocument {
+    ForestDocument {
         features: Some(Features::Strict(StrictFeatures { fingerprints: vec![fingerprint], whole: fingerprint })),
         when,
         title: None,
@@ -36,7 +41,7 @@ fn document(fingerprint: u64, when: DocumentTime) -> PlacementDocument {
     }
 }
 
-/// By the engine's clock.
+/// By Redis' clock.
 const NOW: DocumentTime = DocumentTime::At(Millis(i64::MAX));
 
 #[test]
@@ -49,7 +54,7 @@ fn keys_of_dates_and_names_are_changed_as_the_protocol_needs_it() {
             replies.into_iter().next().unwrap()
         };
         let get = |kind| match run(kind, KeyOp::Get) {
-            StoreReply::Bytes(bytes) => bytes,
+            RedisReply::Bytes(bytes) => bytes,
             other => panic!("{other:?}"),
         };
         let life = Lifetime::For(Duration::from_secs(60));
@@ -57,7 +62,7 @@ fn keys_of_dates_and_names_are_changed_as_the_protocol_needs_it() {
         // It only goes forward, also from before 1970.
         for (to, shown) in [(-5, -5), (-7, -5), (1 << 44, 1 << 44), (9, 1 << 44)] {
             let to = Millis(to);
-            assert_eq!(run(KeyKind::Clock, KeyOp::Advance { to }), StoreReply::Number(shown));
+            assert_eq!(run(KeyKind::Clock, KeyOp::Advance { to }), RedisReply::Number(shown));
         }
         assert_eq!(get(KeyKind::Clock), (1_i64 << 44).to_string().into_bytes());
 
@@ -75,19 +80,19 @@ fn keys_of_dates_and_names_are_changed_as_the_protocol_needs_it() {
         let put = |value: Vec<u8>| KeyOp::Put { value, life };
         run(KeyKind::Node, put(root([70, 1, 5, 1], 0, 3)));
         let hold = KeyOp::Hold { token, uses: 2, children: 3 };
-        assert_eq!(run(KeyKind::Node, hold), StoreReply::Number(1));
+        assert_eq!(run(KeyKind::Node, hold), RedisReply::Number(1));
         assert_eq!(get(KeyKind::Node), root([70, 3, 8, 1], 1, 3));
         let arrive = |token, step| KeyOp::Arrive { token, step, life };
         let at = |upper: u32, lower: u32| upper << 16 | lower;
-        assert_eq!(run(KeyKind::Node, arrive(FoundingToken(7), at(3, 71))), StoreReply::Number(0));
+        assert_eq!(run(KeyKind::Node, arrive(FoundingToken(7), at(3, 71))), RedisReply::Number(0));
         // The same and an earlier one change nothing, whatever their lower halves.
         for step in [at(3, 70), at(2, 65_000)] {
-            assert_eq!(run(KeyKind::Node, arrive(token, step)), StoreReply::Number(1));
+            assert_eq!(run(KeyKind::Node, arrive(token, step)), RedisReply::Number(1));
             assert_eq!(get(KeyKind::Node), root([70, 3, 8, 1], 1, 3));
         }
-        assert_eq!(run(KeyKind::Node, arrive(token, at(3, 130))), StoreReply::Number(1));
+        assert_eq!(run(KeyKind::Node, arrive(token, at(3, 130))), RedisReply::Number(1));
         assert_eq!(get(KeyKind::Node), root([130, 3, 0, 8], 1, 3));
-        assert_eq!(run(KeyKind::Node, arrive(token, at(9, 1))), StoreReply::Number(1));
+        assert_eq!(run(KeyKind::Node, arrive(token, at(9, 1))), RedisReply::Number(1));
         assert_eq!(get(KeyKind::Node), root([1, 3, 0, 0], 1, 9));
 
         let leaf = |root: u64, step: u32| {
@@ -98,18 +103,18 @@ fn keys_of_dates_and_names_are_changed_as_the_protocol_needs_it() {
         };
         let touch = |value: Vec<u8>| KeyOp::Touch { value, life };
         let remove = |root| KeyOp::RemoveLeaf { root: Fingerprint(root), token };
-        assert_eq!(run(KeyKind::Node, touch(leaf(7, 9))), StoreReply::Number(0), "a root");
-        assert_eq!(run(KeyKind::Node, remove(7)), StoreReply::Number(0));
+        assert_eq!(run(KeyKind::Node, touch(leaf(7, 9))), RedisReply::Number(0), "a root");
+        assert_eq!(run(KeyKind::Node, remove(7)), RedisReply::Number(0));
         run(KeyKind::Node, put(leaf(7, at(1, 5))));
-        assert_eq!(run(KeyKind::Node, touch(leaf(8, at(9, 9)))), StoreReply::Number(0));
-        assert_eq!(run(KeyKind::Node, touch(leaf(7, at(0, 9)))), StoreReply::Number(1));
+        assert_eq!(run(KeyKind::Node, touch(leaf(8, at(9, 9)))), RedisReply::Number(0));
+        assert_eq!(run(KeyKind::Node, touch(leaf(7, at(0, 9)))), RedisReply::Number(1));
         assert_eq!(get(KeyKind::Node), leaf(7, at(1, 5)));
-        assert_eq!(run(KeyKind::Node, touch(leaf(7, at(2, 0)))), StoreReply::Number(1));
+        assert_eq!(run(KeyKind::Node, touch(leaf(7, at(2, 0)))), RedisReply::Number(1));
         assert_eq!(get(KeyKind::Node), leaf(7, at(2, 0)));
-        assert_eq!(run(KeyKind::Node, remove(8)), StoreReply::Number(0));
-        assert_eq!(run(KeyKind::Node, remove(7)), StoreReply::Number(1));
-        assert_eq!(run(KeyKind::Node, remove(7)), StoreReply::Number(0));
-        assert_eq!(run(KeyKind::Node, touch(leaf(7, 1))), StoreReply::Number(1), "put back");
+        assert_eq!(run(KeyKind::Node, remove(8)), RedisReply::Number(0));
+        assert_eq!(run(KeyKind::Node, remove(7)), RedisReply::Number(1));
+        assert_eq!(run(KeyKind::Node, remove(7)), RedisReply::Number(0));
+        assert_eq!(run(KeyKind::Node, touch(leaf(7, 1))), RedisReply::Number(1), "put back");
 
         let enter = |name: u64, step| KeyOp::Enter { fingerprint: Fingerprint(name), step, life };
         let names = || -> Vec<(u64, u8)> {
@@ -120,11 +125,11 @@ fn keys_of_dates_and_names_are_changed_as_the_protocol_needs_it() {
             entries.iter().map(|entry| (name(entry), entry[8])).collect()
         };
         for (name, step, count) in [(1, 250, 1), (2, 255, 2), (1, 3, 2), (!0, 4, 3)] {
-            assert_eq!(run(KeyKind::Bucket, enter(name, step)), StoreReply::Number(count));
+            assert_eq!(run(KeyKind::Bucket, enter(name, step)), RedisReply::Number(count));
         }
         assert_eq!(names(), [(2, 255), (1, 3), (!0, 4)]);
         // Of a window and three steps ago, and one that is older.
-        assert_eq!(run(KeyKind::Bucket, enter(5, 67)), StoreReply::Number(3));
+        assert_eq!(run(KeyKind::Bucket, enter(5, 67)), RedisReply::Number(3));
         assert_eq!(names(), [(1, 3), (!0, 4), (5, 67)]);
         for name in 100..1_300 {
             run(KeyKind::Bucket, enter(name, 68));

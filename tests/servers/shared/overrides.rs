@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::backfill::create_mapped;
 use crate::common::redis::Redis;
 use crate::common::{self, Server, Spinney, unique_index};
-use crate::overrides::{article, bulk, followed, roots, said_and_undone, say, take_back, torn, words};
+use crate::overrides::{article, bulk, followed, listed_overrides, roots, said_and_undone, say, take_back, torn};
 
 /// A sidecar in front of one index.
 fn sidecar(upstream: &str, index: &str, redis: &Redis, more: &[&str]) -> Spinney {
@@ -19,7 +19,7 @@ fn sidecar(upstream: &str, index: &str, redis: &Redis, more: &[&str]) -> Spinney
 #[tokio::test]
 async fn what_is_said_to_one_sidecar_holds_for_all() {
     let (upstream, redis) = (common::opensearch(), Redis::start());
-    let (server, index) = (Server::new(&upstream), unique_index("shared-words"));
+    let (server, index) = (Server::new(&upstream), unique_index("shared-overrides"));
     create_mapped(&server, &index).await;
     let [one, other] = [(); 2].map(|()| sidecar(&upstream, &index, &redis, &[]));
     said_and_undone(&server, &index, [&one.url, &other.url], async |_| {}).await;
@@ -30,7 +30,7 @@ async fn what_is_said_to_one_sidecar_holds_for_all() {
 #[tokio::test]
 async fn a_word_is_followed_by_another_sidecar_when_the_first_one_is_gone() {
     let (upstream, redis) = (common::opensearch(), Redis::start());
-    let (server, index) = (Server::new(&upstream), unique_index("shared-words-killed"));
+    let (server, index) = (Server::new(&upstream), unique_index("shared-overrides-killed"));
     create_mapped(&server, &index).await;
     // With a path, no other node stands in for it.
     let nobody = ["--service-url", "http://127.0.0.1:1/away"];
@@ -54,13 +54,13 @@ async fn a_word_is_followed_by_another_sidecar_when_the_first_one_is_gone() {
     bulk(&third.url, &index, [("d", article(2, 9)), ("c", article(2, 3))]);
     let written = roots(&server, &index).await;
     assert_eq!((&written["d"], &written["c"]), (&before["a"], &after["c"]));
-    let listed = words(&third.url, &index);
+    let listed = listed_overrides(&third.url, &index);
     assert_eq!(listed["overrides"].as_array().unwrap().len(), 2, "{listed}");
     server.delete_index(&index).await;
 }
 
-/// A story of which both trees live, as after a failover that has lost a leaf: a word heals it, and without one the
-/// next document that agrees with both.
+/// A story of which both trees live, as after a failover that has lost a leaf: an override heals it, and without one
+/// the next document that agrees with both.
 async fn healed(label: &str, mode: &str) {
     let (upstream, redis) = (common::opensearch(), Redis::start());
     let (server, index) = (Server::new(&upstream), unique_index(label));
@@ -77,7 +77,7 @@ async fn healed(label: &str, mode: &str) {
     }
     bulk(&one.url, &index, [("both", torn(0))]);
     followed(&one.url, &index).await;
-    let listed = words(&other.url, &index);
+    let listed = listed_overrides(&other.url, &index);
     let kind = if mode == "apply" { "late" } else { "merge" };
     assert_eq!(listed["overrides"][0]["kind"], kind, "{listed}");
     let winner = listed["overrides"][0]["winner"].as_str().unwrap();
@@ -93,10 +93,10 @@ async fn healed(label: &str, mode: &str) {
 
 #[tokio::test]
 async fn a_story_in_two_is_healed_by_a_word() {
-    healed("shared-words-torn", "suggest").await;
+    healed("shared-overrides-torn", "suggest").await;
 }
 
 #[tokio::test]
 async fn a_story_in_two_is_healed_by_a_later_document() {
-    healed("shared-words-late", "apply").await;
+    healed("shared-overrides-late", "apply").await;
 }

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Barrier};
 
-use spinney::forest::document::{DocumentTime, PlacementDocument};
+use spinney::forest::document::{DocumentTime, ForestDocument};
 use spinney::forest::port::ItemOutcome;
-use spinney::forest::shared::{SharedForest, SharedSettings};
+use spinney::forest::shared::{ForestSetup, SharedForest, SharedSettings};
 use spinney::forest::{Decision, Root};
 use spinney::method::{Attributes, LearnedText, Method, Similarity, Verified, Workspace};
 use spinney::text::Fields;
@@ -20,14 +20,19 @@ fn forest(redis: &Redis, seed: u64) -> SharedForest<Verified> {
     let settings = SharedSettings { window: Some(Millis(3_600_000)), max_tree: None, founder_token_bytes: 64 << 20 };
     let (similarity, learned) = (Similarity::default(), LearnedText::default());
     let of = ("race", "a race");
-    SharedForest::new(of, settings, similarity, learned, Arc::new(Threads), store(redis), seed << 32)
+    SharedForest::new(
+        ForestSetup { name: of.0, identity: of.1, settings, thresholds: similarity, learned },
+        Arc::new(Threads),
+        store(redis),
+        seed << 32,
+    )
 }
 
-fn story(number: usize) -> PlacementDocument {
+fn story(number: usize) -> ForestDocument {
     let written = document(number);
     let fields = Fields { title: written["title"].as_str(), body: &[written["content"].as_str().unwrap()] };
     let method = Method::Verified;
-    PlacementDocument {
+    ForestDocument {
         features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
         when: DocumentTime::At(Millis(i64::MAX)),
         title: None,

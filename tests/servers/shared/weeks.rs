@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use spinney::fingerprint::{Distance, Fingerprint};
-use spinney::forest::document::{DocumentTime, PlacementDocument};
+use spinney::forest::document::{DocumentTime, ForestDocument};
 use spinney::forest::port::{ForestPort, ItemOutcome};
-use spinney::forest::shared::keys::{KeyKind, KeyStore, ScanPosition};
-use spinney::forest::shared::{SharedDistance, SharedForest, SharedSettings};
+use spinney::forest::shared::keys::{KeyKind, RedisClient, ScanPosition};
+use spinney::forest::shared::{ForestSetup, SharedDistance, SharedForest, SharedSettings};
 use spinney::hash::splitmix64;
 use spinney::method::{
     Attributes, Features, LearnedText, Method, MethodKind, Proof, Similarity, Strict, StrictFeatures, Verified,
@@ -21,7 +21,7 @@ use super::{Threads, place, settle, store};
 use crate::common::redis::Redis;
 use crate::common::wait_until;
 
-/// Of arrivals, which the engine's own clock tells, and of dates.
+/// Of arrivals, which Redis' own clock tells, and of dates.
 const WINDOW: Millis = Millis(640);
 /// Steps in a window.
 const STEPS: u64 = 64;
@@ -50,7 +50,7 @@ fn of_fingerprints(number: u64) -> Features {
 }
 
 fn forest<F: MethodKind>(
-    store: &Arc<dyn KeyStore>,
+    store: &Arc<dyn RedisClient>,
     name: &str,
     thresholds: <F::Proof as Proof>::Thresholds,
     learned: F::Learned,
@@ -58,11 +58,11 @@ fn forest<F: MethodKind>(
     let settings = SharedSettings { window: Some(WINDOW), max_tree: None, founder_token_bytes: 64 << 20 };
     let (of, threads) = ((name, "weeks"), Arc::new(Threads));
     let (store, seed) = (store.clone(), 1 << 32);
-    SharedForest::new(of, settings, thresholds, learned, threads, store, seed)
+    SharedForest::new(ForestSetup { name: of.0, identity: of.1, settings, thresholds, learned }, threads, store, seed)
 }
 
 /// Living keys of a forest.
-fn keys(store: &dyn KeyStore, name: &str, counts: impl Fn(KeyKind) -> bool) -> u64 {
+fn keys(store: &dyn RedisClient, name: &str, counts: impl Fn(KeyKind) -> bool) -> u64 {
     let forests = block_on(store.forests()).unwrap();
     let number = forests.iter().find(|(known, ..)| known == name).unwrap().1;
     let (mut keys, mut place) = (Vec::new(), Some(ScanPosition::default()));
@@ -80,13 +80,13 @@ fn keys(store: &dyn KeyStore, name: &str, counts: impl Fn(KeyKind) -> bool) -> u
 fn come(forest: &dyn ForestPort, bulk: u64, features: fn(u64) -> Features, when: DocumentTime) {
     let numbers = (bulk * BULK..(bulk + 1) * BULK).chain([u64::MAX >> 20]);
     let documents =
-        numbers.map(|number| PlacementDocument { features: Some(features(number)), when, title: None, given: None });
+        numbers.map(|number| ForestDocument { features: Some(features(number)), when, title: None, given: None });
     let placed = place(forest, documents.collect());
     settle(forest, placed, ItemOutcome::Accepted);
 }
 
 /// Documents arrive for six windows and more.
-fn arrive(store: &dyn KeyStore, name: &str, forest: &dyn ForestPort, each: u64, of: fn(u64) -> Features) {
+fn arrive(store: &dyn RedisClient, name: &str, forest: &dyn ForestPort, each: u64, of: fn(u64) -> Features) {
     let window = Duration::from_millis(WINDOW.0.cast_unsigned());
     // A root lives for three steps more than a window, the one in which it arrived is not over yet, and clocks have
     // milliseconds.
@@ -116,7 +116,7 @@ fn arrive(store: &dyn KeyStore, name: &str, forest: &dyn ForestPort, each: u64, 
 }
 
 /// Documents have dates of eight windows.
-fn say_dates(store: &dyn KeyStore, name: &str, forest: &dyn ForestPort, each: u64, of: fn(u64) -> Features) {
+fn say_dates(store: &dyn RedisClient, name: &str, forest: &dyn ForestPort, each: u64, of: fn(u64) -> Features) {
     const BULKS: u64 = 10;
     for bulk in 0..8 * BULKS {
         let date = bulk as i64 * WINDOW.0 / BULKS as i64;

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::common::fake::{self, Fake, Reply};
 use crate::common::wire::{Answer, Request};
-use crate::common::{self, Engine, Server, Spinney, on_each_engine, unique_index};
+use crate::common::{self, SearchServer, Server, Spinney, on_each_server, unique_index};
 
 const UI: &str = "/_spinney/ui";
 
@@ -65,10 +65,10 @@ fn link(html: &str, tag: &str) -> String {
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)> {{7*7}} &amp;";
 
-on_each_engine!(what_documents_bring_is_text);
+on_each_server!(what_documents_bring_is_text);
 
-async fn what_documents_bring_is_text(engine: Engine) {
-    let upstream = engine.url();
+async fn what_documents_bring_is_text(search_server: SearchServer) {
+    let upstream = search_server.url();
     let server = Server::new(&upstream);
     let spinney = start(&upstream);
     let index = unique_index("page-hostile");
@@ -142,10 +142,10 @@ async fn headers_of_pages_and_files() {
     assert_eq!((head.status, head.body.len()), (200, 0));
 }
 
-on_each_engine!(pages_lead_on_and_back);
+on_each_server!(pages_lead_on_and_back);
 
-async fn pages_lead_on_and_back(engine: Engine) {
-    let upstream = engine.url();
+async fn pages_lead_on_and_back(search_server: SearchServer) {
+    let upstream = search_server.url();
     let server = Server::new(&upstream);
     // Nobody counts its groups: they keep their order from the first page to the last and back.
     let index = unique_index("page").replace("news-", "paging-");
@@ -266,10 +266,10 @@ async fn languages_and_looks() {
     assert!(english.text().contains("<html lang=\"en\""));
 }
 
-on_each_engine!(what_the_cluster_refuses_is_said_in_its_words);
+on_each_server!(what_the_cluster_refuses_is_said_in_its_words);
 
-async fn what_the_cluster_refuses_is_said_in_its_words(engine: Engine) {
-    let upstream = engine.url();
+async fn what_the_cluster_refuses_is_said_in_its_words(search_server: SearchServer) {
+    let upstream = search_server.url();
     let spinney = start(&upstream);
     for path in ["/news-missing", "/news-missing/article/a", "/news-missing/group/0123456789abcdef"] {
         let answer = get(&spinney, path);

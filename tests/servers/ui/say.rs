@@ -33,7 +33,7 @@ fn next(answer: &Answer) -> String {
     address.strip_prefix(UI).unwrap().to_owned()
 }
 
-fn words(spinney: &Spinney, index: &str) -> usize {
+fn listed_overrides(spinney: &Spinney, index: &str) -> usize {
     let answer = Request::get(&format!("/_spinney/{index}/_overrides")).to(&spinney.url);
     answer.json()["overrides"].as_array().unwrap().len()
 }
@@ -78,10 +78,10 @@ async fn another_story_is_said_and_taken_back() {
         .body(body.collect::<Vec<_>>().join("&"))
         .to(&spinney.url);
     assert_eq!(other.status, 403);
-    assert_eq!(words(&spinney, &index), 0);
+    assert_eq!(listed_overrides(&spinney, &index), 0);
 
     let done = next(&send(&spinney, &index, &fields));
-    assert_eq!(words(&spinney, &index), 1);
+    assert_eq!(listed_overrides(&spinney, &index), 1);
     let waiting = common::Waiting::until("the article and its copy are on their own");
     loop {
         server.refresh(&index).await;
@@ -96,7 +96,7 @@ async fn another_story_is_said_and_taken_back() {
     assert!(done.contains("Take it back"), "{done}");
     let undone = next(&send(&spinney, &index, &form(&done)));
     assert!(shown(&spinney, &undone).contains("Taken back"));
-    assert_eq!(words(&spinney, &index), 0);
+    assert_eq!(listed_overrides(&spinney, &index), 0);
     assert_eq!(get(&spinney, &format!("/{index}/override")).status, 404);
     let put = Request::new("PUT", format!("{UI}/{index}/override")).to(&spinney.url);
     assert_eq!(put.status, 405);

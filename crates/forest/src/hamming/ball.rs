@@ -15,12 +15,12 @@ pub(super) fn masks(weight: u32) -> impl Iterator<Item = u32> {
     .map_while(|mask| u32::try_from(mask).ok())
 }
 
-/// The number of 32-bit words within `radius` of a word, itself among them.
+/// The number of 32-bit words within `radius` of a word, itself included.
 pub(super) fn size(radius: u32) -> u64 {
     size_in(32, radius)
 }
 
-/// The same for words of fewer bits.
+/// As [`size`], for words of fewer bits.
 pub(super) fn size_in(bits: u32, radius: u32) -> u64 {
     let mut term = 1_u64;
     let mut sum = 1_u64;

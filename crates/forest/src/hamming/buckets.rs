@@ -29,7 +29,7 @@ impl Buckets<'_> {
         self.beside.get_or_insert_with(empty)
     }
 
-    /// Puts a node, which the slab holds, into its bucket, or beside it.
+    /// Inserts a node of the slab into its bucket, or into the overflow.
     pub(super) fn put(&mut self, sought: Sought, id: u32) {
         work_counter::add(1);
         let Some(bucket) = self.bucket(sought) else {
@@ -50,7 +50,7 @@ impl Buckets<'_> {
         }
     }
 
-    /// Puts a crowd beside its bucket.
+    /// Inserts a crowd into the overflow.
     pub(super) fn put_crowd(&mut self, half: u32, crowd: Box<Crowd>) {
         let sought = self.layout.sought_half(half);
         if let Some(bucket) = self.bucket(sought) {
@@ -82,7 +82,7 @@ impl Buckets<'_> {
         }
     }
 
-    /// Puts here what is in other buckets of the shard of this number.
+    /// Moves the nodes of another bucket array's shard here.
     pub(super) fn take_all(&mut self, shard: usize, from: &[Bucket]) {
         for (at, bucket) in from.iter().enumerate() {
             work_counter::add(1);

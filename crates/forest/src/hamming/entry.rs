@@ -1,4 +1,4 @@
-//! What the index stores with a fingerprint.
+//! The value that the index stores for a fingerprint.
 
 use thiserror::Error;
 
@@ -20,7 +20,7 @@ impl Entry {
     }
 }
 
-/// A fingerprint that cannot be stored: there are as many as the index holds, or its root's number is none.
+/// Error of an insertion: the index is full, or the root's number is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the index is full")]
 pub struct Full;

@@ -28,9 +28,9 @@ use super::ordered::{Order, Slot};
 use super::shards::Shards;
 
 const SHARD_BITS: u32 = 11;
-/// With more entries there are many shards: until there all of them are moved in well under 5 ms.
+/// Most entries in one shard: moving them takes well under 5 ms.
 const ONE_SHARD: usize = 1 << 18;
-/// Entries of a shard that became smaller are no further behind their homes; chance makes that a third.
+/// Longest displacement in a shard after shrinking; about three times what chance makes it.
 const FARTHEST: usize = 128;
 /// The slots of a table that has any.
 const SMALL: usize = 16;
@@ -40,16 +40,16 @@ const SMALL: usize = 16;
 pub(super) struct ExactTable {
     permutation: Permutation,
     shards: Shards<Slot>,
-    /// What found no room in its shard, by mixed value; mostly nothing. Only where there are many shards.
+    /// Entries that did not fit into their shard, by mixed value; mostly none. Only where there are many shards.
     spilled: BTreeMap<u64, Entry>,
     len: usize,
-    /// How many entries came or went since a shard was moved.
+    /// Insertions and removals since a shard was moved.
     unmoved: usize,
-    /// A smaller size is tried again after so many changes.
+    /// Changes until shrinking is tried again.
     shrinks_in: usize,
     /// How many entries each shard has, those that it spilled too.
     lens: Vec<u32>,
-    /// The smallest mixed value that this round of the sweep has not looked at.
+    /// The smallest mixed value that this round of the sweep has not visited.
     swept: u64,
 }
 
@@ -69,7 +69,7 @@ impl ExactTable {
         }
     }
 
-    /// An empty table with room for so many entries, which come in the order of their mixed values.
+    /// An empty table with capacity for `len` entries, to be inserted by ascending mixed value.
     pub(super) fn for_copy(secret: HashKey, len: usize) -> Self {
         let mut table = ExactTable::new(secret);
         let bits = if len > ONE_SHARD { SHARD_BITS } else { 0 };
@@ -163,7 +163,7 @@ impl ExactTable {
         Some(entry)
     }
 
-    /// An entry of this shard has gone.
+    /// Accounts for a removed entry of this shard.
     fn removed(&mut self, shard: usize) {
         if let Some(len) = self.lens.get_mut(shard) {
             *len -= 1;
@@ -172,8 +172,8 @@ impl ExactTable {
         self.resize();
     }
 
-    /// Begins to move to larger shards if these are full, or to smaller ones if less than half of them is taken: so a
-    /// table whose entries come and go keeps what it has. And goes on with it, a shard at a time.
+    /// Begins to resize: to larger shards when full, to smaller ones when less than half full. And goes on with it, a
+    /// shard at a time.
     fn resize(&mut self) {
         self.shrinks_in = self.shrinks_in.saturating_sub(1);
         let (shards, places) = (self.shards.len(), self.shards.usual_places());
@@ -207,7 +207,7 @@ impl ExactTable {
         }
     }
 
-    /// The places of smaller shards, if all entries find room in them.
+    /// The capacity of smaller shards, if all entries fit into them.
     fn fewer_places(&mut self) -> Option<usize> {
         let (shards, places) = (self.shards.len(), self.shards.usual_places());
         // Some more than there are, because some more may come until all are moved. And never so few that there is room
@@ -226,7 +226,8 @@ impl ExactTable {
         Some(fewer)
     }
 
-    /// A smaller size has no room for all. The next try costs as much, so some of the entries come or go before it.
+    /// Postpones shrinking, because the entries would not fit. The next try costs as much, so some of the entries come
+    /// or go before it.
     fn shrink_later(&mut self) {
         self.shrinks_in = self.shards.sum(|places| places) / 16;
     }
@@ -271,7 +272,7 @@ impl ExactTable {
         self.spilled.extend(left);
     }
 
-    /// Stores a value in a table of one shard that has no room behind its home.
+    /// Stores an entry in a table of one shard without a free slot behind its home.
     fn enlarge_for(&mut self, slot: Slot) {
         loop {
             let order = self.order();
@@ -374,9 +375,8 @@ impl ExactTable {
     }
 }
 
-/// How many entries a shard of so many places has on average when it is time for larger ones: nine of ten places, or
-/// fewer where chance gives some shards so many more than others (five standard deviations) that they would not have
-/// room.
+/// The average number of entries at which shards of this capacity grow: nine tenths of it, or less if shards five
+/// standard deviations above the average would overflow.
 fn room(places: usize, shards: usize) -> usize {
     let most = places * 59 / 64;
     match shards {
@@ -385,7 +385,7 @@ fn room(places: usize, shards: usize) -> usize {
     }
 }
 
-/// So many places that there is room for so many entries.
+/// The capacity needed for this number of entries.
 fn places_for(entries: usize, shards: usize) -> usize {
     let mut places = entries * 64 / 59 + 1;
     while room(places, shards) < entries {

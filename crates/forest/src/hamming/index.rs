@@ -16,14 +16,14 @@ pub struct NodeIndex {
     max_len: usize,
 }
 
-/// The structure depends on k: equality needs one look-up.
+/// The structure for k = 0, which needs one lookup, and that for larger k.
 #[derive(Debug)]
 enum Kind {
     Exact(ExactTable),
     Near(Box<NearIndex>),
 }
 
-/// The same expression for both kinds.
+/// Evaluates one expression for either kind.
 macro_rules! either {
     ($kind:expr, $index:ident => $answer:expr) => {
         match $kind {
@@ -63,8 +63,8 @@ impl NodeIndex {
         }
     }
 
-    /// Makes an empty index ready for a copy of another one with this secret and so many entries, which comes
-    /// [portion](Self::portion) by portion: each entry is stored right behind the one before it. An index for a
+    /// Prepares an empty index for a copy of another one with this secret and `len` entries, inserted
+    /// [portion](Self::portion) by portion, so that each entry is stored right behind its predecessor. An index for a
     /// distance above 0 has several orders, and stays as it is.
     pub(crate) fn expect_copy(&mut self, secret: HashKey, len: usize) {
         if let Kind::Exact(index) = &mut self.kind
@@ -111,7 +111,7 @@ impl NodeIndex {
         self.len() == 0
     }
 
-    /// Stores a fingerprint, and answers the entry that this one replaces.
+    /// Stores a fingerprint; returns the entry that it replaces.
     ///
     /// # Errors
     /// [`Full`] if it is a new one and there are 2^32 - 3 of them, or if `entry.root` is [`u32::MAX`]. Then nothing
@@ -134,7 +134,7 @@ impl NodeIndex {
         either!(&self.kind, index => index.get(fingerprint))
     }
 
-    /// Gives a stored fingerprint another tick; false if it is not stored.
+    /// Sets the tick of a stored fingerprint; false if it is not stored.
     pub fn set_tick(&mut self, fingerprint: Fingerprint, tick: u32) -> bool {
         let entry = either!(&mut self.kind, index => index.get_mut(fingerprint));
         entry.map(|entry| entry.tick = tick).is_some()
@@ -166,7 +166,7 @@ impl NodeIndex {
         either!(&mut self.kind, index => index.sweep(budget, keep))
     }
 
-    /// How many places a whole round of [`Self::sweep`] looks at, if nothing comes or goes otherwise.
+    /// Slots that a whole round of [`Self::sweep`] visits if nothing else changes.
     pub fn round(&self) -> usize {
         either!(&self.kind, index => index.round())
     }

@@ -57,9 +57,9 @@ pub(super) struct NearIndex {
     slab: Slab,
     high: Table,
     low: Table,
-    /// A slab with so many slots is scanned: the tables would take longer.
+    /// Largest slab, in slots, that is scanned: the tables would take longer.
     scanned: u64,
-    /// The slot that the sweep looks at next.
+    /// The next slot of the sweep.
     swept: u32,
 }
 
@@ -218,8 +218,8 @@ impl NearIndex {
         });
     }
 
-    /// Prefetches only the buckets of the fingerprints themselves, with which every look-up and change begins: a
-    /// look-up waits for all its probes together, so prefetching those earlier gains nothing.
+    /// Prefetches the buckets of the fingerprints themselves, where every lookup and change begins. Prefetching a
+    /// lookup's other probes gains nothing: it waits for all of them together.
     pub(super) fn prefetch(&self, fingerprints: &[Fingerprint]) {
         for fingerprint in fingerprints {
             for table in [&self.high, &self.low] {

@@ -10,7 +10,7 @@ use super::shards::Shards;
 
 /// Slots that are compared at once.
 const BLOCK: usize = 8;
-/// Lines that are brought into the cache for a look-up: nine of ten end within them.
+/// Cache lines that are prefetched for a lookup: nine of ten lookups end within them.
 const LINES: usize = 3;
 const SLOTS_PER_LINE: usize = 64 / size_of::<Slot>();
 
@@ -21,7 +21,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// The largest value ends every look-up.
+    /// An empty slot, whose largest value ends every lookup.
     pub(super) const EMPTY: Slot = Slot { mixed: u64::MAX, entry: Entry::NONE };
 
     #[inline]
@@ -35,7 +35,7 @@ impl Slot {
     }
 }
 
-/// Where a mixed value belongs: its first bits are the number of its shard, and the others decide its home there.
+/// The home of a mixed value: its first bits select the shard, the others the slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Order {
     pub(super) bits: u32,
@@ -48,7 +48,7 @@ impl Order {
         (mixed >> 1 >> (63 - self.bits)) as usize
     }
 
-    /// The smallest mixed value of a shard; behind the last one comes the first.
+    /// The smallest mixed value of a shard; wraps around after the last one.
     #[inline]
     pub(super) fn first(self, shard: usize) -> u64 {
         (shard as u64) << (63 - self.bits) << 1
@@ -82,7 +82,7 @@ impl Order {
         at
     }
 
-    /// Begins to bring the slots that [`Self::seek`] reads into the cache, but for those of the longest rows.
+    /// Prefetches the slots that [`Self::seek`] reads, except in the longest runs.
     #[inline]
     pub(super) fn prefetch(self, slots: &[Slot], mixed: u64) {
         let home = self.home(mixed, slots.len());
@@ -108,7 +108,7 @@ impl Order {
         true
     }
 
-    /// Empties a slot, and lets those behind it that are not at home come one place closer.
+    /// Empties a slot, and shifts displaced entries behind it one slot back.
     pub(super) fn remove(self, slots: &mut [Slot], at: usize) {
         let len = slots.len();
         let rest = slots.get(at + 1..).unwrap_or_default();
@@ -123,8 +123,7 @@ impl Order {
         }
     }
 
-    /// Moves all entries into empty slots; those that come out behind the end, or further than this behind their homes,
-    /// are `left`.
+    /// Moves all entries into empty slots; `left` gets those beyond the end or displaced by more than `farthest`.
     pub(super) fn move_all(self, from: &[Slot], to: &mut [Slot], farthest: usize, mut left: impl FnMut(Slot)) {
         work_counter::add(from.len());
         let mut next = 0;
@@ -152,7 +151,7 @@ impl Order {
         }
     }
 
-    /// Puts an entry behind all others, `next` being the first place that is left.
+    /// Appends an entry at or after the slot `next`.
     fn append(self, slots: &mut [Slot], next: &mut usize, slot: &Slot, farthest: usize) -> bool {
         let home = self.home(slot.mixed, slots.len());
         let at = home.max(*next);
@@ -163,7 +162,7 @@ impl Order {
         slots.get_mut(at).map(|place| *place = *slot).is_some()
     }
 
-    /// The same for a whole table, from entries in order; `lens` counts those of each shard.
+    /// Fills a whole table from entries in order; `lens` counts those of each shard.
     pub(super) fn fill<'a>(
         self,
         shards: &mut Shards<Slot>,
@@ -222,7 +221,7 @@ impl Order {
         (removed, self.first(shard + 1))
     }
 
-    /// How many places of a shard with so many slots a sweep counts.
+    /// Slots of a shard of this size as a sweep counts them.
     pub(super) fn swept_places(slots: usize) -> usize {
         homes(slots).max(1)
     }

@@ -12,10 +12,10 @@ use super::ball;
 const FEW: usize = 15;
 /// A crowd becomes a list again when it has this many, well below where it became one.
 const FEW_AGAIN: usize = 6;
-/// A crowd with more nodes than this has many maps, so that none of them grows for long.
+/// Most nodes of a crowd in one map; larger crowds use several, so that no single growth takes long.
 const ONE_MAP: usize = 1 << 15;
 const MAPS: usize = 256;
-/// Looking one word up costs about as much as reading this many entries.
+/// Cost of a lookup, in entries read.
 const ENTRIES_PER_PROBE: u64 = 4;
 
 type WordMap<T> = HashMap<u32, T, WordHashers>;
@@ -193,7 +193,7 @@ impl Overflow {
         (nodes, crowds)
     }
 
-    /// Puts the crowd of a half here, of which nothing is here yet.
+    /// Takes over the crowd of a half that has no nodes here.
     pub(super) fn take_over(&mut self, half: u32, crowd: Box<Crowd>) {
         self.crowd_bytes += crowd.bytes;
         self.halves.insert(half, Nodes::Crowd(crowd));
@@ -305,7 +305,7 @@ impl Crowd {
     }
 }
 
-/// A full map moves all that is in it when one more comes.
+/// Counts the work of a map that rehashes for one more entry.
 fn count_growth<T>(map: &WordMap<T>) {
     if map.len() == map.capacity() {
         work_counter::add(map.len());

@@ -5,8 +5,8 @@ use spinney_text::hash::HashKey;
 use super::ball;
 use super::spread::{self, Spread};
 
-/// The bits of a half that tags show as they are, so that flips of them are found by comparing; the others are its
-/// word, which is spread over the buckets. More of them would mean fewer probes, and more nodes whose word is one.
+/// The bits of a half that tags contain unchanged, so that flips in them are found by comparison; the others select the
+/// bucket. More of them would mean fewer probes, and more nodes whose word is one.
 pub(super) const SHOWN_BITS: u32 = 32 - spread::BITS;
 pub(super) const SHOWN: u16 = (1 << SHOWN_BITS) - 1;
 /// The last bits of the image in a tag.
@@ -66,15 +66,15 @@ impl Sought {
         (self.image >> (spread::BITS - bits)) as usize
     }
 
-    /// The bucket of so many in the shard; the order of the images.
+    /// The bucket in a shard, in the order of the images.
     #[inline]
     pub(super) fn bucket(self, bits: u32, buckets: usize) -> usize {
         let width = spread::BITS - bits;
         ((self.image as usize & ((1 << width) - 1)) * buckets) >> width
     }
 
-    /// The shown bits of the half, and behind them the last bits of the image: in a large table, more than the choice
-    /// of the bucket leaves open. So equal tags of a bucket mean equal halves, and in a small one nearly always.
+    /// The shown bits of the half, followed by the last bits of the image. So equal tags of a bucket mean equal halves,
+    /// and in a small one nearly always.
     #[inline]
     pub(super) fn tag(self) -> u16 {
         (self.image as u16) << SHOWN_BITS | self.half as u16 & SHOWN
@@ -118,7 +118,7 @@ impl Layout {
         self.side.other(code)
     }
 
-    /// The probes with so many flips for a radius.
+    /// The probes with `weight` flips for a radius.
     pub(super) fn probes(&self, weight: u32, radius: u32) -> impl Iterator<Item = Probe> {
         masks(spread::BITS, weight).map(move |flips| Probe {
             flips,
@@ -128,7 +128,7 @@ impl Layout {
     }
 }
 
-/// The words of so many bits with exactly `weight` of them set.
+/// The words of `bits` bits with exactly `weight` set.
 pub(super) fn masks(bits: u32, weight: u32) -> impl Iterator<Item = u32> {
     ball::masks(weight).take_while(move |mask| mask >> bits == 0)
 }

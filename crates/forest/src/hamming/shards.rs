@@ -38,12 +38,12 @@ impl<T> Default for Size<T> {
 }
 
 impl<T: Copy> Shards<T> {
-    /// So many shards without any places.
+    /// Shards without any slots.
     pub(super) fn new(bits: u32) -> Self {
         Shards { bits, moved: 0, sizes: Default::default() }
     }
 
-    /// So many shards of one size.
+    /// Shards of equal size.
     pub(super) fn filled(bits: u32, places: usize, fill: T) -> Self {
         let mut shards = Shards::new(bits);
         shards.begin(places);
@@ -98,7 +98,7 @@ impl<T: Copy> Shards<T> {
         chunk.and_then(|chunk| chunk.get(range)).unwrap_or_default()
     }
 
-    /// The place that a position leads to, a number of so many bits: all places of all shards, in their order.
+    /// The slot at a position of `width` bits, scaled to all slots of all shards.
     #[inline]
     pub(super) fn scaled(&self, position: u32, width: u32) -> Option<&T> {
         let size = self.size((position >> (width - self.bits)) as usize);
@@ -134,7 +134,7 @@ impl<T: Copy> Shards<T> {
         self.sizes[1] = Size { places, chunks: chunks.collect() };
     }
 
-    /// Gives up a move that has not moved a shard yet.
+    /// Cancels a move before its first shard.
     pub(super) fn cancel(&mut self) {
         debug_assert_eq!(self.moved, 0, "a shard of the new size is in use");
         self.sizes[1] = Size::default();

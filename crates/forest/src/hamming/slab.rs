@@ -8,7 +8,7 @@ use super::kernel;
 /// Slots of a chunk, 4 MiB. A slab grows slot by slot and chunk by chunk, and moves nothing.
 const CHUNK: usize = 1 << CHUNK_BITS;
 const CHUNK_BITS: u32 = 18;
-/// Slots of a block, in which nodes are read one after the other.
+/// Slots of a block, which is contiguous in memory.
 const BLOCK: usize = 1 << BLOCK_BITS;
 const BLOCK_BITS: u32 = 12;
 const NONE: u32 = u32::MAX;
@@ -47,7 +47,7 @@ impl Slab {
         self.len
     }
 
-    /// How many slots there are, empty ones too.
+    /// The number of slots, including empty ones.
     pub(super) fn slots(&self) -> usize {
         self.slots
     }
@@ -67,7 +67,7 @@ impl Slab {
         (!slot.entry.is_none()).then_some(slot)
     }
 
-    /// Stores a node and answers its number; none if every number is taken.
+    /// Stores a node; returns its number, `None` if every number is in use.
     pub(super) fn add(&mut self, code: u64, entry: Entry) -> Option<u32> {
         // The first chunk with a free slot, so that later ones become empty as the index shrinks.
         let number = match self.open.first() {

@@ -5,11 +5,11 @@ use spinney_text::hash::HashKey;
 /// The number of bits of the words.
 pub(super) const BITS: u32 = 25;
 
-/// An invertible linear map of words of [`BITS`] bits, over the field of two elements: what a word goes to is the
-/// exclusive or of what its bits go to. So a word with a bit flipped goes where the word does, with the image of that
-/// bit flipped, and all neighbours of a word cost one look-up and one operation each. Random linear maps spread sets of
-/// words nearly as evenly as random functions do (Alon, Dietzfelbinger, Miltersen, Petrank and Tardos, "Linear hash
-/// functions", JACM 46(5), 1999), and invertible ones never let two words collide in all bits.
+/// An invertible linear map of words of [`BITS`] bits over GF(2): the image of a word is the exclusive or of the images
+/// of its bits. So a word with a bit flipped goes where the word does, with the image of that bit flipped, and all
+/// neighbours of a word cost one look-up and one operation each. Random linear maps spread sets of words nearly as
+/// evenly as random functions do (Alon, Dietzfelbinger, Miltersen, Petrank and Tardos, "Linear hash functions", JACM
+/// 46(5), 1999), and invertible ones never let two words collide in all bits.
 pub(super) struct Spread {
     /// The images of all words that have bits in one byte only, by that byte.
     bytes: Box<[[u32; 256]; 4]>,

@@ -16,7 +16,7 @@ use super::spread::{self, Spread};
 /// Larger tables have many shards; up to this size all nodes of a shard are moved at once.
 const ONE_SHARD: usize = 80_000;
 const SHARD_BITS: u32 = 10;
-/// So much of the places in the buckets is filled at most, in percent. Then one bucket of fifty is full.
+/// Largest fill of the buckets, in percent. Then one bucket of fifty is full.
 const FULL: usize = 70;
 /// Target fill after a table was shrunk, in percent.
 const USUAL: usize = 60;
@@ -31,7 +31,7 @@ pub(super) fn may_find(bucket: &Bucket, sought: Sought, probe: Probe) -> bool {
     may_hold(bucket, sought.at(probe).tag(), probe.left) | bucket.has_spilled()
 }
 
-/// Whether a bucket may hold this tag with so many flips of shown bits; false is certain.
+/// Whether a bucket may have a tag within `left` flips of this one; no false negatives.
 #[inline(always)]
 fn may_hold(bucket: &Bucket, tag: u16, left: u32) -> bool {
     match left {
@@ -56,7 +56,7 @@ pub(super) struct Table {
     beside: Vec<Option<Box<Overflow>>>,
     /// Nodes in buckets.
     held: usize,
-    /// How many nodes came or went since a shard was moved.
+    /// Insertions and removals since a shard was moved.
     unmoved: usize,
 }
 
@@ -91,12 +91,12 @@ impl Table {
         self.layout.sought(code)
     }
 
-    /// How many probes there are.
+    /// The number of probes.
     pub(super) fn probe_count(&self) -> u64 {
         ball::size_in(spread::BITS, self.radius)
     }
 
-    /// The probes that together find all within the radius: those that are kept ready, and with more flips the others.
+    /// The probes that cover the radius: precomputed ones, and those with more flips.
     #[inline]
     pub(super) fn probes(&self) -> (&[Probe], impl Iterator<Item = Probe>) {
         let weights = READY_FLIPS + 1..=self.radius;
@@ -109,7 +109,7 @@ impl Table {
         self.shards.scaled(sought.image, spread::BITS)
     }
 
-    /// Where the nodes are that found a bucket full, if there are any.
+    /// The overflow of a bucket, if it has any.
     #[inline]
     fn beside(&self, bucket: &Bucket, sought: Sought) -> Option<&Overflow> {
         if !bucket.has_spilled() {
@@ -215,8 +215,8 @@ impl Table {
         self.resize(slab, 0);
     }
 
-    /// Begins a resize to more buckets per shard if these are full with `more` nodes, or to fewer if most are empty,
-    /// and continues one that has begun, a shard at a time.
+    /// Begins or continues a resize, a shard at a time: to more buckets if `more` nodes would not fit, to fewer if most
+    /// are empty.
     fn resize(&mut self, slab: &Slab, more: usize) {
         let (shards, places) = (self.shards.len(), self.shards.usual_places());
         if shards == 1 && slab.len() > ONE_SHARD {

@@ -1,21 +1,21 @@
-//! Documents placed as if by themselves: they see the forest of this process and each other, and leave nothing.
+//! Dry placement in a local forest: documents see the forest and each other, and change nothing.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use spinney_text::fingerprint::Fingerprint;
-use spinney_text::method::{MethodKind, PlacementQuery, Proof, TallyEntry};
+use spinney_text::method::{FeatureQuery, MethodKind, Proof, TallyEntry};
 
 use super::state::add_refused;
 use super::{CHUNK, Executor, ForestState, LocalInner, run};
 use crate::batch_plan::BatchPlan;
 use crate::candidates::CandidateTree;
-use crate::document::{DocumentTime, PlacementDocument};
+use crate::document::{DocumentTime, ForestDocument};
 use crate::hamming::{Entry, NodeIndex};
-use crate::placement::{self, PlacementPlan, PlacementView};
+use crate::placement::{self, RuleOutcome, RuleView};
 use crate::planned_view::{PlannedTrees, PlannedView};
-use crate::port::{DryPlacement, EarlierDocuments, PlaceFuture, Placed, PlacementReply, Placements};
+use crate::port::{BatchReply, DocumentReply, DryPlacement, EarlierDocuments, PlaceHandle, RootAssignment};
 use crate::roots::{RootNumber, TreeRecord};
 use crate::ticks::Tick;
 use crate::time::Millis;
@@ -38,7 +38,7 @@ struct Own<F: MethodKind> {
 /// The planned changes of one request to a forest in this process.
 struct LocalPlan<P> {
     plan: BatchPlan<P>,
-    /// Its nodes again, by what they are near to.
+    /// The index of its nodes.
     index: NodeIndex,
     /// The clock as the documents of the request would have moved it.
     clock: Millis,
@@ -53,7 +53,7 @@ struct LocalTrees<'a, P: Proof> {
 
 impl<P: Proof> LocalPlan<P> {
     /// Plans the place of a document at a time. Answers how much of a sign of page chrome it is, too.
-    fn place(&mut self, query: &PlacementQuery<'_, P>, forest: &Forest<P>, at: Millis) -> (PlacementPlan, u8) {
+    fn place(&mut self, query: &FeatureQuery<'_, P>, forest: &Forest<P>, at: Millis) -> (RuleOutcome, u8) {
         let (outcome, sign, changes) = LocalTrees::of(forest, self, at).foresee(query, at);
         for change in changes {
             if let Some(node) = self.plan.add(change) {
@@ -70,11 +70,11 @@ impl<'a, P: Proof> LocalTrees<'a, P> {
         LocalTrees { forest, own, floor: forest.ticks.floor_at(at) }
     }
 
-    /// How a document is placed: by which decision, with how much of a sign of page chrome, and by which changes.
-    fn foresee(&self, query: &PlacementQuery<'_, P>, at: Millis) -> (PlacementPlan, u8, Vec<Change<P>>) {
+    /// The placement that a document would get: decision, sign of page chrome, and changes.
+    fn foresee(&self, query: &FeatureQuery<'_, P>, at: Millis) -> (RuleOutcome, u8, Vec<Change<P>>) {
         let mut view = PlannedView::of(self, query, at);
         let mut outcome = view.decide();
-        let wide = placement::widened(query, &outcome);
+        let wide = placement::with_all_fingerprints(query, &outcome);
         if let Some(wide) = &wide {
             view = PlannedView::of(self, wide, at);
             outcome = view.decide();
@@ -104,7 +104,7 @@ impl<P: Proof> PlannedTrees<P> for LocalTrees<'_, P> {
         self.living(near)
     }
 
-    fn candidate(&self, root: Root, query: &PlacementQuery<'_, P>, _: Millis) -> CandidateTree<'_, P> {
+    fn candidate(&self, root: Root, query: &FeatureQuery<'_, P>, _: Millis) -> CandidateTree<'_, P> {
         let own = self.own.plan.trees.get(&root);
         let stored = self.number(root).filter(|_| own.is_none());
         let record = stored.and_then(|number| self.forest.roots.get(number));
@@ -149,7 +149,7 @@ impl<F: MethodKind> LocalDryPlacement<F> {
 
 impl<F: MethodKind> ForestState<F> {
     /// The result that [`place_by`](ForestState::place_by) would have; only `own` changes.
-    fn place_dry(&mut self, document: PlacementDocument, own: &mut Own<F>) -> PlacementReply {
+    fn place_dry(&mut self, document: ForestDocument, own: &mut Own<F>) -> DocumentReply {
         let Own { plan, earlier } = own;
         let now = self.time(document.when, earlier);
         let mut features = document.features;
@@ -165,12 +165,12 @@ impl<F: MethodKind> ForestState<F> {
             };
             plan.clock = at;
             let (foreseen, sign, text) = F::ask(features, learned, &earlier.taught, |query| {
-                let query = &PlacementQuery { earlier: Some(&earlier.tallies), ..*query };
+                let query = &FeatureQuery { earlier: Some(&earlier.tallies), ..*query };
                 let (foreseen, sign) = plan.place(query, forest, at);
                 (foreseen, sign, query.whole)
             });
             let is_doubtful = foreseen.is_doubtful;
-            let mut placed = Placed {
+            let mut placed = RootAssignment {
                 root: foreseen.root,
                 answer: self.overrides().shown_root(text, foreseen.root),
                 decision: foreseen.decision,
@@ -181,7 +181,7 @@ impl<F: MethodKind> ForestState<F> {
                 in_turn: foreseen.by.is_some(),
                 refused: foreseen.refused,
                 learned: Vec::new(),
-                is_alone: false,
+                is_local_fallback: false,
                 ticket: None,
             };
             earlier.tallies.add(placed.root.0, TallyEntry { title: document.title, sign });
@@ -200,16 +200,16 @@ impl<F: MethodKind> ForestState<F> {
             }
             placed
         });
-        PlacementReply { now, placed }
+        DocumentReply { now, placed }
     }
 }
 
 impl<F: MethodKind> DryPlacement for LocalDryPlacement<F> {
-    fn place(&self, documents: Vec<PlacementDocument>) -> PlaceFuture<Vec<PlacementDocument>> {
+    fn place(&self, documents: Vec<ForestDocument>) -> PlaceHandle<Vec<ForestDocument>> {
         let own = self.own.clone();
         let place_dry = move |shared: &LocalInner<F>| {
             let mut own = own.lock();
-            let mut placements = Placements::default();
+            let mut placements = BatchReply::default();
             let mut documents = documents.into_iter();
             while documents.len() > 0 {
                 shared.with(|state, waited| {

@@ -15,11 +15,11 @@
 use std::collections::HashSet;
 
 use spinney_text::fingerprint::Fingerprint;
-use spinney_text::method::{MethodKind, PlacementQuery, TallyEntry};
+use spinney_text::method::{FeatureQuery, MethodKind, TallyEntry};
 
 use super::ForestState;
 use crate::candidates::{PriorClaim, StoredRoot};
-use crate::document::PlacementDocument;
+use crate::document::ForestDocument;
 use crate::placement::may_found;
 use crate::port::{EarlierDocuments, ItemOutcome, Settlement};
 use crate::recovery::RecoveryPass;
@@ -33,7 +33,7 @@ enum RecoveredAs {
     Later,
     /// None of them has, and it cannot have founded it itself.
     Foreign,
-    Placed {
+    RootAssignment {
         placement: Placement,
         /// It founds its tree.
         founds: bool,
@@ -46,17 +46,17 @@ enum RecoveredAs {
 
 /// The documents of one moment.
 struct RecoveredMoment<'a> {
-    /// The roots of all of them, where there are several.
+    /// The roots of all documents of the group, if there are several.
     roots: Option<&'a HashSet<Fingerprint>>,
     earlier: EarlierDocuments,
     settlements: Vec<Settlement>,
-    /// The clock goes no further.
+    /// The limit of the clock.
     latest: Option<Millis>,
 }
 
 impl<F: MethodKind> ForestState<F> {
     /// Takes in the documents of one moment.
-    pub(crate) fn recover(&mut self, group: Vec<PlacementDocument>, recovery: &mut RecoveryPass) {
+    pub(crate) fn recover(&mut self, group: Vec<ForestDocument>, recovery: &mut RecoveryPass) {
         let roots = group.iter().filter_map(|document| document.given);
         let roots: HashSet<Fingerprint> = match group.len() {
             0 | 1 => HashSet::new(),
@@ -83,14 +83,14 @@ impl<F: MethodKind> ForestState<F> {
         self.settle(moment.settlements, self.forest.clock());
     }
 
-    /// Takes in one document; gives it back if others are to come first, unless it is `last`.
+    /// Recovers one document; returns it if others must be recovered first, unless it is `last`.
     fn recover_one(
         &mut self,
-        mut document: PlacementDocument,
+        mut document: ForestDocument,
         moment: &mut RecoveredMoment<'_>,
         recovery: &mut RecoveryPass,
         last: bool,
-    ) -> Option<PlacementDocument> {
+    ) -> Option<ForestDocument> {
         let at = self.time(document.when, &moment.earlier);
         let at = at.map(|at| moment.latest.map_or(at, |latest| at.min(latest)));
         let features = document.features.as_mut().and_then(F::features);
@@ -102,7 +102,7 @@ impl<F: MethodKind> ForestState<F> {
             RecoveredAs::Known => recovery.recovered.known += 1,
             RecoveredAs::Later => return Some(document),
             RecoveredAs::Foreign => recovery.add_orphan(document),
-            RecoveredAs::Placed { placement, founds, has_founded, is_elsewhere } => {
+            RecoveredAs::RootAssignment { placement, founds, has_founded, is_elsewhere } => {
                 recovery.recovered.placed += 1;
                 recovery.recovered.elsewhere += u64::from(is_elsewhere);
                 let mut teaches = has_founded;
@@ -144,7 +144,7 @@ impl<F: MethodKind> ForestState<F> {
         let earlier = &moment.earlier;
         let may_have_named = F::may_have_named(features, root.0);
         F::ask(features, learned, &earlier.taught, |query| {
-            let query = &PlacementQuery { earlier: Some(&earlier.tallies), ..*query };
+            let query = &FeatureQuery { earlier: Some(&earlier.tallies), ..*query };
             let known = forest.known(query).filter(|_| recovery.passes_known);
             if let Some(tree) = known {
                 // The stored root may be of another method, or older than this forest: what the forest has answered
@@ -196,7 +196,7 @@ impl<F: MethodKind> ForestState<F> {
             if is_new && placement.root == root && !may_found {
                 recovery.unproved.insert(root.0);
             }
-            RecoveredAs::Placed {
+            RecoveredAs::RootAssignment {
                 // The lessons of a document that cannot be the founder are unknown.
                 founds: founds_again || (is_new && (may_found || placement.root != root)),
                 has_founded,

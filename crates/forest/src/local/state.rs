@@ -3,18 +3,18 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use spinney_text::method::{Lesson, Measure, MethodKind, PlacementQuery, Proof, Refusal, TallyEntry};
+use spinney_text::method::{FeatureQuery, Lesson, Measure, MethodKind, Proof, Refusal, TallyEntry};
 use spinney_text::text::boilerplate::PendingSentences;
 
 use crate::candidates::PriorClaim;
-use crate::document::{DocumentTime, PlacementDocument};
+use crate::document::{DocumentTime, ForestDocument};
 use crate::late_merges::{LateMergeLog, LateMerges, MergeCandidates, are_one, may_be_one};
 use crate::overrides::{Override, OverrideChange, Overrides, RestampPass};
 use crate::pending_lessons::PendingLessons;
 use crate::placement::may_found;
 use crate::port::{
-    CheckReply, CheckedDocument, CheckedFingerprint, CheckedTree, Commit, EarlierDocuments, ItemOutcome, Placed,
-    PlacementReply, SettleReport, Settlement,
+    CheckReply, CheckedDocument, CheckedFingerprint, CheckedTree, Commit, DocumentReply, EarlierDocuments, ItemOutcome,
+    RootAssignment, SettleReport, Settlement,
 };
 use crate::time::Millis;
 use crate::{Change, Decision, Forest, ForestError, LateMergeStats, NearNode, Root, Settings, Ticket};
@@ -24,23 +24,23 @@ use crate::{Change, Decision, Forest, ForestError, LateMergeStats, NearNode, Roo
 pub struct ForestState<F: MethodKind> {
     pub(crate) forest: Forest<F::Proof>,
     pub(super) learned: F::Learned,
-    /// What is learned when documents are accepted.
+    /// Lessons that count when their documents are accepted.
     pub(crate) pending: PendingLessons,
     /// The overrides, shared with readers: a change copies them.
     pub(super) overrides: Arc<Overrides>,
     /// Trees that may be one.
-    late: MergeCandidates,
+    merge_candidates: MergeCandidates,
     /// Placements of unknown outcome, and when they are taken back, in that order.
     unknown: VecDeque<(Millis, Ticket)>,
     /// The changes since they were last taken; `None` unless recording is on.
     recorded: Option<Vec<StateChange<F::Proof>>>,
 }
 
-/// How long the nodes of a document of unknown outcome stay for a retry, in milliseconds: longer than clients wait
-/// between retries, and too short to collect others' documents.
+/// How long the nodes of a document of unknown outcome stay, in milliseconds: longer than clients wait between retries,
+/// and too short for other documents to join them.
 pub const RETRY_WINDOW: Millis = Millis(60_000);
 
-/// Most documents of one request that teach boilerplate: one request must not push out what others have taught.
+/// Most documents of one request that teach boilerplate: one request must not displace the lessons of others.
 const TEACHERS: usize = 1_000;
 
 /// One change of a forest or of its learned text.
@@ -48,9 +48,9 @@ const TEACHERS: usize = 1_000;
 pub enum StateChange<P> {
     /// Of its trees.
     Tree(Change<P>),
-    /// What documents taught that founded trees.
+    /// A lesson of documents that founded trees.
     Learn(Lesson),
-    /// What a document that founded a tree will teach.
+    /// A pending lesson of a document that founded a tree.
     Pending {
         /// Its tree.
         root: Root,
@@ -78,24 +78,24 @@ impl<F: MethodKind> ForestState<F> {
             learned,
             pending: PendingLessons::default(),
             overrides: Arc::default(),
-            late: MergeCandidates::default(),
+            merge_candidates: MergeCandidates::default(),
             unknown: VecDeque::new(),
             recorded: None,
         })
     }
 
-    /// The same state with another budget for founder tokens, in bytes; to be called before anything is placed.
+    /// Sets the budget for founder tokens, in bytes; to be called before anything is placed.
     pub fn with_founder_tokens(mut self, bytes: usize) -> ForestState<F> {
         self.forest.set_founder_token_bytes(bytes);
         self
     }
 
-    /// Sets what happens to late merges from now on.
+    /// Sets how late merges are handled from now on.
     pub fn set_late_merges(&mut self, mode: LateMerges) {
-        self.late.mode = mode;
+        self.merge_candidates.mode = mode;
     }
 
-    /// From now on every change is taken down, for [`take_changes`](ForestState::take_changes).
+    /// Starts to record changes for [`take_changes`](ForestState::take_changes).
     pub fn record(&mut self) {
         self.forest.record();
         self.recorded.get_or_insert_default();
@@ -114,7 +114,7 @@ impl<F: MethodKind> ForestState<F> {
         }
     }
 
-    /// Takes down changes that were made, behind those of the trees, if changes are recorded.
+    /// Records changes of the state after those of the trees, if recording is on.
     fn note<C: IntoIterator<Item = StateChange<F::Proof>>>(&mut self, changes: impl FnOnce() -> C) {
         self.collect_changes();
         if let Some(recorded) = &mut self.recorded {
@@ -142,7 +142,7 @@ impl<F: MethodKind> ForestState<F> {
     /// Adds an override. `shown`: the roots that documents of a pin show. Returns its number; `None` at the limit.
     pub fn add_override(&mut self, correction: Override, shown: &[Root]) -> Option<u64> {
         let (number, changes) = Arc::make_mut(&mut self.overrides).add(correction, shown)?;
-        self.late.overrides_changed();
+        self.merge_candidates.overrides_changed();
         self.overrides_changed(changes);
         Some(number)
     }
@@ -150,7 +150,7 @@ impl<F: MethodKind> ForestState<F> {
     /// Undoes an override. Returns it, if there is one of this number.
     pub fn undo_override(&mut self, number: u64) -> Option<Override> {
         let (correction, changes) = Arc::make_mut(&mut self.overrides).undo(number)?;
-        self.late.overrides_changed();
+        self.merge_candidates.overrides_changed();
         self.overrides_changed(changes);
         Some(correction)
     }
@@ -166,18 +166,18 @@ impl<F: MethodKind> ForestState<F> {
     }
 
     /// The late merges since the start that are still valid.
-    pub fn late(&self) -> LateMergeLog {
-        self.late.late(&self.overrides)
+    pub fn late_merges(&self) -> LateMergeLog {
+        self.merge_candidates.late_merges(&self.overrides)
     }
 
-    /// The same as figures.
-    pub fn late_stats(&self) -> LateMergeStats {
-        self.late().stats()
+    /// The late merges as counts.
+    pub fn late_merge_stats(&self) -> LateMergeStats {
+        self.late_merges().stats()
     }
 
     /// Adds the late merge of two trees' groups, if there is room.
     fn merge_late(&mut self, winner: Root, loser: Root) {
-        if self.late.is_time_to_forget() {
+        if self.merge_candidates.is_time_to_forget() {
             let now = self.forest.clock();
             let is_alive = |root| self.forest.tree_at(root, now).is_some();
             let numbers = self.overrides.outlived(is_alive);
@@ -187,35 +187,35 @@ impl<F: MethodKind> ForestState<F> {
                 self.overrides_changed(vec![change]);
             }
         }
-        let added = match self.overrides.has_room_for_late() {
-            true => self.add_override(Override::Late { winner, loser }, &[]),
+        let added = match self.overrides.has_room_for_late_merge() {
+            true => self.add_override(Override::LateMerge { winner, loser }, &[]),
             false => None,
         };
         match added {
-            Some(_) => self.late.applied += 1,
-            None => self.late.no_room += 1,
+            Some(_) => self.merge_candidates.applied += 1,
+            None => self.merge_candidates.no_room += 1,
         }
     }
 
-    /// An accepted document of a tree agrees with these, too: their groups are candidates to be one with its own.
+    /// Considers late merges of a tree with other trees that an accepted document of it agrees with.
     fn consider_late_merges(&mut self, tree: Root, others: &[Root]) {
-        if self.late.mode == LateMerges::Off || !F::Proof::TELLS_OF_ROOTS {
+        if self.merge_candidates.mode == LateMerges::Off || !F::Proof::TELLS_OF_ROOTS {
             return;
         }
         for &other in others {
             if !may_be_one(&self.overrides, tree, other) {
                 continue;
             }
-            let agree = self.late.known(tree, other).or_else(|| {
+            let agree = self.merge_candidates.known(tree, other).or_else(|| {
                 let learned = F::view(&self.learned);
                 let agree = |one, other| self.forest.roots_agree(one, other, learned);
                 let now = self.forest.clock();
                 let is_alive = |root| self.forest.tree_at(root, now).is_some();
                 let agree = are_one(&self.overrides, (tree, other), is_alive, agree)?;
-                self.late.judged(tree, other, agree);
+                self.merge_candidates.judged(tree, other, agree);
                 Some(agree)
             });
-            if agree == Some(true) && self.late.mode == LateMerges::Apply {
+            if agree == Some(true) && self.merge_candidates.mode == LateMerges::Apply {
                 self.merge_late(tree, other);
             }
         }
@@ -226,7 +226,7 @@ impl<F: MethodKind> ForestState<F> {
         &self.overrides
     }
 
-    /// The words of a copy, in place of these.
+    /// Replaces the overrides by those of a snapshot.
     pub(crate) fn set_overrides(&mut self, overrides: Overrides) {
         self.overrides = Arc::new(overrides);
     }
@@ -236,7 +236,7 @@ impl<F: MethodKind> ForestState<F> {
         &self.learned
     }
 
-    /// The learned text, to add what is known from the start.
+    /// The learned text, for initial lessons.
     pub fn learned_mut(&mut self) -> &mut F::Learned {
         &mut self.learned
     }
@@ -251,13 +251,13 @@ impl<F: MethodKind> ForestState<F> {
     }
 
     /// Finds or makes the place of a document that counts at once.
-    pub fn place(&mut self, document: PlacementDocument) -> PlacementReply {
+    pub fn place(&mut self, document: ForestDocument) -> DocumentReply {
         self.place_by(document, Commit::AtOnce, &mut EarlierDocuments::default())
     }
 
-    /// Prefetches what placing the next documents reads first: the nodes of the second one, which are at hand when it
-    /// is the first one, whose trees are prefetched. Affects nothing but time.
-    pub(super) fn prefetch(&self, next: &mut [PlacementDocument]) {
+    /// Prefetches memory of the next documents to place: the nodes of the second one, the trees of the first one.
+    /// Affects nothing but time.
+    pub(super) fn prefetch(&self, next: &mut [ForestDocument]) {
         let mut features = next.iter_mut().map(|document| document.features.as_mut().and_then(F::features));
         if let Some(first) = features.next().flatten() {
             F::expected(first, |fingerprint| self.forest.prefetch_trees(&[fingerprint]));
@@ -270,10 +270,10 @@ impl<F: MethodKind> ForestState<F> {
     /// Finds or creates the place of a document. Until it is settled, its lessons count for its own request only.
     pub fn place_by(
         &mut self,
-        document: PlacementDocument,
+        document: ForestDocument,
         commit: Commit,
         earlier: &mut EarlierDocuments,
-    ) -> PlacementReply {
+    ) -> DocumentReply {
         let now = self.time(document.when, earlier);
         // A document without a date arrives with the one before it, which may yet be refused.
         let claimed = match (document.when, commit) {
@@ -313,7 +313,7 @@ impl<F: MethodKind> ForestState<F> {
             placed.ticket = Some(ticket);
             placed
         });
-        PlacementReply { now, placed }
+        DocumentReply { now, placed }
     }
 
     fn place_features(
@@ -323,11 +323,11 @@ impl<F: MethodKind> ForestState<F> {
         at: Millis,
         claimed: Option<Millis>,
         earlier: &EarlierDocuments,
-    ) -> (Placed, Ticket) {
+    ) -> (RootAssignment, Ticket) {
         let Self { forest, learned, pending, .. } = self;
         let given = given.map(|root| PriorClaim::by_dry_placement(root, &earlier.given));
         let (mut placement, text, teaches) = F::ask(features, learned, &earlier.taught, |query| {
-            let query = &PlacementQuery { earlier: Some(&earlier.tallies), ..*query };
+            let query = &FeatureQuery { earlier: Some(&earlier.tallies), ..*query };
             let placement = match claimed {
                 Some(_) => forest.place_provisionally(query, given),
                 None => forest.place_given(query, at, given),
@@ -354,7 +354,7 @@ impl<F: MethodKind> ForestState<F> {
                 false => placement.others,
             },
         };
-        let placed = Placed {
+        let placed = RootAssignment {
             root: placement.root,
             answer: self.overrides.shown_root(text, placement.root),
             decision: placement.decision,
@@ -365,20 +365,20 @@ impl<F: MethodKind> ForestState<F> {
             in_turn: placement.by.is_some(),
             refused: placement.refused,
             learned: Vec::new(),
-            is_alone: false,
+            is_local_fallback: false,
             ticket: None,
         };
         (placed, ticket)
     }
 
-    /// Adds the trees that the document would have met, had the sentences that they share not become boilerplate.
+    /// Adds to `refused` the trees that only sentences which are boilerplate now have in common with the document.
     fn add_refused_by_boilerplate(&self, features: &F::Features, own: Root, refused: &mut Vec<(Root, Refusal)>) {
         for fingerprint in F::left_out(features, &self.learned).fingerprints {
             self.forest.roots_near(fingerprint, |root| add_refused(refused, own, root));
         }
     }
 
-    /// What a document teaches that joins a tree in doubt, if it does.
+    /// The lesson of a document that joins a tree in doubt, if it has one.
     pub(super) fn lesson_in_doubt(
         &self,
         features: &F::Features,
@@ -400,7 +400,7 @@ impl<F: MethodKind> ForestState<F> {
         became
     }
 
-    /// What a document will teach that has founded a tree. Returns whether it is anything.
+    /// Adds the pending lesson of a document that founded a tree. Returns whether the lesson has content.
     pub(super) fn founded(&mut self, root: Root, lesson: Lesson) -> bool {
         if F::LEARNS {
             self.note(|| [StateChange::Pending { root, lesson: lesson.clone() }]);
@@ -414,7 +414,7 @@ impl<F: MethodKind> ForestState<F> {
     pub fn settle(&mut self, batch: Vec<Settlement>, now: Millis) -> SettleReport {
         let (mut refused, mut taught, mut met) = (Vec::new(), Vec::new(), Vec::new());
         let mut lessons = Vec::new();
-        let merged_before = self.late.applied;
+        let merged_before = self.merge_candidates.applied;
         let due = 2 * batch.len();
         for Settlement { ticket, outcome } in batch {
             match outcome {
@@ -446,11 +446,11 @@ impl<F: MethodKind> ForestState<F> {
         }
         self.forest.expire(self.forest.clock(), due);
         settled.notices = self.forest.take_notices();
-        settled.merged = self.late.applied - merged_before;
+        settled.merged = self.merge_candidates.applied - merged_before;
         settled
     }
 
-    /// Trees teach with the documents of one request, and documents of it by themselves. Answers how many sentences
+    /// Learns the pending lessons of these trees, and lessons of one request's documents. Returns how many sentences
     /// became boilerplate.
     fn teach(&mut self, roots: Vec<Root>, lessons: Vec<Lesson>) -> u64 {
         let (pending, mut became) = self.learn_pending(&roots);
@@ -466,8 +466,8 @@ impl<F: MethodKind> ForestState<F> {
         became
     }
 
-    /// Learns what is pending of these trees, of at most [`TEACHERS`]. Answers it, and how many sentences became
-    /// boilerplate.
+    /// Learns the pending lessons of these trees, of at most [`TEACHERS`]. Returns the sum of the lessons, and how many
+    /// sentences became boilerplate.
     fn learn_pending(&mut self, roots: &[Root]) -> (Option<Lesson>, u64) {
         let lessons: Vec<Lesson> = roots.iter().filter_map(|&root| self.pending.taught(root)).collect();
         let lesson = Lesson::of_request(lessons, TEACHERS);
@@ -493,7 +493,7 @@ impl<F: MethodKind> ForestState<F> {
     }
 
     /// The result that [`place`](ForestState::place) would have.
-    pub fn check(&mut self, document: PlacementDocument) -> CheckReply {
+    pub fn check(&mut self, document: ForestDocument) -> CheckReply {
         let now = self.time(document.when, &EarlierDocuments::default());
         let at = now.unwrap_or(Millis(0));
         let mut features = document.features;
@@ -568,7 +568,7 @@ impl<F: MethodKind> ForestState<F> {
         }
     }
 
-    /// The time of a document; `None` where time stands still.
+    /// The time of a document; `None` if it does not advance the clock.
     pub(super) fn time(&self, when: DocumentTime, earlier: &EarlierDocuments) -> Option<Millis> {
         match when {
             DocumentTime::At(at) | DocumentTime::Claimed(at) => Some(at),
@@ -581,14 +581,14 @@ impl<F: MethodKind> ForestState<F> {
     }
 }
 
-/// Adds a tree to which only boilerplate leads a document that has founded `own`.
+/// Adds a tree that shares only boilerplate with a document that founded `own`.
 pub(super) fn add_refused(refused: &mut Vec<(Root, Refusal)>, own: Root, tree: Root) {
     if tree != own && !refused.iter().any(|&(known, _)| known == tree) {
         refused.push((tree, Refusal::Boilerplate));
     }
 }
 
-/// Adds the trees that only boilerplate leads to.
+/// Adds the trees that share only boilerplate with the document.
 fn add_hidden<P: Proof>(forest: &Forest<P>, near: &[NearNode], own: Root, at: Millis, trees: &mut Vec<CheckedTree>) {
     for root in near.iter().map(|near| near.root) {
         if root == own || trees.iter().any(|tree| tree.root == root) {

@@ -13,7 +13,7 @@ use crate::Root;
 pub enum OverrideChange {
     /// An override was added or undone.
     Add {
-        /// The number of the word.
+        /// The number of the override.
         number: u64,
         /// `None`: it is taken back.
         correction: Option<Override>,
@@ -25,7 +25,7 @@ pub enum OverrideChange {
     },
     /// Stored documents have to be restamped for an override, or have been.
     Restamp {
-        /// The number of the word.
+        /// The number of the override.
         number: u64,
         /// `None`: they do.
         restamp: Option<Restamp>,
@@ -51,7 +51,7 @@ impl Overrides {
         let restamp = self.restamp_of(&correction, shown);
         // Late merges are small and limited in number.
         let bytes = self.bytes() + correction.bytes() + restamp.bytes();
-        if bytes > MOST_BYTES && !correction.is_late() {
+        if bytes > MOST_BYTES && !correction.is_late_merge() {
             return None;
         }
         Some((number, self.change(number, Some(correction), restamp)))
@@ -63,7 +63,7 @@ impl Overrides {
         let correction = self.get(number)?.clone();
         let restamp = self.restamp_without(number, &correction);
         let remains = match correction {
-            Override::Late { winner, loser } => Some(Override::Apart { roots: [loser, winner] }),
+            Override::LateMerge { winner, loser } => Some(Override::Apart { roots: [loser, winner] }),
             _ => None,
         };
         Some((correction, self.change(number, remains, restamp)))

@@ -16,7 +16,7 @@ pub(super) struct MergedRoots {
     /// The set of each root that a merge names.
     set_of: HashMap<Root, u64>,
     sets: HashMap<u64, Set>,
-    /// No set ever had this number or a higher one.
+    /// The next number: higher than that of any set so far.
     next: u64,
 }
 
@@ -43,7 +43,7 @@ impl MergedRoots {
         self.set(root).map_or(vec![root], |set| set.roots.clone())
     }
 
-    /// Roots in whose place another one is shown, with that one.
+    /// Replaced roots, each with the root that is shown instead.
     pub(super) fn replaced(&self) -> impl Iterator<Item = (Root, Root)> {
         self.sets.values().flat_map(|set| {
             let roots = set.roots.iter().filter(|&&root| root != set.shown);
@@ -51,8 +51,8 @@ impl MergedRoots {
         })
     }
 
-    /// A merge that comes after all others of these roots. Each root changes its set as often as the logarithm of how
-    /// many there are.
+    /// Applies a merge on top of all earlier merges of these roots. Each root changes its set as often as the logarithm
+    /// of how many there are.
     pub(super) fn merge(&mut self, number: u64, winner: Root, losers: impl IntoIterator<Item = Root>) {
         let mut set = self.set_with(winner);
         for loser in losers {

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use super::{Override, Overrides, Restamp};
 
 impl Overrides {
-    /// These overrides, with those that another process knew before they were lost here. An override whose number is
-    /// free keeps it; if the number has been given to another one, the lost one gets the next. Overrides that were
-    /// undone here stay undone; those that were undone there and are here again are undone, too. Stored documents may
-    /// have followed lost overrides, so all of them are restamped.
+    /// These overrides, completed by those that only another process still has. An override whose number is free keeps
+    /// it; if the number has been given to another one, the lost one gets the next. Overrides that were undone here
+    /// stay undone; those that were undone there and are here again are undone, too. Stored documents may have followed
+    /// lost overrides, so all of them are restamped.
     #[must_use]
     pub fn mended(&self, newer: &Overrides) -> Overrides {
         let mut overrides = self.clone();
@@ -17,8 +17,8 @@ impl Overrides {
             match (self.get(number), correction) {
                 (Some(here), correction) if here == correction => {}
                 // A person has undone the late merge, which takes precedence.
-                (Some(Override::Apart { .. }), Override::Late { .. }) => {}
-                (Some(Override::Late { .. }), Override::Apart { .. }) => {
+                (Some(Override::Apart { .. }), Override::LateMerge { .. }) => {}
+                (Some(Override::LateMerge { .. }), Override::Apart { .. }) => {
                     overrides.set(number, Some(correction.clone()));
                 }
                 (Some(_), correction) => moved.push(correction),
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(mended.get(2), Some(&merge(5, 6)));
         let unfinished: Vec<u64> = mended.unfinished().map(|(number, _)| number).collect();
         assert_eq!(unfinished, [0, 1, 2]);
-        // It is another word's.
+        // It is another override's.
         there.add(merge(7, 8), &[]).unwrap();
         let mended = there.mended(&newer);
         assert_eq!(mended.get(2), Some(&merge(7, 8)));
@@ -95,10 +95,10 @@ mod tests {
 
     #[test]
     fn a_person_stays_stronger() {
-        let late = Override::Late { winner: root(1), loser: root(2) };
+        let late_merges = Override::LateMerge { winner: root(1), loser: root(2) };
         let (mut entries, mut taken) = (Overrides::default(), Overrides::default());
         for overrides in [&mut entries, &mut taken] {
-            overrides.add(late.clone(), &[]).unwrap();
+            overrides.add(late_merges.clone(), &[]).unwrap();
         }
         taken.undo(0).unwrap();
         let apart = taken.get(0).cloned();

@@ -10,7 +10,7 @@ use spinney_text::method::Durable;
 use super::{Override, Overrides};
 use crate::Root;
 
-/// Stored documents that may have to be stamped anew: those that show one of these roots.
+/// A pending restamp: stored documents with one of these roots may need another root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restamp {
     /// The roots, each once.
@@ -22,15 +22,15 @@ pub struct Restamp {
 /// How the new root of a stored document is determined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResolvedBy {
-    /// By its present root alone: its text is not needed.
+    /// The present root decides: the text is not needed.
     Root,
     /// By its text, for documents with one of these texts.
     Texts(Vec<Fingerprint>),
-    /// By its text, if the answer is one of these groups: they were one group, and are no longer.
+    /// The text decides, if the result is one of these groups: they were one group, and are no longer.
     Trees,
 }
 
-/// The forest's present answer for a stored document.
+/// The root that a stored document should have at present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResolvedDocument {
     /// A hash of the whole text.
@@ -53,7 +53,7 @@ pub struct RestampPass {
     by_trees: bool,
 }
 
-/// The number under which carried roots are written: no word has it.
+/// The number under which carried roots are encoded; no override has it.
 const CARRIED: u64 = u64::MAX;
 
 impl Restamp {
@@ -87,12 +87,12 @@ impl Restamp {
 }
 
 impl RestampPass {
-    /// The words that it is for.
+    /// The overrides of this pass, by number.
     pub fn override_numbers(&self) -> &[(u64, Arc<Restamp>)] {
         &self.overrides
     }
 
-    /// The same pass, limited to overrides all of whose documents follow.
+    /// The part of the pass whose overrides are completely restamped.
     #[must_use]
     pub fn restricted_to(mut self, is_done: impl Fn(u64) -> bool) -> RestampPass {
         self.overrides.retain(|&(number, _)| is_done(number));
@@ -130,7 +130,7 @@ impl Overrides {
     /// The restamp that an override requires, computed before it is added. `shown`: roots of a pin's documents.
     pub fn restamp_of(&self, correction: &Override, shown: &[Root]) -> Restamp {
         match correction {
-            Override::Merge { .. } | Override::Late { .. } => self.restamp(correction.roots(), ResolvedBy::Root),
+            Override::Merge { .. } | Override::LateMerge { .. } => self.restamp(correction.roots(), ResolvedBy::Root),
             Override::Apart { .. } => self.restamp(Vec::new(), ResolvedBy::Root),
             Override::Pin { texts, .. } => {
                 let pinned = texts.iter().filter_map(|&text| self.pins.root(text));
@@ -144,7 +144,7 @@ impl Overrides {
     pub fn restamp_without(&self, number: u64, correction: &Override) -> Restamp {
         let (roots, by) = match correction {
             // Whatever its group falls into, each part has one of its roots.
-            Override::Merge { .. } | Override::Late { .. } => (correction.roots(), ResolvedBy::Trees),
+            Override::Merge { .. } | Override::LateMerge { .. } => (correction.roots(), ResolvedBy::Trees),
             // It has no effect of its own, but the late merge before it may still be pending.
             Override::Apart { .. } => (Vec::new(), ResolvedBy::Trees),
             Override::Pin { texts, root } => (vec![*root], ResolvedBy::Texts(texts.clone())),
@@ -173,7 +173,7 @@ impl Overrides {
         }
         let before = match restamp {
             Some(restamp) => {
-                // Where a part of a stored forest does not read, nothing else tells that there was a word of this number.
+                // If a part of a stored forest does not read, nothing else shows that an override had this number.
                 self.next = self.next.max(number + 1);
                 self.bytes += restamp.bytes();
                 self.by_texts += usize::from(restamp.needs_texts());
@@ -236,8 +236,8 @@ impl Overrides {
         RestampPass { sought: self.losers().collect(), ..RestampPass::default() }
     }
 
-    /// Whether groups have changed since a pass was begun such that documents that it was to look at may have been
-    /// given a root that it has not looked for.
+    /// Whether groups have changed since the pass began so that its documents may show roots that it did not search
+    /// for.
     pub(super) fn is_outdated(&self, pass: &RestampPass) -> bool {
         let mut replaced = self.groups.replaced();
         pass.needs_texts() && replaced.any(|(root, by)| pass.sought.contains(&root) && !pass.sought.contains(&by))
@@ -316,7 +316,7 @@ mod tests {
         /// To a root, or to a new one.
         Pin(Vec<usize>, Option<u64>),
         Undo(usize),
-        /// Some documents are stamped anew, as a job for so many words does that dies in the middle.
+        /// Some documents are restamped, as by a job for this number of overrides that dies in the middle.
         Some(usize, Vec<bool>),
         /// All of them, as a completed job.
         All(usize),
@@ -370,7 +370,7 @@ mod tests {
             self.overrides.add(correction, &shown).unwrap();
         }
 
-        /// Stamps those of the chosen documents anew that the first job is about. It may be for some of the words
+        /// Restamps those of the chosen documents that the first job is about. It may be for some of the overrides
         /// alone.
         fn work(&mut self, some: usize, chosen: impl Fn(usize) -> bool) -> Option<RestampPass> {
             let overrides = self.overrides.unfinished().take(some);

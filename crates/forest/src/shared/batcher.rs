@@ -1,6 +1,6 @@
 //! Requests of one process take turns, a few at once. When there are as many, those that come gather, and small ones
 //! are placed together when a turn ends: as if they had come one after the other, for the round trips of one. So the
-//! more writers of single documents there are, the more documents are in a round trip; and how much an engine is asked
+//! more writers of single documents there are, the more documents are in a round trip; and how much a Redis is asked
 //! for at once is bounded.
 //!
 //! A request that has documents left, because another process was faster or is not done, is out of its turn while it
@@ -17,7 +17,7 @@ use spinney_text::method::MethodKind;
 
 use super::SharedInner;
 use super::round::{DocumentInProgress, PendingBatch};
-use crate::port::{Batch, NotPlaced, PlaceFuture, PlacementReply, Placements, Unavailable};
+use crate::port::{Batch, BatchReply, DocumentReply, NotPlaced, PlaceHandle, Unavailable};
 use crate::undo_guard::UndoGuard;
 
 /// Documents that are placed together, if they are not of one request. More in a round trip cost no less for each, and
@@ -31,13 +31,13 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 /// How often a document is tried.
 const ATTEMPTS: u32 = 200;
 
-/// The requests that wait for their turn.
+/// Queue of requests that wait for a turn.
 #[derive(Default)]
 pub(super) struct Batcher(pub(super) Mutex<WaitingBatch>);
 
 pub(super) struct WaitingBatch {
     requests: VecDeque<PendingBatch>,
-    /// Turns in which documents are being placed, and how many there may be.
+    /// Turns that are running.
     pub(super) busy: usize,
     pub(super) most: usize,
     /// The first pause before documents are tried again.
@@ -68,7 +68,7 @@ impl WaitingBatch {
     }
 }
 
-/// Gives each request its documents that have no place yet.
+/// Returns unplaced documents to their requests.
 fn give_back(work: Vec<DocumentInProgress>, requests: &mut [PendingBatch]) {
     for work in work {
         if let Some(request) = requests.get_mut(work.request) {
@@ -77,7 +77,7 @@ fn give_back(work: Vec<DocumentInProgress>, requests: &mut [PendingBatch]) {
     }
 }
 
-/// Holds a turn. A panic ends its requests, and the others continue; the end of the runtime ends all.
+/// Guard of a running turn. A panic ends its requests, and the others continue; the end of the runtime ends all.
 struct BatchGuard<F: MethodKind>(Option<Arc<SharedInner<F>>>);
 
 impl<F: MethodKind> Drop for BatchGuard<F> {
@@ -99,8 +99,8 @@ impl<F: MethodKind> Drop for BatchGuard<F> {
 }
 
 impl<F: MethodKind> SharedInner<F> {
-    /// Has the documents placed when it is their turn.
-    pub(super) fn queue(self: &Arc<Self>, batch: Batch) -> PlaceFuture<Batch> {
+    /// Queues a batch for the next turn.
+    pub(super) fn queue(self: &Arc<Self>, batch: Batch) -> PlaceHandle<Batch> {
         let Batch { documents, commit, earlier } = batch;
         let (answer, answered) = self.promise();
         let mut waiting = self.turns.0.lock();
@@ -130,7 +130,7 @@ impl<F: MethodKind> SharedInner<F> {
         })
     }
 
-    /// Starts a turn if requests wait and there is a free one.
+    /// Starts a turn if requests wait and the limit allows it.
     fn start_turn(self: &Arc<Self>) {
         {
             let mut waiting = self.turns.0.lock();
@@ -189,8 +189,8 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     fn answer(self: &Arc<Self>, request: PendingBatch) {
-        let replies: Option<Vec<PlacementReply>> = request.replies.into_iter().collect();
-        let placements = Placements {
+        let replies: Option<Vec<DocumentReply>> = request.replies.into_iter().collect();
+        let placements = BatchReply {
             replies: replies.unwrap_or_default(),
             // Placing takes no text work: all of it is waiting.
             waited: request.begun.elapsed(),
@@ -207,7 +207,7 @@ impl<F: MethodKind> SharedInner<F> {
     fn fail(self: &Arc<Self>, mut request: PendingBatch, error: Unavailable) {
         let replies = std::mem::take(&mut request.replies);
         self.undo(replies.into_iter().flatten().collect());
-        if !error.is_store_unavailable() {
+        if !error.is_redis_unavailable() {
             return request.answer.answer(Err(error));
         }
         let (batch, answer) = request.into_batch();
@@ -215,7 +215,7 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// Withdraws placements that no caller will settle.
-    fn undo(self: &Arc<Self>, replies: Vec<PlacementReply>) {
+    fn undo(self: &Arc<Self>, replies: Vec<DocumentReply>) {
         let tickets = replies.into_iter().filter_map(|reply| reply.placed?.ticket);
         let tickets: Vec<_> = tickets.collect();
         if tickets.is_empty() {
@@ -227,7 +227,7 @@ impl<F: MethodKind> SharedInner<F> {
         }));
     }
 
-    /// Has a request tried again, after a pause in which others take their turns.
+    /// Queues a request again after a pause.
     fn put_back(self: &Arc<Self>, mut request: PendingBatch) {
         request.attempt += 1;
         if request.attempt == ATTEMPTS {

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use spinney_text::method::{Durable, Lesson, MethodKind};
 use tracing::warn;
 
-use super::keys::{Extent, StoreFuture, StoreUnavailable, SyncEntries, SyncEntry, SyncPosition};
+use super::keys::{Extent, RedisFuture, RedisUnavailable, SyncEntries, SyncEntry, SyncPosition};
 use super::{LESSON_BYTES, SharedInner};
 use crate::Root;
 use crate::port::Unavailable;
@@ -26,24 +26,24 @@ const TABLE: u64 = u64::MAX;
 /// Documents of one request that teach, as in a local forest.
 const TEACHERS: usize = 1_000;
 
-/// A read of the log that was begun.
+/// A pending read of the log.
 pub(super) struct PendingSync {
     from: SyncPosition,
-    reply: StoreFuture<SyncEntries>,
+    reply: RedisFuture<SyncEntries>,
 }
 
-/// What a read of the log has changed.
+/// The result of a read of the log.
 #[derive(Default)]
 struct SyncReport {
-    /// There were entries that this process had not read.
+    /// Whether the log had unread entries.
     has_new: bool,
     /// Sentences that became boilerplate.
     became_boilerplate: u64,
 }
 
 impl<F: MethodKind> SharedInner<F> {
-    /// Publishes the lessons of a request's founders and reads those of others. Returns how many sentences became
-    /// boilerplate. One request counts each sentence once, and a bounded number of documents.
+    /// Appends the lessons of a request's founders to the log, and reads those of other processes. Returns how many
+    /// sentences became boilerplate. One request counts each sentence once, and a bounded number of documents.
     pub(super) async fn publish_lessons(&self, lessons: Vec<Lesson>) -> Result<u64, Unavailable> {
         let Some(lesson) = Lesson::of_request(lessons, TEACHERS).filter(|_| F::LEARNS) else {
             return Ok(0);
@@ -77,7 +77,7 @@ impl<F: MethodKind> SharedInner<F> {
         forgotten.map_err(|away| self.away(away))
     }
 
-    /// Reads the entries of others. Returns how many sentences became boilerplate.
+    /// Reads the entries of other processes. Returns how many sentences became boilerplate.
     pub(super) async fn refresh_boilerplate(&self) -> Result<u64, Unavailable> {
         match F::LEARNS {
             true => self.hear_after(None).await,
@@ -85,7 +85,7 @@ impl<F: MethodKind> SharedInner<F> {
         }
     }
 
-    /// Starts to read the entries of others, while other work continues. `None`: nothing to read.
+    /// Starts to read the entries of other processes concurrently. `None`: nothing to read.
     pub(super) async fn start_sync(&self) -> Result<Option<PendingSync>, Unavailable> {
         if !F::LEARNS {
             return Ok(None);
@@ -136,9 +136,9 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// The entries that were read. `None`: the log cannot be used, and documents are placed all the same.
-    fn entries(&self, reply: Result<SyncEntries, StoreUnavailable>) -> Result<Option<SyncEntries>, Unavailable> {
+    fn entries(&self, reply: Result<SyncEntries, RedisUnavailable>) -> Result<Option<SyncEntries>, Unavailable> {
         match reply {
-            Err(StoreUnavailable { reason, extent: Extent::Key }) => {
+            Err(RedisUnavailable { reason, extent: Extent::Key }) => {
                 if !self.counters.log_named.swap(true, Relaxed) {
                     warn!(
                         forest = self.name,
@@ -151,8 +151,8 @@ impl<F: MethodKind> SharedInner<F> {
         }
     }
 
-    /// Whether a log may be gone because nothing was added to it for as long as it is kept. Its trees may live on then,
-    /// and what was learned with them. Redis's clock may be another one, by a part of that time.
+    /// Whether the log may have expired since its last entry. Its trees may live on then, and what was learned with
+    /// them. Redis's clock may be another one, by a part of that time.
     fn may_be_over(&self, last: SyncPosition) -> bool {
         let last = i64::try_from(last.0).unwrap_or(i64::MAX);
         let life = self.calendar.lessons();

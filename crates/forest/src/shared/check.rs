@@ -4,22 +4,22 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use spinney_text::fingerprint::Fingerprint;
-use spinney_text::method::{Measure, MethodKind, PlacementQuery, Proof, Refusal};
+use spinney_text::method::{FeatureQuery, Measure, MethodKind, Proof, Refusal};
 use spinney_text::text::boilerplate::PendingSentences;
 
 use super::SharedInner;
 use super::read_set::{MissingKeys, ReadSet, ReadValues};
 use crate::batch_plan::BatchPlan;
-use crate::document::PlacementDocument;
+use crate::document::ForestDocument;
 use crate::overrides::ResolvedDocument;
-use crate::placement::{self, PlacementView};
+use crate::placement::{self, RuleView};
 use crate::planned_view::PlannedView;
 use crate::port::{CheckReply, CheckedDocument, CheckedFingerprint, CheckedTree, EarlierDocuments, Unavailable};
 use crate::time::Millis;
 use crate::{Decision, Root};
 
 impl<F: MethodKind> SharedInner<F> {
-    pub(super) async fn check(self: Arc<Self>, document: PlacementDocument) -> Result<CheckReply, Unavailable> {
+    pub(super) async fn check(self: Arc<Self>, document: ForestDocument) -> Result<CheckReply, Unavailable> {
         let known = self.overrides().await?;
         let nowhere = CheckReply { now: None, check: None, overrides: known.overrides().clone() };
         let mut work = self.arrivals(vec![document], &EarlierDocuments::default());
@@ -55,7 +55,7 @@ impl<F: MethodKind> SharedInner<F> {
 
     fn check_by(
         &self,
-        document: &mut PlacementDocument,
+        document: &mut ForestDocument,
         at: Millis,
         read: &ReadValues<F::Proof>,
     ) -> (Option<CheckedDocument>, MissingKeys) {
@@ -72,7 +72,7 @@ impl<F: MethodKind> SharedInner<F> {
         let (mut check, asked) = F::ask(features, &mut learned, &PendingSentences::default(), |query| {
             let mut view = PlannedView::of(&read_set, query, at);
             let outcome = view.decide();
-            match placement::widened(query, &outcome) {
+            match placement::with_all_fingerprints(query, &outcome) {
                 Some(wide) => {
                     let mut view = PlannedView::of(&read_set, &wide, at);
                     let outcome = view.decide();
@@ -120,9 +120,9 @@ impl<F: MethodKind> SharedInner<F> {
     fn checked(
         &self,
         read_set: &ReadSet<'_, F::Proof>,
-        query: &PlacementQuery<'_, F::Proof>,
+        query: &FeatureQuery<'_, F::Proof>,
         view: &PlannedView<'_, '_, F::Proof, ReadSet<'_, F::Proof>>,
-        outcome: &placement::PlacementPlan,
+        outcome: &placement::RuleOutcome,
         at: Millis,
     ) -> (CheckedDocument, Option<Fingerprint>) {
         let verdicts = placement::verdicts(query, &view.seen, self.thresholds);

@@ -10,7 +10,7 @@ use spinney_text::fingerprint::Fingerprint;
 use spinney_text::method::{FounderTokens, MethodKind};
 
 use super::SharedInner;
-use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, StoreReply};
+use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, RedisReply};
 use super::layout::{LEASE, LeafValue, NodeValue, RootValue, write_founder_tokens};
 use super::round::{Answer, ClaimOutcome, PlacementRound, RecheckQuery};
 use crate::port::Unavailable;
@@ -18,7 +18,7 @@ use crate::ticket::{SharedNodes, UsedLeaf};
 use crate::time::Millis;
 use crate::{Rollback, Root};
 
-/// A tree to which documents of the request come.
+/// A tree that documents of the request join or found.
 pub(super) struct ClaimedTree<P> {
     pub(super) root: Root,
     pub(super) token: FoundingToken,
@@ -26,34 +26,34 @@ pub(super) struct ClaimedTree<P> {
     pub(super) documents: Vec<usize>,
     /// New leaves, and whose they are.
     pub(super) leaves: Vec<NewLeaf>,
-    /// Leaves that are there, as they are, and that are to live on; and whose they are.
+    /// Existing leaves whose expiry is extended, with their values and documents.
     pub(super) refreshed: Vec<(Fingerprint, LeafValue, usize)>,
-    /// Leaves that are there, where documents have dates: they live on when these are accepted; and whose they are.
+    /// Existing leaves of a dated forest, with their documents: extended when these are accepted.
     pub(super) used: Vec<(UsedLeaf, usize)>,
-    /// The root is there, and of an earlier step.
+    /// Whether the root exists with an earlier step, and is to be extended.
     pub(super) is_due: bool,
-    /// Documents for which its root is pinned.
+    /// Number of documents that its root is pinned for.
     pub(super) counted: usize,
-    /// Documents that begin again, although the tree stays.
-    pub(super) lost: HashSet<usize>,
+    /// Documents that restart although the tree stays.
+    pub(super) restarting: HashSet<usize>,
     pub(super) founding: Option<TreeFounding<P>>,
     pub(super) state: TreeClaim,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TreeClaim {
-    /// Its root is there, or is to be claimed.
+    /// Its root exists or is to be claimed.
     Open,
-    /// Its documents have their places.
+    /// Its documents are placed.
     Done,
-    /// Its documents have to begin again.
-    Lost,
+    /// Its documents restart.
+    Restarts,
 }
 
 /// State of founding a tree.
 pub(super) struct TreeFounding<P> {
     pub(super) value: RootValue<P>,
-    /// The dead value in its place.
+    /// The dead value that it replaces.
     pub(super) before: Option<Vec<u8>>,
     pub(super) founder_tokens: Option<FounderTokens>,
     pub(super) question: RecheckQuery<P>,
@@ -64,7 +64,7 @@ pub(super) struct NewLeaf {
     pub(super) document: usize,
     pub(super) before: Option<Vec<u8>>,
     pub(super) is_own: bool,
-    /// It is the hash of the document's text.
+    /// Whether it is the hash of the document's text.
     pub(super) is_text: bool,
 }
 
@@ -74,18 +74,18 @@ impl<P> ClaimedTree<P> {
         self.founding.is_some() && self.documents.first() == Some(&document)
     }
 
-    /// Whether a leaf is claimed when its document has looked again. Were the hash of a text claimed with the other
+    /// Whether a leaf is claimed only after the recheck of its document. Were the hash of a text claimed with the other
     /// leaves, a copy could know itself by it that has to begin again for one of those.
-    pub(super) fn is_late(&self, leaf: &NewLeaf) -> bool {
+    pub(super) fn is_claimed_after_recheck(&self, leaf: &NewLeaf) -> bool {
         leaf.is_text && !self.is_founder(leaf.document)
     }
 
-    /// Documents that may have their places in it.
+    /// The number of documents that do not restart.
     pub(super) fn standing(&self) -> usize {
-        self.documents.len() - self.lost.len()
+        self.documents.len() - self.restarting.len()
     }
 
-    /// The founder's document gets this leaf too, if it was not to have it.
+    /// Adds this leaf to the founder's, unless it is among them.
     pub(super) fn expect_leaf(&mut self, fingerprint: Fingerprint, before: Option<&[u8]>) {
         if self.leaves.iter().any(|leaf| leaf.fingerprint == fingerprint) {
             return;
@@ -96,13 +96,13 @@ impl<P> ClaimedTree<P> {
     }
 
     /// Records the reply to the claim of a leaf.
-    pub(super) fn claimed(&mut self, leaf: usize, reply: &StoreReply, value: &[u8]) {
+    pub(super) fn claimed(&mut self, leaf: usize, reply: &RedisReply, value: &[u8]) {
         let is_own = has_put(reply, value);
         let is_of_tree = match reply {
-            StoreReply::Bytes(there) => self.has(there),
+            RedisReply::Bytes(there) => self.has(there),
             // Nobody has that key: the document does without.
-            StoreReply::Unusable => return,
-            StoreReply::Nothing | StoreReply::Number(_) => false,
+            RedisReply::Unusable => return,
+            RedisReply::Nothing | RedisReply::Number(_) => false,
         };
         let Some(leaf) = self.leaves.get_mut(leaf) else {
             return;
@@ -110,7 +110,7 @@ impl<P> ClaimedTree<P> {
         leaf.is_own |= is_own;
         let document = leaf.document;
         if !is_own && !is_of_tree && !self.is_founder(document) {
-            self.lost.insert(document);
+            self.restarting.insert(document);
         }
     }
 
@@ -163,41 +163,7 @@ impl<F: MethodKind> SharedInner<F> {
             }
             let dead = |fingerprint| read.value(fingerprint).map(<[u8]>::to_vec);
             let place = *places.entry(root).or_insert_with(|| {
-                let founding = plans.trees.get(&root).map(|own| TreeFounding {
-                    value: RootValue {
-                        is_confirmed: false,
-                        token: self.new_token(),
-                        added: own.added,
-                        step: self.calendar.step(now),
-                        is_dated: self.calendar.is_dated,
-                        uses: 0,
-                        pins: 0,
-                        children: 0,
-                        before: 0,
-                        tally: None,
-                        proof: own.proof.clone(),
-                    },
-                    before: dead(root.0),
-                    founder_tokens: own.founder_tokens.clone(),
-                    question: fate.question.clone(),
-                });
-                let kept = read.root(root.0).filter(|_| founding.is_none());
-                let is_due = kept.is_some_and(|kept| kept.step != self.calendar.step(now));
-                let kept = kept.map(|kept| kept.token);
-                let token = founding.as_ref().map(|founding| founding.value.token);
-                trees.push(ClaimedTree {
-                    root,
-                    token: token.or(kept).unwrap_or(FoundingToken(0)),
-                    documents: Vec::new(),
-                    leaves: Vec::new(),
-                    refreshed: Vec::new(),
-                    used: Vec::new(),
-                    is_due,
-                    counted: 0,
-                    lost: HashSet::new(),
-                    founding,
-                    state: TreeClaim::Open,
-                });
+                trees.push(self.claimed_tree(root, &fate.question, round, now));
                 trees.len() - 1
             });
             let Some(tree) = trees.get_mut(place) else {
@@ -232,12 +198,57 @@ impl<F: MethodKind> SharedInner<F> {
         trees
     }
 
+    /// A tree without documents yet; `question`: of its founder, if the request founds it.
+    fn claimed_tree(
+        &self,
+        root: Root,
+        question: &RecheckQuery<F::Proof>,
+        round: &PlacementRound<F>,
+        now: Millis,
+    ) -> ClaimedTree<F::Proof> {
+        let founding = round.plans.trees.get(&root).map(|own| TreeFounding {
+            value: RootValue {
+                is_confirmed: false,
+                token: self.new_token(),
+                added: own.added,
+                step: self.calendar.step(now),
+                is_dated: self.calendar.is_dated,
+                uses: 0,
+                pins: 0,
+                children: 0,
+                before: 0,
+                tally: None,
+                proof: own.proof.clone(),
+            },
+            before: round.read.value(root.0).map(<[u8]>::to_vec),
+            founder_tokens: own.founder_tokens.clone(),
+            question: question.clone(),
+        });
+        let kept = round.read.root(root.0).filter(|_| founding.is_none());
+        let is_due = kept.is_some_and(|kept| kept.step != self.calendar.step(now));
+        let kept = kept.map(|kept| kept.token);
+        let token = founding.as_ref().map(|founding| founding.value.token);
+        ClaimedTree {
+            root,
+            token: token.or(kept).unwrap_or(FoundingToken(0)),
+            documents: Vec::new(),
+            leaves: Vec::new(),
+            refreshed: Vec::new(),
+            used: Vec::new(),
+            is_due,
+            counted: 0,
+            restarting: HashSet::new(),
+            founding,
+            state: TreeClaim::Open,
+        }
+    }
+
     pub(super) fn leaf(&self, tree: &ClaimedTree<F::Proof>, now: Millis) -> Vec<u8> {
         let leaf = self.calendar.leaf(tree.root, tree.token, now);
         leaf.bytes()
     }
 
-    /// Puts the roots of new trees where nothing lives, for a while, and pins those that are there.
+    /// Claims the roots of new trees provisionally, and pins existing ones.
     async fn claim_roots(&self, trees: &mut [ClaimedTree<F::Proof>], now: Millis) -> Result<(), Unavailable> {
         let commands = trees.iter().map(|tree| {
             let what = match &tree.founding {
@@ -271,12 +282,12 @@ impl<F: MethodKind> SharedInner<F> {
         for (tree, reply) in trees.iter_mut().zip(replies) {
             let is_there = match (&tree.founding, reply) {
                 (Some(founding), reply) => has_put(&reply, &founding.value.bytes()),
-                (None, reply) => matches!(reply, StoreReply::Number(_)),
+                (None, reply) => matches!(reply, RedisReply::Number(_)),
             };
             match is_there {
                 true if tree.founding.is_none() => tree.counted = tree.documents.len(),
                 true => {}
-                false => tree.state = TreeClaim::Lost,
+                false => tree.state = TreeClaim::Restarts,
             }
         }
         Ok(())
@@ -289,7 +300,7 @@ impl<F: MethodKind> SharedInner<F> {
         let life = self.life(now, false);
         for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Open) {
             let value = self.leaf(tree, now);
-            for leaf in tree.leaves.iter().filter(|leaf| !tree.is_late(leaf)) {
+            for leaf in tree.leaves.iter().filter(|leaf| !tree.is_claimed_after_recheck(leaf)) {
                 let what = put(leaf.before.clone(), value.clone(), life);
                 commands.push((KeyKind::Node, leaf.fingerprint, what));
                 self.enter(leaf.fingerprint, now, &mut more);
@@ -315,27 +326,27 @@ impl<F: MethodKind> SharedInner<F> {
         for tree in trees.iter_mut().filter(|tree| tree.state == TreeClaim::Open) {
             let value = self.leaf(tree, now);
             for at in 0..tree.leaves.len() {
-                if tree.leaves.get(at).is_none_or(|leaf| tree.is_late(leaf)) {
+                if tree.leaves.get(at).is_none_or(|leaf| tree.is_claimed_after_recheck(leaf)) {
                     continue;
                 }
-                let reply = replies.next().unwrap_or(StoreReply::Number(0));
+                let reply = replies.next().unwrap_or(RedisReply::Number(0));
                 tree.claimed(at, &reply, &value);
             }
             for at in 0..tree.refreshed.len() {
-                let reply = replies.next().unwrap_or(StoreReply::Number(0));
+                let reply = replies.next().unwrap_or(RedisReply::Number(0));
                 let document = tree.refreshed.get(at).map(|&(_, _, document)| document);
                 let is_lost = !has_put(&reply, &value);
-                tree.lost.extend(document.filter(|&at| is_lost && !tree.is_founder(at)));
+                tree.restarting.extend(document.filter(|&at| is_lost && !tree.is_founder(at)));
             }
         }
         Ok(())
     }
 
-    /// The root of a tree as all others may join it.
+    /// The value of a confirmed root, which others may join.
     pub(super) fn confirmed(&self, tree: &ClaimedTree<F::Proof>, now: Millis) -> Option<KeyOp> {
         let founding = tree.founding.as_ref()?;
         // The hashes of texts are claimed in the same round trip.
-        let comes = |leaf: &NewLeaf| tree.is_late(leaf) && !tree.lost.contains(&leaf.document);
+        let comes = |leaf: &NewLeaf| tree.is_claimed_after_recheck(leaf) && !tree.restarting.contains(&leaf.document);
         let own = tree.leaves.iter();
         let own = own.filter(|leaf| leaf.is_own || comes(leaf));
         let confirmed = RootValue {
@@ -347,7 +358,7 @@ impl<F: MethodKind> SharedInner<F> {
         Some(KeyOp::Confirm { token: tree.token, value: confirmed.bytes(), life: self.life(now, true) })
     }
 
-    /// Removes the keys of trees that are given up, and of documents that begin again.
+    /// Removes the keys of abandoned trees, and of documents that restart.
     async fn withdraw_claims(&self, trees: &[ClaimedTree<F::Proof>], now: Millis) -> Result<(), Unavailable> {
         let mut commands = Vec::new();
         for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Done) {
@@ -356,7 +367,7 @@ impl<F: MethodKind> SharedInner<F> {
                 commands.push((tree.root.0, KeyOp::Release { token, uses }));
             }
         }
-        for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Lost) {
+        for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Restarts) {
             let Some(founding) = &tree.founding else {
                 continue;
             };
@@ -384,7 +395,7 @@ impl<F: MethodKind> SharedInner<F> {
         let placed = self.calendar.is_dated.then(|| self.calendar.step(now));
         for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Done) {
             let standing = tree.documents.iter();
-            for &document in standing.filter(|document| !tree.lost.contains(document)) {
+            for &document in standing.filter(|document| !tree.restarting.contains(document)) {
                 // Leaves are removed only together with the root, when no document was placed by them.
                 let own = tree.leaves.iter();
                 let own = own.filter(|leaf| leaf.is_own && leaf.document == document);
@@ -406,7 +417,7 @@ impl<F: MethodKind> SharedInner<F> {
     }
 }
 
-/// Puts a value where nothing is, or where this is that is dead.
+/// The operation that puts a value into an empty key or over a dead value.
 pub(super) fn put(before: Option<Vec<u8>>, value: Vec<u8>, life: Lifetime) -> KeyOp {
     match before {
         None => KeyOp::Claim { value, life },
@@ -415,12 +426,12 @@ pub(super) fn put(before: Option<Vec<u8>>, value: Vec<u8>, life: Lifetime) -> Ke
 }
 
 /// Whether a value was put, this time or before.
-pub(super) fn has_put(reply: &StoreReply, value: &[u8]) -> bool {
+pub(super) fn has_put(reply: &RedisReply, value: &[u8]) -> bool {
     match reply {
-        StoreReply::Nothing => true,
-        StoreReply::Bytes(there) => there == value,
-        StoreReply::Number(done) => *done == 1,
-        StoreReply::Unusable => false,
+        RedisReply::Nothing => true,
+        RedisReply::Bytes(there) => there == value,
+        RedisReply::Number(done) => *done == 1,
+        RedisReply::Unusable => false,
     }
 }
 

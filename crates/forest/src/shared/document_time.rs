@@ -14,7 +14,7 @@ use spinney_text::fingerprint::Fingerprint;
 use spinney_text::method::MethodKind;
 
 use super::SharedInner;
-use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, ScanPosition, StoreReply};
+use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, RedisReply, ScanPosition};
 use super::layout::{Calendar, NodeValue, STEPS, living_names};
 use crate::port::Unavailable;
 use crate::time::Millis;
@@ -22,8 +22,7 @@ use crate::{Rollback, Root};
 
 /// Steps of the clock between two sweeps of expired nodes.
 const SWEEP: u32 = STEPS as u32 / 8;
-/// Steps of the clock between two sweeps of bucket entries: there are many for each node, and expired ones lead
-/// nowhere.
+/// Steps of the clock between two sweeps of bucket entries: they are many, and expired ones are harmless.
 const NAMES: u32 = STEPS as u32 / 2;
 /// Between two parts of a sweep.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -56,10 +55,10 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// Applies the value of the clock that was read.
-    pub(super) fn refresh_clock(&self, reply: Option<StoreReply>) {
+    pub(super) fn refresh_clock(&self, reply: Option<RedisReply>) {
         let shown = match reply {
-            Some(StoreReply::Bytes(text)) => std::str::from_utf8(&text).ok().and_then(|t| t.parse().ok()),
-            Some(StoreReply::Number(shown)) => Some(shown),
+            Some(RedisReply::Bytes(text)) => std::str::from_utf8(&text).ok().and_then(|t| t.parse().ok()),
+            Some(RedisReply::Number(shown)) => Some(shown),
             _ => None,
         };
         if let Some(shown) = shown {
@@ -68,19 +67,19 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// Redis' time for the forest's `now`, by which keys expire.
-    pub(super) fn engine_time(&self, now: Millis) -> Millis {
+    pub(super) fn expiry_time(&self, now: Millis) -> Millis {
         match self.calendar.is_dated {
             true => self.keys.now(),
             false => now,
         }
     }
 
-    /// Until when a node is kept that arrives at a time.
+    /// The expiry of a node with this arrival.
     pub(super) fn life(&self, now: Millis, is_root: bool) -> Lifetime {
-        self.calendar.life(self.engine_time(now), is_root)
+        self.calendar.life(self.expiry_time(now), is_root)
     }
 
-    /// Has the buckets of a node name it.
+    /// Adds a node to its buckets.
     pub(super) fn enter(&self, node: Fingerprint, now: Millis, commands: &mut Vec<(KeyKind, Fingerprint, KeyOp)>) {
         let step = self.calendar.whole_step(now) as u8;
         commands.extend(self.blocks.buckets(node).map(|bucket| {
@@ -126,7 +125,7 @@ impl<F: MethodKind> SharedInner<F> {
         let mut replies = self.run_all(commands).await?;
         self.refresh_clock(replies.next());
         let gone = roots.into_keys().zip(replies);
-        let gone = gone.filter(|(_, reply)| *reply != StoreReply::Number(1));
+        let gone = gone.filter(|(_, reply)| *reply != RedisReply::Number(1));
         let gone: Vec<(Root, FoundingToken)> = gone.map(|(of, _)| of).collect();
         leaves.retain(|&(_, root, token), _| !gone.contains(&(root, token)));
         let mut commands: Vec<(KeyKind, Fingerprint, KeyOp)> = leaves
@@ -155,7 +154,7 @@ impl<F: MethodKind> SharedInner<F> {
         }
         let key = |what| vec![(KeyKind::Sweep, Fingerprint(0), what)];
         let before = match self.run_all(key(KeyOp::Get)).await?.next() {
-            Some(StoreReply::Bytes(before)) => before,
+            Some(RedisReply::Bytes(before)) => before,
             _ => Vec::new(),
         };
         let begun = before.first_chunk::<4>().map(|step| u32::from_be_bytes(*step));
@@ -176,7 +175,7 @@ impl<F: MethodKind> SharedInner<F> {
         };
         let swapped = self.run_all(key(swap)).await?.next();
         self.swept.store(step, Relaxed);
-        let is_ours = is_due && swapped == Some(StoreReply::Number(1));
+        let is_ours = is_due && swapped == Some(RedisReply::Number(1));
         if is_ours && begun.is_some_and(|begun| begun / NAMES != step / NAMES) {
             self.sweeps_names.store(true, SeqCst);
         }
@@ -198,7 +197,7 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(())
     }
 
-    /// Removes the nodes that are over, and the names of such nodes. Answers how many nodes went.
+    /// Removes expired nodes, and bucket entries of expired nodes. Answers how many nodes went.
     pub(super) async fn sweep(&self, sweeps_names: bool) -> Result<u64, Unavailable> {
         let (mut place, mut gone) = (Some(ScanPosition::default()), 0);
         while let Some(at) = place {
@@ -214,7 +213,7 @@ impl<F: MethodKind> SharedInner<F> {
             });
             let values = self.get(&keys).await?;
             let over = keys.into_iter().zip(values).filter_map(|(key, value)| {
-                let StoreReply::Bytes(value) = value else {
+                let RedisReply::Bytes(value) = value else {
                     return None;
                 };
                 // Compares the value: a document may have joined it meanwhile.
@@ -227,7 +226,7 @@ impl<F: MethodKind> SharedInner<F> {
             let over: Vec<_> = over.collect();
             let kinds: Vec<KeyKind> = over.iter().map(|(kind, ..)| *kind).collect();
             for (kind, reply) in kinds.into_iter().zip(self.run_all(over).await?) {
-                gone += u64::from(kind == KeyKind::Node && reply == StoreReply::Number(1));
+                gone += u64::from(kind == KeyKind::Node && reply == RedisReply::Number(1));
             }
             self.keys.pause(PAUSE).await;
             place = next;
@@ -236,7 +235,7 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(gone)
     }
 
-    /// Whether a node is over. `None`: it is of a later version.
+    /// Whether a node has expired. `None`: it is of a later version.
     fn is_over(&self, value: &[u8]) -> Option<bool> {
         let calendar = self.calendar();
         Some(match NodeValue::<F::Proof>::read(value)? {

@@ -1,4 +1,4 @@
-//! Documents placed as if by themselves: they see the shared forest and each other, and leave nothing.
+//! Dry placement in a shared forest: documents see the forest and each other, and change nothing.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::SharedForest;
 use super::round::Answer;
 use crate::Rollback;
 use crate::batch_plan::BatchPlan;
-use crate::document::PlacementDocument;
-use crate::port::{Commit, DryPlacement, EarlierDocuments, NotPlaced, PlaceFuture, PlacementReply, Placements};
+use crate::document::ForestDocument;
+use crate::port::{BatchReply, Commit, DocumentReply, DryPlacement, EarlierDocuments, NotPlaced, PlaceHandle};
 
 /// One request's view of a shared forest.
 pub(super) struct SharedDryPlacement<F: MethodKind> {
@@ -35,7 +35,7 @@ impl<F: MethodKind> SharedDryPlacement<F> {
 }
 
 impl<F: MethodKind> DryPlacement for SharedDryPlacement<F> {
-    fn place(&self, documents: Vec<PlacementDocument>) -> PlaceFuture<Vec<PlacementDocument>> {
+    fn place(&self, documents: Vec<ForestDocument>) -> PlaceHandle<Vec<ForestDocument>> {
         let (inner, own) = (self.forest.inner.clone(), self.own.clone());
         let placed = self.forest.plain(async move {
             let (plans, mut earlier) = {
@@ -45,7 +45,7 @@ impl<F: MethodKind> DryPlacement for SharedDryPlacement<F> {
             let work = inner.arrivals(documents, &earlier);
             let round = match inner.decide(work, vec![earlier.clone()], plans, true).await {
                 Ok(round) => round,
-                Err((error, work)) if error.is_store_unavailable() => {
+                Err((error, work)) if error.is_redis_unavailable() => {
                     let documents = work.into_iter().map(|work| work.document);
                     return Ok(Err(NotPlaced { reason: error, documents: Some(documents.collect()) }));
                 }
@@ -63,11 +63,11 @@ impl<F: MethodKind> DryPlacement for SharedDryPlacement<F> {
                     }
                     Answer::None | Answer::Unread | Answer::Waits(_) => None,
                 };
-                replies.push(PlacementReply { now: work.now, placed });
+                replies.push(DocumentReply { now: work.now, placed });
             }
             *own.lock() = Own { plans: round.plans, earlier };
             let overrides = inner.known_overrides.known().overrides().clone();
-            Ok(Ok(Placements { replies, overrides, ..Placements::default() }))
+            Ok(Ok(BatchReply { replies, overrides, ..BatchReply::default() }))
         });
         Box::pin(async move { placed.await? })
     }

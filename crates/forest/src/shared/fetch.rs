@@ -1,4 +1,4 @@
-//! Reading nodes: first those that are asked for, then the roots that they name.
+//! Reads nodes: first the requested ones, then the roots that they refer to.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use spinney_text::fingerprint::Fingerprint;
 use spinney_text::method::MethodKind;
 
 use super::SharedInner;
-use super::keys::{KeyKind, KeyOp, StoreReply};
+use super::keys::{KeyKind, KeyOp, RedisReply};
 use super::layout::{read_bucket, read_founder_tokens};
 use super::overrides::since;
 use super::read_set::{MissingKeys, ReadValues};
@@ -50,7 +50,7 @@ impl<F: MethodKind> SharedInner<F> {
             let mut next = BTreeSet::new();
             for fingerprint in due {
                 let reply = replies.next();
-                if reply == Some(StoreReply::Unusable) {
+                if reply == Some(RedisReply::Unusable) {
                     read.put_unusable(fingerprint);
                     continue;
                 }
@@ -91,9 +91,9 @@ impl<F: MethodKind> SharedInner<F> {
     }
 }
 
-fn bytes(reply: StoreReply) -> Option<Vec<u8>> {
+fn bytes(reply: RedisReply) -> Option<Vec<u8>> {
     match reply {
-        StoreReply::Bytes(bytes) => Some(bytes),
-        StoreReply::Nothing | StoreReply::Number(_) | StoreReply::Unusable => None,
+        RedisReply::Bytes(bytes) => Some(bytes),
+        RedisReply::Nothing | RedisReply::Number(_) | RedisReply::Unusable => None,
     }
 }

@@ -1,5 +1,5 @@
-//! The port to the store of shared forests: a few commands, each on one key. The forest knows no network;
-//! implementations of [`KeyStore`] do.
+//! The port to Redis of shared forests: a few commands, each on one key. The forest knows no network; implementations
+//! of [`RedisClient`] do.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,13 +15,13 @@ use spinney_text::fingerprint::{Fingerprint, FingerprintVersion};
 use spinney_text::hash::splitmix64;
 use spinney_text::method::TreeTally;
 
-/// The latest moment of an expiry, and the longest time, in milliseconds: about 140,000 years. Functions of the engine
+/// The latest moment of an expiry, and the longest time, in milliseconds: about 140,000 years. Functions of Redis
 /// know all whole numbers up to twice as many.
 pub const LATEST: i64 = 1 << 52;
 /// Names that a bucket has at most.
 #[cfg(any(test, feature = "simulation"))]
 pub(super) const NAMES: usize = 1_024;
-/// Forests that an engine holds at most.
+/// Forests that a Redis holds at most.
 pub const FORESTS: u8 = 100;
 
 /// The number that a forest of this name gets, or the next one that is free.
@@ -29,53 +29,53 @@ pub fn proposed_number(name: &str) -> u8 {
     (name.bytes().fold(7, |hash, byte| splitmix64(hash ^ u64::from(byte))) % u64::from(FORESTS)) as u8
 }
 
-/// The future of a store operation.
-pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreUnavailable>> + Send>>;
+/// The future of a Redis operation.
+pub type RedisFuture<T> = Pin<Box<dyn Future<Output = Result<T, RedisUnavailable>> + Send>>;
 
-/// The store cannot be reached, or did not answer in time. Commands may have been run.
+/// Redis cannot be reached, or did not answer in time. Commands may have been run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub struct StoreUnavailable {
+pub struct RedisUnavailable {
     /// Why.
     pub reason: String,
-    /// What is refused.
+    /// Which operations fail.
     pub extent: Extent,
 }
 
-/// How much of a store is unavailable.
+/// How much of a Redis is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// All of it.
     All,
     /// It is reachable, and refuses only commands that need memory.
     Memory,
-    /// The one key that was asked for: all others are served.
+    /// One key: all others are served.
     Key,
 }
 
-impl StoreUnavailable {
-    /// It cannot be asked.
-    pub fn of(reason: impl Into<String>) -> StoreUnavailable {
-        StoreUnavailable { reason: reason.into(), extent: Extent::All }
+impl RedisUnavailable {
+    /// Redis does not respond.
+    pub fn of(reason: impl Into<String>) -> RedisUnavailable {
+        RedisUnavailable { reason: reason.into(), extent: Extent::All }
     }
 
     /// It has no memory for new keys.
-    pub fn full(reason: impl Into<String>) -> StoreUnavailable {
-        StoreUnavailable { reason: reason.into(), extent: Extent::Memory }
+    pub fn full(reason: impl Into<String>) -> RedisUnavailable {
+        RedisUnavailable { reason: reason.into(), extent: Extent::Memory }
     }
 
-    /// It refuses what was asked of one key.
-    pub fn of_key(reason: impl Into<String>) -> StoreUnavailable {
-        StoreUnavailable { reason: reason.into(), extent: Extent::Key }
+    /// Redis refuses an operation on one key.
+    pub fn of_key(reason: impl Into<String>) -> RedisUnavailable {
+        RedisUnavailable { reason: reason.into(), extent: Extent::Key }
     }
 }
 
-/// How the identity that a forest is kept with goes with that of this process.
+/// How the stored identity of a forest compares with that of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Agreement {
     /// They are the same.
     Same,
-    /// They differ in nothing but fingerprints of an earlier version, of which the forest has some.
+    /// They differ only in the version of the fingerprints: the forest has some of an earlier one.
     Earlier,
     /// The forest is another one.
     Other,
@@ -116,7 +116,7 @@ pub(super) fn with_fingerprints(identity: &str, version: FingerprintVersion) -> 
     settings.collect::<Vec<_>>().join(" ")
 }
 
-/// The refusal of a forest that is kept with other settings.
+/// The message for a forest with other settings.
 pub fn other_settings(kept: &str, wanted: &str) -> String {
     format!(
         "it is kept there as a forest of other settings ({kept}) than those of this process ({wanted}): use another \
@@ -124,7 +124,7 @@ pub fn other_settings(kept: &str, wanted: &str) -> String {
     )
 }
 
-/// The refusal of a forest with texts that were read from other fields, or of which a part is missing.
+/// The message for a forest whose texts were read from other fields.
 pub fn other_fields(differ: &FieldsRefused) -> String {
     if *differ == FieldsRefused::Unfinished {
         return format!("it {differ}");
@@ -147,83 +147,82 @@ pub fn warn_of_earlier(forest: &str) {
     );
 }
 
-/// An engine of keys and values that expires them by itself.
-pub trait KeyStore: std::fmt::Debug + Send + Sync {
-    /// Runs the commands and gives as many replies, in their order. In which order they are run is not known; that of
-    /// one key is theirs.
-    fn run(&self, commands: Vec<Command>) -> StoreFuture<Vec<StoreReply>>;
+/// What shared forests need of Redis: commands on single keys that expire by themselves.
+pub trait RedisClient: std::fmt::Debug + Send + Sync {
+    /// Runs commands; returns one reply each, in their order. In which order they are run is not known; that of one key
+    /// is theirs.
+    fn run(&self, commands: Vec<Command>) -> RedisFuture<Vec<RedisReply>>;
 
     /// Returns the number of the forest of this name, assigned at the first call. `identity`: the settings its nodes
-    /// depend on; the outer error is the store's, the inner one reports a forest of that name with another identity
+    /// depend on; the outer error is Redis', the inner one reports a forest of that name with another identity
     /// (but for [fingerprints of an earlier version](agreement)), or that there are as many as can be.
-    fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>>;
+    fn enroll(&self, name: &str, identity: &str) -> RedisFuture<Result<u8, String>>;
 
-    /// Gives a forest that was enrolled another identity, and another record of its fields. No process may be placing
-    /// documents.
-    fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> StoreFuture<()>;
+    /// Replaces identity and field record of an enrolled forest. No process may be placing documents.
+    fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> RedisFuture<()>;
 
     /// Which fields the texts of a forest were read from.
-    fn fields(&self, name: &str) -> StoreFuture<FieldRecord>;
+    fn fields(&self, name: &str) -> RedisFuture<FieldRecord>;
 
-    /// Records which fields this process reads into a forest that was enrolled; the inner error is that texts in it
-    /// were read from others.
-    fn agree_on_fields(&self, name: &str, fields: &RoutedFields) -> StoreFuture<Result<(), String>>;
+    /// Records the fields that this process reads for an enrolled forest; the inner error: its texts were read from
+    /// other fields.
+    fn agree_on_fields(&self, name: &str, fields: &RoutedFields) -> RedisFuture<Result<(), String>>;
 
-    /// The name, the number and the identity of every forest that was ever [enrolled](KeyStore::enroll).
-    fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>>;
+    /// The name, the number and the identity of every forest that was ever [enrolled](RedisClient::enroll).
+    fn forests(&self) -> RedisFuture<Vec<(String, u8, String)>>;
 
-    /// Some keys of a forest, and where the next are; a key that is there all the while comes at least once.
-    fn keys(&self, forest: u8, place: ScanPosition) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)>;
+    /// Scans keys of a forest: some keys, and the position of the next ones. A key that exists throughout is returned
+    /// at least once.
+    fn keys(&self, forest: u8, place: ScanPosition) -> RedisFuture<(Vec<Key>, Option<ScanPosition>)>;
 
-    /// Appends a lesson to those of a forest, if given, and returns those from a position on, in order, and whether
-    /// that was all. The one at that position comes without its bytes, and only if it was ever in this log: not where
-    /// another log was begun since.
-    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, from: SyncPosition) -> StoreFuture<SyncEntries>;
+    /// Appends a lesson, if given, to the log of a forest, and reads the log from a position on. The one at that
+    /// position comes without its bytes, and only if it was ever in this log: not where another log was begun since.
+    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, from: SyncPosition) -> RedisFuture<SyncEntries>;
 
     /// Removes all lessons of a forest.
-    fn remove_sync_entries(&self, forest: u8) -> StoreFuture<()>;
+    fn remove_sync_entries(&self, forest: u8) -> RedisFuture<()>;
 
     /// Keys that it holds and bytes that they take, for all forests.
-    fn size(&self) -> StoreFuture<(usize, usize)>;
+    fn size(&self) -> RedisFuture<(usize, usize)>;
 
     /// Some keys of a forest, drawn about evenly, and how long their values are. `seed`: any number.
-    fn sample(&self, forest: u8, seed: u64) -> StoreFuture<KeySample>;
+    fn sample(&self, forest: u8, seed: u64) -> RedisFuture<KeySample>;
 
     /// Runs a job to its end, with or without a waiter.
     fn spawn(&self, job: Pin<Box<dyn Future<Output = ()> + Send>>);
 
-    /// Ends so long after it was asked for.
+    /// Completes after this time.
     fn pause(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-    /// Arrival of a document with this time: keys expire by the store's own clock.
+    /// Arrival of a document with this time: keys expire by Redis' own clock.
     fn arrival(&self, claimed: Millis) -> Millis;
 
-    /// The store's clock.
+    /// Redis' clock.
     fn now(&self) -> Millis;
 
-    /// The time by the clock that expires its keys; `None`: that is [`now`](KeyStore::now).
-    fn redis_time(&self) -> StoreFuture<Option<Millis>> {
+    /// The time by the clock that expires its keys; `None`: that is [`now`](RedisClient::now).
+    fn redis_time(&self) -> RedisFuture<Option<Millis>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
     /// Time since this handle was made, by a clock that never jumps.
     fn uptime(&self) -> Duration;
 
-    /// Why it cannot be asked now, if that is known. Never waits.
-    fn away(&self) -> Option<StoreUnavailable>;
+    /// The present outage, if one is known. Never waits.
+    fn away(&self) -> Option<RedisUnavailable>;
 
-    /// What is known of keys that it removes by itself before their time. Never waits.
+    /// Keys that Redis evicted before their expiry, as far as known. Never waits.
     fn evictions(&self) -> Evictions {
         Evictions::default()
     }
 }
 
-/// Keys that a store removes by itself before their time, because its memory is full.
+/// Keys that a Redis removes by itself before their time, because its memory is full.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Evictions {
     /// It would, by its configuration.
     pub is_on: bool,
-    /// Keys that it has removed since its start, of this and other programs.
+    /// Keys that it has evicted since its start, of any program.
     pub keys: u64,
 }
 
@@ -245,7 +244,7 @@ pub enum KeyKind {
     Node,
     /// More of the text that founded the tree of the fingerprint.
     FounderTokens,
-    /// Fingerprints that share some bits: the key's fingerprint gives the bits and their values.
+    /// An LSH bucket: fingerprints that share the bits given by the key's fingerprint.
     Bucket,
     /// The latest date of an accepted document. The fingerprint is 0.
     Clock,
@@ -295,7 +294,7 @@ impl Key {
         (bytes, 9 + end.len())
     }
 
-    /// The same as `redis-cli` takes it within double quotes.
+    /// The key as `redis-cli` reads it within double quotes.
     pub fn shown(&self) -> impl std::fmt::Display {
         let (bytes, len) = self.bytes();
         bytes.get(..len).unwrap_or_default().escape_ascii().to_string()
@@ -324,12 +323,12 @@ pub struct SyncEntry {
     pub life: Option<Millis>,
 }
 
-/// The position of a lesson: when it was added, in milliseconds by Redis's clock, and a number that tells it from
-/// others of this moment.
+/// The position of a lesson in the log: milliseconds of Redis' clock when it was added, and a sequence number within
+/// them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SyncPosition(pub u64, pub u64);
 
-/// Some lessons in their order, and whether there are no more.
+/// Lessons in order, and whether the log ends with them.
 pub type SyncEntries = (Vec<(SyncPosition, Vec<u8>)>, bool);
 
 /// A sample of a forest's keys.
@@ -337,21 +336,21 @@ pub type SyncEntries = (Vec<(SyncPosition, Vec<u8>)>, bool);
 pub struct KeySample {
     /// Keys, and bytes of their values.
     pub drawn: Vec<(Key, usize)>,
-    /// Of so many keys, those of other forests and of other people included.
+    /// Size of the database in keys, foreign ones included.
     pub of: usize,
-    /// Keys that the engine holds in all.
+    /// Keys that Redis holds in all.
     pub keys: usize,
 }
 
 impl KeySample {
-    /// Estimates how many keys there are in all, from the number in the sample.
+    /// Estimates the number of keys in the database from their number in the sample.
     pub fn all(&self, drawn: usize) -> usize {
         let all = drawn as u128 * self.keys as u128 / self.of.max(1) as u128;
         usize::try_from(all).unwrap_or(usize::MAX)
     }
 }
 
-/// How far the keys of an engine were gone through.
+/// Position of a scan over the keys.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScanPosition {
     /// How many of its nodes are done.
@@ -365,13 +364,13 @@ pub struct ScanPosition {
 pub enum Lifetime {
     /// For ever.
     Endless,
-    /// For so long.
+    /// Expires after this time.
     For(Duration),
     /// Until this moment, whenever it is written.
     Until(Millis),
 }
 
-/// A time to live in milliseconds: of those that an engine takes.
+/// A time to live in milliseconds: of those that a Redis takes.
 pub fn lifetime_millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).map_or(LATEST, |millis| millis.clamp(1, LATEST))
 }
@@ -388,16 +387,17 @@ pub struct Command {
 /// An operation on a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeyOp {
-    /// [`StoreReply::Bytes`], or [`StoreReply::Nothing`].
+    /// [`RedisReply::Bytes`], or [`RedisReply::Nothing`].
     Get,
-    /// Puts a value where none is. [`StoreReply::Nothing`] if it did, else the [`StoreReply::Bytes`] that are there.
+    /// Puts a value into an empty key. [`RedisReply::Nothing`] if it did, else the [`RedisReply::Bytes`] that are
+    /// there.
     Claim {
         /// The value.
         value: Vec<u8>,
         /// How long it is kept.
         life: Lifetime,
     },
-    /// Puts a value, whatever is there. [`StoreReply::Nothing`].
+    /// Puts a value, replacing any. [`RedisReply::Nothing`].
     Put {
         /// The value.
         value: Vec<u8>,
@@ -430,7 +430,7 @@ pub enum KeyOp {
         /// The expected value.
         value: Vec<u8>,
     },
-    /// Pins a root for more documents. The `Number` of pins with this one, modulo 65,536; [`StoreReply::Nothing`] if
+    /// Pins a root for more documents. The `Number` of pins with this one, modulo 65,536; [`RedisReply::Nothing`] if
     /// no confirmed root of that token is there.
     Pin {
         /// Of the root.
@@ -441,10 +441,10 @@ pub enum KeyOp {
         children: u16,
         /// The step of time that it is now.
         step: u16,
-        /// Until when it is kept, if its own step is an earlier one.
+        /// Its new expiry, if its own step is an earlier one.
         life: Lifetime,
     },
-    /// The same, which leaves the time of the root alone.
+    /// As [`Pin`](KeyOp::Pin), without extending the root.
     Hold {
         /// Of the root.
         token: FoundingToken,
@@ -460,15 +460,15 @@ pub enum KeyOp {
         token: FoundingToken,
         /// All bits of the step.
         step: u32,
-        /// Until when it is kept, if its own step is an earlier one.
+        /// Its new expiry, if its own step is an earlier one.
         life: Lifetime,
     },
-    /// Sets the time of a dated leaf forward, or puts it back where nothing is. `Number(1)` if a leaf of that tree is
+    /// Advances the time of a dated leaf, or puts the leaf into an empty key. `Number(1)` if a leaf of that tree is
     /// there then, else `Number(0)`.
     Touch {
         /// The leaf.
         value: Vec<u8>,
-        /// Until when it is kept, if its own step is an earlier one.
+        /// Its new expiry, if its own step is an earlier one.
         life: Lifetime,
     },
     /// Removes a leaf of a tree, whenever it arrived. `Number(1)` if it was there, else `Number(0)`.
@@ -478,8 +478,8 @@ pub enum KeyOp {
         /// Of its root.
         token: FoundingToken,
     },
-    /// Has a bucket name a fingerprint, and lets go of those whose step is over, and of the first of too many.
-    /// `Number` of names then.
+    /// Adds a fingerprint to a bucket; removes expired entries, and the first one of a full bucket. `Number` of names
+    /// then.
     Enter {
         /// The name.
         fingerprint: Fingerprint,
@@ -493,7 +493,7 @@ pub enum KeyOp {
         /// The least value afterwards.
         to: Millis,
     },
-    /// Releases pins of a root, and removes it without any. [`StoreReply::Nothing`] if no confirmed root of that
+    /// Releases pins of a root, and removes it without any. [`RedisReply::Nothing`] if no confirmed root of that
     /// token is there, `Number(-1)` if it was removed, else the number of pins.
     Release {
         /// Of the root.
@@ -501,7 +501,7 @@ pub enum KeyOp {
         /// Documents.
         uses: u16,
     },
-    /// Reads a value that begins otherwise. [`StoreReply::Nothing`] if it begins so, else its [`StoreReply::Bytes`];
+    /// Reads a value that begins otherwise. [`RedisReply::Nothing`] if it begins so, else its [`RedisReply::Bytes`];
     /// none at all where there is no value.
     Since {
         /// The new first bytes.
@@ -515,17 +515,17 @@ pub enum KeyOp {
         /// The value.
         value: Vec<u8>,
     },
-    /// Registers a process, and the override version that all its in-flight documents follow. [`StoreReply::Bytes`]:
+    /// Registers a process, and the override version that all its in-flight documents follow. [`RedisReply::Bytes`]:
     /// `1` if it is the oldest process, else `0`; a space; the version that all processes follow.
     Acknowledge {
         /// The process.
         process: u64,
         /// The number of the change.
         acknowledged: u64,
-        /// So long it is there, in milliseconds of the engine.
+        /// Time to live of the bucket, in milliseconds.
         life: u64,
     },
-    /// Counts accepted documents at a root. [`StoreReply::Nothing`].
+    /// Counts accepted documents at a root. [`RedisReply::Nothing`].
     Count {
         /// Of the root.
         token: FoundingToken,
@@ -535,21 +535,21 @@ pub enum KeyOp {
 }
 
 impl KeyOp {
-    /// Whether it changes a forest whatever that holds: no token and no value tells it from another one.
+    /// Whether it applies to any forest: no token or value in it is specific to one.
     pub fn fits_any_forest(&self) -> bool {
         matches!(self, KeyOp::Advance { .. } | KeyOp::Turn { .. })
     }
 
-    /// Reply to assume for a command whose fate is unknown; `None` where it may be sent again because it is idempotent.
+    /// The reply to assume for a command whose outcome is unknown; `None`: it is idempotent and may be sent again.
     ///
     /// A provisional claim of a root is not idempotent: executed late, the first one would restore a root that another
     /// process has removed. Its document starts again with a new token.
-    pub fn reply_if_lost(&self) -> Option<StoreReply> {
+    pub fn reply_if_unknown(&self) -> Option<RedisReply> {
         match self {
-            KeyOp::Release { .. } | KeyOp::Count { .. } => Some(StoreReply::Nothing),
+            KeyOp::Release { .. } | KeyOp::Count { .. } => Some(RedisReply::Nothing),
             KeyOp::Claim { life, .. } | KeyOp::Swap { life, .. } => {
                 let is_provisional = matches!(life, Lifetime::For(_));
-                is_provisional.then_some(StoreReply::Number(0))
+                is_provisional.then_some(RedisReply::Number(0))
             }
             KeyOp::Get
             | KeyOp::Put { .. }
@@ -571,14 +571,14 @@ impl KeyOp {
 
 /// The reply to a command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum StoreReply {
+pub enum RedisReply {
     /// See the command.
     Nothing,
     /// A value.
     Bytes(Vec<u8>),
     /// See the command.
     Number(i64),
-    /// Nothing was done, because the key holds what is no value of a forest. To any command.
+    /// Nothing was done: the key holds a value that is not a forest's. To any command.
     Unusable,
 }
 

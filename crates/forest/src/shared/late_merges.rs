@@ -7,7 +7,7 @@ use spinney_text::fingerprint::Fingerprint;
 use spinney_text::method::{FounderTokens, LearnedView, MethodKind, Proof};
 
 use super::SharedInner;
-use super::keys::{FoundingToken, KeyKind, KeyOp, StoreReply};
+use super::keys::{FoundingToken, KeyKind, KeyOp, RedisReply};
 use super::layout::{NodeValue, read_founder_tokens};
 use super::overrides::{ChangeOutcome, OverrideTable};
 use crate::late_merges::{LateMerges, are_one, founders_agree, may_be_one, trees_of};
@@ -18,7 +18,7 @@ use crate::{LateMergeLog, LateMergeStats, Root};
 /// Pairs that are judged for the documents of one request, whose client waits for it. Others are met again by later
 /// documents.
 const MOST_JUDGED: u32 = 64;
-/// How often two groups are judged while others change the words.
+/// Most attempts to judge two groups while the overrides change.
 const TRIES: u32 = 3;
 
 /// Proofs and founder tokens of live trees.
@@ -35,9 +35,10 @@ impl<P: Proof> FounderCache<P> {
 }
 
 impl<F: MethodKind> SharedInner<F> {
-    /// Accepted documents of trees agree with others, too. Answers how many groups were made one.
+    /// Considers late merges of trees whose accepted documents agree with other trees. Answers how many groups were
+    /// made one.
     pub(super) async fn consider_late_merges(&self, met: Vec<(Root, Vec<Root>)>) -> Result<u64, Unavailable> {
-        let mode = self.late.lock().mode;
+        let mode = self.merge_candidates.lock().mode;
         if mode == LateMerges::Off || !F::Proof::TELLS_OF_ROOTS {
             return Ok(0);
         }
@@ -50,7 +51,7 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(merged)
     }
 
-    /// Answers whether their groups were made one.
+    /// Considers one late merge; returns whether it was added.
     async fn meet_one(
         &self,
         (tree, other): (Root, Root),
@@ -64,11 +65,11 @@ impl<F: MethodKind> SharedInner<F> {
                 return Ok(false);
             }
             let judged = {
-                let mut late = self.late.lock();
-                late.set_override_version(known.version());
+                let mut merge_candidates = self.merge_candidates.lock();
+                merge_candidates.set_override_version(known.version());
                 match is_met {
                     true => None,
-                    false => late.known(tree, other),
+                    false => merge_candidates.known(tree, other),
                 }
             };
             is_met = true;
@@ -80,7 +81,7 @@ impl<F: MethodKind> SharedInner<F> {
                     let Some(agree) = self.judge(&known, tree, other).await? else {
                         return Ok(false);
                     };
-                    self.late.lock().judged(tree, other, agree);
+                    self.merge_candidates.lock().judged(tree, other, agree);
                     agree
                 }
             };
@@ -97,7 +98,7 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(false)
     }
 
-    /// Whether all living trees of their groups agree; `None` if one of the two is gone.
+    /// Whether all living trees of the two groups agree; `None` if one of the two has expired.
     async fn judge(&self, known: &OverrideTable, tree: Root, other: Root) -> Result<Option<bool>, Unavailable> {
         let Some(trees) = trees_of(known.overrides(), tree, other) else {
             return Ok(Some(false));
@@ -119,11 +120,11 @@ impl<F: MethodKind> SharedInner<F> {
         }
         commands.extend(self.read_clock());
         let mut replies = self.run_all(commands).await?;
-        let nodes: Vec<Option<StoreReply>> = roots.iter().map(|_| replies.next()).collect();
+        let nodes: Vec<Option<RedisReply>> = roots.iter().map(|_| replies.next()).collect();
         let mut founder_tokens: HashMap<Fingerprint, (FoundingToken, FounderTokens)> = HashMap::new();
         if has_founder_tokens {
             for root in &roots {
-                if let Some(StoreReply::Bytes(bytes)) = replies.next() {
+                if let Some(RedisReply::Bytes(bytes)) = replies.next() {
                     founder_tokens.extend(read_founder_tokens(&bytes).map(|of| (root.0, of)));
                 }
             }
@@ -131,7 +132,7 @@ impl<F: MethodKind> SharedInner<F> {
         self.refresh_clock(replies.next());
         let calendar = self.calendar();
         let living = roots.into_iter().zip(nodes).filter_map(|(root, node)| {
-            let Some(StoreReply::Bytes(bytes)) = node else {
+            let Some(RedisReply::Bytes(bytes)) = node else {
                 return None;
             };
             let NodeValue::Root(kept) = NodeValue::<F::Proof>::read(&bytes)? else {
@@ -154,7 +155,7 @@ impl<F: MethodKind> SharedInner<F> {
         tree: Root,
         other: Root,
     ) -> Result<ChangeOutcome<u64>, Unavailable> {
-        let is_time = self.late.lock().is_time_to_forget();
+        let is_time = self.merge_candidates.lock().is_time_to_forget();
         let outlived = match is_time {
             true => self.outlived(judged.overrides()).await?,
             false => Vec::new(),
@@ -162,34 +163,35 @@ impl<F: MethodKind> SharedInner<F> {
         let (winner, loser) = (tree, other);
         let say = |overrides: &mut Overrides| {
             overrides.forget(&outlived);
-            let correction = Override::Late { winner, loser };
-            let added = overrides.has_room_for_late().then(|| overrides.add(correction, &[]))?;
+            let correction = Override::LateMerge { winner, loser };
+            let added = overrides.has_room_for_late_merge().then(|| overrides.add(correction, &[]))?;
             added.map(|(number, _)| number)
         };
         let only = Some(judged.version());
         let added = self.change_overrides_at(only, say).await?;
-        let mut late = self.late.lock();
+        let mut merge_candidates = self.merge_candidates.lock();
         match added {
-            ChangeOutcome::Done(_) => late.applied += 1,
-            ChangeOutcome::Nothing => late.no_room += 1,
+            ChangeOutcome::Done(_) => merge_candidates.applied += 1,
+            ChangeOutcome::Nothing => merge_candidates.no_room += 1,
             ChangeOutcome::Overtaken => {}
         }
         Ok(added)
     }
 
-    /// Late merges of which nothing is left.
+    /// Late merges without effect.
     async fn outlived(&self, overrides: &Overrides) -> Result<Vec<u64>, Unavailable> {
-        let roots: BTreeSet<Root> = overrides.iter().filter_map(|(_, correction)| correction.late_loser()).collect();
+        let roots: BTreeSet<Root> =
+            overrides.iter().filter_map(|(_, correction)| correction.late_merge_loser()).collect();
         let living = self.founders(roots.into_iter().collect()).await?;
         Ok(overrides.outlived(|root| living.0.contains_key(&root)))
     }
 
     /// Candidates that this process has met since its start, as far as they are still open.
-    pub(super) fn late(&self) -> LateMergeLog {
-        self.late.lock().late(self.known_overrides.known().overrides())
+    pub(super) fn late_merges(&self) -> LateMergeLog {
+        self.merge_candidates.lock().late_merges(self.known_overrides.known().overrides())
     }
 
-    pub(super) fn late_stats(&self) -> LateMergeStats {
-        self.late().stats()
+    pub(super) fn late_merge_stats(&self) -> LateMergeStats {
+        self.late_merges().stats()
     }
 }

@@ -52,7 +52,7 @@ impl Calendar {
         Calendar { window, is_dated: false, clock: Millis(i64::MIN) }
     }
 
-    /// The same when the clock of a dated forest shows this.
+    /// The calendar at this time of a dated forest's clock.
     pub(super) fn at(self, clock: Millis) -> Calendar {
         Calendar { clock, ..self }
     }
@@ -192,7 +192,7 @@ pub(super) struct RootValue<P> {
     /// The last 16 bits of its number, or all of them in a dated forest.
     pub(super) step: u32,
     pub(super) is_dated: bool,
-    /// Placements that use the tree; the highest value stands for more.
+    /// Placements that use the tree; saturating.
     pub(super) uses: u16,
     /// How often it was pinned, going round.
     pub(super) pins: u16,
@@ -255,7 +255,7 @@ impl<P: Durable> RootValue<P> {
 }
 
 impl<P: Durable> NodeValue<P> {
-    /// Whether a value of so many bytes is a root.
+    /// Whether a value of this size is a root.
     pub(super) fn is_root(bytes: usize) -> bool {
         bytes > DATED_LEAF
     }
@@ -310,7 +310,7 @@ impl<P: Durable> NodeValue<P> {
     }
 }
 
-/// The evidence of a root as a value.
+/// The encoding of founder tokens.
 pub(super) fn write_founder_tokens(token: FoundingToken, tokens: &[u16]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(3 + 2 * tokens.len());
     bytes.extend(token.bytes());

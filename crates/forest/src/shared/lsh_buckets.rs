@@ -23,7 +23,7 @@ pub struct SharedDistance(Distance);
 /// The distance is above [`SharedDistance::MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("looks for texts up to {0} bits apart, and a forest on Redis finds up to {max}", max = SharedDistance::MAX.0)]
-pub struct DistanceTooWide(u32);
+pub struct DistanceTooLarge(u32);
 
 impl SharedDistance {
     /// Only equal fingerprints are near.
@@ -34,10 +34,10 @@ impl SharedDistance {
     /// Validates a distance of a shared forest.
     ///
     /// # Errors
-    /// [`DistanceTooWide`] above [`Self::MAX`].
-    pub fn new(k: Distance) -> Result<SharedDistance, DistanceTooWide> {
+    /// [`DistanceTooLarge`] above [`Self::MAX`].
+    pub fn new(k: Distance) -> Result<SharedDistance, DistanceTooLarge> {
         match k > SharedDistance::MAX {
-            true => Err(DistanceTooWide(k.0)),
+            true => Err(DistanceTooLarge(k.0)),
             false => Ok(SharedDistance(k)),
         }
     }

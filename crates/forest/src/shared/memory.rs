@@ -1,4 +1,4 @@
-//! A store in this process, for tests: `functions.lua` in Rust. Its clock is the latest given arrival.
+//! A Redis in this process, for tests: `functions.lua` in Rust. Its clock is the latest given arrival.
 
 #![expect(clippy::unwrap_used, reason = "a model, in tests alone")]
 
@@ -13,16 +13,16 @@ use parking_lot::Mutex;
 use spinney_text::method::{Durable, TreeTally};
 
 use super::keys::{
-    Agreement, Command, FORESTS, Key, KeyKind, KeyOp, KeySample, KeyStore, LATEST, Lifetime, NAMES, ScanPosition,
-    StoreFuture, StoreReply, StoreUnavailable, SyncEntries, SyncEntry, SyncPosition, agreement, lifetime_millis,
-    other_fields, other_settings, proposed_number, warn_of_earlier,
+    Agreement, Command, FORESTS, FoundingToken, Key, KeyKind, KeyOp, KeySample, LATEST, Lifetime, NAMES, RedisClient,
+    RedisFuture, RedisReply, RedisUnavailable, ScanPosition, SyncEntries, SyncEntry, SyncPosition, agreement,
+    lifetime_millis, other_fields, other_settings, proposed_number, warn_of_earlier,
 };
 use crate::text_fields::{FieldRecord, RoutedFields};
 use crate::time::Millis;
 
 /// Forests that take one of these share it.
 #[derive(Debug, Clone, Default)]
-pub struct InMemoryStore(Arc<Inner>);
+pub struct InMemoryRedis(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -33,7 +33,7 @@ struct Inner {
     forests: Mutex<BTreeMap<String, (u8, String)>>,
     fields: Mutex<HashMap<String, FieldRecord>>,
     logs: Mutex<Logs>,
-    away: Mutex<Option<StoreUnavailable>>,
+    away: Mutex<Option<RedisUnavailable>>,
     is_full: AtomicBool,
 }
 
@@ -62,30 +62,30 @@ struct Value {
 #[derive(Debug, Default)]
 struct Logs {
     of: HashMap<u8, Log>,
-    /// The position of the last one: those that are removed do not come again.
+    /// The position of the last lesson: positions of removed ones are not reused.
     last: SyncPosition,
 }
 
 #[derive(Debug, Default)]
 struct Log {
     lessons: Vec<(SyncPosition, Vec<u8>)>,
-    /// Lessons were removed to make room.
+    /// Whether lessons were removed to limit the log.
     is_trimmed: bool,
     until: Option<i64>,
 }
 
-/// Whether something is there that is kept until a moment. At that very millisecond it is.
+/// Whether a value with this expiry exists at `now`. At that very millisecond it is.
 fn lives(until: Option<i64>, now: i64) -> bool {
     until.is_none_or(|until| until >= now)
 }
 
-impl InMemoryStore {
+impl InMemoryRedis {
     /// Makes it unreachable, or reachable again.
     pub fn set_away(&self, why: Option<&str>) {
-        *self.0.away.lock() = why.map(|why| StoreUnavailable::of(why.to_owned()));
+        *self.0.away.lock() = why.map(|why| RedisUnavailable::of(why.to_owned()));
     }
 
-    /// Has it no memory for anything new, or some again.
+    /// Simulates that it is out of memory.
     pub fn set_full(&self, is_full: bool) {
         self.0.is_full.store(is_full, Relaxed);
     }
@@ -114,9 +114,9 @@ impl InMemoryStore {
         values
     }
 
-    /// The same values, and nothing else, in another engine.
-    pub fn copy(&self) -> InMemoryStore {
-        let copy = InMemoryStore::default();
+    /// A second in-memory Redis with the same values.
+    pub fn copy(&self) -> InMemoryRedis {
+        let copy = InMemoryRedis::default();
         let values = self.0.values.lock();
         let mut into = copy.0.values.lock();
         for (key, value) in values.iter() {
@@ -127,7 +127,7 @@ impl InMemoryStore {
         copy
     }
 
-    /// Lets a value go, as its expiry does.
+    /// Removes a value, as its expiry does.
     pub fn remove(&self, key: &Key) {
         self.0.values.lock().remove(key);
     }
@@ -160,262 +160,306 @@ impl InMemoryStore {
     }
 
     /// Runs a command, unless it needs memory and there is none.
-    pub fn attempt(&self, command: &Command) -> Result<StoreReply, StoreUnavailable> {
+    pub fn attempt(&self, command: &Command) -> Result<RedisReply, RedisUnavailable> {
         match self.0.is_full.load(Relaxed) && needs_memory(&command.what) {
-            true => Err(StoreUnavailable::full("there is no memory for it")),
+            true => Err(RedisUnavailable::full("there is no memory for it")),
             false => Ok(self.run_one(command)),
         }
     }
 
     /// Runs a command.
-    pub fn run_one(&self, command: &Command) -> StoreReply {
+    pub fn run_one(&self, command: &Command) -> RedisReply {
         let now = self.0.clock.load(Relaxed);
         // One lock a command: commands of others may come in between.
         let mut values = self.0.values.lock();
-        let key = command.key;
+        let mut slot = KeySlot::of(&mut values, command.key, now);
+        match &command.what {
+            KeyOp::Get => slot.there.map_or(RedisReply::Nothing, RedisReply::Bytes),
+            KeyOp::Claim { value, life } => slot.claim(value, *life),
+            KeyOp::Put { value, life } => {
+                slot.put(value.clone(), *life);
+                RedisReply::Nothing
+            }
+            KeyOp::Swap { before, or_nothing, value, life } => slot.swap((before, *or_nothing), value, *life),
+            KeyOp::Confirm { token, value, life } => slot.confirm(*token, value, *life),
+            KeyOp::Remove { value } => slot.remove_if(|there| there == value),
+            KeyOp::Pin { token, uses, children, step, life } => slot.pin(*token, (*uses, *children), *step, *life),
+            KeyOp::Hold { token, uses, children } => slot.hold(*token, *uses, *children),
+            KeyOp::Arrive { token, step, life } => slot.arrive(*token, *step, *life),
+            KeyOp::Touch { value, life } => slot.touch(value, *life),
+            KeyOp::RemoveLeaf { root, token } => {
+                let tree = [&root.0.to_be_bytes()[..], &token.bytes()].concat();
+                slot.remove_if(|there| there.len() < 20 && there.get(..11) == Some(&tree[..]))
+            }
+            KeyOp::Enter { fingerprint, step, life } => slot.enter(fingerprint.0.to_be_bytes(), *step, *life),
+            KeyOp::Advance { to } => slot.advance(*to),
+            KeyOp::Since { head } => match slot.there {
+                Some(there) if there.get(..16) == Some(&head[..]) => RedisReply::Nothing,
+                there => RedisReply::Bytes(there.unwrap_or_default()),
+            },
+            KeyOp::Turn { before, value } => slot.turn(before.as_ref().map_or(&[][..], |before| &before[..]), value),
+            KeyOp::Acknowledge { process, acknowledged, life } => slot.acknowledge(*process, *acknowledged, *life),
+            KeyOp::Release { token, uses } => slot.release(*token, *uses),
+            KeyOp::Count { token, tally } => {
+                if let Some(bytes) = slot.root(*token) {
+                    slot.change(counted(&bytes, tally));
+                }
+                RedisReply::Nothing
+            }
+        }
+    }
+}
+
+/// One key while a command runs on it: each method is the function of `functions.lua` of its name.
+struct KeySlot<'v> {
+    values: &'v mut HashMap<Key, Value>,
+    key: Key,
+    /// The value before the command, if it has not expired.
+    there: Option<Vec<u8>>,
+    now: i64,
+}
+
+impl<'v> KeySlot<'v> {
+    fn of(values: &'v mut HashMap<Key, Value>, key: Key, now: i64) -> KeySlot<'v> {
         if values.get(&key).is_some_and(|value| !lives(value.until, now)) {
             values.remove(&key);
         }
-        let until = |life: Lifetime| match life {
-            Lifetime::Endless => None,
-            Lifetime::For(time) => Some(now + lifetime_millis(time)),
-            Lifetime::Until(at) => Some(at.0.min(LATEST)),
-        };
         let there = values.get(&key).map(|value| value.bytes.clone());
-        match &command.what {
-            KeyOp::Get => there.map_or(StoreReply::Nothing, StoreReply::Bytes),
-            KeyOp::Claim { value, life } => match there {
-                Some(there) => StoreReply::Bytes(there),
-                None => {
-                    let (bytes, until) = (value.clone(), until(*life));
-                    values.insert(key, Value { bytes, until });
-                    StoreReply::Nothing
-                }
-            },
-            KeyOp::Put { value, life } => {
-                let (bytes, until) = (value.clone(), until(*life));
-                values.insert(key, Value { bytes, until });
-                StoreReply::Nothing
-            }
-            KeyOp::Swap { before, or_nothing, value, life } => {
-                let fits = match &there {
-                    None => *or_nothing,
-                    Some(there) => there == before || there == value,
-                };
-                if fits {
-                    let (bytes, until) = (value.clone(), until(*life));
-                    values.insert(key, Value { bytes, until });
-                }
-                StoreReply::Number(i64::from(fits))
-            }
-            KeyOp::Confirm { token, value, life } => {
-                let of_token =
-                    there.as_ref().filter(|there| there.len() >= 20 && there.get(1..4) == Some(&token.bytes()));
-                let state = of_token.and_then(|there| there.first());
-                if state == Some(&0) {
-                    let (bytes, until) = (value.clone(), until(*life));
-                    values.insert(key, Value { bytes, until });
-                }
-                StoreReply::Number(i64::from(state.is_some()))
-            }
-            KeyOp::Remove { value } => {
-                let is_it = there.as_ref() == Some(value);
-                if is_it {
-                    values.remove(&key);
-                }
-                StoreReply::Number(i64::from(is_it))
-            }
-            KeyOp::Pin { token, uses, children, step, life } => {
-                let Some(mut bytes) = root(there, token.bytes()) else {
-                    return StoreReply::Nothing;
-                };
-                let number = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-                let (before, kept) = (number(10), number(16));
-                let pins = number(14).wrapping_add(1);
-                let uses = number(12).saturating_add(*uses);
-                let late = step.wrapping_sub(before);
-                let is_due = late > 0 && late < 1 << 15;
-                let windows = (step / 64).wrapping_sub(before / 64) % 1024;
-                let (own, earlier) = match windows {
-                    _ if !is_due => (kept, number(18)),
-                    0 => (kept, number(18)),
-                    1 => (0, kept),
-                    _ => (0, 0),
-                };
-                let step = if is_due { *step } else { before };
-                let own = own.saturating_add(*children);
-                let numbers = [step, uses, pins, own, earlier];
-                let numbers: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
-                bytes[10..20].copy_from_slice(&numbers);
-                if let Some(value) = values.get_mut(&key) {
-                    value.bytes = bytes;
-                    if is_due {
-                        value.until = until(*life);
-                    }
-                }
-                StoreReply::Number(i64::from(pins))
-            }
-            KeyOp::Hold { token, uses, children } => {
-                let Some(mut bytes) = root(there, token.bytes()) else {
-                    return StoreReply::Nothing;
-                };
-                let mut add = |at: usize, more: u16| {
-                    let number = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-                    let number = number.saturating_add(more).to_be_bytes();
-                    bytes[at..at + 2].copy_from_slice(&number);
-                };
-                add(12, *uses);
-                add(16, *children);
-                let pins = u16::from_be_bytes([bytes[14], bytes[15]]).wrapping_add(1);
-                bytes[14..16].copy_from_slice(&pins.to_be_bytes());
-                if let Some(value) = values.get_mut(&key) {
-                    value.bytes = bytes;
-                }
-                StoreReply::Number(i64::from(pins))
-            }
-            KeyOp::Arrive { token, step, life } => {
-                let Some(mut bytes) = root(there, token.bytes()).filter(|bytes| bytes.len() >= 22) else {
-                    return StoreReply::Number(0);
-                };
-                let end = bytes.len() - 2;
-                let before = [bytes[end], bytes[end + 1], bytes[10], bytes[11]];
-                let before = u32::from_be_bytes(before);
-                if step.wrapping_sub(before).cast_signed() <= 0 {
-                    return StoreReply::Number(1);
-                }
-                let [a, b, c, d] = step.to_be_bytes();
-                bytes[end..].copy_from_slice(&[a, b]);
-                bytes[10..12].copy_from_slice(&[c, d]);
-                let own = [bytes[16], bytes[17]];
-                match (step / 64).wrapping_sub(before / 64) % 1024 {
-                    0 => {}
-                    1 => bytes[16..20].copy_from_slice(&[0, 0, own[0], own[1]]),
-                    _ => bytes[16..20].fill(0),
-                }
-                let until = until(*life);
-                values.insert(key, Value { bytes, until });
-                StoreReply::Number(1)
-            }
-            KeyOp::Touch { value, life } => {
-                if let Some(there) = &there {
-                    if there.len() != 15 || there[..11] != value[..11] {
-                        return StoreReply::Number(0);
-                    }
-                    let step = |leaf: &[u8]| u32::from_be_bytes(leaf[11..15].try_into().unwrap());
-                    if step(value).wrapping_sub(step(there)).cast_signed() <= 0 {
-                        return StoreReply::Number(1);
-                    }
-                }
-                let (bytes, until) = (value.clone(), until(*life));
-                values.insert(key, Value { bytes, until });
-                StoreReply::Number(1)
-            }
-            KeyOp::RemoveLeaf { root, token } => {
-                let tree = [&root.0.to_be_bytes()[..], &token.bytes()].concat();
-                let is_it = there.is_some_and(|there| there.len() < 20 && there.get(..11) == Some(&tree[..]));
-                if is_it {
-                    values.remove(&key);
-                }
-                StoreReply::Number(i64::from(is_it))
-            }
-            KeyOp::Enter { fingerprint, step, life } => {
-                let name = fingerprint.0.to_be_bytes();
-                let there = there.unwrap_or_default();
-                let entries = there.chunks_exact(9).filter(|entry| {
-                    let late = step.wrapping_sub(entry[8]);
-                    entry[..8] != name && !(68..=191).contains(&late)
-                });
-                let mut names: Vec<&[u8]> = entries.collect();
-                if names.len() >= NAMES {
-                    names.remove(0);
-                }
-                let own = [&name[..], &[*step]].concat();
-                names.push(&own);
-                let (bytes, count) = (names.concat(), names.len());
-                let before = values.get(&key).and_then(|value| value.until);
-                let until = until(*life).map(|until| until.max(before.unwrap_or(until)));
-                values.insert(key, Value { bytes, until });
-                StoreReply::Number(count as i64)
-            }
-            KeyOp::Advance { to } => {
-                let is_number =
-                    |there: &&[u8]| there.strip_prefix(b"-").unwrap_or(there).iter().all(u8::is_ascii_digit);
-                let there = there.as_deref().filter(is_number);
-                let shown = there.and_then(|there| std::str::from_utf8(there).ok()?.parse().ok());
-                if let Some(shown) = shown.filter(|shown| *shown >= to.0) {
-                    return StoreReply::Number(shown);
-                }
-                let bytes = to.0.to_string().into_bytes();
-                values.insert(key, Value { bytes, until: None });
-                StoreReply::Number(to.0)
-            }
-            KeyOp::Since { head } => match there {
-                Some(there) if there.get(..16) == Some(&head[..]) => StoreReply::Nothing,
-                there => StoreReply::Bytes(there.unwrap_or_default()),
-            },
-            KeyOp::Turn { before, value } => {
-                // Of no value and of an empty one it is the same.
-                let head = there.as_deref().map_or(&[][..], |there| &there[..there.len().min(16)]);
-                let is_done = head == &value[..16];
-                let fits = head == before.as_ref().map_or(&[][..], |before| &before[..]);
-                if fits && !is_done {
-                    let bytes = value.clone();
-                    values.insert(key, Value { bytes, until: None });
-                }
-                StoreReply::Number(i64::from(fits || is_done))
-            }
-            KeyOp::Acknowledge { process, acknowledged, life } => {
-                let (name, there) = (format!("{process:016x}"), there.unwrap_or_default());
-                let now = now as u64;
-                let mut own = format!("{name} {acknowledged} {}\n", now + life);
-                // Numbers of Lua.
-                let number = |digits: &str| digits.parse::<f64>().unwrap_or(f64::INFINITY);
-                let (mut lines, mut first, mut least) = (String::new(), None, *acknowledged as f64);
-                for [of, version, over] in acknowledgements(&there) {
-                    if *of == name {
-                        lines.push_str(&std::mem::take(&mut own));
-                    } else if number(over) > now as f64 {
-                        lines.push_str(&format!("{of} {version} {over}\n"));
-                        least = least.min(number(version));
-                    } else {
-                        continue;
-                    }
-                    first.get_or_insert(of);
-                }
-                lines.push_str(&own);
-                let is_first = first.is_none_or(|first| *first == name);
-                let until = Some(now as i64 + 2 * *life as i64);
-                values.insert(key, Value { bytes: lines.into_bytes(), until });
-                StoreReply::Bytes(format!("{} {least:.0}", u8::from(is_first)).into_bytes())
-            }
-            KeyOp::Release { token, uses } => {
-                let Some(mut bytes) = root(there, token.bytes()) else {
-                    return StoreReply::Nothing;
-                };
-                let pins = u16::from_be_bytes([bytes[14], bytes[15]]);
-                let before = u16::from_be_bytes([bytes[12], bytes[13]]);
-                if before == u16::MAX {
-                    return StoreReply::Number(i64::from(pins));
-                }
-                if before <= *uses {
-                    values.remove(&key);
-                    return StoreReply::Number(-1);
-                }
-                bytes[12..14].copy_from_slice(&(before - uses).to_be_bytes());
-                if let Some(value) = values.get_mut(&key) {
-                    value.bytes = bytes;
-                }
-                StoreReply::Number(i64::from(pins))
-            }
-            KeyOp::Count { token, tally } => {
-                if let Some(bytes) = root(there, token.bytes())
-                    && let Some(value) = values.get_mut(&key)
-                {
-                    value.bytes = counted(&bytes, tally);
-                }
-                StoreReply::Nothing
+        KeySlot { values, key, there, now }
+    }
+
+    fn until(&self, life: Lifetime) -> Option<i64> {
+        match life {
+            Lifetime::Endless => None,
+            Lifetime::For(time) => Some(self.now + lifetime_millis(time)),
+            Lifetime::Until(at) => Some(at.0.min(LATEST)),
+        }
+    }
+
+    fn put(&mut self, bytes: Vec<u8>, life: Lifetime) {
+        self.put_until(bytes, self.until(life));
+    }
+
+    fn put_until(&mut self, bytes: Vec<u8>, until: Option<i64>) {
+        self.values.insert(self.key, Value { bytes, until });
+    }
+
+    /// Replaces the value, and keeps its expiry.
+    fn change(&mut self, bytes: Vec<u8>) {
+        if let Some(value) = self.values.get_mut(&self.key) {
+            value.bytes = bytes;
+        }
+    }
+
+    fn remove_if(&mut self, is_it: impl FnOnce(&Vec<u8>) -> bool) -> RedisReply {
+        let is_it = self.there.as_ref().is_some_and(is_it);
+        if is_it {
+            self.values.remove(&self.key);
+        }
+        RedisReply::Number(i64::from(is_it))
+    }
+
+    /// The confirmed root of a token.
+    fn root(&self, token: FoundingToken) -> Option<Vec<u8>> {
+        let is_whole = |bytes: &&Vec<u8>| bytes.len() >= if bytes.first() == Some(&2) { 37 } else { 20 };
+        let root = self.there.as_ref().filter(is_whole);
+        root.filter(|bytes| bytes[0] != 0 && bytes[1..4] == token.bytes()).cloned()
+    }
+
+    fn claim(&mut self, value: &[u8], life: Lifetime) -> RedisReply {
+        match self.there.take() {
+            Some(there) => RedisReply::Bytes(there),
+            None => {
+                self.put(value.to_vec(), life);
+                RedisReply::Nothing
             }
         }
+    }
+
+    fn swap(&mut self, (before, or_nothing): (&[u8], bool), value: &[u8], life: Lifetime) -> RedisReply {
+        let fits = match &self.there {
+            None => or_nothing,
+            Some(there) => there == before || there == value,
+        };
+        if fits {
+            self.put(value.to_vec(), life);
+        }
+        RedisReply::Number(i64::from(fits))
+    }
+
+    fn confirm(&mut self, token: FoundingToken, value: &[u8], life: Lifetime) -> RedisReply {
+        let is_of_token = |there: &&Vec<u8>| there.len() >= 20 && there.get(1..4) == Some(&token.bytes());
+        let state = self.there.as_ref().filter(is_of_token).and_then(|there| there.first().copied());
+        if state == Some(0) {
+            self.put(value.to_vec(), life);
+        }
+        RedisReply::Number(i64::from(state.is_some()))
+    }
+
+    fn pin(&mut self, token: FoundingToken, (uses, children): (u16, u16), step: u16, life: Lifetime) -> RedisReply {
+        let Some(mut bytes) = self.root(token) else {
+            return RedisReply::Nothing;
+        };
+        let number = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+        let (before, kept) = (number(10), number(16));
+        let pins = number(14).wrapping_add(1);
+        let uses = number(12).saturating_add(uses);
+        let behind = step.wrapping_sub(before);
+        let is_due = behind > 0 && behind < 1 << 15;
+        let windows = (step / 64).wrapping_sub(before / 64) % 1024;
+        let (own, earlier) = match windows {
+            _ if !is_due => (kept, number(18)),
+            0 => (kept, number(18)),
+            1 => (0, kept),
+            _ => (0, 0),
+        };
+        let step = if is_due { step } else { before };
+        let own = own.saturating_add(children);
+        let numbers = [step, uses, pins, own, earlier];
+        let numbers: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
+        bytes[10..20].copy_from_slice(&numbers);
+        match is_due {
+            true => self.put(bytes, life),
+            false => self.change(bytes),
+        }
+        RedisReply::Number(i64::from(pins))
+    }
+
+    fn hold(&mut self, token: FoundingToken, uses: u16, children: u16) -> RedisReply {
+        let Some(mut bytes) = self.root(token) else {
+            return RedisReply::Nothing;
+        };
+        let mut add = |at: usize, more: u16| {
+            let number = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+            let number = number.saturating_add(more).to_be_bytes();
+            bytes[at..at + 2].copy_from_slice(&number);
+        };
+        add(12, uses);
+        add(16, children);
+        let pins = u16::from_be_bytes([bytes[14], bytes[15]]).wrapping_add(1);
+        bytes[14..16].copy_from_slice(&pins.to_be_bytes());
+        self.change(bytes);
+        RedisReply::Number(i64::from(pins))
+    }
+
+    fn arrive(&mut self, token: FoundingToken, step: u32, life: Lifetime) -> RedisReply {
+        let Some(mut bytes) = self.root(token).filter(|bytes| bytes.len() >= 22) else {
+            return RedisReply::Number(0);
+        };
+        let end = bytes.len() - 2;
+        let before = [bytes[end], bytes[end + 1], bytes[10], bytes[11]];
+        let before = u32::from_be_bytes(before);
+        if step.wrapping_sub(before).cast_signed() <= 0 {
+            return RedisReply::Number(1);
+        }
+        let [a, b, c, d] = step.to_be_bytes();
+        bytes[end..].copy_from_slice(&[a, b]);
+        bytes[10..12].copy_from_slice(&[c, d]);
+        let own = [bytes[16], bytes[17]];
+        match (step / 64).wrapping_sub(before / 64) % 1024 {
+            0 => {}
+            1 => bytes[16..20].copy_from_slice(&[0, 0, own[0], own[1]]),
+            _ => bytes[16..20].fill(0),
+        }
+        self.put(bytes, life);
+        RedisReply::Number(1)
+    }
+
+    fn touch(&mut self, value: &[u8], life: Lifetime) -> RedisReply {
+        if let Some(there) = &self.there {
+            if there.len() != 15 || there[..11] != value[..11] {
+                return RedisReply::Number(0);
+            }
+            let step = |leaf: &[u8]| u32::from_be_bytes(leaf[11..15].try_into().unwrap());
+            if step(value).wrapping_sub(step(there)).cast_signed() <= 0 {
+                return RedisReply::Number(1);
+            }
+        }
+        self.put(value.to_vec(), life);
+        RedisReply::Number(1)
+    }
+
+    fn enter(&mut self, name: [u8; 8], step: u8, life: Lifetime) -> RedisReply {
+        let there = self.there.take().unwrap_or_default();
+        let entries = there.chunks_exact(9).filter(|entry| {
+            let behind = step.wrapping_sub(entry[8]);
+            entry[..8] != name && !(68..=191).contains(&behind)
+        });
+        let mut names: Vec<&[u8]> = entries.collect();
+        if names.len() >= NAMES {
+            names.remove(0);
+        }
+        let own = [&name[..], &[step]].concat();
+        names.push(&own);
+        let before = self.values.get(&self.key).and_then(|value| value.until);
+        let until = self.until(life).map(|until| until.max(before.unwrap_or(until)));
+        self.put_until(names.concat(), until);
+        RedisReply::Number(names.len() as i64)
+    }
+
+    fn advance(&mut self, to: Millis) -> RedisReply {
+        let is_number = |there: &&[u8]| there.strip_prefix(b"-").unwrap_or(there).iter().all(u8::is_ascii_digit);
+        let there = self.there.as_deref().filter(is_number);
+        let shown = there.and_then(|there| std::str::from_utf8(there).ok()?.parse().ok());
+        if let Some(shown) = shown.filter(|shown| *shown >= to.0) {
+            return RedisReply::Number(shown);
+        }
+        self.put(to.0.to_string().into_bytes(), Lifetime::Endless);
+        RedisReply::Number(to.0)
+    }
+
+    fn turn(&mut self, before: &[u8], value: &[u8]) -> RedisReply {
+        // Of no value and of an empty one it is the same.
+        let head = self.there.as_deref().map_or(&[][..], |there| &there[..there.len().min(16)]);
+        let is_done = head == &value[..16];
+        let fits = head == before;
+        if fits && !is_done {
+            self.put(value.to_vec(), Lifetime::Endless);
+        }
+        RedisReply::Number(i64::from(fits || is_done))
+    }
+
+    fn acknowledge(&mut self, process: u64, acknowledged: u64, life: u64) -> RedisReply {
+        let (name, there) = (format!("{process:016x}"), self.there.take().unwrap_or_default());
+        let now = self.now as u64;
+        let mut own = format!("{name} {acknowledged} {}\n", now + life);
+        // Numbers of Lua.
+        let number = |digits: &str| digits.parse::<f64>().unwrap_or(f64::INFINITY);
+        let (mut lines, mut first, mut least) = (String::new(), None, acknowledged as f64);
+        for [of, version, over] in acknowledgements(&there) {
+            if *of == name {
+                lines.push_str(&std::mem::take(&mut own));
+            } else if number(over) > now as f64 {
+                lines.push_str(&format!("{of} {version} {over}\n"));
+                least = least.min(number(version));
+            } else {
+                continue;
+            }
+            first.get_or_insert(of);
+        }
+        lines.push_str(&own);
+        let is_first = first.is_none_or(|first| *first == name);
+        let until = Some(now as i64 + 2 * life as i64);
+        self.put_until(lines.into_bytes(), until);
+        RedisReply::Bytes(format!("{} {least:.0}", u8::from(is_first)).into_bytes())
+    }
+
+    fn release(&mut self, token: FoundingToken, uses: u16) -> RedisReply {
+        let Some(mut bytes) = self.root(token) else {
+            return RedisReply::Nothing;
+        };
+        let pins = u16::from_be_bytes([bytes[14], bytes[15]]);
+        let before = u16::from_be_bytes([bytes[12], bytes[13]]);
+        if before == u16::MAX {
+            return RedisReply::Number(i64::from(pins));
+        }
+        if before <= uses {
+            self.values.remove(&self.key);
+            return RedisReply::Number(-1);
+        }
+        bytes[12..14].copy_from_slice(&(before - uses).to_be_bytes());
+        self.change(bytes);
+        RedisReply::Number(i64::from(pins))
     }
 }
 
@@ -464,12 +508,6 @@ fn line(mut bytes: &[u8]) -> Option<[&str; 3]> {
     Some([word(hex, b' ')?, word(u8::is_ascii_digit, b' ')?, word(u8::is_ascii_digit, b'\n')?])
 }
 
-/// The confirmed root of a token.
-fn root(there: Option<Vec<u8>>, token: [u8; 3]) -> Option<Vec<u8>> {
-    let is_whole = |bytes: &Vec<u8>| bytes.len() >= if bytes.first() == Some(&2) { 37 } else { 20 };
-    there.filter(|bytes| is_whole(bytes) && bytes[0] != 0 && bytes[1..4] == token)
-}
-
 fn counted(bytes: &[u8], more: &TreeTally) -> Vec<u8> {
     let (mut documents, mut titles, mut signs, mut last) = (1, 0, 0, 0);
     let mut rest = &bytes[20..];
@@ -488,8 +526,8 @@ fn counted(bytes: &[u8], more: &TreeTally) -> Vec<u8> {
     counted
 }
 
-impl KeyStore for InMemoryStore {
-    fn run(&self, commands: Vec<Command>) -> StoreFuture<Vec<StoreReply>> {
+impl RedisClient for InMemoryRedis {
+    fn run(&self, commands: Vec<Command>) -> RedisFuture<Vec<RedisReply>> {
         if let Some(away) = self.away() {
             return Box::pin(std::future::ready(Err(away)));
         }
@@ -503,7 +541,7 @@ impl KeyStore for InMemoryStore {
         Box::pin(std::future::ready(replies.into_iter().collect()))
     }
 
-    fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>> {
+    fn enroll(&self, name: &str, identity: &str) -> RedisFuture<Result<u8, String>> {
         if let Some(away) = self.away() {
             return Box::pin(std::future::ready(Err(away)));
         }
@@ -528,7 +566,7 @@ impl KeyStore for InMemoryStore {
         Box::pin(std::future::ready(Ok(enrolled)))
     }
 
-    fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> StoreFuture<()> {
+    fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> RedisFuture<()> {
         if let Some((_, known)) = self.0.forests.lock().get_mut(name) {
             identity.clone_into(known);
         }
@@ -536,12 +574,12 @@ impl KeyStore for InMemoryStore {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn fields(&self, name: &str) -> StoreFuture<FieldRecord> {
+    fn fields(&self, name: &str) -> RedisFuture<FieldRecord> {
         let fields = self.0.fields.lock().get(name).cloned().unwrap_or_default();
         Box::pin(std::future::ready(Ok(fields)))
     }
 
-    fn agree_on_fields(&self, name: &str, fields: &RoutedFields) -> StoreFuture<Result<(), String>> {
+    fn agree_on_fields(&self, name: &str, fields: &RoutedFields) -> RedisFuture<Result<(), String>> {
         if let Some(away) = self.away() {
             return Box::pin(std::future::ready(Err(away)));
         }
@@ -551,24 +589,24 @@ impl KeyStore for InMemoryStore {
         Box::pin(std::future::ready(Ok(agreed.map_err(|differ| other_fields(&differ)))))
     }
 
-    fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {
+    fn forests(&self) -> RedisFuture<Vec<(String, u8, String)>> {
         let forests = self.0.forests.lock();
         let forests = forests.iter().map(|(name, (number, of))| (name.clone(), *number, of.clone()));
         Box::pin(std::future::ready(Ok(forests.collect())))
     }
 
-    fn keys(&self, forest: u8, place: ScanPosition) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)> {
+    fn keys(&self, forest: u8, place: ScanPosition) -> RedisFuture<(Vec<Key>, Option<ScanPosition>)> {
         let mut keys: Vec<Key> = self.values().into_iter().map(|(key, ..)| key).collect();
         keys.retain(|key| key.forest == forest && key.fingerprint.0 >= place.cursor);
         keys.sort_unstable();
-        // In small parts, and some keys twice, as an engine may do it.
+        // In small parts, and some keys twice, as a Redis may do it.
         // A fingerprint has seven keys at most.
         let next = keys.get(7).map(|key| ScanPosition { node: 0, cursor: key.fingerprint.0 });
         keys.truncate(8);
         Box::pin(std::future::ready(Ok((keys, next))))
     }
 
-    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, from: SyncPosition) -> StoreFuture<SyncEntries> {
+    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, from: SyncPosition) -> RedisFuture<SyncEntries> {
         if let Some(away) = self.away() {
             return Box::pin(std::future::ready(Err(away)));
         }
@@ -582,7 +620,7 @@ impl KeyStore for InMemoryStore {
                 if let Some(log) = logs.of.get_mut(&forest) {
                     log.until = until.or(log.until);
                 }
-                return Box::pin(std::future::ready(Err(StoreUnavailable::full("there is no memory for it"))));
+                return Box::pin(std::future::ready(Err(RedisUnavailable::full("there is no memory for it"))));
             }
             let SyncPosition(moment, number) = logs.last;
             let at = SyncPosition(moment.max(now.max(0).cast_unsigned()), number + 1);
@@ -610,19 +648,19 @@ impl KeyStore for InMemoryStore {
         Box::pin(std::future::ready(Ok((heard, is_all))))
     }
 
-    fn remove_sync_entries(&self, forest: u8) -> StoreFuture<()> {
+    fn remove_sync_entries(&self, forest: u8) -> RedisFuture<()> {
         self.0.logs.lock().of.remove(&forest);
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn size(&self) -> StoreFuture<(usize, usize)> {
+    fn size(&self) -> RedisFuture<(usize, usize)> {
         let values = self.values();
         let bytes = values.iter().map(|(_, bytes, _)| bytes.len()).sum();
         let keys = values.len() + self.other_keys(self.0.clock.load(Relaxed));
         Box::pin(std::future::ready(Ok((keys, bytes))))
     }
 
-    fn sample(&self, forest: u8, _: u64) -> StoreFuture<KeySample> {
+    fn sample(&self, forest: u8, _: u64) -> RedisFuture<KeySample> {
         if let Some(away) = self.away() {
             return Box::pin(std::future::ready(Err(away)));
         }
@@ -656,7 +694,7 @@ impl KeyStore for InMemoryStore {
         self.0.made.elapsed()
     }
 
-    fn away(&self) -> Option<StoreUnavailable> {
+    fn away(&self) -> Option<RedisUnavailable> {
         self.0.away.lock().clone()
     }
 }

@@ -1,4 +1,4 @@
-//! A forest that several processes share: its nodes are keys of a store that all of them use ([`KeyStore`]), and
+//! A forest that several processes share: its nodes are keys of a Redis that all of them use ([`RedisClient`]), and
 //! expire there. A process keeps nothing that another one needs.
 //!
 //! ```text
@@ -49,22 +49,22 @@ use tracing::warn;
 
 use self::batcher::Batcher;
 use self::keys::{
-    Agreement, Command, Extent, FoundingToken, Key, KeyKind, KeyOp, KeyStore, Lifetime, StoreReply, StoreUnavailable,
-    SyncPosition, agreement, other_fields, other_settings,
+    Agreement, Command, Extent, FoundingToken, Key, KeyKind, KeyOp, Lifetime, RedisClient, RedisReply,
+    RedisUnavailable, SyncPosition, agreement, other_fields, other_settings,
 };
 use self::layout::{Calendar, NodeValue};
 use self::lsh_buckets::LshBuckets;
 
-pub use self::lsh_buckets::{DistanceTooWide, SharedDistance};
+pub use self::lsh_buckets::{DistanceTooLarge, SharedDistance};
 pub use self::transfer::{ReportTransfer, Transfer, TransferReport};
 use self::ttl_refresh::TtlRefresh;
-use super::document::PlacementDocument;
+use super::document::ForestDocument;
 use super::late_merges::MergeCandidates;
 use super::local::Executor;
 use super::overrides::{Override, Overrides, RestampPass};
 use super::pending_lessons::PendingLessons;
 use super::port::{
-    Acknowledged, Batch, CheckReply, DryPlacement, ForestPort, PlaceFuture, PortFuture, SettleReport, Settlement,
+    Acknowledged, Batch, CheckReply, DryPlacement, ForestPort, PlaceHandle, PortHandle, SettleReport, Settlement,
     Unavailable,
 };
 use super::promise::Promise;
@@ -78,11 +78,11 @@ use spinney_text::method::{MethodKind, Proof};
 /// Settings of a shared forest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedSettings {
-    /// How long after its arrival a node lives; without it nothing expires.
+    /// Lifetime of a node after its arrival; `None`: nothing expires.
     pub window: Option<Millis>,
     /// Documents that a tree may have.
     pub max_tree: Option<u32>,
-    /// Bytes that the evidence of this process may take in the engine, about; 0: there is none.
+    /// Approximate budget of this process for founder tokens in Redis, in bytes; 0: none are stored.
     pub founder_token_bytes: usize,
 }
 
@@ -97,14 +97,14 @@ struct SharedInner<F: MethodKind> {
     /// The fields that this process reads its texts from, and whether Redis has them.
     fields: RoutedFields,
     has_agreed: AtomicBool,
-    keys: Arc<dyn KeyStore>,
+    keys: Arc<dyn RedisClient>,
     executor: Arc<dyn Executor>,
     settings: SharedSettings,
     thresholds: <F::Proof as Proof>::Thresholds,
     /// The calendar of its documents, without the clock.
     calendar: Calendar,
     blocks: LshBuckets,
-    /// Its number in the store, once known.
+    /// Its number in Redis, once known.
     number: OnceLock<u8>,
     /// The lessons of all processes, as far as they were read here. Documents are queried one after the other, and
     /// each leaves its mask here. Locked after `synced`.
@@ -121,20 +121,20 @@ struct SharedInner<F: MethodKind> {
     sweeps_names: AtomicBool,
     /// Placements of unknown outcome, and when they are taken back, in that order.
     unknown: Mutex<VecDeque<(Millis, Ticket)>>,
-    /// What is published when documents are accepted that this process has placed.
+    /// Lessons to publish once the documents that this process placed are accepted.
     pending: Mutex<PendingLessons>,
     turns: Batcher,
     tokens: AtomicU64,
     /// The overrides as last read.
     known_overrides: overrides::KnownOverrides,
     /// Trees that may be one, as far as this process has met them.
-    late: Mutex<MergeCandidates>,
-    /// Of the evidence that it has written.
+    merge_candidates: Mutex<MergeCandidates>,
+    /// The refresh of the TTLs of founder tokens that it wrote.
     pace: Mutex<TtlRefresh>,
     counters: Counters,
 }
 
-/// Bytes of lessons that the engine keeps for a forest, about: for a process that begins, or that was away.
+/// Bytes of lessons that Redis keeps for a forest, about: for a process that begins, or that was away.
 const LESSON_BYTES: usize = 16 << 20;
 /// Bytes that founder tokens take in Redis besides themselves.
 const FOUNDER_TOKENS_OVERHEAD: usize = 120;
@@ -150,13 +150,13 @@ pub(super) struct Counters {
     expired: AtomicU64,
     without_founder_tokens: AtomicU64,
     unreadable: AtomicU64,
-    /// The log has said that the one of boilerplate cannot be used.
+    /// Whether it was logged that the boilerplate log cannot be used.
     log_named: AtomicBool,
     /// Keys that the log has named as unreadable.
     named: Mutex<HashSet<(KeyKind, Fingerprint)>>,
 }
 
-/// So many values that do not read are named in the log, each once; more are only counted.
+/// Most unreadable values that are logged, each once; more are only counted.
 const MOST_UNREADABLE_NAMED: usize = 1_000;
 
 /// Counters of a shared forest in this process, for `_stats`.
@@ -166,30 +166,42 @@ pub struct SharedStats {
     pub documents: u64,
     /// Commands, each on one key.
     pub commands: u64,
-    /// Times that the engine was asked and waited for, with any number of commands.
+    /// Round trips to Redis, of any number of commands.
     pub round_trips: u64,
-    /// Placements that had to begin again, because another process was faster or was not done.
+    /// Placements that were restarted because of another process' claims.
     pub conflicts: u64,
-    /// Values that were read and are none of this version; they count as absent.
+    /// Values that this version cannot read; they count as absent.
     pub unreadable: u64,
-    /// Keys, of this and other forests, by which nodes, roots and evidence are reckoned.
+    /// Size of the sample that nodes, roots and founder tokens are estimated from, in keys of all forests.
     pub sampled: u64,
-    /// Keys in the store; where the sample has as many, the estimates are exact.
+    /// Keys in Redis; where the sample has as many, the estimates are exact.
     pub keys: u64,
 }
 
+/// What a shared forest is, whichever process uses it.
+#[derive(Debug)]
+pub struct ForestSetup<'a, F: MethodKind> {
+    /// Its name in Redis.
+    pub name: &'a str,
+    /// The settings that its nodes depend on: Redis refuses another identity under the same name.
+    pub identity: &'a str,
+    /// Its limits.
+    pub settings: SharedSettings,
+    /// Thresholds of proofs.
+    pub thresholds: <F::Proof as Proof>::Thresholds,
+    /// What it has learned before its first document.
+    pub learned: F::Learned,
+}
+
 impl<F: MethodKind> SharedForest<F> {
-    /// A forest in this store, created on first use. `identity`: the settings its nodes depend on; the store refuses
-    /// another identity under the same name. `seed`: any number, different for each process.
+    /// A forest in this Redis, created on first use. `seed`: any number, different for each process.
     pub fn new(
-        (name, identity): (&str, &str),
-        settings: SharedSettings,
-        thresholds: <F::Proof as Proof>::Thresholds,
-        learned: F::Learned,
+        setup: ForestSetup<'_, F>,
         executor: Arc<dyn Executor>,
-        keys: Arc<dyn KeyStore>,
+        keys: Arc<dyn RedisClient>,
         seed: u64,
     ) -> SharedForest<F> {
+        let ForestSetup { name, identity, settings, thresholds, learned } = setup;
         SharedForest {
             inner: Arc::new(SharedInner {
                 name: name.to_owned(),
@@ -214,14 +226,14 @@ impl<F: MethodKind> SharedForest<F> {
                 turns: Batcher::default(),
                 tokens: AtomicU64::new(seed),
                 known_overrides: overrides::KnownOverrides::new(seed),
-                late: Mutex::default(),
+                merge_candidates: Mutex::default(),
                 pace: Mutex::new(TtlRefresh::new(settings.founder_token_bytes)),
                 counters: Counters::default(),
             }),
         }
     }
 
-    /// The same forest, in which fingerprints at most this far apart are near.
+    /// Sets the distance k.
     #[must_use]
     pub fn with_distance(mut self, k: SharedDistance) -> SharedForest<F> {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
@@ -230,15 +242,14 @@ impl<F: MethodKind> SharedForest<F> {
         self
     }
 
-    /// The same forest, with this done about trees that are found to be one.
+    /// Sets how late merges are handled.
     #[must_use]
     pub fn with_late_merges(self, mode: LateMerges) -> SharedForest<F> {
-        self.inner.late.lock().mode = mode;
+        self.inner.merge_candidates.lock().mode = mode;
         self
     }
 
-    /// The same forest, whose texts this process reads from these fields. The store refuses documents where others are
-    /// recorded.
+    /// Sets the fields that this process reads texts from. Redis refuses documents where others are recorded.
     #[must_use]
     pub fn with_fields(mut self, fields: RoutedFields) -> SharedForest<F> {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
@@ -247,7 +258,7 @@ impl<F: MethodKind> SharedForest<F> {
         self
     }
 
-    /// The same forest, whose documents have dates of their own: its clock is the latest date of an accepted one.
+    /// Makes the forest dated: its clock is the latest date of an accepted document.
     #[must_use]
     pub fn dated(mut self) -> SharedForest<F> {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
@@ -260,7 +271,7 @@ impl<F: MethodKind> SharedForest<F> {
     fn plain<T: Send + 'static>(
         &self,
         job: impl Future<Output = Result<T, Unavailable>> + Send + 'static,
-    ) -> PortFuture<T> {
+    ) -> PortHandle<T> {
         let (done, answer) = self.inner.promise();
         self.inner.keys.spawn(Box::pin(async move {
             done.answer(job.await);
@@ -270,7 +281,7 @@ impl<F: MethodKind> SharedForest<F> {
 }
 
 impl<F: MethodKind> SharedInner<F> {
-    fn away(&self, away: StoreUnavailable) -> Unavailable {
+    fn away(&self, away: RedisUnavailable) -> Unavailable {
         let (forest, reason) = (self.name.clone(), away.reason);
         match away.extent {
             Extent::Memory => Unavailable::Full { forest, reason },
@@ -292,7 +303,7 @@ impl<F: MethodKind> SharedInner<F> {
         Promise::new(format!("a job of the forest '{}'", self.name))
     }
 
-    /// Its number in the engine.
+    /// Its number in Redis.
     async fn number(&self) -> Result<u8, Unavailable> {
         if let Some(&number) = self.number.get() {
             return Ok(number);
@@ -302,8 +313,8 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(*self.number.get_or_init(|| number))
     }
 
-    /// Refuses documents where texts were read from other fields than this process reads; has the store record its
-    /// fields before its first document is placed. `is_dry`: nothing is recorded, since nothing is placed.
+    /// Checks that all processes read texts from the same fields; records the fields before the first placement.
+    /// `is_dry`: nothing is recorded, since nothing is placed.
     async fn agree_on_fields(&self, is_dry: bool) -> Result<(), Unavailable> {
         if self.has_agreed.load(Relaxed) {
             return Ok(());
@@ -338,7 +349,7 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// Runs commands on nodes.
-    async fn run(&self, commands: Vec<(Fingerprint, KeyOp)>) -> Result<std::vec::IntoIter<StoreReply>, Unavailable> {
+    async fn run(&self, commands: Vec<(Fingerprint, KeyOp)>) -> Result<std::vec::IntoIter<RedisReply>, Unavailable> {
         let of_node = |(fingerprint, what)| (KeyKind::Node, fingerprint, what);
         self.run_all(commands.into_iter().map(of_node).collect()).await
     }
@@ -347,7 +358,7 @@ impl<F: MethodKind> SharedInner<F> {
     async fn run_all(
         &self,
         commands: Vec<(KeyKind, Fingerprint, KeyOp)>,
-    ) -> Result<std::vec::IntoIter<StoreReply>, Unavailable> {
+    ) -> Result<std::vec::IntoIter<RedisReply>, Unavailable> {
         if commands.is_empty() {
             return Ok(Vec::new().into_iter());
         }
@@ -360,10 +371,10 @@ impl<F: MethodKind> SharedInner<F> {
         self.counters.rounds.fetch_add(1, Relaxed);
         let replies = self.keys.run(commands).await.map_err(|away| self.away(away))?;
         if replies.len() != count {
-            let reason = "the engine gave fewer replies than it was asked for";
-            return Err(self.away(StoreUnavailable::of(reason)));
+            let reason = "Redis gave fewer replies than it was asked for";
+            return Err(self.away(RedisUnavailable::of(reason)));
         }
-        for (&key, _) in keys.iter().zip(&replies).filter(|(_, reply)| **reply == StoreReply::Unusable) {
+        for (&key, _) in keys.iter().zip(&replies).filter(|(_, reply)| **reply == RedisReply::Unusable) {
             self.unusable(key)?;
         }
         Ok(replies.into_iter())
@@ -401,10 +412,10 @@ impl<F: MethodKind> SharedInner<F> {
         answer.await.map_err(|_| Unavailable::Panicked(format!("placing documents in the forest '{}'", self.name)))
     }
 
-    /// How long so many bytes of evidence are kept that are written now.
+    /// The time to live of founder tokens of this size that are written now.
     fn founder_tokens_life(&self, bytes: usize, now: Millis) -> Lifetime {
         let life = self.pace.lock().write((bytes + FOUNDER_TOKENS_OVERHEAD) as u64, now);
-        let now = self.engine_time(now);
+        let now = self.expiry_time(now);
         match (self.life(now, true), life) {
             (life, None) => life,
             (Lifetime::Until(at), Some(life)) => Lifetime::Until(at.min(Millis(now.0.saturating_add(life)))),
@@ -416,7 +427,7 @@ impl<F: MethodKind> SharedInner<F> {
         FoundingToken::of(splitmix64(self.tokens.fetch_add(1, Relaxed)))
     }
 
-    /// The arrival of a document with this time; `None`: time stands still for it.
+    /// The arrival of a document with this time; `None`: it does not advance the clock.
     fn arrives(&self, claimed: Option<Millis>) -> Millis {
         if self.calendar.is_dated {
             return self.dated_arrival(claimed);
@@ -431,7 +442,7 @@ impl<F: MethodKind> SharedInner<F> {
         let mut replies = self.run_all(commands).await?;
         let node = replies.next();
         self.refresh_clock(replies.next());
-        let Some(StoreReply::Bytes(bytes)) = node else {
+        let Some(RedisReply::Bytes(bytes)) = node else {
             return Ok(None);
         };
         let Some(NodeValue::Root(kept)) = NodeValue::<F::Proof>::read(&bytes) else {
@@ -489,7 +500,7 @@ impl<F: MethodKind> SharedInner<F> {
             nodes: sample.all(drawn(KeyKind::Node).count()),
             roots: sample.all(drawn(KeyKind::Node).filter(is_root).count()),
             dead_nodes: 0,
-            late_merges: self.late_stats(),
+            late_merges: self.late_merge_stats(),
             expired_total: count(&counters.expired),
             withdrawn_total: count(&counters.withdrawn),
             evicted_total: 0,
@@ -519,19 +530,19 @@ impl<F: MethodKind> SharedInner<F> {
 
 /// The operations of a shared forest beyond [`ForestPort`], while documents are placed.
 pub trait SharedPort: ForestPort + Transfer {
-    /// Compares its settings and fields with those that the store has of it, if any. Nothing is changed there.
-    fn check_settings(&self) -> PortFuture<()>;
+    /// Compares its settings and fields with those that Redis has of it, if any. Nothing is changed there.
+    fn check_settings(&self) -> PortHandle<()>;
 
-    /// Refreshes overrides from the store; returns the latest known version.
-    fn refresh_overrides(&self) -> PortFuture<u64>;
+    /// Refreshes overrides from Redis; returns the latest known version.
+    fn refresh_overrides(&self) -> PortHandle<u64>;
 
     /// Acknowledges that all in-flight documents of this process use override version ≥ `synced`; doubles as a
     /// heartbeat.
-    fn acknowledge_overrides(&self, synced: u64) -> PortFuture<Acknowledged>;
+    fn acknowledge_overrides(&self, synced: u64) -> PortHandle<Acknowledged>;
 }
 
 impl<F: MethodKind> ForestPort for SharedForest<F> {
-    fn place(&self, batch: Batch) -> PlaceFuture<Batch> {
+    fn place(&self, batch: Batch) -> PlaceHandle<Batch> {
         self.inner.queue(batch)
     }
 
@@ -539,53 +550,53 @@ impl<F: MethodKind> ForestPort for SharedForest<F> {
         Box::new(dry_placement::SharedDryPlacement::new(SharedForest { inner: self.inner.clone() }))
     }
 
-    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortFuture<SettleReport> {
+    fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortHandle<SettleReport> {
         let inner = self.inner.clone();
         self.plain(async move { inner.settle(batch, now).await })
     }
 
-    fn forget_unknown(&self, now: Millis, budget: usize) -> PortFuture<SettleReport> {
+    fn forget_unknown(&self, now: Millis, budget: usize) -> PortHandle<SettleReport> {
         let inner = self.inner.clone();
         self.plain(async move { inner.forget_unknown(now, budget).await })
     }
 
-    fn check(&self, document: PlacementDocument) -> PortFuture<CheckReply> {
+    fn check(&self, document: ForestDocument) -> PortHandle<CheckReply> {
         let inner = self.inner.clone();
         self.plain(async move { inner.check(document).await })
     }
 
-    fn tree(&self, root: Root) -> PortFuture<Option<TreeView>> {
+    fn tree(&self, root: Root) -> PortHandle<Option<TreeView>> {
         let inner = self.inner.clone();
         self.plain(async move { inner.tree(root).await })
     }
 
-    fn stats(&self) -> PortFuture<ForestStats> {
+    fn stats(&self) -> PortHandle<ForestStats> {
         let inner = self.inner.clone();
         self.plain(async move { inner.stats().await })
     }
 
-    fn add_override(&self, correction: Override, shown: Vec<Root>) -> PortFuture<Option<u64>> {
+    fn add_override(&self, correction: Override, shown: Vec<Root>) -> PortHandle<Option<u64>> {
         let inner = self.inner.clone();
         self.plain(async move { inner.add_override(correction, &shown).await })
     }
 
-    fn undo_override(&self, number: u64) -> PortFuture<Option<Override>> {
+    fn undo_override(&self, number: u64) -> PortHandle<Option<Override>> {
         let inner = self.inner.clone();
         self.plain(async move { inner.undo_override(number).await })
     }
 
-    fn restamped(&self, done: RestampPass) -> PortFuture<()> {
+    fn restamped(&self, done: RestampPass) -> PortHandle<()> {
         let inner = self.inner.clone();
         self.plain(async move { inner.restamped(&done).await })
     }
 
-    fn overrides(&self) -> PortFuture<Arc<Overrides>> {
+    fn overrides(&self) -> PortHandle<Arc<Overrides>> {
         let inner = self.inner.clone();
         self.plain(async move { Ok(inner.overrides().await?.overrides().clone()) })
     }
 
-    fn late(&self) -> PortFuture<LateMergeLog> {
-        Box::pin(std::future::ready(Ok(self.inner.late())))
+    fn late_merges(&self) -> PortHandle<LateMergeLog> {
+        Box::pin(std::future::ready(Ok(self.inner.late_merges())))
     }
 
     fn unavailable(&self) -> Option<Unavailable> {
@@ -594,17 +605,17 @@ impl<F: MethodKind> ForestPort for SharedForest<F> {
 }
 
 impl<F: MethodKind> SharedPort for SharedForest<F> {
-    fn check_settings(&self) -> PortFuture<()> {
+    fn check_settings(&self) -> PortHandle<()> {
         let inner = self.inner.clone();
         self.plain(async move { inner.check_settings().await })
     }
 
-    fn refresh_overrides(&self) -> PortFuture<u64> {
+    fn refresh_overrides(&self) -> PortHandle<u64> {
         let inner = self.inner.clone();
         self.plain(async move { Ok(inner.overrides().await?.version()) })
     }
 
-    fn acknowledge_overrides(&self, synced: u64) -> PortFuture<Acknowledged> {
+    fn acknowledge_overrides(&self, synced: u64) -> PortHandle<Acknowledged> {
         let inner = self.inner.clone();
         self.plain(async move { inner.acknowledge(synced).await })
     }

@@ -1,4 +1,4 @@
-//! Overrides of a shared forest: one value in the store, replaced as a whole by compare-and-swap. Every process has a
+//! Overrides of a shared forest: one value in Redis, replaced as a whole by compare-and-swap. Every process has a
 //! copy, and checks for a newer one with the first nodes of each request.
 //!
 //! ```text
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The tag is random for each change, so two values with the same head are equal, and the earlier versions show
-//! whether a copy is a predecessor of the stored value. Overrides that the store has lost are written again by a
+//! whether a copy is a predecessor of the stored value. Overrides that Redis has lost are written again by a
 //! process that has them.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use spinney_text::hash::splitmix64;
 use spinney_text::method::{Durable, MethodKind};
 
 use super::SharedInner;
-use super::keys::{Key, KeyKind, KeyOp, StoreReply, StoreUnavailable};
+use super::keys::{Key, KeyKind, KeyOp, RedisReply, RedisUnavailable};
 use crate::Root;
 use crate::local::StateChange;
 use crate::overrides::{Override, OverrideChange, Overrides, Restamp, RestampPass};
@@ -27,12 +27,12 @@ use crate::port::{Acknowledged, Unavailable};
 
 /// Changes that are known by their tags.
 const MOST_BEFORE: usize = 64;
-/// How often a change is tried that others are faster with.
+/// Most attempts of a compare-and-swap.
 const ATTEMPTS: u32 = 100;
-/// A process that has not acknowledged for so long is gone.
+/// A process without a heartbeat for this time is considered dead.
 const LEASE: Duration = Duration::from_secs(10);
 
-/// The overrides that a process knows.
+/// The process' copy of the overrides.
 #[derive(Debug)]
 pub(super) struct KnownOverrides {
     known: Mutex<Arc<OverrideTable>>,
@@ -44,10 +44,10 @@ pub(super) struct KnownOverrides {
     due: Mutex<Option<Duration>>,
 }
 
-/// All words, and which change has made them.
+/// All overrides, with the version and tag of the change that made them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct OverrideTable {
-    /// Changes so far; of two that follow each other the later one has the higher number.
+    /// Number of changes so far; a successor has a higher one than its predecessor.
     version: u64,
     tag: u64,
     /// The last ones before it, the latest first.
@@ -58,7 +58,7 @@ pub(super) struct OverrideTable {
 /// The outcome of a change.
 pub(super) enum ChangeOutcome<T> {
     Done(T),
-    /// There was nothing to change, or no room.
+    /// Nothing was changed: no effect, or at a limit.
     Nothing,
     /// Another process has changed them before.
     Overtaken,
@@ -95,7 +95,7 @@ impl OverrideTable {
         bytes.is_empty().then_some(OverrideTable { version, tag, before, overrides: Arc::new(overrides) })
     }
 
-    /// Whether that one is this, or has become this. Of one that was long before, it is believed.
+    /// Whether this table is the other one or a successor of it. Of one that was long before, it is believed.
     fn follows(&self, other: &OverrideTable) -> bool {
         if other.version >= self.version {
             return self.head() == other.head();
@@ -108,7 +108,7 @@ impl OverrideTable {
         }
     }
 
-    /// These words after this change.
+    /// The table after a change.
     fn changed(&self, version: u64, tag: u64, overrides: Overrides) -> OverrideTable {
         let mut before = vec![(self.version, self.tag)];
         before.extend(&self.before);
@@ -132,7 +132,7 @@ impl KnownOverrides {
         self.known.lock().clone()
     }
 
-    /// Takes a later table for the one that it knows. Answers whether it was.
+    /// Replaces the process' copy by a later table. Answers whether it was.
     fn advance(&self, to: OverrideTable) -> bool {
         let mut known = self.known.lock();
         let is_later = to.follows(&known);
@@ -154,11 +154,11 @@ impl<F: MethodKind> SharedInner<F> {
     pub(super) async fn refresh_overrides(
         &self,
         asked: Arc<OverrideTable>,
-        reply: Option<StoreReply>,
+        reply: Option<RedisReply>,
     ) -> Result<(), Unavailable> {
         let (mut asked, mut reply) = (asked, reply);
         for _ in 0..ATTEMPTS {
-            let Some(StoreReply::Bytes(bytes)) = reply else {
+            let Some(RedisReply::Bytes(bytes)) = reply else {
                 return Ok(());
             };
             let there = match bytes.is_empty() {
@@ -173,7 +173,7 @@ impl<F: MethodKind> SharedInner<F> {
             }
             let known = self.known_overrides.known();
             if known.head() == asked.head() {
-                // Nothing was acknowledged since the read: the store has lost what this process had.
+                // Nothing was acknowledged since the read: Redis has lost what this process had.
                 self.restore_lost(&known, there).await?;
             } else if known.follows(&there) {
                 // Another request was faster.
@@ -214,7 +214,7 @@ impl<F: MethodKind> SharedInner<F> {
         if mended != there {
             let value = mended.bytes();
             let turn = (KeyKind::Overrides, Fingerprint(0), KeyOp::Turn { before, value });
-            if self.run_all(vec![turn]).await?.next() != Some(StoreReply::Number(1)) {
+            if self.run_all(vec![turn]).await?.next() != Some(RedisReply::Number(1)) {
                 return Ok(());
             }
         }
@@ -225,7 +225,7 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(())
     }
 
-    /// Refreshes the overrides from the store, and returns them.
+    /// Refreshes the overrides from Redis, and returns them.
     pub(super) async fn overrides(&self) -> Result<Arc<OverrideTable>, Unavailable> {
         let asked = self.known_overrides.known();
         let reply = self.run_all(vec![since(&asked)]).await?.next();
@@ -233,8 +233,7 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(self.known_overrides.known())
     }
 
-    /// Changes the overrides, and returns the result once it is stored; `None`: there is nothing to change, or no
-    /// room.
+    /// Changes the overrides; returns the result once it is stored, `None` if nothing was changed.
     async fn change_overrides<T>(
         &self,
         change: impl Fn(&mut Overrides) -> Option<T>,
@@ -245,7 +244,7 @@ impl<F: MethodKind> SharedInner<F> {
         })
     }
 
-    /// The same; with a version, only if that is still the latest.
+    /// As [`change_overrides`](Self::change_overrides); with a version, only if it is still the latest.
     pub(super) async fn change_overrides_at<T>(
         &self,
         only: Option<u64>,
@@ -264,7 +263,7 @@ impl<F: MethodKind> SharedInner<F> {
             let value = changed.bytes();
             let before = (known.version > 0).then(|| known.head());
             let turn = (KeyKind::Overrides, Fingerprint(0), KeyOp::Turn { before, value });
-            if self.run_all(vec![turn]).await?.next() == Some(StoreReply::Number(1)) {
+            if self.run_all(vec![turn]).await?.next() == Some(RedisReply::Number(1)) {
                 self.known_overrides.advance(changed);
                 return Ok(ChangeOutcome::Done(answer));
             }
@@ -310,7 +309,7 @@ impl<F: MethodKind> SharedInner<F> {
         self.change_overrides(put).await.map(drop)
     }
 
-    /// The same words as the changes that make them.
+    /// The overrides as the changes that create them.
     pub(super) fn changes_of(&self, overrides: &Overrides) -> Vec<u8> {
         let entries = overrides
             .iter()
@@ -325,7 +324,7 @@ impl<F: MethodKind> SharedInner<F> {
         bytes
     }
 
-    /// Has the engine know that this process is there, before it looks at anything that a word may change.
+    /// Registers this process in Redis, before it reads anything that an override may change.
     pub(super) async fn announce(&self) -> Result<(), Unavailable> {
         let due = *self.known_overrides.due.lock();
         if due.is_none_or(|due| due <= self.keys.uptime()) {
@@ -356,10 +355,10 @@ impl<F: MethodKind> SharedInner<F> {
             Some(Acknowledged { is_first: is_first == "1", by_all: by_all.parse().ok()? })
         };
         match reply {
-            Some(StoreReply::Bytes(bytes)) => read(&bytes),
+            Some(RedisReply::Bytes(bytes)) => read(&bytes),
             _ => None,
         }
-        .ok_or_else(|| self.away(StoreUnavailable::of("the engine does not say which processes are there")))
+        .ok_or_else(|| self.away(RedisUnavailable::of("Redis does not say which processes are there")))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use spinney_text::method::{Lesson, MethodKind, PlacementQuery, TallyEntry};
+use spinney_text::method::{FeatureQuery, Lesson, MethodKind, TallyEntry};
 
 use super::SharedInner;
 use super::keys::KeyOp;
@@ -16,19 +16,31 @@ use super::round::{
 };
 use crate::batch_plan::BatchPlan;
 use crate::candidates::PriorClaim;
-use crate::document::{DocumentTime, PlacementDocument};
+use crate::document::{DocumentTime, ForestDocument};
 use crate::placement::may_found;
-use crate::port::{Commit, EarlierDocuments, Placed, PlacementReply, Unavailable};
+use crate::port::{Commit, DocumentReply, EarlierDocuments, RootAssignment, Unavailable};
+use crate::time::Millis;
 use crate::{Decision, Rollback, Root, Ticket};
 
-/// A document that waits for another process's tree may end that tree after so long.
+/// How long a document waits for another process's provisional tree before it removes that.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Effects of documents that count at once, applied after their claims.
+#[derive(Default)]
+struct CommittedEffects {
+    arrived: Vec<(Rollback, Millis)>,
+    counted: Vec<(Rollback, TallyEntry)>,
+    /// By request of the batch.
+    lessons: Vec<Vec<Lesson>>,
+    /// Trees with the other candidates that would have accepted the document.
+    met: Vec<(Root, Vec<Root>)>,
+}
 
 impl<F: MethodKind> SharedInner<F> {
     /// The documents with their times.
     pub(super) fn arrivals(
         &self,
-        documents: Vec<PlacementDocument>,
+        documents: Vec<ForestDocument>,
         earlier: &EarlierDocuments,
     ) -> Vec<DocumentInProgress> {
         let mut last = earlier.time;
@@ -50,8 +62,7 @@ impl<F: MethodKind> SharedInner<F> {
         .collect()
     }
 
-    /// Tries to place these documents of some requests, and gives those back that have to be tried again; after an
-    /// error all that have no place.
+    /// One attempt to place documents of some requests; returns those to be retried, after an error all unplaced ones.
     pub(super) async fn attempt(
         self: &Arc<Self>,
         work: Vec<DocumentInProgress>,
@@ -67,8 +78,8 @@ impl<F: MethodKind> SharedInner<F> {
         self.end(round, claimed, requests).await
     }
 
-    /// Decides placements, reading until nothing is missing. `earlier`: of each request. A dry placement does not
-    /// wait for trees that others are founding.
+    /// Decides placements, repeating reads until no value is missing. `earlier`: of each request. A dry placement does
+    /// not wait for trees that others are founding.
     pub(super) async fn decide(
         self: &Arc<Self>,
         work: Vec<DocumentInProgress>,
@@ -124,7 +135,7 @@ impl<F: MethodKind> SharedInner<F> {
         }
     }
 
-    /// Asks for one document after the other.
+    /// Runs the placement rules for one document after the other.
     fn ask(
         &self,
         mut work: Vec<DocumentInProgress>,
@@ -176,7 +187,7 @@ impl<F: MethodKind> SharedInner<F> {
             // A fingerprint whose key cannot be used is none of the document's: it would found or claim there for ever.
             let [fingerprints, more] = [query.fingerprints, query.more].map(|all| read_set.read.usable(all));
             let query =
-                &PlacementQuery { fingerprints: &fingerprints, more: &more, earlier: Some(&earlier.tallies), ..*query };
+                &FeatureQuery { fingerprints: &fingerprints, more: &more, earlier: Some(&earlier.tallies), ..*query };
             let answered = read_set.place(query, at, claim);
             let question = match &answered {
                 QueryOutcome::Decided(decided) => Some(RecheckQuery::of(query, decided, claim.is_some())),
@@ -204,17 +215,16 @@ impl<F: MethodKind> SharedInner<F> {
         }))
     }
 
-    /// Makes the replies of those that have their places, and gives the others back.
+    /// Creates the replies of placed documents, and returns the others.
     async fn end(
         self: &Arc<Self>,
         round: PlacementRound<F>,
         mut claimed: Vec<ClaimOutcome>,
         requests: &mut [PendingBatch],
     ) -> Result<Vec<DocumentInProgress>, Failed> {
-        let mut again = Vec::new();
-        let (mut counted, mut arrived, mut killed) = (Vec::new(), Vec::new(), BTreeSet::new());
-        let mut lessons: Vec<Vec<Lesson>> = requests.iter().map(|_| Vec::new()).collect();
-        let mut met = Vec::new();
+        let (mut again, mut killed) = (Vec::new(), BTreeSet::new());
+        let mut effects = CommittedEffects::default();
+        effects.lessons.resize_with(requests.len(), Vec::new);
         let each = round.work.into_iter().zip(round.answers);
         for (at, (work, answer)) in each.enumerate() {
             let claimed = claimed.get_mut(at).map(std::mem::take).unwrap_or_default();
@@ -253,20 +263,7 @@ impl<F: MethodKind> SharedInner<F> {
             };
             earlier.time = work.now.map(|_| placed.clock).or(earlier.time);
             match commit {
-                Commit::AtOnce => {
-                    let claimed = ticket.claimed.take();
-                    arrived.extend(claimed.map(|at| (ticket.rollback.clone(), at)));
-                    counted.push((ticket.rollback.clone(), ticket.count));
-                    if std::mem::take(&mut ticket.teaches)
-                        && let Some(lessons) = lessons.get_mut(work.request)
-                    {
-                        lessons.extend(self.take_lessons(&[ticket.root]));
-                    }
-                    if let Some(lessons) = lessons.get_mut(work.request) {
-                        lessons.extend(ticket.lesson.take());
-                    }
-                    met.push((ticket.root, ticket.others.clone()));
-                }
+                Commit::AtOnce => self.commit_at_once(&mut ticket, work.request, &mut effects),
                 Commit::Provisional => earlier.tallies.add(ticket.root.0, ticket.count),
             }
             placed.ticket = Some(ticket);
@@ -280,13 +277,7 @@ impl<F: MethodKind> SharedInner<F> {
         });
         let kill = kill.collect();
         let ended = async {
-            self.arrive(arrived).await?;
-            self.count(counted.into_iter()).await?;
-            for lessons in lessons {
-                // A request counts each sentence once, and another one counts it again.
-                self.publish_lessons(lessons).await?;
-            }
-            self.consider_late_merges(met).await?;
+            self.apply_effects(effects).await?;
             self.run(kill).await.map(drop)
         };
         match ended.await {
@@ -295,14 +286,38 @@ impl<F: MethodKind> SharedInner<F> {
         }
     }
 
-    fn reply(&self, work: &DocumentInProgress, placed: Option<Placed>, replies: &mut [Option<PlacementReply>]) {
+    /// Takes the effects of a document that counts at once from its ticket; `request`: its place in the batch.
+    fn commit_at_once(&self, ticket: &mut Ticket, request: usize, effects: &mut CommittedEffects) {
+        let claimed = ticket.claimed.take();
+        effects.arrived.extend(claimed.map(|at| (ticket.rollback.clone(), at)));
+        effects.counted.push((ticket.rollback.clone(), ticket.count));
+        if let Some(lessons) = effects.lessons.get_mut(request) {
+            if std::mem::take(&mut ticket.teaches) {
+                lessons.extend(self.take_lessons(&[ticket.root]));
+            }
+            lessons.extend(ticket.lesson.take());
+        }
+        effects.met.push((ticket.root, ticket.others.clone()));
+    }
+
+    async fn apply_effects(self: &Arc<Self>, effects: CommittedEffects) -> Result<(), Unavailable> {
+        self.arrive(effects.arrived).await?;
+        self.count(effects.counted.into_iter()).await?;
+        for lessons in effects.lessons {
+            // A request counts each sentence once, and another one counts it again.
+            self.publish_lessons(lessons).await?;
+        }
+        self.consider_late_merges(effects.met).await.map(drop)
+    }
+
+    fn reply(&self, work: &DocumentInProgress, placed: Option<RootAssignment>, replies: &mut [Option<DocumentReply>]) {
         self.counters.documents.fetch_add(u64::from(placed.is_some()), Relaxed);
         if let Some(reply) = replies.get_mut(work.place) {
-            *reply = Some(PlacementReply { now: work.now, placed });
+            *reply = Some(DocumentReply { now: work.now, placed });
         }
     }
 
-    /// The reply of a document, its ticket, and what it teaches if it has founded a tree.
+    /// The reply of a document, its ticket, and its lesson if it founded a tree.
     pub(super) fn placed(
         &self,
         work: &DocumentInProgress,
@@ -310,7 +325,7 @@ impl<F: MethodKind> SharedInner<F> {
         rollback: Rollback,
         commit: Commit,
         earlier: &mut EarlierDocuments,
-    ) -> (Placed, Ticket, Option<Lesson>) {
+    ) -> (RootAssignment, Ticket, Option<Lesson>) {
         let DocumentFate { decided, lesson, lesson_in_doubt, may_teach: _, stage, question } = fate;
         let without_founder_tokens = decided.without_founder_tokens as u64;
         self.counters.without_founder_tokens.fetch_add(without_founder_tokens, Relaxed);
@@ -334,7 +349,7 @@ impl<F: MethodKind> SharedInner<F> {
         if commit == Commit::Provisional {
             earlier.add_lessons(lesson.iter().chain(&ticket.lesson));
         }
-        let placed = Placed {
+        let placed = RootAssignment {
             root: outcome.root,
             answer: known.overrides().shown_root(question.whole, outcome.root),
             decision: outcome.decision,
@@ -345,7 +360,7 @@ impl<F: MethodKind> SharedInner<F> {
             in_turn: outcome.by.is_some(),
             refused: outcome.refused,
             learned: Vec::new(),
-            is_alone: false,
+            is_local_fallback: false,
             ticket: None,
         };
         (placed, ticket, lesson)
@@ -353,8 +368,8 @@ impl<F: MethodKind> SharedInner<F> {
 }
 
 impl<P: Clone> RecheckQuery<P> {
-    fn of(query: &PlacementQuery<'_, P>, decided: &DecidedDocument, is_given: bool) -> RecheckQuery<P> {
-        let fingerprints = match decided.is_wide {
+    fn of(query: &FeatureQuery<'_, P>, decided: &DecidedDocument, is_given: bool) -> RecheckQuery<P> {
+        let fingerprints = match decided.used_all_fingerprints {
             true => query.more,
             false => query.fingerprints,
         };

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use spinney_text::fingerprint::{Distance, Fingerprint};
-use spinney_text::method::{Durable, FounderTokens, PlacementQuery, Proof, Refusal, Tallies};
+use spinney_text::method::{Durable, FeatureQuery, FounderTokens, Proof, Refusal, Tallies};
 
 use super::keys::FoundingToken;
 use super::layout::{Calendar, LeafValue, NodeValue, RootValue};
@@ -15,7 +15,7 @@ use super::lsh_buckets::LshBuckets;
 use crate::batch_plan::BatchPlan;
 use crate::candidates::PriorClaim;
 use crate::change::Change;
-use crate::placement::PlacementPlan;
+use crate::placement::RuleOutcome;
 use crate::planned_view::PlannedTrees;
 use crate::time::Millis;
 use crate::{NearNode, Root};
@@ -27,7 +27,7 @@ pub(super) struct ReadValue<P> {
     pub(super) node: NodeValue<P>,
 }
 
-/// The words of a founder, of the attempt with this token.
+/// Founder tokens with the nonce of their founding.
 type StoredTokens = (FoundingToken, FounderTokens);
 
 /// The values that were read. A key that is absent was not read.
@@ -36,7 +36,7 @@ pub(super) struct ReadValues<P> {
     nodes: HashMap<Fingerprint, Option<ReadValue<P>>>,
     /// Unreadable values: they count as absent, and are replaced by the node that is written there.
     unreadable: HashMap<Fingerprint, Vec<u8>>,
-    /// Keys that hold what is no value of a forest, and stay so: they count as absent, and no node can be there.
+    /// Keys with foreign values: they count as absent, and cannot become nodes.
     unusable: HashSet<Fingerprint>,
     founder_tokens: HashMap<Fingerprint, Option<StoredTokens>>,
     /// Entries of buckets.
@@ -179,36 +179,36 @@ impl<P: Durable> ReadValues<P> {
 /// The decision on a document, and the claims that it needs.
 #[derive(Debug)]
 pub(super) struct DecidedDocument {
-    pub(super) outcome: PlacementPlan,
+    pub(super) outcome: RuleOutcome,
     /// Its new nodes, the root first if it founds a tree.
     pub(super) new: Vec<Fingerprint>,
-    /// Nodes that are there and that it uses.
+    /// Existing nodes that it uses.
     pub(super) used: Vec<Fingerprint>,
-    /// How much of a sign it is that its tree is page chrome.
+    /// The document's contribution to the page-chrome statistics of its tree.
     pub(super) sign: u8,
-    /// Trees that were asked about it and have no evidence.
+    /// Candidate trees without founder tokens.
     pub(super) without_founder_tokens: usize,
     /// All of its fingerprints were looked up.
-    pub(super) is_wide: bool,
+    pub(super) used_all_fingerprints: bool,
 }
 
 /// The outcome of a query.
 #[derive(Debug)]
 pub(super) enum QueryOutcome {
-    /// Something has to be read first.
+    /// Another read is needed first.
     Unread,
-    /// The trees of these roots would take the document, and are not confirmed yet.
+    /// The trees of these roots accept the document, and are still provisional.
     Waits(Vec<Root>),
     Decided(DecidedDocument),
 }
 
 /// A decision and its changes.
 pub(super) struct PlannedDecision<P> {
-    pub(super) outcome: PlacementPlan,
+    pub(super) outcome: RuleOutcome,
     pub(super) changes: Vec<Change<P>>,
     pub(super) sign: u8,
     pub(super) without_founder_tokens: usize,
-    pub(super) is_wide: bool,
+    pub(super) used_all_fingerprints: bool,
 }
 
 /// The read set with the plans of a request.
@@ -220,7 +220,7 @@ pub(super) struct ReadSet<'r, P: Proof> {
     pub(super) calendar: Calendar,
     pub(super) max_tree: Option<u32>,
     blocks: &'r LshBuckets,
-    /// Trees that are not confirmed count like others.
+    /// Whether provisional trees count as candidates.
     pub(super) joins_all: bool,
     hidden: HashSet<FoundingToken>,
     missing: RefCell<MissingKeys>,
@@ -259,12 +259,13 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
     /// Finds or plans the place of a document at a time.
     pub(super) fn place(
         &mut self,
-        query: &PlacementQuery<'_, P>,
+        query: &FeatureQuery<'_, P>,
         now: Millis,
         claim: Option<PriorClaim<'_>>,
     ) -> QueryOutcome {
         let concluded = self.foresee(query, now, claim);
-        let PlannedDecision { outcome, changes, sign, without_founder_tokens, is_wide } = match concluded {
+        let PlannedDecision { outcome, changes, sign, without_founder_tokens, used_all_fingerprints } = match concluded
+        {
             Some(Ok(concluded)) => concluded,
             Some(Err(waits)) => return QueryOutcome::Waits(waits),
             None => return QueryOutcome::Unread,
@@ -276,7 +277,14 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
             }
             new.extend(self.plans.add(change));
         }
-        QueryOutcome::Decided(DecidedDocument { outcome, new, used, sign, without_founder_tokens, is_wide })
+        QueryOutcome::Decided(DecidedDocument {
+            outcome,
+            new,
+            used,
+            sign,
+            without_founder_tokens,
+            used_all_fingerprints,
+        })
     }
 
     /// Leaves the trees of these tokens out: they are the request's own.

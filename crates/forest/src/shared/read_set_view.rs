@@ -3,11 +3,11 @@
 use std::cell::Cell;
 
 use spinney_text::fingerprint::Fingerprint;
-use spinney_text::method::{Durable, PlacementQuery, Proof, Refusal};
+use spinney_text::method::{Durable, FeatureQuery, Proof, Refusal};
 
 use super::read_set::{PlannedDecision, ReadSet};
 use crate::candidates::{CandidateTree, PriorClaim};
-use crate::placement::{self, PlacementPlan, PlacementView};
+use crate::placement::{self, RuleOutcome, RuleView};
 use crate::planned_view::{PlannedTrees, PlannedView};
 use crate::time::Millis;
 use crate::{NearNode, Root};
@@ -21,7 +21,7 @@ impl<P: Proof + Durable> PlannedTrees<P> for ReadSet<'_, P> {
         ReadSet::near(self, of)
     }
 
-    fn candidate(&self, root: Root, query: &PlacementQuery<'_, P>, now: Millis) -> CandidateTree<'_, P> {
+    fn candidate(&self, root: Root, query: &FeatureQuery<'_, P>, now: Millis) -> CandidateTree<'_, P> {
         let own = self.plans.trees.get(&root).map(|own| own.added);
         let added = own.or_else(|| self.read.root(root.0).map(|kept| kept.added));
         CandidateTree {
@@ -63,7 +63,7 @@ impl<P: Proof + Durable> ReadSet<'_, P> {
     /// The plan of a document, or the trees for which it has to wait; `None`: something has to be read first.
     pub(super) fn foresee(
         &self,
-        query: &PlacementQuery<'_, P>,
+        query: &FeatureQuery<'_, P>,
         now: Millis,
         claim: Option<PriorClaim<'_>>,
     ) -> Option<Result<PlannedDecision<P>, Vec<Root>>> {
@@ -75,7 +75,7 @@ impl<P: Proof + Durable> ReadSet<'_, P> {
         }
         let outcome = view.decide();
         let waits = view.waits(&outcome);
-        let wide = placement::widened(query, &outcome).filter(|_| waits.is_empty());
+        let wide = placement::with_all_fingerprints(query, &outcome).filter(|_| waits.is_empty());
         let concluded = match &wide {
             None => self.conclude(&view, outcome, waits, now, false),
             Some(wide) => {
@@ -96,10 +96,10 @@ impl<P: Proof + Durable> ReadSet<'_, P> {
     fn conclude(
         &self,
         view: &PlannedView<'_, '_, P, Self>,
-        outcome: PlacementPlan,
+        outcome: RuleOutcome,
         waits: Vec<Root>,
         now: Millis,
-        is_wide: bool,
+        used_all_fingerprints: bool,
     ) -> Result<PlannedDecision<P>, Vec<Root>> {
         if !waits.is_empty() {
             return Err(waits);
@@ -115,18 +115,13 @@ impl<P: Proof + Durable> ReadSet<'_, P> {
             },
             outcome,
             changes,
-            is_wide,
+            used_all_fingerprints,
         })
     }
 
-    /// The trees that accept a document or have its text: what its founder checks again. `None`: something has to be
+    /// The trees that accept a document or have its text, for the recheck of its founder. `None`: something has to be
     /// read first.
-    pub(super) fn agreeing(
-        &self,
-        query: &PlacementQuery<'_, P>,
-        now: Millis,
-        only_its_text: bool,
-    ) -> Option<Vec<Root>> {
+    pub(super) fn agreeing(&self, query: &FeatureQuery<'_, P>, now: Millis, only_its_text: bool) -> Option<Vec<Root>> {
         let view = PlannedView::of(self, query, now);
         if self.is_missing() {
             return None;

@@ -1,4 +1,4 @@
-//! The recheck: after a request's claims are stored, it reads the claims of others.
+//! The recheck: once a request's claims are stored, it reads those of other processes.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use spinney_text::method::{Durable, LearnedView, MethodKind, Proof};
 
 use super::SharedInner;
 use super::claim::{ClaimedTree, TreeClaim, has_put, put};
-use super::keys::{FoundingToken, KeyKind, KeyOp, StoreReply};
+use super::keys::{FoundingToken, KeyKind, KeyOp, RedisReply};
 use super::layout::{Calendar, NodeValue};
 use super::read_set::{MissingKeys, ReadSet, ReadValues};
 use super::round::{Answer, PlacementRound, RecheckQuery};
@@ -25,6 +25,7 @@ enum Next {
 }
 
 /// The purpose of a command.
+#[derive(Clone, Copy)]
 enum Done {
     Kill,
     Claim(usize, Fingerprint),
@@ -33,9 +34,19 @@ enum Done {
     Confirm(usize),
 }
 
+/// The commands of one round trip of the recheck.
+struct RecheckCommands {
+    now: Millis,
+    commands: Vec<(KeyKind, Fingerprint, KeyOp)>,
+    /// What the first commands do, in their order.
+    done: Vec<Done>,
+    /// Entries of new nodes in their buckets, sent after the other commands.
+    names: Vec<(KeyKind, Fingerprint, KeyOp)>,
+}
+
 impl<F: MethodKind> SharedInner<F> {
-    /// Rechecks each founder for other trees that its document belongs to, until it gives way to one or nothing is
-    /// left to claim; then its tree is confirmed. A joiner checks for a tree that its own text has founded.
+    /// Rechecks each founder until it yields to another tree, or all its claims are made and its tree is confirmed. A
+    /// joiner checks for a tree that its own text has founded.
     pub(super) async fn recheck(
         self: &Arc<Self>,
         trees: &mut [ClaimedTree<F::Proof>],
@@ -51,90 +62,30 @@ impl<F: MethodKind> SharedInner<F> {
             if open.is_empty() && members.is_empty() {
                 break;
             }
-            let looking = std::mem::take(&mut members);
-            let (next, read) = self.look(trees, &open, &looking, &tokens, now).await?;
-            let (mut commands, mut done) = (Vec::new(), Vec::new());
-            let mut names = Vec::new();
+            let joining = std::mem::take(&mut members);
+            let (next, read) = self.next_steps(trees, &open, &joining, &tokens, now).await?;
+            let mut sent = RecheckCommands { now, commands: Vec::new(), done: Vec::new(), names: Vec::new() };
             // A joiner checks once, and then claims the hash of its text.
-            for member in looking {
+            for member in joining {
                 let Some(tree) = trees.get_mut(member.tree) else {
                     continue;
                 };
                 if member.has_its_text_elsewhere(tree, &round.read, &read, &tokens, self.calendar()) {
-                    tree.lost.insert(member.document);
-                    continue;
-                }
-                let leaves = tree.leaves.iter().enumerate();
-                for (at, leaf) in leaves.filter(|(_, leaf)| leaf.document == member.document) {
-                    if tree.is_late(leaf) && !tree.lost.contains(&member.document) {
-                        let value = self.leaf(tree, now);
-                        let what = put(leaf.before.clone(), value, self.life(now, false));
-                        commands.push((KeyKind::Node, leaf.fingerprint, what));
-                        self.enter(leaf.fingerprint, now, &mut names);
-                        done.push(Done::Text(member.tree, at));
-                    }
+                    tree.restarting.insert(member.document);
+                } else {
+                    self.claim_texts(tree, &member, &mut sent);
                 }
             }
             for (at, next) in open.into_iter().zip(next) {
-                let Some(tree) = trees.get_mut(at) else {
-                    continue;
-                };
-                match next {
-                    Next::Yield => tree.state = TreeClaim::Lost,
-                    Next::Confirm => {
-                        let Some(confirmed) = self.confirmed(tree, now) else {
-                            continue;
-                        };
-                        tree.counted = tree.standing();
-                        commands.push((KeyKind::Node, tree.root.0, confirmed));
-                        done.push(Done::Confirm(at));
-                    }
-                    Next::Go { kill, claim } => {
-                        for (root, value) in kill {
-                            commands.push((KeyKind::Node, root, KeyOp::Remove { value }));
-                            done.push(Done::Kill);
-                        }
-                        for (fingerprint, before) in claim {
-                            tree.expect_leaf(fingerprint, before.as_deref());
-                            let value = self.leaf(tree, now);
-                            let what = put(before, value, self.life(now, false));
-                            commands.push((KeyKind::Node, fingerprint, what));
-                            self.enter(fingerprint, now, &mut names);
-                            done.push(Done::Claim(at, fingerprint));
-                        }
-                    }
+                if let Some(tree) = trees.get_mut(at) {
+                    self.take_step(tree, at, next, &mut sent);
                 }
             }
+            let RecheckCommands { mut commands, done, names, .. } = sent;
             commands.extend(names);
             let replies = self.run_all(commands).await?;
             for (done, reply) in done.into_iter().zip(replies) {
-                match done {
-                    Done::Kill => {}
-                    Done::Text(at, leaf) => {
-                        if let Some(tree) = trees.get_mut(at) {
-                            let value = self.leaf(tree, now);
-                            tree.claimed(leaf, &reply, &value);
-                        }
-                    }
-                    Done::Claim(at, fingerprint) => {
-                        let Some(tree) = trees.get_mut(at) else {
-                            continue;
-                        };
-                        let is_own = has_put(&reply, &self.leaf(tree, now));
-                        let mut leaves = tree.leaves.iter_mut();
-                        if let Some(leaf) = leaves.find(|leaf| leaf.fingerprint == fingerprint) {
-                            leaf.is_own |= is_own;
-                        }
-                    }
-                    Done::Confirm(at) => {
-                        if let Some(tree) = trees.get_mut(at) {
-                            tree.state = match reply {
-                                StoreReply::Number(1) => TreeClaim::Done,
-                                _ => TreeClaim::Lost,
-                            };
-                        }
-                    }
-                }
+                self.record_reply(trees, done, &reply, now);
             }
         }
         for tree in trees.iter_mut().filter(|tree| tree.founding.is_none()) {
@@ -145,8 +96,85 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(())
     }
 
-    /// The next steps of these founders by the present state, and the values read for them.
-    async fn look(
+    /// Claims the leaves of a joiner's text that wait for its recheck.
+    fn claim_texts(&self, tree: &ClaimedTree<F::Proof>, member: &JoiningDocument, sent: &mut RecheckCommands) {
+        if tree.restarting.contains(&member.document) {
+            return;
+        }
+        let leaves = tree.leaves.iter().enumerate();
+        for (at, leaf) in leaves.filter(|(_, leaf)| leaf.document == member.document) {
+            if tree.is_claimed_after_recheck(leaf) {
+                let value = self.leaf(tree, sent.now);
+                let what = put(leaf.before.clone(), value, self.life(sent.now, false));
+                sent.commands.push((KeyKind::Node, leaf.fingerprint, what));
+                self.enter(leaf.fingerprint, sent.now, &mut sent.names);
+                sent.done.push(Done::Text(member.tree, at));
+            }
+        }
+    }
+
+    /// Adds the commands of a founder's next step; `at`: its tree's place among those of the request.
+    fn take_step(&self, tree: &mut ClaimedTree<F::Proof>, at: usize, next: Next, sent: &mut RecheckCommands) {
+        let now = sent.now;
+        match next {
+            Next::Yield => tree.state = TreeClaim::Restarts,
+            Next::Confirm => {
+                let Some(confirmed) = self.confirmed(tree, now) else {
+                    return;
+                };
+                tree.counted = tree.standing();
+                sent.commands.push((KeyKind::Node, tree.root.0, confirmed));
+                sent.done.push(Done::Confirm(at));
+            }
+            Next::Go { kill, claim } => {
+                for (root, value) in kill {
+                    sent.commands.push((KeyKind::Node, root, KeyOp::Remove { value }));
+                    sent.done.push(Done::Kill);
+                }
+                for (fingerprint, before) in claim {
+                    tree.expect_leaf(fingerprint, before.as_deref());
+                    let value = self.leaf(tree, now);
+                    let what = put(before, value, self.life(now, false));
+                    sent.commands.push((KeyKind::Node, fingerprint, what));
+                    self.enter(fingerprint, now, &mut sent.names);
+                    sent.done.push(Done::Claim(at, fingerprint));
+                }
+            }
+        }
+    }
+
+    /// Records the reply to a command of the recheck in its tree.
+    fn record_reply(&self, trees: &mut [ClaimedTree<F::Proof>], done: Done, reply: &RedisReply, now: Millis) {
+        let (Done::Text(at, _) | Done::Claim(at, _) | Done::Confirm(at)) = done else {
+            return;
+        };
+        let Some(tree) = trees.get_mut(at) else {
+            return;
+        };
+        match done {
+            Done::Kill => {}
+            Done::Text(_, leaf) => {
+                let value = self.leaf(tree, now);
+                tree.claimed(leaf, reply, &value);
+            }
+            Done::Claim(_, fingerprint) => {
+                let is_own = has_put(reply, &self.leaf(tree, now));
+                let mut leaves = tree.leaves.iter_mut();
+                if let Some(leaf) = leaves.find(|leaf| leaf.fingerprint == fingerprint) {
+                    leaf.is_own |= is_own;
+                }
+            }
+            Done::Confirm(_) => {
+                tree.state = match reply {
+                    RedisReply::Number(1) => TreeClaim::Done,
+                    _ => TreeClaim::Restarts,
+                };
+            }
+        }
+    }
+
+    /// Reads the present state for these founders; returns their next steps, and the values.
+    async fn next_steps(
         self: &Arc<Self>,
         trees: &[ClaimedTree<F::Proof>],
         open: &[usize],
@@ -158,7 +186,7 @@ impl<F: MethodKind> SharedInner<F> {
         let mut missing = MissingKeys::default();
         let asked = members.iter().flat_map(|member| &member.asked);
         missing.nodes.extend(asked);
-        let mut looks = Vec::with_capacity(open.len());
+        let mut rechecks = Vec::with_capacity(open.len());
         for tree in open.iter().filter_map(|&at| trees.get(at)) {
             let Some(founding) = &tree.founding else {
                 continue;
@@ -175,7 +203,7 @@ impl<F: MethodKind> SharedInner<F> {
             let wanted = tree.leaves.iter();
             let wanted = wanted.filter(|leaf| !leaf.is_own && Some(&leaf.document) == founder);
             let wanted: Vec<Fingerprint> = wanted.map(|leaf| leaf.fingerprint).collect();
-            looks.push(Recheck {
+            rechecks.push(Recheck {
                 question: founding.question.clone(),
                 rank: (founding.value.added, tree.root),
                 own,
@@ -190,25 +218,25 @@ impl<F: MethodKind> SharedInner<F> {
             let (next, kept, read_again, more) = self
                 .compute(move |inner| {
                     let mut read = read;
-                    let (next, more) = inner.next(&looks, &mut read, &tokens, now);
-                    (next, looks, read, more)
+                    let (next, more) = inner.next(&rechecks, &mut read, &tokens, now);
+                    (next, rechecks, read, more)
                 })
                 .await?;
             if more.is_empty() {
                 return Ok((next, read_again));
             }
-            (looks, read, missing) = (kept, read_again, more);
+            (rechecks, read, missing) = (kept, read_again, more);
         }
     }
 
     fn next(
         &self,
-        looks: &[Recheck<F::Proof>],
+        rechecks: &[Recheck<F::Proof>],
         read: &mut ReadValues<F::Proof>,
         tokens: &HashSet<FoundingToken>,
         now: Millis,
     ) -> (Vec<Next>, MissingKeys) {
-        for own in looks.iter().flat_map(|look| &look.own) {
+        for own in rechecks.iter().flat_map(|recheck| &recheck.own) {
             // Nothing of the request's own is to be seen: of the others that it founds it has been decided already.
             if !read.has_node(*own) {
                 read.put(*own, None);
@@ -219,7 +247,7 @@ impl<F: MethodKind> SharedInner<F> {
         let read_set: ReadSet<'_, F::Proof> =
             ReadSet::new(read, BatchPlan::default(), thresholds, self.calendar(), found_by).without(tokens.clone());
         let learned = self.learned.lock();
-        let next = looks.iter().map(|look| look.next(&read_set, F::view(&learned), now)).collect();
+        let next = rechecks.iter().map(|recheck| recheck.next(&read_set, F::view(&learned), now)).collect();
         let (missing, _) = read_set.into_missing();
         (next, missing)
     }
@@ -235,8 +263,8 @@ struct JoiningDocument {
 }
 
 impl JoiningDocument {
-    /// Whether its own text has founded another tree since the decision, which it has to be found in. A tree that was
-    /// there before has been decided against, and would be again: by boilerplate that is left out, or by more of its
+    /// Whether another tree was founded with its text since the decision, which it must join. A tree that was there
+    /// before has been decided against, and would be again: by boilerplate that is left out, or by more of its
     /// fingerprints, a text may lead to a tree that it once founded and that it is not known by.
     fn has_its_text_elsewhere<P: Proof + Durable>(
         &self,
@@ -272,7 +300,7 @@ fn members<F: MethodKind>(trees: &[ClaimedTree<F::Proof>], round: &PlacementRoun
                 continue;
             };
             let joins = matches!(fate.decided.outcome.decision, Decision::Joined { .. });
-            if !joins || tree.lost.contains(&document) {
+            if !joins || tree.restarting.contains(&document) {
                 continue;
             }
             let asked = fate.question.asked();

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use spinney_text::fingerprint::Fingerprint;
-use spinney_text::method::{LearnedView, Lesson, MethodKind, PlacementQuery, Proof, Stage};
+use spinney_text::method::{FeatureQuery, LearnedView, Lesson, MethodKind, Proof, Stage};
 
 use super::read_set::{DecidedDocument, MissingKeys, ReadValues};
 use crate::batch_plan::BatchPlan;
-use crate::document::PlacementDocument;
-use crate::port::{Batch, Commit, EarlierDocuments, NotPlaced, PlacementReply, Placements, Unavailable};
+use crate::document::ForestDocument;
+use crate::port::{Batch, BatchReply, Commit, DocumentReply, EarlierDocuments, NotPlaced, Unavailable};
 use crate::promise::Promise;
 use crate::time::Millis;
 use crate::undo_guard::UndoGuard;
@@ -16,26 +16,26 @@ use crate::{Rollback, Root};
 
 /// The documents of a request that are being placed, or a part of them.
 pub(super) struct PendingBatch {
-    /// Those that have no place yet. Before its first turn they are `documents`, and have no times.
+    /// Unplaced documents. Before its first turn they are `documents`, and have no times.
     pub(super) work: Vec<DocumentInProgress>,
-    pub(super) documents: Vec<PlacementDocument>,
-    /// Those that have their places; given back if the others get none.
+    pub(super) documents: Vec<ForestDocument>,
+    /// Those that are placed; withdrawn if the others fail.
     pub(super) done: Vec<DocumentInProgress>,
-    /// As they were asked for.
+    /// As requested.
     pub(super) commit: Commit,
     pub(super) earlier: EarlierDocuments,
     /// State of the request's earlier documents when they were queued.
     pub(super) came_with: EarlierDocuments,
-    pub(super) replies: Vec<Option<PlacementReply>>,
+    pub(super) replies: Vec<Option<DocumentReply>>,
     pub(super) attempt: u32,
     pub(super) pause: Duration,
     pub(super) begun: Instant,
-    /// Unwanted when the receiver is gone.
+    /// The receiver of the reply may have been dropped.
     pub(super) answer: BatchAnswer,
 }
 
 /// The promise to a request.
-type BatchAnswer = Promise<Result<UndoGuard<Placements>, NotPlaced<Batch>>>;
+type BatchAnswer = Promise<Result<UndoGuard<BatchReply>, NotPlaced<Batch>>>;
 
 impl PendingBatch {
     pub(super) fn len(&self) -> usize {
@@ -62,12 +62,12 @@ pub(super) struct DocumentInProgress {
     pub(super) request: usize,
     /// Its place in the request.
     pub(super) place: usize,
-    pub(super) document: PlacementDocument,
+    pub(super) document: ForestDocument,
     /// The time in its reply.
     pub(super) now: Option<Millis>,
     /// When it arrives. It founds with this rank, however often it is tried.
     pub(super) at: Millis,
-    /// How long it has waited for other processes.
+    /// Time that it has waited for other processes.
     pub(super) waited: Duration,
 }
 
@@ -81,15 +81,15 @@ pub(super) struct RecheckQuery<P> {
     pub(super) tokens: Vec<u16>,
     pub(super) take: usize,
     pub(super) known_by_whole: bool,
-    /// Trees that have refused it: the request's own counts there are hidden from the recheck.
+    /// Trees that refused it: the recheck does not see the request's own counts there.
     pub(super) refused: Vec<Root>,
     /// It has a prior assignment, which only its own text overrides.
     pub(super) is_given: bool,
 }
 
 impl<P> RecheckQuery<P> {
-    pub(super) fn query<'a>(&'a self, learned: LearnedView<'a>) -> PlacementQuery<'a, P> {
-        PlacementQuery {
+    pub(super) fn query<'a>(&'a self, learned: LearnedView<'a>) -> FeatureQuery<'a, P> {
+        FeatureQuery {
             fingerprints: &self.fingerprints,
             more: &[],
             whole: self.whole,
@@ -103,7 +103,7 @@ impl<P> RecheckQuery<P> {
         }
     }
 
-    /// Whether the proof of a tree that its document founds leads it back: by a root that it looks up.
+    /// Whether the proof of a tree with this root will identify its founder: the document looks up that root.
     pub(super) fn is_told_by(&self, root: Root) -> bool
     where
         P: Proof,
@@ -122,11 +122,11 @@ impl<P> RecheckQuery<P> {
 pub(super) struct DocumentFate<P> {
     pub(super) decided: DecidedDocument,
     pub(super) question: RecheckQuery<P>,
-    /// What it teaches if it founds a tree.
+    /// The lesson if it founds a tree.
     pub(super) lesson: Option<Lesson>,
-    /// What it teaches if it joins one in doubt.
+    /// The lesson if it joins a tree in doubt.
     pub(super) lesson_in_doubt: Option<Lesson>,
-    /// It is of the text that founded its tree.
+    /// Whether it has the text that founded its tree.
     pub(super) may_teach: bool,
     pub(super) stage: Option<Stage>,
 }
@@ -145,7 +145,7 @@ pub(super) struct PlacementRound<F: MethodKind> {
 }
 
 pub(super) enum Answer<F: MethodKind> {
-    /// It has no place here.
+    /// It has no features.
     None,
     Unread,
     Waits(Vec<Root>),
@@ -158,6 +158,6 @@ pub(super) enum ClaimOutcome {
     /// Another process was faster.
     #[default]
     Again,
-    /// It has its place.
+    /// It is placed.
     Holds(Rollback),
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use spinney_text::method::{MethodKind, TallyEntry, TreeTally};
 
 use super::SharedInner;
-use super::keys::{FoundingToken, KeyOp, StoreReply};
+use super::keys::{FoundingToken, KeyOp, RedisReply};
 use crate::local::RETRY_WINDOW;
 use crate::port::{ItemOutcome, SettleReport, Settlement, Unavailable};
 use crate::ticket::{Rollback, SharedNodes};
@@ -89,7 +89,7 @@ impl<F: MethodKind> SharedInner<F> {
     /// Withdraws placements: a root is removed with its last placement, together with the leaves of these documents.
     /// In a tree that stays the leaves stay, too: a concurrent joiner may have seen one.
     ///
-    /// While the store is away they are kept for [`forget_unknown`](Self::forget_unknown). Commands that were sent
+    /// While Redis is away they are kept for [`forget_unknown`](Self::forget_unknown). Commands that were sent
     /// are not sent again: a second release would take a root from other documents.
     pub(super) async fn withdraw(&self, tickets: Vec<Ticket>) -> Result<SettleReport, Unavailable> {
         let mut settled = SettleReport::default();
@@ -124,7 +124,7 @@ impl<F: MethodKind> SharedInner<F> {
         let replies = self.run(release.collect()).await?;
         let mut commands = Vec::new();
         for (((root, token), placements), reply) in trees.into_iter().zip(replies) {
-            if reply != StoreReply::Number(-1) {
+            if reply != RedisReply::Number(-1) {
                 continue;
             }
             settled.withdrawn += 1;
@@ -135,7 +135,7 @@ impl<F: MethodKind> SharedInner<F> {
             }
         }
         for reply in self.run(commands).await? {
-            settled.withdrawn += u64::from(reply == StoreReply::Number(1));
+            settled.withdrawn += u64::from(reply == RedisReply::Number(1));
         }
         self.counters.withdrawn.fetch_add(settled.withdrawn, Relaxed);
         Ok(settled)

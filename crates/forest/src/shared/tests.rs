@@ -1,10 +1,10 @@
 mod dated;
 mod full;
 mod near;
+mod overrides;
 mod records;
 mod search;
 mod turns;
-mod words;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Barrier};
@@ -20,11 +20,11 @@ use spinney_text::method::{
 use spinney_text::text::{Fields, Scratch};
 
 use super::layout::{LeafValue, NodeValue, RootValue, read_founder_tokens, write_founder_tokens};
-use super::memory::InMemoryStore;
+use super::memory::InMemoryRedis;
 use super::*;
 use crate::Decision;
 use crate::document::DocumentTime;
-use crate::port::{Batch, ItemOutcome, Placed};
+use crate::port::{Batch, ItemOutcome, RootAssignment};
 
 struct Threads;
 
@@ -36,27 +36,24 @@ impl Executor for Threads {
 
 const WINDOW: i64 = 64_000;
 
-/// One of several processes that share an engine.
-fn process(memory: &InMemoryStore, seed: u64) -> SharedForest<Verified> {
+/// One of several processes that share a Redis.
+fn process(memory: &InMemoryRedis, seed: u64) -> SharedForest<Verified> {
     process_with(memory, seed, LearnedText::default())
 }
 
-fn process_with(memory: &InMemoryStore, seed: u64, learned: LearnedText) -> SharedForest<Verified> {
+fn process_with(memory: &InMemoryRedis, seed: u64, learned: LearnedText) -> SharedForest<Verified> {
     process_on(memory.clone(), None, seed, learned)
 }
 
 fn process_on(
-    keys: impl KeyStore + 'static,
+    keys: impl RedisClient + 'static,
     max_tree: Option<u32>,
     seed: u64,
     learned: LearnedText,
 ) -> SharedForest<Verified> {
     let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree, founder_token_bytes: 1 << 20 };
     SharedForest::new(
-        ("test", "k=0"),
-        settings,
-        Similarity::default(),
-        learned,
+        ForestSetup { name: "test", identity: "k=0", settings, thresholds: Similarity::default(), learned },
         Arc::new(Threads),
         Arc::new(keys),
         seed << 32,
@@ -80,17 +77,17 @@ fn story(number: u64, version: u64) -> Features {
     features.unwrap()
 }
 
-fn at(features: Features, now: i64) -> PlacementDocument {
-    PlacementDocument { features: Some(features), when: DocumentTime::At(Millis(now)), title: None, given: None }
+fn at(features: Features, now: i64) -> ForestDocument {
+    ForestDocument { features: Some(features), when: DocumentTime::At(Millis(now)), title: None, given: None }
 }
 
-fn place(forest: &dyn ForestPort, documents: Vec<PlacementDocument>) -> Vec<Placed> {
+fn place(forest: &dyn ForestPort, documents: Vec<ForestDocument>) -> Vec<RootAssignment> {
     let batch = Batch { documents, ..Batch::default() };
     let replies = block_on(forest.place(batch)).unwrap().replies;
     replies.into_iter().map(|reply| reply.placed.unwrap()).collect()
 }
 
-fn settle(forest: &dyn ForestPort, placed: Vec<Placed>, outcome: ItemOutcome) -> SettleReport {
+fn settle(forest: &dyn ForestPort, placed: Vec<RootAssignment>, outcome: ItemOutcome) -> SettleReport {
     let settled = placed.into_iter().filter_map(|placed| placed.settled(outcome));
     let batch = settled.collect();
     block_on(forest.settle(batch, Millis(0))).unwrap()
@@ -106,11 +103,11 @@ fn wait_until(is_so: impl Fn() -> bool) {
 }
 
 /// Every node is a root or leads to one, whatever it took to get there.
-fn check_laws(memory: &InMemoryStore) {
+fn check_laws(memory: &InMemoryRedis) {
     check_laws_of::<Founder>(memory);
 }
 
-fn check_laws_of<P: Durable>(memory: &InMemoryStore) {
+fn check_laws_of<P: Durable>(memory: &InMemoryRedis) {
     let nodes = memory.nodes();
     let read: BTreeMap<Fingerprint, NodeValue<P>> =
         nodes.iter().map(|(key, bytes, _)| (key.fingerprint, NodeValue::read(bytes).unwrap())).collect();
@@ -141,7 +138,7 @@ fn race<P: ForestPort>(
     processes: u64,
     rounds: u64,
     process: impl Fn(u64) -> P + Sync,
-    document: impl Fn(u64, u64) -> PlacementDocument + Sync,
+    document: impl Fn(u64, u64) -> ForestDocument + Sync,
 ) -> Vec<HashSet<Root>> {
     let barrier = Barrier::new(processes as usize);
     let mut roots: Vec<HashSet<Root>> = (0..rounds * STORIES).map(|_| HashSet::new()).collect();
@@ -176,7 +173,7 @@ fn race<P: ForestPort>(
 }
 
 /// The same of texts, each process with a version of its own.
-fn race_of_texts(memory: &InMemoryStore, processes: u64, version: impl Fn(u64) -> u64 + Sync) -> Vec<HashSet<Root>> {
+fn race_of_texts(memory: &InMemoryRedis, processes: u64, version: impl Fn(u64) -> u64 + Sync) -> Vec<HashSet<Root>> {
     race(processes, 6, |seed| process(memory, seed), |number, process| at(story(number, version(process)), 1))
 }
 
@@ -192,14 +189,14 @@ fn local_with(learned: LearnedText) -> crate::local::LocalForest<Verified> {
 
 #[test]
 fn a_document_gets_the_root_again_that_it_was_given() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let (shared, local) = (process(&memory, 1), local());
     for forest in [&shared as &dyn ForestPort, &local] {
         let first = place(forest, vec![at(story(1, 0), 0)]);
         let root = first[0].root;
         settle(forest, first, ItemOutcome::Accepted);
         let given = |number, root| {
-            let placed = place(forest, vec![PlacementDocument { given: Some(root), ..at(story(number, 0), 1) }]);
+            let placed = place(forest, vec![ForestDocument { given: Some(root), ..at(story(number, 0), 1) }]);
             let found = (placed[0].root, placed[0].decision);
             settle(forest, placed, ItemOutcome::Accepted);
             found
@@ -216,7 +213,7 @@ fn a_document_gets_the_root_again_that_it_was_given() {
 /// The document whose tree kept it from this root has been refused since.
 #[test]
 fn a_root_that_a_document_was_given_is_no_leaf_of_another_one_of_its_request() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let (shared, local) = (process(&memory, 1), local());
     let mut features = story(1, 0);
     let own = Verified::ask(
@@ -227,8 +224,8 @@ fn a_root_that_a_document_was_given_is_no_leaf_of_another_one_of_its_request() {
     );
     let free = Root(Fingerprint(7));
     for forest in [&shared as &dyn ForestPort, &local] {
-        let documents = [(1, free), (2, own)]
-            .map(|(number, root)| PlacementDocument { given: Some(root), ..at(story(number, 0), 0) });
+        let documents =
+            [(1, free), (2, own)].map(|(number, root)| ForestDocument { given: Some(root), ..at(story(number, 0), 0) });
         let replies = block_on(forest.place(Batch::of_accepted(documents.into()))).unwrap().replies;
         let roots: Vec<Root> = replies.iter().map(|reply| reply.placed.as_ref().unwrap().root).collect();
         assert_eq!(roots, [free, own]);
@@ -243,7 +240,7 @@ fn a_root_that_a_document_was_given_is_no_leaf_of_another_one_of_its_request() {
 /// without their boilerplate, they offer more. By now another tree is the better one.
 #[test]
 fn a_document_joins_the_tree_that_the_rules_say_though_its_text_has_founded_another() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let boilerplate = [sentence(101), sentence(102), sentence(103)];
     let learned = || LearnedText::seeded(boilerplate.iter().map(String::as_str));
     let mut features = story(1, 0);
@@ -256,7 +253,7 @@ fn a_document_joins_the_tree_that_the_rules_say_though_its_text_has_founded_anot
     let (shared, local) = (process_with(&memory, 1, learned()), local_with(learned()));
     let found = [&shared as &dyn ForestPort, &local].map(|forest| {
         let add = |number, version, now, given| {
-            let placed = place(forest, vec![PlacementDocument { given, ..at(story(number, version), now) }]);
+            let placed = place(forest, vec![ForestDocument { given, ..at(story(number, version), now) }]);
             let found = (placed[0].root, placed[0].decision);
             settle(forest, placed, ItemOutcome::Accepted);
             found
@@ -279,7 +276,7 @@ fn a_document_joins_the_tree_that_the_rules_say_though_its_text_has_founded_anot
 #[test]
 fn copies_that_come_at_once_get_one_root() {
     for processes in [2, 3] {
-        let memory = InMemoryStore::default();
+        let memory = InMemoryRedis::default();
         let roots = race_of_texts(&memory, processes, |_| 0);
         assert!(roots.iter().all(|roots| roots.len() == 1), "{processes}: {roots:?}");
         let all: BTreeSet<Root> = roots.into_iter().flatten().collect();
@@ -290,7 +287,7 @@ fn copies_that_come_at_once_get_one_root() {
 
 #[test]
 fn versions_that_come_at_once_get_one_root() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let roots = race_of_texts(&memory, 3, |process| process);
     let split = roots.iter().filter(|roots| roots.len() > 1).count();
     // Two versions of which only one sees the other stay apart, as they would in some order in one forest.
@@ -301,13 +298,13 @@ fn versions_that_come_at_once_get_one_root() {
 #[test]
 fn a_shared_forest_decides_as_a_local_one() {
     let local = local();
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let processes = [1, 2, 3].map(|seed| process(&memory, seed));
     let (mut local_roots, mut shared_roots) = (Vec::new(), Vec::new());
     for bulk in 0..40_u64 {
         let numbers: Vec<(u64, u64)> =
             (0..12).map(|n| splitmix64(bulk * 100 + n)).map(|random| (random % 90, random >> 32 & 3)).collect();
-        let documents = || -> Vec<PlacementDocument> {
+        let documents = || -> Vec<ForestDocument> {
             let each = numbers.iter();
             each.map(|&(number, version)| at(story(number, version), bulk as i64)).collect()
         };
@@ -326,7 +323,7 @@ fn a_shared_forest_decides_as_a_local_one() {
 
 #[test]
 fn a_tree_lives_a_window_from_its_last_document() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let forest = process(&memory, 1);
     let first = place(&forest, vec![at(story(1, 0), 0)]);
     let root = first[0].root;
@@ -348,7 +345,7 @@ fn a_tree_lives_a_window_from_its_last_document() {
 
 #[test]
 fn what_a_crash_leaves_is_taken_over() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let (dead, forest) = (process(&memory, 1), process(&memory, 2));
     // A founder that ends between its claims and its confirmation.
     let inner = dead.inner.clone();
@@ -371,8 +368,8 @@ fn what_a_crash_leaves_is_taken_over() {
 }
 
 #[test]
-fn an_engine_that_is_away_is_said_to_be() {
-    let memory = InMemoryStore::default();
+fn redis_that_is_away_is_said_to_be() {
+    let memory = InMemoryRedis::default();
     let forest = process(&memory, 1);
     memory.set_away(Some("the cable is out"));
     let batch = || Batch { documents: vec![at(story(1, 0), 0)], ..Batch::default() };
@@ -384,10 +381,13 @@ fn an_engine_that_is_away_is_said_to_be() {
     assert_eq!(forest.unavailable(), None);
     assert_eq!(block_on(forest.place(batch())).unwrap().replies.len(), 1);
     let other = SharedForest::<Strict>::new(
-        ("test", "k=0 method=sentences:1"),
-        SharedSettings { window: None, max_tree: None, founder_token_bytes: 0 },
-        (),
-        (),
+        ForestSetup {
+            name: "test",
+            identity: "k=0 method=sentences:1",
+            settings: SharedSettings { window: None, max_tree: None, founder_token_bytes: 0 },
+            thresholds: (),
+            learned: (),
+        },
         Arc::new(Threads),
         Arc::new(memory),
         1,
@@ -400,7 +400,7 @@ fn an_engine_that_is_away_is_said_to_be() {
 
 #[test]
 fn accepted_documents_are_counted() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let forest = process(&memory, 1);
     let first = place(&forest, vec![at(story(1, 0), 0)]);
     let root = first[0].root;
@@ -518,7 +518,7 @@ fn with_footer(number: u64) -> Features {
 
 #[test]
 fn what_one_process_learns_the_others_hear() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let [one, other] = [1, 2].map(|seed| process(&memory, seed));
     let excluded = |forest: &SharedForest<Verified>, number| {
         let reply = block_on(forest.check(at(with_footer(number), 5)));
@@ -553,7 +553,7 @@ fn what_one_process_learns_the_others_hear() {
 /// A log is kept for a window after the last founder, and trees that are joined live longer.
 #[test]
 fn what_was_learned_outlives_a_log_that_is_over() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let forest = process(&memory, 1);
     let learned = || format!("{:?}", forest.inner.learned.lock());
     for number in 1..=4 {
@@ -575,7 +575,7 @@ fn what_was_learned_outlives_a_log_that_is_over() {
 /// often all is lost.
 #[test]
 fn what_was_learned_is_lost_with_the_forest() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let [one, other] = [1, 2].map(|seed| process(&memory, seed));
     let footer = |forest: &SharedForest<Verified>| {
         let reply = block_on(forest.check(at(with_footer(9), 5)));

@@ -1,4 +1,4 @@
-//! Transfers a whole forest from a process into the store, and back, while no documents are placed.
+//! Transfers a whole forest from a process into Redis, and back, while no documents are placed.
 //!
 //! An import writes roots before leaves, so that no leaf is dead, each with the rest of its lifetime. An export sorts
 //! nodes by the step of their arrival, and writes the changes that make them. Boilerplate is transferred as lessons
@@ -13,13 +13,13 @@ use spinney_text::hash::HashKey;
 use spinney_text::method::{Durable, FounderTokens, MethodKind, Proof};
 
 use super::keys::{
-    Command, FoundingToken, Key, KeyKind, KeyOp, Lifetime, ScanPosition, StoreReply, fingerprints_of, with_fingerprints,
+    Command, FoundingToken, Key, KeyKind, KeyOp, Lifetime, RedisReply, ScanPosition, fingerprints_of, with_fingerprints,
 };
 use super::layout::{Calendar, LeafValue, NodeValue, RootValue, read_founder_tokens, write_founder_tokens};
 use super::{SharedForest, SharedInner};
 use crate::local::{Copied, ForestState, StateChange};
 use crate::overrides::Overrides;
-use crate::port::{PortFuture, Unavailable};
+use crate::port::{PortHandle, Unavailable};
 use crate::text_fields::FieldRecord;
 use crate::time::Millis;
 use crate::{Change, Forest, Portions, Restoring, Root, Settings, Summary, Tick, TickStart, TreeSize};
@@ -41,33 +41,32 @@ pub struct TransferReport {
     pub nodes: u64,
     /// Trees.
     pub roots: u64,
-    /// Nodes that stayed behind: they are older than the window, or belong to no tree.
+    /// Nodes that were skipped: expired, or without a tree.
     pub behind: u64,
     /// Sentences that are known as boilerplate.
     pub boilerplate: u64,
 }
 
-/// A forest in an engine that can be carried there, and back.
+/// The transfer of a forest between a process and Redis.
 pub trait Transfer: Send + Sync {
-    /// Whether there is nothing of it in the engine.
-    fn is_empty(&self) -> PortFuture<bool>;
+    /// Whether Redis has nothing of it.
+    fn is_empty(&self) -> PortHandle<bool>;
     /// Removes the forest, and returns the number of removed keys. No process may be placing documents.
-    fn clear(&self) -> PortFuture<u64>;
-    /// Writes a local forest into the store. Existing keys stay.
-    fn fill(&self, from: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortFuture<TransferReport>;
-    /// Fills an empty local forest from the store.
-    fn import(&self, into: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortFuture<TransferReport>;
-    /// The version of the fingerprints that it was begun with.
-    fn fingerprints(&self) -> PortFuture<FingerprintVersion>;
+    fn clear(&self) -> PortHandle<u64>;
+    /// Writes a local forest into Redis. Existing keys stay.
+    fn fill(&self, from: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortHandle<TransferReport>;
+    /// Fills an empty local forest from Redis.
+    fn import(&self, into: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortHandle<TransferReport>;
+    /// The version of its fingerprints.
+    fn fingerprints(&self) -> PortHandle<FingerprintVersion>;
     /// Which fields its texts were read from.
-    fn fields(&self) -> PortFuture<FieldRecord>;
-    /// States of a forest of which version the fingerprints are that it is to be filled with, and which fields
-    /// they were read from.
-    fn declare(&self, fingerprints: FingerprintVersion, fields: FieldRecord) -> PortFuture<()>;
-    /// How many sentences it knows as boilerplate.
-    fn known(&self) -> PortFuture<u64>;
-    /// How it looks. `top`: how many of the largest trees are listed.
-    fn summary(&self, top: usize, report: Arc<ReportTransfer>) -> PortFuture<Summary>;
+    fn fields(&self) -> PortHandle<FieldRecord>;
+    /// Declares the version of the fingerprints that will be imported, and the fields of their texts.
+    fn declare(&self, fingerprints: FingerprintVersion, fields: FieldRecord) -> PortHandle<()>;
+    /// Number of its boilerplate sentences.
+    fn known(&self) -> PortHandle<u64>;
+    /// Its summary. `top`: how many of the largest trees are listed.
+    fn summary(&self, top: usize, report: Arc<ReportTransfer>) -> PortHandle<Summary>;
 }
 
 /// A node of a process's own.
@@ -83,7 +82,7 @@ struct ExportedNode<P> {
 struct ExportedForest<P> {
     nodes: Vec<ExportedNode<P>>,
     clock: Millis,
-    /// What it has learned, in portions, and the number of known sentences.
+    /// The learned text in portions, and its number of boilerplate sentences.
     learned: Vec<Vec<u8>>,
     known: u64,
     /// Its overrides.
@@ -95,7 +94,7 @@ struct ExportedTree<P> {
     founder_tokens: Option<FounderTokens>,
 }
 
-/// The content of a store.
+/// The content of a Redis.
 struct Found<P> {
     roots: HashMap<Fingerprint, RootValue<P>>,
     leaves: Vec<(Fingerprint, LeafValue)>,
@@ -104,7 +103,7 @@ struct Found<P> {
 }
 
 impl<F: MethodKind> Transfer for SharedForest<F> {
-    fn is_empty(&self) -> PortFuture<bool> {
+    fn is_empty(&self) -> PortHandle<bool> {
         let inner = self.inner.clone();
         self.plain(async move {
             let mut place = Some(ScanPosition::default());
@@ -120,7 +119,7 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
         })
     }
 
-    fn fingerprints(&self) -> PortFuture<FingerprintVersion> {
+    fn fingerprints(&self) -> PortHandle<FingerprintVersion> {
         let inner = self.inner.clone();
         self.plain(async move {
             inner.number().await?;
@@ -131,12 +130,12 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
         })
     }
 
-    fn fields(&self) -> PortFuture<FieldRecord> {
+    fn fields(&self) -> PortHandle<FieldRecord> {
         let inner = self.inner.clone();
         self.plain(async move { inner.keys.fields(&inner.name).await.map_err(|away| inner.away(away)) })
     }
 
-    fn declare(&self, fingerprints: FingerprintVersion, fields: FieldRecord) -> PortFuture<()> {
+    fn declare(&self, fingerprints: FingerprintVersion, fields: FieldRecord) -> PortHandle<()> {
         let inner = self.inner.clone();
         self.plain(async move {
             inner.number().await?;
@@ -145,12 +144,12 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
         })
     }
 
-    fn clear(&self) -> PortFuture<u64> {
+    fn clear(&self) -> PortHandle<u64> {
         let inner = self.inner.clone();
         self.plain(async move { inner.clear().await })
     }
 
-    fn fill(&self, from: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortFuture<TransferReport> {
+    fn fill(&self, from: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortHandle<TransferReport> {
         let inner = self.inner.clone();
         self.plain(async move {
             let own = inner.compute(move |inner| inner.own(&*from)).await??;
@@ -168,7 +167,7 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
         })
     }
 
-    fn import(&self, into: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortFuture<TransferReport> {
+    fn import(&self, into: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortHandle<TransferReport> {
         let inner = self.inner.clone();
         self.plain(async move {
             let found = inner.find(&*report).await?;
@@ -184,7 +183,7 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
         })
     }
 
-    fn known(&self) -> PortFuture<u64> {
+    fn known(&self) -> PortHandle<u64> {
         let inner = self.inner.clone();
         self.plain(async move {
             inner.refresh_boilerplate().await?;
@@ -193,7 +192,7 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
         })
     }
 
-    fn summary(&self, top: usize, report: Arc<ReportTransfer>) -> PortFuture<Summary> {
+    fn summary(&self, top: usize, report: Arc<ReportTransfer>) -> PortHandle<Summary> {
         let inner = self.inner.clone();
         self.plain(async move {
             let found = inner.find(&*report).await?;
@@ -212,7 +211,7 @@ impl<F: MethodKind> SharedInner<F> {
         keys.map_err(|away| self.away(away))
     }
 
-    pub(super) async fn get(&self, keys: &[Key]) -> Result<Vec<StoreReply>, Unavailable> {
+    pub(super) async fn get(&self, keys: &[Key]) -> Result<Vec<RedisReply>, Unavailable> {
         let get = |&key: &Key| Command { key, what: KeyOp::Get };
         let commands = keys.iter().map(get).collect();
         let replies = self.keys.run(commands).await;
@@ -225,7 +224,7 @@ impl<F: MethodKind> SharedInner<F> {
             let (keys, next) = self.keys_from(at).await?;
             let values = self.get(&keys).await?;
             let remove = keys.into_iter().zip(values).filter_map(|(key, value)| {
-                let StoreReply::Bytes(value) = value else {
+                let RedisReply::Bytes(value) = value else {
                     return None;
                 };
                 let what = KeyOp::Remove { value };
@@ -233,7 +232,7 @@ impl<F: MethodKind> SharedInner<F> {
             });
             let removed = self.keys.run(remove.collect()).await;
             let removed = removed.map_err(|away| self.away(away))?;
-            gone += removed.iter().filter(|r| **r == StoreReply::Number(1)).count() as u64;
+            gone += removed.iter().filter(|r| **r == RedisReply::Number(1)).count() as u64;
             place = next;
         }
         self.forget_lessons().await?;
@@ -319,7 +318,7 @@ impl<F: MethodKind> SharedInner<F> {
                 }
             }
             for (reply, (fingerprint, token)) in self.run(commands).await?.zip(claimed) {
-                if reply != StoreReply::Nothing {
+                if reply != RedisReply::Nothing {
                     transferred.behind += 1;
                     continue;
                 }
@@ -343,7 +342,7 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(transferred)
     }
 
-    /// Reads all that is there.
+    /// Reads all keys of the forest.
     async fn find(&self, report: &ReportTransfer) -> Result<Found<F::Proof>, Unavailable> {
         let mut found = Found { roots: HashMap::new(), leaves: Vec::new(), founder_tokens: HashMap::new(), keys: 0 };
         self.number().await?;
@@ -355,11 +354,11 @@ impl<F: MethodKind> SharedInner<F> {
             let values = self.get(&keys).await?;
             for (key, value) in keys.into_iter().zip(values) {
                 found.keys += 1;
-                let StoreReply::Bytes(bytes) = value else {
+                let RedisReply::Bytes(bytes) = value else {
                     continue;
                 };
                 if key.kind == KeyKind::Clock {
-                    self.refresh_clock(Some(StoreReply::Bytes(bytes)));
+                    self.refresh_clock(Some(RedisReply::Bytes(bytes)));
                     continue;
                 }
                 if !matches!(key.kind, KeyKind::Node | KeyKind::FounderTokens) {
@@ -388,7 +387,7 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(found)
     }
 
-    /// Writes the content of the store as changes.
+    /// Writes the content of Redis as changes.
     fn import_all(&self, found: &Found<F::Proof>, into: &dyn Copied) -> Result<TransferReport, Unavailable> {
         let now = self.arrives(None);
         let mut transferred = TransferReport::default();
@@ -511,7 +510,7 @@ impl<P: Proof + Durable> Found<P> {
     }
 }
 
-/// The nodes of a forest as an engine keeps them.
+/// The nodes of a forest as a Redis keeps them.
 fn own_nodes<P: Proof>(forest: &Forest<P>, calendar: Calendar) -> Vec<ExportedNode<P>> {
     let nodes = forest.nodes().into_iter().map(|node| {
         let tree = node.proof.map(|proof| {

@@ -13,7 +13,7 @@ const MARKS: u64 = 128;
 pub(super) struct TtlRefresh {
     budget: u64,
     written: u64,
-    /// When how much had been written, since the last budget began.
+    /// Total bytes written at points in time, since the last budget began.
     marks: VecDeque<(Millis, u64)>,
 }
 

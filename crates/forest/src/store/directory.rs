@@ -51,7 +51,7 @@ impl DataDir {
         DataDir::lock_in(Arc::new(SystemFiles), path)
     }
 
-    /// The same in another file system.
+    /// As [`lock`](Self::lock), in another file system.
     ///
     /// # Errors
     /// As [`DataDir::lock`].
@@ -67,7 +67,7 @@ impl DataDir {
         DataDir::locked(files, path, locked)
     }
 
-    /// Locks a directory that is only to be read: nothing is made in it.
+    /// Locks a directory for reading: nothing is created in it.
     ///
     /// # Errors
     /// As [`DataDir::lock`].
@@ -110,8 +110,8 @@ impl DataDir {
         Ok(forests)
     }
 
-    /// Moves a forest here from another directory of the same file system, in one step. The forest here must be one
-    /// that was never written to.
+    /// Moves a forest here from another directory of the same file system, atomically. The forest here must be one that
+    /// was never written to.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -129,7 +129,7 @@ impl DataDir {
         files.sync_dir(self.path()).map_err(StoreError::io(SYNC, self.path()))
     }
 
-    /// Gives the directory of a forest a name that no forest has.
+    /// Renames the directory of a forest so that it is no longer found as one.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -157,7 +157,7 @@ impl DataDir {
         self.path().join(directory_name(forest)).join(MARK)
     }
 
-    /// Marks a forest as one of which the index may have more.
+    /// Marks a forest as incomplete: the index may have more of its documents.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -182,7 +182,7 @@ impl DataDir {
         removed.map_err(StoreError::io("remove", &mark))
     }
 
-    /// Which fields the texts of a forest were read from; nothing of one that an earlier version has filled.
+    /// The fields that the texts of a forest were read from; empty for one of an earlier version.
     ///
     /// # Errors
     /// [`StoreError::BrokenFields`], [`StoreError::NewerFormat`], [`StoreError::Io`].
@@ -190,7 +190,7 @@ impl DataDir {
         read_fields(&*self.0.files, self.path(), forest)
     }
 
-    /// The same in a directory that is not locked, also while another process uses it.
+    /// As [`fields`](Self::fields), in a directory that another process may have locked.
     ///
     /// # Errors
     /// As [`DataDir::fields`].
@@ -274,7 +274,7 @@ impl Directory {
         self.files.open(&path).map_err(StoreError::io("open", &path))
     }
 
-    /// The names in this directory stay, and its own does.
+    /// Syncs the directory and its parent.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
         for dir in [self.data_dir.path(), &self.path] {
             let synced = self.files.sync_dir(dir);
@@ -296,7 +296,7 @@ impl Directory {
         write_unfinished(&*self.files, &self.path, name, bytes)
     }
 
-    /// Gives a synced file its name.
+    /// Renames a synced temporary file to its final name.
     pub(super) fn commit(&self, name: &str) -> io::Result<()> {
         commit(&*self.files, &self.path, name)
     }

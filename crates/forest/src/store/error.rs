@@ -90,7 +90,7 @@ pub enum StoreError {
         /// Its format.
         found: u32,
     },
-    /// A newer version has begun this forest, with fingerprints that this one does not make.
+    /// The forest has fingerprints of a newer version.
     #[error(
         "{} was begun with fingerprints of version {found}, and this version of spinney makes those of version {}: use \
          the version that began it, or a newer one; or move {} away and run spinney recover, which makes the forest \
@@ -131,7 +131,7 @@ pub enum StoreError {
         /// Reason.
         why: &'static str,
     },
-    /// Files are there, but no identity.
+    /// The directory has data but no identity.
     #[error(
         "{} has data, but its file \"identity\" is missing: {}",
         .dir.display(), WayOut(.dir)
@@ -201,7 +201,7 @@ pub enum StoreError {
         /// The file.
         file: PathBuf,
     },
-    /// A file that was brought from elsewhere.
+    /// A file of another data directory or forest.
     #[error(
         "{} belongs to another data directory or forest: {}",
         .file.display(), Salvage::of(.file)
@@ -294,7 +294,7 @@ pub enum StoreFailure {
         /// Its length.
         bytes: usize,
     },
-    /// A batch would not be read again as it was to be written.
+    /// A batch does not decode to what was encoded.
     #[error(
         "changes are stored no more, because {reason}: report this as a bug. What was answered before is stored, and a \
          restart goes on from there"

@@ -1,4 +1,4 @@
-//! All that the store asks of a file system, so that tests can have one that fails.
+//! The file operations of a store, so that tests can simulate failures.
 
 use std::fmt::Debug;
 use std::fs;
@@ -11,8 +11,7 @@ use std::path::Path;
 
 /// A file system.
 pub trait Files: Debug + Send + Sync {
-    /// Makes a directory, for this user alone, and those above it; one that is there already stays, and others lose
-    /// their rights to it.
+    /// Creates a directory with its parents, private to this user; an existing one is made private.
     ///
     /// # Errors
     /// Those of the system, here and below.
@@ -24,19 +23,19 @@ pub trait Files: Debug + Send + Sync {
     /// As above.
     fn list(&self, dir: &Path) -> Result<Vec<String>>;
 
-    /// Makes an empty file, for this user alone, or empties the one that is there.
+    /// Creates or truncates a file, private to this user.
     ///
     /// # Errors
     /// As above.
     fn create(&self, path: &Path) -> Result<Box<dyn File>>;
 
-    /// Opens a file that is there, for reading, and for appending if it may be written.
+    /// Opens an existing file for reading, and for appending if permitted.
     ///
     /// # Errors
     /// As above.
     fn open(&self, path: &Path) -> Result<Box<dyn File>>;
 
-    /// Gives a file another name, and takes that away from another file.
+    /// Renames a file, replacing any file of that name.
     ///
     /// # Errors
     /// As above.
@@ -61,7 +60,7 @@ pub trait Files: Debug + Send + Sync {
     /// As above.
     fn lock(&self, path: &Path) -> Result<Option<Box<dyn Debug + Send + Sync>>>;
 
-    /// The same of a file that is not created: where there is none, nobody has it.
+    /// As [`lock`](Self::lock), without creating the file: a missing one is not locked.
     ///
     /// # Errors
     /// As above.
@@ -110,7 +109,7 @@ const DIR_MODE: u32 = 0o700;
 #[cfg(unix)]
 const FILE_MODE: u32 = 0o600;
 
-/// Opens a file to write, for this user alone if it is made.
+/// Options to open a file for writing; a new one is private to this user.
 fn options() -> fs::OpenOptions {
     let mut options = fs::OpenOptions::new();
     options.write(true);

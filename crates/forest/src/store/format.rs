@@ -145,7 +145,7 @@ pub(super) struct BlockHead {
 /// The section of the last block of a snapshot.
 pub(super) const END_SECTION: u8 = 255;
 
-/// Sections are below this, so that few bytes look like the header of a block.
+/// Upper limit of section numbers, so that few byte sequences look like a block header.
 pub(super) const SECTIONS: u8 = 16;
 
 impl BlockHead {
@@ -196,7 +196,7 @@ impl SnapshotEnd {
     }
 }
 
-/// Whether a batch or a block is as it was written.
+/// Whether the checksum of a batch or block is correct.
 pub(super) fn is_sound(record: &[u8], seed: u64) -> bool {
     #[cfg(test)]
     CHECKED.with(|checked| checked.set(checked.get() + record.len() as u64));
@@ -214,7 +214,7 @@ pub(super) fn bytes_checked() -> u64 {
     CHECKED.with(std::cell::Cell::get)
 }
 
-/// Writes the checksum of the bytes behind `at + 8` to the eight bytes at `at`.
+/// Writes the checksum of the bytes from `at + 8` on into the eight bytes at `at`.
 fn seal(out: &mut [u8], at: usize, seed: u64) {
     let record = out.get_mut(at..).unwrap_or_default();
     if let Some((sum, rest)) = record.split_first_chunk_mut::<8>() {

@@ -16,7 +16,7 @@ pub struct UnreadableRange {
     pub offset: u64,
     /// How long it is; 0 where that is not known, as for a file that is missing.
     pub bytes: u64,
-    /// What cannot be read.
+    /// The kind of data that cannot be read.
     pub what: String,
 }
 

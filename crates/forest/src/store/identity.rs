@@ -14,7 +14,7 @@ const TITLE: &str = "spinney store";
 /// Encoded so that a value stays on one line.
 const VALUE: &AsciiSet = &CONTROLS.add(b'%');
 
-/// A forest's name, and the settings without which its data means something else.
+/// A forest's name, and the settings that its data depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForestIdentity {
     forest: String,
@@ -46,13 +46,13 @@ impl ForestIdentity {
         settings.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// The version of the fingerprints that it was begun with, if it says so.
+    /// The version of its fingerprints, if recorded.
     pub fn fingerprints(&self) -> Option<FingerprintVersion> {
         let found = self.settings().find(|(key, _)| *key == FingerprintVersion::SETTING);
         found.and_then(|(_, value)| value.parse().ok()).map(FingerprintVersion)
     }
 
-    /// The same with fingerprints of another version.
+    /// The identity with another version of the fingerprints.
     pub fn with_fingerprints(mut self, version: FingerprintVersion) -> ForestIdentity {
         for (_, value) in self.settings.iter_mut().filter(|(key, _)| key == FingerprintVersion::SETTING) {
             *value = version.to_string();
@@ -87,7 +87,7 @@ impl ForestIdentity {
         std::iter::once(forest).chain(self.settings()).collect()
     }
 
-    /// The whole file, and its checksum, by which other files refer to it.
+    /// The content of the identity file, and its checksum, by which other files refer to it.
     pub(super) fn encode(&self) -> (String, u64) {
         use std::fmt::Write as _;
         let mut text = format!("{TITLE}\nformat = {FORMAT}\n");

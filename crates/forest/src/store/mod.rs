@@ -84,7 +84,7 @@ impl fmt::Display for Lsn {
 pub enum Durability {
     /// When it is on the disk. All batches that wait are synced together.
     Batch,
-    /// When the system has it, which is synced this often: a power loss takes at most so much.
+    /// Durable once written to the operating system, and synced at this interval: a power loss loses at most that much.
     Interval(Duration),
     /// At once. It is written when 256 KiB have gathered or a second has passed, and synced by the system when that
     /// sees fit.
@@ -144,7 +144,7 @@ impl Store {
         self.shared.refuse(reason)
     }
 
-    /// Answers when the batch and all before it are durable.
+    /// Completes when the batch and all before it are durable.
     ///
     /// # Errors
     /// Why the store has failed, if it did before that.

@@ -31,11 +31,11 @@ type Waiter = oneshot::Sender<Result<(), StoreFailure>>;
 /// One job of the writer; they are done in their order.
 pub(super) enum Job {
     Batch(Vec<u8>),
-    /// In place of a batch: all before it is written, and nothing after it.
+    /// Instead of a batch: all before it is written, and nothing after it.
     Refused(StoreFailure),
     /// The next batch begins a new segment.
     NewSegment(Done),
-    /// All that came before is synced, whatever the durability.
+    /// Syncs everything before it, whatever the durability.
     Sync(Done),
 }
 
@@ -47,7 +47,7 @@ pub(super) struct NextWork {
     pub(super) bytes: usize,
     /// All is to be synced in the end.
     pub(super) sync: bool,
-    /// Nothing will come after it.
+    /// Whether it is the last job.
     pub(super) last: bool,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct StoreShared {
     queue: Mutex<Queue>,
     /// The writer waits here.
     work: Condvar,
-    /// Signals room to waiting callers.
+    /// Signals free capacity to waiting callers.
     room: Condvar,
     /// Called when a writer that no thread runs has something to do.
     on_work: Option<OnWork>,
@@ -88,7 +88,7 @@ pub(super) struct StoreShared {
 
 pub(super) struct Queue {
     jobs: VecDeque<Job>,
-    /// Jobs other than batches, which have waiters.
+    /// Queued jobs other than batches, whose callers wait.
     urgent: usize,
     /// Bytes of batches that are not written yet, those with the writer among them.
     bytes: usize,
@@ -98,10 +98,10 @@ pub(super) struct Queue {
     reached: DurablePosition,
     waiters: BTreeMap<Lsn, Vec<Waiter>>,
     pub(super) failure: Option<StoreFailure>,
-    /// From this batch on nothing is ever durable. The writer fails when it has come so far.
+    /// The first batch that never becomes durable, with the failure. The writer fails when it has come so far.
     refused: Option<(Lsn, StoreFailure)>,
     stopping: bool,
-    /// Bytes of all batches since the journal's beginning as it was opened.
+    /// Bytes of all batches since the beginning of the journal.
     pub(super) journal: u64,
     pub(super) snapshot: Snapshots,
 }
@@ -120,7 +120,7 @@ pub(super) struct Snapshots {
 }
 
 impl Snapshots {
-    /// Whether one is worth while where the journal is so long.
+    /// Whether a snapshot is due for a journal of this length.
     pub(super) fn is_due(&self, journal: u64) -> bool {
         let since = journal - self.begins;
         !self.running && journal >= self.not_before && since > SNAPSHOT_AFTER.max(self.len / 2)
@@ -128,7 +128,7 @@ impl Snapshots {
 }
 
 impl Queue {
-    /// An empty queue behind a journal that is synced up to the batch before `next`.
+    /// An empty queue for a journal that is synced up to the batch before `next`.
     pub(super) fn new(next: Lsn, journal: u64, snapshot: u64) -> Queue {
         let last = next.before();
         Queue {
@@ -147,7 +147,7 @@ impl Queue {
         }
     }
 
-    /// Why nothing more is stored.
+    /// The failure that stopped the store.
     pub(super) fn failure(&self) -> Option<StoreFailure> {
         let refused = self.refused.as_ref().map(|(_, failure)| failure);
         self.failure.as_ref().or(refused).cloned()

@@ -12,8 +12,7 @@ use super::format::{
 use super::record_file::RecordFile;
 use super::search::{Allowance, Anchors, Found, LINKED, Sought, UNLINKED, search};
 
-/// Where nothing leads from a block to the last one, one that is longer is not looked for, and not one behind so many
-/// that are lost together.
+/// Longest record that is searched for after an unreadable one, and most records that may be missing in between.
 const LONGEST_SOUGHT: usize = 64 << 20;
 const MOST_LOST: u64 = 8;
 
@@ -99,7 +98,7 @@ impl SnapshotReader {
         self.source.window.offset - head
     }
 
-    /// Goes on with the next block that reads, behind one that does not. Answers whether there is one; otherwise
+    /// Skips an unreadable block, and continues with the next readable one. Answers whether there is one; otherwise
     /// nothing more is to be had of the snapshot. All calls together read and check a few times the file's length.
     pub(super) fn resync(&mut self) -> Result<bool, StoreError> {
         self.head = None;
@@ -154,7 +153,7 @@ impl SnapshotReader {
         Ok(Some(at))
     }
 
-    /// The header of a block here, if the file goes on so far and the block is not too long.
+    /// The header of a block at this offset, if it is complete and its length is valid.
     fn head_at(&mut self, at: u64) -> Result<Option<BlockHead>, StoreError> {
         if self.len().saturating_sub(at) < BlockHead::LEN as u64 {
             return Ok(None);
@@ -164,7 +163,7 @@ impl SnapshotReader {
         Ok(BlockHead::decode(&header).filter(|head| head.length as usize <= LONGEST))
     }
 
-    /// The first block that begins here, by its own checksum alone, and its number.
+    /// The first block in this range with a valid checksum, and its number.
     fn search(&mut self, range: Range<u64>) -> Result<Option<(u64, u64)>, StoreError> {
         let (len, salt, damaged) = (self.len(), self.source.salt, self.blocks);
         let may_be = |at: u64, head: &BlockHead, before: Option<&BlockHead>| {
@@ -204,7 +203,7 @@ impl SnapshotReader {
 pub(super) struct SegmentReader {
     source: RecordFile,
     first: Lsn,
-    /// The lsn of the batch that comes next.
+    /// The LSN of the next batch.
     expected: Lsn,
     head: Option<BatchHead>,
     allowance: Allowance,
@@ -252,7 +251,7 @@ impl SegmentReader {
         self.first
     }
 
-    /// The lsn of the batch that comes next.
+    /// The LSN of the next batch.
     pub(super) fn expected(&self) -> Lsn {
         self.expected
     }
@@ -309,8 +308,8 @@ impl SegmentReader {
         self.source.window.offset - head
     }
 
-    /// Goes on with the next batch that reads, behind something that does not, or at the end of the file. All calls
-    /// together read and check a few times the file's length.
+    /// Skips unreadable bytes, and continues with the next readable batch or the end of the file. All calls together
+    /// read and check a few times the file's length.
     pub(super) fn resync(&mut self) -> Result<(), StoreError> {
         let expected = self.expected;
         // Behind the one that does not read nothing lies before the next one.
@@ -333,7 +332,7 @@ impl SegmentReader {
         Ok(found.record.is_some() || !found.is_complete)
     }
 
-    /// Finds a sound and wanted batch behind the read position, the first one unless another is `enough`: its offset
+    /// Finds the first intact batch after the read position that is accepted, or one that is `enough`; returns offset
     /// and number.
     fn find(
         &mut self,

@@ -31,7 +31,7 @@ impl Window {
         self.len - self.offset
     }
 
-    /// The next bytes, if the file has so many.
+    /// The next `count` bytes, if the file has them.
     pub(super) fn peek(&mut self, count: usize) -> io::Result<Option<&[u8]>> {
         if self.rest() < count as u64 {
             return Ok(None);

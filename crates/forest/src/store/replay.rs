@@ -1,4 +1,4 @@
-//! Opens a directory and reads it from front to back: the snapshot, then the batches behind it.
+//! Opens a directory and replays it: the snapshot, then the batches after it.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -23,9 +23,9 @@ use super::{Durability, Lsn, Store};
 pub enum StoredRecord<'a> {
     /// Of the snapshot.
     Block {
-        /// As it was given to the [`SnapshotWriter`](super::SnapshotWriter).
+        /// As passed to the [`SnapshotWriter`](super::SnapshotWriter).
         section: u8,
-        /// As they were given.
+        /// The bytes as passed to the writer.
         bytes: &'a [u8],
     },
     /// Of the journal.
@@ -69,7 +69,7 @@ pub struct Replay {
     /// Where the batches begin that are needed.
     start: Lsn,
     reading: Reading,
-    /// Segments that come, by their first lsn.
+    /// Segments still to be read, by their first LSN.
     segments: VecDeque<Lsn>,
     /// The journal has to reach this.
     needed: Lsn,
@@ -138,7 +138,43 @@ impl DirectoryContents {
         Ok(found)
     }
 
-    /// Whether a directory without an identity has anything that was ever in use.
+    /// The identity of the forest, and its checksum; that of an empty directory is written.
+    fn identity_of(
+        &mut self,
+        directory: &Directory,
+        wanted: &ForestIdentity,
+    ) -> Result<(ForestIdentity, u64), StoreError> {
+        if !self.identity {
+            if self.has_data(directory)? {
+                return Err(StoreError::MissingIdentity { dir: directory.path.clone() });
+            }
+            self.segments = vec![Lsn::FIRST];
+            return Ok((wanted.clone(), make(directory, wanted)?));
+        }
+        let (stored, checksum) = directory.read_identity()?;
+        if let Some(found) = stored.fingerprints().filter(|&found| found > FingerprintVersion::CURRENT) {
+            return Err(StoreError::NewerFingerprints { dir: directory.path.clone(), found });
+        }
+        let differences = stored.differences(wanted);
+        if !differences.is_empty() {
+            return Err(StoreError::OtherIdentity { dir: directory.path.clone(), differences });
+        }
+        Ok((stored, checksum))
+    }
+
+    /// Files that a state which begins at `start` does not need.
+    fn leftovers(&self, start: Lsn) -> Vec<String> {
+        let older = |lsns: &[Lsn], name: fn(Lsn) -> String| {
+            let older = lsns.iter().filter(|&&lsn| lsn < start);
+            older.map(|&lsn| name(lsn)).collect::<Vec<_>>()
+        };
+        let mut leftovers = self.unfinished.clone();
+        leftovers.extend(older(&self.snapshots, file_name_of::snapshot));
+        leftovers.extend(older(&self.segments, file_name_of::journal));
+        leftovers
+    }
+
+    /// Whether a directory without an identity has any data.
     fn has_data(&self, directory: &Directory) -> Result<bool, StoreError> {
         if !self.snapshots.is_empty() || self.segments.len() > 1 {
             return Ok(true);
@@ -156,7 +192,7 @@ impl DirectoryContents {
 }
 
 impl DataDir {
-    /// Whether anything of a forest is stored here. One that was made and never written to does not count.
+    /// Whether the directory has data of a forest. One that was made and never written to does not count.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -180,26 +216,8 @@ impl Replay {
         let mut gaps = Vec::new();
         let directory = Directory::of(data_dir, wanted.forest())?;
         let mut found = DirectoryContents::in_directory(&directory)?;
-        let (stored, identity) = if found.identity {
-            let (stored, checksum) = directory.read_identity()?;
-            if let Some(found) = stored.fingerprints().filter(|&found| found > FingerprintVersion::CURRENT) {
-                return Err(StoreError::NewerFingerprints { dir: directory.path.clone(), found });
-            }
-            let differences = stored.differences(wanted);
-            if !differences.is_empty() {
-                let dir = directory.path.clone();
-                return Err(StoreError::OtherIdentity { dir, differences });
-            }
-            (stored, checksum)
-        } else if found.has_data(&directory)? {
-            let dir = directory.path.clone();
-            return Err(StoreError::MissingIdentity { dir });
-        } else {
-            found.segments = vec![Lsn::FIRST];
-            (wanted.clone(), make(&directory, wanted)?)
-        };
-        let start = found.snapshots.last().copied();
-        let mut start = start;
+        let (stored, identity) = found.identity_of(&directory, wanted)?;
+        let mut start = found.snapshots.last().copied();
         let segments = match segments_from(start, &found.segments, &directory) {
             Err(error) if salvages => {
                 gaps.push(UnreadableRange::of(error, 0, &directory));
@@ -231,13 +249,7 @@ impl Replay {
             total += len_of(&directory, &file_name_of::journal(first))?;
         }
         let start = start.unwrap_or(Lsn::FIRST);
-        let older = |lsns: &[Lsn], name: fn(Lsn) -> String| {
-            let older = lsns.iter().filter(|&&lsn| lsn < start);
-            older.map(|&lsn| name(lsn)).collect::<Vec<_>>()
-        };
-        let mut leftovers = found.unfinished.clone();
-        leftovers.extend(older(&found.snapshots, file_name_of::snapshot));
-        leftovers.extend(older(&found.segments, file_name_of::journal));
+        let leftovers = found.leftovers(start);
         let mut segments = VecDeque::from(segments);
         let reading = match snapshot {
             Some(snapshot) => Reading::Snapshot(snapshot),
@@ -292,7 +304,7 @@ impl Replay {
         })
     }
 
-    /// The file of the record that was read last, and where in it the bytes begin that were given.
+    /// The file of the last record, and the offset of its bytes.
     pub fn place(&self) -> (&Path, u64) {
         match &self.reading {
             Reading::Snapshot(reader) => (reader.path(), reader.begin()),
@@ -373,7 +385,7 @@ impl Replay {
         Ok(false)
     }
 
-    /// Continues behind an unreadable range and records it.
+    /// Records an unreadable range, and continues after it.
     fn pass_over(&mut self, error: StoreError) -> Result<(), StoreError> {
         let from = self.reading.offset();
         match &mut self.reading {
@@ -533,7 +545,7 @@ fn make(directory: &Directory, identity: &ForestIdentity) -> Result<u64, StoreEr
     Ok(checksum)
 }
 
-/// The segments that are read, if the first of them is there.
+/// The segments to replay, if the first of them exists.
 fn segments_from(snapshot: Option<Lsn>, segments: &[Lsn], directory: &Directory) -> Result<Vec<Lsn>, StoreError> {
     let start = snapshot.unwrap_or(Lsn::FIRST);
     let needed: Vec<Lsn> = segments.iter().copied().filter(|&lsn| lsn >= start).collect();

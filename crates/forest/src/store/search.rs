@@ -1,4 +1,4 @@
-//! Looks for the next record behind one that does not read.
+//! Searches for the next record after an unreadable one.
 //!
 //! A header is a few bytes without a mark of their own, so almost anywhere may be one, and its checksum covers up to
 //! all that follows. What is checked is therefore bounded by a few lengths of the file, and what is most likely a
@@ -14,17 +14,17 @@ use super::record_file::{AT_ONCE, RecordFile};
 
 /// Lengths of the file that may be checked in vain.
 const MOST_CHECKED: u64 = 8;
-/// Bytes that are looked at first: the next record is mostly near.
-const FIRST_LOOK: usize = 4 << 10;
-/// Headers behind one another that are as good as any number of them.
+/// Bytes that are searched first: the next record is mostly near.
+const FIRST_READ: usize = 4 << 10;
+/// Consecutive headers that suffice as evidence of a record.
 const MOST_LINKS: usize = 6;
-/// Places that are most likely records, and all others.
+/// Numbers of consecutive headers: of likely records, and of all others.
 pub(super) const LINKED: RangeInclusive<usize> = MOST_LINKS..=MOST_LINKS;
 pub(super) const UNLINKED: RangeInclusive<usize> = 0..=MOST_LINKS - 1;
 /// Places that may lead to the last block. A snapshot has fewer blocks, and their memory is bounded.
 const MOST_ANCHORS: usize = 1 << 20;
 
-/// Bytes of one file that may still be read and checked at places that turn out to be no records.
+/// Remaining budget of bytes that are checked at offsets without a record.
 #[derive(Debug)]
 pub(super) struct Allowance(u64);
 
@@ -33,33 +33,33 @@ impl Allowance {
         Allowance(len.saturating_mul(MOST_CHECKED))
     }
 
-    /// Takes so many bytes, if that many are left.
+    /// Consumes bytes of the budget; false if fewer are left.
     pub(super) fn take(&mut self, bytes: u64) -> bool {
         let left = self.0.checked_sub(bytes);
         self.0 = left.unwrap_or(self.0);
         left.is_some()
     }
 
-    /// Gives back what a record has cost that is one: what follows is looked for behind it.
+    /// Returns the cost of an offset that turned out to be a record.
     pub(super) fn give_back(&mut self, bytes: u64) {
         self.0 += bytes;
     }
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found<T> {
-    /// The first record: where it begins, and what its check has answered.
+    /// The first record: its offset, and the result of its check.
     pub(super) record: Option<(u64, T)>,
     /// Whether everything that may be a record was checked.
     pub(super) is_complete: bool,
 }
 
-/// What is known of the records that are looked for.
+/// The criteria of a search.
 pub(super) struct Sought<M, C> {
-    /// Whether a header at this place can be one, by itself, and behind the one before it if that is known.
+    /// Whether a header at this offset is plausible by itself, and after its predecessor if that is known.
     pub(super) may_be: M,
-    /// Whether a whole record is sound, and what to answer then.
+    /// Checks a whole record; returns its result if it is intact.
     pub(super) check: C,
     /// How many checksums of a record that takes at most.
     pub(super) checksums: u64,
@@ -72,7 +72,7 @@ struct Candidate<H> {
     head: H,
 }
 
-/// Finds the first record in `range` that is followed by so many headers: [`LINKED`] or [`UNLINKED`].
+/// Finds the first record in `range` that is followed by a number of headers in [`LINKED`] or [`UNLINKED`].
 ///
 /// # Errors
 /// Those of reading.
@@ -84,7 +84,7 @@ pub(super) fn search<H: RecordHead, T>(
     sought: &Sought<impl Fn(u64, &H, Option<&H>) -> bool, impl Fn(&H, &[u8]) -> Option<T>>,
 ) -> Result<Found<T>, StoreError> {
     let len = source.len();
-    let (mut at, mut step, mut is_complete) = (range.start, FIRST_LOOK, true);
+    let (mut at, mut step, mut is_complete) = (range.start, FIRST_READ, true);
     let (mut held, mut record) = (Vec::new(), Vec::new());
     while at < range.end {
         let count = (step as u64).min(len - at) as usize;

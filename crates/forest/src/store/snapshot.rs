@@ -39,7 +39,7 @@ pub struct SnapshotWriter {
     installed: bool,
 }
 
-/// A complete snapshot, and what must be synced before it counts.
+/// A complete snapshot that takes effect once it is synced.
 pub struct Sealed {
     end: Lsn,
     synced: SnapshotDone,

@@ -1,4 +1,4 @@
-//! The thread that writes the journal, as steps that know no clock.
+//! The journal writer as steps without a clock.
 
 use std::io;
 use std::mem;
@@ -14,7 +14,7 @@ use super::format::{BatchHead, FileKind, Header, LONGEST, file_name_of};
 use super::queue::{DurablePosition, Job, NextWork, StoreShared, Timers};
 use super::{Durability, Lsn};
 
-/// A buffer that has become larger than this is given back.
+/// Largest buffer that is reused.
 const BUFFER: usize = 16 << 20;
 
 const SYNC: &str = "sync";
@@ -34,7 +34,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// A segment that is synced as it is; the next batch comes at its end.
+    /// A synced segment, to which the next batch is appended.
     pub(super) fn new(file: Box<dyn File>, (first, next): (Lsn, Lsn), salt: u64, len: u64) -> Segment {
         let last = next.before();
         Segment {

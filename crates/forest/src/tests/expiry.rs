@@ -13,7 +13,7 @@ const WINDOW: i64 = 4 << 16;
 
 /// Places a document with these fingerprints, which takes a node for each.
 fn place_all(forest: &mut Forest, fingerprints: &[Fingerprint], at: Option<i64>) -> Placement {
-    let query = PlacementQuery {
+    let query = FeatureQuery {
         fingerprints,
         more: &[],
         whole: fingerprints[fingerprints.len() - 1],

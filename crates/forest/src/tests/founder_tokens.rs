@@ -1,22 +1,22 @@
-//! Evidence goes with its tree.
+//! Founder tokens goes with its tree.
 
 use spinney_text::method::{Attributes, Method, Verified, Workspace};
 use spinney_text::text::Fields;
 
 use super::records::verified_within;
 use super::*;
-use crate::document::{DocumentTime, PlacementDocument};
+use crate::document::{DocumentTime, ForestDocument};
 use crate::local::ForestState;
 use crate::{Portions, Restoring};
 
 const WINDOW: i64 = 1_000;
 
-fn document(number: u64, at: i64) -> PlacementDocument {
+fn document(number: u64, at: i64) -> ForestDocument {
     let word = |n: u64| format!("{:x}", spinney_text::hash::mix64(number * 131 + n) >> 20);
     let words: Vec<String> = (0..60).map(word).collect();
     let fields = Fields { title: None, body: &[&words.join(" ")] };
     let method = Method::Verified;
-    PlacementDocument {
+    ForestDocument {
         features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
         when: DocumentTime::At(Millis(at)),
         title: None,
@@ -28,7 +28,7 @@ fn state() -> ForestState<Verified> {
     verified_within(Some(Millis(WINDOW)))
 }
 
-/// Roots with evidence, oldest first.
+/// Roots with founder tokens, oldest first.
 fn kept(state: &ForestState<Verified>) -> Vec<Fingerprint> {
     state.forest().founder_tokens.roots().collect()
 }
@@ -65,7 +65,8 @@ fn it_goes_when_its_tree_is_swept_up() {
     assert_eq!(state.forest().stats().founder_tokens.bytes, 0);
 }
 
-/// A root that founds again has the evidence of its new founder, or none, whether or not the old node was swept up.
+/// A root that founds again has the founder tokens of its new founder, or none, whether or not the old node was swept
+/// up.
 #[test]
 fn it_goes_when_its_root_founds_again() {
     for sweeps in [false, true] {
@@ -113,7 +114,7 @@ fn it_lives_again_with_its_root() {
     assert_eq!(after, before);
 }
 
-/// Earlier versions kept evidence of trees that were gone, and wrote it.
+/// Earlier versions kept founder tokens of trees that were gone, and wrote it.
 #[test]
 fn what_has_no_tree_is_not_read() {
     let mut state = state();

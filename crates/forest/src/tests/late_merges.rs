@@ -5,7 +5,7 @@ use spinney_text::method::{Features, LearnedText, Similarity, Verified, Verified
 use spinney_text::text::{Fields, Scratch};
 
 use super::*;
-use crate::document::{DocumentTime, PlacementDocument};
+use crate::document::{DocumentTime, ForestDocument};
 use crate::local::{ForestState, StateChange};
 use crate::overrides::Override;
 use crate::port::{Commit, EarlierDocuments, ItemOutcome};
@@ -32,11 +32,11 @@ fn text(story: u64, variant: u64, other: u64) -> String {
     (0..160).map(word).collect::<Vec<_>>().join(" ")
 }
 
-fn document(text: &str, at: i64) -> PlacementDocument {
+fn document(text: &str, at: i64) -> ForestDocument {
     let mut features = VerifiedFeatures::new();
     let fields = Fields { title: None, body: &[text] };
     assert!(features.read(&mut Scratch::new(), &fields));
-    PlacementDocument {
+    ForestDocument {
         features: Some(Features::Verified(Box::new(features))),
         when: DocumentTime::At(Millis(at)),
         title: None,
@@ -52,7 +52,7 @@ fn place(state: &mut ForestState<Verified>, text: &str, at: i64) -> (Root, Root)
     of
 }
 
-fn place_unsettled(state: &mut ForestState<Verified>, text: &str, at: i64) -> crate::port::Placed {
+fn place_unsettled(state: &mut ForestState<Verified>, text: &str, at: i64) -> crate::port::RootAssignment {
     let reply = state.place_by(document(text, at), Commit::Provisional, &mut EarlierDocuments::default());
     reply.placed.unwrap()
 }
@@ -70,7 +70,7 @@ fn scenes() -> impl Iterator<Item = Scene> {
         let texts = [1, 2, 0].map(|variant| text(story, variant, 16 + 4 * (story % 4)));
         let mut state = state(LateMerges::Suggest);
         let [first, second, _] = [0, 1, 2].map(|at| place(&mut state, &texts[at], 0).0);
-        let late = state.late();
+        let late = state.late_merges();
         let is_met = first != second && late.suggestions.len() == 1;
         is_met.then_some(Scene { texts, roots: [first, second] })
     })
@@ -92,12 +92,12 @@ fn trees_that_a_document_agrees_with_are_suggested_or_merged() {
             // Nothing that was refused counts.
             let refused = place_unsettled(state, between, 0);
             state.settle(refused.settled(ItemOutcome::Refused).into_iter().collect(), Millis(0));
-            assert_eq!(state.late(), LateMergeLog::default());
+            assert_eq!(state.late_merges(), LateMergeLog::default());
             let (tree, shown) = place(state, between, 0);
             assert_eq!(tree, shown, "what comes later is as it is placed");
         }
-        assert_eq!(off.late(), LateMergeLog::default());
-        let [suggestion] = suggesting.late().suggestions[..] else { panic!("{:?}", suggesting.late()) };
+        assert_eq!(off.late_merges(), LateMergeLog::default());
+        let [suggestion] = suggesting.late_merges().suggestions[..] else { panic!("{:?}", suggesting.late_merges()) };
         let mut pair = [suggestion.winner, suggestion.loser];
         pair.sort_unstable();
         let mut roots = scene.roots;
@@ -106,12 +106,12 @@ fn trees_that_a_document_agrees_with_are_suggested_or_merged() {
         assert_eq!(suggesting.overrides().iter().count(), 0);
         // A person says it: nothing is left to suggest.
         suggesting.add_override(Override::Merge { winner: suggestion.winner, losers: vec![suggestion.loser] }, &[]);
-        assert_eq!(suggesting.late().suggestions, []);
+        assert_eq!(suggesting.late_merges().suggestions, []);
 
         let winner = suggestion.winner;
         let loser = suggestion.loser;
-        assert_eq!(applying.overrides().get(0), Some(&Override::Late { winner, loser }));
-        assert_eq!(applying.late().applied, 1);
+        assert_eq!(applying.overrides().get(0), Some(&Override::LateMerge { winner, loser }));
+        assert_eq!(applying.late_merges().applied, 1);
         for text in &scene.texts {
             assert_eq!(place(&mut applying, text, 1).1, winner);
         }
@@ -127,7 +127,7 @@ fn trees_that_a_document_agrees_with_are_suggested_or_merged() {
         assert_eq!([first, second], scene.roots);
         let apart = (first.min(second), first.max(second));
         assert_eq!(applying.overrides().kept_apart().collect::<Vec<_>>(), [apart]);
-        assert_eq!(applying.late().suggestions, []);
+        assert_eq!(applying.late_merges().suggestions, []);
         // That was a word, too.
         applying.undo_override(0).unwrap();
         // A text that is known meets nobody.
@@ -157,8 +157,8 @@ fn who_was_pinned_brings_nobody_together() {
     place(&mut state, a, 0);
     place(&mut state, b, 0);
     let resolved = state.check(document(between, 0)).check.unwrap().resolved;
-    let word = Override::Pin { texts: vec![resolved.text], root: root(7) };
-    state.add_override(word, &[]);
+    let correction = Override::Pin { texts: vec![resolved.text], root: root(7) };
+    state.add_override(correction, &[]);
     assert_eq!(place(&mut state, between, 0).1, root(7));
     assert_eq!(state.overrides().iter().count(), 1);
 }
@@ -172,11 +172,11 @@ fn every_tree_of_both_groups_must_agree() {
     place(&mut state, a, 0);
     place(&mut state, b, 0);
     // A person has put something quite different to one of the two.
-    let word = Override::Merge { winner: scene.roots[1], losers: vec![stranger] };
-    state.add_override(word, &[]);
+    let correction = Override::Merge { winner: scene.roots[1], losers: vec![stranger] };
+    state.add_override(correction, &[]);
     place(&mut state, between, 0);
     assert_eq!(state.overrides().iter().count(), 1);
-    assert_eq!(state.late().suggestions, []);
+    assert_eq!(state.late_merges().suggestions, []);
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn late_merges_of_trees_that_are_gone_make_room() {
     for text in &scene.texts {
         place(&mut state, text, 0);
     }
-    assert_eq!(state.late().applied, 1);
+    assert_eq!(state.late_merges().applied, 1);
     let unfinished = state.overrides().unfinished();
     let unfinished = unfinished.map(|(n, of)| (n, of.clone())).collect();
     let done = state.overrides().pass_for(unfinished);

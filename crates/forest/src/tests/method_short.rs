@@ -2,13 +2,13 @@
 
 use spinney_text::fingerprint::{Distance, Fingerprint};
 use spinney_text::hash::{HashKey, SplitMix64};
-use spinney_text::method::{CANDIDATES, COMPARED, PlacementQuery, Refusal, ShortText, TAKEN_SHORT, WIDE};
+use spinney_text::method::{CANDIDATES, COMPARED, FeatureQuery, Refusal, SHORT_TEXT_DISTANCE, ShortText, TAKEN_SHORT};
 
 use crate::time::Millis;
 use crate::{Decision, Forest, Placement, Settings};
 
 fn place(forest: &mut Forest<ShortText>, print: u64, text: &str) -> Placement {
-    let query = PlacementQuery {
+    let query = FeatureQuery {
         fingerprints: &[Fingerprint(print)],
         whole: Fingerprint(xxhash_rust::xxh3::xxh3_64(text.as_bytes())),
         known_by: &[],
@@ -25,7 +25,7 @@ fn place(forest: &mut Forest<ShortText>, print: u64, text: &str) -> Placement {
 
 #[test]
 fn a_text_near_another_text_is_found_by_its_own_reprints() {
-    let mut forest = Forest::new(Settings { k: WIDE, window: None, key: HashKey::FIXED }).unwrap();
+    let mut forest = Forest::new(Settings { k: SHORT_TEXT_DISTANCE, window: None, key: HashKey::FIXED }).unwrap();
     let ferry = place(&mut forest, 0b0, "ferrycancelledbecauseofstorm").root;
     let other = place(&mut forest, 0b1, "choirwinsthesingingcontest");
     assert_eq!(other.decision, Decision::NewRoot);
@@ -38,7 +38,7 @@ fn a_text_near_another_text_is_found_by_its_own_reprints() {
     let nodes = forest.stats().nodes;
     assert_eq!(place(&mut forest, 0b1, "choirwinsthesingingcontest").root, other.root);
     assert_eq!(forest.stats().nodes, nodes);
-    assert!(ferry.0.distance(other.root.0) > WIDE, "roots stay further apart than k");
+    assert!(ferry.0.distance(other.root.0) > SHORT_TEXT_DISTANCE, "roots stay further apart than k");
     // Withdrawn, it leaves nothing behind but what others rest on.
     let alone = place(&mut forest, 0b111, "nothingofthiswaseverheard");
     assert_eq!(forest.withdraw(&alone.rollback), 2);
@@ -49,7 +49,7 @@ fn a_text_near_another_text_is_found_by_its_own_reprints() {
 #[test]
 fn a_crowd_costs_each_text_a_bounded_number_of_comparisons() {
     let crowd = |key: HashKey| {
-        let mut forest = Forest::new(Settings { k: WIDE, window: None, key }).unwrap();
+        let mut forest = Forest::new(Settings { k: SHORT_TEXT_DISTANCE, window: None, key }).unwrap();
         let mut random = SplitMix64(7);
         let mut answers = Vec::new();
         for _ in 0..600 {

@@ -7,7 +7,7 @@ use spinney_text::hash::HashKey;
 use spinney_text::method::{Features, LearnedText, Verified, VerifiedFeatures};
 use spinney_text::text::{Fields, Scratch};
 
-use crate::document::{DocumentTime, PlacementDocument};
+use crate::document::{DocumentTime, ForestDocument};
 use crate::local::ForestState;
 use crate::port::{Commit, EarlierDocuments, ItemOutcome};
 use crate::time::Millis;
@@ -29,11 +29,11 @@ impl Harness {
         }
     }
 
-    fn document(&mut self, title: &str, body: &str) -> PlacementDocument {
+    fn document(&mut self, title: &str, body: &str) -> ForestDocument {
         let fields = Fields { title: Some(title), body: &[body] };
         let mut features = VerifiedFeatures::new();
         assert!(features.read(&mut self.scratch, &fields));
-        PlacementDocument {
+        ForestDocument {
             features: Some(Features::Verified(Box::new(features))),
             when: DocumentTime::At(Millis(0)),
             title: None,

@@ -1,5 +1,5 @@
 use spinney_text::fingerprint::Distance;
-use spinney_text::method::{PlacementQuery, Refusal};
+use spinney_text::method::{FeatureQuery, Refusal};
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn forest_of<P: Proof>(k: u32, window: Option<Millis>) -> Forest<P> {
 
 /// Places a document of the strict rules.
 fn place(forest: &mut Forest, fingerprint: u64, now: i64) -> Placement {
-    forest.place(&PlacementQuery::strict(&Fingerprint(fingerprint)), Millis(now))
+    forest.place(&FeatureQuery::strict(&Fingerprint(fingerprint)), Millis(now))
 }
 
 fn root(fingerprint: u64) -> Root {

@@ -10,9 +10,9 @@ use spinney_text::method::{
 };
 use spinney_text::text::Fields;
 
-use crate::document::{DocumentTime, PlacementDocument};
+use crate::document::{DocumentTime, ForestDocument};
 use crate::local::{Executor, ForestState, LocalForest};
-use crate::port::{Batch, Commit, EarlierDocuments, ForestPort, ItemOutcome, Placed};
+use crate::port::{Batch, Commit, EarlierDocuments, ForestPort, ItemOutcome, RootAssignment};
 use crate::time::Millis;
 use crate::{Decision, Root, Settings, TreeNotice, TreeSize};
 
@@ -40,11 +40,11 @@ const TITLES: [&str; 8] = [
     "古桥修缮完工 石狮重新归位",
 ];
 
-fn document(title: &str, body: &str) -> PlacementDocument {
+fn document(title: &str, body: &str) -> ForestDocument {
     let fields = Fields { title: Some(title).filter(|title| !title.is_empty()), body: &[body] };
     let features = Method::Verified.read_with(&fields, Attributes::default(), &mut Workspace::default());
     assert!(features.is_some());
-    PlacementDocument {
+    ForestDocument {
         features,
         when: DocumentTime::At(Millis(0)),
         title: fields.title.map(|title| title.len() as u32 * 7919 + u32::from(title.as_bytes()[2])),
@@ -56,7 +56,7 @@ fn state() -> ForestState<Verified> {
     ForestState::new(SETTINGS, Default::default(), LearnedText::default()).unwrap()
 }
 
-fn place(state: &mut ForestState<Verified>, title: &str, body: &str) -> Placed {
+fn place(state: &mut ForestState<Verified>, title: &str, body: &str) -> RootAssignment {
     state.place(document(title, body)).placed.unwrap()
 }
 
@@ -151,7 +151,7 @@ fn port() -> Arc<dyn ForestPort> {
     Arc::new(port.unwrap())
 }
 
-fn place_all(port: &dyn ForestPort) -> Vec<Placed> {
+fn place_all(port: &dyn ForestPort) -> Vec<RootAssignment> {
     let batch = Batch {
         documents: TITLES.iter().map(|title| document(title, NOTICE)).collect(),
         commit: Commit::Provisional,
@@ -161,7 +161,7 @@ fn place_all(port: &dyn ForestPort) -> Vec<Placed> {
     replies.into_iter().map(|reply| reply.placed.unwrap()).collect()
 }
 
-fn settle(port: &dyn ForestPort, placed: Vec<Placed>, outcome: ItemOutcome) -> Vec<TreeNotice> {
+fn settle(port: &dyn ForestPort, placed: Vec<RootAssignment>, outcome: ItemOutcome) -> Vec<TreeNotice> {
     let batch = placed.into_iter().filter_map(|placed| placed.settled(outcome));
     block_on(port.settle(batch.collect(), Millis(1))).unwrap().notices
 }
@@ -222,7 +222,7 @@ fn a_full_tree_takes_only_what_it_knows() {
     let port = port.with_max_tree(Some(3));
     let place = |print: u64| {
         let batch = Batch {
-            documents: vec![PlacementDocument {
+            documents: vec![ForestDocument {
                 features: Some(Features::Strict(StrictFeatures {
                     fingerprints: vec![Fingerprint(print)],
                     whole: Fingerprint(print),

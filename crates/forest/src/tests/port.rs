@@ -8,20 +8,20 @@ use futures_executor::block_on;
 use spinney_text::fingerprint::{Distance, Fingerprint};
 use spinney_text::hash::HashKey;
 use spinney_text::method::{
-    Attributes, Durable, Features, LearnedText, Measure, Method, MethodKind, PlacementQuery, Proof, Refusal, Short,
-    Similarity, Staged, Strict, StrictFeatures, Verified, WIDE, Workspace,
+    Attributes, Durable, FeatureQuery, Features, LearnedText, Measure, Method, MethodKind, Proof, Refusal,
+    SHORT_TEXT_DISTANCE, Short, Similarity, Staged, Strict, StrictFeatures, Verified, Workspace,
 };
 use spinney_text::text::Fields;
 use spinney_text::text::boilerplate::PendingSentences;
 
-use crate::document::{DocumentTime, PlacementDocument};
+use crate::document::{DocumentTime, ForestDocument};
 use crate::local::{Executor, ForestState, LocalForest, RETRY_WINDOW, StateChange};
 use crate::overrides::Override;
 use crate::port::{
-    Batch, Commit, EarlierDocuments, ForestPort, ItemOutcome, LocalPort, Placed, PlacementReply, Unavailable,
+    Batch, Commit, DocumentReply, EarlierDocuments, ForestPort, ItemOutcome, LocalPort, RootAssignment, Unavailable,
 };
-use crate::shared::memory::InMemoryStore;
-use crate::shared::{SharedDistance, SharedForest, SharedSettings};
+use crate::shared::memory::InMemoryRedis;
+use crate::shared::{ForestSetup, SharedDistance, SharedForest, SharedSettings};
 use crate::time::Millis;
 use crate::{Decision, ForestStats, Portions, RecoveryPass, Restoring, Root, Settings};
 
@@ -66,7 +66,7 @@ fn local<F: MethodKind>(
     Arc::new(LocalForest::<F>::new("test", settings, thresholds, learned, executor).unwrap())
 }
 
-/// A forest that an engine keeps for several processes.
+/// A forest in Redis that several processes share.
 fn shared<F: MethodKind>(
     k: Distance,
     window: Option<Millis>,
@@ -76,12 +76,9 @@ fn shared<F: MethodKind>(
     let settings = SharedSettings { window, max_tree: None, founder_token_bytes: 1 << 20 };
     let learned = F::Learned::default();
     let shared = SharedForest::<F>::new(
-        ("test", "a test"),
-        settings,
-        thresholds,
-        learned,
+        ForestSetup { name: "test", identity: "a test", settings, thresholds, learned },
         Arc::new(Inline),
-        Arc::new(InMemoryStore::default()),
+        Arc::new(InMemoryRedis::default()),
         1,
     )
     .with_distance(SharedDistance::new(k).unwrap());
@@ -145,14 +142,14 @@ fn local_forests(window: Option<Millis>) -> Vec<Subject> {
             Subject::local(name, "sentences:2", local::<Strict>(Distance(0), window, (), run())),
             Subject::local(name, "verified", local::<Verified>(Distance(0), window, similarity, run())),
             Subject::local(name, "staged", local::<Staged>(Distance(3), window, (), run())),
-            Subject::local(name, "short", local::<Short>(WIDE, window, (), run())),
+            Subject::local(name, "short", local::<Short>(SHORT_TEXT_DISTANCE, window, (), run())),
         ]);
     }
     all
 }
 
 /// The document with this number: no two are alike.
-fn document(method: &str, number: usize, when: DocumentTime) -> PlacementDocument {
+fn document(method: &str, number: usize, when: DocumentTime) -> ForestDocument {
     let method: Method = method.parse().unwrap();
     let word = |n: usize| format!("{:x}", (number * 101 + n + 1).wrapping_mul(0x9e37_79b9_7f4a));
     let words: Vec<String> = (0..match method {
@@ -165,26 +162,26 @@ fn document(method: &str, number: usize, when: DocumentTime) -> PlacementDocumen
     let fields = Fields { title: None, body: &[&text.join(". ")] };
     let features = method.read_with(&fields, Attributes::default(), &mut Workspace::default());
     assert!(features.is_some());
-    PlacementDocument { features, when, title: None, given: None }
+    ForestDocument { features, when, title: None, given: None }
 }
 
-fn documents(subject: &Subject, numbers: impl IntoIterator<Item = usize>, at: i64) -> Vec<PlacementDocument> {
+fn documents(subject: &Subject, numbers: impl IntoIterator<Item = usize>, at: i64) -> Vec<ForestDocument> {
     let when = DocumentTime::At(Millis(at));
     let numbers = numbers.into_iter();
     numbers.map(|number| document(subject.method, number, when)).collect()
 }
 
-fn place(subject: &Subject, batch: Vec<PlacementDocument>) -> Vec<Placed> {
+fn place(subject: &Subject, batch: Vec<ForestDocument>) -> Vec<RootAssignment> {
     let replies = block_on(subject.port.place(provisional(batch))).unwrap().replies;
     let placed = replies.into_iter().map(|reply| reply.placed);
     placed.map(|placed| placed.expect(subject.name)).collect()
 }
 
-fn provisional(documents: Vec<PlacementDocument>) -> Batch {
+fn provisional(documents: Vec<ForestDocument>) -> Batch {
     Batch { documents, ..Batch::default() }
 }
 
-fn settle(subject: &Subject, placed: Vec<Placed>, outcome: ItemOutcome) -> u64 {
+fn settle(subject: &Subject, placed: Vec<RootAssignment>, outcome: ItemOutcome) -> u64 {
     let settled = placed.into_iter().filter_map(|placed| placed.settled(outcome));
     let batch = settled.collect();
     block_on(subject.port.settle(batch, NOW)).unwrap().withdrawn
@@ -194,7 +191,7 @@ fn nodes(subject: &Subject) -> usize {
     block_on(subject.port.stats()).unwrap().nodes
 }
 
-fn roots(placed: &[Placed]) -> Vec<Root> {
+fn roots(placed: &[RootAssignment]) -> Vec<Root> {
     placed.iter().map(|placed| placed.root).collect()
 }
 
@@ -356,7 +353,7 @@ fn documents_outlive_the_dates_that_come_with_them() {
         // One that spans more than the window: whoever comes last is within it.
         let dates = [6_000, 6_090, 6_150, 6_170];
         let numbered = (3..).zip(dates);
-        let wide: Vec<PlacementDocument> = numbered.map(|(number, at)| claimed(number, at)).collect();
+        let wide: Vec<ForestDocument> = numbered.map(|(number, at)| claimed(number, at)).collect();
         settle(&subject, place(&subject, wide), ItemOutcome::Accepted);
         let alive: Vec<bool> = (1..7).map(|number| known(number, 6_170)).collect();
         let expected = [false, false, false, true, true, true];
@@ -375,7 +372,7 @@ fn what_people_say_is_obeyed_until_it_is_taken_back() {
         let number = block_on(subject.port.add_override(merge.clone(), Vec::new()));
         let number = number.unwrap().unwrap();
         // Of whoever writes it: the tree stays what it is.
-        let answers = |placed: &[Placed]| (placed[0].root, placed[0].answer);
+        let answers = |placed: &[RootAssignment]| (placed[0].root, placed[0].answer);
         let again = place(&subject, documents(&subject, [2], 2));
         assert_eq!(answers(&again), (two, one), "{}", say(&subject));
         settle(&subject, again, ItemOutcome::Accepted);
@@ -419,7 +416,7 @@ fn a_rehearsal_sees_all_and_leaves_nothing() {
         };
         let before = state();
         let rehearsal = subject.port.dry_placement();
-        let ask = |batch| -> Vec<Placed> {
+        let ask = |batch| -> Vec<RootAssignment> {
             let replies = block_on(rehearsal.place(batch)).unwrap().replies;
             replies.into_iter().filter_map(|reply| reply.placed).collect()
         };
@@ -442,10 +439,10 @@ fn a_rehearsal_sees_all_and_leaves_nothing() {
 }
 
 /// A document of these sentences, without a title.
-fn of_sentences(method: &str, sentences: &[String]) -> PlacementDocument {
+fn of_sentences(method: &str, sentences: &[String]) -> ForestDocument {
     let method: Method = method.parse().unwrap();
     let fields = Fields { title: None, body: &[&sentences.join(". ")] };
-    PlacementDocument {
+    ForestDocument {
         features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
         when: DocumentTime::At(Millis(1)),
         title: None,
@@ -454,7 +451,7 @@ fn of_sentences(method: &str, sentences: &[String]) -> PlacementDocument {
 }
 
 /// The document of a text that nobody else has, or of the same text with another number in it.
-fn balance(method: &str, number: usize, amount: usize) -> PlacementDocument {
+fn balance(method: &str, number: usize, amount: usize) -> ForestDocument {
     let sentences: Vec<String> = (0..6)
         .map(|n| {
             let word = |k: usize| format!("{:x}", (number * 6007 + n * 101 + k + 1).wrapping_mul(0x9e37_79b9));
@@ -466,7 +463,7 @@ fn balance(method: &str, number: usize, amount: usize) -> PlacementDocument {
 }
 
 /// A text of 14 sentences of 24, so that two of them share any number of sentences, and amounts that differ.
-fn mosaic(method: &str, number: u64) -> PlacementDocument {
+fn mosaic(method: &str, number: u64) -> ForestDocument {
     let mut draw = number;
     let sentences: Vec<String> = (0..14)
         .map(|_| {
@@ -489,7 +486,7 @@ fn a_rehearsal_foretells_what_placing_will_say() {
         let subjects = forests(None).into_iter();
         for subject in subjects.filter(|s| s.method != "short" && s.name != "local, threads") {
             let mut state = seed;
-            let mut batch = |count: usize| -> Vec<PlacementDocument> {
+            let mut batch = |count: usize| -> Vec<ForestDocument> {
                 let document = |_| {
                     state = spinney_text::hash::splitmix64(state);
                     let (number, amount) = ((state >> 8) as usize % 4, (state >> 24) as usize % 3);
@@ -511,7 +508,7 @@ fn a_rehearsal_foretells_what_placing_will_say() {
             }
             let placed = place(&subject, request);
             for (at, (foretold, placed)) in foretold.iter().zip(&placed).enumerate() {
-                let told = |placed: &Placed| {
+                let told = |placed: &RootAssignment| {
                     let mut refused = placed.refused.clone();
                     refused.sort_by_key(|&(root, _)| root);
                     (placed.root, placed.decision, placed.arrived, placed.founded, placed.clock, refused)
@@ -527,14 +524,14 @@ fn a_rehearsal_foretells_what_placing_will_say() {
 }
 
 /// Part of a text without an end: 14 of its sentences from one on.
-fn part(text: usize, from: usize) -> PlacementDocument {
+fn part(text: usize, from: usize) -> ForestDocument {
     let sentence = |n: usize| {
         let word = |k: usize| format!("{:x}", (text * 60_007 + n * 101 + k + 1).wrapping_mul(0x9e37_79b9));
         (0..9).map(word).collect::<Vec<_>>().join(" ")
     };
     let sentences: Vec<String> = (from..from + 14).map(sentence).collect();
     let fields = Fields { title: None, body: &[&sentences.join(". ")] };
-    PlacementDocument {
+    ForestDocument {
         features: Method::Verified.read(&fields, &mut Workspace::default()),
         when: DocumentTime::At(Millis(1)),
         title: None,
@@ -551,7 +548,7 @@ fn a_rehearsal_compares_with_the_founders_of_the_forest() {
         let known = place(&subject, vec![part(text, 0)]);
         let root = known[0].root;
         settle(&subject, known, ItemOutcome::Accepted);
-        let request: Vec<PlacementDocument> = (1..9).map(|from| part(text, from)).collect();
+        let request: Vec<ForestDocument> = (1..9).map(|from| part(text, from)).collect();
         let rehearsal = subject.port.dry_placement();
         let foretold = block_on(rehearsal.place(request.clone())).unwrap().replies;
         // Trees of their own may have other names.
@@ -574,30 +571,30 @@ fn a_root_that_was_foretold_is_the_root() {
             let subject = local_forests(None).into_iter().find(|subject| subject.method == method).unwrap();
             let known = place(&subject, vec![balance(method, number, 0)]);
             settle(&subject, known, ItemOutcome::Accepted);
-            let request: Vec<PlacementDocument> = (1..6).map(|amount| balance(method, number, amount)).collect();
+            let request: Vec<ForestDocument> = (1..6).map(|amount| balance(method, number, amount)).collect();
             let rehearsal = subject.port.dry_placement();
             let foretold = block_on(rehearsal.place(request.clone())).unwrap().replies;
             let foretold: Vec<Root> = foretold.into_iter().map(|reply| reply.placed.unwrap().root).collect();
             let stored = request.into_iter().zip(&foretold);
-            let stored = stored.map(|(document, &root)| PlacementDocument { given: Some(root), ..document });
+            let stored = stored.map(|(document, &root)| ForestDocument { given: Some(root), ..document });
             assert_eq!(roots(&place(&subject, stored.collect())), foretold, "{number}: {}", say(&subject));
         }
     }
 }
 
 /// A text of `verified` whose first sentence is its own; the second is one that many share.
-fn with_footer(number: u64) -> PlacementDocument {
+fn with_footer(number: u64) -> ForestDocument {
     with_footer_and(number, "")
 }
 
 /// The same with more behind it.
-fn with_footer_and(number: u64, more: &str) -> PlacementDocument {
+fn with_footer_and(number: u64, more: &str) -> ForestDocument {
     let words: Vec<String> =
         (0..40).map(|n| format!("{:x}", (number * 977 + n + 1).wrapping_mul(0x9e37_79b9))).collect();
     let footer = "All rights are reserved by the publisher of this page and by its many partners.";
     let text = format!("{}. {footer}{more}", words.join(" "));
     let fields = Fields { title: None, body: &[&text] };
-    PlacementDocument {
+    ForestDocument {
         features: Method::Verified.read(&fields, &mut Workspace::default()),
         when: DocumentTime::Still,
         title: None,
@@ -684,7 +681,7 @@ fn trees_can_be_seen_by_their_roots() {
 #[test]
 fn a_document_has_its_time_whether_or_not_it_has_a_place() {
     for subject in forests(None) {
-        let bare = |when| PlacementDocument { features: None, when, title: None, given: None };
+        let bare = |when| ForestDocument { features: None, when, title: None, given: None };
         let asked = vec![
             bare(DocumentTime::AsBefore),
             bare(DocumentTime::Still),
@@ -711,7 +708,7 @@ fn features_of_another_method_have_no_place() {
         };
         let stranger = document(other, 1, DocumentTime::Still);
         let mut replies = block_on(subject.port.place(provisional(vec![stranger]))).unwrap().replies;
-        let Some(PlacementReply { placed: None, .. }) = replies.pop() else {
+        let Some(DocumentReply { placed: None, .. }) = replies.pop() else {
             panic!("{}", say(&subject));
         };
         assert_eq!(nodes(&subject), 0);
@@ -776,9 +773,9 @@ impl MethodKind for Fragile {
         strict: &mut StrictFeatures,
         (): &mut (),
         _: &PendingSentences,
-        ask: impl FnOnce(&PlacementQuery<'_, Glass>) -> R,
+        ask: impl FnOnce(&FeatureQuery<'_, Glass>) -> R,
     ) -> R {
-        ask(&PlacementQuery {
+        ask(&FeatureQuery {
             fingerprints: &strict.fingerprints,
             whole: strict.whole,
             known_by: &[],
@@ -797,8 +794,8 @@ impl MethodKind for Fragile {
 fn a_panic_takes_the_forest_out_of_service() {
     for executor in [Arc::new(Inline) as Arc<dyn Executor>, Arc::new(Threads)] {
         let port = local::<Fragile>(Distance(3), None, (), executor);
-        let batch = |prints: &[u64]| -> Vec<PlacementDocument> {
-            let document = |&print: &u64| PlacementDocument {
+        let batch = |prints: &[u64]| -> Vec<ForestDocument> {
+            let document = |&print: &u64| ForestDocument {
                 features: Some(Features::Strict(StrictFeatures {
                     fingerprints: vec![Fingerprint(print)],
                     whole: Fingerprint(print),
@@ -823,7 +820,7 @@ fn a_panic_takes_the_forest_out_of_service() {
         assert_eq!(block_on(port.place(provisional(batch(&[0])))).unwrap_err().reason, broken);
         assert_eq!(block_on(port.stats()).unwrap_err(), broken);
         assert_eq!(block_on(port.expire(Millis(0), 1)).unwrap_err(), broken);
-        let settlement = |reply: PlacementReply| reply.placed.unwrap().settled(ItemOutcome::Refused).unwrap();
+        let settlement = |reply: DocumentReply| reply.placed.unwrap().settled(ItemOutcome::Refused).unwrap();
         let settlements = placed.replies.into_iter().map(settlement).collect();
         assert_eq!(block_on(port.settle(settlements, NOW)).unwrap_err(), broken);
     }
@@ -875,7 +872,7 @@ fn a_tree_teaches_once_by_whichever_copy_is_accepted() {
                 let mut replies = block_on(port.place(provisional(vec![with_footer(number)]))).unwrap().replies;
                 replies.remove(0).placed.unwrap()
             };
-            let settle = |placed: Placed, outcome| {
+            let settle = |placed: RootAssignment, outcome| {
                 block_on(port.settle(placed.settled(outcome).into_iter().collect(), NOW)).unwrap().learned
             };
             let is_boilerplate = || {
@@ -925,7 +922,7 @@ fn what_founders_teach_outlives_the_process() {
     let place = |state: &mut ForestState<Verified>, number| {
         state.place_by(with_footer(number), Commit::Provisional, &mut EarlierDocuments::default()).placed.unwrap()
     };
-    let settle = |state: &mut ForestState<Verified>, placed: Placed, outcome| {
+    let settle = |state: &mut ForestState<Verified>, placed: RootAssignment, outcome| {
         state.settle(placed.settled(outcome).into_iter().collect(), NOW).learned
     };
     let is_boilerplate =
@@ -982,7 +979,7 @@ fn what_founders_teach_outlives_the_process() {
             let mut pass = RecoveryPass::of_the_missed(false);
             for (number, &root) in (0..).zip(&roots) {
                 let when = DocumentTime::At(Millis(1 + number as i64));
-                second.recover(vec![PlacementDocument { given: Some(root), when, ..with_footer(number) }], &mut pass);
+                second.recover(vec![ForestDocument { given: Some(root), when, ..with_footer(number) }], &mut pass);
             }
         } else {
             for number in 0..FOUNDERS {
@@ -1030,7 +1027,7 @@ fn the_changes_of_a_forest_make_the_same_forest() {
             true => Commit::AtOnce,
             false => Commit::Provisional,
         };
-        let document = PlacementDocument { features, when, title: None, given: None };
+        let document = ForestDocument { features, when, title: None, given: None };
         let placed = first.place_by(document, commit, &mut earlier).placed.unwrap();
         learned += placed.learned.len() as u64;
         let outcome = match number % 7 {

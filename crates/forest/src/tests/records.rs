@@ -3,14 +3,14 @@
 
 use proptest::prelude::*;
 use spinney_text::method::{
-    Attributes, Durable, FounderTokens, LearnedText, Method, MethodKind, Short, Similarity, Staged, Strict, Verified,
-    WIDE, Workspace,
+    Attributes, Durable, FounderTokens, LearnedText, Method, MethodKind, SHORT_TEXT_DISTANCE, Short, Similarity,
+    Staged, Strict, Verified, Workspace,
 };
 use spinney_text::text::Fields;
 
 use super::save::{seen, settings};
 use super::*;
-use crate::document::{DocumentTime, PlacementDocument};
+use crate::document::{DocumentTime, ForestDocument};
 use crate::local::{ForestState, StateChange};
 use crate::overrides::Override;
 use crate::port::{Commit, EarlierDocuments, ItemOutcome};
@@ -84,11 +84,11 @@ pub(crate) fn written() -> impl Strategy<Value = Written> {
 }
 
 impl Written {
-    pub(crate) fn document(&self, method: &Method, workspace: &mut Workspace) -> PlacementDocument {
+    pub(crate) fn document(&self, method: &Method, workspace: &mut Workspace) -> ForestDocument {
         let title = text(self.script, self.title, self.salt + 1_000);
         let body = text(self.script, self.body, self.salt);
         let fields = Fields { title: Some(title.as_str()).filter(|title| !title.is_empty()), body: &[&body] };
-        PlacementDocument {
+        ForestDocument {
             features: method.read_with(&fields, Attributes::default(), workspace),
             when: match self.claims {
                 true => DocumentTime::Claimed(Millis(self.at)),
@@ -117,8 +117,8 @@ fn law<F: MethodKind>(method: &str, make: impl Fn() -> ForestState<F>, documents
         state.settle(placed.settled(ItemOutcome::Accepted).into_iter().collect(), Millis(0));
         if at % 3 == 2 {
             let losers = state.forest().nodes().iter().map(|node| node.root).collect();
-            let word = Override::Merge { winner: root, losers };
-            state.add_override(word, &[]).unwrap();
+            let correction = Override::Merge { winner: root, losers };
+            state.add_override(correction, &[]).unwrap();
         }
         let changes = state.take_changes();
         journal.push(StateChange::batch(&changes).unwrap());
@@ -171,7 +171,7 @@ proptest! {
     fn what_documents_bring_is_written_and_read(documents in prop::collection::vec(written(), 1..8)) {
         law("verified", verified, &documents);
         law("staged", || ForestState::<Staged>::new(settings(Distance(3), None), (), ()).unwrap(), &documents);
-        law("short", || ForestState::<Short>::new(settings(WIDE, None), (), ()).unwrap(), &documents);
+        law("short", || ForestState::<Short>::new(settings(SHORT_TEXT_DISTANCE, None), (), ()).unwrap(), &documents);
         for method in ["longest", "full", "sentences:3"] {
             law(method, || ForestState::<Strict>::new(settings(Distance(3), None), (), ()).unwrap(), &documents);
         }
@@ -225,7 +225,7 @@ fn the_largest_overrides_are_read_again() {
     assert_eq!(restored.finish().overrides(), state.overrides());
 }
 
-/// A journal and a snapshot of a version whose evidence had no limit when it was written.
+/// A journal and a snapshot of a version whose founder tokens had no limit when it was written.
 #[test]
 fn what_an_earlier_version_has_written_is_read() {
     for len in [1_025u32, 4_000, FounderTokens::MOST as u32, FounderTokens::MOST as u32 + 1] {

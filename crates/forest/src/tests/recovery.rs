@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 use spinney_text::method::{
-    Attributes, Method, MethodKind, Short, Similarity, Staged, Strict, Verified, WIDE, Workspace,
+    Attributes, Method, MethodKind, SHORT_TEXT_DISTANCE, Short, Similarity, Staged, Strict, Verified, Workspace,
 };
 use spinney_text::text::Fields;
 
 use super::*;
-use crate::document::{DocumentTime, PlacementDocument};
+use crate::document::{DocumentTime, ForestDocument};
 use crate::local::{ForestState, StateChange};
 use crate::overrides::Override;
 use crate::port::{Commit, EarlierDocuments, ItemOutcome};
@@ -58,7 +58,7 @@ fn mostly_answered() -> impl Strategy<Value = Fate> {
 
 /// A document of a small world: of three with neighbouring numbers one is the original, and two have other ends; one of
 /// five has a sentence that is everywhere.
-pub(super) fn document(method: &Method, number: u64, when: DocumentTime, given: Option<Root>) -> PlacementDocument {
+pub(super) fn document(method: &Method, number: u64, when: DocumentTime, given: Option<Root>) -> ForestDocument {
     let word = |n: u64| format!("{:x}", spinney_text::hash::mix64(number / 3 * 131 + n) >> 20);
     let len = match method {
         Method::Short(_) => 6,
@@ -75,7 +75,7 @@ pub(super) fn document(method: &Method, number: u64, when: DocumentTime, given: 
     let url = format!("https://news.example/{}", number / 2);
     let attributes =
         Attributes { url: Some(&url), own: Some(Fingerprint(spinney_text::hash::mix64(number / 3) ^ (number % 3))) };
-    PlacementDocument {
+    ForestDocument {
         features: method.read_with(&fields, attributes, &mut Workspace::default()),
         when,
         title: Some((number / 6) as u32),
@@ -123,7 +123,7 @@ impl<F: MethodKind> Kind<F> {
         (state, kept)
     }
 
-    fn stored(&self, kept: &Kept) -> PlacementDocument {
+    fn stored(&self, kept: &Kept) -> ForestDocument {
         document(&self.method, kept.number, DocumentTime::At(kept.arrival), Some(kept.root))
     }
 
@@ -136,7 +136,7 @@ impl<F: MethodKind> Kind<F> {
     ) -> Recovered {
         let mut pages = kept.chunks(page).peekable();
         while let Some(page) = pages.next() {
-            let documents: Vec<PlacementDocument> = page.iter().map(|kept| self.stored(kept)).collect();
+            let documents: Vec<ForestDocument> = page.iter().map(|kept| self.stored(kept)).collect();
             let mut documents = documents.into_iter();
             while let Some(group) = recovery.next_group(&mut documents, pages.peek().is_none()) {
                 state.recover(group, &mut recovery);
@@ -238,7 +238,7 @@ macro_rules! for_all {
         }
         {
             let method: Method = "short".parse().unwrap();
-            let $kind = Kind::<Short> { method, k: WIDE, window, thresholds: () };
+            let $kind = Kind::<Short> { method, k: SHORT_TEXT_DISTANCE, window, thresholds: () };
             $check;
         }
         {
@@ -318,8 +318,8 @@ fn a_word_is_no_other_tree() {
     let (mut state, mut kept) = kind.write(&requests);
     let (winner, loser) = (kept[0].root, kept[1].root);
     assert!(winner != loser && kept[2].root == loser);
-    let word = Override::Merge { winner, losers: vec![loser] };
-    let word = state.add_override(word, &[]).unwrap();
+    let correction = Override::Merge { winner, losers: vec![loser] };
+    let word = state.add_override(correction, &[]).unwrap();
     kept.iter_mut().for_each(|kept| kept.root = winner);
     let found = kind.recover(&mut state, &kept, RecoveryPass::of_the_rest(), 1);
     assert_eq!((found.known + found.placed, found.elsewhere), (3, 0));

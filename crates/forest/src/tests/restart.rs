@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use spinney_text::method::{Method, MethodKind, Short, Similarity, Staged, Strict, Verified, WIDE};
+use spinney_text::method::{Method, MethodKind, SHORT_TEXT_DISTANCE, Short, Similarity, Staged, Strict, Verified};
 
 use super::recovery::{Kept, Kind, document, for_all};
 use super::*;
 use crate::RecoveryPass;
-use crate::document::{DocumentTime, PlacementDocument};
+use crate::document::{DocumentTime, ForestDocument};
 use crate::local::{ForestState, StateChange};
 use crate::port::{Commit, EarlierDocuments, ItemOutcome};
 use crate::{Portions, Restoring};
@@ -318,7 +318,7 @@ fn a_founder_is_waited_for_through_its_moment() {
     let root = kind.print_of(0, 0);
     let (moment, next) = (DocumentTime::At(Millis(5)), DocumentTime::At(Millis(6)));
     let of = |number, when| document(&kind.method, number, when, Some(root));
-    let without_text = |when| PlacementDocument { features: None, ..of(1, when) };
+    let without_text = |when| ForestDocument { features: None, ..of(1, when) };
     let group = RecoveryPass::GROUP;
     for (followers, others, founder, foreign) in
         [(1, 2 * group, moment, 0), (1, 2 * group, next, 1), (group, group, moment, 0), (group + 1, group, moment, 1)]

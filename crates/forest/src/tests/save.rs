@@ -2,13 +2,13 @@
 
 use proptest::prelude::*;
 use spinney_text::method::{
-    Attributes, Durable, LearnedText, Method, MethodKind, Short, Similarity, Staged, Strict, TreeTally, Verified, WIDE,
-    Workspace,
+    Attributes, Durable, LearnedText, Method, MethodKind, SHORT_TEXT_DISTANCE, Short, Similarity, Staged, Strict,
+    TreeTally, Verified, Workspace,
 };
 use spinney_text::text::Fields;
 
 use super::*;
-use crate::document::{DocumentTime, PlacementDocument};
+use crate::document::{DocumentTime, ForestDocument};
 use crate::local::{ForestState, StateChange};
 use crate::overrides::Override;
 use crate::port::{Commit, EarlierDocuments, ItemOutcome, Settlement};
@@ -20,7 +20,7 @@ pub(super) fn settings(k: Distance, window: Option<Millis>) -> Settings {
 }
 
 /// A document of a small world: some are reprints of others.
-fn document(method: &Method, number: u64, at: i64, workspace: &mut Workspace) -> PlacementDocument {
+fn document(method: &Method, number: u64, at: i64, workspace: &mut Workspace) -> ForestDocument {
     let word = |n: u64| format!("{:x}", spinney_text::hash::mix64(number / 3 * 131 + n) >> 20);
     let mut words: Vec<String> = (0..match method {
         Method::Short(_) => 6,
@@ -38,7 +38,7 @@ fn document(method: &Method, number: u64, at: i64, workspace: &mut Workspace) ->
         _ => text,
     };
     let fields = Fields { title: None, body: &[&text] };
-    PlacementDocument {
+    ForestDocument {
         features: method.read_with(&fields, Attributes::default(), workspace),
         when: match number % 4 {
             0 => DocumentTime::Claimed(Millis(at)),
@@ -206,8 +206,8 @@ impl<F: MethodKind> Run<F> {
         let root = |at: usize| Some(all.get(at.checked_rem(all.len())?)?.root);
         if let Some((winner, loser)) = root(nodes.0).zip(root(nodes.1)) {
             let losers = vec![loser];
-            let word = Override::Merge { winner, losers };
-            self.state.add_override(word, &[]).unwrap();
+            let correction = Override::Merge { winner, losers };
+            self.state.add_override(correction, &[]).unwrap();
         }
     }
 
@@ -312,7 +312,7 @@ proptest! {
         run("longest", strict, &before, &during);
         let staged = || ForestState::<Staged>::new(settings(Distance(3), window), (), ()).unwrap();
         run("staged", staged, &before, &during);
-        let short = || ForestState::<Short>::new(settings(WIDE, window), (), ()).unwrap();
+        let short = || ForestState::<Short>::new(settings(SHORT_TEXT_DISTANCE, window), (), ()).unwrap();
         run("short", short, &before, &during);
         let verified = || {
             let settings = settings(Distance(0), window);

@@ -1,4 +1,4 @@
-//! A forest that is carried into an engine and back is the same forest.
+//! A forest that is carried into a Redis and back is the same forest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,10 +10,12 @@ use spinney_text::method::{
 };
 use spinney_text::text::Fields;
 
-use super::super::document::{DocumentTime, PlacementDocument};
-use super::super::port::{Batch, ForestPort, ItemOutcome, Placed};
-use super::super::shared::memory::InMemoryStore;
-use super::super::shared::{ReportTransfer, SharedDistance, SharedForest, SharedSettings, Transfer, TransferReport};
+use super::super::document::{DocumentTime, ForestDocument};
+use super::super::port::{Batch, ForestPort, ItemOutcome, RootAssignment};
+use super::super::shared::memory::InMemoryRedis;
+use super::super::shared::{
+    ForestSetup, ReportTransfer, SharedDistance, SharedForest, SharedSettings, Transfer, TransferReport,
+};
 use super::super::{Decision, Portions, Restoring};
 use super::*;
 use crate::local::{Copied, Executor, ForestState, LocalForest};
@@ -29,15 +31,18 @@ impl Executor for Inline {
     }
 }
 
-fn shared(engine: &InMemoryStore) -> SharedForest<Verified> {
+fn shared(redis: &InMemoryRedis) -> SharedForest<Verified> {
     let settings = SharedSettings { window: Some(WINDOW), max_tree: None, founder_token_bytes: 1 << 20 };
     SharedForest::new(
-        ("test", "a test"),
-        settings,
-        Similarity::default(),
-        LearnedText::default(),
+        ForestSetup {
+            name: "test",
+            identity: "a test",
+            settings,
+            thresholds: Similarity::default(),
+            learned: LearnedText::default(),
+        },
         Arc::new(Inline),
-        Arc::new(engine.clone()),
+        Arc::new(redis.clone()),
         1,
     )
 }
@@ -52,7 +57,7 @@ fn local() -> LocalForest<Verified> {
 }
 
 /// Every third is a reprint of the one before it with another end, that comes later.
-fn story(number: usize, at: Millis) -> PlacementDocument {
+fn story(number: usize, at: Millis) -> ForestDocument {
     let of = if number % 3 == 2 { number - 1 } else { number };
     let word = |n: usize| format!("{:x}", (of * 101 + n + 1).wrapping_mul(0x9e37_79b9_7f4a));
     let words: Vec<String> = (0..60).map(word).collect();
@@ -60,7 +65,7 @@ fn story(number: usize, at: Millis) -> PlacementDocument {
     text.push(format!("printed by the paper of place {}", ["ash", "elm", "oak"][number % 3]));
     let fields = Fields { title: None, body: &[&text.join(". ")] };
     let method = Method::Verified;
-    PlacementDocument {
+    ForestDocument {
         features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
         when: DocumentTime::At(at),
         title: Some(number as u32),
@@ -69,7 +74,7 @@ fn story(number: usize, at: Millis) -> PlacementDocument {
 }
 
 /// One arrives a minute.
-fn place(forest: &dyn ForestPort, numbers: std::ops::Range<usize>, at: Option<Millis>) -> Vec<Placed> {
+fn place(forest: &dyn ForestPort, numbers: std::ops::Range<usize>, at: Option<Millis>) -> Vec<RootAssignment> {
     let arrival = |number: usize| at.unwrap_or(Millis(60_000 * (number as i64 + 1)));
     let batch = Batch { documents: numbers.map(|number| story(number, arrival(number))).collect(), ..Batch::default() };
     let replies = block_on(forest.place(batch)).unwrap().replies;
@@ -77,7 +82,7 @@ fn place(forest: &dyn ForestPort, numbers: std::ops::Range<usize>, at: Option<Mi
     placed.collect()
 }
 
-fn settle(forest: &dyn ForestPort, placed: Vec<Placed>) {
+fn settle(forest: &dyn ForestPort, placed: Vec<RootAssignment>) {
     let settlements = placed.into_iter().filter_map(|placed| placed.settled(ItemOutcome::Accepted));
     block_on(forest.settle(settlements.collect(), Millis(0))).unwrap();
 }
@@ -93,7 +98,7 @@ fn state_of<F: MethodKind>(copied: &dyn Copied, empty: ForestState<F>) -> Forest
     restoring.finish()
 }
 
-/// Fingerprint, root, documents, and whether there is evidence, of all nodes.
+/// Fingerprint, root, documents, and whether there is founder tokens, of all nodes.
 fn rows_of(copied: &dyn Copied) -> Vec<(Fingerprint, Root, u32, bool)> {
     let empty = ForestState::new(settings(), Similarity::default(), LearnedText::default());
     let state = state_of::<Verified>(copied, empty.unwrap());
@@ -113,16 +118,16 @@ fn silent() -> Arc<ReportTransfer> {
 }
 
 #[test]
-fn a_forest_goes_into_an_engine_and_comes_back() {
-    let (own, engine) = (local(), InMemoryStore::default());
+fn a_forest_goes_into_redis_and_comes_back() {
+    let (own, redis) = (local(), InMemoryRedis::default());
     let placed = place(&own, 0..60, None);
     let roots: Vec<Root> = placed.iter().map(|placed| placed.root).collect();
     assert!((2..60).step_by(3).all(|n| roots[n] == roots[n - 1]));
     settle(&own, placed);
     let merge = Override::Merge { winner: roots[0], losers: vec![roots[3]] };
     block_on(own.add_override(merge, Vec::new())).unwrap().unwrap();
-    engine.advance(60_000 * 60);
-    let sharing = shared(&engine);
+    redis.advance(60_000 * 60);
+    let sharing = shared(&redis);
     assert!(block_on(Transfer::is_empty(&sharing)).unwrap());
     let most = Arc::new(AtomicU64::new(0));
     let told = most.clone();
@@ -171,20 +176,25 @@ fn a_forest_with_a_distance_goes_there_and_back() {
     const K: Distance = Distance(3);
     let settings = Settings { k: K, ..settings() };
     let local = || LocalForest::<Strict>::new("test", settings, (), (), Arc::new(Inline)).unwrap();
-    let (own, back, engine) = (local(), local(), InMemoryStore::default());
+    let (own, back, redis) = (local(), local(), InMemoryRedis::default());
     let sharing = |seed: u32| {
         let settings = SharedSettings { window: Some(WINDOW), max_tree: None, founder_token_bytes: 0 };
         let of = ("test", "k=3");
-        let keys = Arc::new(engine.clone());
-        SharedForest::<Strict>::new(of, settings, (), (), Arc::new(Inline), keys, u64::from(seed) << 32)
-            .with_distance(SharedDistance::new(K).unwrap())
+        let keys = Arc::new(redis.clone());
+        SharedForest::<Strict>::new(
+            ForestSetup { name: of.0, identity: of.1, settings, thresholds: (), learned: () },
+            Arc::new(Inline),
+            keys,
+            u64::from(seed) << 32,
+        )
+        .with_distance(SharedDistance::new(K).unwrap())
     };
     // With so many bits turned over.
     let document = |story: u64, bits: u64| {
         let bit = |n: u64| 1 << (splitmix64(story << 8 | n) % 64);
         let whole = (0..bits).fold(splitmix64(story), |flipped, n| flipped ^ bit(n));
         let features = StrictFeatures { fingerprints: vec![Fingerprint(whole)], whole: Fingerprint(whole) };
-        PlacementDocument {
+        ForestDocument {
             features: Some(Features::Strict(features)),
             when: DocumentTime::At(Millis(60_000)),
             title: None,
@@ -195,11 +205,11 @@ fn a_forest_with_a_distance_goes_there_and_back() {
         let batch = Batch { documents: (0..50).map(|story| document(story, bits)).collect(), ..Batch::default() };
         let replies = block_on(forest.place(batch)).unwrap().replies;
         let placed = replies.into_iter().map(|reply| reply.placed.unwrap());
-        placed.collect::<Vec<Placed>>()
+        placed.collect::<Vec<RootAssignment>>()
     };
     let roots: Vec<Root> = placed_by(&own, 0).iter().map(|placed| placed.root).collect();
     placed_by(&own, 1);
-    engine.advance(60_000);
+    redis.advance(60_000);
     let carried = block_on(sharing(1).fill(own.copied(), silent())).unwrap();
     let all = TransferReport { nodes: 100, roots: 50, behind: 0, boilerplate: 0 };
     assert_eq!(carried, all);
@@ -220,12 +230,12 @@ fn a_forest_with_a_distance_goes_there_and_back() {
 
 #[test]
 fn what_is_older_than_the_window_stays_behind() {
-    let (own, engine) = (local(), InMemoryStore::default());
+    let (own, redis) = (local(), InMemoryRedis::default());
     settle(&own, place(&own, 0..30, None));
     let rows = rows_of(&*own.copied());
     // The first half has gone by now, and two steps more that roots are kept.
-    engine.advance(WINDOW.0 + 60_000 * 18);
-    let sharing = shared(&engine);
+    redis.advance(WINDOW.0 + 60_000 * 18);
+    let sharing = shared(&redis);
     let carried = block_on(sharing.fill(own.copied(), silent())).unwrap();
     assert!(carried.behind > 0 && carried.nodes > 0, "{carried:?}");
     assert_eq!(carried.nodes + carried.behind, rows.len() as u64);

@@ -32,7 +32,7 @@ fn place_given(
     given: Option<Root>,
 ) -> Placement {
     let fingerprints: Vec<_> = fingerprints.iter().copied().map(Fingerprint).collect();
-    let query = PlacementQuery {
+    let query = FeatureQuery {
         fingerprints: &fingerprints,
         whole: Fingerprint(whole),
         known_by: &[],
@@ -87,7 +87,7 @@ fn a_document_that_its_first_fingerprints_lead_nowhere_is_looked_up_by_all() {
         place_kind(&mut forest, 2, &[B], 2, 1);
         let first: Vec<_> = first.iter().copied().map(Fingerprint).collect();
         let more = [first.clone(), vec![Fingerprint(B ^ 1)]].concat();
-        let query = PlacementQuery {
+        let query = FeatureQuery {
             fingerprints: &first,
             whole: Fingerprint(WHOLE),
             known_by: &[],
@@ -197,7 +197,7 @@ fn check_says_what_place_would_do_and_changes_nothing() {
     place_kind(&mut forest, 2, &[B, A ^ 1], !WHOLE, 2);
     let before = (rows(&forest), forest.stats(), forest.clock());
     let fingerprints = [Fingerprint(A ^ 3), Fingerprint(B)];
-    let query = PlacementQuery {
+    let query = FeatureQuery {
         fingerprints: &fingerprints,
         whole: Fingerprint(7),
         known_by: &[],

@@ -10,13 +10,13 @@ use crate::text::sentence_key::SentenceKey;
 use crate::text::tokens::{Alphabet, HASH};
 use crate::text::word_counts::WordCounts;
 
-/// What a character counts in words.
+/// The weight of a character, in words.
 const CHARACTER_IN_WORDS: f32 = 0.6;
-/// The same of a script of letters: a word has three with their marks.
+/// The weight of a cluster of a letter with its marks, in words.
 const CLUSTER_IN_WORDS: f32 = 0.35;
-/// A title is the first line of its text if so many per cent of its tokens begin the text, in their order.
+/// Percentage of a title's tokens, in order, that the text must begin with for the title to be its first line.
 const OWN_LINE: usize = 85;
-/// Tokens by which the line may be longer than the title.
+/// Most additional tokens of that line.
 pub(super) const LONGER: usize = 2;
 
 /// Sentences of a text: where each ends, and its key, of one that may be boilerplate.
@@ -37,7 +37,7 @@ impl Sentences<'_> {
     }
 }
 
-/// What is known of a text besides its tokens.
+/// The properties of a text besides its tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TokensHead {
     pub(crate) alphabet: Alphabet,
@@ -54,7 +54,7 @@ pub(crate) struct AlignedTokens<'a> {
     pub(crate) body: &'a [u16],
 }
 
-/// What is known when two texts are compared: by the forest, and by the request that is being placed.
+/// The learned text for a comparison: of the forest, and of the request that is being placed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LearnedView<'a> {
     known: Option<(&'a Boilerplate, &'a WordCounts)>,
@@ -67,17 +67,17 @@ impl<'a> LearnedView<'a> {
         LearnedView { known: Some((boilerplate, words)), taught: None, own: None }
     }
 
-    /// The same with what the request has taught.
+    /// Adds the lessons of the request.
     pub(super) fn with(self, taught: &'a PendingSentences) -> LearnedView<'a> {
         LearnedView { taught: Some(taught), ..self }
     }
 
-    /// The same for the comparisons of one text with many: what is known of it is prepared once.
+    /// A view for comparisons of one text with many, which prepares that text once.
     pub(super) fn for_one(self, own: &'a OnceCell<LaterText>) -> LearnedView<'a> {
         LearnedView { own: Some(own), ..self }
     }
 
-    /// Where the later text is prepared, if it is always the same.
+    /// The prepared later text, if it is always the same.
     pub(super) fn prepared(self) -> Option<&'a OnceCell<LaterText>> {
         self.own
     }
@@ -88,7 +88,7 @@ impl<'a> LearnedView<'a> {
         known + self.taught.map_or(0, |taught| taught.count(key))
     }
 
-    /// In how many of the documents that teach it a token's word occurs.
+    /// The document frequency of a token's word.
     pub(super) fn frequency(self, token: u16) -> u16 {
         self.known.map_or(0, |(_, words)| words.of(token))
     }

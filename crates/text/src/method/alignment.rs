@@ -1,4 +1,4 @@
-//! Aligns two texts token by token: which tokens of each stand in the other, and the gaps between them.
+//! Aligns two texts token by token: the tokens that each has in common with the other, and the gaps between them.
 //!
 //! The later text is walked through once. A run that occurs in the earlier text is followed as far as both agree;
 //! where they diverge, both are scanned a few tokens ahead for the next agreement (`AHEAD`). If there is none, the next
@@ -13,11 +13,11 @@ use smallvec::SmallVec;
 
 use crate::text::tokens::{CHARACTER, MOST, NUMBER};
 
-/// So many tokens of both are scanned ahead for the next place at which they agree.
+/// Tokens of both texts that are scanned ahead for the next match.
 const AHEAD: usize = 8;
 /// Places of a short run in the earlier text that are tried.
 const TRIED: usize = 8;
-/// Words of a short run, and characters.
+/// Length of a short run, in words and in characters.
 const RUN_OF_WORDS: usize = 3;
 const RUN_OF_CHARACTERS: usize = 5;
 
@@ -33,7 +33,7 @@ const NONE: u16 = u16::MAX;
 /// An odd number near 2^64 by the golden ratio (Knuth's multiplicative hashing).
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Tokens of two texts at one place, of which at least one side has some: ranges in each text.
+/// A gap of the alignment: unmatched tokens at one place, as a range in each text; at most one is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Gap {
     pub(super) old: Range<usize>,
@@ -81,12 +81,11 @@ impl TokenBits {
 /// Two aligned texts.
 #[derive(Debug)]
 pub(super) struct Alignment {
-    /// Tokens of the earlier text that stand in the later one.
+    /// Tokens of the earlier text that the later one has.
     pub(super) old: TokenBits,
-    /// Tokens of the later text that stand in the earlier one.
+    /// Tokens of the later text that the earlier one has.
     pub(super) new: TokenBits,
-    /// Where both go on alike behind different tokens, in the order of the later text. A gap may hold tokens that stand
-    /// elsewhere in the other text.
+    /// The gaps, in the order of the later text. A gap may hold tokens that stand elsewhere in the other text.
     pub(super) gaps: SmallVec<[Gap; 32]>,
 }
 
@@ -153,7 +152,7 @@ fn run_at(tokens: &[u16], at: usize) -> Option<&[u16]> {
     tokens.get(at..at + len)
 }
 
-/// Whether two runs are the same: they are so short that a call to compare memory would cost more than it does.
+/// Whether two runs are equal; they are too short for a call of `memcmp` to pay.
 fn is_same_run(one: &[u16], other: &[u16]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one == other)
 }

@@ -1,5 +1,4 @@
-//! The alignment check of `verified`: a document that shares fingerprints with a tree is aligned with the founder's
-//! tokens, and what the differences tell decides.
+//! The alignment check of `verified`: aligns a document with the founder's tokens, and decides by the differences.
 //!
 //! Similarity alone cannot tell a reprint from a form that was filled in again, since both share most phrases, nor from
 //! other news over the same house text. So each kind of difference has a weight (`TERMS`), two texts are one when the
@@ -14,20 +13,20 @@ use crate::text::tokens::{Alphabet, MOST};
 /// A kind of difference between two texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DifferenceKind {
-    /// What of each text does not stand in the other.
+    /// Own matter: the part of each text that the other does not have.
     OwnMatter,
-    /// Pieces that stand in place of other pieces.
+    /// Pieces that replace other pieces.
     Replaced,
     /// Places with other numbers.
     Numbers,
     /// Rare words that only one text has.
     Facts,
-    /// Words of one title in place of words of the other.
+    /// Words of one title that replace words of the other.
     Titles,
 }
 
 impl DifferenceKind {
-    /// Its name in answers.
+    /// Its name in responses.
     pub fn as_str(self) -> &'static str {
         match self {
             DifferenceKind::OwnMatter => "own_matter",
@@ -39,7 +38,7 @@ impl DifferenceKind {
     }
 }
 
-/// One kind of difference: how much of it two texts have, and what that costs.
+/// One kind of difference: its amount and its cost.
 struct Term {
     kind: DifferenceKind,
     amount: fn(&Differences) -> f32,
@@ -104,22 +103,20 @@ const TERMS: [Term; 5] = [
     },
 ];
 
-/// A piece in the place of another one tells so many times as much where the titles are not alike.
+/// Factor of a replaced piece where the titles are not alike.
 const OTHER_NEWS: f32 = 8.0;
-/// What texts without two titles open with in place of each other counts so many times: it says what titles would.
+/// Factor of a replaced opening where not both texts have a title: it takes the role of the titles.
 const OPENING: f32 = 5.0;
-/// Where of the words that two texts have in common or in place of each other at least so many are replaced, nobody can
-/// tell a page under another navigation from other news over the same house text: the document joins, and teaches that
-/// one more has these sentences.
+/// Share of replaced words from which on a document joins in doubt: it may be a page under another navigation, or other
+/// news with the same house text. Its sentences are then counted once more.
 const DOUBTFUL: f32 = 0.2;
-/// At least so much of each text stands in the other, where the titles are alike.
+/// Share of each text that the other must have, where the titles are alike.
 const LEAST: f32 = 0.15;
-/// The same where one of them has no title: a line that stands under many texts is a text of its own.
+/// The share where one of them has no title.
 const LEAST_UNTITLED: f32 = 0.4;
-/// The same where the titles are not alike.
+/// The share where the titles are not alike.
 const LEAST_UNLIKE: f32 = 0.75;
-/// A text of which so much stands in the other is a part of it: one that was cut, and given another headline, of which
-/// so much must be left.
+/// Share from which on a text is a part of the other one: an excerpt under another headline.
 const PART: f32 = 0.9;
 const LEAST_OF_PART: f32 = 0.5;
 
@@ -127,12 +124,12 @@ const LEAST_OF_PART: f32 = 0.5;
 const TITLE: usize = 60;
 /// The bit of a title that was put before the body.
 const PUT_BEFORE: u16 = 0x80;
-/// The bit of this format: the first one had neither sentences nor this bit.
+/// The bit that tells this format from the first one, which had no sentences.
 const SENTENCES_FOLLOW: u16 = 0x40;
-/// Sentences of a text that are told apart; those behind them are one.
+/// Most distinct sentences of a text; all further ones count as one.
 const SENTENCES: usize = 255;
-/// The most that [`write()`] puts down: the numbers of the title's tokens and of sentences, these, and the tokens of the
-/// body.
+/// The largest encoding of [`write()`]: the numbers of the title's tokens and of sentences, these, and the tokens of
+/// the body.
 pub(super) const MOST_TOKENS: usize = 2 + TITLE + 3 * SENTENCES + MOST;
 
 /// Encodes founder tokens: | alphabet 8 bits, put before 1, 1, number of tokens of the title 6 | these | number of
@@ -185,7 +182,7 @@ impl Differences {
         TERMS.each_ref().map(|term| (term.kind, term.cost(self)))
     }
 
-    /// By default, how much of each text must stand in the other at least, 0 to 1.
+    /// The default share of each text that the other must have, 0 to 1.
     pub fn least_needed(&self) -> f32 {
         match self.alike {
             None => LEAST_UNTITLED,
@@ -200,13 +197,12 @@ impl Differences {
         TERMS.iter().map(|term| term.cost(self)).sum()
     }
 
-    /// Whether two texts that are one may as well be two over the same house text, by how much stands in place of other
-    /// text.
+    /// Whether the texts agree in doubt: by the share of replaced text they may be two texts with the same house text.
     pub fn is_doubtful(&self) -> bool {
         self.replaced > 0.0 && self.replaced >= DOUBTFUL * (self.replaced + self.words)
     }
 
-    /// Whether two texts that differ in this are the same text, where long texts need this similarity.
+    /// Judges the differences, with the similarity that long texts need.
     ///
     /// # Errors
     /// What tells most against it.

@@ -1,9 +1,9 @@
-//! What the differences between two aligned texts tell: the terms of the decision.
+//! The differences between two aligned texts: the terms of the decision.
 //!
 //! A changed word is not a changed fact. Copy-editing has no mark of its own: it is what is left where numbers, names
-//! and rare words agree and neither text has a long piece of its own. So each term counts what *both* texts have against
-//! each other; what only one of them has more (a by-line, a paragraph that was cut) says nothing. A token weighs 1 by
-//! the roots that have its sentence, so that house text weighs little.
+//! and rare words agree and neither text has a long piece of its own. So each term counts what *both* texts have
+//! against each other; what only one of them has more (a by-line, a paragraph that was cut) says nothing. A token
+//! weighs 1 by the roots that have its sentence, so that house text weighs little.
 //!
 //! | term | counts |
 //! |---|---|
@@ -20,46 +20,44 @@ use super::aligned_tokens::{AlignedTokens, LaterText, LearnedView, PreparedText,
 use super::alignment::{Alignment, Gap, TokenBits, is_character, is_number};
 use crate::text::tokens::{Alphabet, HASH, is_weekday, is_whole_group};
 
-/// So much of the tokens in either of two titles that are alike both have.
+/// Share of the tokens of either title that both have, if they are alike.
 pub(super) const ALIKE: f32 = 0.5;
-/// House text weighs at least one part in so many.
+/// The least weight of house text is one over this number.
 const MOST_ROOTS: u64 = 8;
-/// A gap with more tokens on one side is a piece of its own, and no place.
+/// Most tokens on one side of a gap that is a place; longer ones are pieces.
 const LONGEST_PLACE: usize = 16;
-/// Of three places with other numbers that occur elsewhere in the other text, one counts.
+/// Places with numbers that occur elsewhere in the other text, for one that counts.
 const ELSEWHERE: u16 = 3;
 /// Places of numbers are counted in parts of one, as many as this.
 const PARTS: u16 = ELSEWHERE;
-/// Words of one gap that may be spelt in another way.
+/// Most words of a gap that are compared for other spellings.
 const MOST_RESPELT: usize = 8;
-/// Words of a piece: what stands in place of fewer is an edit.
+/// Least words of a replaced piece: fewer are an edit.
 const PIECE: f32 = 8.0;
 /// Characters that are a name.
 const NAME: usize = 2;
-/// A word of a title that so few documents have is rare, whatever the median is.
+/// Most documents with a title word that counts as rare whatever the median is.
 const FEW: u16 = 4;
-/// What a rare word counts in a piece, of which all words are other ones: a place where one word stands in place of
-/// another tells more.
+/// The weight of a rare word in a piece, less than in a place, where one word replaces another.
 const IN_A_PIECE: f32 = 0.4;
 /// Differences between two texts.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Differences {
     /// Common text in words, each by the weight of its sentence; characters count by the usual length of a word.
     pub words: f32,
-    /// Share of one text that stands in the other, by weight: of the two texts the larger, 0 to 1.
+    /// The larger share of one text that the other has, by weight, 0 to 1.
     pub most: f32,
-    /// The same of the other text.
+    /// The smaller share.
     pub least: f32,
     /// Places with other numbers.
     pub numbers: f32,
-    /// Rare words that only one text has, of the two texts the smaller number: one that stands in a place counts 1, one
-    /// in a longer piece less.
+    /// The smaller number of rare words that only one text has: each in a place counts 1, each in a longer piece less.
     pub own_facts: f32,
     /// Rare words that both have.
     pub common_facts: u16,
     /// Different replacements of a word of one title by a word of the other.
     pub titles: u16,
-    /// Words of pieces that stand in place of another piece, of the shorter one of each two.
+    /// Words of replaced pieces, of the shorter one of each pair.
     pub replaced: f32,
     /// Those of them with which both texts open.
     pub opening: f32,
@@ -104,9 +102,9 @@ fn compared<R>(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ComparedToken {
     pub(super) token: u16,
-    /// It is no part of what both texts have, and not of house text.
+    /// Whether it is neither common to both texts nor house text.
     pub(super) is_own: bool,
-    /// It is a number or a rare word that the founder does not have anywhere.
+    /// Whether it is a number or rare word that is nowhere in the founder.
     pub(super) is_fact: bool,
 }
 
@@ -306,8 +304,7 @@ impl Comparison<'_> {
         2 * u32::from(self.learned.frequency(token)) < self.later.twice_median.max(1)
     }
 
-    /// Words of the pieces that stand in place of another one, and of that with which both texts open; a token counts
-    /// `unit` words.
+    /// Words of replaced pieces, and of replaced openings; a token counts `unit` words.
     fn replaced(&self, unit: f32) -> (f32, f32) {
         let pieces = self.alignment.gaps.iter().map(|gap| {
             let old = self.old.own_weight(&gap.old, &self.alignment.old);
@@ -318,8 +315,7 @@ impl Comparison<'_> {
         pieces.fold((0.0, 0.0), |(all, opening), (words, opens)| (all + words, opening + opens))
     }
 
-    /// Whether the one text has more groups of three digits behind a number that both begin alike: `48 million` and
-    /// `48 billion`, `3` and `3,150`.
+    /// Whether the numbers of a gap differ in magnitude: `48 million` and `48 billion`, `3` and `3,150`.
     fn is_other_magnitude(&self, gap: &Gap) -> bool {
         let goes_on = |body: &[u16], range: &Range<usize>| {
             let before = range.start.checked_sub(1).and_then(|at| body.get(at));
@@ -335,7 +331,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// How much of a place with other numbers this is, in parts.
+    /// How much of a changed number a gap counts, in parts.
     fn other_numbers(&self, old: &[u16], new: &[u16]) -> u16 {
         // A day of the week is a date as well, and says nothing against one in figures.
         let of_kind = |day: bool| {
@@ -351,7 +347,7 @@ impl Comparison<'_> {
         of_kind(false).max(of_kind(true))
     }
 
-    /// What replaces a word of the one title by a word of the other, if this gap does.
+    /// The replacement of a title word by a word of the other title, if this gap is one.
     fn replaced_title(&self, gap: &Gap, old: &[u16], new: &[u16]) -> Option<u32> {
         if gap.old.start < self.old.text.line || gap.new.start < self.new.text.line {
             return None;
@@ -363,8 +359,8 @@ impl Comparison<'_> {
         replaced.then(|| old.iter().chain(&[u16::MAX]).chain(new).fold(1, key))
     }
 
-    /// Whether one of these tokens is a rare word of its own title alone that stands nowhere in the other text; or all
-    /// of them are characters that stand beside each other in that title alone.
+    /// Whether these tokens name their own title: a rare word of it that is nowhere in the other text, or characters
+    /// adjacent in it only.
     fn is_of_title(&self, tokens: &[u16], (own, others): (&[u16], &[u16]), elsewhere: &TokenSet) -> bool {
         let most = self.later.twice_median.max(2 * u32::from(FEW));
         let is_name = |token: &u16| {
@@ -377,15 +373,15 @@ impl Comparison<'_> {
     }
 }
 
-/// Whether a token is of the one title alone.
+/// Whether only the one title has a token.
 fn is_of(token: u16, title: &[u16], other: &[u16]) -> bool {
     title.contains(&token) && !other.contains(&token)
 }
 
-/// Marks the tokens of gaps that are the same words in another spelling: run together or torn apart, or one word with
-/// a typing error. Words are known by the sums of their letters, so that the sums tell; they also say so of one pair of
-/// words in sixteen that have nothing in common, so that a name of one title is never taken for a typing error (but in
-/// Arabic, of which newspapers spell names in several ways).
+/// Marks tokens of gaps as common that differ in spelling only: joined, split, or with a typing error. Words are known
+/// by the sums of their letters, so that the sums tell; they also say so of one pair of words in sixteen that have
+/// nothing in common, so that a name of one title is never taken for a typing error (but in Arabic, of which newspapers
+/// spell names in several ways).
 fn respell(alignment: &mut Alignment, earlier: AlignedTokens<'_>, later: AlignedTokens<'_>) {
     let (old, new, alphabet) = (earlier.body, later.body, later.head.alphabet);
     let is_name = |one: u16, other: u16| {
@@ -415,7 +411,7 @@ fn respell(alignment: &mut Alignment, earlier: AlignedTokens<'_>, later: Aligned
     }
 }
 
-/// The tokens of a gap that stand nowhere in the other text; none if there are none, or more than a place has.
+/// The tokens of a gap that are nowhere in the other text; `None` if there are none, or more than a place has.
 fn unmatched(body: &[u16], range: &Range<usize>, met: &TokenBits) -> Option<SmallVec<[u16; LONGEST_PLACE]>> {
     let own = range.len() - met.count(range.clone());
     if !(1..=LONGEST_PLACE).contains(&own) {

@@ -20,7 +20,7 @@ pub fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     Some(*taken)
 }
 
-/// Takes so many bytes off the front.
+/// Splits `len` bytes off the front.
 fn take_slice<'a>(bytes: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
     let (taken, rest) = bytes.split_at_checked(len)?;
     *bytes = rest;
@@ -53,7 +53,7 @@ impl Durable for Fingerprint {
     }
 }
 
-/// No proof, and nothing learned.
+/// The empty encoding.
 impl Durable for () {
     fn write(&self, _: &mut Vec<u8>) {}
 

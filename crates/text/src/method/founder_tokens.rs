@@ -40,7 +40,7 @@ impl Durable for FounderTokens {
         tokens.for_each(|token| out.extend_from_slice(&token.to_le_bytes()));
     }
 
-    /// Reads rows of any length: only the bytes that are there bound it.
+    /// Reads rows of any length, bounded by the available bytes.
     fn read(bytes: &mut &[u8]) -> Option<Self> {
         let len = usize::try_from(u32::read(bytes)?).ok()?.checked_mul(2)?;
         let (tokens, rest) = bytes.split_at_checked(len)?;

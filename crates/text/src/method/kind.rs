@@ -1,11 +1,11 @@
-//! Kinds of forest that methods need: the features they place by, and what they learn.
+//! Method kinds: the features that a forest places by, and what it learns.
 
 use std::cell::OnceCell;
 use std::fmt::Debug;
 
 use super::{
-    Durable, Features, Founder, LearnedText, LearnedView, Lesson, Offer, PlacementQuery, Proof, ShortFeatures,
-    ShortText, Stage, StagedFeatures, StagedProof, StrictFeatures, TAKEN_SHORT, VerifiedFeatures,
+    Durable, FeatureQuery, Features, Founder, LearnedText, LearnedView, Lesson, Offer, Proof, ShortFeatures, ShortText,
+    Stage, StagedFeatures, StagedProof, StrictFeatures, TAKEN_SHORT, VerifiedFeatures,
 };
 use crate::fingerprint::Fingerprint;
 use crate::text::boilerplate::{Boilerplate, PendingSentences};
@@ -20,24 +20,24 @@ pub trait MethodKind: Debug + Send + Sync + 'static {
     type Proof: Proof + Durable + Debug + Send + Sync + 'static;
     /// Learned state: deterministic in the documents and their order.
     type Learned: Durable + Debug + Default + Send + Sync;
-    /// Whether its questions have [`PlacementQuery::tokens`].
+    /// Whether its questions have [`FeatureQuery::tokens`].
     const KEEPS_FOUNDER_TOKENS: bool = false;
 
-    /// Whether it learns anything of the documents that found trees.
+    /// Whether it learns from documents that found trees.
     const LEARNS: bool = false;
 
     /// The features, if they are of this kind.
     fn features(features: &mut Features) -> Option<&mut Self::Features>;
 
-    /// Names fingerprints that the document will most likely be asked about.
+    /// The fingerprints that will most likely be looked up, for prefetching.
     fn expected(_: &Self::Features, _each: impl FnMut(Fingerprint)) {}
 
-    /// Builds the placement query, from the learned state and what its own request has taught.
+    /// Builds the placement query, with the learned text of the forest and of the request.
     fn ask<R>(
         features: &mut Self::Features,
         learned: &mut Self::Learned,
         taught: &PendingSentences,
-        ask: impl FnOnce(&PlacementQuery<'_, Self::Proof>) -> R,
+        ask: impl FnOnce(&FeatureQuery<'_, Self::Proof>) -> R,
     ) -> R;
 
     /// Features that the last query left out: fingerprints, and numbers of sentences.
@@ -45,17 +45,17 @@ pub trait MethodKind: Debug + Send + Sync + 'static {
         ExcludedFeatures::default()
     }
 
-    /// Whether the document may have given a tree this root, whatever it left out of its question then.
+    /// Whether the document may have founded a tree of this root, whatever was boilerplate then.
     fn may_have_named(_: &Self::Features, _root: Fingerprint) -> bool {
         false
     }
 
-    /// What a founding document teaches.
+    /// The lesson of a document that founds a tree.
     fn lesson(_: &Self::Features) -> Lesson {
         Lesson::default()
     }
 
-    /// What a document teaches that joins a tree in doubt: the sentences that are counted already, once more.
+    /// The lesson of a document that joins a tree in doubt: sentences that are counted already, once more.
     fn lesson_in_doubt(_: &Self::Features, _: &Self::Learned, _: &PendingSentences) -> Lesson {
         Lesson::default()
     }
@@ -70,12 +70,12 @@ pub trait MethodKind: Debug + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// What the forest has learned, for comparisons of texts.
+    /// A view of the learned text, for comparisons.
     fn view(_: &Self::Learned) -> LearnedView<'_> {
         LearnedView::default()
     }
 
-    /// How many sentences it knows as boilerplate.
+    /// The number of boilerplate sentences.
     fn known(_: &Self::Learned) -> usize {
         0
     }
@@ -127,9 +127,9 @@ impl MethodKind for Strict {
         strict: &mut StrictFeatures,
         (): &mut (),
         _: &PendingSentences,
-        ask: impl FnOnce(&PlacementQuery<'_>) -> R,
+        ask: impl FnOnce(&FeatureQuery<'_>) -> R,
     ) -> R {
-        ask(&PlacementQuery {
+        ask(&FeatureQuery {
             fingerprints: &strict.fingerprints,
             more: &[],
             whole: strict.whole,
@@ -170,7 +170,7 @@ impl MethodKind for Verified {
         verified: &mut VerifiedFeatures,
         learned: &mut LearnedText,
         taught: &PendingSentences,
-        ask: impl FnOnce(&PlacementQuery<'_, Founder>) -> R,
+        ask: impl FnOnce(&FeatureQuery<'_, Founder>) -> R,
     ) -> R {
         let offer = Offer::of(verified, &learned.boilerplate, taught, &mut learned.mask);
         let prepared = OnceCell::new();
@@ -251,10 +251,10 @@ impl MethodKind for Staged {
         staged: &mut StagedFeatures,
         (): &mut (),
         _: &PendingSentences,
-        ask: impl FnOnce(&PlacementQuery<'_, StagedProof>) -> R,
+        ask: impl FnOnce(&FeatureQuery<'_, StagedProof>) -> R,
     ) -> R {
         let prints = staged.prints();
-        ask(&PlacementQuery {
+        ask(&FeatureQuery {
             fingerprints: &prints.fingerprints,
             more: &[],
             whole: prints.whole,
@@ -297,9 +297,9 @@ impl MethodKind for Short {
         short: &mut ShortFeatures,
         (): &mut (),
         _: &PendingSentences,
-        ask: impl FnOnce(&PlacementQuery<'_, ShortText>) -> R,
+        ask: impl FnOnce(&FeatureQuery<'_, ShortText>) -> R,
     ) -> R {
-        ask(&PlacementQuery {
+        ask(&FeatureQuery {
             fingerprints: &short.prints.fingerprints,
             more: &[],
             whole: short.prints.whole,

@@ -1,4 +1,4 @@
-//! What a forest learns of the texts that found its trees: sentences that are boilerplate, and how frequent words are.
+//! The learned text of a forest: its boilerplate sentences, and word frequencies.
 
 use std::fmt::Debug;
 
@@ -23,14 +23,14 @@ impl Debug for LearnedText {
     }
 }
 
-/// What documents teach that found trees, or join one [in doubt](super::Differences::is_doubtful).
+/// The lesson of documents that found trees, or join one [in doubt](super::Differences::is_doubtful).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lesson {
     /// How many documents have founded trees with it.
     pub founders: u64,
     /// Hashes of their sentences, ascending, each once.
     pub sentences: Vec<u64>,
-    /// Words of each of them, a part of all.
+    /// A sample of the words of each of them.
     pub words: Vec<u16>,
 }
 

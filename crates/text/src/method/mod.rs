@@ -32,11 +32,11 @@ pub use learned::{LearnedText, Lesson};
 pub use named::{Attributes, Features, Method, MethodError, Workspace};
 pub use own_tokens::{OwnText, OwnTokens};
 pub use proof::{InvalidProof, TextProof};
-pub use query::{Measure, PlacementQuery, Proof, Tallies, TallyEntry, TreeTally};
+pub use query::{FeatureQuery, Measure, Proof, Tallies, TallyEntry, TreeTally};
 pub use refusal::{Reason, Reasons, Refusal};
 #[cfg(any(test, feature = "count-work"))]
 pub use short::COMPARED;
-pub use short::{CANDIDATES, ShortFeatures, ShortText, TAKEN_SHORT, WIDE};
+pub use short::{CANDIDATES, SHORT_TEXT_DISTANCE, ShortFeatures, ShortText, TAKEN_SHORT};
 pub use similarity::{InvalidSimilarity, Similarity};
 pub use staged::{Stage, StagedFeatures, StagedProof};
 pub use strict::{StrictFeatures, Weights};

@@ -28,12 +28,12 @@ pub enum Method {
     Verified,
     /// Exact hash of the N longest sentences: any change in one of them is another text.
     Sentences(usize),
-    /// Short texts by wide fingerprints and edit distance, longer ones by another method with one
+    /// Short texts by edit distance among fingerprints within a large distance, longer ones by another method with one
     /// fingerprint. The two kinds have separate forests.
     Short(Box<Method>),
     /// Address, then title, then content.
     Staged,
-    /// The fingerprint that the document brings itself, in this field.
+    /// A fingerprint that the document contains in this field.
     Field(String),
 }
 
@@ -63,14 +63,14 @@ pub enum MethodError {
     Field,
 }
 
-/// Features that a method reads from a document alone; placement is the forest's task.
+/// Features that a method reads from a document, independent of any forest.
 #[derive(Debug, Clone)]
 pub enum Features {
     /// For the strict rules.
     Strict(StrictFeatures),
     /// For the verified rules.
     Verified(Box<VerifiedFeatures>),
-    /// Fingerprints that are looked up in turn.
+    /// Fingerprints that are looked up one after the other.
     Staged(StagedFeatures),
     /// For the forest of short texts.
     Short(ShortFeatures),
@@ -87,7 +87,7 @@ impl Features {
         }
     }
 
-    /// Bytes of memory held, besides the value itself: less than six times the text as it came, and four kilobytes.
+    /// Heap bytes: less than six times the original text plus four kilobytes.
     pub fn heap_bytes(&self) -> usize {
         match self {
             Features::Verified(verified) => size_of::<VerifiedFeatures>() + verified.heap_bytes(),
@@ -116,7 +116,7 @@ fn hex(bytes: &[u8]) -> String {
     hex
 }
 
-/// Buffers that are used for one document after the other. One per thread.
+/// Buffers that are reused from document to document. One per thread.
 #[derive(Debug, Default)]
 pub struct Workspace {
     scratch: Scratch,
@@ -131,7 +131,7 @@ impl Workspace {
 }
 
 impl Method {
-    /// Reads a document that is nothing but text. `None` if it has no usable text: no letter or digit in its body or
+    /// Reads a document that consists of text only. `None` if it has no usable text: no letter or digit in its body or
     /// title.
     pub fn read(&self, fields: &Fields<'_>, workspace: &mut Workspace) -> Option<Features> {
         self.read_with(fields, Attributes::default(), workspace)
@@ -180,7 +180,7 @@ impl Method {
         }
     }
 
-    /// The name of the field in which a document brings its own fingerprint.
+    /// The name of the field with the document's own fingerprint.
     pub fn own_field(&self) -> Option<&str> {
         match self {
             Method::Field(name) => Some(name),

@@ -1,4 +1,4 @@
-//! What a document has and the founder of a tree has not, for people: tokens of the comparison, and their words.
+//! Own tokens: the tokens of a document that the founder of a tree does not have, and their words for display.
 //!
 //! A founder is known by its tokens alone, which have no text: so only the document's side can be shown.
 
@@ -7,35 +7,34 @@ use std::ops::Range;
 
 use super::alignment::{is_character, is_number};
 use super::differences::{ComparedToken, own_tokens};
-use super::{PlacementQuery, VerifiedFeatures, alignment_check};
+use super::{FeatureQuery, VerifiedFeatures, alignment_check};
 use crate::text::tokens::each_word;
 use crate::text::{Fields, Scratch};
 
-/// Sentences that are shown.
+/// Most sentences that are shown.
 const SENTENCES: usize = 5;
-/// Numbers that are shown, and words.
+/// Most numbers, and most words, that are shown.
 const WORDS: usize = 20;
-/// Characters of a sentence, and of a word, that are shown.
+/// Most characters of a sentence or word that are shown.
 const CHARACTERS: usize = 200;
 
 /// The tokens of a document, each compared with a founder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnTokens(pub(super) Vec<ComparedToken>);
 
-/// What a document has and a founder has not.
+/// The text of a document's own tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnText {
-    /// Sentences, cleaned, of which the founder has less than a quarter: the longest of them, in the order of the text.
+    /// The longest cleaned sentences of which the founder has less than a quarter, in the order of the text.
     pub sentences: Vec<String>,
-    /// Numbers that stand nowhere in the founder, as they are written, each once.
+    /// Numbers that are nowhere in the founder, as written, each once.
     pub numbers: Vec<String>,
-    /// Rare words that stand nowhere in the founder, each once; of a script without spaces runs of characters.
+    /// Rare words that are nowhere in the founder, each once; in scripts without spaces, runs of characters.
     pub words: Vec<String>,
 }
 
-impl<P> PlacementQuery<'_, P> {
-    /// Compares the document with a founder; `None` if the tokens of one of them are not at hand. As much work as one
-    /// alignment.
+impl<P> FeatureQuery<'_, P> {
+    /// Compares the document with a founder; `None` without the tokens of either. As much work as one alignment.
     pub fn own_tokens(&self, founders: &[u16]) -> Option<OwnTokens> {
         let (new, old) = (alignment_check::read(self.tokens)?, alignment_check::read(founders)?);
         Some(OwnTokens(own_tokens(old, new, self.learned)))
@@ -43,8 +42,7 @@ impl<P> PlacementQuery<'_, P> {
 }
 
 impl VerifiedFeatures {
-    /// The text of a document's own tokens; nothing if they are of another document, or of a title that stands for a
-    /// text.
+    /// The text of a document's own tokens; `None` if they belong to another document, or to a title without text.
     pub fn own_text(&mut self, scratch: &mut Scratch, fields: &Fields<'_>, own: &OwnTokens) -> OwnText {
         let is_read = self.read(scratch, fields);
         if !is_read || !own.0.iter().map(|own| &own.token).eq(self.shingles().row()) {
@@ -113,7 +111,7 @@ mod tests {
         Offer::of(&mut features, &Boilerplate::new(), &taught, &mut mask)
     }
 
-    /// What the later text has and the earlier one has not.
+    /// The own text of the later document, against the earlier one.
     fn own(old: &str, new: &str) -> OwnText {
         let (old, new) = (Fields { title: None, body: &[old] }, Fields { title: None, body: &[new] });
         let (founder, document) = (offer(&old), offer(&new));

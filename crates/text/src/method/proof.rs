@@ -1,4 +1,4 @@
-//! The proof of the `verified` method: the few bytes at a root by which a document shows that it is the same text.
+//! The proof of the `verified` method: a sketch of the founder's text, kept at the root.
 //!
 //! ```text
 //! | length 1 | title 4 | minima 24: 96 of 2 bits | numbers: 0..=10 of 2 bytes, little endian, ascending |
@@ -26,7 +26,7 @@ const FIXED_BYTES: usize = 1 + 4 + WORDS * 8;
 const ROW: f32 = 75.0;
 /// Similarity needed by a text that is only a headline: half of its words are common to many.
 const HEADLINE: f32 = 0.8;
-/// A text of fewer shingles that has no title is the same as its equals.
+/// A text of fewer shingles without a title joins only equal texts.
 const SAME_ONLY: f32 = 8.0;
 
 /// The longest proof, in bytes.
@@ -41,7 +41,7 @@ pub struct TextProof {
     title: TitleSketch,
     minima: [u64; WORDS],
     numbers: [u16; MAX_NUMBERS],
-    /// How many numbers there are.
+    /// The number of numbers.
     numbers_len: u8,
     /// Number of shingles, up to 127, and whether most tokens are characters.
     length: Length,
@@ -118,15 +118,15 @@ impl TextProof {
         }
     }
 
-    /// Whether a text without a title is so short that only its equals are the same.
+    /// Whether a text without a title is so short that it joins only equal texts.
     pub(super) fn is_same_only(&self, root: &TextProof) -> bool {
         let shorter = self.length.shingles().min(root.length.shingles());
         self.compare_titles(root).is_none() && shorter < SAME_ONLY
     }
 
-    /// The same proof of a text of which nothing is left but its title.
-    pub(super) fn of_title_alone(mut self) -> TextProof {
-        self.title = self.title.alone();
+    /// The proof for a text that consists of its title only.
+    pub(super) fn of_title_only(mut self) -> TextProof {
+        self.title = self.title.title_only();
         self
     }
 
@@ -156,7 +156,7 @@ impl TextProof {
             return 1.0;
         }
         let needed = long.needed(shorter, self.length.characters(), shared, titles);
-        if self.title.is_alone() || root.title.is_alone() { needed.max(HEADLINE) } else { needed }
+        if self.title.is_title_only() || root.title.is_title_only() { needed.max(HEADLINE) } else { needed }
     }
 
     /// Whether a document of this proof may join the tree of the root that keeps `root`; its similarity if it may.
@@ -174,7 +174,7 @@ impl TextProof {
         Ok(similarity)
     }
 
-    /// The same as far as it goes by all but the numbers.
+    /// Whether the texts agree in everything but the numbers.
     ///
     /// # Errors
     /// As [`agrees`](TextProof::agrees).
@@ -192,12 +192,12 @@ impl TextProof {
         self.length.shingles().min(root.length.shingles()) >= ROW
     }
 
-    /// Whether nothing is left of the text but its title.
-    pub(super) fn is_title_alone(&self) -> bool {
-        self.title.is_alone()
+    /// Whether the text consists of its title only.
+    pub(super) fn is_title_only(&self) -> bool {
+        self.title.is_title_only()
     }
 
-    /// Whether the texts are more than page chrome that stands under two titles.
+    /// Refuses texts that are page chrome under two different titles.
     ///
     /// # Errors
     /// [`Refusal::Titles`] if they are not.
@@ -213,7 +213,7 @@ impl TextProof {
         self.title.similarity(root.title)
     }
 
-    /// Of how many of the two titles the texts have nothing; 0 where they are not different ones.
+    /// The number of the two titles that their texts have nothing of; 0 if the titles do not differ.
     pub(super) fn foreign_titles(&self, root: &TextProof) -> usize {
         let foreign = [self.title, root.title];
         let foreign = foreign.iter().filter(|title| title.is_foreign()).count();
@@ -229,7 +229,7 @@ impl TextProof {
         NumberSample::of_parts(self.numbers, self.numbers_len)
     }
 
-    /// The bytes that are kept: 29, and two for each number, of which there are at most 10.
+    /// The encoding: 29 bytes, and two for each of at most 10 numbers.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(MAX_BYTES);
         bytes.push(self.length.0);

@@ -10,26 +10,26 @@ use super::differences::Differences;
 use crate::fingerprint::Fingerprint;
 use crate::hash::mix32;
 
-/// A few bytes kept at each root by which a candidate is verified before it joins. Comparing with the root, never with
-/// a leaf, bounds drift: there are no chains.
+/// A proof: a few bytes at each root by which a candidate is verified. Comparing with the root, never with a leaf,
+/// bounds drift: there are no chains.
 pub trait Proof: Clone {
-    /// The document's fingerprints are looked up in turn, and the first that finds a tree it may join decides; the
-    /// others are not asked. Otherwise all of them bring candidates.
+    /// Whether fingerprints are looked up one after the other until one finds a tree that the document may join.
+    /// Otherwise all of them bring candidates.
     const IN_TURN: bool = false;
-    /// A document that founds a tree also makes those of its fingerprints leaves that are near another tree whose
-    /// proof refused it: it could not be found again otherwise where it has only one.
+    /// Whether a founder also adds leaves for fingerprints near trees that refused it: with only one fingerprint it
+    /// could not be found again otherwise.
     const CROWDED: bool = false;
     /// Whether the proofs of two roots show that their trees are one.
     const TELLS_OF_ROOTS: bool = false;
-    /// Of the trees near one fingerprint the nearest are candidates, at most so many; of equally near ones those with
-    /// the smallest fingerprints. Bounds the work for a document where a crowd is no accident.
+    /// Most candidates near one fingerprint: the nearest, then those with the smallest fingerprints. Bounds the work
+    /// for a document where a crowd is no accident.
     const CANDIDATES: usize = usize::MAX;
     /// Thresholds of comparisons, the same for a whole forest.
     type Thresholds: Copy + Default + Debug + Send + Sync;
 
-    /// Compares with more of both texts than the proofs have: [`PlacementQuery::tokens`] of this document and that of
-    /// the root's founder, by what the forest has learned. `laid` caches their differences, which are the same for
-    /// every root of that founder and expensive.
+    /// Compares by alignment: the [tokens](FeatureQuery::tokens) of this document with those of the root's founder, by
+    /// the learned text of the forest. `laid` caches their differences, which are the same for every root of that
+    /// founder and expensive.
     ///
     /// # Errors
     /// As [`agrees`](Proof::agrees).
@@ -49,8 +49,7 @@ pub trait Proof: Clone {
         false
     }
 
-    /// Number of titles of which the text has nothing, as a sign that the tree is page chrome: that of this document
-    /// and that of the root, if they differ.
+    /// The number of titles, of this document and of the root, that the text has nothing of: a sign of page chrome.
     fn foreign_titles(&self, _root: &Self) -> usize {
         0
     }
@@ -68,7 +67,7 @@ pub trait Proof: Clone {
         0
     }
 
-    /// The figures behind the verdict, for people. `laid`: the differences by which [`agrees_by`](Proof::agrees_by)
+    /// The figures behind the verdict, for display. `laid`: the differences by which [`agrees_by`](Proof::agrees_by)
     /// decided, if it aligned the texts.
     fn measure(&self, _root: &Self, _shared: usize, _: Self::Thresholds, _laid: Option<Differences>) -> Measure {
         Measure::None
@@ -78,16 +77,16 @@ pub trait Proof: Clone {
 /// Measurement of a proof.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Measure {
-    /// There is no proof, or it was not asked.
+    /// No proof was compared.
     None,
-    /// Of the method `verified`, where the proofs decided: similarity from 0 to 1, that of the titles if both texts
-    /// have one, and numbers in the same places.
+    /// Method `verified`, decided by proofs: similarity from 0 to 1, that of the titles if both texts have one, and
+    /// numbers in the same places.
     Proof {
         /// Estimated share of the phrases in either text that both have.
         similarity: f32,
         /// Required value.
         needed: f32,
-        /// The same share of the titles.
+        /// The similarity of the titles.
         titles: Option<f32>,
         /// Places with the same number.
         same: usize,
@@ -98,7 +97,7 @@ pub enum Measure {
     Alignment {
         /// Estimated share of the phrases in either text that both have.
         similarity: f32,
-        /// What the decision was made by.
+        /// The differences that decided.
         differences: Differences,
     },
     /// Of short texts: how many letters differ, if no more than are allowed.
@@ -116,24 +115,24 @@ impl Proof for () {
 
 /// The placement query of a document.
 #[derive(Debug, Clone, Copy)]
-pub struct PlacementQuery<'a, P = ()> {
+pub struct FeatureQuery<'a, P = ()> {
     /// The document's fingerprints, the most telling first.
     pub fingerprints: &'a [Fingerprint],
-    /// More of them, with these at their head: looked up where an alignment check refuses all trees that these lead to,
-    /// because texts that are two of one form share most of them. Empty where there are no more.
+    /// All fingerprints, beginning with these: looked up if an alignment check refuses all candidates, since two texts
+    /// of one form share their first ones. Empty where there are no more.
     pub more: &'a [Fingerprint],
     /// Hash of the whole text. Identifies the document where its fingerprints alone would not find its root again,
     /// and is the root where no fingerprint can be. Under the strict rules it is the only fingerprint.
     pub whole: Fingerprint,
-    /// Fingerprints by which the founder of a tree is known again: the same whenever its text comes, whatever is left
-    /// out of `fingerprints` by then. Empty where the proof does not keep the text ([`Proof::is_of_text`]).
+    /// Fingerprints that identify the founder of a tree again: they do not depend on boilerplate, unlike
+    /// `fingerprints`. Empty where the proof does not keep the text ([`Proof::is_of_text`]).
     pub known_by: &'a [Fingerprint],
     /// Proof that is compared with near roots, and kept if the document founds a tree.
     pub proof: &'a P,
     /// Founder tokens for [`Proof::agrees_by`], stored separately for a while if the document founds a tree. As many as
     /// the method's alignment takes at most; may be empty.
     pub tokens: &'a [u16],
-    /// What is known when the tokens are compared.
+    /// The learned text for the comparison of tokens.
     pub learned: LearnedView<'a>,
     /// How many nodes the fingerprints may take in the document's tree, at least 1: existing nodes first, then new
     /// ones in order. The others are only looked up.
@@ -168,14 +167,13 @@ pub struct TallyEntry {
 }
 
 impl TreeTally {
-    /// So many signs make a tree one of page chrome.
+    /// The sum of signs from which on a tree is page chrome.
     pub const PAGE_CHROME: u8 = 8;
-    /// Weight of a short page whose text has nothing of its own title nor of the founder's: the founder's and two
-    /// more close the tree.
+    /// The sign of a short page whose text has nothing of its own title nor of the founder's.
     pub const BOTH_FOREIGN: u8 = 4;
     /// Weight where the text has something of the founder's title.
     pub const OWN_FOREIGN: u8 = 2;
-    /// Weight of other documents.
+    /// The sign of other documents.
     pub const FOREIGN: u8 = 1;
 
     /// One document, whose title is not known.
@@ -268,10 +266,10 @@ impl Tallies {
     }
 }
 
-impl<'a> PlacementQuery<'a> {
+impl<'a> FeatureQuery<'a> {
     /// Query under the strict rules: one fingerprint, no proof.
     pub fn strict(fingerprint: &'a Fingerprint) -> Self {
-        PlacementQuery {
+        FeatureQuery {
             fingerprints: std::slice::from_ref(fingerprint),
             more: &[],
             whole: *fingerprint,

@@ -8,7 +8,7 @@ use std::fmt;
 pub enum Refusal {
     /// The texts overlap too little. Both figures from 0 to 1.
     Proof {
-        /// How much of the two texts is the same.
+        /// The similarity of the two texts.
         similarity: f32,
         /// How much would have to be.
         needed: f32,
@@ -20,7 +20,7 @@ pub enum Refusal {
         /// Places with different numbers.
         different: usize,
     },
-    /// The alignment check: so many places have other numbers that the texts are two of one form.
+    /// The alignment check: numbers differ in so many places that the texts are two of one form.
     OtherNumbers {
         /// Places with other numbers.
         different: usize,
@@ -34,14 +34,14 @@ pub enum Refusal {
         /// Words that both texts have.
         words: usize,
     },
-    /// The alignment check: each text has rare words that the other has not.
+    /// The alignment check: each text has rare words that the other does not have.
     Facts {
         /// How many, of the text that has fewer.
         own: usize,
         /// Rare words that both texts have.
         common: usize,
     },
-    /// The alignment check: too much of each text is not in the other.
+    /// The alignment check: each text has too little of the other.
     Part {
         /// The larger ratio of one text that is in the other, 0 to 1.
         most: f32,
@@ -50,7 +50,7 @@ pub enum Refusal {
     },
     /// The near fingerprint is boilerplate that unrelated texts share.
     Boilerplate,
-    /// A few words under different titles that they have nothing of.
+    /// Short texts under different titles that they have nothing of.
     Titles,
     /// The tree is page chrome: navigation and notices instead of an article.
     PageChrome,
@@ -135,7 +135,7 @@ impl Reason {
         Reason::Part,
     ];
 
-    /// Its name in logs, metrics and answers.
+    /// Its name in logs, metrics and responses.
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::Proof => "proof",

@@ -1,5 +1,4 @@
-//! The second stage for short texts: fingerprints of a few words lie far apart even where the texts
-//! are nearly the same, so they only narrow the candidates, by a wider distance, and edit distance decides.
+//! The method for short texts: fingerprints within a large distance select candidates, and edit distance decides.
 
 use rapidfuzz::distance::levenshtein;
 use unicode_normalization::char::is_combining_mark;
@@ -10,10 +9,9 @@ use crate::text::Text;
 
 /// Largest short text in letters and digits: a message of 140 characters.
 const SHORT: usize = 140;
-/// Fingerprints of short texts at most this far apart are compared: short texts that look alike are up to 10 bits
-/// apart. For long texts that would join unrelated ones.
-pub const WIDE: Distance = Distance(10);
-/// One edit for so many letters of the longer text is allowed.
+/// The distance k of short texts: similar ones are up to 10 bits apart. For long texts that would join unrelated ones.
+pub const SHORT_TEXT_DISTANCE: Distance = Distance(10);
+/// Letters of the longer text for each edit that is allowed.
 const LETTERS_AN_EDIT: usize = 5;
 /// Near trees compared with a short text. Unrelated texts are near by accident, and a crowd of them would make each
 /// document as expensive as all before it; the source of a copy is among the nearest.
@@ -28,7 +26,7 @@ thread_local! {
     pub static COMPARED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Letters and digits of a short text, which are its own proof.
+/// The letters and digits of a short text, as its proof.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShortText(Box<str>);
 
@@ -37,7 +35,7 @@ pub struct ShortText(Box<str>);
 pub struct ShortFeatures {
     /// Its fingerprint, and the hash of the text.
     pub prints: StrictFeatures,
-    /// Text that other short texts are compared with.
+    /// The text of the founder.
     pub text: ShortText,
 }
 
@@ -64,8 +62,7 @@ impl ShortText {
         &self.0
     }
 
-    /// How many letters must be changed, added or taken away to make one of the other; at most every fifth of the
-    /// longer.
+    /// The edit distance of two texts, at most a fifth of the letters of the longer one.
     ///
     /// # Errors
     /// [`Refusal::Radius`] if they are more.
@@ -94,7 +91,7 @@ impl ShortText {
 }
 
 impl super::Proof for ShortText {
-    /// A short text has one fingerprint, and texts of other content near it are no accident.
+    /// A short text has one fingerprint, and other texts are often near it.
     const CROWDED: bool = true;
     const CANDIDATES: usize = CANDIDATES;
     type Thresholds = ();

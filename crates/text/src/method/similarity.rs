@@ -15,7 +15,7 @@ const LONG: f32 = 100.0;
 /// Fingerprints are exact where the minima estimate: texts that are similar enough nearly always share two or more of
 /// them. One that was found by a single fingerprint needs so much more.
 const SINGLE: f32 = 0.06;
-/// Texts whose titles are the same need so much less, texts whose titles have nothing in common so much more.
+/// How much less similarity texts with equal titles need, and how much more those with disjoint titles.
 const TITLES: f32 = 0.06;
 
 /// Required Jaccard similarity of the shingles of long texts in characters, 0 to 1. All other requirements derive
@@ -54,8 +54,8 @@ impl Similarity {
         if (0.0..=1.0).contains(&ratio) { Ok(Similarity(ratio)) } else { Err(InvalidSimilarity) }
     }
 
-    /// How much two aligned texts may differ, in parts of what they may by default: 1 by default, 0 at 1, without a
-    /// limit at 0.
+    /// The allowed differences of aligned texts relative to the default: 1 at the default similarity, 0 at 1, unlimited
+    /// at 0.
     pub(super) fn allowance(self) -> f32 {
         // Exactly 1 for the default.
         if self.0 == CHARACTERS { 1.0 } else { (1.0 - self.0) / self.0 * CHARACTERS / (1.0 - CHARACTERS) }
@@ -66,9 +66,9 @@ impl Similarity {
         self.0
     }
 
-    /// Requirement for two texts of which the shorter has so many shingles. `characters`: most of its tokens are
-    /// characters. `shared`: fingerprints with a near node in the other's tree. `titles`: similarity of the titles, 0
-    /// to 1, if both have one.
+    /// The similarity that two texts need, by the number of shingles of the shorter one. `characters`: most of its
+    /// tokens are characters. `shared`: fingerprints with a near node in the other's tree. `titles`: similarity of the
+    /// titles, 0 to 1, if both have one.
     pub fn needed(self, shingles: f32, characters: bool, shared: usize, titles: Option<f32>) -> f32 {
         // Relative to the default, so that the default gives exactly the constants.
         let more = self.0 - CHARACTERS;
@@ -81,7 +81,7 @@ impl Similarity {
     }
 }
 
-/// The number as it is written in options.
+/// The number as in options.
 impl std::fmt::Display for Similarity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)

@@ -1,4 +1,4 @@
-//! The method `staged`: URL, title and content are looked up in turn; the first that finds a tree decides.
+//! The method `staged`: looks up URL, title and content one after the other; the first that finds a tree decides.
 //!
 //! The three kinds of fingerprint share one forest, each XORed with a constant of its own. That keeps distances
 //! within a kind and makes kinds near each other only by chance. A document that joins by one stage adds its
@@ -31,7 +31,7 @@ pub struct StagedFeatures {
     prints: StrictFeatures,
 }
 
-/// The fingerprints of a document are looked up in turn.
+/// The proof of `staged`, which looks fingerprints up one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StagedProof;
 

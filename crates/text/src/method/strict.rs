@@ -6,8 +6,7 @@ use super::simhash::Simhash;
 use crate::fingerprint::Fingerprint;
 use crate::text::{Sentence, Text, Token, rarity, words};
 
-/// Weight of a word's occurrence in the simhash, so that a word weighs this times its term frequency. Stop words
-/// weigh nothing if there is anything else.
+/// Weight of each occurrence of a word in the simhash. Stop words weigh nothing if there is anything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Weights {
     /// Its level, 1 to 5.
@@ -22,7 +21,7 @@ pub enum Weights {
 /// Fingerprints of a document for the strict rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StrictFeatures {
-    /// At least one; the first is the one that becomes a root if the document is unlike all others.
+    /// At least one; the first becomes the root if the document founds a tree.
     pub fingerprints: Vec<Fingerprint>,
     /// Exact hash (XXH3) of the whole cleaned text.
     pub whole: Fingerprint,

@@ -1,23 +1,22 @@
-//! Titles as evidence: reprints mostly keep the headline or change a little of it, while two reports of the same event
-//! have headlines of their own. So two texts whose titles are alike need to share a little less, and two whose titles
-//! are not a little more. Titles decide nothing by themselves: a column has the same one every day.
+//! Titles as evidence: reprints mostly keep the headline, while two reports of one event have different headlines. So
+//! two texts whose titles are alike need to share a little less, and two whose titles are not a little more. Titles
+//! decide nothing by themselves: a column has the same one every day.
 
 use crate::hash::mix64;
 use crate::text::shingles::Shingles;
 
 /// Minima of a sketch, of each one bit (Li and König, "b-Bit Minwise Hashing", WWW 2010).
 const MINIMA: u32 = 30;
-/// Minima that estimate the similarity of titles where it is one figure among others.
+/// Minima for an estimate of title similarity that is combined with others.
 const EVIDENCE: u32 = 16;
 const MORE: usize = (MINIMA - EVIDENCE) as usize;
-/// The bit of a title that its text has nothing of.
+/// The bit of a title whose text has nothing of it.
 const FOREIGN: u32 = 1 << MINIMA;
 /// The bit of a title that is all the text there is.
-const ALONE: u32 = FOREIGN << 1;
-/// Titles of which fewer of all minima agree are others: 1 in 500 pairs of titles that have nothing in common comes so
-/// far.
+const TITLE_ONLY: u32 = FOREIGN << 1;
+/// Agreeing minima below which titles differ: 1 in 500 pairs of disjoint titles reaches it.
 const ALIKE: u32 = 23;
-/// Shingles of a title that are read: it is a title, or not looked at further.
+/// Most shingles of a title that are read.
 const READ: usize = 64;
 
 /// | title is all the text 1 bit | text has nothing of it 1 bit | minima 14 bits | minima that are evidence 16 bits
@@ -26,7 +25,7 @@ const READ: usize = 64;
 pub(super) struct TitleSketch(u32);
 
 impl TitleSketch {
-    /// `title`: the shingles of the title alone.
+    /// The sketch of a title by its shingles.
     pub(super) fn of(title: &Shingles) -> TitleSketch {
         let windows = title.windows.get(..READ).unwrap_or(&title.windows);
         if windows.is_empty() {
@@ -51,7 +50,7 @@ impl TitleSketch {
         TitleSketch(bits(&evidence).max(1) | bits(more) << EVIDENCE)
     }
 
-    /// The same title over a text that has nothing of it.
+    /// Marks that the text has nothing of the title.
     pub(super) fn foreign(self) -> TitleSketch {
         match self.0 {
             0 => self,
@@ -59,17 +58,17 @@ impl TitleSketch {
         }
     }
 
-    /// The same title where nothing but itself is left of its text.
-    pub(super) fn alone(self) -> TitleSketch {
+    /// Marks that the title is all the text there is.
+    pub(super) fn title_only(self) -> TitleSketch {
         match self.0 {
             0 => self,
-            bits => TitleSketch(bits | ALONE),
+            bits => TitleSketch(bits | TITLE_ONLY),
         }
     }
 
     /// Whether it is all the text there is.
-    pub(super) fn is_alone(self) -> bool {
-        self.0 & ALONE != 0
+    pub(super) fn is_title_only(self) -> bool {
+        self.0 & TITLE_ONLY != 0
     }
 
     /// Whether its text has nothing of it.
@@ -77,9 +76,9 @@ impl TitleSketch {
         self.0 & FOREIGN != 0
     }
 
-    /// Whether both texts have a title, and not the same one as far as can be seen.
+    /// Whether both texts have a title, and the sketches differ.
     pub(super) fn differs(self, other: TitleSketch) -> bool {
-        let different = ((self.0 ^ other.0) & !(ALONE | FOREIGN)).count_ones();
+        let different = ((self.0 ^ other.0) & !(TITLE_ONLY | FOREIGN)).count_ones();
         self.0 != 0 && other.0 != 0 && MINIMA - different < ALIKE
     }
 
@@ -123,9 +122,9 @@ mod tests {
     #[test]
     fn a_title_alone_is_the_same_title() {
         let title = sketch("Lighthouse at the harbour reopens");
-        assert!(!title.is_alone() && title.alone().is_alone());
-        assert_eq!(title.alone().similarity(title), Some(1.0));
-        assert!(!TitleSketch::default().alone().is_alone(), "there is none");
+        assert!(!title.is_title_only() && title.title_only().is_title_only());
+        assert_eq!(title.title_only().similarity(title), Some(1.0));
+        assert!(!TitleSketch::default().title_only().is_title_only(), "there is none");
     }
 
     #[test]

@@ -29,19 +29,19 @@ use crate::text::shingles::{MIN_HASHES, MinHash, Shingles};
 use crate::text::tokens::Alphabet;
 use crate::text::{Fields, Scratch};
 
-/// Fingerprints that are looked up for a document.
+/// Fingerprints that are looked up first for a document.
 const OFFERED: usize = 8;
 /// Fingerprints of a document that have a node. For one that joins a tree the hash of its whole text is one more, by
 /// which it is known when it comes again; the founder of a tree is known by its root.
 const TAKEN: usize = 4;
 
-/// A body with fewer shingles is too short alone: its title is read as its first sentence.
+/// Least shingles of a body; the title is read as the first sentence of a shorter one.
 const TITLED: usize = 24;
-/// Longest body in letters that, having nothing of its title, may be page chrome: then the same text under another
+/// Longest body in letters that may be page chrome if it has nothing of its title: then the same text under another
 /// title is another document, and if it is all boilerplate the title is the text.
 const PAGE: u32 = 1_500;
 
-/// Features of a document alone. Its buffers are reused by the next `read`.
+/// Features of a document, independent of any forest. Its buffers are reused by the next `read`.
 #[derive(Debug, Clone)]
 pub struct VerifiedFeatures {
     shingles: Shingles,
@@ -49,7 +49,7 @@ pub struct VerifiedFeatures {
     proof: TextProof,
     /// Those of the title by itself.
     heading: Shingles,
-    /// Whether the body is a short one that has nothing of the title.
+    /// Whether the body is short and has nothing of the title.
     is_page: bool,
     /// The letters of the title, if the shingles are those of title and body.
     title_within: Option<u32>,
@@ -60,17 +60,17 @@ pub struct VerifiedFeatures {
     tokens: Vec<u16>,
 }
 
-/// Texts of a smaller estimated similarity are not aligned, unless they have several fingerprints in common: of labelled
-/// pairs that are one text, 1 in 100 was below, and of short ones none. Under unlike titles a short text as well must
-/// have more in common.
+/// Texts of a smaller estimated similarity are not aligned, unless they have several fingerprints in common: of
+/// labelled pairs that are one text, 1 in 100 was below, and of short ones none. Under unlike titles a short text as
+/// well must have more in common.
 const UNLIKE: f32 = 0.3;
 const UNLIKE_SHORT: f32 = 0.15;
 const SEVERAL: usize = 3;
-/// A text of which the boilerplate leaves less than one part in so many is looked up by its boilerplate as well: a
-/// story that stood in several digests is found by nothing else.
+/// A text with less than one part in this number outside boilerplate is looked up by its boilerplate as well: a story
+/// that several digests contained is found by nothing else.
 const MOSTLY: u64 = 4;
 
-/// Words of a title that are kept.
+/// Most words of a title that are kept.
 const TITLE: usize = 64;
 
 /// Letters besides the title that are ignored.
@@ -137,7 +137,7 @@ impl VerifiedFeatures {
         true
     }
 
-    /// Reads the title, which may be gone when the body has been read, and answers its letters.
+    /// Reads the title before the body replaces it in the buffers; returns its number of letters.
     fn read_title(&mut self, scratch: &mut Scratch, fields: &Fields<'_>) -> Option<u32> {
         self.title = TitleSketch::default();
         self.heading.clear(0);
@@ -167,8 +167,7 @@ impl VerifiedFeatures {
         &self.shingles
     }
 
-    /// Hashes of the document, independent of what the forest has learned: that of the whole text, then the smallest
-    /// fingerprints, as many as have nodes.
+    /// Hashes of the document that do not depend on boilerplate: of the whole text, then the smallest fingerprints.
     pub fn hashes(&self) -> impl Iterator<Item = u64> {
         let hashes = self.shingles.min_hashes.iter().map(|min_hash| min_hash.hash);
         std::iter::once(self.shingles.whole).chain(hashes.take(TAKEN))
@@ -214,7 +213,7 @@ impl Founder {
         Founder { whole, proof }
     }
 
-    /// The same of another text that is as like others as this one is.
+    /// As this founder, with the hash of another text.
     pub fn of_text(self, whole: Fingerprint) -> Founder {
         Founder { whole, ..self }
     }
@@ -256,7 +255,7 @@ impl super::Proof for Founder {
             return self.agrees(root, shared, long);
         };
         // Of a text that is only a headline the words are few, and half of them common to many.
-        if self.proof.is_title_alone() || root.proof.is_title_alone() {
+        if self.proof.is_title_only() || root.proof.is_title_only() {
             return self.agrees(root, shared, long);
         }
         let similarity = self.proof.similarity(&root.proof);
@@ -329,8 +328,8 @@ impl<const N: usize> First<N> {
 /// A document's offer to the forest.
 #[derive(Debug, Clone)]
 pub struct Offer {
-    /// Fingerprints to look up, smallest first: [`OFFERED`] of them, and the others if the alignment check refuses
-    /// their candidates. The roots of near nodes are the candidates.
+    /// Fingerprints to look up, smallest first: [`OFFERED`] of them, then the others if the alignment check refuses the
+    /// candidates. The roots of near nodes are the candidates.
     offered: First<MIN_HASHES>,
     /// The smallest fingerprints, boilerplate included, of a short page also those of its title.
     own: First<{ 2 * OFFERED }>,
@@ -342,7 +341,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// The offer of a document as far as it is not boilerplate. `mask` is a buffer.
+    /// The fingerprints of a document's text outside boilerplate. `mask` is a buffer.
     pub fn of(
         features: &mut VerifiedFeatures,
         boilerplate: &Boilerplate,
@@ -358,7 +357,7 @@ impl Offer {
         boilerplate.find(&features.shingles, taught, titled, mask);
         let is_bare = is_page && mask.is_all();
         let proof = if is_bare {
-            let title = features.title.alone();
+            let title = features.title.title_only();
             TextProof::of(&mut features.heading, title, &BoilerplateMask::default())
         } else if mask.excluded_count() == 0 {
             features.proof
@@ -367,7 +366,7 @@ impl Offer {
             // All else is boilerplate, and the title is no line of the text itself.
             let within = features.title_within.filter(|_| features.is_put_before).map(u64::from);
             match within.is_some_and(|title| mask.left() <= title + REST) {
-                true => proof.of_title_alone(),
+                true => proof.of_title_only(),
                 false => proof,
             }
         };
@@ -399,9 +398,9 @@ impl Offer {
     }
 
     /// The placement query.
-    pub fn query<'a>(&'a self, learned: LearnedView<'a>) -> super::PlacementQuery<'a, Founder> {
+    pub fn query<'a>(&'a self, learned: LearnedView<'a>) -> super::FeatureQuery<'a, Founder> {
         let offered = self.offered.as_slice();
-        super::PlacementQuery {
+        super::FeatureQuery {
             fingerprints: offered.get(..OFFERED).unwrap_or(offered),
             more: offered.get(OFFERED..).map_or(&[], |_| offered),
             whole: self.founder.whole,

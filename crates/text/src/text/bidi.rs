@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-/// FIRST STRONG ISOLATE: what follows has the direction of its own first letter.
+/// FIRST STRONG ISOLATE: the following text takes the direction of its first letter.
 const ISOLATE: char = '\u{2068}';
 /// POP DIRECTIONAL ISOLATE: the end of it.
 const END: char = '\u{2069}';
 
-/// A text of a document for a line that people read, isolated if anything in it is read from right to left: it then
-/// moves nothing around it. For terminals, and for markup whose text has no elements; never for data.
+/// Isolates a text with right-to-left characters, so that it does not reorder the line around it. For terminals, and
+/// for markup whose text has no elements; never for data.
 ///
 /// Unicode Standard Annex #9, section 2.7.
 pub fn isolate(text: &str) -> Cow<'_, str> {

@@ -1,8 +1,8 @@
 //! Boilerplate learned while running: a sentence that keeps appearing in documents of different trees (a copyright
 //! notice, a disclaimer, a menu, the remains of a script) says nothing about the text around it and is left out.
 //!
-//! Counted are the documents that *found* a tree: a reprint brings its sentences again because it is a reprint. One that
-//! joins a tree in doubt whether house text is all that the two share counts for the sentences that are known. The
+//! Counted are the documents that *found* a tree: a reprint brings its sentences again because it is a reprint. One
+//! that joins a tree in doubt whether house text is all that the two share counts for the sentences that are known. The
 //! counts stand in a table of fixed size, one cache line a bucket:
 //!
 //! ```text
@@ -32,7 +32,7 @@ const SEEDED: u64 = 255;
 /// Sentences of one document that are counted, so that one huge document does not empty the table.
 const COUNTED: usize = 1024;
 
-/// So many letters of a text must be left when its boilerplate is gone; otherwise all of it counts.
+/// Least letters of a text outside boilerplate; with fewer, all of it counts.
 const LEFT: u64 = 20;
 
 /// Where the title of a text is.
@@ -42,7 +42,7 @@ pub enum Titled {
     No,
     /// Among its sentences.
     Within,
-    /// In a field of its own: it represents the text if nothing else is left.
+    /// In its own field: it represents the text if nothing else is left.
     Beside,
 }
 
@@ -318,7 +318,7 @@ impl Entry {
         self.0 != 0 && self.0 >> TAG_SHIFT == Self::tag(hash)
     }
 
-    /// Whether it is in the bucket of the key's sentence, of that sentence; 1 of 65,536 others is taken for it.
+    /// Whether it is the entry of the key's sentence; false positives: 1 of 65,536.
     fn has_key(self, key: SentenceKey) -> bool {
         self.0 != 0 && (self.0 >> TAG_SHIFT) as u16 == (key.0 >> 16) as u16
     }

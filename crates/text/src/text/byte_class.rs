@@ -9,7 +9,7 @@ pub(super) enum ByteClass {
     /// Leaves no trace: controls and stray bytes.
     Drop,
     Punct,
-    /// `=()[]_$\*` and others that code is full of.
+    /// `=()[]_$\*` and other signs that are frequent in code.
     CodeSign,
     Colon,
     FullStop,

@@ -2,7 +2,7 @@
 
 use super::swar::Lanes;
 
-/// What 32 bytes of text are, one bit each: the first byte has the lowest.
+/// Classes of 32 bytes of text, one bit a byte, lowest bit first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ByteMasks {
     /// Letters of both cases and digits.
@@ -72,7 +72,7 @@ fn by_sse2(bytes: &[u8; 32]) -> ByteMasks {
     }
 }
 
-/// The same, eight bytes at a time.
+/// The portable implementation, eight bytes at a time.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 fn by_lanes(bytes: &[u8; 32]) -> ByteMasks {
     // The highest bits of eight bytes, side by side.

@@ -47,7 +47,7 @@ pub(super) struct Cleaner<'s> {
     last: Class,
     /// Marks since the last letter; it counts only while the last character is one.
     marks: usize,
-    /// The last letter of `out` and the marks behind it are not normalised yet. Only while marks are being read.
+    /// Whether the last letter of `out` and its marks are not normalised yet. Only while marks are being read.
     unsettled: bool,
 }
 
@@ -138,7 +138,7 @@ impl<'s> Cleaner<'s> {
         }
     }
 
-    /// If the mark at `at` changes nothing in the run of clean text before it: counts it and returns its end.
+    /// Counts the mark at `at` and returns its end, if it leaves the run of clean text before it unchanged.
     #[inline]
     fn plain_mark(&mut self, bytes: &[u8], at: usize, mark: u16) -> Option<usize> {
         let before = decode_three(bytes, at.checked_sub(3)?)?;
@@ -171,8 +171,8 @@ impl<'s> Cleaner<'s> {
         at + 1
     }
 
-    /// Passes the white space at `at`. A line that ends with a letter of a script without spaces ends a sentence: Thai and
-    /// Lao have no full stops, and nobody breaks their lines by hand.
+    /// Skips the white space at `at`. A line that ends with a letter of a script without spaces ends a sentence: Thai
+    /// and Lao have no full stops, and nobody breaks their lines by hand.
     fn white_space(&mut self, bytes: &[u8], at: usize) {
         if bytes.get(at) == Some(&b'\n') && self.last_letter() == Class::Unspaced {
             self.end_sentence();
@@ -222,7 +222,7 @@ impl<'s> Cleaner<'s> {
         at + 1
     }
 
-    /// Passes the markup that begins at `at`; a `<` that begins none only parts words.
+    /// Skips the markup that begins at `at`; any other `<` separates words.
     fn less_than(&mut self, bytes: &[u8], at: usize, markup: &mut markup::MarkupFinder) -> usize {
         if let Some(found) = markup.find(bytes, at) {
             self.apply(found.effect);

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use super::work_counter;
 
-/// How far before and into a brace the signs are looked for, in bytes.
-const LOOK: usize = 160;
+/// Bytes before and after a brace in which signs of code are counted.
+const BRACE_CONTEXT: usize = 160;
 /// The longest block that is skipped at once, in bytes. It bounds the search for a closing brace.
 const LONGEST_BLOCK: usize = 64 << 10;
 
@@ -22,8 +22,8 @@ pub(super) struct BlockFinder {
     ahead: Signs,
 }
 
-/// How many signs of code there are in a stretch of the text. It is counted while the stretch moves on: a byte is
-/// looked at when it comes in and when it goes, however many braces look ahead over it.
+/// Counts of signs of code in a part of the text. It is counted while the stretch moves on: a byte is looked at when it
+/// comes in and when it goes, however many braces look ahead over it.
 #[derive(Debug, Default)]
 struct Signs {
     stretch: Range<usize>,
@@ -74,7 +74,7 @@ impl BlockFinder {
         if at < self.not_before {
             return None;
         }
-        let ahead = at + 1..bytes.len().min(at + 1 + LOOK);
+        let ahead = at + 1..bytes.len().min(at + 1 + BRACE_CONTEXT);
         let content = bytes.get(ahead.clone())?.trim_ascii_start();
         let signs = self.ahead.of(bytes, ahead);
         // With a head less is needed, so one that would not be enough is not looked for.
@@ -125,7 +125,7 @@ fn tail(bytes: &[u8], end: usize) -> usize {
                 let arguments = bytes.get(at + 1..).unwrap_or_default();
                 let len = arguments
                     .iter()
-                    .take(LOOK)
+                    .take(BRACE_CONTEXT)
                     .take_while(|&&b| b.is_ascii_alphanumeric() || matches!(b, b',' | b' ' | b'.' | b'$' | b'_'))
                     .count();
                 work_counter::add(len + 1);
@@ -165,7 +165,7 @@ fn is_keyed(content: &[u8]) -> bool {
 /// Start of a block's head in `written`; `written.len()` if the text before the brace is not code.
 fn head(written: &str, sentence: usize) -> usize {
     let mut begin = written.len();
-    let floor = sentence.max(written.len().saturating_sub(LOOK));
+    let floor = sentence.max(written.len().saturating_sub(BRACE_CONTEXT));
     let bytes = written.as_bytes();
     loop {
         let end = floor + bytes.get(floor..begin).unwrap_or_default().trim_ascii_end().len();

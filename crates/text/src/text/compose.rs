@@ -10,11 +10,11 @@ use super::work_counter;
 /// Effect of the last character on those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Composed {
-    /// Nothing: the text is normalised as it is.
+    /// No change: the text is normalised already.
     Nothing,
-    /// It and the character before it are this one.
+    /// It composes with the character before it into this one.
     Pair(char),
-    /// That only the normaliser knows.
+    /// Unknown without the normaliser.
     Unknown,
 }
 

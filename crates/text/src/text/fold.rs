@@ -43,13 +43,13 @@ impl Class {
         matches!(self, Class::Word | Class::Unspaced | Class::Mark)
     }
 
-    /// Next to these a space means nothing and is left out.
+    /// Whether a space next to it is insignificant and left out.
     pub(super) fn is_spaceless(self) -> bool {
         matches!(self, Class::Han | Class::Kana)
     }
 }
 
-/// What is known of each character of the Basic Multilingual Plane.
+/// Properties of each character of the Basic Multilingual Plane.
 pub(crate) struct Tables {
     /// The folded character, or 0 where `fold_char` and composition are needed.
     fold: Box<[u16; 0x1_0000]>,
@@ -59,7 +59,7 @@ pub(crate) struct Tables {
     /// One bit a code point that is a Chinese character and folds to itself: small enough to stay in the cache while
     /// whole runs of them are read.
     clean_han: Box<[u64; 0x1_0000 / 64]>,
-    /// One bit a combining mark that folds to itself and becomes one with nothing.
+    /// One bit a combining mark that folds to itself and composes with nothing.
     plain_marks: Box<[u64; 0x1_0000 / 64]>,
     /// One bit a letter or mark behind which every mark stands in canonical order.
     any_mark_follows: Box<[u64; 0x1_0000 / 64]>,
@@ -178,8 +178,8 @@ impl Tables {
         tables
     }
 
-    /// Fills what is known of marks and of the letters that stand before them, of scripts with marks alone: it is work at
-    /// the start of each process.
+    /// Fills the tables of marks and of letters before them, for scripts with marks only, since every start of a
+    /// process pays for it.
     fn add_marks(&mut self) {
         for cp in 0x80..=u16::MAX {
             let class = self.class_bmp(cp);
@@ -199,7 +199,7 @@ impl Tables {
         }
     }
 
-    /// Whether a mark stays as it is behind this character, and the character as well.
+    /// Whether a mark and the character before it stay unchanged together.
     #[inline(always)]
     pub(super) fn stays_behind(&self, mark: u16, before: u16) -> bool {
         has_bit(&self.plain_marks, mark) && has_bit(&self.any_mark_follows, before)
@@ -210,7 +210,7 @@ impl Tables {
         u16::try_from(u32::from(c)).is_ok_and(|cp| has_bit(&self.itself, cp))
     }
 
-    /// What `fold_char` returns, of those letters and marks that it makes two of.
+    /// The result of `fold_char` for letters and marks that fold to two characters.
     pub(super) fn folds_to_two(&self, c: char) -> Option<[char; 2]> {
         let cp = u16::try_from(u32::from(c)).ok()?;
         let at = self.two.binary_search_by_key(&cp, |(cp, _)| *cp).ok()?;
@@ -248,7 +248,7 @@ fn bmp(c: char) -> u16 {
     u16::try_from(u32::from(c)).unwrap_or(0)
 }
 
-/// NFKC and lower case, with look-alike quotes, dashes and dots made one.
+/// NFKC and lower case, with look-alike quotes, dashes and dots unified.
 fn normal(c: char) -> impl Iterator<Item = char> {
     let folded = std::iter::once(alike(c)).nfkc().flat_map(char::to_lowercase).map(alike).nfkc().map(bare);
     folded.filter(|&c| c != NUKTA).flat_map(|c| {
@@ -283,7 +283,7 @@ fn bare(c: char) -> char {
     }
 }
 
-/// The dot below the letters of Devanagari that it makes those of other languages.
+/// The dot below letters of Devanagari that derives letters for other languages.
 const NUKTA: char = '\u{093C}';
 
 /// The marks that no letter keeps.

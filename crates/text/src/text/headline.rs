@@ -7,20 +7,20 @@ use super::fold::Tables;
 use super::stop_words::is_stop_word;
 use super::token::word_hash;
 
-/// Parts of a headline that are looked for.
+/// Most parts of a headline that are searched for.
 const PARTS: usize = 64;
 /// Bytes of a headline that are read.
 const MOST: usize = 1 << 10;
 /// Words of fewer letters occur in every text and are ignored.
 const SHORTEST_WORD: usize = 4;
-/// Of a longer word so many letters count, so that its endings do not.
+/// Letters of a longer word that count, so that endings do not.
 const STEM: usize = 6;
 
-/// One part in so many must occur in the text, and at least two if there are two: a single common word is chance.
+/// One part in this number must occur in the text, and at least two if there are two: a single common word is chance.
 const ONE_IN: usize = 6;
 const LEAST: usize = 2;
 
-/// Whether a text has anything of a headline; both cleaned. Parts are words, or pairs of adjacent characters in
+/// Whether a text shares words with a headline; both cleaned. Parts are words, or pairs of adjacent characters in
 /// scripts without spaces. A headline without parts belongs to every text.
 pub(super) fn speaks_of(headline: &str, text: &str) -> bool {
     // A longer one is no headline.

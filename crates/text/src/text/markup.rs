@@ -9,7 +9,7 @@ use super::work_counter;
 pub(super) enum Effect {
     /// Vanishes: the letters before and after it are neighbours.
     Inline,
-    /// Parts words.
+    /// Separates words.
     Space,
     /// Ends a sentence.
     Break,

@@ -1,4 +1,4 @@
-//! The fields of a document -> its text: cleaned, folded, split into sentences and words.
+//! Reads fields of a document into its text: cleaned, folded, split into sentences and words.
 //!
 //! ```text
 //! raw field --clean--> cleaned text --sentences--> ranges --segment--> words with hash and level
@@ -50,7 +50,7 @@ pub struct Fields<'a> {
     pub body: &'a [&'a str],
 }
 
-/// Buffers that are used for one document after the other. One per thread.
+/// Buffers that are reused from document to document. One per thread.
 #[derive(Debug, Default)]
 pub struct Scratch {
     cleaned: String,
@@ -64,11 +64,11 @@ pub struct Scratch {
     raw: usize,
 }
 
-/// Bytes of a document's body and of its title that are read, cut at a character: a long novel, and enough to tell
-/// any two texts apart. A longer document would occupy memory and delay the documents behind it for seconds.
+/// Most bytes of a body, and of a title, that are read, cut at a character: enough to distinguish any two texts. A
+/// longer document would occupy memory and delay the documents behind it for seconds.
 pub const MOST_TEXT: usize = 1 << 20;
 
-/// Bytes that a buffer keeps between documents, so that one huge document does not hold its memory for ever.
+/// Most bytes that a buffer retains between documents.
 const MAX_RETAINED: usize = 1 << 20;
 
 impl Scratch {
@@ -88,14 +88,14 @@ impl Scratch {
         (!self.sentences.is_empty()).then_some(self.text())
     }
 
-    /// Keeps the text that was read last as the headline of the one that comes.
+    /// Keeps the text that was read last as the headline of the next one.
     pub(crate) fn keep_as_headline(&mut self) {
         std::mem::swap(&mut self.headline, &mut self.cleaned);
         self.sentences.clear();
         self.cleaned.clear();
     }
 
-    /// Whether the text that was read last has anything of the headline that was kept.
+    /// Whether the text that was read last shares words with the kept headline.
     pub(crate) fn has_its_headline(&self) -> bool {
         headline::speaks_of(&self.headline, &self.cleaned)
     }

@@ -1,5 +1,5 @@
-//! Numbers as evidence that two similar texts differ: weather, market and case reports are written from templates and
-//! differ in their numbers alone, while a reprint keeps its numbers.
+//! Numbers as evidence that two similar texts differ: reports from templates differ in their numbers only, while a
+//! reprint keeps its numbers.
 //!
 //! A number is compared only with the number in the same place of the other text. A place is identified by its
 //! context, the two words before it and the one behind it, so that an added or dropped paragraph makes no difference.
@@ -20,8 +20,8 @@ pub(crate) struct Number {
 /// How many numbers of a document are kept.
 pub(crate) const MAX_NUMBERS: usize = 10;
 
-/// With fewer places of one number each, places of several numbers are evidence too: bulletins and price lists have
-/// hardly any other.
+/// Places of one number each below which places of several numbers count too: bulletins and price lists have hardly any
+/// other.
 const FEW: usize = 3;
 
 /// A kept number: context in the upper 11 bits, value in the lower 5.
@@ -47,7 +47,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Whether so many numbers differ that the texts are two of one template.
+    /// Whether enough numbers differ for two texts of one template.
     pub fn refuses(self) -> bool {
         self.different * 100 >= REFUSED_SHARE * (self.same + self.different) && self.different > 0
     }
@@ -211,9 +211,9 @@ mod tests {
     #[test]
     fn beyond_a_full_sample_nothing_is_compared() {
         let full: Vec<(u32, u32)> = (0..40).map(|n| (2 * n, 1)).collect();
-        let late = sample(&[(2 * 39, 2)]);
+        let beyond = sample(&[(2 * 39, 2)]);
         assert_eq!(sample(&full).words().len(), MAX_NUMBERS);
-        assert_eq!(sample(&full).compare(&late), Comparison::default());
+        assert_eq!(sample(&full).compare(&beyond), Comparison::default());
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! Surroundings of a post's words: mentions, quoted posts, emoticons, topics.
+//! Parts of a post besides its own text: mentions, quoted posts, emoticons, topics.
 //!
 //! ```text
 //! a post of some length [laughs] #topic# @one @two //@three: what was said before
@@ -11,7 +11,7 @@ use std::ops::Range;
 
 /// A longer field is an article.
 const LONGEST: usize = 4 << 10;
-/// So many letters are a text.
+/// Least letters of a text.
 const TEXT: usize = 12;
 
 /// Characters of the longest name, of the longest topic, and of the longest tag.
@@ -222,10 +222,11 @@ const QUOTES: &str = "//";
 /// Prefixes of a mention.
 const BEFORE: [&str; 6] = ["via", "rt", "回复", "转自", "来自", "分享自"];
 
-/// What the networks write in front of a quoted post where its author has nothing to say.
+/// Default texts of networks before a quoted post.
 const FORWARDED: [&str; 3] = ["转发微博", "转发", "repost"];
 
-/// Writes the words of a field without their surroundings, if it has any and enough text is left.
+/// Writes the text of a field without mentions, quotations, emoticons and topics, if it has any and enough text is
+/// left.
 pub(super) fn words(field: &str, out: &mut String) -> bool {
     let bytes = field.as_bytes();
     let is_bare = |bytes: &[u8]| memchr::memchr3(b'@', b'[', b'#', bytes).is_none();
@@ -262,8 +263,7 @@ pub(super) fn words(field: &str, out: &mut String) -> bool {
     rest > 0 && count + letters(own) >= TEXT
 }
 
-/// Letters and digits of a text, as far as they are asked for: up to [`TEXT`]. Those of an address are none: it is left
-/// out of every text.
+/// Counts letters and digits of a text, up to [`TEXT`]. Those of an address are none: it is left out of every text.
 fn letters(text: &str) -> usize {
     let words = text.split(char::is_whitespace).map(|word| match word.find("://") {
         Some(at) => word.get(..at).unwrap_or_default().trim_end_matches(|c: char| c.is_ascii_alphabetic()),

@@ -1,5 +1,5 @@
-//! Cleaned text -> words. Chinese by jieba, scripts with spaces by their runs, kana and other scripts without spaces by
-//! pairs of characters.
+//! Segments cleaned text into words. Chinese by jieba, scripts with spaces by their runs, kana and other scripts
+//! without spaces by pairs of characters.
 
 use std::sync::LazyLock;
 

@@ -3,7 +3,7 @@
 /// The bits of a sentence's hash from here on are its tag; the lower ones choose its bucket.
 pub(super) const TAG_SHIFT: u32 = 24;
 
-/// What is kept of a sentence's hash beside a founder's tokens: the bits of its bucket and as many of its tag.
+/// The part of a sentence's hash that founder tokens keep: bits of its bucket and of its tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SentenceKey(pub(crate) u32);
 

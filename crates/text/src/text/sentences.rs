@@ -27,7 +27,7 @@ const ABBREVIATIONS: [&str; 76] = [
     "им", "коп", "млн", "млрд", "обл", "руб", "см", "стр", "тыс", "ул", "чел",
 ];
 
-/// Bytes of a word before a full stop that are looked at: an abbreviation has fewer.
+/// Longest word before a full stop, in bytes, that may be an abbreviation.
 const LONGEST: usize = 12;
 /// The abbreviations as numbers: nearly every sentence ends with a word that is looked up among them.
 const KEYS: [u64; ABBREVIATIONS.len()] = {
@@ -49,8 +49,8 @@ const fn key(word: &[u8]) -> u64 {
     key
 }
 
-/// How far behind a full stop the next word is looked for, in bytes.
-const LOOK: usize = 200;
+/// Bytes after a full stop within which the next word is searched.
+const NEXT_WORD: usize = 200;
 
 /// Whether the full stop just written to `written` ends a sentence. `before` is the class of the character in front
 /// of it, `behind` the raw text that follows. Decimal points, initials (`J. Smith`, `U.S. Treasury`) and
@@ -77,7 +77,7 @@ pub(super) fn full_stop_ends(tables: &Tables, before: Class, written: &str, behi
 
 /// The first letter, digit or unusual sign behind a full stop, and whether white space or markup precedes it.
 fn next_char(tables: &Tables, behind: &[u8]) -> (Option<char>, bool) {
-    let window = behind.get(..behind.len().min(LOOK)).unwrap_or_default();
+    let window = behind.get(..behind.len().min(NEXT_WORD)).unwrap_or_default();
     let mut parted = false;
     let mut at = 0;
     while let Some(rest) = window.get(at..).filter(|rest| !rest.is_empty()) {

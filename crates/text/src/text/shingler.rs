@@ -16,18 +16,18 @@ use super::tokens::sum_of;
 use super::work_counter;
 use crate::hash::{GOLDEN_RATIO, mix64, mix64_to_32};
 
-/// A window is closed when its tokens weigh this much: five Chinese characters or two words.
+/// The weight of a complete window: five Chinese characters or two words.
 const WINDOW: u32 = 5;
 /// Weight of a character; a word weighs more.
 const CHARACTER: u32 = 1;
 const WORD: u32 = 3;
 
-/// A long window is a window and the token before it; the window alone where it has so many letters. Both are rare
-/// enough that few unrelated documents share one, and the shorter one is less often broken by an edit. The smallest
-/// hashes of long windows are the document's fingerprints.
+/// Letters from which on a window is long by itself; otherwise a long window includes the token before it. Both are
+/// rare enough that few unrelated documents share one, and the shorter one is less often broken by an edit. The
+/// smallest hashes of long windows are the document's fingerprints.
 const LONG_WINDOW_LETTERS: u32 = 12;
 
-/// The tokens that the pass looks back on. A window never has more than `WINDOW` tokens, a long one one more.
+/// Number of previous tokens that are kept. A window never has more than `WINDOW` tokens, a long one one more.
 const RING: usize = 8;
 
 impl Shingles {
@@ -116,7 +116,7 @@ struct Shingler<'s> {
     tables: &'static Tables,
     /// Rolling hashes of the sentence up to each of the last tokens, by token number modulo `RING`.
     rolled: [u64; RING],
-    /// Letters up to each of them, of which one token counts at most `LONG_WINDOW_LETTERS`: more makes no difference.
+    /// Letters up to each token, of which one counts at most `LONG_WINDOW_LETTERS`.
     letters: [u32; RING],
     /// Tokens of this sentence so far, and how many of them are words or numbers.
     tokens: usize,
@@ -256,7 +256,7 @@ impl<'s> Shingler<'s> {
         end
     }
 
-    /// The same of a run that begins with a digit.
+    /// Reads a run that begins with a digit.
     fn digit_run(&mut self, bytes: &[u8], at: usize) -> usize {
         let mut run = Run { hash: FNV_OFFSET, letters: 0, number: true, separator: None };
         let mut end = at;
@@ -328,7 +328,7 @@ impl<'s> Shingler<'s> {
         self.token(u64::from(u32::from(c)).wrapping_mul(CHARACTER_FACTOR), 1, Kind::Character);
     }
 
-    /// Adds a token of so many letters.
+    /// Adds a token with this number of letters.
     #[inline(always)]
     fn token(&mut self, token: u64, letters: usize, kind: Kind) {
         work_counter::add(1);

@@ -12,10 +12,10 @@ pub(crate) const MIN_HASHES: usize = 32;
 
 /// Candidates that are collected before the smallest are picked out.
 const MAX_CANDIDATES: usize = 1024;
-/// So many are picked out of a text at first: more than are kept, as some may be equal.
+/// Hashes that are picked from a text at first: more than are kept, as some may be equal.
 const PICKED: u64 = 2 * MIN_HASHES as u64;
 
-/// Bytes that the buffers keep between documents, so that one huge document does not hold its memory for ever.
+/// Most bytes that the buffers retain between documents.
 const MAX_RETAINED: usize = 1 << 20;
 
 /// Shorter sentences, in letters, are never boilerplate.
@@ -48,7 +48,7 @@ pub struct Shingles {
     pub(super) row: TokenRow,
     /// A hash of all tokens in their order.
     pub(crate) whole: u64,
-    /// How many of the tokens are single characters, and how many words or numbers.
+    /// The numbers of tokens that are single characters, and that are words or numbers.
     pub(crate) characters: usize,
     pub(crate) words: usize,
 }
@@ -64,7 +64,7 @@ struct Budget {
 }
 
 impl Budget {
-    /// For a text of so many bytes, markup included.
+    /// The budget for a text of this size in bytes, markup included.
     fn of(raw: usize) -> Budget {
         Budget { windows: 256 + raw / 2, sentences: 64 + raw / 8, numbers: 64 + raw / 8 }
     }
@@ -191,7 +191,7 @@ impl Shingles {
         &self.row.words
     }
 
-    /// Keeps only so many of its words.
+    /// Truncates the row.
     pub(crate) fn shorten_row(&mut self, words: usize) {
         self.row.words.truncate(words);
     }
@@ -223,14 +223,14 @@ impl Shingles {
         rest.windows += 1;
     }
 
-    /// Index in `sentences` of a sentence with so many letters that begins now.
+    /// The index in `sentences` for the next sentence, with this number of letters so far.
     pub(super) fn next_sentence(&self, letters: u32) -> u32 {
         let joins = letters < SHORTEST && self.sentences.last().is_some_and(|last| last.is_run());
         let place = self.sentences.len() - usize::from(joins && self.rest.is_none());
         u32::try_from(place).unwrap_or(u32::MAX)
     }
 
-    /// Ends a sentence: all windows since the one before are its own.
+    /// Ends a sentence: all windows since the previous one belong to it.
     pub(super) fn end_sentence(&mut self, hash: u64, letters: u32) {
         let begin = self.sentences.last().map_or(0, |last| last.end as usize);
         let end = u32::try_from(self.windows.len()).unwrap_or(u32::MAX);

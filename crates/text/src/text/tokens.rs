@@ -1,5 +1,4 @@
-//! A text as a short row of words, by which two texts can be laid side by side: sixteen bits a word, and whatever is
-//! only another way of writing the same is the same row.
+//! The tokens of a text for alignment: sixteen bits a token, equal for different spellings of the same.
 //!
 //! ```text
 //! word       | 0 | 0 | sum of its letters, of 14 bits |
@@ -27,7 +26,7 @@ pub(crate) use spans::each_word;
 use sums::letter;
 pub(super) use sums::sum_of;
 
-/// So many words of a text are kept.
+/// Most tokens of a text.
 pub(crate) const MOST: usize = 2000;
 
 /// The bit of a number.
@@ -37,21 +36,21 @@ pub(crate) const CHARACTER: u16 = 0x4000;
 /// The bits of the hash of a word or character.
 pub(crate) const HASH: u16 = 0x3FFF;
 
-/// The words of a text, which somebody else walks through and asks for them: they are read where the walk is anyway.
+/// The tokens of a text, read along with the pass of the shingler.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TokenRow {
     /// At most [`MOST`] when a sentence has ended.
     pub(super) words: Vec<u16>,
-    /// How many there are when each sentence has ended, of those that began while there was room.
+    /// The number of tokens at the end of each sentence that began within the limit.
     ends: Vec<u16>,
-    /// Up to here the sentence is read; `usize::MAX` if there is no room for more.
+    /// The offset up to which the sentence is read; `usize::MAX` at the limit.
     at: usize,
-    /// There was room when the sentence began.
+    /// Whether the sentence began within the limit.
     is_open: bool,
 }
 
 impl TokenRow {
-    /// A new text of so many bytes, markup included.
+    /// Begins a new text of this size in bytes, markup included.
     pub(super) fn clear(&mut self, raw: usize) {
         self.words.clear();
         self.ends.clear();
@@ -59,7 +58,7 @@ impl TokenRow {
         self.words.reserve_exact((raw / 3).min(MOST) + RUNS);
     }
 
-    /// How many words there are when each sentence has ended, as far as they are kept, with its place.
+    /// The number of tokens at the end of each sentence, with the sentence's place.
     pub(super) fn sentence_ends(&self) -> impl Iterator<Item = (u32, u16)> + Clone {
         (0u32..).zip(self.ends.iter().copied())
     }
@@ -76,8 +75,7 @@ impl TokenRow {
         self.go_on(0);
     }
 
-    /// A character of the sentence, which is a letter or a digit, stands at `at`; or a run of such that are ASCII, up
-    /// to `end`.
+    /// Accepts a letter or digit at `at`, or an ASCII run of them up to `end`.
     #[inline]
     pub(super) fn pass(&mut self, sentence: &[u8], at: usize, end: usize) {
         self.at = self.at.max(at);
@@ -86,7 +84,7 @@ impl TokenRow {
         }
     }
 
-    /// A character that is no ASCII stands at `at`, and ends at `end`.
+    /// Accepts the non-ASCII character from `at` to `end`.
     #[inline]
     pub(super) fn pass_character(&mut self, sentence: &[u8], c: char, at: usize, end: usize) {
         if at < self.at || !is_plain(c) {
@@ -96,8 +94,7 @@ impl TokenRow {
         self.go_on(end);
     }
 
-    /// A run of letters and digits of ASCII stands from `at` to `end`, of which the first is a letter; `sum` is that of
-    /// all of them ([`sum_of`]).
+    /// Accepts an ASCII run of letters and digits from `at` to `end` that begins with a letter; `sum`: [`sum_of`] it.
     #[inline]
     pub(super) fn pass_run(&mut self, sentence: &[u8], at: usize, end: usize, sum: u16) {
         if at < self.at || sentence.get(end).is_some_and(|b| !b.is_ascii()) {
@@ -107,7 +104,7 @@ impl TokenRow {
         self.go_on(end);
     }
 
-    /// Reads what begins where the row ends.
+    /// Reads the next token.
     fn one(&mut self, sentence: &[u8]) {
         let mut reader = TokenReader::new(sentence, self.at, &mut self.words);
         reader.one();
@@ -120,8 +117,7 @@ impl TokenRow {
         self.at = if self.words.len() < MOST { at } else { usize::MAX };
     }
 
-    /// The sentence that stands in this place of the text has ended. One that joins the one before it ends where that
-    /// does.
+    /// Ends the sentence at this place of the text. One that joins the one before it ends where that does.
     pub(super) fn end_sentence(&mut self, place: u32) {
         self.words.truncate(MOST);
         if self.is_open {

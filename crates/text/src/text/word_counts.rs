@@ -1,6 +1,7 @@
 //! Document frequencies of words, learned while running: a changed word that is rare tells more than one that every
 //! text has. A word is known by the 14 bits of its token, so that a table of 16,384 counters serves every language; two
-//! words that share one count as one, which changes the frequency of a rare word little and of a frequent one not at all.
+//! words that share one count as one, which changes the frequency of a rare word little and of a frequent one not at
+//! all.
 //!
 //! Each document teaches a quarter of its words, which quarter depends on its text alone: frequencies are compared with
 //! each other, and never with the number of documents. Nothing here depends on time or chance.

@@ -1,4 +1,4 @@
-//! Runs a sequence on the in-memory store and on Redis, and compares what they say and what they keep.
+//! Runs a sequence on the in-memory Redis and on Redis, and compares what they say and what they keep.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +8,11 @@ use super::scene::Scene;
 use super::sequences::{Before, Lesson, Life, NAMES, Op, Sequence, SlotOf, Step, token};
 use crate::fingerprint::Fingerprint;
 use crate::forest::shared::keys::{
-    Command, Key, KeyOp, KeyStore, Lifetime, ScanPosition, StoreReply, StoreUnavailable, SyncEntries, SyncEntry,
+    Command, Key, KeyOp, Lifetime, RedisClient, RedisReply, RedisUnavailable, ScanPosition, SyncEntries, SyncEntry,
     SyncPosition,
 };
-use crate::forest::shared::memory::InMemoryStore;
-use crate::redis::RedisStore;
+use crate::forest::shared::memory::InMemoryRedis;
+use crate::redis::TcpRedis;
 use crate::redis::slots::slot;
 use crate::time::Millis;
 
@@ -29,7 +29,7 @@ const PASSED: i64 = 3 * SHORT;
 pub(super) enum Failure {
     /// Redis has not answered in time: nothing is known.
     TooSlow,
-    /// The stores differ.
+    /// They differ.
     Different(String),
 }
 
@@ -41,29 +41,29 @@ pub(super) struct Counts {
     pub(super) commands: usize,
 }
 
-/// Both stores, in the middle of a sequence.
+/// Both, in the middle of a sequence.
 struct Both<'s> {
     scene: &'s Scene,
-    memory: InMemoryStore,
-    redis: RedisStore,
+    memory: InMemoryRedis,
+    redis: TcpRedis,
     keys: &'s [Key],
     counts: &'s mut Counts,
     began: i64,
-    /// How much later than the in-memory store Redis may have run a command.
+    /// How much later than the in-memory Redis, Redis may have run a command.
     slack: i64,
     /// Moments of expiry that were given as such: Redis has exactly these.
     moments: BTreeSet<i64>,
-    /// The places of lessons, as either store counts them.
+    /// The places of lessons, as either counts them.
     places: BTreeMap<u8, Vec<[SyncPosition; 2]>>,
 }
 
-/// Runs a sequence on both stores.
+/// Runs a sequence on both.
 pub(super) fn compare(scene: &Scene, sequence: &Sequence, counts: &mut Counts) -> Result<(), Failure> {
     let redis = scene.reset();
     let now = scene.time();
     let mut both = Both {
         scene,
-        memory: InMemoryStore::default(),
+        memory: InMemoryRedis::default(),
         redis,
         keys: &sequence.keys,
         counts,
@@ -83,7 +83,7 @@ pub(super) fn compare(scene: &Scene, sequence: &Sequence, counts: &mut Counts) -
     both.compare_keys()
 }
 
-/// Fails unless two values are equal: of the in-memory store, and of Redis.
+/// Fails unless two values are equal: of the in-memory Redis, and of Redis.
 #[expect(clippy::needless_pass_by_value, reason = "they are made to be compared")]
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, memory: T, redis: T) -> Result<(), Failure> {
     match memory == redis {
@@ -93,9 +93,9 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, memory: T, redis: T) -> Resu
     }
 }
 
-/// Errors are the same if the store is full, or away, whatever they say.
+/// Errors are the same if Redis is full, or away, whatever they say.
 #[derive(Debug, Clone)]
-struct Unavailable(StoreUnavailable);
+struct Unavailable(RedisUnavailable);
 
 impl PartialEq for Unavailable {
     fn eq(&self, other: &Unavailable) -> bool {
@@ -103,7 +103,7 @@ impl PartialEq for Unavailable {
     }
 }
 
-fn plain<T>(answer: Result<T, StoreUnavailable>) -> Result<T, Unavailable> {
+fn plain<T>(answer: Result<T, RedisUnavailable>) -> Result<T, Unavailable> {
     answer.map_err(Unavailable)
 }
 
@@ -127,7 +127,7 @@ impl Both<'_> {
             Step::Enroll { name, identity } => {
                 let name = NAMES.get(*name).map_or_else(|| format!("forest {name}"), |&name| name.to_owned());
                 let identity = if *identity { "one" } else { "another" };
-                let enrolled = |store: &dyn KeyStore| {
+                let enrolled = |store: &dyn RedisClient| {
                     let answer = block_on(store.enroll(&name, identity));
                     plain(answer.map(|number| number.map_err(drop)))
                 };
@@ -159,7 +159,7 @@ impl Both<'_> {
         Ok(())
     }
 
-    /// Has the in-memory store follow the clock of Redis. Returns what it shows.
+    /// Has the in-memory Redis follow the clock of Redis. Returns what it shows.
     fn follow_clock(&self) -> i64 {
         let now = self.scene.time();
         self.memory.advance(now);
@@ -236,7 +236,7 @@ impl Both<'_> {
             *self.counts.replies.entry((name(op), kind(reply))).or_default() += 1;
         }
         // All of a pipeline are run, and the first refusal is what is said.
-        let expected: Result<Vec<StoreReply>, StoreUnavailable> = expected.into_iter().collect();
+        let expected: Result<Vec<RedisReply>, RedisUnavailable> = expected.into_iter().collect();
         match (expected, replies) {
             (Ok(memory), Ok(redis)) => {
                 for ((memory, redis), command) in memory.into_iter().zip(redis).zip(commands) {
@@ -249,13 +249,13 @@ impl Both<'_> {
         }
     }
 
-    /// Compares acknowledgements but for the moments in them, and has the in-memory store take over those of Redis.
+    /// Compares acknowledgements but for the moments in them, and has the in-memory Redis take over those of Redis.
     fn compare_acknowledgements(&self, key: Key) -> Result<(), Failure> {
         let get = Command { key, what: KeyOp::Get };
         let memory = self.memory.run_one(&get);
         let redis = block_on(self.redis.run(vec![get])).map(|mut replies| replies.remove(0));
         match (&memory, &redis) {
-            (StoreReply::Bytes(memory), Ok(StoreReply::Bytes(redis))) if self.are_alike(memory, redis) => {
+            (RedisReply::Bytes(memory), Ok(RedisReply::Bytes(redis))) if self.are_alike(memory, redis) => {
                 self.memory.overwrite(key, redis);
                 Ok(())
             }
@@ -279,7 +279,7 @@ impl Both<'_> {
     fn sample(&mut self, forest: u8, started: i64) -> Result<(), Failure> {
         // The first one removes what has expired, and is still counted.
         let _ = block_on(self.redis.sample(forest, 1));
-        let sampled = |store: &dyn KeyStore| {
+        let sampled = |store: &dyn RedisClient| {
             let sample = block_on(store.sample(forest, 1));
             plain(sample.map(|mut sample| {
                 sample.drawn.sort_unstable();
@@ -303,7 +303,7 @@ impl Both<'_> {
             most: lesson.most,
             life: lesson.life.map(|life| Millis([SHORT, 3_600_000, i64::MAX][usize::from(life)])),
         });
-        let heard = |store: &dyn KeyStore, after| drain(store, forest, entry.clone(), after);
+        let heard = |store: &dyn RedisClient, after| drain(store, forest, entry.clone(), after);
         let (memory, redis) = (heard(&self.memory, after[0]), heard(&self.redis, after[1]));
         self.took_since(started);
         let ((memory, memory_continues), (redis, redis_continues)) = match (memory, redis) {
@@ -352,7 +352,7 @@ impl Both<'_> {
 
     fn command(&mut self, key: Key, op: &Op, now: i64) -> Command {
         let current = || match self.memory.run_one(&Command { key, what: KeyOp::Get }) {
-            StoreReply::Bytes(bytes) => bytes,
+            RedisReply::Bytes(bytes) => bytes,
             _ => Vec::new(),
         };
         let of_before = |before: &Before| match before {
@@ -433,7 +433,7 @@ fn log_of(forest: u8) -> Vec<u8> {
 }
 
 /// All keys of a forest.
-fn scan(store: &dyn KeyStore, forest: u8) -> Result<BTreeSet<Key>, StoreUnavailable> {
+fn scan(store: &dyn RedisClient, forest: u8) -> Result<BTreeSet<Key>, RedisUnavailable> {
     let (mut all, mut place) = (BTreeSet::new(), Some(ScanPosition::default()));
     for _ in 0..1_000 {
         let Some(at) = place else {
@@ -451,11 +451,11 @@ type LessonsAfter = (Vec<(SyncPosition, Vec<u8>)>, bool);
 
 /// Adds a lesson, and reads all after a place.
 fn drain(
-    store: &dyn KeyStore,
+    store: &dyn RedisClient,
     forest: u8,
     mut lesson: Option<SyncEntry>,
     after: SyncPosition,
-) -> Result<LessonsAfter, StoreUnavailable> {
+) -> Result<LessonsAfter, RedisUnavailable> {
     let (mut from, mut continues) = (after, false);
     let mut all = Vec::new();
     loop {
@@ -495,15 +495,15 @@ fn name(op: &Op) -> &'static str {
     }
 }
 
-fn kind(reply: &Result<StoreReply, StoreUnavailable>) -> &'static str {
+fn kind(reply: &Result<RedisReply, RedisUnavailable>) -> &'static str {
     match reply {
         Err(_) => "full",
-        Ok(StoreReply::Nothing) => "nothing",
-        Ok(StoreReply::Bytes(_)) => "bytes",
-        Ok(StoreReply::Number(0)) => "0",
-        Ok(StoreReply::Number(1)) => "1",
-        Ok(StoreReply::Number(-1)) => "-1",
-        Ok(StoreReply::Number(_)) => "a number",
-        Ok(StoreReply::Unusable) => "unusable",
+        Ok(RedisReply::Nothing) => "nothing",
+        Ok(RedisReply::Bytes(_)) => "bytes",
+        Ok(RedisReply::Number(0)) => "0",
+        Ok(RedisReply::Number(1)) => "1",
+        Ok(RedisReply::Number(-1)) => "-1",
+        Ok(RedisReply::Number(_)) => "a number",
+        Ok(RedisReply::Unusable) => "unusable",
     }
 }

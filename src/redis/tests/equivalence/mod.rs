@@ -1,7 +1,7 @@
-//! The in-memory store is a model of Redis: the same random sequences of commands, on one server and on three masters
+//! The in-memory Redis is a model of Redis: the same random sequences of commands, on one server and on three masters
 //! between which slots move, get the same replies, and leave the same keys with the same expiry.
 //!
-//! Time is the servers' own, and the in-memory store follows their clock. Nothing of a sequence ends by itself but what
+//! Time is the servers' own, and the in-memory Redis follows their clock. Nothing of a sequence ends by itself but what
 //! is over when it is put; a step at which time passes ends what is kept for a short time.
 //!
 //! `SPINNEY_TEST_SEQUENCES=5000 cargo test --lib redis::tests::equivalence` runs so many sequences on each, others each

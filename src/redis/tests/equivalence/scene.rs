@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::super::servers::Redis;
 use crate::redis::slots::{SLOTS, slot};
-use crate::redis::{Address, RedisStore};
+use crate::redis::{Address, TcpRedis};
 
 /// One server, or a cluster of masters.
 pub(super) struct Scene {
@@ -69,7 +69,7 @@ impl Scene {
     }
 
     /// Everything as in the beginning, but for the slots that have moved; the functions have to be loaded again.
-    pub(super) fn reset(&self) -> RedisStore {
+    pub(super) fn reset(&self) -> TcpRedis {
         self.end_moves();
         self.moves.lock().keys.clear();
         for node in 0..self.nodes.len() {
@@ -80,7 +80,7 @@ impl Scene {
                 self.ask(node, cmd("FUNCTION").arg("LOAD").arg(library));
             }
         }
-        RedisStore::new(Address::parse(&self.servers.url()).unwrap(), None).unwrap()
+        TcpRedis::new(Address::parse(&self.servers.url()).unwrap(), None).unwrap()
     }
 
     /// Has the servers take these functions for the product's, from the next [`reset`](Scene::reset) on.

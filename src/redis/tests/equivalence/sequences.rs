@@ -12,7 +12,7 @@ use crate::fingerprint::Fingerprint;
 use crate::forest::shared::keys::{FoundingToken, Key, KeyKind};
 use crate::method::{Durable, TreeTally};
 
-/// What is run against both stores.
+/// What is run against both.
 #[derive(Debug, Clone)]
 pub(super) struct Sequence {
     /// Commands name their keys by their places here.

@@ -3,7 +3,7 @@
 
 use std::mem::MaybeUninit;
 
-/// Begins to bring the cache line in which a value begins into the cache, and waits for nothing.
+/// Prefetches the first cache line of a value, without waiting.
 #[inline(always)]
 pub(crate) fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
@@ -17,9 +17,8 @@ pub(crate) fn prefetch<T>(value: &T) {
     let _ = value;
 }
 
-/// Asks for large pages where these places will be, if they fill some: a table is read all over, and with small pages
-/// the processor looks up where each is before it can read it. Linux gives them where it is set to (`madvise` or
-/// `always` in `/sys/kernel/mm/transparent_hugepage/enabled`).
+/// Requests huge pages for this memory: random reads of a table with small pages miss the TLB. Linux gives them where
+/// it is set to (`madvise` or `always` in `/sys/kernel/mm/transparent_hugepage/enabled`).
 pub(super) fn ask_for_large_pages<T>(places: &mut [MaybeUninit<T>]) {
     const LARGE: usize = 2 << 20;
     let bytes = size_of_val(places);

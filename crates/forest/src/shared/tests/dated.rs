@@ -5,17 +5,23 @@ use crate::shared::keys::KeyKind;
 
 const STEP: i64 = WINDOW / 64;
 
-fn dated(memory: &InMemoryStore, seed: u64) -> SharedForest<Verified> {
+fn dated(memory: &InMemoryRedis, seed: u64) -> SharedForest<Verified> {
     let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, founder_token_bytes: 1 << 20 };
     let of = ("test", "k=0 clock=field");
     let (similarity, learned) = (Similarity::default(), LearnedText::default());
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
     let seed = seed << 32;
-    SharedForest::new(of, settings, similarity, learned, threads, keys, seed).dated()
+    SharedForest::new(
+        ForestSetup { name: of.0, identity: of.1, settings, thresholds: similarity, learned },
+        threads,
+        keys,
+        seed,
+    )
+    .dated()
 }
 
-fn claimed(number: u64, version: u64, date: i64) -> PlacementDocument {
-    PlacementDocument { when: DocumentTime::Claimed(Millis(date)), ..at(story(number, version), 0) }
+fn claimed(number: u64, version: u64, date: i64) -> ForestDocument {
+    ForestDocument { when: DocumentTime::Claimed(Millis(date)), ..at(story(number, version), 0) }
 }
 
 /// Dates that mostly go on, sometimes come late, and now and then leap over more than a window.
@@ -35,7 +41,7 @@ fn dates() -> impl FnMut() -> i64 {
 #[test]
 fn dates_decide_as_in_a_local_forest() {
     let local = local();
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let processes = [1, 2, 3].map(|seed| dated(&memory, seed));
     let mut date = dates();
     let (mut known, mut again) = (HashSet::new(), 0);
@@ -47,11 +53,11 @@ fn dates_decide_as_in_a_local_forest() {
             // shared forest counts by the window.
             .map(|random| (random % 60, random >> 32 & 1, date()))
             .collect();
-        let documents = || -> Vec<PlacementDocument> {
+        let documents = || -> Vec<ForestDocument> {
             let each = numbers.iter();
             each.map(|&(number, version, date)| claimed(number, version, date)).collect()
         };
-        let seen = |placed: &[Placed]| -> Vec<(Root, Decision, Millis)> {
+        let seen = |placed: &[RootAssignment]| -> Vec<(Root, Decision, Millis)> {
             placed.iter().map(|placed| (placed.root, placed.decision, placed.clock)).collect()
         };
         let placed = place(&local, documents());
@@ -76,7 +82,7 @@ fn dates_decide_as_in_a_local_forest() {
 
 #[test]
 fn a_refused_date_counts_for_nobody() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let [one, other] = [1, 2].map(|seed| dated(&memory, seed));
     let root = |forest: &SharedForest<Verified>, date| {
         let placed = place(forest, vec![claimed(1, 0, date)]);
@@ -98,7 +104,7 @@ fn a_refused_date_counts_for_nobody() {
 
 #[test]
 fn a_document_lives_on_when_the_clock_has_left_it_behind() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let [one, other] = [1, 2].map(|seed| dated(&memory, seed));
     settle(&one, place(&one, vec![claimed(1, 0, 0)]), ItemOutcome::Accepted);
     let first = place(&one, vec![claimed(1, 1, 10)]);
@@ -115,10 +121,10 @@ fn a_document_lives_on_when_the_clock_has_left_it_behind() {
 
 #[test]
 fn what_is_over_goes_and_what_somebody_needs_stays() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let forest = dated(&memory, 1);
     let mut most = 0;
-    // Twenty windows of dates; no time goes by for the engine.
+    // Twenty windows of dates; no time goes by for Redis.
     for n in 0..400 {
         let date = n * WINDOW / 20;
         let placed = place(&forest, vec![claimed(n as u64, 0, date), claimed(1_000, 0, date)]);
@@ -141,17 +147,22 @@ fn what_is_over_goes_and_what_somebody_needs_stays() {
 }
 
 /// A forest of near fingerprints whose documents have dates.
-fn near(memory: &InMemoryStore) -> SharedForest<Strict> {
+fn near(memory: &InMemoryRedis) -> SharedForest<Strict> {
     let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, founder_token_bytes: 0 };
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
     let of = ("near", "k=3 clock=field");
-    let forest = SharedForest::new(of, settings, (), (), threads, keys, 1 << 32);
+    let forest = SharedForest::new(
+        ForestSetup { name: of.0, identity: of.1, settings, thresholds: (), learned: () },
+        threads,
+        keys,
+        1 << 32,
+    );
     forest.with_distance(SharedDistance::new(Distance(3)).unwrap()).dated()
 }
 
 #[test]
 fn names_of_what_is_over_go() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let forest = near(&memory);
     let come = |number: u64, date: i64| {
         let fingerprint = Fingerprint(splitmix64(number));
@@ -159,7 +170,7 @@ fn names_of_what_is_over_go() {
             fingerprints: vec![fingerprint],
             whole: fingerprint,
         });
-        let document = PlacementDocument { when: DocumentTime::Claimed(Millis(date)), ..at(features, 0) };
+        let document = ForestDocument { when: DocumentTime::Claimed(Millis(date)), ..at(features, 0) };
         let placed = place(&forest, vec![document]);
         let decision = placed[0].decision;
         settle(&forest, placed, ItemOutcome::Accepted);

@@ -34,10 +34,10 @@ proptest! {
         texts in prop::collection::vec(edition(), 1..40),
         max_tree in 1..6_u32,
     ) {
-        let forest = process_on(InMemoryStore::default(), Some(max_tree), 1, LearnedText::default());
+        let forest = process_on(InMemoryRedis::default(), Some(max_tree), 1, LearnedText::default());
         let mut roots = HashMap::new();
         for text in &texts {
-            let [placed] = <[Placed; 1]>::try_from(place(&forest, vec![at(titled(text), 0)])).unwrap();
+            let [placed] = <[RootAssignment; 1]>::try_from(place(&forest, vec![at(titled(text), 0)])).unwrap();
             let root = placed.root;
             let settled = placed.settled(ItemOutcome::Accepted).into_iter().collect();
             block_on(forest.settle(settled, Millis(0))).unwrap();

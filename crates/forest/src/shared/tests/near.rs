@@ -8,14 +8,20 @@ use crate::shared::layout::read_bucket;
 
 const K: Distance = Distance(3);
 
-pub(super) fn process(memory: &InMemoryStore, seed: u64) -> SharedForest<Strict> {
+pub(super) fn process(memory: &InMemoryRedis, seed: u64) -> SharedForest<Strict> {
     let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, founder_token_bytes: 0 };
     let of = ("test", "k=3");
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
-    SharedForest::new(of, settings, (), (), threads, keys, seed << 32).with_distance(SharedDistance::new(K).unwrap())
+    SharedForest::new(
+        ForestSetup { name: of.0, identity: of.1, settings, thresholds: (), learned: () },
+        threads,
+        keys,
+        seed << 32,
+    )
+    .with_distance(SharedDistance::new(K).unwrap())
 }
 
-pub(super) fn document(fingerprint: u64, now: i64) -> PlacementDocument {
+pub(super) fn document(fingerprint: u64, now: i64) -> ForestDocument {
     let fingerprint = Fingerprint(fingerprint);
     let features = StrictFeatures { fingerprints: vec![fingerprint], whole: fingerprint };
     at(Features::Strict(features), now)
@@ -27,7 +33,7 @@ fn flipped(fingerprint: u64, bits: u64, seed: u64) -> u64 {
 }
 
 /// Every living node is found by its buckets, and no two roots are near each other.
-fn check_near(memory: &InMemoryStore, forest: &SharedForest<Strict>) {
+fn check_near(memory: &InMemoryRedis, forest: &SharedForest<Strict>) {
     check_laws_of::<()>(memory);
     let nodes = memory.nodes();
     let buckets: BTreeMap<Fingerprint, Vec<Fingerprint>> = memory
@@ -58,11 +64,11 @@ fn near_fingerprints_are_decided_as_in_a_local_forest() {
     let threads = Arc::new(Threads);
     let local = crate::local::LocalForest::<Strict>::new("test", settings, (), (), threads);
     let local = local.unwrap();
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let processes = [1, 2, 3].map(|seed| process(&memory, seed));
     let (mut joined, mut all) = (0, 0);
     for bulk in 0..60_u64 {
-        let documents = || -> Vec<PlacementDocument> {
+        let documents = || -> Vec<ForestDocument> {
             let each = (0..12).map(|n| {
                 let random = splitmix64(bulk * 100 + n);
                 let story = splitmix64(random % 40);
@@ -90,7 +96,7 @@ fn near_fingerprints_are_decided_as_in_a_local_forest() {
 
 /// The roots of each story when so many processes send it at the same moment, each as another fingerprint.
 fn race_of_fingerprints(
-    memory: &InMemoryStore,
+    memory: &InMemoryRedis,
     processes: u64,
     version: impl Fn(u64, u64) -> u64 + Sync,
 ) -> Vec<HashSet<Root>> {
@@ -100,7 +106,7 @@ fn race_of_fingerprints(
 #[test]
 fn near_ones_that_come_at_once_get_one_root() {
     for processes in [2, 3] {
-        let memory = InMemoryStore::default();
+        let memory = InMemoryRedis::default();
         // At most two bits apart, in halves and blocks of their own.
         let version = |story: u64, process: u64| match process {
             0 => story,
@@ -115,7 +121,7 @@ fn near_ones_that_come_at_once_get_one_root() {
 
 #[test]
 fn of_a_chain_that_comes_at_once_no_two_roots_are_near() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     // The first and the last are six bits apart: two roots are right where the one in the middle is none.
     let version = |story: u64, process: u64| story ^ ((1 << (3 * process)) - 1) << (story % 50);
     let roots = race_of_fingerprints(&memory, 3, version);
@@ -125,7 +131,7 @@ fn of_a_chain_that_comes_at_once_no_two_roots_are_near() {
 
 #[test]
 fn what_lives_on_is_named_as_long() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let forest = process(&memory, 1);
     // A root and a leaf, which come again and again.
     for n in 0..40 {

@@ -1,4 +1,4 @@
-//! What stands in the engine: all that documents bring is read again, and what is no such value counts as absent.
+//! What stands in Redis: all that documents bring is read again, and what is no such value counts as absent.
 
 use spinney_text::fingerprint::Distance;
 use spinney_text::method::{FounderTokens, Lesson, Short, Staged};
@@ -8,10 +8,11 @@ use crate::shared::layout::{living_names, read_bucket};
 use crate::shared::lsh_buckets::LshBuckets;
 use crate::tests::records::{Written, written};
 
-/// Values that somebody else has put in the place of nodes and of evidence: each counts as absent, and documents go on.
+/// Values that somebody else has put in the place of nodes and of founder tokens: each counts as absent, and documents
+/// go on.
 #[test]
 fn values_that_do_not_read_count_as_absent() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let first = process(&memory, 1);
     let placed = place(&first, vec![at(story(1, 0), 0), at(story(2, 0), 0)]);
     let roots: Vec<Root> = placed.iter().map(|placed| placed.root).collect();
@@ -49,14 +50,11 @@ fn law<F: MethodKind>(method: &str, thresholds: <F::Proof as Proof>::Thresholds,
 where
     F::Learned: Default,
 {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let start = || {
         let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, founder_token_bytes: 1 << 30 };
         SharedForest::<F>::new(
-            ("test", "k=0"),
-            settings,
-            thresholds,
-            F::Learned::default(),
+            ForestSetup { name: "test", identity: "k=0", settings, thresholds, learned: F::Learned::default() },
             Arc::new(Threads),
             Arc::new(memory.clone()),
             1 << 32,
@@ -105,7 +103,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn what_documents_bring_is_read_from_the_engine(
+    fn what_documents_bring_is_read_from_redis(
         documents in prop::collection::vec(written(), 1..6),
         is_dated: bool,
     ) {
@@ -117,7 +115,7 @@ proptest! {
 }
 
 /// A document of so many sentences that nobody else has, but for as many that all of them have.
-fn sentences(number: u64, own: usize, common: usize) -> PlacementDocument {
+fn sentences(number: u64, own: usize, common: usize) -> ForestDocument {
     let sentence = |salt: u64| {
         let word = |n: u64| format!("{:x}", splitmix64(salt.wrapping_mul(1_000) ^ n) >> 36);
         (0..4).map(word).collect::<Vec<_>>().join(" ") + ". "
@@ -131,7 +129,7 @@ fn sentences(number: u64, own: usize, common: usize) -> PlacementDocument {
     at(features.unwrap(), 1)
 }
 
-fn lesson_of(document: PlacementDocument) -> Lesson {
+fn lesson_of(document: ForestDocument) -> Lesson {
     Verified::lesson(Verified::features(&mut document.features.unwrap()).unwrap())
 }
 
@@ -140,7 +138,7 @@ fn lesson_of(document: PlacementDocument) -> Lesson {
 /// that has learned.
 #[test]
 fn lessons_are_heard_as_they_were_taught() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let (teacher, reader) = (process(&memory, 1), process(&memory, 2));
     let mut told = LearnedText::default();
     let mut tell = |lessons: Vec<Lesson>| {
@@ -175,7 +173,7 @@ fn lessons_are_heard_as_they_were_taught() {
     }
     let portions = heard(&reader);
     assert!(portions.len() > 3);
-    let other = InMemoryStore::default();
+    let other = InMemoryRedis::default();
     let (told, start_sync) = (process(&other, 1), process(&other, 2));
     block_on(told.inner.teach_all(portions.clone())).unwrap();
     assert!(heard(&start_sync) == portions);
@@ -185,7 +183,7 @@ fn lessons_are_heard_as_they_were_taught() {
 /// bytes can tell: each is read as long as it lives, and what is left over when the others go is what lives.
 #[test]
 fn buckets_are_read_as_documents_have_filled_them() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let forest = near::process(&memory, 1);
     let blocks = LshBuckets::new(SharedDistance::new(Distance(3)).unwrap());
     // They have the lowest blocks in common, and differ in many of the other bits.
@@ -225,7 +223,7 @@ fn buckets_are_read_as_documents_have_filled_them() {
 #[test]
 fn buckets_that_do_not_read_count_as_absent() {
     for bytes in [&[7][..], &[200; 8], &[1; 10], &[9; 17]] {
-        let memory = InMemoryStore::default();
+        let memory = InMemoryRedis::default();
         let first = near::process(&memory, 1);
         let placed = place(&first, vec![near::document(0x00FF_00FF_00FF_00FF, 0)]);
         let root = placed[0].root;

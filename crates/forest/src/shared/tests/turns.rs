@@ -7,13 +7,13 @@ use spinney_text::method::Staged;
 
 use super::*;
 use crate::LocalFallback;
-use crate::port::{Commit, NotPlaced, Placements};
-use crate::shared::keys::{Key, KeySample, ScanPosition, StoreFuture, SyncEntries, SyncEntry, SyncPosition};
+use crate::port::{BatchReply, Commit, NotPlaced};
+use crate::shared::keys::{Key, KeySample, RedisFuture, ScanPosition, SyncEntries, SyncEntry, SyncPosition};
 use crate::text_fields::FieldRecord;
 
 /// A memory whose round trips wait at a gate.
 #[derive(Debug, Clone, Default)]
-struct Gated(InMemoryStore, Arc<Gate>);
+struct Gated(InMemoryRedis, Arc<Gate>);
 
 #[derive(Debug, Default)]
 struct Gate {
@@ -65,8 +65,8 @@ impl Gated {
     }
 }
 
-impl KeyStore for Gated {
-    fn run(&self, commands: Vec<Command>) -> StoreFuture<Vec<StoreReply>> {
+impl RedisClient for Gated {
+    fn run(&self, commands: Vec<Command>) -> RedisFuture<Vec<RedisReply>> {
         self.pass();
         let Some(root) = self.1.state.lock().loses_all_but else {
             return self.0.run(commands);
@@ -84,50 +84,50 @@ impl KeyStore for Gated {
         Box::pin(async move {
             let mut replies = replies.await?.into_iter();
             let each = lost.into_iter().map(|is_lost| match is_lost {
-                true => StoreReply::Number(0),
+                true => RedisReply::Number(0),
                 false => replies.next().unwrap(),
             });
             Ok(each.collect())
         })
     }
 
-    fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>> {
+    fn enroll(&self, name: &str, identity: &str) -> RedisFuture<Result<u8, String>> {
         self.0.enroll(name, identity)
     }
 
-    fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> StoreFuture<()> {
+    fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> RedisFuture<()> {
         self.0.declare(name, identity, fields)
     }
 
-    fn fields(&self, name: &str) -> StoreFuture<FieldRecord> {
+    fn fields(&self, name: &str) -> RedisFuture<FieldRecord> {
         self.0.fields(name)
     }
 
-    fn agree_on_fields(&self, name: &str, fields: &RoutedFields) -> StoreFuture<Result<(), String>> {
+    fn agree_on_fields(&self, name: &str, fields: &RoutedFields) -> RedisFuture<Result<(), String>> {
         self.0.agree_on_fields(name, fields)
     }
 
-    fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {
+    fn forests(&self) -> RedisFuture<Vec<(String, u8, String)>> {
         self.0.forests()
     }
 
-    fn keys(&self, forest: u8, place: ScanPosition) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)> {
+    fn keys(&self, forest: u8, place: ScanPosition) -> RedisFuture<(Vec<Key>, Option<ScanPosition>)> {
         self.0.keys(forest, place)
     }
 
-    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, from: SyncPosition) -> StoreFuture<SyncEntries> {
+    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, from: SyncPosition) -> RedisFuture<SyncEntries> {
         self.0.sync_entries(forest, lesson, from)
     }
 
-    fn remove_sync_entries(&self, forest: u8) -> StoreFuture<()> {
+    fn remove_sync_entries(&self, forest: u8) -> RedisFuture<()> {
         self.0.remove_sync_entries(forest)
     }
 
-    fn size(&self) -> StoreFuture<(usize, usize)> {
+    fn size(&self) -> RedisFuture<(usize, usize)> {
         self.0.size()
     }
 
-    fn sample(&self, forest: u8, seed: u64) -> StoreFuture<KeySample> {
+    fn sample(&self, forest: u8, seed: u64) -> RedisFuture<KeySample> {
         self.0.sample(forest, seed)
     }
 
@@ -151,7 +151,7 @@ impl KeyStore for Gated {
         self.0.uptime()
     }
 
-    fn away(&self) -> Option<StoreUnavailable> {
+    fn away(&self) -> Option<RedisUnavailable> {
         self.0.away()
     }
 }
@@ -168,12 +168,12 @@ fn bulk(stories: impl IntoIterator<Item = u64>) -> Batch {
     Batch { documents: stories.map(|number| at(story(number, 0), 1)).collect(), ..Batch::default() }
 }
 
-fn placed(answer: Result<Placements, NotPlaced<Batch>>) -> Vec<Placed> {
+fn placed(answer: Result<BatchReply, NotPlaced<Batch>>) -> Vec<RootAssignment> {
     let replies = answer.unwrap().replies.into_iter();
     replies.map(|reply| reply.placed.unwrap()).collect()
 }
 
-fn roots(placed: &[Placed]) -> Vec<Root> {
+fn roots(placed: &[RootAssignment]) -> Vec<Root> {
     placed.iter().map(|placed| placed.root).collect()
 }
 
@@ -181,7 +181,7 @@ fn round_trips(forest: &SharedForest<Verified>) -> u64 {
     forest.inner.counters.rounds.load(Relaxed)
 }
 
-/// How often the engine is waited for to place a bulk of new stories.
+/// How often Redis is waited for to place a bulk of new stories.
 fn alone() -> u64 {
     let forest = process_of(&Gated::default());
     place(&forest, bulk(0..4).documents);
@@ -226,11 +226,11 @@ fn bulks_that_are_placed_together_decide_as_one_after_the_other() {
                 each.map(|random| (random % 60, random >> 32 & 3)).collect()
             })
             .collect();
-        let documents = |bulk: &[(u64, u64)]| -> Vec<PlacementDocument> {
+        let documents = |bulk: &[(u64, u64)]| -> Vec<ForestDocument> {
             let each = bulk.iter();
             each.map(|&(number, version)| at(story(number, version), round as i64)).collect()
         };
-        let one_by_one: Vec<Vec<Placed>> = bulks.iter().map(|bulk| place(&local, documents(bulk))).collect();
+        let one_by_one: Vec<Vec<RootAssignment>> = bulks.iter().map(|bulk| place(&local, documents(bulk))).collect();
         gated.let_pass(Some(0));
         let answers: Vec<_> = bulks
             .iter()
@@ -243,10 +243,11 @@ fn bulks_that_are_placed_together_decide_as_one_after_the_other() {
         gated.let_pass(None);
         let answers = answers.into_iter().map(|answer| placed(block_on(answer)));
         // All of them, before any is settled.
-        let answers: Vec<Vec<Placed>> = answers.collect();
+        let answers: Vec<Vec<RootAssignment>> = answers.collect();
         for (expected, found) in one_by_one.into_iter().zip(answers) {
-            let told =
-                |placed: &[Placed]| -> Vec<(Root, Decision)> { placed.iter().map(|p| (p.root, p.decision)).collect() };
+            let told = |placed: &[RootAssignment]| -> Vec<(Root, Decision)> {
+                placed.iter().map(|p| (p.root, p.decision)).collect()
+            };
             assert_eq!(told(&found), told(&expected), "{round}");
             settle(&forest, found, ItemOutcome::Accepted);
             settle(&local, expected, ItemOutcome::Accepted);
@@ -338,14 +339,14 @@ fn what_was_placed_of_a_bulk_that_fails_is_taken_back() {
 }
 
 #[test]
-fn a_bulk_that_is_half_placed_when_the_engine_goes_is_placed_alone_whole() {
+fn a_bulk_that_is_half_placed_when_redis_goes_is_placed_alone_whole() {
     let gated = Gated::default();
     let forest = Arc::new(process_of(&gated));
     let kept = root_of(&forest, 1);
     gated.let_pass(Some(0));
     gated.1.state.lock().loses_all_but = Some(kept);
-    let or_alone = LocalFallback::new(forest.clone(), Arc::new(local()));
-    let answer = or_alone.place(bulk([1, 2, 1, 3]));
+    let or_local = LocalFallback::new(forest.clone(), Arc::new(local()));
+    let answer = or_local.place(bulk([1, 2, 1, 3]));
     while forest.inner.counters.conflicts.load(Relaxed) < 4 {
         gated.wait_for_one();
         gated.let_pass(Some(1));
@@ -353,7 +354,7 @@ fn a_bulk_that_is_half_placed_when_the_engine_goes_is_placed_alone_whole() {
     gated.0.set_away(Some("the cable is out"));
     gated.let_pass(None);
     let alone = placed(block_on(answer));
-    assert!(alone.iter().all(|placed| placed.is_alone));
+    assert!(alone.iter().all(|placed| placed.is_local_fallback));
     let [one, two, again, three] = roots(&alone)[..] else {
         panic!("{alone:?}");
     };
@@ -373,7 +374,7 @@ fn a_bulk_that_others_are_always_faster_with_is_refused_and_leaves_nothing() {
     let kept = root_of(&forest, 1);
     gated.1.state.lock().loses_all_but = Some(kept);
     let error = block_on(forest.place(bulk([1, 2]))).unwrap_err();
-    // The engine is there, and has room.
+    // Redis is there, and has room.
     assert!(matches!(error.reason, Unavailable::Overtaken { .. }), "{error:?}");
     wait_until(|| forest.inner.counters.withdrawn.load(Relaxed) > 0);
     gated.1.state.lock().loses_all_but = None;
@@ -382,7 +383,7 @@ fn a_bulk_that_others_are_always_faster_with_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn what_was_refused_while_the_engine_was_away_is_taken_back_later() {
+fn what_was_refused_while_redis_was_away_is_taken_back_later() {
     let gated = Gated::default();
     let forest = process_of(&gated);
     let mut both = placed(block_on(forest.place(bulk([1, 2]))));
@@ -402,7 +403,7 @@ fn what_was_refused_while_the_engine_was_away_is_taken_back_later() {
     check_laws(&gated.0);
 }
 
-fn memory_roots(memory: &InMemoryStore) -> HashSet<Root> {
+fn memory_roots(memory: &InMemoryRedis) -> HashSet<Root> {
     let nodes = memory.nodes().into_iter();
     let roots = nodes.filter(|(_, bytes, _)| NodeValue::<Founder>::is_root(bytes.len()));
     roots.map(|(key, ..)| Root(key.fingerprint)).collect()
@@ -465,7 +466,7 @@ fn documents_that_count_at_once_teach_for_each_bulk() {
 
 #[test]
 fn bulks_of_few_processes_that_come_at_once_get_one_root() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let processes = [1, 2].map(|seed| process(&memory, seed));
     // Three writers at each of two processes.
     let roots = race(
@@ -483,10 +484,7 @@ fn no_more_documents_than_a_few_thousand_are_placed_together() {
     let gated = Gated::closed();
     let forest = process_of(&gated);
     let none = |count: usize| Batch {
-        documents: vec![
-            PlacementDocument { features: None, when: DocumentTime::Still, title: None, given: None };
-            count
-        ],
+        documents: vec![ForestDocument { features: None, when: DocumentTime::Still, title: None, given: None }; count],
         ..Batch::default()
     };
     let first = forest.place(bulk([1]));
@@ -507,9 +505,14 @@ fn no_more_documents_than_a_few_thousand_are_placed_together() {
     block_on(first).unwrap();
 }
 
-fn staged_process(keys: impl KeyStore + 'static, seed: u64) -> SharedForest<Staged> {
+fn staged_process(keys: impl RedisClient + 'static, seed: u64) -> SharedForest<Staged> {
     let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: Some(1), founder_token_bytes: 0 };
-    SharedForest::new(("test", "staged"), settings, (), (), Arc::new(Threads), Arc::new(keys), seed << 32)
+    SharedForest::new(
+        ForestSetup { name: "test", identity: "staged", settings, thresholds: (), learned: () },
+        Arc::new(Threads),
+        Arc::new(keys),
+        seed << 32,
+    )
 }
 
 fn published(url: &str) -> Batch {
@@ -525,7 +528,7 @@ fn published(url: &str) -> Batch {
 #[test]
 fn a_founder_that_loses_leaves_to_a_full_tree_is_known_again() {
     const URLS: [&str; 2] = ["https://one.example/", "https://two.example/"];
-    let alone = staged_process(InMemoryStore::default(), 1);
+    let alone = staged_process(InMemoryRedis::default(), 1);
     placed(block_on(alone.place(published(URLS[0]))));
     let trips = alone.inner.counters.rounds.load(Relaxed);
     let mut lost = 0;

@@ -7,10 +7,10 @@ use super::HASH;
 use super::sums::letter;
 use crate::text::fold::is_unspaced;
 
-/// Letters of a text by which it is told which alphabet it is in.
+/// Letters of a text that determine its alphabet.
 const READ: usize = 24;
 
-/// The first letter behind those of all alphabets.
+/// The first code point after all alphabets.
 const BEHIND: char = '\u{1800}';
 
 /// An alphabet with few enough letters that their differences are rare among all: 1 in 16 at most.
@@ -28,7 +28,7 @@ pub(crate) enum Alphabet {
     Unspaced,
 }
 
-/// The differences that one letter more, less or another makes: one bit for each value.
+/// The sum differences that one added, removed or replaced letter makes: one bit for each value.
 type Differences = [u64; (HASH as usize + 1) / 64];
 
 impl Alphabet {
@@ -75,8 +75,7 @@ impl Alphabet {
         (first..=last).contains(&c)
     }
 
-    /// Whether two words whose sums differ by this differ in one letter: one more, one fewer or another. Never of a
-    /// script without words.
+    /// Whether two words with this difference of sums may differ in one letter. Never of a script without words.
     pub(crate) fn is_one_letter(self, apart: u16) -> bool {
         let differences = ONE_LETTER.get(self as usize);
         let word = differences.and_then(|differences| differences.get(usize::from(apart) / 64));

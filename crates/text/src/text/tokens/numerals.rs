@@ -20,7 +20,7 @@ static MAY_BE_NUMERALS: [u64; 4] = {
     bits
 };
 
-/// Characters that need no look into the tables.
+/// Characters that need no table lookup.
 pub(super) const HAN: RangeInclusive<char> = '\u{4E00}'..='\u{9FFF}';
 
 /// Whether a character is one of [`HAN`] and no numeral, or kana: a few that are none are taken for a numeral.
@@ -315,7 +315,7 @@ pub(super) static CALENDAR: [&str; 31] = [
     "sunday",
 ];
 
-/// Whether a word with this sum may be one of those.
+/// Whether a word with this sum may be a numeral.
 #[inline(always)]
 pub(super) fn may_be_number(sum: u16) -> bool {
     NUMERALS[usize::from(sum) / 64] >> (sum % 64) & 1 == 1
@@ -395,7 +395,7 @@ pub(super) fn group(digits: &[u8]) -> u16 {
     NUMBER | (digits.len() as u16) << 10 | value
 }
 
-/// Whether a token is a group of three digits: behind another group the number is a thousand times as much, and more.
+/// Whether a token is a group of three digits, which multiplies the number before it by a thousand.
 pub(crate) fn is_whole_group(token: u16) -> bool {
     token & (NUMBER | DIGITS) == NUMBER | DIGITS
 }
@@ -453,7 +453,7 @@ pub(crate) fn is_weekday(token: u16) -> bool {
     token & NUMBER != 0 && token & DIGITS == 0
 }
 
-/// The bits of a number that say how many digits its group has.
+/// The bits of a token with the number of digits of its group.
 const DIGITS: u16 = 3 << 10;
 
 /// The token of a day of the week: a number without digits.

@@ -1,4 +1,4 @@
-//! What stands in a sentence, one word or number after the other.
+//! Reads a sentence into tokens: words, numbers, characters.
 
 use std::ops::Range;
 
@@ -9,9 +9,9 @@ use crate::text::byte_class::decode;
 use crate::text::fold::{Class, Tables};
 use crate::text::swar::{Lanes, leading};
 
-/// Runs of digits that make one number at most.
+/// Most runs of digits in one number.
 pub(super) const RUNS: usize = 6;
-/// Beginnings of the words for magnitudes behind a number, folded; of two that begin alike the longer one first. Those
+/// Prefixes of words for magnitudes after a number, folded; of two with a common beginning the longer one first. Those
 /// in English come first.
 const MAGNITUDES: [(&str, u64); 42] = [
     ("thousand", 1000),
@@ -78,7 +78,7 @@ impl<'a> TokenReader<'a> {
         TokenReader { bytes, at, tables: Tables::get(), out }
     }
 
-    /// Reads what begins here: a word, a number, a character, or a sign that is nothing of it.
+    /// Reads a word, a number or a character, or skips a sign.
     pub(super) fn one(&mut self) {
         let Some(b) = self.peek() else { return };
         if b.is_ascii_digit() {
@@ -120,7 +120,7 @@ impl<'a> TokenReader<'a> {
         self.out.push(CHARACTER | sum & HASH);
     }
 
-    /// Passes the letters that are left of a word.
+    /// Skips the remaining letters of a word.
     fn skip_letters(&mut self) {
         while let Some(b) = self.peek() {
             let (c, len) = if b.is_ascii() { (char::from(b), 1) } else { decode(self.bytes, self.at) };
@@ -139,7 +139,7 @@ impl<'a> TokenReader<'a> {
         self.bytes.get(from..).unwrap_or_default()
     }
 
-    /// A run of letters, and of digits behind a letter.
+    /// Reads a run of letters, and of digits after a letter.
     fn word(&mut self) {
         let from = self.at;
         let (mut sum, mut ascii) = (0u16, true);
@@ -185,7 +185,8 @@ impl<'a> TokenReader<'a> {
                     sign = b;
                     self.at += 1;
                 }
-                // The decimal sign of Arabic newspapers is a letter, and the decimals stand before it: `4ر646` is 646.4.
+                // The decimal sign of Arabic newspapers is a letter, and the decimals stand before it: `4ر646` is
+                // 646.4.
                 [lead, trail, next, ..] if [lead, trail] == REH && next.is_ascii_digit() && count == 1 => {
                     self.at += 2;
                     let whole = self.at;
@@ -313,7 +314,7 @@ impl<'a> TokenReader<'a> {
         Some((self.written_out(&[(0, digits.start, digits.end)], magnitude, true).0, magnitude))
     }
 
-    /// Whether the digits before this are a date, or have decimals or groups behind them.
+    /// Whether the digits before this are part of a date, or are followed by decimals or groups.
     fn goes_on(&self) -> bool {
         let rest = self.rest(self.at);
         match rest {
@@ -384,7 +385,7 @@ impl<'a> TokenReader<'a> {
     }
 }
 
-/// A word is read that stands in these bytes; `sum` is that of its letters, and `ascii`: it has no others.
+/// Ends the word in these bytes; `sum`: that of its letters, `ascii`: whether all are ASCII.
 #[inline]
 pub(super) fn end_word(bytes: &[u8], at: Range<usize>, sum: u16, ascii: bool, out: &mut Vec<u16>) {
     let word = bytes.get(at.clone()).unwrap_or_default();
@@ -436,7 +437,7 @@ fn push_digits(digits: &[u8], out: &mut Vec<u16>) {
     out.extend(rest.chunks(3).map(group));
 }
 
-/// Adds the number that a word stands for; false if it is none.
+/// Adds the number that a word spells; false if it is none.
 #[cold]
 fn push_number(bytes: &[u8], at: Range<usize>, sum: u16, out: &mut Vec<u16>) -> bool {
     let word = bytes.get(at.clone()).unwrap_or_default();

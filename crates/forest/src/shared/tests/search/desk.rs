@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::super::super::*;
 use super::people::Corrected;
-use crate::shared::keys::{KeySample, ScanPosition, StoreFuture, SyncEntries, SyncEntry};
-use crate::shared::memory::InMemoryStore;
+use crate::shared::keys::{KeySample, RedisFuture, ScanPosition, SyncEntries, SyncEntry};
+use crate::shared::memory::InMemoryRedis;
 use crate::text_fields::FieldRecord;
 
 /// A job of a process.
@@ -19,7 +19,7 @@ pub(super) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Where the commands of one process wait to be done.
 #[derive(Debug)]
 pub(super) struct Desk {
-    pub(super) store: InMemoryStore,
+    pub(super) store: InMemoryRedis,
     /// The time of all processes, in milliseconds.
     pub(super) time: Arc<AtomicI64>,
     pub(super) meeting: Arc<Meeting>,
@@ -72,8 +72,8 @@ impl fmt::Debug for DeskState {
 pub(super) struct PendingPipeline {
     pub(super) number: u64,
     commands: Vec<Command>,
-    pub(super) replies: Vec<Option<StoreReply>>,
-    done: oneshot::Sender<Vec<StoreReply>>,
+    pub(super) replies: Vec<Option<RedisReply>>,
+    done: oneshot::Sender<Vec<RedisReply>>,
 }
 
 impl DeskState {
@@ -86,7 +86,7 @@ impl DeskState {
         let is_done = |pipeline: &mut PendingPipeline| pipeline.replies.iter().all(Option::is_some);
         let done: Vec<PendingPipeline> = self.pipelines.extract_if(.., is_done).collect();
         for pipeline in done {
-            let replies: Vec<StoreReply> = pipeline.replies.into_iter().flatten().collect();
+            let replies: Vec<RedisReply> = pipeline.replies.into_iter().flatten().collect();
             self.receive((pipeline.number, &replies));
             let _ = pipeline.done.send(replies);
         }
@@ -108,8 +108,8 @@ impl Desk {
     }
 }
 
-impl KeyStore for Desk {
-    fn run(&self, commands: Vec<Command>) -> StoreFuture<Vec<StoreReply>> {
+impl RedisClient for Desk {
+    fn run(&self, commands: Vec<Command>) -> RedisFuture<Vec<RedisReply>> {
         let mut state = self.state.lock();
         let (done, answer) = oneshot::channel();
         if !state.is_crashed {
@@ -125,48 +125,48 @@ impl KeyStore for Desk {
             state.pipelines.push(PendingPipeline { number, commands, replies, done });
             state.hand_over();
         }
-        Box::pin(async move { answer.await.map_err(|_| StoreUnavailable::of("it has crashed")) })
+        Box::pin(async move { answer.await.map_err(|_| RedisUnavailable::of("it has crashed")) })
     }
 
-    fn enroll(&self, name: &str, identity: &str) -> StoreFuture<Result<u8, String>> {
+    fn enroll(&self, name: &str, identity: &str) -> RedisFuture<Result<u8, String>> {
         self.store.enroll(name, identity)
     }
 
-    fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> StoreFuture<()> {
+    fn declare(&self, name: &str, identity: &str, fields: &FieldRecord) -> RedisFuture<()> {
         self.store.declare(name, identity, fields)
     }
 
-    fn fields(&self, name: &str) -> StoreFuture<FieldRecord> {
+    fn fields(&self, name: &str) -> RedisFuture<FieldRecord> {
         self.store.fields(name)
     }
 
-    fn agree_on_fields(&self, name: &str, fields: &RoutedFields) -> StoreFuture<Result<(), String>> {
+    fn agree_on_fields(&self, name: &str, fields: &RoutedFields) -> RedisFuture<Result<(), String>> {
         self.store.agree_on_fields(name, fields)
     }
 
-    fn forests(&self) -> StoreFuture<Vec<(String, u8, String)>> {
+    fn forests(&self) -> RedisFuture<Vec<(String, u8, String)>> {
         self.store.forests()
     }
 
-    fn keys(&self, forest: u8, place: ScanPosition) -> StoreFuture<(Vec<Key>, Option<ScanPosition>)> {
+    fn keys(&self, forest: u8, place: ScanPosition) -> RedisFuture<(Vec<Key>, Option<ScanPosition>)> {
         let all = self.store.nodes().iter().map(|(key, ..)| *key).collect::<Vec<_>>();
         self.state.lock().receive(&all);
         self.store.keys(forest, place)
     }
 
-    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, from: SyncPosition) -> StoreFuture<SyncEntries> {
+    fn sync_entries(&self, forest: u8, lesson: Option<SyncEntry>, from: SyncPosition) -> RedisFuture<SyncEntries> {
         self.store.sync_entries(forest, lesson, from)
     }
 
-    fn remove_sync_entries(&self, forest: u8) -> StoreFuture<()> {
+    fn remove_sync_entries(&self, forest: u8) -> RedisFuture<()> {
         self.store.remove_sync_entries(forest)
     }
 
-    fn size(&self) -> StoreFuture<(usize, usize)> {
+    fn size(&self) -> RedisFuture<(usize, usize)> {
         self.store.size()
     }
 
-    fn sample(&self, forest: u8, seed: u64) -> StoreFuture<KeySample> {
+    fn sample(&self, forest: u8, seed: u64) -> RedisFuture<KeySample> {
         self.store.sample(forest, seed)
     }
 
@@ -200,7 +200,7 @@ impl KeyStore for Desk {
         Duration::ZERO
     }
 
-    fn away(&self) -> Option<StoreUnavailable> {
+    fn away(&self) -> Option<RedisUnavailable> {
         None
     }
 }
@@ -278,7 +278,7 @@ impl DeskState {
         each.filter(|(_, reply)| reply.is_none()).map(|(command, _)| command).collect()
     }
 
-    pub(super) fn reply(&mut self, place: usize, with: StoreReply) {
+    pub(super) fn reply(&mut self, place: usize, with: RedisReply) {
         let mut open = self.pipelines.iter_mut().flat_map(|of| &mut of.replies).filter(|reply| reply.is_none());
         *open.nth(place).unwrap() = Some(with);
         self.hand_over();

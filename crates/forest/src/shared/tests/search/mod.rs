@@ -3,7 +3,7 @@
 //! one by one; `scripts/mutants --planted` has them find faults in that code.
 //!
 //! A process is a future, which cannot be copied: a state is the steps that led to it, done again when the search
-//! comes back to it. Two states are one if the store is the same and each process was told the same: a process does
+//! comes back to it. Two states are one if Redis is the same and each process was told the same: a process does
 //! nothing but by what it was told.
 //!
 //! `scripted` is the method, `scenarios` has what comes, `desk` is where the commands of a process stop, `people` adds
@@ -305,7 +305,7 @@ fn people_who_correct_groups() {
     hold("people, reply", PEOPLE, REPLY, 1_000);
 }
 
-/// What no protocol on such a store can keep from happening: documents that belong together are apart. It always comes
+/// What no protocol on such a Redis can keep from happening: documents that belong together are apart. It always comes
 /// to an end, and what is left goes with its time.
 #[test]
 fn a_write_that_a_failover_loses() {

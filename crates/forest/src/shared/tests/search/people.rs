@@ -14,7 +14,7 @@ use super::desk::Job;
 use super::scripted::Scripted;
 use super::writes::Writes;
 use crate::overrides::{ResolvedDocument, Restamp};
-use crate::shared::memory::InMemoryStore;
+use crate::shared::memory::InMemoryRedis;
 
 /// What one person does to the groups.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,7 @@ pub(super) enum Correction {
 }
 
 impl Correction {
-    fn word(self) -> Option<(Override, Vec<Root>)> {
+    fn as_override(self) -> Option<(Override, Vec<Root>)> {
         let root = |of| Root(Fingerprint(of));
         Some(match self {
             Correction::Merge { winner, loser } => {
@@ -69,8 +69,8 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Notes the table that the store has now.
-    pub(super) fn record(&mut self, store: &InMemoryStore) {
+    /// Notes the table that Redis has now.
+    pub(super) fn record(&mut self, store: &InMemoryRedis) {
         let Some((_, bytes)) = store.of_kind(KeyKind::Overrides).pop() else {
             return;
         };
@@ -220,13 +220,13 @@ impl Corrected {
     pub(super) async fn correct(self: Arc<Self>, corrections: &'static [Correction]) {
         let mut last = None;
         for correction in corrections {
-            let number = match correction.word() {
-                Some((word, shown)) => {
-                    let Ok(number) = self.forest.add_override(word.clone(), shown).await else {
+            let number = match correction.as_override() {
+                Some((correction, shown)) => {
+                    let Ok(number) = self.forest.add_override(correction.clone(), shown).await else {
                         return;
                     };
                     last = number;
-                    (number.unwrap(), Some(word))
+                    (number.unwrap(), Some(correction))
                 }
                 None => {
                     let number = last.take().unwrap();

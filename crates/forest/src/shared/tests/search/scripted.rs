@@ -1,7 +1,7 @@
 //! A kind of forest whose documents say themselves which fingerprints they have and which texts they agree with.
 
 use spinney_text::fingerprint::Fingerprint;
-use spinney_text::method::{Durable, Features, MethodKind, PlacementQuery, Proof, Refusal, StrictFeatures, take};
+use spinney_text::method::{Durable, FeatureQuery, Features, MethodKind, Proof, Refusal, StrictFeatures, take};
 use spinney_text::text::boilerplate::PendingSentences;
 
 /// Documents by a script. Their features are those of the strict rules, of which the last fingerprint carries the
@@ -67,11 +67,11 @@ impl MethodKind for Scripted {
         features: &mut StrictFeatures,
         (): &mut (),
         _: &PendingSentences,
-        ask: impl FnOnce(&PlacementQuery<'_, ScriptedProof>) -> R,
+        ask: impl FnOnce(&FeatureQuery<'_, ScriptedProof>) -> R,
     ) -> R {
         let (script, fingerprints) = features.fingerprints.split_last().unwrap();
         let [.., text, apart, take] = script.0.to_be_bytes();
-        ask(&PlacementQuery {
+        ask(&FeatureQuery {
             fingerprints,
             more: &[],
             whole: features.whole,

@@ -1,4 +1,4 @@
-//! The store and all processes at one moment, and every step that may come next. The processes run the code of
+//! Redis and all processes at one moment, and every step that may come next. The processes run the code of
 //! [`SharedForest`] itself.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -15,9 +15,9 @@ use super::people::{Corrected, Index};
 use super::scenarios::{Faults, Scenario};
 use super::scripted::{self, Scripted, ScriptedProof};
 use crate::document::DocumentTime;
-use crate::port::{ItemOutcome, Placed};
+use crate::port::{ItemOutcome, RootAssignment};
 use crate::shared::layout::STEPS;
-use crate::shared::memory::InMemoryStore;
+use crate::shared::memory::InMemoryRedis;
 
 /// Milliseconds of a step, and of the window.
 pub(super) const STEP: i64 = 1_000;
@@ -71,13 +71,13 @@ impl Step {
 /// See the module.
 pub(super) struct World<'s> {
     scenario: &'s Scenario,
-    pub(super) store: InMemoryStore,
+    pub(super) store: InMemoryRedis,
     time: Arc<AtomicI64>,
     meeting: Arc<Meeting>,
     processes: Vec<Process>,
     late: Option<Command>,
     left: Faults,
-    /// Whether a write was lost by the store itself.
+    /// Whether a write was lost by Redis itself.
     pub(super) has_lost: bool,
     pub(super) told: Arc<Mutex<Vec<Option<Told>>>>,
     pub(super) index: Arc<Mutex<Index>>,
@@ -96,7 +96,12 @@ impl Drop for World<'_> {
 /// A forest of a process.
 pub(super) fn forest(scenario: &Scenario, desk: Arc<Desk>, seed: u64) -> SharedForest<Scripted> {
     let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, founder_token_bytes: 0 };
-    let forest = SharedForest::new(("model", ""), settings, (), (), Arc::new(AtOnce), desk, (seed + 1) << 32);
+    let forest = SharedForest::new(
+        ForestSetup { name: "model", identity: "", settings, thresholds: (), learned: () },
+        Arc::new(AtOnce),
+        desk,
+        (seed + 1) << 32,
+    );
     // Who has waited once may end the tree of another.
     forest.inner.turns.0.lock().first_pause = Duration::from_secs(1);
     let forest = forest.with_distance(SharedDistance::new(Distance(scenario.k)).unwrap());
@@ -104,7 +109,7 @@ pub(super) fn forest(scenario: &Scenario, desk: Arc<Desk>, seed: u64) -> SharedF
 }
 
 /// A document of a scenario.
-pub(super) fn document(scenario: &Scenario, doc: usize) -> PlacementDocument {
+pub(super) fn document(scenario: &Scenario, doc: usize) -> ForestDocument {
     let text = &scenario.docs[doc];
     let is_apart = |&&(one, other): &&(usize, usize)| one == doc || other == doc;
     let others = scenario.apart.iter().filter(is_apart).map(|&(one, other)| if one == doc { other } else { one });
@@ -178,7 +183,7 @@ fn meeting(scenario: &Scenario) -> Meeting {
     Meeting { buckets, has_people: !scenario.people.is_empty() }
 }
 
-fn tell(placed: &Placed, time: i64) -> Told {
+fn tell(placed: &RootAssignment, time: i64) -> Told {
     let ticket = placed.ticket.as_ref();
     let token = ticket.and_then(|ticket| Some(ticket.rollback.shared()?.token));
     Told { root: placed.root, token, time }
@@ -203,7 +208,7 @@ impl<'s> World<'s> {
     pub(super) fn without_processes(scenario: &'s Scenario, left: Faults) -> World<'s> {
         let mut world = World {
             scenario,
-            store: InMemoryStore::default(),
+            store: InMemoryRedis::default(),
             time: Arc::default(),
             meeting: Arc::new(meeting(scenario)),
             processes: Vec::new(),
@@ -434,7 +439,7 @@ impl<'s> World<'s> {
 
     /// A command whose reply is lost is sent again if that is harmless; of others a reply is assumed.
     fn lose_reply(&mut self, at: usize, place: usize, command: &Command) {
-        if let Some(assumed) = command.what.reply_if_lost() {
+        if let Some(assumed) = command.what.reply_if_unknown() {
             self.processes[at].desk.state.lock().reply(place, assumed);
             self.processes[at].go_on();
         }
@@ -446,9 +451,9 @@ impl<'s> World<'s> {
         self.processes[at].desk.state.lock().reply(place, reply);
     }
 
-    fn run(&mut self, command: &Command) -> StoreReply {
+    fn run(&mut self, command: &Command) -> RedisReply {
         let reply = self.store.run_one(command);
-        if matches!(command.what, KeyOp::Arrive { .. }) && reply == StoreReply::Number(0) {
+        if matches!(command.what, KeyOp::Arrive { .. }) && reply == RedisReply::Number(0) {
             self.missed.insert(Root(command.key.fingerprint));
         }
         if self.meeting.has_people {

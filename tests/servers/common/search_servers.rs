@@ -1,4 +1,4 @@
-//! What the engines are, and what is expected of each where they differ.
+//! The search servers, and what is expected of each where they differ.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use super::wire::Request;
 use super::{elasticsearch, opensearch};
 
-/// What one version of an engine does and another one does not.
+/// What one version of a search server does and another one does not.
 #[derive(Debug)]
 pub struct Expected {
     /// A path may name a type (`/index/type/id`).
@@ -70,36 +70,36 @@ const ELASTICSEARCH_9: Expected =
 
 /// A kind of search server without security.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
+pub enum SearchServer {
     OpenSearch,
     Elasticsearch,
 }
 
-impl Engine {
+impl SearchServer {
     /// URL of its node, without a final slash.
     pub fn url(self) -> String {
         match self {
-            Engine::OpenSearch => opensearch(),
-            Engine::Elasticsearch => elasticsearch(),
+            SearchServer::OpenSearch => opensearch(),
+            SearchServer::Elasticsearch => elasticsearch(),
         }
     }
 
     /// What its version does.
     pub fn expected(self) -> &'static Expected {
         match (self, self.major()) {
-            (Engine::OpenSearch, 3) => &OPENSEARCH_3,
-            (Engine::Elasticsearch, 7) => &ELASTICSEARCH_7,
-            (Engine::Elasticsearch, 8) => &ELASTICSEARCH_8,
-            (Engine::Elasticsearch, 9) => &ELASTICSEARCH_9,
-            (engine, major) => panic!("nothing is known of {engine:?} {major}: see {}", file!()),
+            (SearchServer::OpenSearch, 3) => &OPENSEARCH_3,
+            (SearchServer::Elasticsearch, 7) => &ELASTICSEARCH_7,
+            (SearchServer::Elasticsearch, 8) => &ELASTICSEARCH_8,
+            (SearchServer::Elasticsearch, 9) => &ELASTICSEARCH_9,
+            (search_server, major) => panic!("nothing is known of {search_server:?} {major}: see {}", file!()),
         }
     }
 
-    /// The engine at this URL.
-    pub fn at(url: &str) -> Engine {
+    /// The search server at this URL.
+    pub fn at(url: &str) -> SearchServer {
         match url.trim_end_matches('/') == opensearch() {
-            true => Engine::OpenSearch,
-            false => Engine::Elasticsearch,
+            true => SearchServer::OpenSearch,
+            false => SearchServer::Elasticsearch,
         }
     }
 

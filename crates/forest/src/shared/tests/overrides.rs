@@ -22,13 +22,13 @@ fn said(forest: &SharedForest<Verified>) -> Arc<Overrides> {
     block_on(forest.overrides()).unwrap()
 }
 
-fn say(forest: &SharedForest<Verified>, word: Override, shown: Vec<Root>) -> u64 {
-    block_on(forest.add_override(word, shown)).unwrap().unwrap()
+fn say(forest: &SharedForest<Verified>, correction: Override, shown: Vec<Root>) -> u64 {
+    block_on(forest.add_override(correction, shown)).unwrap().unwrap()
 }
 
 #[test]
 fn what_was_said_to_one_is_obeyed_by_the_next_request_of_the_other() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let [one, other] = [1, 2].map(|seed| process(&memory, seed));
     let of = |forest: &SharedForest<Verified>, number, version| {
         let placed = place(forest, vec![at(story(number, version), 1)]);
@@ -66,7 +66,7 @@ fn what_was_said_to_one_is_obeyed_by_the_next_request_of_the_other() {
 #[test]
 fn what_is_said_at_once_is_said_once() {
     const EACH: u64 = 12;
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let numbers: Vec<u64> = std::thread::scope(|scope| {
         let threads: Vec<_> = (1..=3)
             .map(|seed| {
@@ -74,8 +74,8 @@ fn what_is_said_at_once_is_said_once() {
                 scope.spawn(move || {
                     let forest = process(memory, seed);
                     let each = (0..EACH).map(|n| {
-                        let word = merge(root(1_000 * seed + n), root(1_000 * seed + n + 1));
-                        let number = say(&forest, word, Vec::new());
+                        let correction = merge(root(1_000 * seed + n), root(1_000 * seed + n + 1));
+                        let number = say(&forest, correction, Vec::new());
                         if n % 3 == 0 {
                             block_on(forest.undo_override(number)).unwrap().unwrap();
                         }
@@ -90,14 +90,14 @@ fn what_is_said_at_once_is_said_once() {
     });
     let distinct: BTreeSet<u64> = numbers.iter().copied().collect();
     assert_eq!(distinct, (0..3 * EACH).collect());
-    let words = said(&process(&memory, 9));
-    assert_eq!(words.iter().count() as u64, 3 * EACH * 2 / 3);
-    assert_eq!(words.unfinished().count() as u64, 3 * EACH);
+    let overrides = said(&process(&memory, 9));
+    assert_eq!(overrides.iter().count() as u64, 3 * EACH * 2 / 3);
+    assert_eq!(overrides.unfinished().count() as u64, 3 * EACH);
 }
 
 #[test]
 fn who_is_there_is_told_and_who_is_gone_is_not_waited_for() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let [first, second, third] = [1, 2, 3].map(|seed| process(&memory, seed));
     let acknowledged = |forest: &SharedForest<Verified>, change| {
         let obeyed = block_on(forest.acknowledge_overrides(change)).unwrap();
@@ -117,13 +117,13 @@ fn who_is_there_is_told_and_who_is_gone_is_not_waited_for() {
     assert_eq!(acknowledged(&first, 5), (false, 4));
 }
 
-/// What the engine holds of words now.
-fn value(memory: &InMemoryStore) -> Option<(Key, Vec<u8>)> {
+/// The overrides that Redis has now.
+fn value(memory: &InMemoryRedis) -> Option<(Key, Vec<u8>)> {
     memory.of_kind(KeyKind::Overrides).pop()
 }
 
-/// The engine holds this again: a replica has taken the master's place. Or nothing, as one that is empty.
-fn back_to(memory: &InMemoryStore, before: Option<(Key, Vec<u8>)>) {
+/// Redis holds this again: a replica has taken the master's place. Or nothing, as one that is empty.
+fn back_to(memory: &InMemoryRedis, before: Option<(Key, Vec<u8>)>) {
     let what = match (before, value(memory)) {
         (Some((key, value)), _) => (key, KeyOp::Put { value, life: Lifetime::Endless }),
         (None, Some((key, value))) => (key, KeyOp::Remove { value }),
@@ -134,8 +134,8 @@ fn back_to(memory: &InMemoryStore, before: Option<(Key, Vec<u8>)>) {
 }
 
 #[test]
-fn what_an_engine_has_lost_is_said_again() {
-    let memory = InMemoryStore::default();
+fn what_redis_has_lost_is_said_again() {
+    let memory = InMemoryRedis::default();
     let [one, other, third] = [1, 2, 3].map(|seed| process(&memory, seed));
     say(&one, merge(root(1), root(2)), Vec::new());
     said(&other);
@@ -147,11 +147,11 @@ fn what_an_engine_has_lost_is_said_again() {
     for forest in [&one, &other, &third, &one, &other] {
         said(forest);
     }
-    let words = said(&one);
+    let overrides = said(&one);
     for loser in [2, 4, 6] {
-        assert_eq!(words.group(root(loser)), root(loser - 1));
+        assert_eq!(overrides.group(root(loser)), root(loser - 1));
     }
-    assert_eq!((said(&other), said(&third)), (words.clone(), words.clone()));
+    assert_eq!((said(&other), said(&third)), (overrides.clone(), overrides.clone()));
     // An empty one gets all of it back, from whoever asks first, and one who knows nothing changes nothing by that.
     back_to(&memory, None);
     let beginner = process(&memory, 4);
@@ -200,8 +200,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..60)
 }
 
-/// A document on its way: of which process, its text, by which change of words it was looked at, and the root that it
-/// got.
+/// A document on its way: of which process, its text, by which change of overrides it was looked at, and the root that
+/// it got.
 struct Flying {
     process: usize,
     text: u64,
@@ -209,9 +209,9 @@ struct Flying {
     shown: Root,
 }
 
-/// A word whose documents were gone through once.
+/// An override whose documents were gone through once.
 struct Begun {
-    words: Vec<(u64, Arc<Restamp>)>,
+    overrides: Vec<(u64, Arc<Restamp>)>,
     change: u64,
 }
 
@@ -222,9 +222,9 @@ struct One {
     by_all: u64,
 }
 
-/// Several processes, the documents of one index, and the words as one process would have them.
+/// Several processes, the documents of one index, and the overrides as one process would have them.
 struct World {
-    memory: InMemoryStore,
+    memory: InMemoryRedis,
     processes: Vec<One>,
     stored: Vec<Root>,
     flying: Vec<Flying>,
@@ -240,7 +240,7 @@ fn tree_of(text: u64) -> Root {
 impl World {
     fn new() -> World {
         let mut world = World {
-            memory: InMemoryStore::default(),
+            memory: InMemoryRedis::default(),
             processes: Vec::new(),
             stored: (0..TEXTS).map(tree_of).collect(),
             flying: Vec::new(),
@@ -259,9 +259,9 @@ impl World {
         One { forest: process(&self.memory, self.new), begun: None, is_first: false, by_all: 0 }
     }
 
-    fn say(&mut self, who: usize, word: Override, shown: &[Root]) {
-        let number = say(&self.processes[who].forest, word.clone(), shown.to_vec());
-        let (expected, _) = self.model.add(word, shown).unwrap();
+    fn say(&mut self, who: usize, correction: Override, shown: &[Root]) {
+        let number = say(&self.processes[who].forest, correction.clone(), shown.to_vec());
+        let (expected, _) = self.model.add(correction, shown).unwrap();
         assert_eq!(number, expected);
     }
 
@@ -276,16 +276,16 @@ impl World {
     }
 
     fn pass(&mut self, who: usize, of: &[(u64, Arc<Restamp>)]) -> RestampPass {
-        let words = said(&self.processes[who].forest);
-        let pass = words.pass_for(of.to_vec());
-        let sought = pass.sought(&words);
+        let overrides = said(&self.processes[who].forest);
+        let pass = overrides.pass_for(of.to_vec());
+        let sought = pass.sought(&overrides);
         for (text, shown) in (0..).zip(&mut self.stored) {
             if sought.contains(shown) {
                 let resolved = pass.needs_texts().then(|| ResolvedDocument {
                     text: Fingerprint(text),
-                    answer: Some(words.shown_root(Fingerprint(text), tree_of(text))),
+                    answer: Some(overrides.shown_root(Fingerprint(text), tree_of(text))),
                 });
-                *shown = pass.shows(&words, *shown, resolved);
+                *shown = pass.shows(&overrides, *shown, resolved);
             }
         }
         pass
@@ -297,25 +297,25 @@ impl World {
             one.begun = None;
             return;
         }
-        let words = said(&one.forest);
+        let overrides = said(&one.forest);
         let is_to_do = |begun: &Begun| {
-            let is_to_do = |of: &(u64, Arc<Restamp>)| words.unfinished().any(|u| u == (of.0, &of.1));
-            begun.words.iter().all(is_to_do)
+            let is_to_do = |of: &(u64, Arc<Restamp>)| overrides.unfinished().any(|u| u == (of.0, &of.1));
+            begun.overrides.iter().all(is_to_do)
         };
         match one.begun.take().filter(is_to_do) {
             None => {
-                let unfinished = words.unfinished().take(2);
-                let words: Vec<_> = unfinished.map(|(n, of)| (n, of.clone())).collect();
-                if words.is_empty() {
+                let unfinished = overrides.unfinished().take(2);
+                let overrides: Vec<_> = unfinished.map(|(n, of)| (n, of.clone())).collect();
+                if overrides.is_empty() {
                     return;
                 }
                 let change = block_on(one.forest.refresh_overrides()).unwrap();
-                self.pass(who, &words);
-                self.processes[who].begun = Some(Begun { words, change });
+                self.pass(who, &overrides);
+                self.processes[who].begun = Some(Begun { overrides, change });
             }
             Some(begun) if one.by_all < begun.change => one.begun = Some(begun),
-            Some(Begun { words, .. }) => {
-                let pass = self.pass(who, &words);
+            Some(Begun { overrides, .. }) => {
+                let pass = self.pass(who, &overrides);
                 let done = self.processes[who].forest.restamped(pass.clone());
                 block_on(done).unwrap();
                 self.model.restamped(&pass);
@@ -330,16 +330,17 @@ impl World {
             }
             Step::Pin(who, text, to) => {
                 self.new += 1;
-                let word = Override::Pin { texts: vec![Fingerprint(text)], root: root(to.unwrap_or(1_000 + self.new)) };
+                let correction =
+                    Override::Pin { texts: vec![Fingerprint(text)], root: root(to.unwrap_or(1_000 + self.new)) };
                 let answer = self.model.shown_root(Fingerprint(text), tree_of(text));
                 let shown = [self.stored[text as usize], answer];
-                self.say(who, word, &shown);
+                self.say(who, correction, &shown);
             }
             Step::Undo(who, which) => {
                 let numbers: Vec<u64> = self.model.iter().map(|(number, _)| number).collect();
                 if let Some(at) = which.checked_rem(numbers.len()) {
                     let taken = self.processes[who].forest.undo_override(numbers[at]);
-                    let expected = self.model.undo(numbers[at]).map(|(word, _)| word);
+                    let expected = self.model.undo(numbers[at]).map(|(correction, _)| correction);
                     assert_eq!(block_on(taken).unwrap(), expected);
                 }
             }
@@ -447,14 +448,14 @@ fn accepted(forest: &SharedForest<Verified>, variant: u64) -> (Root, u64) {
 
 #[test]
 fn trees_of_one_story_are_suggested_or_made_one() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let [suggests, one, other] = [1, 2, 3].map(|seed| process(&memory, seed));
     let [one, other] = [one, other].map(|forest| forest.with_late_merges(LateMerges::Apply));
     let (first, _) = accepted(&one, 1);
     let (second, _) = accepted(&other, 2);
     assert_ne!(first, second);
     assert_eq!(accepted(&suggests, 3).1, 0);
-    let listed = block_on(suggests.late()).unwrap().suggestions;
+    let listed = block_on(suggests.late_merges()).unwrap().suggestions;
     assert_eq!(listed.len(), 1);
     let pair = HashSet::from([listed[0].winner, listed[0].loser]);
     assert_eq!(pair, HashSet::from([first, second]));
@@ -475,10 +476,10 @@ fn trees_of_one_story_are_suggested_or_made_one() {
         settling.map(|thread| thread.join().unwrap()).iter().sum()
     });
     assert_eq!(merged, 1);
-    let words = said(&suggests);
-    assert_eq!(words.group(first), words.group(second));
-    assert_eq!((words.iter().count(), words.unfinished().count()), (1, 1));
-    assert_eq!(block_on(suggests.late()).unwrap().suggestions, []);
+    let overrides = said(&suggests);
+    assert_eq!(overrides.group(first), overrides.group(second));
+    assert_eq!((overrides.iter().count(), overrides.unfinished().count()), (1, 1));
+    assert_eq!(block_on(suggests.late_merges()).unwrap().suggestions, []);
     // A person is stronger, whoever was told.
     block_on(suggests.undo_override(0)).unwrap().unwrap();
     assert_eq!((accepted(&one, 6).1, accepted(&other, 7).1), (0, 0));
@@ -489,7 +490,7 @@ fn trees_of_one_story_are_suggested_or_made_one() {
 /// about.
 #[test]
 fn corrections_that_do_not_read_hold_documents_back() {
-    let memory = InMemoryStore::default();
+    let memory = InMemoryRedis::default();
     let one = process(&memory, 1);
     say(&one, merge(root(1), root(2)), Vec::new());
     let [(key, bytes)] = &*memory.of_kind(KeyKind::Overrides) else { panic!("one value has all of them") };
