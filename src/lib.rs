@@ -6,7 +6,7 @@
 pub use spinney_bulk as bulk;
 pub use spinney_forest as forest;
 use spinney_forest::index_pattern;
-pub use spinney_forest::{hamming, store, text_fields, time};
+pub use spinney_forest::{hamming, progress, store, text_fields, time};
 pub use spinney_text::{fingerprint, hash, method, text};
 
 // The command line reads the configuration and starts the server.

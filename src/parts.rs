@@ -1,5 +1,5 @@
-//! A process without sockets, for the development crate `simulation`, which starts and ends many in one thread. No promise
-//! is made about it from one release to the next.
+//! A process without sockets, for the development crate `simulation`, which starts and ends many in one thread. No
+//! promise is made about it from one release to the next.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::config::ServeOptions;
 use crate::engine::{CheckError, Checked, Engine, EngineError, PortStorage};
 use crate::forest::local::Executor;
 use crate::http::ClientAddress;
-use crate::server::{Purpose, Tasks, begin_catching_up, serve_alone};
+use crate::server::{Purpose, Tasks, begin_catching_up, serve_connection};
 use crate::state::{AppState, StateError};
 use crate::time::Millis;
 
@@ -100,7 +100,7 @@ impl Process {
         stream: T,
         client: IpAddr,
     ) -> impl Future<Output = hyper::Result<()>> + Send + use<T> {
-        serve_alone(stream, ClientAddress(client), Purpose::Everything, self.state.clone())
+        serve_connection(stream, ClientAddress(client), Purpose::Everything, self.state.clone())
     }
 
     /// The engine.

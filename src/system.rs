@@ -1,5 +1,5 @@
-//! What the process takes from its system by itself: the clock, chance, and connections to the cluster. With the feature
-//! `simulation` a thread can have another one, whose time and chance follow from a seed.
+//! What the process takes from its system by itself: the clock, chance, and connections to the cluster. With the
+//! feature `simulation` a thread can have another one, whose time and chance follow from a seed.
 
 #[cfg(feature = "simulation")]
 pub(crate) use simulated::current;

@@ -38,9 +38,9 @@ use tree::Tree;
 /// test of tests/pure fails, or if the tests take five times the time they should ("timeout"). What was caught is
 /// appended to a file in the folder of the copy, and is not run again by the next command with this seed.
 ///
-/// With --planted the faults are those of mutants/faults.toml: mistakes in the protocols, each with the test that has to
-/// find it. Prints one JSON object a fault, with the seed at which a test of many seeds found it, and the sum. The exit
-/// code is 1 if one was not found, does not apply, or if its test fails without it.
+/// With --planted the faults are those of mutants/faults.toml: mistakes in the protocols, each with the test that has
+/// to find it. Prints one JSON object a fault, with the seed at which a test of many seeds found it, and the sum. The
+/// exit code is 1 if one was not found, does not apply, or if its test fails without it.
 #[derive(Debug, Parser)]
 #[command(name = "scripts/mutants")]
 struct Args {

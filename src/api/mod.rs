@@ -111,11 +111,7 @@ async fn monitored(
     }
     match endpoint {
         ApiEndpoint::Stats => Ok(json(StatusCode::OK, &stats::stats(state).await)),
-        ApiEndpoint::Routes => {
-            let engine = &state.engine;
-            let routes = json!({"prefix": engine.routes().prefix(), "routes": engine.routes().backfill_routes()});
-            Ok(json(StatusCode::OK, &routes))
-        }
+        ApiEndpoint::Routes => Ok(json(StatusCode::OK, &json!(state.engine.routes().table()))),
         _ => {
             let metrics = stats::metrics(state).await;
             Ok(with_type(StatusCode::OK, METRICS_TYPE, metrics?))

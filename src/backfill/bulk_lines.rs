@@ -44,14 +44,8 @@ fn holds_object(value: &Value) -> bool {
     }
 }
 
-/// Appends an update with these members, conditional on the version that was read.
-pub(super) fn add_members(lines: &mut Vec<u8>, found: &StoredHit, members: &Value) {
-    let (action, doc) = (json!({"update": meta(found)}), json!({"doc": members}));
-    lines.extend_from_slice(format!("{action}\n{doc}\n").as_bytes());
-}
-
-/// The action metadata: index, id, routing, and the version that was read.
-fn meta(found: &StoredHit) -> Value {
+/// Adds the lines of a document, which is written only if it is still as it was read.
+pub(super) fn add(lines: &mut Vec<u8>, found: &StoredHit, form: WriteForm) {
     let mut meta = json!({
         "_index": found.index,
         "_id": found.id,
@@ -61,12 +55,6 @@ fn meta(found: &StoredHit) -> Value {
     if let Some(routing) = &found.routing {
         meta["routing"] = routing.as_str().into();
     }
-    meta
-}
-
-/// Appends the lines of a document, conditional on the version that was read.
-pub(super) fn add(lines: &mut Vec<u8>, found: &StoredHit, form: WriteForm) {
-    let mut meta = meta(found);
     let action = match form {
         WriteForm::Fields => json!({ "update": meta }),
         WriteForm::Whole => {
@@ -139,14 +127,8 @@ struct BulkItemResult {
     error: Option<Value>,
 }
 
-/// The outcome of each document of a bulk, if the response is complete.
-pub(super) fn fates(answer: &Bytes, documents: usize) -> Option<Vec<StampOutcome>> {
-    let numbered = numbered_fates(answer, documents)?.into_iter();
-    Some(numbered.map(|(fate, _)| fate).collect())
-}
-
-/// As [`fates`], each with its sequence number in the shard.
-pub(super) fn numbered_fates(answer: &Bytes, documents: usize) -> Option<Vec<(StampOutcome, Option<u64>)>> {
+/// The outcome of each document of a bulk with its sequence number in the shard, if the response is complete.
+pub(super) fn fates(answer: &Bytes, documents: usize) -> Option<Vec<(StampOutcome, Option<u64>)>> {
     let answer: BulkAnswer = serde_json::from_slice(answer).ok()?;
     let items = answer.items.iter();
     let fates: Vec<_> = items.map(|item| (fate(&item.update), item.update.seq_no)).collect();
@@ -221,7 +203,7 @@ mod tests {
     #[test]
     fn what_an_answer_says() {
         let answer = json!({"took": 1, "errors": true, "items": [
-            {"update": {"_id": "1", "status": 200, "result": "updated"}},
+            {"update": {"_id": "1", "status": 200, "result": "updated", "_seq_no": 7}},
             {"index": {"_id": "2", "status": 200, "result": "updated"}},
             {"update": {"_id": "3", "status": 200, "result": "noop"}},
             {"update": {"_id": "4", "status": 409, "error": {"type": "version_conflict_engine_exception", "reason": "x"}}},
@@ -231,8 +213,10 @@ mod tests {
             {"update": {"_id": "8", "status": 404, "error": {"type": "index_not_found_exception", "reason": "none"}}},
         ]});
         let answer = Bytes::from(answer.to_string());
+        let (fates_of_items, numbers): (Vec<_>, Vec<_>) = fates(&answer, 8).unwrap().into_iter().unzip();
+        assert_eq!(numbers, [Some(7), None, None, None, None, None, None, None]);
         assert_eq!(
-            fates(&answer, 8).unwrap(),
+            fates_of_items,
             [
                 StampOutcome::Stamped,
                 StampOutcome::Stamped,

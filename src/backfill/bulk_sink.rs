@@ -17,11 +17,9 @@ pub(crate) trait BulkSink: Sync {
 }
 
 /// A spinney at a URL.
-pub(crate) struct HttpSink(pub(crate) Operator);
-
-impl BulkSink for HttpSink {
+impl BulkSink for Operator {
     async fn bulk(&self, known_as: &HeaderValue, lines: Bytes) -> Result<Bytes, OperatorError> {
         let header = (BACKFILL, known_as.clone());
-        self.0.send_lines_with("/_bulk", header, lines).await
+        self.send_lines_with("/_bulk", header, lines).await
     }
 }

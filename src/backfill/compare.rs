@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use super::BackfillError;
 use super::discovery::RouteIndices;
-use super::pages::Pages;
 use super::restamp::shown;
 use crate::bulk::StampNames;
 use crate::cluster::operator::Operator;
 use crate::cluster::sorted_pages::{Slice, SortField};
 use crate::forest::Root;
+use crate::progress::{Progress, ReportProgress};
 
 /// Documents of a page.
 const PAGE: usize = 5_000;
@@ -87,7 +87,7 @@ impl Compared {
 }
 
 /// Reads both roots of all documents of a target: the first by the stamp with `first`'s field names, the second by
-/// the target's own stamp. Calls `report` with the number of documents read.
+/// the target's own stamp. `total`: the number of all documents.
 ///
 /// # Errors
 /// If the cluster cannot be reached or refuses.
@@ -96,15 +96,15 @@ pub(crate) async fn compare(
     target: &RouteIndices,
     first: &StampNames,
     compared: &mut Compared,
-    report: &(dyn Fn(u64) + Sync),
+    total: u64,
+    report: &ReportProgress<'_>,
 ) -> Result<(), BackfillError> {
     let mut target = target.clone();
     let second = target.names.root().to_owned();
     target.order = SortField::of_arrival();
     target.route.fields = vec![first.root().to_owned(), second.clone()];
-    let all = target.all();
-    let mut pages = Pages::new(reader, &target, all, Slice::ALL, PAGE);
-    let mut read = 0;
+    let mut pages = target.pages(reader, target.all(), Slice::ALL, PAGE);
+    let mut progress = Progress { forest: &target.route.forest, done: 0, total };
     // A point in time that is lost begins again: its documents are not to count twice.
     let mut seen = HashSet::new();
     while let Some(found) = pages.next().await? {
@@ -113,10 +113,9 @@ pub(crate) async fn compare(
                 compared.add(shown(&found.source, first.root()), shown(&found.source, &second));
             }
         }
-        read += found.len() as u64;
-        report(read);
+        progress.done += found.len() as u64;
+        report(progress);
     }
-    pages.close().await;
     Ok(())
 }
 

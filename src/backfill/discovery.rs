@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use hyper::Method;
-use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value, json};
 
 use super::BackfillError;
-use super::mapping;
+use super::mapping::{self, MissingFields};
 use super::sending::ask_until_answered;
 use crate::bulk::StampNames;
 use crate::cluster::operator::{Operator, OperatorError, in_path};
@@ -16,20 +16,11 @@ use crate::cluster::retry::ATTEMPTS;
 use crate::cluster::roots::roots_index;
 use crate::cluster::search::{SearchResponse, Stored};
 use crate::cluster::sorted_pages::SortField;
-use crate::engine::{BackfillRoute, FieldSample, MissingField, SAMPLE};
+use crate::engine::{BackfillRoute, FieldSample, MissingField, RouteTable, SAMPLE};
 use crate::index_pattern::fits;
 
 /// Bytes of names in a path.
 const LONGEST_NAMES: usize = 3_000;
-
-/// The routes of a spinney.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(crate) struct RouteTable {
-    /// The prefix of the stamp's field names.
-    pub prefix: String,
-    /// The first one that fits an index counts.
-    pub routes: Vec<BackfillRoute>,
-}
 
 /// The indices of one route.
 #[derive(Debug, Clone)]
@@ -211,10 +202,13 @@ impl RouteIndices {
         })
     }
 
-    /// The order of its route.
+    /// Sorts the documents by the field of its route, as far as that is possible.
     pub(super) async fn find_order(&mut self, operator: &Operator) -> Result<(), BackfillError> {
-        if let Some(field) = self.route.order.clone() {
-            self.order = self.order_of(operator, &field).await?;
+        if let Some(field) = &self.route.order {
+            let path = format!("/{}/_field_caps?fields={}&ignore_unavailable=true", self.expression, in_path(field));
+            let answer = operator.ask(Method::GET, &path, None).await?;
+            let mut types = answer["fields"][field].as_object().into_iter().flat_map(Map::keys);
+            self.order = order_by(field, types.next().map(String::as_str));
         }
         Ok(())
     }
@@ -230,12 +224,9 @@ impl RouteIndices {
 
     /// The documents without a stamp.
     pub(super) fn unstamped(&self) -> Value {
-        let mut filters = vec![json!({"terms": {"_index": self.indices}})];
-        filters.extend(self.query.clone());
-        json!({"bool": {
-            "filter": filters,
-            "must_not": [{"exists": {"field": self.names.root()}}],
-        }})
+        let mut query = self.all();
+        query["bool"]["must_not"] = json!([{"exists": {"field": self.names.root()}}]);
+        query
     }
 
     /// All documents.
@@ -245,9 +236,18 @@ impl RouteIndices {
         json!({"bool": {"filter": filters}})
     }
 
-    /// Path of a search in all of them.
-    pub(super) fn search_path(&self) -> String {
-        format!("/{}/_search?ignore_unavailable=true&allow_partial_search_results=false", self.expression)
+    /// Searches all of them.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached or refuses, or some shards do not answer.
+    pub(super) async fn search<H: DeserializeOwned>(
+        &self,
+        operator: &Operator,
+        body: &Value,
+    ) -> Result<SearchResponse<H>, BackfillError> {
+        let path = format!("/{}/_search?ignore_unavailable=true&allow_partial_search_results=false", self.expression);
+        let answer = ask_until_answered(operator, Method::POST, &path, Some(body)).await?;
+        Ok(SearchResponse::parse(&answer)?)
     }
 
     /// The fields of the route that no document of a sample has.
@@ -255,7 +255,6 @@ impl RouteIndices {
     /// # Errors
     /// When the cluster cannot be reached or refuses.
     pub(crate) async fn unfound_fields(&self, operator: &Operator) -> Result<Vec<MissingField>, BackfillError> {
-        let path = self.search_path();
         // With a filter the servers write the sources anew: a comment at the end of a stored one would take the rest of
         // the answer with it.
         let body = json!({
@@ -264,17 +263,11 @@ impl RouteIndices {
             "query": self.all(),
             "_source": {"excludes": [self.names.root()]},
         });
-        let answer = ask_until_answered(operator, Method::POST, &path, Some(&body)).await?;
         let mut sample = FieldSample::new(self.route.named.clone(), self.names.prefix());
-        for Stored(hit) in SearchResponse::<Stored>::parse(&answer)?.hits {
+        for Stored(hit) in self.search(operator, &body).await?.hits {
             sample.add(&hit["_source"]);
         }
         Ok(sample.missing())
-    }
-
-    /// Makes the latest writes visible to searches, if the operator has the privilege.
-    pub(super) async fn refresh(&self, operator: &Operator, attempts: u32) -> Result<(), OperatorError> {
-        operator.refresh(&self.expression, attempts).await.map(drop)
     }
 
     /// How many documents a query finds.
@@ -282,10 +275,8 @@ impl RouteIndices {
     /// # Errors
     /// When the cluster cannot be reached or refuses.
     async fn count(&self, operator: &Operator, query: &Value) -> Result<u64, BackfillError> {
-        let path = self.search_path();
         let body = json!({"size": 0, "track_total_hits": true, "query": query});
-        let answer = ask_until_answered(operator, Method::POST, &path, Some(&body)).await?;
-        Ok(SearchResponse::<Value>::parse(&answer)?.total().0)
+        Ok(self.search::<IgnoredAny>(operator, &body).await?.total().0)
     }
 
     /// Counts unstamped documents, after a refresh.
@@ -293,7 +284,7 @@ impl RouteIndices {
     /// # Errors
     /// As [`RouteIndices::count`].
     pub(crate) async fn count_unstamped(&self, operator: &Operator) -> Result<u64, BackfillError> {
-        self.refresh(operator, ATTEMPTS).await?;
+        operator.refresh(&self.expression, ATTEMPTS).await?;
         self.count(operator, &self.unstamped()).await
     }
 
@@ -305,15 +296,6 @@ impl RouteIndices {
         self.count(operator, &self.all()).await
     }
 
-    /// How the documents can be sorted by a field.
-    async fn order_of(&self, operator: &Operator, field: &str) -> Result<SortField, BackfillError> {
-        let path = format!("/{}/_field_caps?fields={}&ignore_unavailable=true", self.expression, in_path(field));
-        let answer = operator.ask(Method::GET, &path, None).await?;
-        let types = answer["fields"][field].as_object();
-        let mut types = types.into_iter().flat_map(Map::keys);
-        Ok(order_by(field, types.next().map(String::as_str)))
-    }
-
     /// The fields of the stamp that each index lacks.
     ///
     /// # Errors
@@ -322,28 +304,17 @@ impl RouteIndices {
         &self,
         operator: &Operator,
     ) -> Result<Vec<(String, Map<String, Value>)>, BackfillError> {
-        let mut all = Vec::new();
-        for (index, missing) in self.mappings(operator).await? {
-            let missing = missing.map_err(|fault| BackfillError::Mapping { index: index.clone(), fault })?;
-            if !missing.is_empty() {
-                all.push((index, missing));
-            }
-        }
-        Ok(all)
+        fields_to_map(self.mappings(operator).await?)
     }
 
     /// The stamp's fields that each index lacks, or why it cannot be backfilled.
     ///
     /// # Errors
     /// When the cluster cannot be reached or refuses.
-    pub(crate) async fn mappings(
-        &self,
-        operator: &Operator,
-    ) -> Result<Vec<(String, mapping::MissingFields)>, BackfillError> {
-        let path = format!("/{}/_mapping?ignore_unavailable=true", self.expression);
-        let answer = operator.ask(Method::GET, &path, None).await?;
-        let of = |index: &String| (index.clone(), mapping::missing(&answer[index]["mappings"], &self.names));
-        Ok(self.indices.iter().map(of).collect())
+    pub(crate) async fn mappings(&self, operator: &Operator) -> Result<Vec<(String, MissingFields)>, BackfillError> {
+        let mut mappings = mappings_of(operator, &self.expression, &self.names).await?;
+        mappings.retain(|(index, _)| self.indices.contains(index));
+        Ok(mappings)
     }
 
     /// An index that accepts no writes, and the setting that blocks them.
@@ -379,7 +350,33 @@ fn order_by(field: &str, mapped: Option<&str>) -> SortField {
     }
 }
 
-/// Maps missing fields of the stamp in all indices of a name or pattern. Answers which were mapped where.
+/// What each index of an expression lacks of the stamp's fields, or why it cannot be adopted as it is.
+async fn mappings_of(
+    operator: &Operator,
+    expression: &str,
+    names: &StampNames,
+) -> Result<Vec<(String, MissingFields)>, BackfillError> {
+    let path = format!("/{expression}/_mapping?ignore_unavailable=true&allow_no_indices=true");
+    let answer = operator.ask(Method::GET, &path, None).await?;
+    let mappings = answer.as_object().into_iter().flatten();
+    Ok(mappings.map(|(index, of)| (index.clone(), mapping::missing(&of["mappings"], names))).collect())
+}
+
+/// The indices that lack fields of the stamp, with these.
+fn fields_to_map(mappings: Vec<(String, MissingFields)>) -> Result<Vec<(String, Map<String, Value>)>, BackfillError> {
+    let mut all = Vec::new();
+    for (index, missing) in mappings {
+        match missing {
+            Ok(missing) if missing.is_empty() => {}
+            Ok(missing) => all.push((index, missing)),
+            Err(fault) => return Err(BackfillError::Mapping { index, fault }),
+        }
+    }
+    Ok(all)
+}
+
+/// Maps the fields of the stamp in all indices behind a name or a pattern that lack any; in none, if one of them cannot
+/// be adopted as it is. Answers which were mapped where.
 ///
 /// # Errors
 /// When an index cannot be adopted as it is, or the cluster cannot be reached or refuses.
@@ -388,22 +385,14 @@ pub(crate) async fn map_existing(
     expression: &str,
     prefix: &str,
 ) -> Result<Vec<(String, Vec<String>)>, BackfillError> {
-    let names = StampNames::new(prefix)?;
-    let path = format!("/{}/_mapping?ignore_unavailable=true&allow_no_indices=true", in_path(expression));
-    let answer = operator.ask(Method::GET, &path, None).await?;
-    let mut all = Vec::new();
-    for (index, answer) in answer.as_object().into_iter().flatten() {
-        if index.starts_with(&roots_index("")) {
-            continue;
-        }
-        let missing = mapping::missing(&answer["mappings"], &names);
-        let missing = missing.map_err(|fault| BackfillError::Mapping { index: index.clone(), fault })?;
-        if !missing.is_empty() {
-            put_fields(operator, index, &missing).await?;
-            all.push((index.clone(), missing.into_iter().map(|(name, _)| name).collect()));
-        }
+    let mut mappings = mappings_of(operator, &in_path(expression), &StampNames::new(prefix)?).await?;
+    mappings.retain(|(index, _)| !index.starts_with(&roots_index("")));
+    let mut mapped = Vec::new();
+    for (index, fields) in fields_to_map(mappings)? {
+        put_fields(operator, &index, &fields).await?;
+        mapped.push((index, fields.into_iter().map(|(name, _)| name).collect()));
     }
-    Ok(all)
+    Ok(mapped)
 }
 
 /// Maps fields of the stamp in an index.

@@ -8,6 +8,10 @@
 //!
 //! Nothing here places a document: it is written through spinney like any writer's bulk, so there is one forest and one
 //! entrance. Stamped documents are not read again, so an interrupted run continues where it ended.
+//!
+//! The command and the sweep are one [`Backfill`] with two sinks. Restamping reads the same pages, but writes by
+//! itself: the root alone, in spinney's own name and past the forest; and what the cluster refuses it leaves to its
+//! next pass, since other jobs wait meanwhile. `verify` needs no order and no complete view: it draws by chance.
 
 mod bulk_lines;
 mod bulk_sink;
@@ -24,10 +28,10 @@ mod sweep;
 mod verify;
 
 pub(crate) use compare::{Compared, GroupChanges, compare};
-pub(crate) use run::{Backfill, BackfillOptions, BackfillOutcome, BackfillProgress};
+pub(crate) use run::{Backfill, BackfillOptions, BackfillOutcome};
 
-pub(crate) use bulk_sink::{BulkSink, HttpSink};
-pub(crate) use discovery::{RouteIndices, RouteTable, discover, discover_route, map_existing, put_fields};
+pub(crate) use bulk_sink::BulkSink;
+pub(crate) use discovery::{RouteIndices, discover, discover_route, map_existing, put_fields};
 pub(crate) use override_progress::run;
 pub(crate) use restamp::{Restamper, Restamping, shown};
 pub(crate) use sweep::{SweepStatus, sweep};

@@ -23,15 +23,14 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::BackfillError;
-use super::bulk_lines::{self, StampOutcome};
-use super::discovery::{RouteIndices, RouteTable, discover_route};
-use super::pages::Pages;
+use super::bulk_lines::{self, StampOutcome, WriteForm};
+use super::discovery::{RouteIndices, discover_route};
 use crate::bulk::{DocumentChange, stored_value};
 use crate::cluster::operator::{Operator, OperatorError};
 use crate::cluster::retry::FIRST_PAUSE;
 use crate::cluster::sorted_pages::{Slice, StoredHit};
 use crate::counts::{Counts, IndexWrites};
-use crate::engine::{Engine, OverrideError, RequestContext, Unavailable};
+use crate::engine::{Engine, OverrideError, RequestContext, RouteTable, Unavailable};
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
 use crate::forest::overrides::{ResolvedDocument, RestampPass};
@@ -43,7 +42,7 @@ pub(crate) use status::Restamping;
 /// Documents of a bulk.
 const BATCH: usize = 500;
 
-/// Documents of each bulk whose visibility is checked.
+/// Of each bulk, so many documents show that it has become visible.
 const WITNESSES: usize = 64;
 
 /// Roots of one search, unless a single override names more.
@@ -325,8 +324,9 @@ impl Restamper<'_> {
         sought: &[Root],
         left: &mut Remaining,
     ) -> Result<(), RestampError> {
-        let Err(error) = self.read(way, target, sought, left).await? else {
-            return Ok(());
+        let error = match self.read(way, target, sought, left).await {
+            Err(RestampError::Adopt(error)) => error,
+            read => return read,
         };
         if target.indices.len() == 1 {
             left.unread(&error);
@@ -334,21 +334,25 @@ impl Restamper<'_> {
         }
         debug!(%error, "the indices of a route are read one by one");
         for one in target.per_index() {
-            if let Err(error) = self.read(way, &one, sought, left).await? {
-                left.unread(&error);
+            match self.read(way, &one, sought, left).await {
+                Err(RestampError::Adopt(error)) => left.unread(&error),
+                read => read?,
             }
         }
         Ok(())
     }
 
-    /// Reads documents and restamps them; the inner error: they cannot be read.
+    /// Reads documents and stamps them anew.
+    ///
+    /// # Errors
+    /// [`RestampError::Adopt`] if they cannot be read; what cannot be written is left.
     async fn read(
         &self,
         way: (&str, &RestampPass),
         target: &RouteIndices,
         sought: &[Root],
         left: &mut Remaining,
-    ) -> Result<Result<(), BackfillError>, RestampError> {
+    ) -> Result<(), RestampError> {
         // A query takes so many terms.
         for roots in sought.chunks(MOST_ROOTS) {
             let roots: Vec<String> = roots.iter().map(Root::to_string).collect();
@@ -356,17 +360,12 @@ impl Restamper<'_> {
                 {"terms": {"_index": target.indices}},
                 {"terms": {target.names.root(): roots}},
             ]}});
-            let mut pages = Pages::new(self.operator, target, query, Slice::ALL, BATCH).with_attempts(ATTEMPTS);
-            loop {
-                match pages.next().await {
-                    Ok(Some(found)) => self.stamp(way, target, &found, left).await?,
-                    Ok(None) => break,
-                    Err(error) => return Ok(Err(error)),
-                }
+            let mut pages = target.pages(self.operator, query, Slice::ALL, BATCH).with_attempts(ATTEMPTS);
+            while let Some(found) = pages.next().await.map_err(BackfillError::from)? {
+                self.stamp(way, target, &found, left).await?;
             }
-            pages.close().await;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Restamps those of these documents that have another root than the overrides prescribe.
@@ -412,20 +411,17 @@ impl Restamper<'_> {
         if all.is_empty() {
             return Ok(());
         }
-        let Err(error) = self.write(target, &all, left).await else {
-            return Ok(());
-        };
-        // A refusal of one index does not concern the others.
-        let several = moved.len() > 1 && matches!(error, BackfillError::Operator(OperatorError::Refused { .. }));
-        for moved in moved.values() {
-            let result = match several {
-                true => self.write(target, moved, left).await,
-                false => Err(BackfillError::Answer(error.to_string())),
-            };
-            if let Err(error) = result {
-                moved.iter().for_each(|moved| left.add(moved.shown));
-                left.trouble = Some(error.to_string());
+        match self.write(target, &all, left).await {
+            // A refusal of one index does not concern the others.
+            Err(BackfillError::Operator(OperatorError::Refused { .. })) if moved.len() > 1 => {
+                for moved in moved.values() {
+                    if let Err(error) = self.write(target, moved, left).await {
+                        left.unwritten(moved.iter().map(|moved| moved.shown), &error);
+                    }
+                }
             }
+            Err(error) => left.unwritten(all.iter().map(|moved| moved.shown), &error),
+            Ok(()) => {}
         }
         Ok(())
     }
@@ -442,7 +438,8 @@ impl Restamper<'_> {
         for Moved { found, root, .. } in moved {
             let key = root.0.0.cast_signed();
             let members = json!({root_field: root.to_string(), key_field: key});
-            bulk_lines::add_members(&mut lines, found, &members);
+            let restamped = StoredHit { source: members.to_string().into(), ..(*found).clone() };
+            bulk_lines::add(&mut lines, &restamped, WriteForm::Fields);
         }
         let own = HeaderName::from_static("x-opaque-id");
         let own = (own, HeaderValue::from_static("spinney-restamp"));
@@ -455,7 +452,7 @@ impl Restamper<'_> {
                 return Err(error.into());
             }
         };
-        let fates = bulk_lines::numbered_fates(&answer, moved.len()).unwrap_or_default();
+        let fates = bulk_lines::fates(&answer, moved.len()).unwrap_or_default();
         self.note(moved, &fates);
         if fates.is_empty() {
             let answer = String::from_utf8_lossy(&answer).into_owned();

@@ -1,7 +1,6 @@
 //! A run: reads, stamps and rechecks documents page by page until none is unstamped.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hyper::Method;
@@ -16,11 +15,13 @@ use super::BackfillError;
 use super::bulk_lines::{self, StampOutcome, WriteForm};
 use super::bulk_sink::BulkSink;
 use super::discovery::RouteIndices;
-use super::pages::{Batches, Pages, page_of};
+use super::pages::{Batches, page_of};
 use super::sending::{FirstBulk, all_of, ask_until_answered, bulk_of, write_until_decided};
 use crate::bulk::stored_value;
 use crate::cluster::operator::Operator;
+use crate::cluster::retry::Pace;
 use crate::cluster::sorted_pages::{Slice, StoredHit};
+use crate::progress::{Progress, ReportProgress};
 
 /// How often a document is read again that changes all the time.
 const ROUNDS: u32 = 20;
@@ -38,14 +39,6 @@ pub(crate) struct BackfillOptions {
     pub rate: Option<u32>,
     /// Documents of a bulk.
     pub batch: usize,
-}
-
-/// How far it is, in documents.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct BackfillProgress<'a> {
-    pub(crate) forest: &'a str,
-    pub(crate) done: u64,
-    pub(crate) total: u64,
 }
 
 /// The outcome of a backfill.
@@ -87,93 +80,98 @@ impl BackfillOutcome {
 
 /// Adopts the documents of one route.
 pub(crate) struct Backfill<'a, D> {
-    /// Reads the documents.
-    pub(crate) reader: &'a Operator,
-    /// Where is written to.
-    pub(crate) door: &'a D,
-    pub(crate) target: &'a RouteIndices,
-    pub(crate) options: &'a BackfillOptions,
-}
-
-/// State shared by the slices of a run.
-struct RunState<'t> {
+    reader: &'a Operator,
+    door: &'a D,
+    target: &'a RouteIndices,
+    options: &'a BackfillOptions,
     known_as: HeaderValue,
-    begun: Instant,
-    total: u64,
+    pace: Pace,
     outcome: Mutex<BackfillOutcome>,
     first: FirstBulk,
     /// Documents that failed, as index and id: a later pass finds them again.
     failed: Mutex<HashSet<(String, String)>>,
-    report: &'t (dyn Fn(BackfillProgress<'_>) + Sync),
+    total: u64,
+    report: &'a ReportProgress<'a>,
 }
 
-impl<D: BulkSink> Backfill<'_, D> {
-    /// Stamps all documents without a stamp; `total` is their number. `report` is called with the progress, which is
-    /// also valid if the run is aborted.
-    ///
-    /// # Errors
-    /// If the cluster or spinney refuses, or stays away.
-    pub(crate) async fn run(
-        &self,
-        total: u64,
-        report: &(dyn Fn(BackfillProgress<'_>) + Sync),
-    ) -> Result<BackfillOutcome, BackfillError> {
-        let shared = RunState {
-            known_as: known_as(&self.target.known_as),
-            begun: Instant::now(),
-            total,
+impl<'a, D: BulkSink> Backfill<'a, D> {
+    /// Of documents that `reader` reads and `door` stamps.
+    pub(crate) fn new(
+        reader: &'a Operator,
+        door: &'a D,
+        target: &'a RouteIndices,
+        options: &'a BackfillOptions,
+        report: &'a ReportProgress<'a>,
+    ) -> Backfill<'a, D> {
+        Backfill {
+            reader,
+            door,
+            target,
+            options,
+            known_as: known_as(&target.known_as),
+            pace: Pace::new(options.rate),
             outcome: Mutex::default(),
             first: FirstBulk::default(),
             failed: Mutex::default(),
+            total: 0,
             report,
-        };
+        }
+    }
+
+    /// Stamps all documents without a stamp; `total` is their number. Reports its progress, which is also valid if the
+    /// run is aborted.
+    ///
+    /// # Errors
+    /// If the cluster or spinney refuses, or stays away.
+    pub(crate) async fn run(mut self, total: u64) -> Result<BackfillOutcome, BackfillError> {
+        self.total = total;
         let mut left = total;
         for _ in 0..PASSES {
-            let before = shared.outcome.lock().done();
-            self.pass(&shared).await?;
+            let before = self.outcome.lock().done();
+            self.pass().await?;
             left = self.target.count_unstamped(self.reader).await?;
-            let done = shared.outcome.lock().done();
-            let failed = shared.failed.lock().len() as u64;
+            let done = self.outcome.lock().done();
+            let failed = self.failed.lock().len() as u64;
             if left <= failed || done == before {
                 break;
             }
         }
-        let mut outcome = shared.outcome.into_inner();
-        outcome.left = left;
-        Ok(outcome)
+        Ok(BackfillOutcome { left, ..self.outcome.into_inner() })
     }
 
     /// Goes through the documents once, in all slices.
-    async fn pass(&self, shared: &RunState<'_>) -> Result<(), BackfillError> {
+    async fn pass(&self) -> Result<(), BackfillError> {
         let of = self.options.slices.max(1);
-        all_of((0..of).map(|id| self.slice(shared, Slice { id, of }))).await
+        all_of((0..of).map(|id| self.slice(Slice { id, of }))).await
     }
 
-    async fn slice(&self, shared: &RunState<'_>, slice: Slice) -> Result<(), BackfillError> {
+    async fn slice(&self, slice: Slice) -> Result<(), BackfillError> {
         let batch = self.options.batch;
-        let pages = Pages::new(self.reader, self.target, self.target.unstamped(), slice, page_of(batch));
-        let (send, mut batches) = Batches::of(batch);
+        let pages = self.target.pages(self.reader, self.target.unstamped(), slice, page_of(batch));
+        let (pages, read) = pages.read_ahead(Pace::new(None));
+        let mut batches = Batches::of(pages, batch);
+        let read = async { read.await.map_err(BackfillError::from) };
         let write = async {
             while let Some(documents) = batches.next().await {
-                self.write_all(shared, documents).await?;
+                self.write_all(documents).await?;
             }
             Ok(())
         };
-        tokio::try_join!(pages.read_into(send), write).map(drop)
+        tokio::try_join!(read, write).map(drop)
     }
 
-    /// Writes documents, and retries version conflicts.
-    async fn write_all(&self, shared: &RunState<'_>, documents: Vec<StoredHit>) -> Result<(), BackfillError> {
+    /// Writes documents, and those again that have changed meanwhile.
+    async fn write_all(&self, documents: Vec<StoredHit>) -> Result<(), BackfillError> {
         let mut page = documents;
         for round in 0..=ROUNDS {
             let mut changed = Vec::new();
-            let mut pending = self.with_form(shared, page).await?;
+            let mut pending = self.with_form(page).await?;
             while !pending.is_empty() {
                 let rest = pending.split_off(bulk_of(&pending));
-                changed.extend(self.write_bulk(shared, pending).await?);
+                changed.extend(self.write_bulk(pending).await?);
                 pending = rest;
-                let done = shared.outcome.lock().done();
-                self.throttle(shared.begun, done).await;
+                let done = self.outcome.lock().done();
+                self.pace.wait(done).await;
             }
             if changed.is_empty() {
                 return Ok(());
@@ -181,23 +179,19 @@ impl<D: BulkSink> Backfill<'_, D> {
             if round == ROUNDS {
                 for found in changed {
                     let reason = format!("it changed {ROUNDS} times while it was written");
-                    shared.fail(&found, &reason);
+                    self.fail(&found, &reason);
                 }
                 return Ok(());
             }
-            shared.outcome.lock().changed += changed.len() as u64;
-            let read = self.read_again(shared, &changed, false).await?;
+            self.outcome.lock().changed += changed.len() as u64;
+            let read = self.read_again(&changed, false).await?;
             page = read.into_iter().flatten().collect();
         }
         Ok(())
     }
 
     /// How each document is to be written, in their order; those that have to be written whole are read whole.
-    async fn with_form(
-        &self,
-        shared: &RunState<'_>,
-        page: Vec<StoredHit>,
-    ) -> Result<Vec<(StoredHit, WriteForm)>, BackfillError> {
+    async fn with_form(&self, page: Vec<StoredHit>) -> Result<Vec<(StoredHit, WriteForm)>, BackfillError> {
         let formed = page.into_iter().map(|found| {
             let form = bulk_lines::form_of(&found.source);
             (found, form)
@@ -208,7 +202,7 @@ impl<D: BulkSink> Backfill<'_, D> {
         if odd.is_empty() {
             return Ok(formed);
         }
-        let mut whole = self.read_again(shared, &odd, true).await?.into_iter();
+        let mut whole = self.read_again(&odd, true).await?.into_iter();
         let mut written = Vec::with_capacity(formed.len());
         for (found, form) in formed {
             match form {
@@ -219,72 +213,62 @@ impl<D: BulkSink> Backfill<'_, D> {
         Ok(written)
     }
 
-    /// Writes one bulk until every document has an outcome; returns the version conflicts.
-    async fn write_bulk(
-        &self,
-        shared: &RunState<'_>,
-        documents: Vec<(StoredHit, WriteForm)>,
-    ) -> Result<Vec<StoredHit>, BackfillError> {
+    /// Writes one bulk until every document has its fate; answers those that have changed.
+    async fn write_bulk(&self, documents: Vec<(StoredHit, WriteForm)>) -> Result<Vec<StoredHit>, BackfillError> {
         let mut changed = Vec::new();
-        let note = |decided| self.note(shared, decided, &mut changed);
-        let write = write_until_decided(self.door, &shared.known_as, documents, note);
-        shared.first.run(write, |_| shared.outcome.lock().stamped > 0).await?;
+        let note = |decided| self.note(decided, &mut changed);
+        let write = write_until_decided(self.door, &self.known_as, documents, note);
+        self.first.run(write, |_| self.outcome.lock().stamped > 0).await?;
         Ok(changed)
     }
 
     /// Counts outcomes.
     fn note(
         &self,
-        shared: &RunState<'_>,
         decided: Vec<((StoredHit, WriteForm), StampOutcome)>,
         changed: &mut Vec<StoredHit>,
     ) -> Result<(), BackfillError> {
         let mut stamped = 0;
         let mut outcomes = decided.iter().map(|(_, outcome)| outcome);
-        if outcomes.all(|outcome| *outcome == StampOutcome::Unchanged) && shared.outcome.lock().stamped == 0 {
+        if outcomes.all(|outcome| *outcome == StampOutcome::Unchanged) && self.outcome.lock().stamped == 0 {
             return Err(BackfillError::NotStamped);
         }
         for ((found, _), outcome) in decided {
             match outcome {
                 StampOutcome::Stamped => stamped += 1,
                 StampOutcome::Changed => changed.push(found),
-                StampOutcome::Gone => shared.outcome.lock().gone += 1,
-                StampOutcome::Later(reason) | StampOutcome::Refused(reason) => shared.fail(&found, &reason),
+                StampOutcome::Gone => self.outcome.lock().gone += 1,
+                StampOutcome::Later(reason) | StampOutcome::Refused(reason) => self.fail(&found, &reason),
                 StampOutcome::Unchanged => {
-                    shared.fail(&found, "spinney passed it on without a stamp");
+                    self.fail(&found, "spinney passed it on without a stamp");
                 }
             }
         }
-        shared.outcome.lock().stamped += stamped;
-        self.report_progress(shared);
+        self.outcome.lock().stamped += stamped;
+        self.report_progress();
         Ok(())
     }
 
-    fn report_progress(&self, shared: &RunState<'_>) {
-        let done = shared.outcome.lock().done();
-        (shared.report)(BackfillProgress { forest: &self.target.route.forest, done, total: shared.total.max(done) });
+    fn report_progress(&self) {
+        let done = self.outcome.lock().done();
+        (self.report)(Progress { forest: &self.target.route.forest, done, total: self.total.max(done) });
     }
 
-    /// Reads the present state of those of these documents that exist and are unstamped, in order. `whole`: with all
-    /// their fields. One of which the cluster tells nothing that can be written back is named, and no other's end.
-    async fn read_again(
-        &self,
-        shared: &RunState<'_>,
-        documents: &[StoredHit],
-        whole: bool,
-    ) -> Result<Vec<Option<StoredHit>>, BackfillError> {
+    /// Those of these documents that are there and have no stamp yet, as they are now and in their order. `whole`: with
+    /// all their fields. One of which the cluster tells nothing that can be written back is named, and no other's end.
+    async fn read_again(&self, documents: &[StoredHit], whole: bool) -> Result<Vec<Option<StoredHit>>, BackfillError> {
         match self.get(documents, whole).await {
             Err(BackfillError::Answer(_)) => {}
-            read => return Ok(read?.into_iter().map(|read| shared.unstamped(read)).collect()),
+            read => return Ok(read?.into_iter().map(|read| self.unstamped(read)).collect()),
         }
         let mut single = Vec::with_capacity(documents.len());
         for found in documents {
             single.push(match self.get(std::slice::from_ref(found), whole).await {
                 Err(BackfillError::Answer(reason)) => {
-                    shared.fail(found, &reason);
+                    self.fail(found, &reason);
                     None
                 }
-                read => shared.unstamped(read?.pop().flatten()),
+                read => self.unstamped(read?.pop().flatten()),
             });
         }
         Ok(single)
@@ -311,23 +295,7 @@ impl<D: BulkSink> Backfill<'_, D> {
         got(&answer, root, documents.len())
     }
 
-    /// Waits until the rate limit allows this number of documents.
-    async fn throttle(&self, begun: Instant, done: u64) {
-        if let Some(rate) = self.options.rate {
-            let due = Duration::from_secs_f64(done as f64 / f64::from(rate.max(1)));
-            tokio::time::sleep_until((begun + due).into()).await;
-        }
-    }
-}
-
-/// The present state of a document.
-struct CurrentDocument {
-    found: StoredHit,
-    is_stamped: bool,
-}
-
-impl RunState<'_> {
-    /// A document that was read again, if it exists and is unstamped.
+    /// A document that was read again, if it is there and has no stamp yet.
     fn unstamped(&self, read: Option<CurrentDocument>) -> Option<StoredHit> {
         let mut outcome = self.outcome.lock();
         match read {
@@ -349,6 +317,12 @@ impl RunState<'_> {
             outcome.failures.push(format!("{}/{}: {reason}", found.index, found.id));
         }
     }
+}
+
+/// A document as it is now.
+struct CurrentDocument {
+    found: StoredHit,
+    is_stamped: bool,
 }
 
 /// The value of the header that marks a backfill.

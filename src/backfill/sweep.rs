@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+use super::BackfillError;
 use super::bulk_sink::BulkSink;
-use super::discovery::{RouteTable, discover_route, put_fields};
+use super::discovery::{RouteIndices, discover_route, put_fields};
 use super::run::{Backfill, BackfillOptions, BackfillOutcome};
-use super::{BackfillError, RouteIndices};
 use crate::cluster::operator::Operator;
+use crate::engine::RouteTable;
 
 /// Documents of a bulk, few enough not to delay those of other writers.
 const BATCH: usize = 500;
@@ -188,63 +189,48 @@ async fn sweep_once<D: BulkSink>(reader: &Operator, door: &D, routes: &RouteTabl
             }
         };
         let Some(target) = target else { continue };
-        let Err(error) = sweep_indices(reader, door, target.clone(), &mut all).await else {
-            continue;
-        };
-        let (_, error) = error;
-        debug!(%error, "the indices of a route are looked at one by one");
-        for one in target.per_index() {
-            match sweep_indices(reader, door, one, &mut all).await {
-                Ok(()) => {}
-                Err((unstamped, BackfillError::Mapping { index, fault })) => {
-                    all.found += unstamped;
-                    all.outcome.add(BackfillOutcome {
-                        left: unstamped,
-                        failures: vec![format!("{index}: {fault}")],
-                        ..BackfillOutcome::default()
-                    });
-                }
-                Err((unstamped, error)) => {
-                    all.found += unstamped;
-                    all.outcome.left += unstamped;
-                    all.trouble = Some(error);
-                }
+        let mut found = 0;
+        match sweep_indices(reader, door, target.clone(), &mut found).await {
+            Ok(outcome) => {
+                all.found += found;
+                all.outcome.add(outcome);
+                continue;
             }
+            Err(error) => debug!(%error, "the indices of a route are looked at one by one"),
+        }
+        for one in target.per_index() {
+            let mut found = 0;
+            let outcome = sweep_indices(reader, door, one, &mut found).await;
+            all.found += found;
+            all.outcome.add(outcome.unwrap_or_else(|error| {
+                let mut unstamped = BackfillOutcome { left: found, ..BackfillOutcome::default() };
+                match error {
+                    BackfillError::Mapping { index, fault } => unstamped.failures.push(format!("{index}: {fault}")),
+                    error => all.trouble = Some(error),
+                }
+                unstamped
+            }));
         }
     }
     all
 }
 
-/// Stamps unstamped documents in some indices; on failure, returns their number, if known, and the reason.
+/// Stamps what has no stamp in some indices. `found`: the number of those documents, once it is known.
 async fn sweep_indices<D: BulkSink>(
     reader: &Operator,
     door: &D,
     mut target: RouteIndices,
-    all: &mut SweepOutcome,
-) -> Result<(), (u64, BackfillError)> {
-    let order = target.find_order(reader).await;
-    order.map_err(|error| (0, error))?;
-    let unstamped = target.count_unstamped(reader).await;
-    let unstamped = unstamped.map_err(|error| (0, error))?;
-    if unstamped > 0 {
-        let adopted = stamp(reader, door, &target, unstamped).await;
-        let outcome = adopted.map_err(|error| (unstamped, error))?;
-        all.found += unstamped;
-        all.outcome.add(outcome);
-    }
-    Ok(())
-}
-
-async fn stamp<D: BulkSink>(
-    reader: &Operator,
-    door: &D,
-    target: &RouteIndices,
-    unstamped: u64,
+    found: &mut u64,
 ) -> Result<BackfillOutcome, BackfillError> {
+    target.find_order(reader).await?;
+    *found = target.count_unstamped(reader).await?;
+    if *found == 0 {
+        return Ok(BackfillOutcome::default());
+    }
     for (index, fields) in target.missing_fields(reader).await? {
         put_fields(reader, &index, &fields).await?;
         info!(index, "the fields of the stamp are mapped");
     }
-    let backfill = Backfill { reader, door, target, options: &BackfillOptions { slices: 1, rate: None, batch: BATCH } };
-    backfill.run(unstamped, &|_| {}).await
+    let options = BackfillOptions { slices: 1, rate: None, batch: BATCH };
+    Backfill::new(reader, door, &target, &options, &|_| {}).run(*found).await
 }

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::BackfillError;
 use super::discovery::RouteIndices;
-use crate::cluster::operator::{Operator, in_path};
-use crate::cluster::search::{SearchResponse, Stored};
+use crate::cluster::operator::{Operator, OperatorError, in_path};
+use crate::cluster::search::Stored;
+use crate::progress::{Progress, ReportProgress};
 use crate::text::isolate;
 
 /// The most documents of one search.
@@ -37,17 +38,15 @@ pub(crate) struct VerifyReport {
     pub(crate) named: Vec<String>,
 }
 
-/// Checks a random sample of stamped documents, determined by `seed`. Calls `report` after each, with how many were
-/// looked at and how many are to be.
+/// Checks a random sample of stamped documents, determined by `seed`. Reports its progress after each.
 ///
 /// # Errors
 /// If the cluster or spinney cannot be reached, or refuses.
 pub(crate) async fn verify(
-    reader: &Operator,
     spinney: &Operator,
     target: &RouteIndices,
     (sample, seed): (usize, u64),
-    report: &(dyn Fn(u64, u64) + Sync),
+    report: &ReportProgress<'_>,
 ) -> Result<VerifyReport, BackfillError> {
     let mut verified = VerifyReport::default();
     let mut seen = HashSet::new();
@@ -55,7 +54,7 @@ pub(crate) async fn verify(
     let mut round = seed;
     while seen.len() < sample {
         let size = PAGE.min(sample - seen.len());
-        let found = draw(reader, target, size, round).await?;
+        let found = draw(spinney, target, size, round).await?;
         let drawn = found.len();
         let before = seen.len();
         // Fewer than were asked for are all that there are.
@@ -64,7 +63,7 @@ pub(crate) async fn verify(
             let name = format!("{}/{}", text(&hit["_index"]), isolate(text(&hit["_id"])));
             if seen.insert(name.clone()) {
                 verified.check(spinney, target, &hit, &name).await?;
-                report(verified.sampled, of as u64);
+                report(Progress { forest: &target.route.forest, done: verified.sampled, total: of as u64 });
             }
         }
         if drawn < size || seen.len() == before {
@@ -79,8 +78,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-async fn draw(reader: &Operator, target: &RouteIndices, size: usize, seed: u64) -> Result<Vec<Value>, BackfillError> {
-    let path = target.search_path();
+async fn draw(spinney: &Operator, target: &RouteIndices, size: usize, seed: u64) -> Result<Vec<Value>, BackfillError> {
     let root = target.names.root();
     let fields = target.route.fields.iter().map(String::as_str);
     let fields: Vec<&str> = fields.chain([root]).collect();
@@ -90,8 +88,7 @@ async fn draw(reader: &Operator, target: &RouteIndices, size: usize, seed: u64) 
         "boost_mode": "replace",
     }});
     let body = json!({"size": size, "track_total_hits": false, "query": query, "_source": fields});
-    let answer = reader.ask_bytes(Method::POST, &path, Some(&body)).await?;
-    let found = SearchResponse::<Stored>::parse(&answer)?.hits.into_iter();
+    let found = target.search(spinney, &body).await?.hits.into_iter();
     Ok(found.map(|Stored(hit)| hit).collect())
 }
 
@@ -107,8 +104,7 @@ impl VerifyReport {
         let (index, id) = (text(&hit["_index"]), text(&hit["_id"]));
         let known_as = target.name_of(index);
         let query: String = form_urlencoded::Serializer::new(String::new()).append_pair("id", id).finish();
-        let path = format!("/{}/_check?{query}", in_path(known_as));
-        let path = format!("/_spinney{path}");
+        let path = format!("/_spinney/{}/_check?{query}", in_path(known_as));
         let source = &hit["_source"];
         let stamp = text(&source[target.names.root()]).to_owned();
         self.sampled += 1;
@@ -117,7 +113,7 @@ impl VerifyReport {
             Err(error) => {
                 self.without_answer += 1;
                 self.name(format!("{name}: {error}"));
-                if matches!(error, crate::cluster::operator::OperatorError::Unreachable { .. }) {
+                if matches!(error, OperatorError::Unreachable { .. }) {
                     return Err(error.into());
                 }
             }

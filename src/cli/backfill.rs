@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::bar::Bar;
 use super::connection::SpinneyFlags;
 use super::{print, print_error};
-use crate::backfill::{
-    self, Backfill, BackfillOptions, BackfillOutcome, BackfillProgress, HttpSink, RouteIndices, RouteTable, put_fields,
-};
+use crate::backfill::{self, Backfill, BackfillOptions, BackfillOutcome, RouteIndices, put_fields};
 use crate::cluster::operator::Operator;
+use crate::engine::RouteTable;
+use crate::progress::Progress;
 use crate::shutdown;
 
 /// Paragraphs in one line each: clap wraps them.
@@ -108,18 +108,15 @@ async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
     if args.dry_run || total == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    let door = HttpSink(args.spinney.spinney()?);
     let options = BackfillOptions { slices: args.slices, rate: args.rate, batch: args.bulk_docs as usize };
     let (begun, mut outcome) = (Instant::now(), BackfillOutcome::default());
     let bar = Bar::new(total, "done")?;
     for Work { target, unstamped } in work.iter().filter(|work| work.unstamped > 0) {
-        let backfill = Backfill { reader, door: &door, target, options: &options };
-        let report = |progress: BackfillProgress<'_>| {
-            bar.set(progress.forest, progress.done, progress.total);
-        };
+        let report = |progress: Progress<'_>| bar.set(progress);
+        let backfill = Backfill::new(reader, &door, target, &options, &report);
         let done = tokio::select! {
             biased;
-            done = backfill.run(*unstamped, &report) => done,
+            done = backfill.run(*unstamped) => done,
             _ = shutdown::signal() => {
                 bar.clear();
                 print_error("spinney: interrupted; what is stamped is stamped, begin again for the rest");

@@ -7,6 +7,7 @@ use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 
 use super::print_error;
+use crate::progress::Progress;
 
 /// Interval of progress lines where there is no terminal.
 const TELL: Duration = Duration::from_secs(5);
@@ -39,8 +40,8 @@ impl Bar {
         Ok(Bar { bar, unit, done, last: Mutex::new((Instant::now(), 0)) })
     }
 
-    /// `position` of `total` documents of a forest are done.
-    pub(super) fn set(&self, forest: &str, position: u64, total: u64) {
+    /// Shows how far a forest is.
+    pub(super) fn set(&self, Progress { forest, done: position, total }: Progress<'_>) {
         self.bar.set_message(forest.to_owned());
         self.bar.set_length(total);
         self.bar.set_position(position);

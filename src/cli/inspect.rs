@@ -15,8 +15,9 @@ use super::connection::SpinneyFlags;
 use super::print;
 use crate::backfill::{self, Compared, GroupChanges};
 use crate::bulk::StampNames;
-use crate::engine::{InspectedForest, ReportTransfer, inspect, inspect_shared};
+use crate::engine::{InspectedForest, inspect, inspect_shared};
 use crate::forest::shared::keys::RedisClient;
+use crate::progress::{Progress, ReportProgress};
 use crate::redis::{Address, TcpRedis};
 use crate::text_fields::FieldsRefused;
 use crate::time::format_date;
@@ -79,9 +80,9 @@ pub(super) fn run(args: &InspectArgs) -> anyhow::Result<()> {
         let keys = TcpRedis::new(address, args.forest_store_ca.as_deref())?;
         let keys: Arc<dyn RedisClient> = Arc::new(keys);
         let bar = Arc::new(Bar::of("keys", "read")?);
-        let report: Arc<ReportTransfer> = {
+        let report: Arc<ReportProgress<'static>> = {
             let bar = bar.clone();
-            Arc::new(move |forest, done, total| bar.set(forest, done, total))
+            Arc::new(move |progress| bar.set(progress))
         };
         let forests = inspect_shared(&keys, args.top, &report);
         bar.clear();
@@ -129,8 +130,8 @@ async fn compare(args: &InspectArgs, prefix: &str) -> anyhow::Result<()> {
     for target in &targets {
         let total = target.count_all(&spinney).await?;
         let bar = Bar::new(total, "read")?;
-        let report = |done| bar.set(&target.route.forest, done, total);
-        backfill::compare(&spinney, target, &names, &mut compared, &report).await?;
+        let report = |progress: Progress<'_>| bar.set(progress);
+        backfill::compare(&spinney, target, &names, &mut compared, total, &report).await?;
         bar.clear();
     }
     let company = compared.group_changes();

@@ -8,7 +8,8 @@ use indicatif::HumanCount;
 use super::bar::Bar;
 use super::{print, print_error};
 use crate::config::RawRecoverOptions;
-use crate::recovery::{self, Extent, Rebuild, RecoveryError, RecoveryProgress};
+use crate::progress::Progress;
+use crate::recovery::{self, Extent, Rebuild, RecoveryError};
 use crate::shutdown;
 
 /// Paragraphs in one line each: clap wraps them.
@@ -82,13 +83,13 @@ pub(super) fn run(args: RecoverArgs) -> anyhow::Result<ExitCode> {
         for extent in &extents {
             print_error(extent_of(extent));
         }
-        let documents: u64 = extents.iter().map(|extent| extent.read.documents).sum();
+        let documents: u64 = extents.iter().map(|extent| extent.read).sum();
         if dry_run || documents == 0 {
             return Ok(true);
         }
         let begun = Instant::now();
         let bar = Bar::new(documents, "read")?;
-        let report = |progress: RecoveryProgress<'_>| bar.set(progress.forest, progress.read, progress.total);
+        let report = |progress: Progress<'_>| bar.set(progress);
         let recovered = tokio::select! {
             biased;
             recovered = rebuild.run(&extents, &report) => recovered,
@@ -121,7 +122,7 @@ pub(super) fn run(args: RecoverArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn extent_of(extent: &Extent) -> String {
-    let (all, read) = (extent.all.documents, extent.read.documents);
+    let (all, read) = (extent.all, extent.read);
     format!(
         "spinney: forest {}: {} stamped documents in {}, {} to be read{}",
         extent.source.forest,

@@ -11,8 +11,9 @@ use super::bar::Bar;
 use super::{print, print_error};
 use crate::chance::secret_key;
 use crate::config::{OnFailure, OnRedisFailure, OnUnreadable, RawTransferOptions, Storage, TransferOptions};
-use crate::engine::{Engine, ReportTransfer};
+use crate::engine::Engine;
 use crate::forest::shared::keys::RedisClient;
+use crate::progress::ReportProgress;
 use crate::redis::TcpRedis;
 use crate::store::Durability;
 
@@ -64,9 +65,9 @@ pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
     let shared = Engine::shared(routes, prefix, threads, key, &keys, OnRedisFailure::Refuse)?;
     let begun = Instant::now();
     let bar = Arc::new(Bar::of("fingerprints", "moved")?);
-    let report: Arc<ReportTransfer> = {
+    let report: Arc<ReportProgress<'static>> = {
         let bar = bar.clone();
-        Arc::new(move |forest, done, total| bar.set(forest, done, total))
+        Arc::new(move |progress| bar.set(progress))
     };
     let transferred = if is_from_dir {
         ensure!(dir.is_dir(), "{} is no directory: give the one that serve has as --data-dir", dir.display());

@@ -10,6 +10,7 @@ use super::connection::SpinneyFlags;
 use super::{print, print_error};
 use crate::backfill::{self, VerifyReport};
 use crate::engine::{FieldUse, MissingField};
+use crate::progress::Progress;
 
 /// Paragraphs in one line each: clap wraps them.
 const AFTER_HELP: &str = "\
@@ -63,9 +64,9 @@ async fn report(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
         unstamped += target.count_unstamped(&spinney).await?;
         missing.extend(target.unfound_fields(&spinney).await?);
         let bar = Bar::new(args.sample as u64, "looked at")?;
-        let report = |done, of| bar.set(&target.route.forest, done, of);
+        let report = |progress: Progress<'_>| bar.set(progress);
         let sample = (args.sample, args.seed);
-        let verified = backfill::verify(&spinney, &spinney, target, sample, &report).await?;
+        let verified = backfill::verify(&spinney, target, sample, &report).await?;
         bar.clear();
         all.add(verified);
     }

@@ -1,6 +1,8 @@
-//! Retries of requests that fail for the moment.
+//! When the next request is due: after one that failed for the moment ([`Backoff`]), and at a wanted rate ([`Pace`]).
 
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// The pause before the second attempt.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -34,13 +36,47 @@ impl Backoff {
     }
 }
 
+/// A number of documents a second, on average from the beginning on, that is not exceeded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    begun: Instant,
+    rate: Option<u32>,
+}
+
+impl Pace {
+    /// Begins now. `rate`: documents a second; `None`: as many as go.
+    pub(crate) fn new(rate: Option<u32>) -> Pace {
+        Pace { begun: Instant::now(), rate }
+    }
+
+    /// Waits until so many documents may be done.
+    pub(crate) async fn wait(&self, done: u64) {
+        if let Some(rate) = self.rate {
+            let due = Duration::from_secs_f64(done as f64 / f64::from(rate.max(1)));
+            tokio::time::sleep_until(self.begun + due).await;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
+    async fn a_pace_counts_from_the_beginning() {
+        let (begun, pace) = (Instant::now(), Pace::new(Some(100)));
+        pace.wait(50).await;
+        assert_eq!(begun.elapsed(), Duration::from_millis(500));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        pace.wait(200).await;
+        assert_eq!(begun.elapsed(), Duration::from_millis(2_500), "there is nothing to wait for");
+        Pace::new(None).wait(u64::MAX).await;
+        assert_eq!(begun.elapsed(), Duration::from_millis(2_500));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn every_pause_is_twice_as_long() {
-        let begun = tokio::time::Instant::now();
+        let begun = Instant::now();
         let mut backoff = Backoff::new(4);
         let mut attempts = 1;
         while backoff.wait().await {

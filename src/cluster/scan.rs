@@ -1,8 +1,7 @@
-//! All stamped documents of some indices, in the order in which they arrived ([`Scan`]).
+//! All stamped documents of some indices, in the order in which they arrived ([`ScanRequest`]).
 
 use std::collections::HashSet;
 
-use bytes::Bytes;
 use hyper::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -14,7 +13,7 @@ use super::operator::{Operator, OperatorError};
 use super::resolve::resolve;
 use super::search::{SearchFault, SearchResponse};
 pub(crate) use super::sorted_pages::ScanError;
-use super::sorted_pages::{Slice, SortField, SortedPages, SortedQuery, StoredHit};
+use super::sorted_pages::{Slice, SortField, SortedPages, SortedQuery};
 use crate::bulk::StampNames;
 use crate::time::Millis;
 
@@ -121,20 +120,6 @@ pub(crate) struct Overview {
     pub(crate) documents: u64,
     /// When the last of them arrived.
     pub(crate) last: Option<Millis>,
-}
-
-/// A stored document.
-#[derive(Debug, Clone)]
-pub(crate) struct ScannedDocument {
-    pub(crate) index: String,
-    /// The requested fields as JSON.
-    pub(crate) source: Bytes,
-    pub(crate) arrival: Option<Millis>,
-}
-
-/// Reads the documents of a [`ScanRequest`] in the order of their arrival.
-pub(crate) struct Scan<'o> {
-    pages: Option<SortedPages<'o>>,
 }
 
 fn path_of(indices: &[String]) -> String {
@@ -283,49 +268,30 @@ impl ScanRequest {
         }
         Ok(())
     }
-}
 
-impl<'o> Scan<'o> {
-    /// Opens a point in time. `most`: documents of a page.
+    /// The documents, in pages of at most so many; `None`: there is no index.
     ///
     /// # Errors
     /// When the cluster cannot be reached or refuses.
-    pub(crate) async fn open(operator: &'o Operator, wanted: ScanRequest, most: usize) -> Result<Scan<'o>, ScanError> {
-        let indices = wanted.existing(operator).await?;
+    pub(crate) async fn pages<'o>(
+        &self,
+        operator: &'o Operator,
+        most: usize,
+    ) -> Result<Option<SortedPages<'o>>, ScanError> {
+        let indices = self.existing(operator).await?;
         if indices.is_empty() {
-            return Ok(Scan { pages: None });
+            return Ok(None);
         }
-        let root = wanted.names.root().to_owned();
+        let root = self.names.root().to_owned();
         let query = SortedQuery {
             indices: path_of(&indices),
-            query: wanted.stamped(),
-            order: SortField::Date(wanted.names.arrival().to_owned()),
-            since: wanted.since.map(|since| since.0),
-            fields: wanted.fields.into_iter().chain([root]).collect(),
+            query: self.stamped(),
+            order: SortField::Date(self.names.arrival().to_owned()),
+            since: self.since.map(|since| since.0),
+            fields: self.fields.iter().cloned().chain([root]).collect(),
             slice: Slice::ALL,
         };
-        let mut pages = SortedPages::new(operator, query, most);
-        pages.open().await?;
-        Ok(Scan { pages: Some(pages) })
-    }
-
-    /// The next documents; `None` at the end.
-    ///
-    /// # Errors
-    /// As [`SortedPages::next`].
-    pub(crate) async fn next(&mut self) -> Result<Option<Vec<ScannedDocument>>, ScanError> {
-        let Some(pages) = &mut self.pages else { return Ok(None) };
-        let hits = pages.next().await?;
-        let document =
-            |hit: StoredHit| ScannedDocument { index: hit.index, source: hit.source, arrival: hit.place.map(Millis) };
-        Ok(hits.map(|hits| hits.into_iter().map(document).collect()))
-    }
-
-    /// Closes the point in time.
-    pub(crate) async fn close(self) {
-        if let Some(pages) = self.pages {
-            pages.close().await;
-        }
+        Ok(Some(SortedPages::new(operator, query, most)))
     }
 }
 

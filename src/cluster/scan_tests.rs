@@ -4,6 +4,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use super::super::sorted_pages::StoredHit;
 use super::*;
 
 /// A cluster that gives these answers, one a connection; the task ends with what it was asked: head and body.
@@ -70,11 +71,11 @@ fn page(hits: &[(i64, &str)]) -> (u16, Value) {
     (200, json!({"pit_id": "next", "timed_out": false, "_shards": {"total": 1, "failed": 0}, "hits": {"hits": hits}}))
 }
 
-fn ids(hits: Option<Vec<ScannedDocument>>) -> Vec<(String, Option<i64>)> {
+fn ids(hits: Option<Vec<StoredHit>>) -> Vec<(String, Option<i64>)> {
     let hits = hits.unwrap_or_default().into_iter();
     hits.map(|hit| {
         let source: Value = serde_json::from_slice(&hit.source).unwrap();
-        (source["content"].as_str().unwrap().to_owned(), hit.arrival.map(|at| at.0))
+        (source["content"].as_str().unwrap().to_owned(), hit.place)
     })
     .collect()
 }
@@ -102,11 +103,10 @@ async fn a_scan_survives_a_busy_cluster_and_a_lost_point_in_time() {
         (200, json!({})),
     ])
     .await;
-    let mut scan = Scan::open(&operator, wanted(), 2).await.unwrap();
+    let mut scan = wanted().pages(&operator, 2).await.unwrap().unwrap();
     assert_eq!(ids(scan.next().await.unwrap()), [of("a", 1), of("b", 2)]);
     assert_eq!(ids(scan.next().await.unwrap()), [of("c", 2)]);
     assert!(scan.next().await.unwrap().is_none());
-    scan.close().await;
     let asked = asked.await.unwrap();
     let paths: Vec<&str> = asked.iter().map(|(path, _)| path.as_str()).collect();
     assert_eq!(paths[1], "POST /news-*/_pit?keep_alive=5m HTTP/1.1");
@@ -135,19 +135,18 @@ async fn what_cannot_be_read_is_told() {
     ]}});
     let lost = json!({"error": {"type": "search_context_missing_exception"}});
     let (operator, _) = cluster(vec![overview(1, 2), (200, json!({"id": "one"})), (200, unsorted), (404, lost)]).await;
-    let mut scan = Scan::open(&operator, wanted(), 1).await.unwrap();
+    let mut scan = wanted().pages(&operator, 1).await.unwrap().unwrap();
     assert_eq!(ids(scan.next().await.unwrap()), [("a".to_owned(), None)]);
     assert!(matches!(scan.next().await, Err(ScanError::Lost)));
 
     let (operator, _) = cluster(vec![overview(1, 2), (200, json!({"id": "one"})), (403, json!("no"))]).await;
-    let mut scan = Scan::open(&operator, wanted(), 1).await.unwrap();
+    let mut scan = wanted().pages(&operator, 1).await.unwrap().unwrap();
     let refused = scan.next().await.unwrap_err().to_string();
     assert!(refused.starts_with("the cluster answered 403 to POST /_search"), "{refused}");
 
     // No index, nothing to read.
     let (operator, _) = cluster(vec![overview(0, 0)]).await;
-    let mut scan = Scan::open(&operator, wanted(), 1).await.unwrap();
-    assert!(scan.next().await.unwrap().is_none());
+    assert!(wanted().pages(&operator, 1).await.unwrap().is_none());
 }
 
 #[test]

@@ -16,11 +16,12 @@ use hyper::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
 use super::operator::{Operator, OperatorError};
 use super::point_in_time::{PointError, PointInTime, PointsInTime, is_expired};
-use super::retry::{ATTEMPTS, Backoff};
+use super::retry::{ATTEMPTS, Backoff, Pace};
 use super::search::{SearchFault, SearchResponse};
 use crate::time::{Millis, parse_date};
 
@@ -31,6 +32,10 @@ const LARGEST_PAGE: usize = 10_000;
 const PART_PAGES: usize = 4;
 /// Bytes that a page should have.
 const PAGE_BYTES: usize = 8 << 20;
+/// Pages that are read ahead of who uses them.
+const AHEAD: usize = 2;
+/// How often documents without a place in the order are read from the beginning, if the caller wants that.
+const RESTARTS: u32 = 9;
 
 /// Why documents cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -172,6 +177,10 @@ pub(crate) struct SortedPages<'o> {
     operator: &'o Operator,
     wanted: SortedQuery,
     attempts: u32,
+    /// How often it may still begin again.
+    restarts: u32,
+    /// The indices are to be refreshed before the next search.
+    is_stale: bool,
     points: PointsInTime,
     point: Option<PointInTime>,
     after: Option<Vec<Value>>,
@@ -197,6 +206,8 @@ impl<'o> SortedPages<'o> {
             operator,
             wanted,
             attempts: ATTEMPTS,
+            restarts: 0,
+            is_stale: false,
             points: PointsInTime::default(),
             point: None,
             after: None,
@@ -211,55 +222,80 @@ impl<'o> SortedPages<'o> {
         }
     }
 
-    /// Attempts at one page.
-    pub(crate) fn attempts(&self) -> u32 {
-        self.attempts
-    }
-
-    /// Sets the attempts for each page.
+    /// With so many attempts at each page.
     pub(crate) fn with_attempts(self, attempts: u32) -> SortedPages<'o> {
         SortedPages { attempts, ..self }
     }
 
-    /// Opens the point in time, unless it is open.
-    ///
-    /// # Errors
-    /// If the cluster cannot be reached or refuses.
-    pub(crate) async fn open(&mut self) -> Result<(), ScanError> {
-        if self.point.is_none() {
-            self.point = Some(self.points.open(self.operator, &self.wanted.indices, None).await?);
-        }
-        Ok(())
+    /// Makes the latest writes visible first, and begins again where it would be [`ScanError::Lost`]: then documents
+    /// may come twice.
+    pub(crate) fn restarting(self) -> SortedPages<'o> {
+        SortedPages { restarts: RESTARTS, is_stale: true, ..self }
     }
 
     /// The next documents; `None` at the end.
     ///
     /// # Errors
-    /// If the cluster refuses, or is away or busy at every attempt; [`ScanError::Lost`], after which
-    /// [`SortedPages::begin_again`] reads from the beginning.
+    /// If the cluster refuses, or is away or busy at every attempt; [`ScanError::Lost`].
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<StoredHit>>, ScanError> {
         while !self.over {
-            let response = self.search().await?;
+            if self.is_stale {
+                self.operator.refresh(&self.wanted.indices, self.attempts).await?;
+                self.is_stale = false;
+            }
+            let response = match self.search().await {
+                Err(ScanError::Lost) if self.restarts > 0 => {
+                    self.restarts -= 1;
+                    self.begin_again();
+                    continue;
+                }
+                response => response?,
+            };
             let hits = self.take(&response)?;
             if !hits.is_empty() {
                 return Ok(Some(hits));
             }
         }
+        self.close().await;
         Ok(None)
     }
 
-    /// Starts over, in a new point in time.
-    pub(crate) fn begin_again(&mut self) {
-        if let Some(point) = self.point.take() {
-            point.forget();
-        }
-        (self.after, self.from, self.until, self.last) = (None, None, None, None);
-        self.read_of_last.clear();
-        self.over = false;
+    /// All pages, read a few ahead of the receiver and no faster than the pace, and the reading of them: it ends with
+    /// the pages, the first error, or the receiver.
+    pub(crate) fn read_ahead(
+        mut self,
+        pace: Pace,
+    ) -> (mpsc::Receiver<Vec<StoredHit>>, impl Future<Output = Result<(), ScanError>>) {
+        let (pages, receiver) = mpsc::channel(AHEAD);
+        let read = async move {
+            let outcome = self.read_into(&pages, pace).await;
+            self.close().await;
+            outcome
+        };
+        (receiver, read)
     }
 
-    /// Closes the point in time.
-    pub(crate) async fn close(mut self) {
+    async fn read_into(&mut self, pages: &mpsc::Sender<Vec<StoredHit>>, pace: Pace) -> Result<(), ScanError> {
+        let mut read = 0;
+        while let Some(page) = self.next().await? {
+            read += page.len() as u64;
+            if pages.send(page).await.is_err() {
+                break;
+            }
+            pace.wait(read).await;
+        }
+        Ok(())
+    }
+
+    /// Starts over, now that the point in time is gone.
+    fn begin_again(&mut self) {
+        (self.after, self.from, self.until, self.last) = (None, None, None, None);
+        self.read_of_last.clear();
+        self.is_stale = true;
+    }
+
+    /// Closes the point in time. Dropping it does so, too, but in a task.
+    async fn close(&mut self) {
         if let Some(point) = self.point.take() {
             point.close().await;
         }
@@ -298,7 +334,9 @@ impl<'o> SortedPages<'o> {
     }
 
     async fn attempt(&mut self) -> Result<Bytes, ScanError> {
-        self.open().await?;
+        if self.point.is_none() {
+            self.point = Some(self.points.open(self.operator, &self.wanted.indices, None).await?);
+        }
         Ok(self.search_once().await?)
     }
 

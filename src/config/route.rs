@@ -351,6 +351,12 @@ impl Route {
         self.index.iter().any(|of| meets(&of.0, pattern))
     }
 
+    /// All fields that a document's place depends on, but its date; one may come twice.
+    pub fn content_fields(&self) -> impl Iterator<Item = &str> {
+        let texts = self.text_fields.iter().map(String::as_str);
+        texts.chain(self.title_field.as_deref()).chain(self.url_field.as_deref()).chain(self.method.own_field())
+    }
+
     /// The fields that decide what the text of a document is. `None`: it reads none but the one that its method names,
     /// which the forest's identity has.
     fn text_is_from(&self) -> Option<TextFields> {

@@ -5,13 +5,13 @@ use hyper::Method;
 use serde_json::json;
 
 use super::{Finding, Severity, next_index};
-use crate::backfill::{RouteIndices, RouteTable, discover_route};
+use crate::backfill::{RouteIndices, discover_route};
 use crate::clock;
 use crate::cluster::operator::{Operator, OperatorError, in_path};
 use crate::cluster::point_in_time::{PointError, PointsInTime};
 use crate::cluster::roots::roots_index;
 use crate::config::ServeOptions;
-use crate::engine::{BackfillRoute, MissingField};
+use crate::engine::{MissingField, RouteTable};
 
 /// Clocks that differ by more, in milliseconds, make a start read the index from the wrong place.
 const SKEW: u64 = 30_000;
@@ -49,8 +49,7 @@ pub(super) async fn examine(options: &ServeOptions) -> Vec<Finding> {
     }];
     findings.extend(versions(&operator, &of).await);
     findings.extend(clocks(&operator, &of).await);
-    let routes =
-        RouteTable { prefix: options.prefix.clone(), routes: options.routes.iter().map(BackfillRoute::of).collect() };
+    let routes = RouteTable::of(&options.prefix, &options.routes);
     if routes.routes.is_empty() {
         findings.push(Finding::error("routes", "there is none, so nothing is stamped", "give --index"));
     }

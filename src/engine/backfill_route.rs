@@ -1,12 +1,29 @@
-//! A route as backfill and sweep see it: its fields and clock.
+//! The routes as backfill and sweep see them: their fields and clocks.
 
 use serde::{Deserialize, Serialize};
 
 use super::field_sample::RouteField;
+use super::recover::add_new;
 use super::routes::Routes;
 use crate::config::{Clock, Route};
 
-/// A route as a backfill needs it, also through `/_spinney/_routes`.
+/// The routes of a spinney, here and in the answer of `/_spinney/_routes`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteTable {
+    /// The prefix of the stamp's field names.
+    pub prefix: String,
+    /// The first one that fits an index counts.
+    pub routes: Vec<BackfillRoute>,
+}
+
+impl RouteTable {
+    /// What adopters need to know of routes.
+    pub(crate) fn of<'r>(prefix: &str, routes: impl IntoIterator<Item = &'r Route>) -> RouteTable {
+        RouteTable { prefix: prefix.to_owned(), routes: routes.into_iter().map(BackfillRoute::of).collect() }
+    }
+}
+
+/// A route as adopters see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackfillRoute {
     /// The patterns of its indices.
@@ -27,8 +44,7 @@ pub struct BackfillRoute {
 }
 
 impl BackfillRoute {
-    /// Extracts it from the configuration of a route.
-    pub(crate) fn of(route: &Route) -> BackfillRoute {
+    fn of(route: &Route) -> BackfillRoute {
         let clock = match &route.clock {
             Clock::Arrival => "arrival".to_owned(),
             Clock::None => "none".to_owned(),
@@ -38,20 +54,8 @@ impl BackfillRoute {
             Clock::Field(name) => Some(name.clone()),
             Clock::Arrival | Clock::None => route.time_field.clone(),
         };
-        let named = route
-            .text_fields
-            .iter()
-            .map(String::as_str)
-            .chain(route.title_field.as_deref())
-            .chain(route.url_field.as_deref())
-            .chain(route.method.own_field())
-            .chain(clock.strip_prefix("field:"));
-        let mut fields: Vec<String> = Vec::new();
-        for field in named {
-            if !fields.iter().any(|known| known == field) {
-                fields.push(field.to_owned());
-            }
-        }
+        let mut fields = Vec::new();
+        add_new(&mut fields, route.content_fields().chain(clock.strip_prefix("field:")));
         BackfillRoute {
             index: route.patterns().map(str::to_owned).collect(),
             forest: route.forest.clone(),
@@ -65,10 +69,9 @@ impl BackfillRoute {
 }
 
 impl Routes {
-    /// The routes in their order: the first one that matches an index counts.
-    pub fn backfill_routes(&self) -> Vec<BackfillRoute> {
-        let routes = self.bound.iter();
-        routes.map(|bound| BackfillRoute::of(&bound.route)).collect()
+    /// The routes in their order.
+    pub fn table(&self) -> RouteTable {
+        RouteTable::of(self.prefix(), self.bound.iter().map(|bound| &bound.route))
     }
 
     /// All fields that the route of an index reads; empty without a route.

@@ -71,8 +71,7 @@ impl Engine {
         }
         let mut gaps = Vec::new();
         for source in self.sources().await? {
-            let of_source = taken.iter().filter(|&(&forest, _)| source.is_of(forest));
-            let since = of_source.map(|(_, &since)| since).min();
+            let since = source.forests().filter_map(|forest| taken.get(&forest).copied()).min();
             if let Some(since) = since.filter(|_| source.clock != Clock::None) {
                 gaps.push(Gap { source, since });
             }

@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use futures_executor::block_on;
 
+use super::Unavailable;
 use super::open_forests::DATED;
 use super::salvage::{empty_of, listed};
 use super::stored::read;
 use super::threads::Inline;
-use super::{ReportTransfer, Unavailable};
 use crate::fingerprint::Distance;
 use crate::forest::Summary;
 use crate::forest::shared::keys::{RedisClient, RedisUnavailable};
 use crate::forest::shared::{DistanceTooLarge, ForestSetup, SharedDistance, SharedForest, SharedSettings, Transfer};
 use crate::method::{Method, MethodKind, Short, Staged, Strict, Verified};
+use crate::progress::ReportProgress;
 use crate::store::{DataDir, ForestIdentity, ReplayProgress, Store, StoreError};
 use crate::text_fields::FieldRecord;
 use crate::time::Millis;
@@ -133,7 +134,7 @@ fn load<F: MethodKind>(
 pub fn inspect_shared(
     keys: &Arc<dyn RedisClient>,
     top: usize,
-    report: &Arc<ReportTransfer>,
+    report: &Arc<ReportProgress<'static>>,
 ) -> Result<Vec<InspectedForest>, InspectError> {
     let away = |away| InspectError::Away(away);
     let forests = block_on(keys.forests()).map_err(away)?;
@@ -159,9 +160,7 @@ pub fn inspect_shared(
             Method::Staged => Box::new(shared::<Staged>(kept, settings, (k, is_dated), keys)),
             _ => Box::new(shared::<Strict>(kept, settings, (k, is_dated), keys)),
         };
-        let (forest, report) = (identity.forest().to_owned(), report.clone());
-        let report = Arc::new(move |done, total| report(&forest, done, total));
-        let summary = block_on(port.summary(top, report))?;
+        let summary = block_on(port.summary(top, report.clone()))?;
         Ok(InspectedForest {
             bytes: summary.memory_bytes as u64,
             summary,

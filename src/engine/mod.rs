@@ -43,7 +43,7 @@ mod writers;
 pub use crate::forest::Recovered;
 pub use crate::forest::port::Unavailable;
 pub use article::StampedArticle;
-pub use backfill_route::BackfillRoute;
+pub use backfill_route::{BackfillRoute, RouteTable};
 pub use check::{CheckError, Checked, RootOrigin};
 pub use date_math::resolve as resolve_date;
 pub use explain::Explanation;
@@ -60,7 +60,7 @@ pub use routes::Routes;
 pub use settle::SettledRequest;
 pub use stamped::{RefusedTree, StampTally, Stamped, UnstampedDocument};
 pub use stored::{NoSnapshot, SaveError, SnapshotPass, StoreTasks};
-pub use transfer::{ReportTransfer, TransferError};
+pub use transfer::TransferError;
 pub use writers::Turn;
 
 use std::sync::Arc;
@@ -261,8 +261,8 @@ impl Engine {
         Engine::keeping((routes, prefix), threads, key, ForestStorage::Shared(keys, on_loss))
     }
 
-    /// Creates an engine whose jobs run where the caller says, on threads, files and a store of the caller's. The secret
-    /// of its tables is a fixed one.
+    /// Creates an engine whose jobs run where the caller says, on threads, files and a store of the caller's. The
+    /// secret of its tables is a fixed one.
     ///
     /// # Errors
     /// As [`stored`](Engine::stored) and [`shared`](Engine::shared).

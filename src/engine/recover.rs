@@ -7,6 +7,7 @@ use bytes::Bytes;
 use rayon::prelude::*;
 
 use super::read::{DocumentReader, features};
+use super::routes::Bound;
 use super::{Engine, Unavailable};
 use crate::bulk::{self, Selected};
 use crate::clock;
@@ -44,9 +45,9 @@ pub struct RecoverySource {
 }
 
 impl RecoverySource {
-    /// Whether the forest of this number, or that of its short texts, is rebuilt from it.
-    pub(super) fn is_of(&self, forest: usize) -> bool {
-        self.at == forest || self.short == Some(forest)
+    /// Numbers of the forest, and of that of its short texts.
+    pub(super) fn forests(&self) -> impl Iterator<Item = usize> + use<> {
+        std::iter::once(self.at).chain(self.short)
     }
 }
 
@@ -91,41 +92,37 @@ impl Engine {
             let at = match sources.iter().position(|source| source.at == bound.forest) {
                 Some(at) => at,
                 None => {
-                    let (mut seen, mut is_salvaged) = (None, false);
-                    for forest in std::iter::once(bound.forest).chain(bound.short) {
-                        if let Some(entry) = self.forests.entries.get(forest) {
-                            is_salvaged |= entry.salvaged.is_some();
-                            seen = seen.max(entry.port.stats().await?.clock);
-                        }
-                    }
-                    sources.push(RecoverySource {
-                        forest: bound.route.forest.clone(),
-                        indices: Vec::new(),
-                        fields: Vec::new(),
-                        window: bound.route.window,
-                        clock: bound.route.clock.clone(),
-                        seen,
-                        is_salvaged,
-                        route,
-                        at: bound.forest,
-                        short: bound.short,
-                    });
+                    sources.push(self.source(route, bound).await?);
                     sources.len() - 1
                 }
             };
-            let Some(source) = sources.get_mut(at) else {
-                continue;
-            };
-            let route = &bound.route;
-            let fields = route.text_fields.iter().map(String::as_str);
-            let fields = fields
-                .chain(route.title_field.as_deref())
-                .chain(route.url_field.as_deref())
-                .chain(route.method.own_field());
-            add_new(&mut source.fields, fields);
-            add_new(&mut source.indices, route.patterns());
+            if let Some(source) = sources.get_mut(at) {
+                add_new(&mut source.fields, bound.route.content_fields());
+                add_new(&mut source.indices, bound.route.patterns());
+            }
         }
         Ok(sources)
+    }
+
+    /// The source of a route's forest, without indices and fields.
+    async fn source(&self, route: usize, bound: &Bound) -> Result<RecoverySource, Unavailable> {
+        let mut source = RecoverySource {
+            forest: bound.route.forest.clone(),
+            indices: Vec::new(),
+            fields: Vec::new(),
+            window: bound.route.window,
+            clock: bound.route.clock.clone(),
+            seen: None,
+            is_salvaged: false,
+            route,
+            at: bound.forest,
+            short: bound.short,
+        };
+        for entry in source.forests().filter_map(|forest| self.forests.entries.get(forest)) {
+            source.is_salvaged |= entry.salvaged.is_some();
+            source.seen = source.seen.max(entry.port.stats().await?.clock);
+        }
+        Ok(source)
     }
 
     /// Marks the index as read for a salvaged forest.
@@ -133,9 +130,8 @@ impl Engine {
     /// # Errors
     /// When the mark cannot be removed: the next start reads the index again.
     pub fn has_read_index(&self, source: &RecoverySource) -> Result<(), StoreError> {
-        for at in std::iter::once(source.at).chain(source.short) {
-            let entry = self.forests.entries.get(at);
-            if let Some((entry, data_dir)) = entry.and_then(|e| Some((e, e.salvaged.as_ref()?))) {
+        for entry in source.forests().filter_map(|forest| self.forests.entries.get(forest)) {
+            if let Some(data_dir) = &entry.salvaged {
                 data_dir.unmark(entry.identity.forest())?;
             }
         }
@@ -144,21 +140,20 @@ impl Engine {
 
     /// Begins the recovery of a forest at this time, which limits arrivals and dates.
     pub fn recover(self: &Arc<Self>, source: RecoverySource, intake: Intake, now: Millis) -> Recovering {
-        let forests = std::iter::once(source.at).chain(source.short);
         let is_dated = matches!(source.clock, Clock::Field(_));
         let latest = match is_dated {
             true => clock::latest_at(now),
             false => now,
         };
-        let begun = || -> PortHandle<RecoveryPass> {
+        let begin = |forest| -> (usize, PortHandle<RecoveryPass>) {
             let recovery = match intake {
                 Intake::All => RecoveryPass::default(),
                 Intake::Rest => RecoveryPass::of_the_rest(),
                 Intake::Missed => RecoveryPass::of_the_missed(is_dated),
             };
-            Box::pin(std::future::ready(Ok(recovery)))
+            (forest, Box::pin(std::future::ready(Ok(recovery))))
         };
-        Recovering { engine: self.clone(), latest, forests: forests.map(|forest| (forest, begun())).collect(), source }
+        Recovering { engine: self.clone(), latest, forests: source.forests().map(begin).collect(), source }
     }
 }
 
@@ -247,7 +242,8 @@ impl Recovering {
     }
 }
 
-fn add_new<'a>(to: &mut Vec<String>, names: impl Iterator<Item = &'a str>) {
+/// Adds those of these names that are not there yet.
+pub(super) fn add_new<'a>(to: &mut Vec<String>, names: impl Iterator<Item = &'a str>) {
     for name in names {
         if !to.iter().any(|known| known == name) {
             to.push(name.to_owned());

@@ -92,6 +92,11 @@ impl Routes {
         self.bound.iter().any(|bound| bound.route.may_match(pattern))
     }
 
+    /// Names of the stamp's fields.
+    pub fn names(&self) -> &StampNames {
+        &self.names
+    }
+
     /// Prefix of the stamp's fields.
     pub fn prefix(&self) -> &str {
         self.names.prefix()

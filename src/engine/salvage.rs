@@ -9,14 +9,14 @@ use std::path::Path;
 
 use tracing::warn;
 
-use super::stored::{Stores, read, snapshot};
+use super::stored::{SaveError, Stores, read, write_whole};
 use super::threads::Inline;
 use crate::chance::secret_key;
 use crate::fingerprint::Distance;
 use crate::forest::Settings;
 use crate::forest::local::{ForestState, LocalForest};
 use crate::method::MethodKind;
-use crate::store::{DataDir, Durability, ForestIdentity, ReplayProgress, Store, StoreError, UnreadableRange};
+use crate::store::{DataDir, ForestIdentity, ReplayProgress, Store, StoreError, UnreadableRange};
 use crate::text_fields::FieldRecord;
 
 /// Directory in which a salvage is prepared. No forest's own directory has an upper-case name.
@@ -95,17 +95,13 @@ impl Stores {
         state: ForestState<F>,
     ) -> Result<(), StoreError> {
         let forest = identity.forest();
-        let failed = |reason: String| StoreError::NotSalvaged { forest: forest.to_owned(), reason };
         let aside = DataDir::lock(aside)?;
-        let mut replay = Store::open(&aside, identity, Durability::Batch)?;
-        while replay.next()?.is_some() {}
-        aside.mark(forest)?;
-        aside.record_fields(forest, fields)?;
-        let store = replay.into_store()?;
         let local = LocalForest::<F>::with_state(forest, state, std::sync::Arc::new(Inline));
-        snapshot(&store, &*local.copied()).map_err(|error| failed(error.to_string()))?;
-        store.close().map_err(|error| failed(error.to_string()))?;
-        drop(store);
+        write_whole(&aside, identity, fields, &*local.copied()).map_err(|error| match error {
+            SaveError::Store(error) => error,
+            error => StoreError::NotSalvaged { forest: forest.to_owned(), reason: error.to_string() },
+        })?;
+        aside.mark(forest)?;
         self.data_dir.set_aside(forest)?;
         self.data_dir.adopt(&aside, forest)
     }

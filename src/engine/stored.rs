@@ -445,8 +445,11 @@ impl Forests {
     /// # Errors
     /// When the directory is in use, or cannot be read.
     pub fn stored_forests(&self, dir: &Path) -> Result<Vec<String>, StoreError> {
-        let data_dir = DataDir::lock_to_read(dir)?;
         let mut stored = Vec::new();
+        if !dir.exists() {
+            return Ok(stored);
+        }
+        let data_dir = DataDir::lock_to_read(dir)?;
         for entry in &self.entries {
             if data_dir.holds(entry.identity.forest())? {
                 stored.push(entry.name.clone());
@@ -492,17 +495,10 @@ impl Forests {
             }
         }
         for entry in &new {
-            let failed = |reason: String| SaveError::Snapshot { forest: entry.name.clone(), reason };
-            let (identity, fields) = identity_of(entry);
-            let mut replay = Store::open(&aside, &identity, Durability::Batch)?;
-            while replay.next()?.is_some() {}
-            let store = replay.into_store()?;
-            let Some(copied) = &entry.copied else {
-                continue;
-            };
-            snapshot(&store, &**copied).map_err(|error| failed(error.to_string()))?;
-            store.close().map_err(|error| failed(error.to_string()))?;
-            aside.record_fields(identity.forest(), &fields)?;
+            if let Some(copied) = &entry.copied {
+                let (identity, fields) = identity_of(entry);
+                write_whole(&aside, &identity, &fields, &**copied)?;
+            }
         }
         // The forest of short texts first, because the other one represents both.
         for entry in new.into_iter().rev() {
@@ -510,6 +506,22 @@ impl Forests {
         }
         Ok(())
     }
+}
+
+/// Writes a forest to a directory that has nothing of it.
+pub(super) fn write_whole(
+    data_dir: &DataDir,
+    identity: &ForestIdentity,
+    fields: &FieldRecord,
+    copied: &dyn Copied,
+) -> Result<(), SaveError> {
+    let failed = |reason: String| SaveError::Snapshot { forest: identity.forest().to_owned(), reason };
+    let mut replay = Store::open(data_dir, identity, Durability::Batch)?;
+    while replay.next()?.is_some() {}
+    let store = replay.into_store()?;
+    snapshot(&store, copied).map_err(|error| failed(error.to_string()))?;
+    store.close().map_err(|error| failed(error.to_string()))?;
+    Ok(data_dir.record_fields(identity.forest(), fields)?)
 }
 
 fn unfinished(dir: &Path) -> PathBuf {

@@ -7,7 +7,8 @@ use super::forests::{ForestEntry, Forests};
 use super::{SaveError, Unavailable};
 use crate::fingerprint::FingerprintVersion;
 use crate::forest::local::Copied;
-use crate::forest::shared::{self, SharedPort, TransferReport};
+use crate::forest::shared::{SharedPort, TransferReport};
+use crate::progress::ReportProgress;
 use crate::store::StoreError;
 use crate::text_fields::{FieldRecord, FieldsRefused};
 
@@ -46,18 +47,13 @@ pub enum TransferError {
         /// Its name.
         forest: String,
     },
-    /// There is no forest to transfer.
-    #[error("{from} holds none of the forests of these routes ({wanted}): are the options those of serve?")]
+    /// There is nothing to carry.
+    #[error("the forest store holds none of the forests of these routes ({wanted}): are the options those of serve?")]
     Nothing {
-        /// The source.
-        from: String,
         /// Their names.
         wanted: String,
     },
 }
-
-/// Progress callback: name of the forest, nodes done, all nodes.
-pub type ReportTransfer = dyn Fn(&str, u64, u64) + Send + Sync;
 
 impl Forests {
     /// Imports these stored forests into shared ones. `only`: their names; `replace`:
@@ -70,17 +66,16 @@ impl Forests {
         shared: &Forests,
         only: &[String],
         replace: bool,
-        report: &Arc<ReportTransfer>,
+        report: &Arc<ReportProgress<'static>>,
     ) -> Result<Vec<(String, TransferReport)>, TransferError> {
         let pairs = self.pairs(shared, only);
-        for (_, _, port) in &pairs {
-            if !replace && !port.1.is_empty().await? {
-                let forest = port.0.to_owned();
-                return Err(TransferError::Held { forest });
+        for (entry, _, port) in &pairs {
+            if !replace && !port.is_empty().await? {
+                return Err(TransferError::Held { forest: entry.name.clone() });
             }
         }
         let mut all = Vec::new();
-        for (entry, copied, (_, port)) in pairs {
+        for (entry, copied, port) in pairs {
             // Whatever stood there: the nodes are made as those of the directory were. Until all of them are there
             // nobody may use them, wherever this is ended.
             let fingerprints = entry.identity.fingerprints().unwrap_or(FingerprintVersion::CURRENT);
@@ -88,7 +83,7 @@ impl Forests {
             if replace {
                 port.clear().await?;
             }
-            let transferred = port.fill(copied.clone(), of_forest(&entry.name, report)).await?;
+            let transferred = port.fill(copied.clone(), report.clone()).await?;
             port.declare(fingerprints, entry.fields.clone()).await?;
             all.push((entry.name.clone(), transferred));
         }
@@ -104,29 +99,25 @@ impl Forests {
         &self,
         shared: &Forests,
         dir: &Path,
-        report: &Arc<ReportTransfer>,
+        report: &Arc<ReportProgress<'static>>,
     ) -> Result<Vec<(String, TransferReport)>, TransferError> {
-        let held = match dir.exists() {
-            true => self.stored_forests(dir)?,
-            false => Vec::new(),
-        };
-        if let Some(forest) = held.into_iter().next() {
+        if let Some(forest) = self.stored_forests(dir)?.into_iter().next() {
             let dir = dir.display().to_string();
             return Err(TransferError::Stored { dir, forest });
         }
         let names: Vec<String> = self.entries.iter().map(|entry| entry.name.clone()).collect();
         let (mut all, mut begun) = (Vec::new(), Vec::new());
-        for (entry, copied, (_, port)) in self.pairs(shared, &names) {
+        for (entry, copied, port) in self.pairs(shared, &names) {
             let fields = port.fields().await?;
             if fields.is_unfinished() {
                 return Err(TransferError::Unfinished { forest: entry.name.clone() });
             }
             begun.push((entry.name.clone(), port.fingerprints().await?, fields));
-            let transferred = port.import(copied.clone(), of_forest(&entry.name, report)).await?;
+            let transferred = port.import(copied.clone(), report.clone()).await?;
             all.push((entry.name.clone(), transferred));
         }
         if all.iter().all(|(_, transferred)| transferred.nodes == 0) {
-            return Err(TransferError::Nothing { from: "the forest store".into(), wanted: names.join(", ") });
+            return Err(TransferError::Nothing { wanted: names.join(", ") });
         }
         self.save_as(dir, |entry| {
             let identity = entry.identity.clone();
@@ -143,16 +134,11 @@ impl Forests {
         let entries = self.entries.iter().filter(|entry| only.contains(&entry.name));
         let pairs = entries.filter_map(|entry| {
             let there = shared.entries.iter().find(|there| there.name == entry.name)?;
-            let port = (there.name.as_str(), there.shared.as_ref()?);
-            Some((entry, entry.copied.as_ref()?, port))
+            Some((entry, entry.copied.as_ref()?, there.shared.as_ref()?))
         });
         pairs.collect()
     }
 }
 
-type Pair<'e> = (&'e ForestEntry, &'e Arc<dyn Copied>, (&'e str, &'e Arc<dyn SharedPort>));
-
-fn of_forest(name: &str, report: &Arc<ReportTransfer>) -> Arc<shared::ReportTransfer> {
-    let (name, report) = (name.to_owned(), report.clone());
-    Arc::new(move |done, total| report(&name, done, total))
-}
+/// A forest of this process, to be copied, and the shared one of the same name.
+type Pair<'e> = (&'e ForestEntry, &'e Arc<dyn Copied>, &'e Arc<dyn SharedPort>);

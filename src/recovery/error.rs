@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::bulk::SelectionError;
 use crate::cluster::operator::OperatorError;
 use crate::cluster::scan::ScanError;
 use crate::engine::{EngineError, SaveError, Unavailable};
@@ -20,9 +19,6 @@ pub(crate) enum RecoveryError {
     /// Routes and forests.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The prefix of the stamp.
-    #[error(transparent)]
-    Prefix(#[from] SelectionError),
     /// A forest has failed.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),

@@ -1,11 +1,16 @@
-//! Recovery of forests from the index: as a command ([`Rebuild`]), and at each start for what was missed
-//! (`server/catch_up.rs`), which uses the same [`RecoveryReader`].
+//! Recovery: takes what the index has of a forest, from a time on, into the forest.
+//!
+//! One [`RecoveryReader`] serves the command and the start ([`Rebuild`], [`salvage`]), the catch-up of a start
+//! (`server/catch_up.rs`), and the search for documents of indeterminate outcome (`server/indeterminate.rs`). They
+//! differ in the time from which on they read and in what the forest takes in ([`Intake`]); [`Retries`] decides what is
+//! read again.
 //!
 //! ```text
 //! cluster::scan --pages, two ahead--> engine::recover: texts on all threads --> forests, one document after the other
 //! ```
 
 mod error;
+mod retries;
 mod status;
 
 use std::path::PathBuf;
@@ -13,63 +18,63 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
 use tracing::info;
 
-use crate::bulk::StampNames;
 use crate::chance::secret_key;
 use crate::clock;
 use crate::cluster::operator::Operator;
-use crate::cluster::retry::ATTEMPTS;
-use crate::cluster::scan::{Overview, ReadableIndices, Scan, ScanError, ScanRequest, ScannedDocument, UnreadableIndex};
+use crate::cluster::retry::{ATTEMPTS, Pace};
+use crate::cluster::scan::{ReadableIndices, ScanError, ScanRequest, UnreadableIndex};
+use crate::cluster::sorted_pages::StoredHit;
 use crate::config::{Clock, OnUnreadable, ServeOptions, Storage};
-use crate::engine::{Engine, Intake, Recovered, Recovering, RecoverySource, SaveError, StoredDocument};
+use crate::engine::{Engine, Intake, Recovered, RecoverySource, SaveError, StoredDocument};
+use crate::progress::{Progress, ReportProgress};
 use crate::time::Millis;
 
 pub(crate) use error::RecoveryError;
+pub(crate) use retries::Retries;
 pub(crate) use status::{ForestStatus, RecoveryStatus};
 
-/// Pages that are read ahead.
-const AHEAD: usize = 2;
 /// Interval of progress lines in the log.
 const TELL: Duration = Duration::from_secs(5);
-
-/// How far the reading of one forest is, in documents.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RecoveryProgress<'a> {
-    pub(crate) forest: &'a str,
-    pub(crate) read: u64,
-    pub(crate) total: u64,
-}
-
-/// A callback for progress.
-pub(crate) type ReportProgress<'a> = dyn Fn(RecoveryProgress<'_>) + Sync + 'a;
 
 /// The documents of one forest in the indices.
 #[derive(Debug)]
 pub(crate) struct Extent {
     pub(crate) source: RecoverySource,
+    /// Those that are to be read.
+    wanted: ScanRequest,
+    /// Whether there is an index.
+    pub(crate) has_index: bool,
     /// Stamped documents.
-    pub(crate) all: Overview,
-    /// Those within the window, which are read.
-    pub(crate) read: Overview,
-    pub(crate) since: Option<Millis>,
+    pub(crate) all: u64,
+    /// Of them, those that are to be read: the others are older than the window.
+    pub(crate) read: u64,
     /// Indices of the forest that cannot be read, and are left out of all this.
     pub(crate) unreadable: Vec<UnreadableIndex>,
 }
 
+impl Extent {
+    /// An error, if an index cannot be read.
+    fn complete(mut self) -> Result<Extent, RecoveryError> {
+        match self.unreadable.pop() {
+            Some(UnreadableIndex { name, reason }) => Err(RecoveryError::Unreadable { name, reason }),
+            None => Ok(self),
+        }
+    }
+}
+
 /// Forests that are to be rebuilt.
 pub(crate) struct Rebuild {
-    engine: Arc<Engine>,
     reader: RecoveryReader,
     dir: PathBuf,
     sources: Vec<RecoverySource>,
 }
 
-/// Reads documents from the indices.
+/// Reads documents from the indices into forests.
 pub(crate) struct RecoveryReader {
+    engine: Arc<Engine>,
     pub(crate) operator: Operator,
-    names: StampNames,
     /// Documents a second.
     rate: Option<u32>,
 }
@@ -89,16 +94,13 @@ impl Rebuild {
         let engine = Engine::new(&config.routes, &config.prefix, config.threads, secret_key())?;
         let engine = Arc::new(engine);
         engine.forests().limit_memory(config.forest_memory).await?;
-        let held = match dir.exists() {
-            true => engine.forests().stored_forests(&dir)?,
-            false => Vec::new(),
-        };
+        let held = engine.forests().stored_forests(&dir)?;
         let mut sources = engine.sources().await?;
         sources.retain(|source| !held.contains(&source.forest));
         if sources.is_empty() {
             return Err(RecoveryError::Held { dir, forests: held });
         }
-        Ok(Rebuild { engine, reader: RecoveryReader::new(config, Operator::of_service(config)?, rate)?, dir, sources })
+        Ok(Rebuild { reader: RecoveryReader::new(engine, Operator::of_service(config)?, rate), dir, sources })
     }
 
     /// The documents to read.
@@ -117,16 +119,13 @@ impl Rebuild {
         }
         let mut extents = Vec::new();
         for source in &self.sources {
-            let mut extent = self.reader.extent(source).await?;
-            if !extent.all.has_index && extent.unreadable.is_empty() {
+            // Without one of its indices the forest would be held for complete from then on.
+            let extent = self.reader.extent(source, None).await?.complete()?;
+            if !extent.has_index {
                 return Err(RecoveryError::NoIndex {
                     indices: source.indices.clone(),
                     url: self.reader.operator.url().to_owned(),
                 });
-            }
-            // The forest would be held for complete from then on.
-            if let Some(UnreadableIndex { name, reason }) = extent.unreadable.pop() {
-                return Err(RecoveryError::Unreadable { name, reason });
             }
             extents.push(extent);
         }
@@ -145,12 +144,10 @@ impl Rebuild {
     ) -> Result<Vec<(String, Recovered)>, RecoveryError> {
         let mut all = Vec::new();
         for extent in extents {
-            let source = &extent.source;
-            let recovering = self.engine.recover(source.clone(), Intake::All, clock::now());
-            let recovered = self.reader.read(extent, recovering, report).await?;
-            all.push((source.forest.clone(), recovered));
+            let recovered = self.reader.take_in(extent, Intake::All, report).await?;
+            all.push((extent.source.forest.clone(), recovered));
         }
-        let (engine, dir) = (self.engine.clone(), self.dir.clone());
+        let (engine, dir) = (self.reader.engine.clone(), self.dir.clone());
         let saved = tokio::task::spawn_blocking(move || engine.forests().save(&dir)).await;
         saved.unwrap_or(Err(SaveError::Stopped))?;
         Ok(all)
@@ -164,138 +161,116 @@ pub(crate) fn before_window(now: Option<Millis>, window: Option<Millis>) -> Opti
 }
 
 impl RecoveryReader {
-    pub(crate) fn new(
-        config: &ServeOptions,
-        operator: Operator,
-        rate: Option<u32>,
-    ) -> Result<RecoveryReader, RecoveryError> {
-        Ok(RecoveryReader { operator, names: StampNames::new(&config.prefix)?, rate })
+    /// Of the forests of this engine. `rate`: documents a second, at most.
+    pub(crate) fn new(engine: Arc<Engine>, operator: Operator, rate: Option<u32>) -> RecoveryReader {
+        RecoveryReader { engine, operator, rate }
     }
 
-    pub(crate) fn wanted(&self, source: &RecoverySource, since: Option<Millis>) -> ScanRequest {
-        ScanRequest { indices: source.indices.clone(), names: self.names.clone(), fields: source.fields.clone(), since }
-    }
-
-    /// The readable indices of a forest, refreshed, with the number of their documents; without the others.
+    /// What the readable indices have of a forest, once they are refreshed: documents that arrived since then or,
+    /// without a time, within its window.
     ///
     /// # Errors
     /// If the cluster cannot be reached, or no index can be read yet.
-    pub(crate) async fn readable(
-        &self,
-        source: &RecoverySource,
-        since: Option<Millis>,
-    ) -> Result<(RecoverySource, ReadableIndices), ScanError> {
-        let wanted = self.wanted(source, since);
+    pub(crate) async fn extent(&self, source: &RecoverySource, since: Option<Millis>) -> Result<Extent, ScanError> {
+        let mut wanted = ScanRequest {
+            indices: source.indices.clone(),
+            names: self.engine.routes().names().clone(),
+            fields: source.fields.clone(),
+            since,
+        };
         // An index that cannot be read may keep the others from being refreshed: only once that is known is it worth
         // while to ask again.
         let refreshed = wanted.refresh(&self.operator, 1).await;
-        let found = wanted.readable(&self.operator).await?;
-        let mut source = source.clone();
-        source.indices.clone_from(&found.indices);
-        if refreshed.is_err() || !found.unreadable.is_empty() {
-            self.wanted(&source, since).refresh(&self.operator, ATTEMPTS).await?;
+        let ReadableIndices { indices, overview, unreadable } = wanted.readable(&self.operator).await?;
+        wanted.indices = indices;
+        if refreshed.is_err() || !unreadable.is_empty() {
+            wanted.refresh(&self.operator, ATTEMPTS).await?;
         }
-        Ok((source, found))
-    }
-
-    /// The documents of a forest without stored state.
-    ///
-    /// # Errors
-    /// As [`RecoveryReader::readable`].
-    pub(crate) async fn extent(&self, source: &RecoverySource) -> Result<Extent, ScanError> {
-        let (source, found) = self.readable(source, None).await?;
-        let all = found.overview;
-        let now = match &source.clock {
-            Clock::Arrival => Some(clock::now()),
-            // The window goes by the documents' own dates, as far as they have come.
-            Clock::Field(_) => all.last,
-            Clock::None => None,
-        };
-        let since = before_window(now, source.window);
-        let read = match since {
-            Some(_) if all.has_index => {
-                let wanted = self.wanted(&source, since);
-                wanted.overview(&self.operator).await?
+        let mut read = overview.documents;
+        if since.is_none() {
+            let now = match &source.clock {
+                Clock::Arrival => Some(clock::now()),
+                // The window goes by the documents' own dates, as far as they have come.
+                Clock::Field(_) => overview.last,
+                Clock::None => None,
+            };
+            wanted.since = before_window(now, source.window);
+            if wanted.since.is_some() && overview.has_index {
+                read = wanted.overview(&self.operator).await?.documents;
             }
-            _ => all,
-        };
-        Ok(Extent { source, all, read, since, unreadable: found.unreadable })
+        }
+        let (has_index, all) = (overview.has_index, overview.documents);
+        Ok(Extent { source: source.clone(), wanted, has_index, all, read, unreadable })
     }
 
-    /// Reads the documents into their forest.
-    pub(crate) async fn read(
+    /// Reads the documents into their forest. It does not begin again where the point in time is lost among documents
+    /// without an arrival: they would be placed, and counted, twice.
+    async fn take_in(
         &self,
         extent: &Extent,
-        mut recovering: Recovering,
+        intake: Intake,
         report: &ReportProgress<'_>,
     ) -> Result<Recovered, RecoveryError> {
-        let wanted = self.wanted(&extent.source, extent.since);
-        let (pages, mut read) = mpsc::channel(AHEAD);
-        let fetch = async {
-            let most = self.rate.map_or(usize::MAX, |rate| rate as usize);
-            let mut scan = Scan::open(&self.operator, wanted, most).await?;
-            let fetched = self.fetch(&mut scan, pages).await;
-            scan.close().await;
-            fetched.map_err(RecoveryError::from)
-        };
-        let place = async {
-            let mut progress =
-                RecoveryProgress { forest: &extent.source.forest, read: 0, total: extent.read.documents };
-            while let Some(page) = read.recv().await {
-                progress.read += page.len() as u64;
-                recovering.add(page).await?;
-                report(progress);
-            }
-            Ok(recovering.finish().await?)
-        };
-        let ((), recovered) = tokio::try_join!(fetch, place)?;
+        let mut recovering = self.engine.recover(extent.source.clone(), intake, clock::now());
+        let most = self.rate.map_or(usize::MAX, |rate| rate as usize);
+        if let Some(pages) = extent.wanted.pages(&self.operator, most).await? {
+            let (mut pages, reading) = pages.read_ahead(Pace::new(self.rate));
+            let read = async { reading.await.map_err(RecoveryError::from) };
+            let place = async {
+                let mut progress = Progress { forest: &extent.source.forest, done: 0, total: extent.read };
+                while let Some(page) = pages.recv().await {
+                    progress.done += page.len() as u64;
+                    recovering.add(page.into_iter().map(stored_document).collect()).await?;
+                    report(progress);
+                }
+                Ok(())
+            };
+            tokio::try_join!(read, place)?;
+        }
+        Ok(recovering.finish().await?)
+    }
+
+    /// Completes a salvaged forest from the index; once, if all of its indices can be read.
+    pub(crate) async fn take_in_rest(&self, extent: &Extent) -> Result<Recovered, RecoveryError> {
+        let recovered = self.take_in(extent, Intake::Rest, &log_progress()).await?;
+        // Unreadable indices are read later.
+        if extent.unreadable.is_empty() {
+            self.engine.has_read_index(&extent.source)?;
+        }
+        info!(
+            forest = extent.source.forest,
+            read = recovered.documents,
+            placed = recovered.placed,
+            known = recovered.known,
+            elsewhere = recovered.elsewhere,
+            "what the index has of the forest, of which a part did not read, is known now"
+        );
         Ok(recovered)
     }
 
-    /// Reads page after page, as fast as it may.
-    async fn fetch(&self, scan: &mut Scan<'_>, pages: mpsc::Sender<Vec<StoredDocument>>) -> Result<(), ScanError> {
-        let (begun, mut read) = (Instant::now(), 0_u64);
-        while let Some(hits) = scan.next().await? {
-            read += hits.len() as u64;
-            let page = hits.into_iter().map(|hit: ScannedDocument| StoredDocument {
-                index: hit.index,
-                source: hit.source,
-                arrival: hit.arrival,
-            });
-            if pages.send(page.collect()).await.is_err() {
-                return Ok(());
-            }
-            if let Some(rate) = self.rate {
-                let due = Duration::from_secs_f64(read as f64 / f64::from(rate.max(1)));
-                tokio::time::sleep_until((begun + due).into()).await;
-            }
+    /// Takes in the documents that the forest does not know and can have stamped. `found`: the message, if there are
+    /// any.
+    pub(crate) async fn take_in_missed(
+        &self,
+        extent: &Extent,
+        found: &'static str,
+    ) -> Result<Recovered, RecoveryError> {
+        let recovered = self.take_in(extent, Intake::Missed, &log_progress()).await?;
+        if recovered.placed > 0 {
+            info!(
+                forest = extent.source.forest,
+                read = recovered.documents,
+                caught_up = recovered.placed,
+                elsewhere = recovered.elsewhere,
+                "{found}"
+            );
         }
-        Ok(())
+        Ok(recovered)
     }
 }
 
-/// Completes a salvaged forest from the index, once.
-pub(crate) async fn take_in_salvaged(
-    engine: &Arc<Engine>,
-    reader: &RecoveryReader,
-    extent: &Extent,
-) -> Result<Recovered, RecoveryError> {
-    let source = &extent.source;
-    let recovering = engine.recover(source.clone(), Intake::Rest, clock::now());
-    let recovered = reader.read(extent, recovering, &log_progress()).await?;
-    // Unreadable indices are read later.
-    if extent.unreadable.is_empty() {
-        engine.has_read_index(source)?;
-    }
-    info!(
-        forest = source.forest,
-        read = recovered.documents,
-        placed = recovered.placed,
-        known = recovered.known,
-        elsewhere = recovered.elsewhere,
-        "what the index has of the forest, of which a part did not read, is known now"
-    );
-    Ok(recovered)
+fn stored_document(hit: StoredHit) -> StoredDocument {
+    StoredDocument { index: hit.index, source: hit.source, arrival: hit.place.map(Millis) }
 }
 
 /// Salvages stored forests that cannot be read as a whole, and completes them from the index. Returns the counts by
@@ -316,16 +291,12 @@ pub(crate) async fn salvage(
     let engine = Engine::stored(&config.routes, &config.prefix, config.threads, secret_key(), Some(&storage))?;
     let engine = Arc::new(engine);
     engine.forests().limit_memory(config.forest_memory).await?;
-    let reader = RecoveryReader::new(config, Operator::of_service(config)?, rate)?;
+    let reader = RecoveryReader::new(engine.clone(), Operator::of_service(config)?, rate);
     let mut all = Vec::new();
     for source in engine.sources().await? {
         if source.is_salvaged {
-            let mut extent = reader.extent(&source).await?;
-            if let Some(UnreadableIndex { name, reason }) = extent.unreadable.pop() {
-                return Err(RecoveryError::Unreadable { name, reason });
-            }
-            let recovered = take_in_salvaged(&engine, &reader, &extent).await?;
-            all.push((source.forest.clone(), recovered));
+            let extent = reader.extent(&source, None).await?.complete()?;
+            all.push((source.forest, reader.take_in_rest(&extent).await?));
         }
     }
     engine.forests().close();
@@ -333,13 +304,13 @@ pub(crate) async fn salvage(
 }
 
 /// Says in the log how far it is, now and then.
-pub(crate) fn log_progress() -> impl Fn(RecoveryProgress<'_>) + Sync {
+fn log_progress() -> impl Fn(Progress<'_>) + Send + Sync {
     let last = Mutex::new(Instant::now());
-    move |progress: RecoveryProgress<'_>| {
+    move |progress: Progress<'_>| {
         let mut last = last.lock();
         if last.elapsed() >= TELL {
             *last = Instant::now();
-            info!(forest = progress.forest, read = progress.read, of = progress.total, "reading stored documents");
+            info!(forest = progress.forest, read = progress.done, of = progress.total, "reading stored documents");
         }
     }
 }
@@ -357,7 +328,7 @@ pub(crate) async fn at_start(config: &ServeOptions) -> Result<(), RecoveryError>
         Err(RecoveryError::NoIndex { .. }) => return Ok(()),
         extents => extents?,
     };
-    if extents.iter().all(|extent| extent.read.documents == 0) {
+    if extents.iter().all(|extent| extent.read == 0) {
         return Ok(());
     }
     for (forest, recovered) in rebuild.run(&extents, &log_progress()).await? {

@@ -10,7 +10,8 @@ use crate::engine::Recovered;
 /// Counts of found documents.
 #[derive(Debug, Default)]
 pub(crate) struct RecoveryStatus {
-    at_start: Mutex<Vec<ForestStatus>>,
+    /// By forest.
+    at_start: Mutex<BTreeMap<String, ForestStatus>>,
     /// By forest: found documents whose outcome had been indeterminate.
     unanswered: Mutex<BTreeMap<String, Recovered>>,
 }
@@ -18,8 +19,7 @@ pub(crate) struct RecoveryStatus {
 /// Counts of one forest's catch-up.
 #[derive(Debug, Clone)]
 pub(crate) struct ForestStatus {
-    pub(crate) forest: String,
-    /// The name of the state.
+    /// A word for it.
     pub(crate) state: &'static str,
     pub(crate) recovered: Recovered,
     /// Stamped documents in the index that the forest does not have.
@@ -29,10 +29,8 @@ pub(crate) struct ForestStatus {
 }
 
 impl RecoveryStatus {
-    pub(crate) fn set(&self, status: ForestStatus) {
-        let mut all = self.at_start.lock();
-        all.retain(|known| known.forest != status.forest);
-        all.push(status);
+    pub(crate) fn set(&self, forest: &str, status: ForestStatus) {
+        self.at_start.lock().insert(forest.to_owned(), status);
     }
 
     /// Adds a search for documents of indeterminate outcome.
@@ -61,7 +59,7 @@ impl RecoveryStatus {
 
     fn starts(&self) -> Map<String, Value> {
         let all = self.at_start.lock().clone();
-        let forests = all.into_iter().map(|status| {
+        let forests = all.into_iter().map(|(forest, status)| {
             let mut shown = json!({
                 "state": status.state,
                 "read": status.recovered.documents,
@@ -76,7 +74,7 @@ impl RecoveryStatus {
                     status.unreadable.into_iter().map(|(name, why)| (name, why.into())).collect();
                 shown["unreadable"] = unreadable.into();
             }
-            (status.forest, shown)
+            (forest, shown)
         });
         forests.collect()
     }

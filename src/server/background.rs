@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
-use tracing::warn;
 
 use super::indeterminate::IndeterminateWatcher;
 use super::loopback::Loopback;
-use crate::backfill::{self, RouteTable};
+use crate::backfill;
 use crate::cluster::operator::Operator;
 use crate::config::{Route, ServeOptions};
 use crate::counts::{Running, StampFields};
@@ -29,10 +28,7 @@ pub(super) fn sweep(state: &Arc<AppState>, config: &ServeOptions, service: &Oper
     state.swept.every?;
     let reader = service.clone();
     let door = Loopback { state: state.clone(), credentials: config.service_url.credentials.clone() };
-    let routes = RouteTable {
-        prefix: state.engine.routes().prefix().to_owned(),
-        routes: state.engine.routes().backfill_routes(),
-    };
+    let routes = state.engine.routes().table();
     let swept = state.clone();
     Some(tokio::spawn(async move {
         let is_shut = || swept.engine.forests().redis_is_away() == Some(true);
@@ -46,10 +42,7 @@ pub(super) fn restamp(state: &Arc<AppState>, config: &ServeOptions, service: &Op
         return None;
     }
     let operator = service.clone();
-    let routes = RouteTable {
-        prefix: state.engine.routes().prefix().to_owned(),
-        routes: state.engine.routes().backfill_routes(),
-    };
+    let routes = state.engine.routes().table();
     let state = state.clone();
     Some(tokio::spawn(async move {
         let restamper = backfill::Restamper {
@@ -85,13 +78,7 @@ pub(super) fn search_indeterminate(
     if config.routes.is_empty() || config.forest_store.is_some() {
         return None;
     }
-    let reader = match RecoveryReader::new(config, service.clone(), None) {
-        Ok(reader) => reader,
-        Err(error) => {
-            warn!(%error, "nobody looks for documents of which the cluster has not told whether they are stored");
-            return None;
-        }
-    };
+    let reader = RecoveryReader::new(state.engine.clone(), service.clone(), None);
     let state = state.clone();
     Some(tokio::spawn(IndeterminateWatcher { state, reader }.run()))
 }

@@ -2,17 +2,14 @@
 //! Their nodes stay until then; otherwise they would be withdrawn after `RETRY_WINDOW`, although the documents may be
 //! stored and never be sent again.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tracing::warn;
 
-use super::catch_up::{take_in, warn_of};
 use crate::cluster::scan::UnreadableIndex;
 use crate::engine::Gap;
-use crate::recovery::{RecoveryError, RecoveryReader};
+use crate::recovery::{RecoveryError, RecoveryReader, Retries};
 use crate::state::AppState;
 use crate::time::Millis;
 
@@ -36,7 +33,12 @@ impl IndeterminateWatcher {
     pub(super) async fn run(self) {
         // Gaps that were looked at once, and indices that could not be read.
         let mut open: Vec<Gap> = Vec::new();
-        let mut warned = HashSet::new();
+        let mut retries = Retries::new(
+            "documents of which the cluster has not told whether they are stored stay unknown until it lets them be \
+             read",
+            "documents of which the cluster has not told whether they are stored stay unknown",
+            false,
+        );
         let mut pause = AGAIN;
         loop {
             if open.is_empty() {
@@ -55,28 +57,9 @@ impl IndeterminateWatcher {
             pause = if new.is_empty() { (pause * 2).min(LONGEST_PAUSE) } else { AGAIN };
             let mut next = new.clone();
             for mut gap in joined(open, new) {
-                match self.search_indeterminate(&gap).await {
-                    Ok(unreadable) if unreadable.is_empty() => {}
-                    Ok(unreadable) => {
-                        warn_of(&gap.source.forest, &unreadable, &mut warned);
-                        let names = unreadable.into_iter().map(|index| index.name);
-                        gap.source.indices = names.collect();
-                        next = joined(next, vec![gap]);
-                    }
-                    Err(error) if error.may_pass() => {
-                        if !error.is_away() && warned.insert((gap.source.forest.clone(), String::new())) {
-                            warn!(
-                                forest = gap.source.forest, error = %error.with_advice(),
-                                "documents of which the cluster has not told whether they are stored stay unknown \
-                                 until it lets them be read"
-                            );
-                        }
-                        next = joined(next, vec![gap]);
-                    }
-                    Err(error) => warn!(
-                        forest = gap.source.forest, error = %error.with_advice(),
-                        "documents of which the cluster has not told whether they are stored stay unknown"
-                    ),
+                let outcome = self.search_indeterminate(&gap).await;
+                if retries.is_left(&mut gap.source, outcome) {
+                    next = joined(next, vec![gap]);
                 }
             }
             open = next;
@@ -85,14 +68,14 @@ impl IndeterminateWatcher {
 
     /// Returns the indices to be searched again.
     async fn search_indeterminate(&self, gap: &Gap) -> Result<Vec<UnreadableIndex>, RecoveryError> {
-        let source = &gap.source;
-        let since = Some(Millis(gap.since.0.saturating_sub(BEFORE)));
-        let found = "documents are stored of which the cluster had not told that";
-        let taken_in = take_in(&self.state, &self.reader, source, since, || (), found).await?;
-        if let Some(recovered) = taken_in.recovered {
-            self.state.recovery.resolved(&source.forest, recovered);
+        let since = Millis(gap.since.0.saturating_sub(BEFORE));
+        let extent = self.reader.extent(&gap.source, Some(since)).await?;
+        if extent.has_index {
+            let found = "documents are stored of which the cluster had not told that";
+            let recovered = self.reader.take_in_missed(&extent, found).await?;
+            self.state.recovery.resolved(&gap.source.forest, recovered);
         }
-        Ok(taken_in.unreadable)
+        Ok(extent.unreadable)
     }
 }
 

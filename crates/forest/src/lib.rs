@@ -38,6 +38,7 @@ mod place;
 mod placement;
 mod planned_view;
 pub mod port;
+pub mod progress;
 mod promise;
 mod recovery;
 mod roots;

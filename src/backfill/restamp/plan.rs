@@ -73,6 +73,11 @@ impl Remaining {
         self.trouble = Some(error.to_string());
     }
 
+    pub(super) fn unwritten(&mut self, shown: impl Iterator<Item = Root>, error: &BackfillError) {
+        shown.for_each(|root| self.add(root));
+        self.trouble = Some(error.to_string());
+    }
+
     /// Whether no document is left.
     pub(super) fn is_clear(&self) -> bool {
         !self.unread && self.documents == 0

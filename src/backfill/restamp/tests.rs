@@ -192,7 +192,7 @@ impl Scene {
         let of = world.clone();
         let operator = Operator::of_model(move |method, target, body| of.lock().answer(method.as_str(), target, body));
         let engine = engine();
-        let routes = RouteTable { prefix: "cluster_".into(), routes: engine.routes().backfill_routes() };
+        let routes = engine.routes().table();
         Scene {
             world,
             operator,

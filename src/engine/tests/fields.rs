@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use super::salvage::{Dir, place_all, storage};
 use super::*;
 use crate::config::OnUnreadable;
+use crate::progress::ReportProgress;
 use crate::text_fields::FieldRecord;
 
 /// A route into the forest `f`.
@@ -228,7 +229,7 @@ fn of_two_that_share_a_forest_the_second_one_with_other_fields_is_refused() {
 fn what_is_carried_keeps_its_fields() {
     let (dir, back) = (filled("fields-carried"), Dir::new("fields-back"));
     let keys: Arc<dyn RedisClient> = Arc::new(InMemoryRedis::default());
-    let report: Arc<ReportTransfer> = Arc::new(|_, _, _| ());
+    let report: Arc<ReportProgress<'static>> = Arc::new(|_| ());
     let storage = storage(&dir.0, OnUnreadable::Refuse);
     let carry = |replace| {
         let local = Engine::carried(&body(), "cluster_", 2, HashKey::FIXED, &storage).unwrap();
@@ -268,9 +269,9 @@ fn a_forest_of_which_a_part_is_missing_is_used_by_nobody() {
     let local = Engine::carried(&content(), "cluster_", 2, HashKey::FIXED, &storage).unwrap();
     let there = sharing(&content(), &keys);
     let reports = Arc::new(AtomicUsize::new(0));
-    let report: Arc<ReportTransfer> = {
+    let report: Arc<ReportProgress<'static>> = {
         let (keys, reports) = (keys.clone(), reports.clone());
-        Arc::new(move |_, _, _| {
+        Arc::new(move |_| {
             // It is called by what waits already.
             let fields = std::thread::scope(|scope| scope.spawn(|| wait(keys.fields("f"))).join());
             assert!(fields.unwrap().unwrap().is_unfinished());
@@ -290,7 +291,7 @@ fn a_forest_of_which_a_part_is_missing_is_used_by_nobody() {
     for refused in [told, placed_through(&late).unwrap_err(), stamped_by(&late, Some(5)).unwrap_err()] {
         assert!(refused.contains("transfer") && refused.contains("--replace"), "{refused}");
     }
-    let any: Arc<ReportTransfer> = Arc::new(|_, _, _| ());
+    let any: Arc<ReportProgress<'static>> = Arc::new(|_| ());
     let memory = engine(&content());
     let carried = wait(memory.forests().export(late.forests(), &back.0, &any));
     assert!(matches!(carried, Err(TransferError::Unfinished { .. })), "{carried:?}");

@@ -12,6 +12,7 @@ use super::*;
 use crate::config::OnUnreadable;
 use crate::engine::{Intake, StoredDocument};
 use crate::forest::shared::keys::RedisClient;
+use crate::progress::ReportProgress;
 use crate::store::{DataDir, Durability, ForestIdentity, Store, StoredRecord};
 
 /// Lines of the log.
@@ -267,7 +268,7 @@ fn a_forest_that_is_carried_stays_one_of_its_version() {
     begun_with(&[("fingerprints", "1")], &whole.0, &older.0);
     let current = fingerprints_in(&whole.0);
     let keys: Arc<dyn RedisClient> = Arc::new(InMemoryRedis::default());
-    let report: Arc<ReportTransfer> = Arc::new(|_, _, _| ());
+    let report: Arc<ReportProgress<'static>> = Arc::new(|_| ());
     let import = |dir: &Dir, replace| {
         let (local, there) = (open(&dir.0, OnUnreadable::Refuse).unwrap(), shared(&keys).unwrap());
         let only = ["news-*".to_owned()];

@@ -56,7 +56,7 @@ use self::layout::{Calendar, NodeValue};
 use self::lsh_buckets::LshBuckets;
 
 pub use self::lsh_buckets::{DistanceTooLarge, SharedDistance};
-pub use self::transfer::{ReportTransfer, Transfer, TransferReport};
+pub use self::transfer::{Transfer, TransferReport};
 use self::ttl_refresh::TtlRefresh;
 use super::document::ForestDocument;
 use super::late_merges::MergeCandidates;

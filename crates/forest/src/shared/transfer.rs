@@ -20,6 +20,7 @@ use super::{SharedForest, SharedInner};
 use crate::local::{Copied, ForestState, StateChange};
 use crate::overrides::Overrides;
 use crate::port::{PortHandle, Unavailable};
+use crate::progress::{Progress, ReportProgress};
 use crate::text_fields::FieldRecord;
 use crate::time::Millis;
 use crate::{Change, Forest, Portions, Restoring, Root, Settings, Summary, Tick, TickStart, TreeSize};
@@ -30,9 +31,6 @@ const STEP: usize = 5_000;
 const BATCH: usize = 1 << 20;
 /// Nodes that arrive in one tick, where they are put together again.
 const MOST_OF_TICK: usize = 1 << 16;
-
-/// Progress callback: nodes done, of how many.
-pub type ReportTransfer = dyn Fn(u64, u64) + Send + Sync;
 
 /// The totals of a transfer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,10 +52,10 @@ pub trait Transfer: Send + Sync {
     /// Removes the forest, and returns the number of removed keys. No process may be placing documents.
     fn clear(&self) -> PortHandle<u64>;
     /// Writes a local forest into Redis. Existing keys stay.
-    fn fill(&self, from: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortHandle<TransferReport>;
+    fn fill(&self, from: Arc<dyn Copied>, report: Arc<ReportProgress<'static>>) -> PortHandle<TransferReport>;
     /// Fills an empty local forest from Redis.
-    fn import(&self, into: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortHandle<TransferReport>;
-    /// The version of its fingerprints.
+    fn import(&self, into: Arc<dyn Copied>, report: Arc<ReportProgress<'static>>) -> PortHandle<TransferReport>;
+    /// The version of the fingerprints that it was begun with.
     fn fingerprints(&self) -> PortHandle<FingerprintVersion>;
     /// Which fields its texts were read from.
     fn fields(&self) -> PortHandle<FieldRecord>;
@@ -65,8 +63,8 @@ pub trait Transfer: Send + Sync {
     fn declare(&self, fingerprints: FingerprintVersion, fields: FieldRecord) -> PortHandle<()>;
     /// Number of its boilerplate sentences.
     fn known(&self) -> PortHandle<u64>;
-    /// Its summary. `top`: how many of the largest trees are listed.
-    fn summary(&self, top: usize, report: Arc<ReportTransfer>) -> PortHandle<Summary>;
+    /// How it looks. `top`: how many of the largest trees are listed.
+    fn summary(&self, top: usize, report: Arc<ReportProgress<'static>>) -> PortHandle<Summary>;
 }
 
 /// A node of a process's own.
@@ -149,7 +147,7 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
         self.plain(async move { inner.clear().await })
     }
 
-    fn fill(&self, from: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortHandle<TransferReport> {
+    fn fill(&self, from: Arc<dyn Copied>, report: Arc<ReportProgress<'static>>) -> PortHandle<TransferReport> {
         let inner = self.inner.clone();
         self.plain(async move {
             let own = inner.compute(move |inner| inner.own(&*from)).await??;
@@ -167,7 +165,7 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
         })
     }
 
-    fn import(&self, into: Arc<dyn Copied>, report: Arc<ReportTransfer>) -> PortHandle<TransferReport> {
+    fn import(&self, into: Arc<dyn Copied>, report: Arc<ReportProgress<'static>>) -> PortHandle<TransferReport> {
         let inner = self.inner.clone();
         self.plain(async move {
             let found = inner.find(&*report).await?;
@@ -192,7 +190,7 @@ impl<F: MethodKind> Transfer for SharedForest<F> {
         })
     }
 
-    fn summary(&self, top: usize, report: Arc<ReportTransfer>) -> PortHandle<Summary> {
+    fn summary(&self, top: usize, report: Arc<ReportProgress<'static>>) -> PortHandle<Summary> {
         let inner = self.inner.clone();
         self.plain(async move {
             let found = inner.find(&*report).await?;
@@ -271,7 +269,7 @@ impl<F: MethodKind> SharedInner<F> {
     async fn fill(
         &self,
         nodes: Vec<ExportedNode<F::Proof>>,
-        report: &ReportTransfer,
+        report: &ReportProgress<'_>,
     ) -> Result<TransferReport, Unavailable> {
         let (total, now) = (nodes.len() as u64, self.arrives(None));
         let mut tokens: HashMap<Root, FoundingToken> = HashMap::new();
@@ -337,13 +335,13 @@ impl<F: MethodKind> SharedInner<F> {
                 names.extend(put);
             }
             self.run_all(names).await?;
-            report(done, total);
+            report(Progress { forest: &self.name, done, total });
         }
         Ok(transferred)
     }
 
-    /// Reads all keys of the forest.
-    async fn find(&self, report: &ReportTransfer) -> Result<Found<F::Proof>, Unavailable> {
+    /// Reads all that is there.
+    async fn find(&self, report: &ReportProgress<'_>) -> Result<Found<F::Proof>, Unavailable> {
         let mut found = Found { roots: HashMap::new(), leaves: Vec::new(), founder_tokens: HashMap::new(), keys: 0 };
         self.number().await?;
         let size = self.keys.size().await;
@@ -378,7 +376,7 @@ impl<F: MethodKind> SharedInner<F> {
                     Some(NodeValue::Root(_)) | None => {}
                 }
             }
-            report(found.keys, found.keys.max(total as u64));
+            report(Progress { forest: &self.name, done: found.keys, total: found.keys.max(total as u64) });
             place = next;
         }
         // A key may come twice.

@@ -128,8 +128,8 @@ impl Inode {
                 let from = sector * SECTOR;
                 let to = (from + SECTOR).min(len).min(self.now.len());
                 let is_kept = manner == 1 || random.next_u64().is_multiple_of(2);
-                let is_lost = self.lost.iter().any(|lost| lost.start < to && from < lost.end);
-                if from < to && is_kept && !is_lost {
+                let is_never_written = self.lost.iter().any(|lost| lost.start < to && from < lost.end);
+                if from < to && is_kept && !is_never_written {
                     torn[from..to].copy_from_slice(&self.now[from..to]);
                 }
             }

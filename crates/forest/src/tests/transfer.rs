@@ -13,13 +13,12 @@ use spinney_text::text::Fields;
 use super::super::document::{DocumentTime, ForestDocument};
 use super::super::port::{Batch, ForestPort, ItemOutcome, RootAssignment};
 use super::super::shared::memory::InMemoryRedis;
-use super::super::shared::{
-    ForestSetup, ReportTransfer, SharedDistance, SharedForest, SharedSettings, Transfer, TransferReport,
-};
+use super::super::shared::{ForestSetup, SharedDistance, SharedForest, SharedSettings, Transfer, TransferReport};
 use super::super::{Decision, Portions, Restoring};
 use super::*;
 use crate::local::{Copied, Executor, ForestState, LocalForest};
 use crate::overrides::Override;
+use crate::progress::ReportProgress;
 
 const WINDOW: Millis = Millis(64 * 60_000);
 
@@ -113,8 +112,8 @@ fn rows_of(copied: &dyn Copied) -> Vec<(Fingerprint, Root, u32, bool)> {
     rows
 }
 
-fn silent() -> Arc<ReportTransfer> {
-    Arc::new(|_, _| ())
+fn silent() -> Arc<ReportProgress<'static>> {
+    Arc::new(|_| ())
 }
 
 #[test]
@@ -131,9 +130,9 @@ fn a_forest_goes_into_redis_and_comes_back() {
     assert!(block_on(Transfer::is_empty(&sharing)).unwrap());
     let most = Arc::new(AtomicU64::new(0));
     let told = most.clone();
-    let told: Arc<ReportTransfer> = Arc::new(move |done, total| {
-        assert!(done <= total);
-        told.fetch_max(done, Relaxed);
+    let told: Arc<ReportProgress<'static>> = Arc::new(move |progress| {
+        assert!(progress.done <= progress.total);
+        told.fetch_max(progress.done, Relaxed);
     });
     let rows = rows_of(&*own.copied());
     let carried = block_on(sharing.fill(own.copied(), told)).unwrap();
