@@ -1,12 +1,8 @@
-"""scripts/bench backfill: how fast spinney backfill stamps an index that exists, beside writing the same documents fresh.
+"""scripts/bench backfill: how fast spinney backfill stamps an existing index, beside writing the same documents fresh.
 
 Needs Linux, Python 3 without anything else, and what scripts/search-server needs.
 """
 
-import argparse
-import http.client
-import json
-import os
 import signal
 import subprocess
 import tempfile
@@ -14,7 +10,10 @@ import threading
 import time
 from pathlib import Path
 
-from bench_common import BULK, IN_FLIGHT, SEARCH_SERVER, Texts, ask, build, cpu, die, load, say, search_server, serve
+import common
+from common import (
+    BULK, IN_FLIGHT, SEARCH_SERVER, Away, Client, Load, Texts, ask, bulk, cpu, die, end, say, search_server, send_bulk,
+)
 
 INSTANCE = "bench-backfill"
 # The archive's documents are a second apart.
@@ -35,11 +34,8 @@ class Archive:
         texts, at = Texts(), 0
         with open(path, "wb") as file:
             for first in range(0, docs, BULK):
-                lines = []
-                for number in range(first, min(first + BULK, docs)):
-                    source = texts.next(number) | {"published": date(number)}
-                    lines += [f'{{"index":{{"_id":"{number}"}}}}', json.dumps(source)]
-                body = ("\n".join(lines) + "\n").encode()
+                numbers = range(first, min(first + BULK, docs))
+                body = bulk((number, texts.next(number) | {"published": date(number)}) for number in numbers)
                 file.write(body)
                 self.places.append((at, len(body)))
                 at += len(body)
@@ -51,15 +47,7 @@ class Archive:
                 yield file.read(length)
 
 
-def mappings(stamped):
-    fields = {
-        "title": {"type": "text"}, "content": {"type": "text"}, "media": {"type": "keyword"}, "published": {"type": "date"},
-    }
-    if stamped:
-        fields |= {
-            "cluster_root": {"type": "keyword"}, "cluster_key": {"type": "long"}, "cluster_arrival": {"type": "date"},
-        }
-    return {"settings": {"number_of_shards": 1, "number_of_replicas": 0}, "mappings": {"properties": fields}}
+MAPPING = common.NEWS | {"published": {"type": "date"}}
 
 
 def groups(url, index):
@@ -98,25 +86,21 @@ class Writer:
     def run(self):
         texts = Texts(seed=77)
         while not self.over.is_set():
-            lines = []
+            documents = []
             for _ in range(WRITE_BULK):
                 source = texts.next(self.written) | {"published": date(self.docs + self.written // 10)}
                 source["content"] = source["content"].rpartition(". Published by")[0]
-                lines += [f'{{"index":{{"_id":"new-{self.written}"}}}}', json.dumps(source)]
+                documents.append((f"new-{self.written}", source))
                 self.written += 1
-            body = "\n".join(lines) + "\n"
+            body = bulk(documents)
             while not self.over.is_set() and not self.send(body):
                 self.over.wait(0.5)
             self.over.wait(WRITE_BULK / WRITES)
 
     def send(self, body):
         try:
-            connection = http.client.HTTPConnection(self.address[0], timeout=60)
-            connection.request("POST", f"/{self.index}/_bulk", body, {"Content-Type": "application/x-ndjson"})
-            return b'"errors":false' in connection.getresponse().read()[:200]
-        except OSError:
-            return False
-        except http.client.HTTPException:
+            return send_bulk(Client(self.address[0], 60), body, self.index) is None
+        except Away:
             return False
 
     def stop(self):
@@ -133,19 +117,19 @@ class Bench:
 
     def options(self, index, name):
         return [
-            "--upstream", self.url, "--index", index, "--text-field", "content", "--title-field", "title",
-            "--clock", "field:published", "--counts", "off", "--data-dir", str(self.work / name),
+            *common.route(self.url, index), "--clock", "field:published", "--counts", "off",
+            "--data-dir", str(self.work / name),
         ]
+
+    def serve(self, index):
+        return common.serve(self.spinney, self.options(index, index), self.work)
 
     def fresh(self, archive, index, in_flight):
         """Documents a second through a spinney of its own."""
-        ask(self.url, "PUT", f"/{index}", mappings(True))
-        process, address = serve(self.spinney, self.options(index, index), self.work)
-        begun = time.monotonic()
-        load(address, archive.bulks(), index, in_flight)
-        took = time.monotonic() - begun
-        process.terminate()
-        process.wait()
+        common.create_index(self.url, index, MAPPING | common.STAMP)
+        process, address = self.serve(index)
+        took = Load([address], archive.bulks(), index, in_flight).run()
+        end(process)
         return self.docs / took
 
     def wait_for_merges(self):
@@ -154,10 +138,8 @@ class Bench:
             time.sleep(0.5)
 
     def direct(self, archive, index):
-        ask(self.url, "PUT", f"/{index}", mappings(False))
-        begun = time.monotonic()
-        load(self.url.removeprefix("http://"), archive.bulks(), index)
-        took = time.monotonic() - begun
+        common.create_index(self.url, index, MAPPING)
+        took = Load([self.url], archive.bulks(), index).run()
         ask(self.url, "POST", f"/{index}/_refresh")
         self.wait_for_merges()
         return self.docs / took
@@ -174,22 +156,19 @@ class Bench:
 
     def map_stamp(self, index):
         """Before the first write through spinney, or the cluster guesses the types."""
-        fields = mappings(True)["mappings"]["properties"]
-        stamp = {name: mapping for name, mapping in fields.items() if name.startswith("cluster_")}
-        ask(self.url, "PUT", f"/{index}/_mapping", {"properties": stamp})
+        ask(self.url, "PUT", f"/{index}/_mapping", {"properties": common.STAMP})
 
     def timed(self, index):
         """Backfills, while a writer goes on."""
         self.map_stamp(index)
-        process, address = serve(self.spinney, self.options(index, index), self.work)
+        process, address = self.serve(index)
         writer = Writer([address], index, self.docs)
         node, own = cpu(self.told["pid"]), cpu(process.pid)
         begun = time.monotonic()
         child = self.backfill(address)
         said = child.stdout.read().decode()
-        _, status, used = os.wait4(child.pid, 0)
+        used = common.finish(child)
         took = time.monotonic() - begun
-        child.returncode = os.waitstatus_to_exitcode(status)
         written = writer.stop()
         if child.returncode:
             die(f"spinney backfill ended with {child.returncode}: {said}")
@@ -199,14 +178,13 @@ class Bench:
             "spinney_cpu_s": round(cpu(process.pid) - own, 1), "server_cpu_s": round(cpu(self.told["pid"]) - node, 1),
             "peak_rss_mb": round(used.ru_maxrss / 1000), "written_meanwhile": written,
         }
-        process.terminate()
-        process.wait()
+        end(process)
         return figures
 
     def killed(self, index):
         """Backfills, and kills in turn what takes part, each after a share of the documents."""
         self.map_stamp(index)
-        process, address = serve(self.spinney, self.options(index, index), self.work)
+        process, address = self.serve(index)
         # The address may change with a restart.
         known = [address]
         writer = Writer(known, index, self.docs)
@@ -223,13 +201,13 @@ class Bench:
             elif what == "spinney":
                 process.kill()
                 process.wait()
-                process, known[0] = serve(self.spinney, self.options(index, index), self.work)
+                process, known[0] = self.serve(index)
                 # It does not find the spinney of before any more.
                 child.send_signal(signal.SIGKILL)
             else:
                 subprocess.run([SEARCH_SERVER, "kill", INSTANCE], check=True, stdout=subprocess.DEVNULL)
-                told = subprocess.run([SEARCH_SERVER, "restart", INSTANCE], check=True, stdout=subprocess.PIPE, text=True).stdout
-                self.told |= dict(line.split("=", 1) for line in told.splitlines())
+                restart = [SEARCH_SERVER, "restart", INSTANCE]
+                self.told |= common.lines(subprocess.run(restart, check=True, stdout=subprocess.PIPE, text=True).stdout)
                 # It waits for the node.
             child.stdout.read()
             child.wait()
@@ -239,23 +217,20 @@ class Bench:
         if child.wait():
             die(f"the last backfill ended with {child.returncode}")
         writer.stop()
-        process.terminate()
-        process.wait()
+        end(process)
         return kills
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/bench backfill")
-    parser.add_argument("--docs", type=int, default=None)
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--binary", default=None)
+    parser, parse = common.arguments("backfill", docs=(1_000_000, 20_000), rounds=(1, 1))
     parser.add_argument("--slices", type=int, default=1)
     parser.add_argument("--kills", action="store_true")
-    parser.add_argument("--quick", action="store_true")
-    args = parser.parse_args()
-    docs = args.docs or (20_000 if args.quick else 1_000_000)
-    spinney = args.binary or build()
-    with search_server(INSTANCE, "--heap", "2g") as told, tempfile.TemporaryDirectory(prefix="spinney-backfill-") as work:
+    args = parse()
+    docs, spinney = args.docs, args.binary or common.build()
+    with (
+        search_server(INSTANCE, "--heap", "2g") as told,
+        tempfile.TemporaryDirectory(prefix="spinney-backfill-") as work,
+    ):
         bench = Bench(spinney, told, Path(work), docs, args.slices)
         say(f"making {docs} documents")
         archive = Archive(Path(work) / "archive", docs)
@@ -272,7 +247,8 @@ def main():
             say("past spinney")
             direct = bench.direct(archive, index)
             figures = {
-                "bench": "backfill", "server": f"{told['kind']} {told['version']}", "method": "verified", "docs": docs, "slices": args.slices,
+                "bench": "backfill", "server": f"{told['kind']} {told['version']}", "method": "verified", "docs": docs,
+                "slices": args.slices,
                 "bytes_per_doc": round(archive.bytes / docs), "fresh_docs_per_s": round(fresh),
                 "in_order_docs_per_s": round(in_order), "direct_docs_per_s": round(direct),
             }
@@ -285,7 +261,7 @@ def main():
                 figures["ratio_in_order"] = round(figures["backfill_docs_per_s"] / in_order, 2)
             found, figures["without_stamp"] = groups(bench.url, index)
             figures["other_groups"] = sum(found.get(id) != first for id, first in expected.items())
-            print(json.dumps(figures), flush=True)
+            common.tell(**figures)
             ask(bench.url, "DELETE", f"/{index}*")
 
 

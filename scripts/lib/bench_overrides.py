@@ -3,17 +3,14 @@
 Needs Linux, Python 3 without anything else, and what scripts/search-server needs.
 """
 
-import argparse
-import http.client
-import json
 import random
-import subprocess
 import tempfile
 import threading
 import time
 from pathlib import Path
 
-from bench_common import BULK, INDEX, Texts, ask, build, die, load, quantile, say, search_server, serve
+import common
+from common import INDEX, Client, Load, Texts, ask, bulk, die, quantile, say, search_server, send_bulk, tell
 
 INSTANCE = "bench-overrides"
 WRITERS, WRITE_BULK = 8, 50
@@ -33,17 +30,12 @@ class Writers:
 
     def run(self, number):
         texts = Texts(seed=100 + number)
-        connection = http.client.HTTPConnection(self.address, timeout=600)
+        client = Client(self.address)
         begun, sent = time.monotonic(), 0
         while not self.over.wait(max(0, begun + sent * self.pause - time.monotonic())):
-            lines = []
-            for _ in range(WRITE_BULK):
-                lines += ['{"index":{}}', json.dumps(texts.next(0))]
-            body = "\n".join(lines) + "\n"
-            connection.request("POST", f"/{INDEX}/_bulk", body, {"Content-Type": "application/x-ndjson"})
-            answer = connection.getresponse().read()
-            if b'"errors":false' not in answer[:200]:
-                self.failed.append(answer[:2000])
+            failed = send_bulk(client, bulk((None, texts.next(0)) for _ in range(WRITE_BULK)))
+            if failed:
+                self.failed.append(failed)
                 break
             sent += 1
             self.written[number] += WRITE_BULK
@@ -58,7 +50,7 @@ class Writers:
 
 
 class Talker:
-    """Says words about groups that nobody else writes to, each group once, and looks how long it takes until they are true."""
+    """Overrides groups that nobody else writes to, each group once, and looks how long it takes until they are true."""
 
     def __init__(self, url, spinney):
         self.url, self.spinney, self.random = url, spinney, random.Random(5)
@@ -91,28 +83,24 @@ class Talker:
             path, body, wanted = "_pin", {"ids": [self.member(one)], "root": other}, {one: n - 1, other: m + 1}
         begun = time.monotonic()
         ask(self.spinney, "POST", f"/_spinney/{INDEX}/{path}", body)
-        return [
-            self.until(begun, lambda: all(self.stored(root) == count for root, count in wanted.items()), kind),
-            self.until(begun, lambda: all(self.entry(root) == max(count, 1) for root, count in wanted.items()), kind),
-        ]
-
-    def until(self, begun, is_true, kind):
-        while not is_true():
-            if time.monotonic() > begun + PATIENCE:
-                die(f"a {kind} is not followed after {PATIENCE} seconds")
-            time.sleep(0.05)
-        return time.monotonic() - begun
+        took = []
+        for holds in (
+            lambda: all(self.stored(root) == count for root, count in wanted.items()),
+            lambda: all(self.entry(root) == max(count, 1) for root, count in wanted.items()),
+        ):
+            common.until(holds, f"a {kind} is followed", PATIENCE, 0.05)
+            took.append(time.monotonic() - begun)
+        return took
 
 
 def measure(url, spinney, work, args, docs):
-    options = ["--upstream", url, "--index", INDEX, "--text-field", "content", "--title-field", "title", "--log", "warn"]
-    process, address = serve(spinney, options, work)
+    process, address = common.serve(spinney, [*common.route(url, INDEX), "--log", "warn"], work)
+    has_counted = lambda: common.has_counted(common.counts(f"http://{address}"))
     try:
         say(f"loading {docs} documents")
-        load(address, Texts().bulks(docs))
+        Load([address], Texts().bulks(docs)).run()
         ask(url, "POST", f"/{INDEX}/_refresh")
-        counts = lambda: ask(f"http://{address}", "GET", "/_spinney/_stats")["counts"]
-        while (figures := counts())["lag_s"] > 0 or figures["reconciling"] > 0 or not figures["reconciled"]:
+        while not has_counted():
             time.sleep(0.25)
         talker = Talker(url, f"http://{address}")
         writers = Writers(address, args.rate)
@@ -125,49 +113,31 @@ def measure(url, spinney, work, args, docs):
         finally:
             written = writers.stop()
         seconds = time.monotonic() - begun
-        while (figures := counts())["lag_s"] > 0 or figures["reconciling"] > 0:
+        while not has_counted():
             time.sleep(0.25)
     finally:
-        process.terminate()
-        process.wait()
-    ask(url, "POST", f"/{INDEX},spinney-roots-{INDEX}/_refresh")
-    told = subprocess.run([spinney, "reconcile", "--upstream", url, "--index", INDEX, "--dry-run"],
-                          stdout=subprocess.PIPE, text=True, check=True).stdout
-    if "0 missing, 0 wrong, 0 superfluous" not in told:
-        die(f"the order is not true: {told}")
+        common.end(process)
+    common.counts_are_true(spinney, url)
     for kind, told in found.items():
         stored, counted = zip(*told)
-        print(json.dumps({
-            "bench": "overrides", "override": kind, "docs": docs, "n": len(told), "written_docs_per_s": round(written / seconds),
-            "stored_p50_s": round(quantile(stored, 0.5), 2), "stored_most_s": round(quantile(stored, 1), 2),
-            "counted_p50_s": round(quantile(counted, 0.5), 2), "counted_most_s": round(quantile(counted, 1), 2),
-        }), flush=True)
+        tell(
+            bench="overrides", override=kind, docs=docs, n=len(told), written_docs_per_s=round(written / seconds),
+            stored_p50_s=round(quantile(stored, 0.5), 2), stored_most_s=round(quantile(stored, 1), 2),
+            counted_p50_s=round(quantile(counted, 0.5), 2), counted_most_s=round(quantile(counted, 1), 2),
+        )
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/bench overrides")
-    parser.add_argument("--docs", type=int)
+    parser, parse = common.arguments("overrides", docs=(100_000, 5_000))
     parser.add_argument("--overrides", type=int, help="of each kind")
     parser.add_argument("--rate", type=int, default=500, help="documents a second of all writers")
-    parser.add_argument("--binary", help="a spinney that is built already")
-    parser.add_argument("--quick", action="store_true")
-    args = parser.parse_args()
-    docs = args.docs or (5_000 if args.quick else 100_000)
+    args = parse()
     args.overrides = args.overrides or (3 if args.quick else 20)
-    if docs % BULK:
-        parser.error(f"--docs must be a multiple of {BULK}")
-    spinney = args.binary or build()
+    spinney = args.binary or common.build()
     with search_server(INSTANCE, "--heap", "1g") as told:
-        url = told["url"]
-        ask(url, "PUT", f"/{INDEX}", {
-            "settings": {"number_of_shards": 1, "number_of_replicas": 0, "refresh_interval": "1s"},
-            "mappings": {"properties": {
-                "title": {"type": "text"}, "content": {"type": "text"}, "media": {"type": "keyword"},
-                "cluster_root": {"type": "keyword"}, "cluster_key": {"type": "long"}, "cluster_arrival": {"type": "date"},
-            }},
-        })
+        common.create_index(told["url"], INDEX, common.NEWS | common.STAMP, refresh_interval="1s")
         with tempfile.TemporaryDirectory(prefix="spinney-overrides-") as work:
-            measure(url, spinney, Path(work), args, docs)
+            measure(told["url"], spinney, Path(work), args, args.docs)
 
 
 if __name__ == "__main__":

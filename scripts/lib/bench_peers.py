@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench_common import ROOT, build, die, peer_python, say, target_directory
+from common import ROOT, build, die, megabytes, peer_python, say, target_directory, tell
 from peer_text import without_tags
 from press_releases import releases
 
@@ -94,7 +94,7 @@ class Peer:
             try:
                 peak, ended = 0, 0
                 while not ended:
-                    peak = resident_peak(process.pid) or peak
+                    peak = megabytes(process.pid, "VmHWM") or peak
                     time.sleep(LOOK)
                     ended, status, used = os.wait4(process.pid, os.WNOHANG)
                 process.returncode = os.waitstatus_to_exitcode(status)
@@ -118,16 +118,6 @@ class Peer:
         seconds, peak = self.run(input_path, subprocess.DEVNULL)
         self.seconds.append(seconds)
         self.peak = max(self.peak, peak)
-
-
-def resident_peak(pid):
-    """Most memory that a process has held so far, in MB; None after its end."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    told = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
-    return int(told[0]) * 1024 / 1e6 if told else None
 
 
 def build_gaoya():
@@ -212,7 +202,7 @@ def measure(args, work):
     for peer in measured:
         found = clusters[peer.name], scores[peer.name]
         for line in lines(peer, measured[0], len(ids), path.stat().st_size, *found):
-            print(json.dumps(line), flush=True)
+            tell(**line)
 
 
 def parse(arguments=None):

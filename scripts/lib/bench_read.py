@@ -1,42 +1,22 @@
 """scripts/bench read: what readers wait for. Needs Linux, two cores, Python 3, and what scripts/search-server needs."""
 
-import argparse
 import contextlib
 import functools
-import http.client
-import json
 import os
 import random
 import subprocess
 import tempfile
 import time
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from bench_common import SEARCH_SERVER, build, say, search_server, serve
+import common
+from common import INDEX, SEARCH_SERVER, Client, bulk, die, quantile, say, search_server, send_bulk, tell
 
-INSTANCE, INDEX = "bench-read", "news-bench"
+INSTANCE = "bench-read"
 ROOTS = f"spinney-roots-{INDEX}"
 # Each of 200 topics is in 66 of 1,000 documents.
 TOPICS, OF_A_DOCUMENT = 200, 13.2
 DAY = 86_400_000
-
-
-class Client:
-    """One connection that is kept."""
-
-    def __init__(self, url):
-        parts = urlsplit(url)
-        self.connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=600)
-
-    def ask(self, method, path, body=None, kind="application/json"):
-        data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
-        self.connection.request(method, path, data, {"content-type": kind} if data else {})
-        answer = self.connection.getresponse()
-        text = answer.read()
-        if answer.status >= 400:
-            raise SystemExit(f"bench: {method} {path}: {answer.status} {text[:500]!r}")
-        return json.loads(text) if text else None
 
 
 def make_documents(count, seed=12):
@@ -64,29 +44,26 @@ def make_documents(count, seed=12):
 
 def fill(server, count, shards):
     keyword = {"type": "keyword"}
-    fields = {
-        "cluster_key": {"type": "long"}, "cluster_root": keyword, "cluster_arrival": {"type": "date"},
+    fields = common.STAMP | {
         "published_at": {"type": "date"}, "medium": keyword, "topics": keyword, "content": {"type": "text"},
     }
-    settings = {"number_of_shards": shards, "number_of_replicas": 0, "refresh_interval": -1, "requests.cache.enable": False}
-    server.ask("PUT", f"/{INDEX}", {"settings": settings, "mappings": {"properties": fields}})
-    groups, lines, number = {}, [], 0
+    settings = {"number_of_shards": shards, "refresh_interval": -1, "requests.cache.enable": False}
+    common.create_index(server.address, INDEX, fields, **settings)
+    groups, waiting = {}, []
 
     def send():
-        if lines:
-            done = server.ask("POST", f"/{INDEX}/_bulk", ("\n".join(lines) + "\n").encode(), "application/x-ndjson")
-            if done["errors"]:
-                raise SystemExit("bench: a document was refused")
-            lines.clear()
+        failed = waiting and send_bulk(server, bulk(waiting))
+        if failed:
+            die(f"a bulk failed: {failed!r}")
+        waiting.clear()
 
-    for document in make_documents(count):
-        lines += [json.dumps({"index": {"_id": str(number)}}), json.dumps(document)]
-        number += 1
+    for number, document in enumerate(make_documents(count)):
+        waiting.append((number, document))
         groups[document["cluster_key"]] = groups.get(document["cluster_key"], 0) + 1
-        if len(lines) >= 4000:
+        if len(waiting) == 2000:
             send()
-            if number % 100_000 == 0:
-                say(f"{number} documents")
+            if (number + 1) % 100_000 == 0:
+                say(f"{number + 1} documents")
     send()
     server.ask("POST", f"/{INDEX}/_refresh")
     while server.ask("GET", f"/{INDEX}/_stats/merge")["_all"]["primaries"]["merges"]["current"]:
@@ -115,7 +92,7 @@ def kept_server(*options):
     if status.returncode:
         start = [SEARCH_SERVER, "start", "opensearch", "--instance", INSTANCE, *options]
         status = subprocess.run(start, stdout=subprocess.PIPE, text=True, check=True)
-    yield dict(line.split("=", 1) for line in status.stdout.splitlines())
+    yield common.lines(status.stdout)
     say(f"the server goes on, for the next run with --keep; to stop it: scripts/search-server stop {INSTANCE}")
 
 
@@ -137,22 +114,18 @@ class Bench:
             told = subprocess.run(command + options, stdout=subprocess.PIPE, text=True, check=True).stdout
             took.setdefault(case, []).append(time.perf_counter() - began)
             if expected not in told:
-                raise SystemExit(f"bench: spinney reconcile: {told}")
+                die(f"spinney reconcile: {told}")
             self.server.ask("POST", f"/{ROOTS}/_refresh")
         for case, times in took.items():
             self.report(f"spinney reconcile, {case}", times)
 
     def is_compared(self):
         """Whether spinney is through with what every start begins with; it goes on in passing."""
-        counts = self.reader.ask("GET", "/_spinney/_stats")["counts"]
-        return counts["reconciled"] > 0 and counts["reconciling"] == 0 and counts["lag_s"] == 0
+        return common.has_counted(common.counts(self.reader.address))
 
     def report(self, case, times):
-        times = sorted(times)
-        at = lambda share: round(times[min(len(times) - 1, int(share * len(times)))] * 1000, 1)
-        line = {"bench": "read", "case": case, "docs": self.docs, "shards": self.shards, "n": len(times),
-                "p50_ms": at(0.5), "p95_ms": at(0.95)}
-        print(json.dumps(line), flush=True)
+        at = lambda share: round(quantile(times, share) * 1000, 1)
+        tell(bench="read", case=case, docs=self.docs, shards=self.shards, n=len(times), p50_ms=at(0.5), p95_ms=at(0.95))
 
     def timed(self, client, method, path, body=None):
         began = time.perf_counter()
@@ -176,8 +149,9 @@ class Bench:
     def warm_up(self):
         """Requests that are not counted: a server that has just been started takes several times as long."""
         for number in range(self.requests):
+            query = {"term": {"topics": f"t{number % TOPICS}"}}
             for question in ({"sort": "similar_count"}, {"sort": {"similar_count": "asc"}},
-                             {"sort": "matching_count", "query": {"term": {"topics": f"t{number % TOPICS}"}}, "total": False}):
+                             {"sort": "matching_count", "query": query, "total": False}):
                 self.pages(question, 2)
 
     def whole_index(self):
@@ -188,7 +162,7 @@ class Bench:
                 took, page = self.groups_page(question)
                 first.append(took)
             if page["total"] != {"value": self.groups, "relation": "eq"}:
-                raise SystemExit(f"bench: {page['total']} instead of {self.groups} groups")
+                die(f"{page['total']} instead of {self.groups} groups")
             self.report(f"whole index {order}, page 1 with the number of groups", first)
             times, question = self.pages(question, 250)
             self.report(f"whole index {order}, pages 1-250 by cursor", times)
@@ -203,7 +177,8 @@ class Bench:
 
     def under_queries(self):
         topics = [f"t{number % TOPICS}" for number in range(self.requests)]
-        for name, sort in (("matching count desc", {"matching_count": "desc"}), ("matching count asc", {"matching_count": "asc"}),
+        for name, sort in (("matching count desc", {"matching_count": "desc"}),
+                           ("matching count asc", {"matching_count": "asc"}),
                            ("newest first", {"published_at": "desc"})):
             for total in (False, True):
                 times, following, fourth, deep = [], [], [], []
@@ -214,7 +189,8 @@ class Bench:
                     if not total:
                         took, question = self.pages(question, 2)
                         following += took
-                        # Descending, one of these makes the list that the others come from; ascending, one behind the walk does.
+                        # Descending, one of these makes the list that the others come from; ascending, one behind
+                        # the walk does.
                         took, question = self.pages(question, 2)
                         fourth += took
                         if len(deep) < self.requests:
@@ -228,7 +204,8 @@ class Bench:
     def plain(self):
         for field in ("cluster_root", "cluster_key"):
             inner = {"collapse": {"field": field, "inner_hits": {"name": "of", "size": 0}}}
-            buckets = {"size": 0, "aggs": {"groups": {"terms": {"field": field, "size": 65_000, "shard_size": 1_000_000}}}}
+            terms = {"field": field, "size": 65_000, "shard_size": 1_000_000}
+            buckets = {"size": 0, "aggs": {"groups": {"terms": terms}}}
             for name, body in (("collapse + inner_hits", {"size": 20, **inner}), ("terms of all buckets", buckets)):
                 times = []
                 for number in range(self.requests):
@@ -243,24 +220,21 @@ class Bench:
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/bench read")
-    parser.add_argument("--docs", type=int)
+    parser, parse = common.arguments("read", docs=(1_000_000, 20_000))
     parser.add_argument("--shards", type=int, default=2)
-    parser.add_argument("--binary", help="a spinney that is built already")
     parser.add_argument("--keep", action="store_true", help="leave the server and its index for the next run")
-    parser.add_argument("--quick", action="store_true")
-    options = parser.parse_args()
-    docs = options.docs or (20_000 if options.quick else 1_000_000)
-    binary = options.binary or build()
+    options = parse()
+    binary = options.binary or common.build()
     serving = kept_server if options.keep else functools.partial(search_server, INSTANCE)
-    with serving("--heap", "1g" if options.quick else "3g", "--cpu", "0") as told, tempfile.TemporaryDirectory() as work:
-        measure(options, docs, binary, told["url"], Path(work))
+    heap = "1g" if options.quick else "3g"
+    with serving("--heap", heap, "--cpu", "0") as told, tempfile.TemporaryDirectory() as work:
+        measure(options, options.docs, binary, told["url"], Path(work))
 
 
 def measure(options, docs, binary, url, work):
     spinney = None
     try:
-        server = Client(url)
+        server = Client(url, 600)
         filled = kept_index(server, docs, options.shards)
         if ROOTS in server.ask("GET", "/_aliases"):
             server.ask("DELETE", f"/{ROOTS}")
@@ -272,8 +246,9 @@ def measure(options, docs, binary, url, work):
         say(f"{bench.groups} groups, {bench.repeated} of two or more")
         bench.reconcile(binary, url, 1 if options.quick else 5)
         fields = ["--time-field", "published_at", "--medium-field", "medium"]
-        spinney, address = serve(binary, ["--upstream", url, "--index", "news-*", *fields, "--log", "warn"], work)
-        bench.reader = Client(f"http://{address}")
+        options = ["--upstream", url, "--index", "news-*", *fields, "--log", "warn"]
+        spinney, address = common.serve(binary, options, work)
+        bench.reader = Client(address, 600)
         say("waiting until spinney has compared the index once")
         while not bench.is_compared():
             time.sleep(1)
@@ -284,8 +259,7 @@ def measure(options, docs, binary, url, work):
         bench.plain()
     finally:
         if spinney:
-            spinney.terminate()
-            spinney.wait()
+            common.end(spinney)
 
 
 if __name__ == "__main__":

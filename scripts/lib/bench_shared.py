@@ -1,21 +1,20 @@
-"""scripts/bench shared: sidecars that share a forest in a Redis Cluster, beside one with a forest of its own, in front of one search server.
+"""scripts/bench shared: sidecars that share a forest in a Redis Cluster, beside one with a forest of its own, in front
+of one search server.
 
 Needs Linux, two cores, Redis 7, Python 3 (with venv and pip for datasketch), and what scripts/search-server needs.
 """
 
-import argparse
-import http.client
-import json
 import os
 import statistics
 import subprocess
 import tempfile
-import threading
 import time
 from pathlib import Path
 
-from bench_common import (
-    BULK, ROOT, Texts, ask, build, cpu, die, peer_python, quantile, say, search_server, serve,
+import common
+from common import (
+    BULK, NEWS, ROOT, STAMP, Load, Texts, ask, cpu, create_index, die, end, peer_python, quantile, redis_cli,
+    redis_cluster, route, say, search_server, serve, tell,
 )
 
 SERVER, REDIS, PEER_REDIS = "bench-shared", "bench-shared", "bench-shared-peer"
@@ -27,30 +26,15 @@ REST = 1
 
 
 class Redis:
-    """A cluster, or one node, of its own."""
+    """A cluster, or one node, of our own."""
 
-    def __init__(self, name, masters):
-        self.name, self.script = name, str(ROOT / "scripts/redis-cluster")
-        command = [self.script, "start", name, "--masters", str(masters), "--cpu", str(REST)]
-        started = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        if started.returncode:
-            die("Redis did not start")
-        told = dict(line.split("=", 1) for line in started.stdout.splitlines())
-        self.version, self.masters = told["version"], told["masters"].split(",")
-        self.pids = told["pid"].split(",")
+    def __init__(self, told):
+        self.version, self.masters, self.pids = told["version"], told["masters"].split(","), told["pid"].split(",")
         self.url = "redis://" + ",".join(self.masters)
-
-    def stop(self):
-        subprocess.run([self.script, "stop", self.name], stderr=subprocess.DEVNULL)
 
     def ask(self, *command):
         """The answer of each master."""
-        answers = []
-        for master in self.masters:
-            host, _, port = master.partition(":")
-            done = subprocess.run(["redis-cli", "-h", host, "-p", port, *command], stdout=subprocess.PIPE, text=True, check=True)
-            answers.append(done.stdout)
-        return answers
+        return [redis_cli(master, *command) for master in self.masters]
 
     def empty(self):
         self.ask("FLUSHALL")
@@ -72,48 +56,9 @@ class Redis:
                 calls += int(figures["calls"])
                 usec += int(figures["usec"])
         for master in self.masters:
-            host, _, port = master.partition(":")
-            keys = subprocess.run(["redis-cli", "-h", host, "-p", port, "--scan", "--pattern", "spinney:lessons:*"],
-                                  stdout=subprocess.PIPE, text=True, check=True).stdout.split()
-            for key in keys:
-                command = ["redis-cli", "-h", host, "-p", port, "MEMORY", "USAGE", key, "SAMPLES", "0"]
-                kept += int(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+            for key in redis_cli(master, "--scan", "--pattern", "spinney:lessons:*").split():
+                kept += int(redis_cli(master, "MEMORY", "USAGE", key, "SAMPLES", "0"))
         return {"calls": calls, "usec": usec, "bytes": kept}
-
-
-class Load:
-    """Sends bulks, so many at a time, each sender to one of the sidecars; answers seconds and how long each bulk took."""
-
-    def __init__(self, addresses, bulks, index, in_flight=IN_FLIGHT):
-        self.addresses, self.bulks, self.index = addresses, iter(bulks), index
-        self.lock, self.failed, self.took, self.in_flight = threading.Lock(), [], [], in_flight
-
-    def send(self, address):
-        connection = http.client.HTTPConnection(address, timeout=600)
-        while not self.failed:
-            with self.lock:
-                body = next(self.bulks, None)
-            if body is None:
-                break
-            begun = time.monotonic()
-            connection.request("POST", f"/{self.index}/_bulk", body, {"Content-Type": "application/x-ndjson"})
-            answer = connection.getresponse().read()
-            self.took.append(time.monotonic() - begun)
-            if b'"errors":false' not in answer[:200]:
-                self.failed.append(answer[:2000])
-        connection.close()
-
-    def run(self):
-        begun = time.monotonic()
-        to = [self.addresses[at % len(self.addresses)] for at in range(self.in_flight)]
-        threads = [threading.Thread(target=self.send, args=(address,)) for address in to]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if self.failed:
-            die(f"a bulk failed: {self.failed[0]!r}")
-        return time.monotonic() - begun
 
 
 class Bench:
@@ -122,23 +67,12 @@ class Bench:
         self.url, self.pids = node["url"], node["pid"].split(",")
 
     def create(self, index):
-        try:
-            ask(self.url, "DELETE", f"/{index}")
-        except OSError:
-            pass
-        ask(self.url, "PUT", f"/{index}", {
-            "settings": {"number_of_shards": 1, "number_of_replicas": 0, "refresh_interval": "-1"},
-            "mappings": {"properties": {
-                "title": {"type": "text"}, "content": {"type": "text"}, "media": {"type": "keyword"},
-                "cluster_root": {"type": "keyword"}, "cluster_key": {"type": "long"}, "cluster_arrival": {"type": "date"},
-            }},
-        })
+        create_index(self.url, index, NEWS | STAMP, refresh_interval="-1")
 
     def sidecars(self, count):
         """`count` that share an empty forest; 0: one with a forest of its own."""
         self.redis.empty()
-        options = ["--upstream", self.url, "--index", ROUTE, "--text-field", "content", "--title-field", "title",
-                   "--counts", "off", "--log", "warn"]
+        options = [*route(self.url, ROUTE), "--counts", "off", "--log", "warn"]
         if count:
             options += ["--forest-store", self.redis.url]
         return [serve(self.spinney, options, self.work) for _ in range(max(1, count))]
@@ -158,10 +92,11 @@ class Bench:
             self.redis.ask("CONFIG", "RESETSTAT")
             shared = self.stats(addresses)
             spent = lambda: {
-                "server": sum(cpu(pid) for pid in self.pids), "sidecars": sum(cpu(process.pid) for process in processes),
-                "redis": self.redis.cpu(), "load": time.process_time(),
+                "server": sum(cpu(pid) for pid in self.pids),
+                "sidecars": sum(cpu(process.pid) for process in processes), "redis": self.redis.cpu(),
+                "load": time.process_time(),
             }
-            before, seconds, after = spent(), Load(addresses, bulks, INDEX).run(), spent()
+            before, seconds, after = spent(), Load(addresses, bulks, INDEX, IN_FLIGHT).run(), spent()
             docs = len(bulks) * BULK
             figures = {"docs_per_s": docs / seconds}
             for name in before:
@@ -178,10 +113,7 @@ class Bench:
                     "lesson_us": lessons["usec"] / docs,
                 }
         finally:
-            for process in processes:
-                process.terminate()
-            for process in processes:
-                process.wait()
+            end(*processes)
         self.is_whole(docs)
         return figures
 
@@ -232,7 +164,7 @@ class Bench:
                     "lesson_bytes_per_doc": round(middle("lesson_bytes"), 1),
                     "lesson_redis_us_per_doc": round(middle("lesson_us"), 2),
                 }
-            print(json.dumps(line), flush=True)
+            tell(**line)
 
     def latency(self, count):
         """Single bulks in turns through one sidecar with a forest of its own and one that shares."""
@@ -248,15 +180,13 @@ class Bench:
                     one.run()
                     took[address] += one.took
         finally:
-            for process in (local, shared):
-                process.terminate()
-                process.wait()
+            end(local, shared)
         line = {"bench": "shared", "part": "latency", "bulks": count, "load_average": load_average()}
         for share in (50, 99):
             of = {address: quantile(times, share / 100) * 1e3 for address, times in took.items()}
             line |= {f"local_p{share}_ms": round(of[local_at], 1), f"shared_p{share}_ms": round(of[shared_at], 1),
                      f"added_p{share}_ms": round(of[shared_at] - of[local_at], 1)}
-        print(json.dumps(line), flush=True)
+        tell(**line)
 
 
 def load_average():
@@ -275,34 +205,22 @@ def peer(docs):
     python = peer_python("datasketch")
     if python is None:
         return
-    redis = Redis(PEER_REDIS, 1)
-    try:
-        command = [python, str(ROOT / "scripts/lib/peer_datasketch.py"), redis.masters[0], str(docs)]
-        if subprocess.run(command).returncode:
+    with redis_cluster(PEER_REDIS, "--masters", "1", "--cpu", str(REST)) as told:
+        if subprocess.run([python, ROOT / "scripts/lib/peer_datasketch.py", told["masters"], str(docs)]).returncode:
             die("datasketch failed")
-    finally:
-        redis.stop()
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/bench shared")
-    parser.add_argument("--docs", type=int)
-    parser.add_argument("--rounds", type=int)
+    parser, parse = common.arguments("shared", docs=(60_000, 4_000), rounds=(6, 1))
     parser.add_argument("--masters", type=int, default=3)
     parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--part", action="append", choices=PARTS)
-    parser.add_argument("--binary")
-    parser.add_argument("--quick", action="store_true")
-    args = parser.parse_args()
-    docs = args.docs or (4_000 if args.quick else 60_000)
-    rounds = args.rounds or (1 if args.quick else 6)
-    if docs % BULK:
-        parser.error(f"--docs must be a multiple of {BULK}")
+    args = parse()
     parts = args.part or PARTS
     if load_average() > 1.5:
         say(f"something else keeps this machine busy (load average {load_average()}): do not trust the figures")
     if {"rate", "latency"} & set(parts):
-        with_server(args, parts, docs, rounds)
+        with_server(args, parts)
     # What runs from here on has the machine for itself.
     if "placements" in parts:
         for masters in (1, 3):
@@ -311,28 +229,28 @@ def main():
         peer(500 if args.quick else 4_000)
 
 
-def with_server(args, parts, docs, rounds):
-    spinney = args.binary or build()
+def with_server(args, parts):
+    spinney, everywhere = args.binary or common.build(), os.sched_getaffinity(0)
     options = ["--cpu", "0", "--nodes", str(args.nodes), *(["--heap", "2g"] if args.nodes == 1 else [])]
-    with search_server(SERVER, *options) as node:
-        redis, everywhere = None, os.sched_getaffinity(0)
+    with (
+        search_server(SERVER, *options) as node,
+        redis_cluster(REDIS, "--masters", str(args.masters), "--cpu", str(REST)) as told,
+        tempfile.TemporaryDirectory(prefix="spinney-shared-") as work,
+    ):
+        redis = Redis(told)
         try:
-            redis = Redis(REDIS, args.masters)
             os.sched_setaffinity(0, {REST})
-            with tempfile.TemporaryDirectory(prefix="spinney-shared-") as work:
-                bench = Bench(spinney, node, redis, Path(work))
-                bulks = list(Texts(words=(290, 330)).bulks(docs))
-                say(f"{docs} documents of {sum(map(len, bulks)) // docs} bytes, Redis {redis.version}")
-                # The server's code is compiled by what it does.
-                bench.load(1, bulks)
-                if "rate" in parts:
-                    bench.rates(rounds, bulks)
-                if "latency" in parts:
-                    bench.latency(10 if args.quick else 200)
+            bench = Bench(spinney, node, redis, Path(work))
+            bulks = list(Texts(words=(290, 330)).bulks(args.docs))
+            say(f"{args.docs} documents of {sum(map(len, bulks)) // args.docs} bytes, Redis {redis.version}")
+            # The server's code is compiled by what it does.
+            bench.load(1, bulks)
+            if "rate" in parts:
+                bench.rates(args.rounds, bulks)
+            if "latency" in parts:
+                bench.latency(10 if args.quick else 200)
         finally:
             os.sched_setaffinity(0, everywhere)
-            if redis:
-                redis.stop()
 
 
 if __name__ == "__main__":

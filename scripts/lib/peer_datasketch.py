@@ -2,8 +2,8 @@
 
   peer_datasketch.py HOST:PORT DOCS
 
-128 permutations, a threshold of 0.5. The signatures are made before the clock runs, of generated documents of 2 KB, 45 of 100 a reprint of
-an earlier one. A placement is what spinney does with a document: a look-up, and an insertion.
+128 permutations, a threshold of 0.5. The signatures are made before the clock runs, of generated documents of 2 KB, 45
+of 100 a reprint of an earlier one. A placement is what spinney does with a document: a look-up, and an insertion.
 """
 
 import json
@@ -13,7 +13,7 @@ import time
 import redis
 from datasketch import MinHash, MinHashLSH
 
-from bench_common import Texts
+from common import Texts
 
 PERMUTATIONS, THRESHOLD = 128, 0.5
 
@@ -52,8 +52,10 @@ def main():
         print(json.dumps({
             "bench": "shared", "part": "peer", "peer": "datasketch MinHashLSH", "how": how, "docs": docs,
             "permutations": PERMUTATIONS, "bands": lsh.b, "docs_per_s": round(docs / seconds),
-            "redis_cpu_ms_per_1000_docs": round(spent * 1e6 / docs, 1), "client_cpu_ms_per_1000_docs": round(own * 1e6 / docs, 1),
-            "bytes_per_doc": round((server.info("memory")["used_memory"] - memory) / docs), "joined": round(found / docs, 3),
+            "redis_cpu_ms_per_1000_docs": round(spent * 1e6 / docs, 1),
+            "client_cpu_ms_per_1000_docs": round(own * 1e6 / docs, 1),
+            "bytes_per_doc": round((server.info("memory")["used_memory"] - memory) / docs),
+            "joined": round(found / docs, 3),
         }), flush=True)
 
 

@@ -2,14 +2,6 @@
 # An instance is a folder $state_dir/NAME with a file `meta` of shell variables and a file node-I.pid per node;
 # its config, data and logs are in $work.
 
-node_numbers() { seq 1 "$nodes"; }
-
-# The nodes that kill and restart are about.
-chosen_nodes() { [ -z "$node" ] && node_numbers || echo "$node"; }
-check_node() {
-  [ -z "$node" ] || { [ "$node" -ge 1 ] && [ "$node" -le "$nodes" ]; } || die "$name has nodes 1 to $nodes, not $node"
-}
-
 http_port() { echo "$http_ports" | cut -d ' ' -f "$1"; }
 transport_port() { echo "$transport_ports" | cut -d ' ' -f "$1"; }
 node_url() {
@@ -26,22 +18,8 @@ load_instance() {
 
 # ---- processes ----
 
-# The pid of a node that is running. A pid may have been given to another process since: the command line decides.
-alive_pid() {
-  local pid
-  pid=$(cat "$state_dir/$name/node-$1.pid" 2>/dev/null) || return 1
-  ps -ww -p "$pid" -o command= 2>/dev/null | grep -qF "path.data=$work/node-$1/data" && echo "$pid"
-}
-
-remove_instance() {
-  local i pid
-  [ -f "$state_dir/$name/meta" ] || return 0
-  for i in $(node_numbers); do
-    pid=$(alive_pid "$i") && signal TERM "$pid"
-  done
-  for i in $(node_numbers); do end_node "$i"; done
-  rm -rf "${work:?}" "${state_dir:?}/${name:?}"
-}
+node_mark() { echo "path.data=$work/node-$1/data"; }
+folders() { printf '%s\n' "$work" "$state_dir/$name"; }
 
 # ---- making an instance ----
 
@@ -53,9 +31,10 @@ make_instance() {
   ports=$(free_ports $((2 * nodes)))
   http_ports=$(echo "$ports" | cut -d ' ' -f "1-$nodes")
   transport_ports=$(echo "$ports" | cut -d ' ' -f "$((nodes + 1))-")
-  printf '%s=%q\n' kind "$kind" nodes "$nodes" heap "$heap" cpu "$cpu" brief "$brief" work "$work" home "$home" java_home "$java_home" \
+  printf '%s=%q\n' kind "$kind" nodes "$nodes" heap "$heap" cpu "$cpu" brief "$brief" work "$work" \
+    home "$home" java_home "$java_home" \
     http_ports "$http_ports" transport_ports "$transport_ports" >"$state_dir/$name/meta"
-  [ "$kind" != opensearch-secure ] || make_certificates
+  [ "$kind" != opensearch-secure ] || make_certificates "$work/tls" node admin
   for i in $(node_numbers); do configure_node "$i"; done
   [ ${#as_user[@]} -eq 0 ] || chown -R "$run_user" "$work"
 }

@@ -1,26 +1,4 @@
-# Part of scripts/search-server: what only opensearch-secure has (certificates, settings, users).
-
-# A CA, one certificate for all nodes and one of the security plugin's administrator.
-make_certificates() {
-  need openssl
-  local tls=$work/tls subject
-  mkdir -p "$tls"
-  {
-    openssl req -x509 -newkey rsa:2048 -sha256 -nodes -days 30 -subj "/CN=spinney test CA" \
-      -keyout "$tls/ca.key" -out "$tls/ca.pem"
-    echo "subjectAltName=DNS:localhost,IP:127.0.0.1" >"$tls/node.ext"
-    echo "extendedKeyUsage=clientAuth" >"$tls/admin.ext"
-    for subject in node admin; do
-      openssl req -newkey rsa:2048 -sha256 -nodes -subj "/CN=$subject" \
-        -keyout "$tls/$subject.raw" -out "$tls/$subject.csr" &&
-        openssl x509 -req -sha256 -days 30 -in "$tls/$subject.csr" -extfile "$tls/$subject.ext" \
-          -CA "$tls/ca.pem" -CAkey "$tls/ca.key" -CAcreateserial -out "$tls/$subject.pem" &&
-        openssl pkcs8 -topk8 -nocrypt -in "$tls/$subject.raw" -out "$tls/$subject.key" || break
-    done
-  } >"$tls/openssl.log" 2>&1
-  [ -s "$tls/admin.key" ] || { cat "$tls/openssl.log" >&2; die "openssl made no certificates; its words are above"; }
-  rm -f "$tls"/*.raw "$tls"/*.csr "$tls"/*.ext "$tls"/*.srl
-}
+# Part of scripts/search-server: what only opensearch-secure has (settings, users).
 
 security_settings() {
   cat <<'END'
@@ -43,12 +21,14 @@ END
 make_users() {
   local api=/_plugins/_security/api
   security_put() { request 1 PUT "$api/$1" "$2" >/dev/null || die "$name: the security plugin refused $1"; }
-  security_put roles/spinney_writer '{"cluster_permissions":["cluster_monitor","cluster_composite_ops","cluster_manage_index_templates"],
+  security_put roles/spinney_writer '{
+    "cluster_permissions":["cluster_monitor","cluster_composite_ops","cluster_manage_index_templates"],
     "index_permissions":[{"index_patterns":["*"],"allowed_actions":["indices_all"]}]}'
   security_put roles/spinney_reader '{"cluster_permissions":["cluster_composite_ops_ro"],
     "index_permissions":[{"index_patterns":["open-*"],"allowed_actions":["read"]}]}'
-  security_put internalusers/writer "{\"password\":\"$writer_password\",\"opendistro_security_roles\":[\"spinney_writer\"]}"
-  security_put internalusers/reader "{\"password\":\"$reader_password\",\"opendistro_security_roles\":[\"spinney_reader\"]}"
+  user() { printf '{"password":"%s","opendistro_security_roles":["%s"]}' "$1" "$2"; }
+  security_put internalusers/writer "$(user "$writer_password" spinney_writer)"
+  security_put internalusers/reader "$(user "$reader_password" spinney_reader)"
 }
 
 print_security() {

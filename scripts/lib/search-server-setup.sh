@@ -5,7 +5,7 @@
 as_user=()
 prepare_user() {
   [ "$(id -u)" -eq 0 ] || return 0
-  need setpriv
+  need setpriv "apt-get install util-linux"
   if ! id "$run_user" >/dev/null 2>&1; then
     say "making the system user $run_user, as the servers refuse to run as root"
     useradd --system --user-group --no-create-home --shell /usr/sbin/nologin "$run_user" ||
@@ -30,7 +30,8 @@ reachable_base() {
   die "found no folder that the servers' user ${as_user[0]:+$run_user }can reach; set TMPDIR to one"
 }
 
-# The feature number of a JDK (17 of 17.0.15, 8 of 1.8.0), by asking it; as the servers' user, who must be able to run it.
+# The feature number of a JDK (17 of 17.0.15, 8 of 1.8.0), by asking it; as the servers' user, who must be able to run
+# it.
 jdk_version() {
   [ -x "$1/bin/java" ] || return 1
   run_as_user "$1/bin/java" -version 2>&1 |
@@ -59,7 +60,9 @@ $(ls -d /usr/lib/jvm/* /usr/java/* /opt/java/* /opt/jdk* "$HOME"/.sdkman/candida
     /usr/local/opt/openjdk*/libexec/openjdk.jdk/Contents/Home 2>/dev/null)
 END
   if [ -z "$best" ]; then
-    say "$kind needs a JDK ${jdk_min}$([ "$jdk_max" -lt 99 ] && echo " to $jdk_max" || echo " or newer"); found:${seen:- none}"
+    local versions="$jdk_min or newer"
+    [ "$jdk_max" -eq 99 ] || versions="$jdk_min to $jdk_max"
+    say "$kind needs a JDK $versions; found:${seen:- none}"
     local package=openjdk-21-jdk-headless
     [ "$jdk_min" -le 17 ] && package="$package (or openjdk-17-jdk-headless)"
     die "install one: apt-get install $package, or Temurin (temurin-21-jdk from Adoptium), or set JAVA_HOME"
@@ -73,7 +76,7 @@ unpack_artifact() {
   local rest=${1#*:} zip bounded=()
   zip=$cache/zips/$(echo "${rest%:zip}" | tr ':' '-').zip
   if [ ! -f "$zip" ]; then
-    need mvn
+    need mvn "apt-get install maven"
     say "fetching $1 with Maven"
     command -v timeout >/dev/null 2>&1 && bounded=(timeout --foreground 900)
     mkdir -p "$cache/zips" || die "cannot make $cache/zips; set SPINNEY_CACHE to a folder that can be written"
@@ -98,8 +101,9 @@ prepare_distribution() {
   mkdir -p "$fresh/$program-$version/plugins" "$fresh/$program-$version/logs"
   if [ -n "$plugin_artifact" ]; then
     # What `bin/opensearch-plugin install --batch` does, without its wish to change groups.
-    unpack_artifact "$plugin_artifact" "$fresh/$program-$version/plugins/opensearch-security"
-    mv "$fresh/$program-$version/plugins/opensearch-security/config" "$fresh/$program-$version/config/opensearch-security"
+    local plugin=$fresh/$program-$version/plugins/opensearch-security
+    unpack_artifact "$plugin_artifact" "$plugin"
+    mv "$plugin/config" "$fresh/$program-$version/config/opensearch-security"
   fi
   chmod -R go+rX "$fresh"
   # Another start may have been quicker; then its copy serves.

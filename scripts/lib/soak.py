@@ -17,12 +17,13 @@ import threading
 import time
 from pathlib import Path
 
-from bench_common import build, instance, quantile, search_server
+import common
+from common import PATIENCE, Away, Client, build, quantile, say, search_server, tell, until
 from soak_documents import Documents
 from soak_figures import Series, svg
 from soak_load import Bypass, Editor, Janitor, Reader, Writer
 from soak_oracle import Findings, Found, Oracle
-from soak_servers import PATIENCE, REDIS_CLUSTER, Away, Client, Node, Redis, Sidecar, until
+from soak_servers import Node, Redis, Sidecar
 
 HELP = """\
 Runs a real OpenSearch, two spinneys and everything that is done with them, for hours, and ends one
@@ -82,15 +83,9 @@ MAPPINGS = {
         "medium": {"type": "keyword"},
         "title": {"type": "text"},
         "content": {"type": "text"},
-        "cluster_root": {"type": "keyword"},
-        "cluster_key": {"type": "long"},
-        "cluster_arrival": {"type": "date"},
+        **common.STAMP,
     },
 }
-
-
-def say(text, end="\n"):
-    print(f"soak: {text}", file=sys.stderr, end=end, flush=True)
 
 
 class Soak:
@@ -388,7 +383,7 @@ class Soak:
         return round(time.monotonic() - self.begun, 1)
 
     def tell(self, line):
-        print(json.dumps({"bench": "soak", "t_s": self.elapsed(), **line}), flush=True)
+        tell(bench="soak", t_s=self.elapsed(), **line)
 
     def sample(self):
         node, before = Client(self.node.address, 10), (self.elapsed(), 0)
@@ -425,7 +420,7 @@ class Soak:
             line["docs_per_s"] = round((line["docs"] - before[1]) / max(0.1, line["t_s"] - before[0]), 1)
             before = line["t_s"], line["docs"]
             self.series.samples.append(line)
-            print(json.dumps({"bench": "soak", **line}), flush=True)
+            tell(bench="soak", **line)
 
     def points_in_time(self, node):
         """Those that are open, if the node is ours alone; None: it does not say."""
@@ -537,7 +532,7 @@ class Soak:
             title = f"scripts/soak --hours {self.args.hours:g} --store {self.args.store}: "
             title += f"{line['docs']} documents, {line['kills']} ends"
             Path(self.args.svg).write_text(svg(self.series, title))
-        print(json.dumps(line), flush=True)
+        tell(**line)
         return not (sum(counts.values()) or growing)
 
 
@@ -577,11 +572,8 @@ def main():
                 node = Node(stack.enter_context(search_server(name, "--heap", "1g")))
             redis = None
             if args.store == "redis":
-                redis = Redis(
-                    stack.enter_context(
-                        instance(REDIS_CLUSTER, ["start", name, "--masters", "3", "--replicas", "1"], name)
-                    )
-                )
+                told = stack.enter_context(common.redis_cluster(name, "--masters", "3", "--replicas", "1"))
+                redis = Redis(told)
             soak = Soak(args, binary, work, node, redis)
             soak.run()
         except (KeyboardInterrupt, SystemExit) as end:

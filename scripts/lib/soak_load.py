@@ -6,7 +6,7 @@ import threading
 import time
 import urllib.parse
 
-from soak_servers import NDJSON, Away, Client
+from common import NDJSON, Away, Client
 
 # A write that is not taken for so long, in seconds, is never taken.
 STUCK = 240

@@ -1,85 +1,15 @@
 """What a soak runs on: spinneys, the search node and a Redis cluster, which it ends and starts again."""
 
-import http.client
-import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import threading
 import time
 from pathlib import Path
 
-from bench_common import ROOT, SEARCH_SERVER
-
-REDIS_CLUSTER = str(ROOT / "scripts/redis-cluster")
-# A start, an end, an answer: what takes longer is stuck.
-PATIENCE = 120
-NDJSON, JSON = "application/x-ndjson", "application/json"
-
-
-class Away(Exception):
-    """No answer came: whether something was done is unknown."""
-
-
-class Client:
-    """One connection, kept open; of one thread."""
-
-    def __init__(self, address, timeout=PATIENCE):
-        self.address, self.timeout, self.connection = address, timeout, None
-
-    def send(self, method, path, body=None, kind=JSON):
-        """Status and body of the answer."""
-        if body is not None and not isinstance(body, bytes):
-            body = json.dumps(body).encode()
-        try:
-            if self.connection is None:
-                self.connection = http.client.HTTPConnection(self.address, timeout=self.timeout)
-            self.connection.request(method, path, body, {"Content-Type": kind} if body is not None else {})
-            answer = self.connection.getresponse()
-            return answer.status, answer.read()
-        except (OSError, http.client.HTTPException) as error:
-            self.close()
-            raise Away(f"{method} {path.partition('?')[0]}: {error!r}") from error
-
-    def ask(self, method, path, body=None, kind=JSON):
-        """The JSON of an answer that has to be good."""
-        status, answer = self.send(method, path, body, kind)
-        if status >= 300:
-            raise Away(f"{method} {path}: {status} {answer[:500].decode(errors='replace')}")
-        return json.loads(answer)
-
-    def close(self):
-        if self.connection is not None:
-            self.connection.close()
-        self.connection = None
-
-
-def until(holds, what, seconds=PATIENCE, pause=0.1):
-    """Waits for a condition; no answer is one that does not hold."""
-    end, last = time.monotonic() + seconds, None
-    while True:
-        try:
-            if holds():
-                return
-        except Away as error:
-            last = error
-        if time.monotonic() > end:
-            raise TimeoutError(f"not after {seconds} s: {what}" + (f" ({last})" if last else ""))
-        time.sleep(pause)
-
-
-def free_port():
-    """Below the range of outgoing connections: one that was ended finds its port free."""
-    for port in range(20_000 + os.getpid() * 7 % 9_000, 32_000):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
-    raise OSError("no port of 127.0.0.1 is free")
+import common
+from common import PATIENCE, REDIS_CLUSTER, SEARCH_SERVER, Client, free_port, redis_cli, until
 
 
 class Sidecar:
@@ -161,14 +91,13 @@ class Sidecar:
     def figures(self):
         """Resident memory, descriptors and threads; nothing while it is not there."""
         try:
-            proc = Path(f"/proc/{self.process.pid}")
-            status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
+            pid = self.process.pid
             return {
-                "rss_mb": round(int(status["VmRSS"].split()[0]) * 1024 / 1e6, 1),
-                "threads": int(status["Threads"]),
-                "files": len(os.listdir(proc / "fd")),
+                "rss_mb": round(common.megabytes(pid, "VmRSS"), 1),
+                "threads": int(common.status(pid)["Threads"]),
+                "files": len(os.listdir(f"/proc/{pid}/fd")),
             }
-        except (OSError, KeyError, AttributeError):
+        except (OSError, KeyError, AttributeError, TypeError):
             return {}
 
     def stored_mb(self):
@@ -198,7 +127,7 @@ class Script:
         )
         if done.returncode:
             raise OSError(f"{Path(self.script).name} {command}: {done.stderr[-1000:]}")
-        self.told |= dict(line.split("=", 1) for line in done.stdout.splitlines())
+        self.told |= common.lines(done.stdout)
 
     def keep_log(self, folder):
         """Its log goes with the server."""
@@ -256,18 +185,11 @@ class Redis(Script):
         """Memory and keys of the masters."""
         memory = keys = 0
         for master in self.told["masters"].split(","):
-            host, _, port = master.partition(":")
-            ask = lambda *command: subprocess.run(
-                ["redis-cli", "-h", host, "-p", port, *command],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                timeout=10,
-            ).stdout
             try:
-                lines = dict(line.split(":", 1) for line in ask("INFO", "memory").splitlines() if ":" in line)
+                told = redis_cli(master, "INFO", "memory").splitlines()
+                lines = dict(line.split(":", 1) for line in told if ":" in line)
                 memory += int(lines["used_memory"])
-                keys += int(ask("DBSIZE").split()[-1])
-            except (KeyError, IndexError, ValueError, subprocess.TimeoutExpired):
+                keys += int(redis_cli(master, "DBSIZE").split()[-1])
+            except (KeyError, IndexError, ValueError, subprocess.SubprocessError):
                 return {}
         return {"redis_mb": round(memory / 1e6, 2), "redis_keys": keys}

@@ -4,24 +4,16 @@ Needs Linux, two cores, Python 3 without anything else, and what scripts/search-
 """
 
 import argparse
-import http.client
 import json
 import os
 import random
 import statistics
 import sys
-import threading
 import time
-from pathlib import Path
-from urllib.parse import urlsplit
 
-from bench_common import search_server
+from common import BULK, REPRINTS, ROOT, Client, Load, cpu, die, say, search_server, tell
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 INSTANCE = "bench-fields"
-BULK, IN_FLIGHT = 1000, 4
-# Of 100 documents so many are reprints of an earlier one, as in scripts/bench bulk.
-REPRINTS = 45
 
 KEYWORD, LONG, DATE = {"type": "keyword"}, {"type": "long"}, {"type": "date"}
 NO_INDEX, NO_VALUES = {"index": False}, {"doc_values": False}
@@ -80,65 +72,23 @@ PARTS = {
 }
 
 
-def die(text):
-    sys.exit(f"bench: {text}")
-
-
-def say(text):
-    print(f"bench: {text}", file=sys.stderr, flush=True)
-
-
 class Server:
     """A real node that has CPU 0 for itself."""
 
     def __init__(self, told):
-        self.address = urlsplit(told["url"]).netloc
-        self.pid, self.name = told["pid"], f"{told['kind']} {told['version']}"
-        self.connection = http.client.HTTPConnection(self.address, timeout=600)
+        self.client, self.pid = Client(told["url"], 600), told["pid"]
+        self.name = f"{told['kind']} {told['version']}"
 
     def ask(self, method, path, body=None):
         """Status and answer."""
-        headers = {"Content-Type": "application/json"}
-        self.connection.request(method, path, None if body is None else json.dumps(body), headers)
-        answer = self.connection.getresponse()
-        return answer.status, json.loads(answer.read())
+        status, answer = self.client.send(method, path, body)
+        return status, json.loads(answer)
 
     def must(self, method, path, body=None):
-        status, answer = self.ask(method, path, body)
-        if status >= 300:
-            die(f"{method} {path}: {answer}")
-        return answer
-
-    def cpu(self):
-        """Processor time of the node so far, in seconds: another process on its CPU does not count in it."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return self.client.ask(method, path, body)
 
     def load(self, bodies):
-        """Sends the bulks, several at a time. An item that fails ends the run."""
-        rest, failed = iter(bodies), []
-        lock = threading.Lock()
-
-        def send():
-            connection = http.client.HTTPConnection(self.address, timeout=600)
-            while not failed:
-                with lock:
-                    body = next(rest, None)
-                if body is None:
-                    break
-                connection.request("POST", "/fields/_bulk", body, {"Content-Type": "application/x-ndjson"})
-                answer = connection.getresponse().read()
-                if b'"errors":false' not in answer[:200]:
-                    failed.append(answer[:2000])
-            connection.close()
-
-        threads = [threading.Thread(target=send) for _ in range(IN_FLIGHT)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if failed:
-            die(f"a bulk failed: {failed[0]!r}")
+        Load([self.client.address], bodies, "fields").run()
 
 
 class Documents:
@@ -176,7 +126,8 @@ class Documents:
 
     def bulks(self, variant):
         # In the order in which spinney writes them. An alias cannot be written.
-        written = [m for m in ("root", "key", "hash", "arrival", "proof") if variant.get(m, alias(""))["type"] != "alias"]
+        members = ("root", "key", "hash", "arrival", "proof")
+        written = [m for m in members if variant.get(m, alias(""))["type"] != "alias"]
         lines, bodies = [], []
         for n, stamp in enumerate(self.stamps):
             members = [f'"cluster_{member}":{stamp[member]}' for member in written]
@@ -210,11 +161,11 @@ def create(server, variant):
 def measure(server, variant, bodies, docs):
     """One load into a fresh index, until everything is in segments: what waits in memory is a cost, too."""
     create(server, variant)
-    cpu, clock = server.cpu(), time.perf_counter()
+    spent, clock = cpu(server.pid), time.perf_counter()
     server.load(bodies)
     server.must("POST", "/fields/_flush?wait_if_ongoing=true")
     seconds = time.perf_counter() - clock
-    return {"docs_per_s": docs / seconds, "cpu_us_per_doc": (server.cpu() - cpu) * 1e6 / docs}
+    return {"docs_per_s": docs / seconds, "cpu_us_per_doc": (cpu(server.pid) - spent) * 1e6 / docs}
 
 
 def sizes(server, bodies, docs):
@@ -344,7 +295,8 @@ def run(server, part, variants, documents, rounds):
         for name in order:
             bodies = documents.bulks(variants[name])
             result = measure(server, variants[name], bodies, docs)
-            say(f"{part} {number}/{rounds} {name}: {result['docs_per_s']:.0f} docs/s, {result['cpu_us_per_doc']:.0f} us")
+            rate, time = result["docs_per_s"], result["cpu_us_per_doc"]
+            say(f"{part} {number}/{rounds} {name}: {rate:.0f} docs/s, {time:.0f} us")
             if number:
                 results[name].append(result)
             if number == rounds:
@@ -355,15 +307,17 @@ def run(server, part, variants, documents, rounds):
     base = results["none"]
     for name in variants:
         ratios = [own["docs_per_s"] / none["docs_per_s"] for own, none in zip(results[name], base)]
-        # Other work on the machine takes caches and turns away, and so only ever adds: the least is nearest to the truth.
-        cpu, least = (min(r["cpu_us_per_doc"] for r in of) for of in (results[name], base))
+        # Other work on the machine takes caches and turns away, and so only ever adds: the least is nearest to the
+        # truth.
+        own, least = (min(r["cpu_us_per_doc"] for r in of) for of in (results[name], base))
         line = {
-            "bench": "stamp-fields", "server": server.name, "part": part, "variant": name, "docs": docs, "rounds": rounds,
+            "bench": "stamp-fields", "server": server.name, "part": part, "variant": name, "docs": docs,
+            "rounds": rounds,
             "docs_per_s": round(statistics.median(r["docs_per_s"] for r in results[name])),
             "ratio": round(statistics.median(ratios), 3),
-            "cpu_us_per_doc": round(cpu, 1),
-            "cpu_us_more": round(cpu - least, 1),
-            "cpu_ratio": round(cpu / least, 3),
+            "cpu_us_per_doc": round(own, 1),
+            "cpu_us_more": round(own - least, 1),
+            "cpu_ratio": round(own / least, 3),
             "bytes_more": {
                 what: round(size - found["none"]["bytes"][what], 1) for what, size in found[name]["bytes"].items()
             },
@@ -373,7 +327,7 @@ def run(server, part, variants, documents, rounds):
             line["disk_usage"] = found[name]["usage"]
         if "checks" in found[name]:
             line["works_ms"], line["fails"] = found[name]["checks"]
-        print(json.dumps(line, ensure_ascii=False), flush=True)
+        tell(**line)
 
 
 def arguments():

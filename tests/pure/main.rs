@@ -33,6 +33,7 @@ mod openapi;
 mod page_chrome;
 mod quality;
 mod response_check;
+mod scripts;
 mod stamp;
 mod stamp_forms;
 mod stamping;

@@ -34,6 +34,7 @@ import java.util.stream.Stream;
  * <p>The only argument is a JSON object:
  * <pre>
  *   url, index      where to write
+ *   chunk           operations of a request
  *   concurrency     how many requests may be in flight
  *   actions         path of a file with one {"op", "id", "body"} a line ("body" is missing for a delete)
  *   stop_at         take no more actions than these, and wait to be killed (missing: take all)
@@ -42,8 +43,6 @@ import java.util.stream.Stream;
  * object with "succeeded" and "errors".
  */
 public final class Drive {
-    static final int REPORT_EVERY = 250;
-    static final int CHUNK_SIZE = 250;
     // Enough for any fault that a test provokes, however long it takes; the pauses are short so that the tests are.
     static final int RETRIES = 1000;
     static final long PAUSE_MS = 50;
@@ -52,24 +51,27 @@ public final class Drive {
 
     private final String index;
     private final int concurrency;
+    /** Operations of a request. */
+    private final int chunk;
     private int succeeded;
     private final JsonArrayBuilder errors = Json.createArrayBuilder();
     /** What requests that failed as a whole had in them: the helper leaves it to its listener to add them again. */
     private final List<String> again = new ArrayList<>();
     private Throwable fatal;
 
-    private Drive(String index, int concurrency) {
+    private Drive(String index, int concurrency, int chunk) {
         this.index = index;
         this.concurrency = concurrency;
+        this.chunk = chunk;
     }
 
     public static void main(String[] arguments) throws Exception {
         JsonObject job = parse(arguments[0]);
         int stopAt = job.isNull("stop_at") ? -1 : job.getInt("stop_at");
-        Drive drive = new Drive(job.getString("index"), job.getInt("concurrency"));
+        Drive drive = new Drive(job.getString("index"), job.getInt("concurrency"), job.getInt("chunk"));
         try (ElasticsearchClient client = new ElasticsearchClient(Connect.to(job.getString("url")));
                 BufferedReader lines = Files.newBufferedReader(Path.of(job.getString("actions")))) {
-            drive.write(client, reporting(lines.lines(), stopAt).iterator());
+            drive.write(client, drive.reporting(lines.lines(), stopAt).iterator());
             for (int left = RETRIES; !drive.again.isEmpty(); left--) {
                 if (left == 0) {
                     throw new IllegalStateException("requests fail again and again");
@@ -85,7 +87,7 @@ public final class Drive {
         System.out.println(outcome);
     }
 
-    private static Stream<String> reporting(Stream<String> actions, int stopAt) {
+    private Stream<String> reporting(Stream<String> actions, int stopAt) {
         int[] count = {0};
         return actions.peek(action -> {
             if (count[0] == stopAt) {
@@ -97,7 +99,7 @@ public final class Drive {
                     throw new IllegalStateException(closed);
                 }
             }
-            if (count[0] % REPORT_EVERY == 0) {
+            if (count[0] % chunk == 0) {
                 System.out.println("read " + count[0]);
             }
             count[0] += 1;
@@ -108,7 +110,7 @@ public final class Drive {
     private void write(ElasticsearchClient client, Iterator<String> actions) throws Exception {
         BulkIngester<String> ingester = BulkIngester.of(builder -> builder
             .client(client)
-            .maxOperations(CHUNK_SIZE)
+            .maxOperations(chunk)
             .maxConcurrentRequests(concurrency)
             .backoffPolicy(BackoffPolicy.constantBackoff(PAUSE_MS, RETRIES))
             .listener(new Listener()));

@@ -4,6 +4,7 @@
 //   url, index      where to write
 //   library         "opensearch", "elasticsearch-8" or "elasticsearch-9"
 //   connection      "HttpConnection" or "UndiciConnection" (elasticsearch-js only)
+//   chunk           documents of a request, about
 //   concurrency     how many requests may be in flight
 //   actions         path of a file with one {"op", "id", "body"} a line ("body" is missing for a delete)
 //   stop_at         take no more actions than these, and wait to be killed (missing: take all)
@@ -15,9 +16,8 @@ const { once } = require('node:events');
 const fs = require('node:fs');
 const readline = require('node:readline');
 
-const REPORT_EVERY = 250;
-// About 250 documents a request.
-const FLUSH_BYTES = 300_000;
+// Of a document in a request, about.
+const DOCUMENT_BYTES = 1200;
 // Enough for any fault that a test provokes, however long it takes; the pauses are short so that the tests are.
 const RETRIES = 1000;
 const PAUSE_MS = 50;
@@ -68,7 +68,7 @@ async function* actions(job, parse) {
       // Standard input never ends while the test runs.
       await once(process.stdin.resume(), 'end');
     }
-    if (count % REPORT_EVERY === 0) {
+    if (count % job.chunk === 0) {
       console.log(`read ${count}`);
     }
     count += 1;
@@ -82,7 +82,7 @@ async function main() {
   const errors = [];
   const stats = await client.helpers.bulk({
     datasource: actions(job, parse),
-    flushBytes: FLUSH_BYTES,
+    flushBytes: job.chunk * DOCUMENT_BYTES,
     concurrency: job.concurrency,
     retries: RETRIES,
     wait: PAUSE_MS,

@@ -6,11 +6,12 @@ The only argument is a JSON object:
     library              "opensearch" (opensearch-py), "elasticsearch" (elasticsearch-py 7), "elasticsearch-8" or
                          "elasticsearch-9" (elasticsearch-py of that version)
     helper               "bulk", "streaming_bulk", "parallel_bulk" or "async_bulk"
+    chunk                documents of a request
     concurrency          how many requests may be in flight ("parallel_bulk" only, the others have one)
     raise_on_error       what the helper's option of this name says
     stop_at              take no more actions than these, and wait to be killed (missing: take all)
-Standard output: "read N" as the helper takes its actions, "stopped" where it is to be killed, at the end one JSON object
-with "succeeded" and "errors".
+Standard output: "read N" as the helper takes its actions, "stopped" where it is to be killed, at the end one JSON
+object with "succeeded" and "errors".
 """
 
 import asyncio
@@ -18,7 +19,6 @@ import json
 import sys
 from collections import deque
 
-CHUNK_SIZE = 250
 # Enough for any fault that a test provokes, however long it takes; the pauses are short so that the tests are.
 RETRIES = 1000
 FIRST_PAUSE_S = 0.05
@@ -32,7 +32,7 @@ def actions(job):
                 print("stopped", flush=True)
                 # Standard input never ends while the test runs.
                 sys.stdin.read()
-            if count % CHUNK_SIZE == 0:
+            if count % job["chunk"] == 0:
                 print("read", count, flush=True)
             entry = json.loads(line)
             action = {"_op_type": entry["op"], "_index": job["index"], "_id": entry["id"]}
@@ -60,7 +60,7 @@ def client_options(job):
 
 
 def helper_options(job):
-    options = {"chunk_size": CHUNK_SIZE, "raise_on_error": job["raise_on_error"]}
+    options = {"chunk_size": job["chunk"], "raise_on_error": job["raise_on_error"]}
     if job["helper"] == "parallel_bulk":
         options["thread_count"] = job["concurrency"]
     else:

@@ -92,6 +92,8 @@ pub struct Driver {
     /// The class of the client's connections (elasticsearch-js).
     connection: Option<&'static str>,
     concurrency: usize,
+    /// Documents of a request.
+    chunk: usize,
     raise_on_error: bool,
 }
 
@@ -106,6 +108,7 @@ impl Driver {
             helper,
             connection: None,
             concurrency: CONCURRENCY,
+            chunk: 250,
             raise_on_error: true,
         }
     }
@@ -184,6 +187,11 @@ impl Driver {
         self
     }
 
+    pub fn in_chunks_of(mut self, documents: usize) -> Driver {
+        self.chunk = documents;
+        self
+    }
+
     /// Fit for the name of an index.
     pub fn label(&self) -> &str {
         &self.label
@@ -226,6 +234,7 @@ impl Driver {
             "helper": self.helper,
             "connection": self.connection,
             "concurrency": self.concurrency,
+            "chunk": self.chunk,
             "raise_on_error": self.raise_on_error,
             "stop_at": stop_at,
         });

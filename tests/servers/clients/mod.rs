@@ -29,7 +29,13 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-const ARTICLES: usize = 10_000;
+/// How many articles a client writes; `scripts/test --all` has it write 10,000.
+fn article_count() -> usize {
+    std::env::var("SPINNEY_TEST_ARTICLES").map_or(2_000, |count| count.parse().unwrap())
+}
+
+/// In so many requests, about, whatever their number: enough for every fault.
+const REQUESTS: usize = 40;
 
 /// Every fourth bulk request goes wrong.
 const FAULT_PERIOD: usize = 4;
@@ -140,9 +146,10 @@ async fn all_stored_once(upstream: String, driver: Driver, faults: &[Fault]) {
 /// The same; returns the media types of the requests.
 async fn stored_once(upstream: String, driver: Driver, faults: &[Fault]) -> BTreeSet<String> {
     let scene = Scene::new(&upstream, driver.label(), faults).await;
-    let articles = articles(ARTICLES);
+    let articles = articles(article_count());
+    let driver = driver.in_chunks_of(articles.len() / REQUESTS);
     let outcome = driver.run(&scene.spinney.url, &scene.index, &index_actions(&articles)).await;
-    assert_eq!(outcome, Outcome::success(ARTICLES));
+    assert_eq!(outcome, Outcome::success(articles.len()));
     verify(&scene.server, &scene.index, &articles).await;
     scene.verify_faults(faults);
     scene.verify_gzip(&articles).await;
@@ -203,10 +210,10 @@ async fn elasticsearch_py_parallel_bulk() {
 #[tokio::test]
 async fn opensearch_rs() {
     let scene = Scene::new(&common::opensearch(), "rust", &ALL_FAULTS).await;
-    let articles = articles(ARTICLES);
+    let articles = articles(article_count());
     common::install_crypto();
     let client = OpenSearch::new(Transport::single_node(&scene.spinney.url).unwrap());
-    for (number, chunk) in articles.chunks(250).enumerate() {
+    for (number, chunk) in articles.chunks(articles.len() / REQUESTS).enumerate() {
         let mut attempts = 0;
         while !send_chunk(&client, &scene.index, chunk, number % 2 == 0).await {
             attempts += 1;
@@ -269,7 +276,8 @@ async fn send_chunk(client: &OpenSearch, index: &str, chunk: &[Article], gzip: b
 
 async fn stopped_and_started_again(upstream: String, driver: Driver) {
     let scene = Scene::new(&upstream, "stopped", &[Fault::AnswerLost]).await;
-    let articles = articles(ARTICLES);
+    let articles = articles(article_count());
+    let driver = driver.in_chunks_of(articles.len() / REQUESTS);
     let actions = index_actions(&articles);
     let index = scene.index.clone();
     let some_stored = move || {
@@ -280,15 +288,15 @@ async fn stopped_and_started_again(upstream: String, driver: Driver) {
             count.json()["count"] != 0
         });
     };
-    driver.run_and_kill_at(ARTICLES / 2, &scene.spinney.url, &scene.index, &actions, some_stored).await;
+    driver.run_and_kill_at(articles.len() / 2, &scene.spinney.url, &scene.index, &actions, some_stored).await;
     scene.server.refresh(&scene.index).await;
     let stored = scene.server.count(&scene.index).await;
     assert!(
-        0 < stored && stored < ARTICLES as u64,
+        0 < stored && stored < articles.len() as u64,
         "the client was not stopped in the middle: {stored} documents are stored"
     );
     let outcome = driver.run(&scene.spinney.url, &scene.index, &actions).await;
-    assert_eq!(outcome, Outcome::success(ARTICLES));
+    assert_eq!(outcome, Outcome::success(articles.len()));
     verify(&scene.server, &scene.index, &articles).await;
     scene.clean_up().await;
 }
@@ -317,6 +325,8 @@ async fn elasticsearch_py_stopped_in_the_middle() {
 #[tokio::test]
 async fn opensearch_py_four_writers_over_the_budget() {
     const WRITERS: usize = articles::GROUP_SIZE;
+    // Of a size that the budget has no room for beside the slow request.
+    const ARTICLES: usize = 4_000;
     let server = Server::new(&common::opensearch());
     let index = common::unique_index("budget");
     create_index(&server, &index).await;

@@ -26,7 +26,7 @@ func elasticsearch8(job job) (func() (indexer, error), error) {
 			Client:     client,
 			Index:      job.Index,
 			NumWorkers: job.Concurrency,
-			FlushBytes: flushBytes,
+			FlushBytes: job.Chunk * documentBytes,
 		})
 		return indexer8{bulk}, err
 	}, nil

@@ -4,6 +4,7 @@
 //
 //	url, index      where to write
 //	library         "elasticsearch-8", "elasticsearch-9" (go-elasticsearch) or "opensearch" (opensearch-go)
+//	chunk           documents of a request, about
 //	concurrency     how many requests may be in flight
 //	actions         path of a file with one {"op", "id", "body"} a line ("body" is missing for a delete)
 //	stop_at         take no more actions than these, and wait to be killed (missing: take all)
@@ -24,9 +25,8 @@ import (
 )
 
 const (
-	reportEvery = 250
-	// About 250 documents a request.
-	flushBytes = 300_000
+	// Of a document in a request, about.
+	documentBytes = 1200
 	// Enough for any fault that a test provokes, however long it takes; the pauses are short so that the tests are.
 	retries = 1000
 	pause   = 50 * time.Millisecond
@@ -42,6 +42,7 @@ type job struct {
 	Index       string `json:"index"`
 	Library     string `json:"library"`
 	Concurrency int    `json:"concurrency"`
+	Chunk       int    `json:"chunk"`
 	Actions     string `json:"actions"`
 	StopAt      *int   `json:"stop_at"`
 }
@@ -140,7 +141,7 @@ func run() error {
 	defer func() { _ = file.Close() }()
 
 	driver := driver{errors: []map[string]any{}}
-	if err := driver.write(open, reading(file, task.StopAt)); err != nil {
+	if err := driver.write(open, reading(file, task.Chunk, task.StopAt)); err != nil {
 		return err
 	}
 	for left := retries; len(driver.again) > 0; left-- {
@@ -158,7 +159,7 @@ func run() error {
 }
 
 // reading returns the actions of a file, one at a call, and reports where it is.
-func reading(file io.Reader, stopAt *int) func() (action, error) {
+func reading(file io.Reader, chunk int, stopAt *int) func() (action, error) {
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, longestLine)
 	count := 0
@@ -175,7 +176,7 @@ func reading(file io.Reader, stopAt *int) func() (action, error) {
 			// Standard input never ends while the test runs.
 			_, _ = io.Copy(io.Discard, os.Stdin)
 		}
-		if count%reportEvery == 0 {
+		if count%chunk == 0 {
 			fmt.Println("read", count)
 		}
 		count++

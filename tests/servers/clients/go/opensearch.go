@@ -27,7 +27,7 @@ func openSearch(job job) (func() (indexer, error), error) {
 			Client:     client,
 			Index:      job.Index,
 			NumWorkers: job.Concurrency,
-			FlushBytes: flushBytes,
+			FlushBytes: job.Chunk * documentBytes,
 		})
 		return openSearchIndexer{bulk}, err
 	}, nil
