@@ -300,10 +300,7 @@ impl RouteIndices {
     ///
     /// # Errors
     /// When an index cannot be adopted as it is, or the cluster refuses.
-    pub(crate) async fn missing_fields(
-        &self,
-        operator: &Operator,
-    ) -> Result<Vec<(String, Map<String, Value>)>, BackfillError> {
+    pub(crate) async fn missing_fields(&self, operator: &Operator) -> Result<FieldsByIndex, BackfillError> {
         fields_to_map(self.mappings(operator).await?)
     }
 
@@ -362,8 +359,11 @@ async fn mappings_of(
     Ok(mappings.map(|(index, of)| (index.clone(), mapping::missing(&of["mappings"], names))).collect())
 }
 
+/// Fields to map, by index.
+type FieldsByIndex = Vec<(String, Map<String, Value>)>;
+
 /// The indices that lack fields of the stamp, with these.
-fn fields_to_map(mappings: Vec<(String, MissingFields)>) -> Result<Vec<(String, Map<String, Value>)>, BackfillError> {
+fn fields_to_map(mappings: Vec<(String, MissingFields)>) -> Result<FieldsByIndex, BackfillError> {
     let mut all = Vec::new();
     for (index, missing) in mappings {
         match missing {
