@@ -325,7 +325,7 @@ impl Route {
     /// Validates that a shared forest can find near fingerprints at the method's distance.
     ///
     /// # Errors
-    /// When [its distance](Self::widest) is no [`SharedDistance`].
+    /// When [its distance](Self::max_distance) is no [`SharedDistance`].
     pub(super) fn can_be_shared(&self) -> Result<(), ConfigError> {
         let Err(refused) = SharedDistance::new(self.max_distance()) else {
             return Ok(());
