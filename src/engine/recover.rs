@@ -151,7 +151,7 @@ impl Engine {
                 Intake::Rest => RecoveryPass::of_the_rest(),
                 Intake::Missed => RecoveryPass::of_the_missed(is_dated),
             };
-            (forest, Box::pin(std::future::ready(Ok(recovery))))
+            (forest, PortHandle::ready(Ok(recovery)))
         };
         Recovering { engine: self.clone(), latest, forests: source.forests().map(begin).collect(), source }
     }
@@ -228,7 +228,7 @@ impl Recovering {
     /// Hands documents over, once those before them are placed. Does not wait for them: others are read meanwhile.
     async fn place(&mut self, parts: Vec<Vec<ForestDocument>>, over: bool) -> Result<(), Unavailable> {
         for ((forest, placing), documents) in self.forests.iter_mut().zip(parts) {
-            let recovery = placing.as_mut().await?;
+            let recovery = (&mut *placing).await?;
             if let Some(entry) = self.engine.forests.entries.get(*forest) {
                 let local = entry.local.as_ref().filter(|_| !entry.is_shared());
                 let local = local.ok_or_else(|| Unavailable::Unsupported {

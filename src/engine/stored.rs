@@ -373,7 +373,7 @@ impl Journal for StoreJournal {
     fn durable(&self, batch: u64) -> PortHandle<()> {
         let durable = self.store.durable(crate::store::Lsn(batch));
         let (forest, on_failure) = (self.forest.clone(), self.on_failure);
-        Box::pin(async move {
+        PortHandle::of(async move {
             match (durable.await, on_failure) {
                 (Err(failure), OnFailure::Refuse) => {
                     Err(Unavailable::NotStored { forest, reason: failure.to_string() })

@@ -206,7 +206,7 @@ impl<F: MethodKind> LocalForest<F> {
     /// Returns the result of a job when its changes are durable.
     fn safe<T: Send + 'static>(&self, done: PortHandle<T>) -> PortHandle<T> {
         let shared = self.shared.clone();
-        Box::pin(async move {
+        PortHandle::of(async move {
             let done = done.await?;
             shared.durable().await?;
             Ok(done)
@@ -226,7 +226,7 @@ impl<F: MethodKind> LocalForest<F> {
         let (shared, executor) = (self.shared.clone(), self.executor.clone());
         let given = caught(|| job(&shared)).flatten();
         let given = given.map(|answer| guarded(answer, shared, executor, unwanted));
-        Box::pin(async move { given?.take().ok_or(Unavailable::Stopped) })
+        PortHandle::of(async move { given?.take().ok_or(Unavailable::Stopped) })
     }
 }
 
@@ -254,7 +254,7 @@ fn run<F: MethodKind, T: Send + 'static>(
         // If the receiver has gone, the result comes back and is dropped here.
         done.answer(given);
     }));
-    Box::pin(async move {
+    PortHandle::of(async move {
         match answer.await {
             Ok(given) => given.and_then(|parcel| parcel.take().ok_or(Unavailable::Stopped)),
             Err(_) => Err(Unavailable::Stopped),
@@ -309,7 +309,7 @@ impl<F: MethodKind> LocalInner<F> {
     fn durable(&self) -> PortHandle<()> {
         match &self.journal {
             Some(journal) => journal.durable(self.appended.load(Relaxed)),
-            None => Box::pin(std::future::ready(Ok(()))),
+            None => PortHandle::ready(Ok(())),
         }
     }
 
@@ -378,7 +378,7 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
                 state.withdraw(tickets)
             });
         });
-        Box::pin(async move { Ok(placed.await?) })
+        PortHandle::of(async move { Ok(placed.await?) })
     }
 
     fn dry_placement(&self) -> Box<dyn DryPlacement> {
@@ -387,7 +387,7 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
 
     fn settle(&self, batch: Vec<Settlement>, now: Millis) -> PortHandle<SettleReport> {
         if batch.is_empty() {
-            return Box::pin(std::future::ready(Ok(SettleReport::default())));
+            return PortHandle::ready(Ok(SettleReport::default()));
         }
         // The outcome is reported when it is durable.
         self.safe(self.run_short(
@@ -557,7 +557,7 @@ mod tests {
     }
 
     fn now<T>(future: &mut PlaceHandle<T>) -> Option<BatchReply> {
-        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        match std::pin::Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(placements) => Some(placements.unwrap_or_else(|refused| panic!("{}", refused.reason))),
             Poll::Pending => None,
         }

@@ -16,6 +16,9 @@ use super::{ForestStats, LateMergeLog, Rollback, Root, TreeView};
 use crate::time::Millis;
 
 /// A shared forest with a local one for the time while Redis is away.
+///
+/// The fallback's part of an operation begins when the handle is polled, once Redis did not take it: of a handle that
+/// is dropped before, nothing is placed.
 #[derive(Debug)]
 pub struct LocalFallback {
     shared: Arc<dyn ForestPort>,
@@ -34,7 +37,7 @@ impl LocalFallback {
         ask: impl Fn(&dyn ForestPort) -> PortHandle<T> + Send + 'static,
     ) -> PortHandle<T> {
         let (asked, local) = (ask(&*self.shared), self.local.clone());
-        Box::pin(async move {
+        PortHandle::of(async move {
             match asked.await {
                 Err(error) if error.is_redis_unavailable() => ask(&*local).await,
                 answer => answer,
@@ -48,7 +51,7 @@ fn or_local<D: Send + 'static>(
     asked: PlaceHandle<D>,
     local: impl FnOnce(D) -> PlaceHandle<D> + Send + 'static,
 ) -> PlaceHandle<D> {
-    Box::pin(async move {
+    PortHandle::of(async move {
         match asked.await {
             Err(NotPlaced { documents: Some(documents), .. }) => local(documents).await.map(marked),
             placed => placed,
@@ -80,7 +83,7 @@ impl ForestPort for LocalFallback {
         let (local, shared): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|settlement| matches!(settlement.ticket.rollback, Rollback::Nodes(_)));
         let settle_in = |port: &dyn ForestPort, batch: Vec<Settlement>| match batch.is_empty() {
-            true => Box::pin(std::future::ready(Ok(SettleReport::default()))),
+            true => PortHandle::ready(Ok(SettleReport::default())),
             false => port.settle(batch, now),
         };
         both(settle_in(&*self.local, local), settle_in(&*self.shared, shared))
@@ -132,7 +135,7 @@ impl ForestPort for LocalFallback {
 
 /// The sum of two reports.
 fn both(local: PortHandle<SettleReport>, shared: PortHandle<SettleReport>) -> PortHandle<SettleReport> {
-    Box::pin(async move {
+    PortHandle::of(async move {
         let (local, shared) = (local.await?, shared.await?);
         Ok(SettleReport {
             withdrawn: local.withdrawn + shared.withdrawn,

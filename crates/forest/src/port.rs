@@ -8,6 +8,7 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use spinney_text::fingerprint::Fingerprint;
@@ -85,7 +86,7 @@ pub trait LocalPort: Send + Sync {
 }
 
 /// A handle on a placement that has begun: as [`PortHandle`], with the documents where there are no placements.
-pub type PlaceHandle<D> = Pin<Box<dyn Future<Output = Result<BatchReply, NotPlaced<D>>> + Send>>;
+pub type PlaceHandle<D> = PortHandle<BatchReply, NotPlaced<D>>;
 
 /// Why documents were not placed.
 #[derive(Debug)]
@@ -112,7 +113,30 @@ impl<D> From<NotPlaced<D>> for Unavailable {
 /// A handle on an operation that has begun at the call, as a `JoinHandle` of tokio is one on a task.
 ///
 /// It resolves to the result. Dropping it does not end the operation; see [`ForestPort`].
-pub type PortHandle<T> = Pin<Box<dyn Future<Output = Result<T, Unavailable>> + Send>>;
+#[must_use = "the result says whether the operation was done"]
+pub struct PortHandle<T, E = Unavailable>(Pin<Box<dyn Future<Output = Result<T, E>> + Send>>);
+
+impl<T, E> PortHandle<T, E> {
+    /// A handle on an operation that has begun and whose result `result` waits for.
+    pub fn of(result: impl Future<Output = Result<T, E>> + Send + 'static) -> PortHandle<T, E> {
+        PortHandle(Box::pin(result))
+    }
+}
+
+impl<T: Send + 'static, E: Send + 'static> PortHandle<T, E> {
+    /// A handle on an operation that is done.
+    pub fn ready(result: Result<T, E>) -> PortHandle<T, E> {
+        PortHandle::of(std::future::ready(result))
+    }
+}
+
+impl<T, E> Future for PortHandle<T, E> {
+    type Output = Result<T, E>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, E>> {
+        self.0.as_mut().poll(context)
+    }
+}
 
 /// Why a forest cannot serve an operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,6 +1,5 @@
 //! Forests that are out of service, for the tests of the modules above.
 
-use std::future::ready;
 use std::sync::Arc;
 
 use crate::engine::Forests;
@@ -26,13 +25,13 @@ impl OutOfService {
     }
 
     fn refuse<T: Send + 'static>(&self) -> PortHandle<T> {
-        Box::pin(ready(Err(self.reason())))
+        PortHandle::ready(Err(self.reason()))
     }
 }
 
 impl ForestPort for OutOfService {
     fn place(&self, _: Batch) -> PlaceHandle<Batch> {
-        Box::pin(ready(Err(self.reason().into())))
+        PortHandle::ready(Err(self.reason().into()))
     }
 
     fn dry_placement(&self) -> Box<dyn DryPlacement> {
@@ -86,7 +85,7 @@ impl ForestPort for OutOfService {
 
 impl DryPlacement for OutOfService {
     fn place(&self, _: Vec<ForestDocument>) -> PlaceHandle<Vec<ForestDocument>> {
-        Box::pin(ready(Err(self.reason().into())))
+        PortHandle::ready(Err(self.reason().into()))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::document::{DocumentTime, ForestDocument};
 use crate::hamming::{Entry, NodeIndex};
 use crate::placement::{self, RuleOutcome, RuleView};
 use crate::planned_view::{PlannedTrees, PlannedView};
-use crate::port::{BatchReply, DocumentReply, DryPlacement, EarlierDocuments, PlaceHandle, RootAssignment};
+use crate::port::{BatchReply, DocumentReply, DryPlacement, EarlierDocuments, PlaceHandle, PortHandle, RootAssignment};
 use crate::roots::{RootNumber, TreeRecord};
 use crate::ticks::Tick;
 use crate::time::Millis;
@@ -232,6 +232,6 @@ impl<F: MethodKind> DryPlacement for LocalDryPlacement<F> {
             Ok(placements)
         };
         let placed = run(&self.shared, &self.executor, place_dry, |_, _| ());
-        Box::pin(async move { Ok(placed.await?) })
+        PortHandle::of(async move { Ok(placed.await?) })
     }
 }

@@ -17,7 +17,7 @@ use spinney_text::method::MethodKind;
 
 use super::SharedInner;
 use super::round::{DocumentInProgress, PendingBatch};
-use crate::port::{Batch, BatchReply, DocumentReply, NotPlaced, PlaceHandle, Unavailable};
+use crate::port::{Batch, BatchReply, DocumentReply, NotPlaced, PlaceHandle, PortHandle, Unavailable};
 use crate::undo_guard::UndoGuard;
 
 /// Documents that are placed together, if they are not of one request. More in a round trip cost no less for each, and
@@ -120,7 +120,7 @@ impl<F: MethodKind> SharedInner<F> {
         waiting.requests.push_back(request);
         drop(waiting);
         self.start_turn();
-        Box::pin(async move {
+        PortHandle::of(async move {
             match answered.await {
                 Ok(Ok(Ok(parcel))) => Ok(parcel.take().ok_or(Unavailable::Stopped)?),
                 Ok(Ok(Err(not_placed))) => Err(not_placed),

@@ -10,7 +10,9 @@ use super::round::Answer;
 use crate::Rollback;
 use crate::batch_plan::BatchPlan;
 use crate::document::ForestDocument;
-use crate::port::{BatchReply, Commit, DocumentReply, DryPlacement, EarlierDocuments, NotPlaced, PlaceHandle};
+use crate::port::{
+    BatchReply, Commit, DocumentReply, DryPlacement, EarlierDocuments, NotPlaced, PlaceHandle, PortHandle,
+};
 
 /// One request's view of a shared forest.
 pub(super) struct SharedDryPlacement<F: MethodKind> {
@@ -69,6 +71,6 @@ impl<F: MethodKind> DryPlacement for SharedDryPlacement<F> {
             let overrides = inner.known_overrides.known().overrides().clone();
             Ok(Ok(BatchReply { replies, overrides, ..BatchReply::default() }))
         });
-        Box::pin(async move { placed.await? })
+        PortHandle::of(async move { placed.await? })
     }
 }

@@ -276,7 +276,7 @@ impl<F: MethodKind> SharedForest<F> {
         self.inner.keys.spawn(Box::pin(async move {
             done.answer(job.await);
         }));
-        Box::pin(async move { answer.await.unwrap_or(Err(Unavailable::Stopped)) })
+        PortHandle::of(async move { answer.await.unwrap_or(Err(Unavailable::Stopped)) })
     }
 }
 
@@ -596,7 +596,7 @@ impl<F: MethodKind> ForestPort for SharedForest<F> {
     }
 
     fn late_merges(&self) -> PortHandle<LateMergeLog> {
-        Box::pin(std::future::ready(Ok(self.inner.late_merges())))
+        PortHandle::ready(Ok(self.inner.late_merges()))
     }
 
     fn unavailable(&self) -> Option<Unavailable> {

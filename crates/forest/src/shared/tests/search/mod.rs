@@ -313,6 +313,21 @@ fn a_write_that_a_failover_loses() {
     assert!(vanished.splits > 0, "a lost write does nothing, so nothing was lost");
 }
 
+/// The reference of a scenario is computed by the code under test; a fault in both would be found by nothing else.
+#[test]
+fn near_documents_are_one_group_in_turn() {
+    let one = BTreeSet::from([vec![Some(0), Some(0)]]);
+    let two = BTreeSet::from([vec![Some(0), Some(1)]]);
+    for scenario in NEAR_ONES.iter().chain(NEAR_THREE_ONES) {
+        let expected = match scenario.name {
+            "copies" | "one bit apart" | "three bits apart" => &one,
+            "three bits apart, not agreeing" => &two,
+            _ => continue,
+        };
+        assert_eq!(law::in_turn(scenario), *expected, "{}", scenario.name);
+    }
+}
+
 /// One path after another. `SPINNEY_MODEL_SCENARIO` names one scenario as the failure does, `SPINNEY_MODEL_ORDERS` how
 /// many paths of each.
 #[test]
