@@ -4,6 +4,10 @@
 //! news/              cannot be opened         -> UNREADABLE-1-news/
 //! SALVAGED-news/     readable part, a snapshot -> news/, marked until the index's documents were read
 //! ```
+//!
+//! It passes over damage up to the next valid record, over a file whose header is damaged, and the rest of an unknown
+//! record's block (about 1 MiB) or batch. A lost root with leaves gets a node as old as the youngest; lost trees take
+//! their leaves along. An interrupted salvage is finished by the next start. Identity and format must be right.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Whether a Redis evicts keys: refused at the start, and watched from then on, since its configuration can change.
+//! Whether a Redis evicts keys: refused at the start, and checked from then on every 30 seconds and after each new
+//! connection, since its configuration can change.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -4,7 +4,12 @@
 //! of forests. The first process to use it again must register its forests, or another forest might get their numbers,
 //! or one with other settings their names. No connection need end by that, so every round trip asks for the
 //! registration as well: an answer counts only if the forest was this process's after everything that it rests on had
-//! been read.
+//! been read. Where it is gone the process registers it again, even if Redis is full. Setting the clock, replacing
+//! overrides and publishing boilerplate check first; an idle process checks every 30 seconds. If another forest has the
+//! number by then, Redis is away for this process until its restart.
+//!
+//! Before its first document and after each new connection a process compares and records its text fields
+//! (`spinney1_fields`, a compare-and-swap). The record stays when all texts have expired.
 
 use redis::{Cmd, Pipeline, Value};
 

@@ -1,4 +1,8 @@
 //! Keys that were found to have foreign values.
+//!
+//! A value that does not read is overwritten. A key of another type stays, and documents do without that fingerprint.
+//! Without a readable log no boilerplate is learned. Unreadable overrides, or a clock or acknowledgements of another
+//! type, refuse the forest; a foreign `spinney:forests` refuses all.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,14 @@
 //! A start takes in documents that were indexed but not stored, because the process before was killed.
+//!
+//! It reads from the forest's clock on, less `--upstream-timeout` (`none`: an hour) and a minute, and waits for at most
+//! 10 s, or three attempts (3 s) without an answer. Unreadable indices and absent clusters are retried with pauses of
+//! up to 30 s. Documents are added; nothing in the forest changes:
+//!
+//! - A known document keeps its root. A stored root that is a leaf here displaces none (`elsewhere`).
+//! - A new one is taken in if the forest has its tree, or it or another of its request may have founded that; others
+//!   have another method, fields or text (`foreign`). A salvaged forest takes all.
+//! - With `clock = "field:…"` time advances only as far as nothing alive expires; with the machine's clock no arrival
+//!   is later than now.
 
 use std::path::PathBuf;
 use std::sync::Arc;

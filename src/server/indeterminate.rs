@@ -1,6 +1,10 @@
 //! Searches the index for documents whose outcome is indeterminate: the connection broke, or the cluster timed out.
 //! Their nodes stay until then; otherwise they would be withdrawn after `RETRY_WINDOW`, although the documents may be
 //! stored and never be sent again.
+//!
+//! Nodes of an indeterminate outcome stay 60 s. Five seconds after the first, and after thirty more, the index is read
+//! from its arrival on, and what is stored counts. This needs a clock and a `--service-url` that may search. Unverified
+//! writers do not trigger it; shared forests do without it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,7 +7,10 @@
 //! swept up, replaced or withdrawn. When the budget is exceeded, the oldest are evicted. Any removal that does not
 //! follow from another change (a sweep, an eviction) is a change of its own, without tokens. The changes alone
 //! therefore determine the content: applying the same ones yields the same tokens in the same order, and the same
-//! next eviction.
+//! next eviction. A new founding or proof of the root, a withdrawal and a leaf in its place end them.
+//!
+//! A tree has at most 2,827 values of 2 bytes (2 numbers, 60 title tokens, 255 sentences of 3 values, 2,000 tokens),
+//! about 1.5 KB. A snapshot has them oldest first. `recover` makes them anew.
 
 use std::collections::{BTreeMap, HashMap};
 

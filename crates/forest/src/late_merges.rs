@@ -1,5 +1,15 @@
-//! Late merges: trees that are candidates to be one, because a later document was found to agree with both. The
-//! placement rules are in docs/internals/overrides.md.
+//! Late merges: trees that are candidates to be one, because a later document was found to agree with both.
+//!
+//! - **Candidates.** An accepted document with a new text that joins the tree *t* by proof suggests each other open
+//!   tree *o* (the first four) that would have accepted it as well, if *o* has an accepted document. Pinned texts
+//!   suggest none.
+//! - **Agreement.** Each founder is checked against the other's tree with one fingerprint in common, the strictest
+//!   case, in both directions; likewise every live root of one group with every one of the other (64 pairs at most).
+//!   Results for the last 10,000 pairs are cached until another override is added.
+//! - **Override.** It merges the trees *t* and *o*, not their groups, so that undoing another override leaves no
+//!   unchecked pair. If the overrides changed since the check, the pair is checked again.
+//! - **Removal.** With every 64th late merge obsolete ones are removed: the loser's tree has expired, no other override
+//!   names it, and stored documents follow.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet, VecDeque};

@@ -2,7 +2,8 @@
 //!
 //! While Redis is away, documents are placed in a forest of this process and
 //! [marked](super::port::RootAssignment::is_local_fallback) until a sweep places them again. The fallback forest keeps
-//! its nodes for the next outage; they expire with their window.
+//! its nodes for the next outage; they expire with their window. The mark is an explicit null in `cluster_root`: sweeps
+//! look for it, and an update cannot leave the old root in place.
 
 use std::sync::Arc;
 

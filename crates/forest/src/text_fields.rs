@@ -2,6 +2,13 @@
 //! it is opened. With other fields every text reads otherwise, and finds nothing of what came before.
 //!
 //! [`RoutedFields`] is what the routes of this process ask for, [`FieldRecord`] what a forest has recorded.
+//!
+//! - Refused: other fields for a recorded pattern, for a wider one, or for a part of one that no route takes any more.
+//! - Accepted: a new pattern; a route that is gone or back; another order or forest; a narrower route before the one
+//!   that stays (its indices count as new). A forest without text or record takes any fields.
+//! - Not detected: overlapping patterns (`a-*`, `*-b`) that change order or of which one goes; a narrower route whose
+//!   indices are not new; a field whose content changes. A misspelt field of a new route is recorded; correcting it is
+//!   refused.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,8 +1,9 @@
 //! Recovery of a forest from stored documents and their roots, in the order of their arrival.
 //!
-//! Stored roots stand. A document joins the tree of its root, and founds it if it does not exist. The proof of a tree
-//! is its founder's, and a founder has the root among its own fingerprints; if the first document of a tree has not,
-//! others of the same moment are tried before it, and the first that has replaces the proof.
+//! Stored roots are kept. A document joins the tree of its root, and founds it if it does not exist: at once if it has
+//! the root among its fingerprints or as the hash of its text, otherwise after the others of its millisecond. The first
+//! later document that has the root gives the proof. Other fingerprints become leaves, unless they have a node or are a
+//! root of that millisecond. Documents without usable text stay outside.
 //!
 //! In a forest with content ([`RecoveryPass::of_the_rest`]) nothing changes: a document that it knows keeps its root,
 //! whatever is stored with it, and no node moves to another tree. A catch-up ([`RecoveryPass::of_the_missed`]) is

@@ -1,10 +1,15 @@
-//! Requests of one process take turns, a few at once. When there are as many, those that come gather, and small ones
-//! are placed together when a turn ends: as if they had come one after the other, for the round trips of one. So the
-//! more writers of single documents there are, the more documents are in a round trip; and how much a Redis is asked
-//! for at once is bounded.
+//! Requests of one process take turns, up to eight at once. Requests that arrive meanwhile gather, and small ones are
+//! placed together when a turn ends, up to 1,000 documents: as if one after the other, for the round trips of one. So
+//! the more writers of single documents there are, the more documents are in a round trip; and how much a Redis is
+//! asked for at once is bounded.
 //!
-//! A request that has documents left, because another process was faster or is not done, is out of its turn while it
-//! pauses; then it is the first to come.
+//! A request that has documents left, because another process was faster or is not done, pauses outside its turn (4 ms,
+//! doubled up to 64 ms, jittered); then it is the first in the queue. One that lost 200 attempts fails, and is
+//! withdrawn.
+//!
+//! A request whose writer leaves before its turn is not placed; one whose writer leaves later is withdrawn as if
+//! refused. If Redis is away or full, the requests of the turn fail, and what they got before is withdrawn later. A
+//! panic ends the requests of its turn with status 500; the next turn goes on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

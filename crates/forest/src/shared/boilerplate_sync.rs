@@ -1,5 +1,7 @@
 //! Boilerplate sync: processes share their lessons through one log in Redis. Each reads it in order and counts
-//! sentences in a table of its own, so all tables converge to the same counts.
+//! sentences in a table of its own, so all tables converge to the same counts. The log has 16 MB, and lessons of at
+//! most a window. A lesson (8 bytes a sentence) is published when a copy of the founder's text is accepted, and is lost
+//! if its process ends before that.
 //!
 //! A log that is lost is lost with its trees, or removed for another forest, and the same documents teach again. Every
 //! read therefore begins with the entry that was read last: where that one is gone before its time, this process

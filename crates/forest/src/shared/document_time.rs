@@ -2,8 +2,22 @@
 //! an accepted document. It is read with the first nodes of a request and only advances.
 //!
 //! A node arrives at the clock when it is placed, and at the date of its document when that is accepted
-//! ([`SharedInner::arrive`]). Redis does not know that clock: a node's step shows whether it has expired, and expired
-//! nodes are removed when the clock has advanced by a part of the window.
+//! ([`SharedInner::arrive`]). Redis does not know that clock: a node is *over* if its step ended more than a window
+//! before the clock. A provisional root is live, whatever its step; a confirmed root that is over is dead; a leaf is
+//! live if its root is, and the leaf is not over or the root is provisional.
+//!
+//! Placing sets no times of existing nodes. When documents are accepted, one round trip *advances* the clock and lets
+//! roots *arrive*; a second *touches* their leaves: sets them to that step, or puts them back. Steps only go forward.
+//! After a crash before or amid the first round trip nodes may go early, until the next date or a retry; between both,
+//! leaves are older than their root, until the next document of the tree.
+//!
+//! Processes with different clocks may disagree whether a tree is over; pin and swap of its root meet at one key. Two
+//! trees require a date that leaps over a window between two reads. A tree that such a leap removes before its document
+//! is accepted is not put back.
+//!
+//! **Sweep.** When the clock has advanced by an eighth of the window, one process (agreed on at the key `S`) removes
+//! what is over, by its very value; with every fourth sweep also bucket entries. So nodes of at most nine eighths of a
+//! window are there, entries of seven quarters. A TTL of two windows and a day removes forests that nobody writes to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,16 @@
 //! The port to Redis of shared forests: a few commands, each on one key. The forest knows no network; implementations
 //! of [`RedisClient`] do.
+//!
+//! A command without a reply may be done, now or later, or not.
+//!
+//! - Read, leaf claim, swap, pin, kill, remove, enter, advance, arrive, touch are sent again: harmless if done twice or
+//!   late.
+//! - A root claim is **never sent again**: a late one would revive a killed root. The document gets a new token.
+//! - Confirm is sent again, and succeeds on a confirmed root of the token, whatever was pinned since.
+//! - Release and count are never sent again; after a release the leaves stay.
+//!
+//! A client library of Redis must not retry by itself. `MOVED` and `ASK` mean *not* done: that command goes to the
+//! named node. A master without the functions gets them, and the command again.
 
 use std::future::Future;
 use std::pin::Pin;

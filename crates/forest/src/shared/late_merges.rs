@@ -1,5 +1,5 @@
 //! Late merges in a shared forest: an accepted document that agrees with two live trees suggests that they are one.
-//! The founders are read from Redis; docs/internals/overrides.md specifies it.
+//! The founders are read from Redis; the rules are those of `late_merges.rs` of this crate.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -14,6 +14,11 @@
 //!
 //! Leaves and roots differ in length. Twelve bytes and a key of nine are Redis' smallest allocations. The *step* is
 //! that of the node's last arrival, in parts of the window; *before* are the children of the previous window.
+//! *Children* count pins and confirmations, not expired leaves; they only decide between trees that agree.
+//!
+//! Redis expires a leaf at the end of its step's window, a root two steps later. A root is extended before its leaves,
+//! so it outlives them while the clocks of Redis' nodes differ by less than two steps. Nodes are extended at most once
+//! a step: one may go a step early.
 
 use std::time::Duration;
 

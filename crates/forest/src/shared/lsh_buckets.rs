@@ -1,7 +1,8 @@
 //! How nodes within a distance are found by names of buckets. A fingerprint is cut into blocks; two that differ in at
 //! most k bits have some of their blocks in common, and for each choice of so many blocks there is a table whose
-//! buckets are named by them. A look reads one bucket of each table; it flips no bits, which would take ten times as
-//! many reads (Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling", WWW 2007, section 3).
+//! buckets are named by 20 of their bits. A node has an entry in one bucket of each table. A lookup reads one bucket of
+//! each; it flips no bits, which would take ten times as many reads (Manku, Jain and Das Sarma, "Detecting
+//! Near-Duplicates for Web Crawling", WWW 2007, section 3).
 //!
 //! ```text
 //! k   blocks  in common  tables
@@ -10,6 +11,14 @@
 //! 3      5        2        10
 //! 4      6        2        15
 //! ```
+//!
+//! Nobody removes entries with a tree. A writer drops those of its bucket whose step ended more than a window and 3
+//! steps before. A living node is entered anew once a step. A bucket has 1,024 entries; then the oldest goes, and its
+//! node is found by the other tables. After a lost entry, too, some do not find a node, until an equal document enters
+//! it anew.
+//!
+//! With k = 3 entries take 1.4 KB a node of a small forest, 1 KB at 10^6 nodes and 0.25 KB at 10^7 (calculated). An
+//! entry costs Redis 4 µs in a bucket of one, 9 of 20, 57 of 200.
 
 use spinney_text::fingerprint::{Distance, Fingerprint};
 use thiserror::Error;

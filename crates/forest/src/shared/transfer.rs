@@ -1,6 +1,7 @@
 //! Transfers a whole forest from a process into Redis, and back, while no documents are placed.
 //!
-//! An import writes roots before leaves, so that no leaf is dead, each with the rest of its lifetime. An export sorts
+//! An import writes roots before leaves, so that no leaf is dead, each with the rest of its lifetime (to a 64th of the
+//! window), as trees that are never withdrawn. Until it has ended, the record of fields is unfinished. An export sorts
 //! nodes by the step of their arrival, and writes the changes that make them. Boilerplate is transferred as lessons
 //! (`boilerplate_sync.rs`), with the overrides.
 

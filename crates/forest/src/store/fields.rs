@@ -1,4 +1,16 @@
 //! The file of the fields that the texts of a forest were read from: [`FieldRecord`] between a title and a checksum.
+//!
+//! ```text
+//! spinney fields
+//! format = 1
+//! forum-* text_field=body
+//! news-* text_field=content,lead title_field=title
+//! checksum = 3c0a5d3c8f0b7c11
+//! ```
+//!
+//! A line for each index pattern: `text_field`, sorted; `title_field`; `url_field` for `staged`. Routes of
+//! `field:NAME`, and patterns that an earlier one covers, have none. A forest that `spinney transfer` has not filled
+//! has the line `unfinished`.
 
 use std::path::Path;
 

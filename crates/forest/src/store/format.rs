@@ -1,4 +1,21 @@
-//! The bytes of segments and snapshots; `docs/internals/store.md` draws them. Numbers are little-endian.
+//! The bytes of segments and snapshots. Numbers are little-endian; checksums are xxh3-64. Both begin alike:
+//!
+//! ```text
+//! | magic 8 | format u32 | lsn u64 | identity u64 | salt u64 | checksum u64 |     44 bytes
+//! ```
+//!
+//! `magic` is `spinneyJ` or `spinneyS`; `lsn` that of the name; `identity` the checksum of that file; `salt` the random
+//! seed of all checksums that follow, against blocks of deleted files; `checksum` (seed 0) covers the 36 bytes before
+//! it. Then come batches or blocks, with payloads of at most 2^30 bytes:
+//!
+//! ```text
+//! | checksum u64 | length u32 | lsn u64 | synced u64 | payload |        of a segment: 28 bytes and the payload
+//! | checksum u64 | length u32 | section u8 | bytes |                    of a snapshot: 13 bytes and the bytes
+//! ```
+//!
+//! The checksum covers what follows it. `synced` is the last lsn known to be on the disk. The seed of a block is the
+//! salt plus its number. Sections 0 to 15 are the caller's; the last block has section 255 and holds
+//! `blocks u64 | end lsn u64`, and the journal must reach `end lsn`.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 

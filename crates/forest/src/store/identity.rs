@@ -1,4 +1,18 @@
 //! Identity of a directory: a small text file that names the forest and its settings.
+//!
+//! ```text
+//! spinney store
+//! format = 1
+//! version = 0.1.0
+//! forest = news
+//! method = verified
+//! k = 3
+//! fingerprints = 2
+//! checksum = 0d6cbd8d3bd04ae9
+//! ```
+//!
+//! `forest` and the settings after it must be the configured ones, but for `fingerprints`. Control characters and `%`
+//! are percent-encoded. The checksum is xxh3-64 of the bytes before it.
 
 use std::fmt;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! Durable storage: for each forest a journal of changes and, from time to time, a snapshot. `docs/internals/store.md`
-//! specifies the format, the protocol and the state after each crash.
+//! specifies the protocol and the state after each crash, `format.rs` the bytes.
 //!
 //! ```text
 //!              append(batch) -> lsn                    begin_snapshot
@@ -84,10 +84,11 @@ impl fmt::Display for Lsn {
 pub enum Durability {
     /// When it is on the disk. All batches that wait are synced together.
     Batch,
-    /// Durable once written to the operating system, and synced at this interval: a power loss loses at most that much.
+    /// Durable once written to the operating system, and synced at this interval: a power loss loses at most that much,
+    /// and the running sync; a kill -9 nothing.
     Interval(Duration),
-    /// At once. It is written when 256 KiB have gathered or a second has passed, and synced by the system when that
-    /// sees fit.
+    /// At once. It is written when 256 KiB have gathered or a second has passed, which a kill -9 loses. It is synced
+    /// with a new segment and at the end; a power loss loses what the system has not put on the disk before.
     None,
 }
 

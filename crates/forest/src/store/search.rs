@@ -3,6 +3,11 @@
 //! A header is a few bytes without a mark of their own, so almost anywhere may be one, and its checksum covers up to
 //! all that follows. What is checked is therefore bounded by a few lengths of the file, and what is most likely a
 //! record is checked first: where one header leads to another, and best to the end of the file.
+//!
+//! Behind a damaged block of a snapshot the search tries first where its length leads; then the places whose lengths
+//! lead to the last block ([`Anchors`]); then all others, those with six linked headers first, each with the next eight
+//! block numbers. All of it reads and checks at most 40 lengths of the file (`tests/resync.rs`). What this does not
+//! find is lost and reported.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

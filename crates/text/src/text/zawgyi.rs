@@ -8,6 +8,11 @@
 //!
 //! The meanings are those of the transform `my-t-my-s0-zawgyi` of CLDR and of the Rabbit converter. Their rules for the
 //! order are not copied: a syllable has a set of signs, which is written in the order of Unicode.
+//!
+//! A line is in Zawgyi if it has more pairs of characters that are in Zawgyi alone (an asat, U+1039, without a letter
+//! behind it; a vowel e, U+1031, or ra, U+103B, without one before it) than pairs in Unicode alone. A line without
+//! either is in the encoding of its field. Shan, Mon and Karen are not touched. The digits U+1040 and U+1047 are read
+//! as the letters that they look like.
 
 use super::work_counter;
 
