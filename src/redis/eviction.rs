@@ -54,13 +54,13 @@ impl RedisInner {
         let now = Evictions { is_on: evicts.is_some(), keys: states.iter().map(|state| state.evicted).sum() };
         let before = self.evictions.lock().replace(now);
         if let Some(evicts) = evicts.as_ref().filter(|_| !before.is_some_and(|before| before.is_on)) {
-            warn!(engine = %self.link.address(), "{evicts}");
+            warn!(redis = %self.link.address(), "{evicts}");
         }
         // What there was before the first look may have been anybody's.
         let keys = before.map_or(0, |before| now.keys.saturating_sub(before.keys));
         if keys > 0 {
             warn!(
-                engine = %self.link.address(),
+                redis = %self.link.address(),
                 keys,
                 "the Redis of the shared forests has evicted keys: reprints of older documents may get new roots"
             );

@@ -189,7 +189,7 @@ impl RedisInner {
             *claimed = Some(Instant::now());
             drop(claimed);
             let meanwhile = *self.meanwhile.lock();
-            warn!(engine = %self.link.address(), reason = %why, "the Redis of the shared forests has no room: {meanwhile}");
+            warn!(redis = %self.link.address(), reason = %why, "the Redis of the shared forests has no room: {meanwhile}");
         }
     }
 
@@ -201,7 +201,7 @@ impl RedisInner {
         *away = Some(why.clone());
         drop(away);
         let meanwhile = *self.meanwhile.lock();
-        warn!(engine = %self.link.address(), reason = %why, "the Redis of the shared forests is away: {meanwhile}");
+        warn!(redis = %self.link.address(), reason = %why, "the Redis of the shared forests is away: {meanwhile}");
         let shared = self.clone();
         tokio::spawn(async move {
             loop {
@@ -212,7 +212,7 @@ impl RedisInner {
                 }
             }
             *shared.away.lock() = None;
-            info!(engine = %shared.link.address(), "the Redis of the shared forests is back");
+            info!(redis = %shared.link.address(), "the Redis of the shared forests is back");
         });
     }
 }
