@@ -27,7 +27,7 @@ def create(url):
 
 
 def is_behind(figures):
-    return figures["lag_s"] > 0 or figures["reconciling"] > 0
+    return figures["lag_s"] > 0 or figures["reconciling"] > 0 or figures["unscanned"] > 0
 
 
 class Bench:

@@ -280,7 +280,8 @@ def counts(spinney):
 
 
 def has_counted(figures):
-    return figures["reconciled"] > 0 and figures["reconciling"] == 0 and figures["lag_s"] == 0
+    waits = figures["lag_s"] or figures["reconciling"] or figures["unscanned"]
+    return figures["reconciled"] > 0 and not waits
 
 
 def counts_are_true(binary, url, index=INDEX):

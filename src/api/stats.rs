@@ -153,7 +153,7 @@ fn add_shared(gauges: &mut Gauges, forests: &[(String, ForestStats)]) {
 
 /// How far counting in the background is.
 fn add_counts(gauges: &mut Gauges, progress: &Progress) {
-    let Progress { dirty_groups, reconciling, lag, status } = progress;
+    let Progress { dirty_groups, reconciling, unscanned: _, lag, status } = progress;
     let is_well = status.state == CountState::Counting;
     for (name, help, value) in [
         ("counts_up", "Whether groups are counted: 1, or 0 if the cluster refuses or is away", u64::from(is_well)),

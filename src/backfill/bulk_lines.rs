@@ -120,18 +120,15 @@ struct BulkItem {
 #[derive(Deserialize)]
 struct BulkItemResult {
     status: u16,
-    #[serde(rename = "_seq_no")]
-    seq_no: Option<u64>,
     #[serde(default)]
     result: String,
     error: Option<Value>,
 }
 
-/// The outcome of each document of a bulk with its sequence number in the shard, if the response is complete.
-pub(super) fn fates(answer: &Bytes, documents: usize) -> Option<Vec<(StampOutcome, Option<u64>)>> {
+/// The outcome of each document of a bulk, if the response is complete.
+pub(super) fn fates(answer: &Bytes, documents: usize) -> Option<Vec<StampOutcome>> {
     let answer: BulkAnswer = serde_json::from_slice(answer).ok()?;
-    let items = answer.items.iter();
-    let fates: Vec<_> = items.map(|item| (fate(&item.update), item.update.seq_no)).collect();
+    let fates: Vec<StampOutcome> = answer.items.iter().map(|item| fate(&item.update)).collect();
     (fates.len() == documents).then_some(fates)
 }
 
@@ -203,7 +200,7 @@ mod tests {
     #[test]
     fn what_an_answer_says() {
         let answer = json!({"took": 1, "errors": true, "items": [
-            {"update": {"_id": "1", "status": 200, "result": "updated", "_seq_no": 7}},
+            {"update": {"_id": "1", "status": 200, "result": "updated"}},
             {"index": {"_id": "2", "status": 200, "result": "updated"}},
             {"update": {"_id": "3", "status": 200, "result": "noop"}},
             {"update": {"_id": "4", "status": 409, "error": {"type": "version_conflict_engine_exception", "reason": "x"}}},
@@ -213,10 +210,8 @@ mod tests {
             {"update": {"_id": "8", "status": 404, "error": {"type": "index_not_found_exception", "reason": "none"}}},
         ]});
         let answer = Bytes::from(answer.to_string());
-        let (fates_of_items, numbers): (Vec<_>, Vec<_>) = fates(&answer, 8).unwrap().into_iter().unzip();
-        assert_eq!(numbers, [Some(7), None, None, None, None, None, None, None]);
         assert_eq!(
-            fates_of_items,
+            fates(&answer, 8).unwrap(),
             [
                 StampOutcome::Stamped,
                 StampOutcome::Stamped,

@@ -25,7 +25,7 @@ use tracing::{debug, info, warn};
 use super::BackfillError;
 use super::bulk_lines::{self, StampOutcome, WriteForm};
 use super::discovery::{RouteIndices, discover_route};
-use crate::bulk::{DocumentChange, stored_value};
+use crate::bulk::stored_value;
 use crate::cluster::operator::{Operator, OperatorError};
 use crate::cluster::retry::FIRST_PAUSE;
 use crate::cluster::sorted_pages::{Slice, StoredHit};
@@ -41,9 +41,6 @@ pub(crate) use status::Restamping;
 
 /// Documents of a bulk.
 const BATCH: usize = 500;
-
-/// Of each bulk, so many documents show that it has become visible.
-const WITNESSES: usize = 64;
 
 /// Roots of one search, unless a single override names more.
 const MOST_ROOTS: usize = 2_000;
@@ -458,7 +455,7 @@ impl Restamper<'_> {
             let answer = String::from_utf8_lossy(&answer).into_owned();
             return Err(BackfillError::Answer(answer));
         }
-        for (moved, (fate, _)) in moved.iter().zip(fates) {
+        for (moved, fate) in moved.iter().zip(fates) {
             match fate {
                 StampOutcome::Stamped => self.shared.status.lock().stamped += 1,
                 StampOutcome::Unchanged | StampOutcome::Gone => {}
@@ -484,29 +481,18 @@ impl Restamper<'_> {
     }
 
     /// Reports to the counting. Without outcomes the writes are unknown.
-    fn note(&self, moved: &[Moved<'_>], fates: &[(StampOutcome, Option<u64>)]) {
-        #[derive(Default)]
-        struct Part {
-            roots: HashSet<u64>,
-            seen: Vec<DocumentChange>,
-        }
-        let mut parts: BTreeMap<&str, Part> = BTreeMap::new();
+    fn note(&self, moved: &[Moved<'_>], fates: &[StampOutcome]) {
+        let mut parts: BTreeMap<&str, HashSet<u64>> = BTreeMap::new();
         for (at, Moved { found, shown, root }) in moved.iter().enumerate() {
             let fate = fates.get(at);
-            if fate.is_some_and(|(fate, _)| *fate != StampOutcome::Stamped) {
+            if fate.is_some_and(|fate| *fate != StampOutcome::Stamped) {
                 continue;
             }
-            let part = parts.entry(&found.index).or_default();
-            part.roots.extend([shown, root].map(|root| root.0.0));
-            if let Some(&(_, Some(seq_no))) = fate {
-                part.seen.push(DocumentChange { item: at, id: found.id.clone(), seq_no, is_deleted: false });
-            }
+            parts.entry(&found.index).or_default().extend([shown, root].map(|root| root.0.0));
         }
-        for (index, part) in parts {
-            let roots: Vec<u64> = part.roots.into_iter().collect();
-            let last = part.seen.len().saturating_sub(WITNESSES);
-            let witnesses: Vec<&DocumentChange> = part.seen.iter().skip(last).collect();
-            let written = IndexWrites { index, roots: &roots, witnesses: &witnesses, ..IndexWrites::default() };
+        for (index, roots) in parts {
+            let roots: Vec<u64> = roots.into_iter().collect();
+            let written = IndexWrites { index, roots: &roots, ..IndexWrites::default() };
             self.counts.note(std::iter::once(written));
             self.counts.hurry();
         }

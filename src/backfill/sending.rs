@@ -75,7 +75,7 @@ pub(super) async fn write_until_decided(
                     return Err(BackfillError::Answer(shown));
                 };
                 let (mut decided, mut later, mut busy) = (Vec::with_capacity(documents.len()), Vec::new(), None);
-                for (document, (outcome, _)) in documents.into_iter().zip(outcomes) {
+                for (document, outcome) in documents.into_iter().zip(outcomes) {
                     match outcome {
                         StampOutcome::Later(reason) => {
                             busy.get_or_insert(reason);

@@ -59,22 +59,16 @@ struct Open {
 }
 
 impl PointsInTime {
-    /// Opens a point in time. `indices` as in a path; `preference`: which copies of the shards.
+    /// Opens a point in time. `indices` as in a path.
     ///
     /// # Errors
     /// If the cluster cannot be reached, refuses, or has no points in time (400 or 405).
-    pub(crate) async fn open(
-        &self,
-        operator: &Operator,
-        indices: &str,
-        preference: Option<&str>,
-    ) -> Result<PointInTime, PointError> {
-        let (api, of) = (self.api.clone(), operator.clone());
-        let (indices, preference) = (indices.to_owned(), preference.map(str::to_owned));
+    pub(crate) async fn open(&self, operator: &Operator, indices: &str) -> Result<PointInTime, PointError> {
+        let (api, of, indices) = (self.api.clone(), operator.clone(), indices.to_owned());
         let (give, take) = oneshot::channel();
         // If the caller goes away before the response, the point must still be closed: only this task knows its id.
         operator.spawn(async move {
-            let open = open_in(&of, &api, &indices, preference.as_deref()).await;
+            let open = open_in(&of, &api, &indices).await;
             let point = open.map(|open| PointInTime { open: Some(open), operator: of });
             if let Err(Ok(point)) = give.send(point) {
                 point.close().await;
@@ -85,18 +79,13 @@ impl PointsInTime {
     }
 }
 
-async fn open_in(
-    operator: &Operator,
-    known: &OnceLock<Api>,
-    indices: &str,
-    preference: Option<&str>,
-) -> Result<Open, PointError> {
+async fn open_in(operator: &Operator, known: &OnceLock<Api>, indices: &str) -> Result<Open, PointError> {
     let (api, answer) = match known.get() {
-        Some(&api) => (api, open(operator, api, indices, preference).await?),
-        None => match open(operator, Api::Elasticsearch, indices, preference).await {
+        Some(&api) => (api, open(operator, api, indices).await?),
+        None => match open(operator, Api::Elasticsearch, indices).await {
             // OpenSearch does not know the path of Elasticsearch.
             Err(OperatorError::Refused { status: 400 | 405, .. }) => {
-                let answer = open(operator, Api::OpenSearch, indices, preference).await?;
+                let answer = open(operator, Api::OpenSearch, indices).await?;
                 (Api::OpenSearch, answer)
             }
             answer => (Api::Elasticsearch, answer?),
@@ -110,15 +99,12 @@ async fn open_in(
     Ok(Open { id, api })
 }
 
-async fn open(operator: &Operator, api: Api, indices: &str, preference: Option<&str>) -> Result<Value, OperatorError> {
+async fn open(operator: &Operator, api: Api, indices: &str) -> Result<Value, OperatorError> {
     let end = match api {
         Api::Elasticsearch => "_pit",
         Api::OpenSearch => "_search/point_in_time",
     };
-    let mut path = format!("/{indices}/{end}?keep_alive={KEEP_ALIVE}");
-    if let Some(preference) = preference {
-        path += &format!("&preference={preference}");
-    }
+    let path = format!("/{indices}/{end}?keep_alive={KEEP_ALIVE}");
     operator.ask(Method::POST, &path, None).await
 }
 
@@ -184,12 +170,6 @@ pub(crate) fn is_expired(answer: &str) -> bool {
     answer.contains("search_context_missing") || answer.contains("No search context found")
 }
 
-/// Whether a point in time was refused because the cluster's nodes have as many as they may (OpenSearch: 300 shards
-/// each).
-pub(crate) fn are_too_many(answer: &str) -> bool {
-    answer.contains("too many Point In Time contexts")
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -223,14 +203,14 @@ mod tests {
     async fn a_point_is_closed_however_its_reader_ends() {
         let (operator, open) = cluster();
         let points = PointsInTime::default();
-        let reads = async || points.open(&operator, "news", None).await.unwrap();
+        let reads = async || points.open(&operator, "news").await.unwrap();
         drop(reads().await);
         reads().await.close().await;
         // Its reader is broken off: while it is opened, while it searches, while it closes.
         for polls in 0..12 {
             let (of, point) = (operator.clone(), PointsInTime::default());
             let mut reader: std::pin::Pin<Box<dyn Future<Output = ()>>> = Box::pin(async move {
-                let point = point.open(&of, "news", None).await.unwrap();
+                let point = point.open(&of, "news").await.unwrap();
                 if polls % 2 == 0 {
                     let search = json!({"pit": point.searched()});
                     let _ = of.ask(Method::POST, "/_search", Some(&search)).await;
@@ -253,7 +233,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_lost_is_not_closed() {
         let (operator, open) = cluster();
-        let point = PointsInTime::default().open(&operator, "news", None).await;
+        let point = PointsInTime::default().open(&operator, "news").await;
         point.unwrap().forget();
         operator.settle(std::time::Duration::from_secs(10)).await;
         assert_eq!(open.lock().len(), 1);

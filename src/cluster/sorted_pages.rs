@@ -335,7 +335,7 @@ impl<'o> SortedPages<'o> {
 
     async fn attempt(&mut self) -> Result<Bytes, ScanError> {
         if self.point.is_none() {
-            self.point = Some(self.points.open(self.operator, &self.wanted.indices, None).await?);
+            self.point = Some(self.points.open(self.operator, &self.wanted.indices).await?);
         }
         Ok(self.search_once().await?)
     }

@@ -1,5 +1,5 @@
-//! The counting task. In turn it counts dirty groups, compares marked indices as a whole, and compares all others by
-//! a rolling scan; one at a time, so that the later of two counts of a root is written later.
+//! The counting task. In turn it counts dirty groups, compares marked indices as a whole, and compares all others by a
+//! rolling scan; one at a time, so that the later of two counts of a root is written later.
 //!
 //! A failure concerns one name, or one kind of work on one index: it is retried later, and everything else proceeds.
 
@@ -7,31 +7,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+use super::Shared;
 use super::dirty_groups::IndexWrites;
 use super::error::{CountError, Failure};
-use super::index_state::IndexState;
+use super::index_state::{Counted, IndexState};
 use super::reconcile::{self, Mode, ReconcilePass};
 use super::searcher::{FoundIndex, Searcher};
 use super::status::CountState;
 use super::throttle::{COUNTING, ROLLING, RetrySchedule, rest_after};
-use super::{CLOSING, Shared};
 
-/// How often dirty groups are counted.
-const TICK: Duration = Duration::from_millis(2_500);
-/// The tick while a reader waits: recent writes are mostly not visible at the first attempt.
-const SHORT_TICK: Duration = Duration::from_millis(500);
+/// How often dirty groups are sealed or counted. What one tick seals is visible at the next where the refresh interval
+/// is a second.
+const TICK: Duration = Duration::from_millis(2_750);
 
 /// Interval of the discovery of new indices.
 const WATCH: Duration = Duration::from_secs(30);
 
-/// Least time between two ranges of the rolling reconciliation.
+/// Least time between two ranges of the rolling scan.
 const SLICE: Duration = Duration::from_millis(250);
 
-/// Least duration of one rolling reconciliation of an index.
+/// Least duration of a rolling scan of an unchanged index.
 const ROUND: Duration = Duration::from_secs(64);
 
 /// Documents in a range of an index that was marked: about 30 ms of work.
@@ -51,10 +49,12 @@ pub(super) struct Counter {
     names: BTreeMap<String, PendingName>,
     /// The schedule of the discovery of new indices.
     watching: RetrySchedule,
-    /// The index whose full reconciliation ended or failed last.
-    last_passed: String,
-    /// The index of the last rolling reconciliation.
+    /// The marked index whose comparison ended or failed last.
+    last_marked: String,
+    /// The index of the last range of the rolling scan.
     last_rolled: String,
+    /// The earliest time of the next range of the rolling scan.
+    rolls_next: Instant,
     was_well: bool,
 }
 
@@ -74,39 +74,21 @@ impl Counter {
             indices: BTreeMap::new(),
             names: BTreeMap::new(),
             watching: RetrySchedule::new(Instant::now()),
-            last_passed: String::new(),
+            last_marked: String::new(),
             last_rolled: String::new(),
+            rolls_next: Instant::now(),
             was_well: true,
         }
     }
 
-    /// Counts until it is stopped.
-    pub(super) async fn run(mut self, mut stopped: watch::Receiver<bool>) {
-        tokio::select! {
-            biased;
-            // The sender gone is a stop, too.
-            _ = stopped.wait_for(|&stopped| stopped) => {}
-            () = self.count() => {}
-        }
-        let operator = self.searcher.operator().clone();
-        // With it go the points in time.
-        drop(self);
-        operator.settle(CLOSING).await;
-    }
-
-    async fn count(&mut self) {
+    /// The task, which does not end by itself.
+    pub(super) async fn run(mut self) {
         loop {
-            let began = Instant::now();
+            let next_tick = Instant::now() + TICK;
             self.tick().await;
             self.report();
-            loop {
-                // Once at least: a tick may take longer than the time to the next.
-                self.between_ticks(began + self.shared.tick()).await;
-                // A reader may begin to wait meanwhile.
-                if Instant::now() >= began + self.shared.tick() {
-                    break;
-                }
-            }
+            // Once at least: a tick may take longer than the time to the next.
+            while !self.between_ticks(next_tick).await && Instant::now() < next_tick {}
             self.report();
         }
     }
@@ -120,33 +102,56 @@ impl Counter {
         }
         let now = Instant::now();
         let waiting = self.shared.dirty.lock().names();
-        let due = |name: &String, index: &IndexState| index.is_due(waiting.binary_search(name).is_ok(), now);
+        let due = |name: &String, index: &IndexState| index.is_due(waiting.contains(name), now);
         let due = self.indices.iter().filter(|(name, index)| due(name, index));
         let mut due: Vec<(Instant, String)> = due.map(|(name, index)| (index.tried(), name.clone())).collect();
         // The longest waiting first: what keeps failing comes last.
         due.sort();
         for (_, name) in due {
-            let Some(index) = self.indices.get_mut(&name) else {
-                continue;
-            };
-            match index.count(&name, &self.searcher, &self.shared).await {
-                Ok(true) => {}
-                Ok(false) => self.forget(&name),
-                Err(error) => {
-                    index.counting.failed(Instant::now(), &error);
-                    if index.counting.is_hopeless(error.kind()) {
-                        index.give_up(&name, &self.shared);
-                    }
-                    self.failed(&error);
-                    // The cluster may be away for all of them: it is not asked 2,000 times in a row. The others come
-                    // first in the next tick.
-                    if error.kind() == Failure::Away {
-                        break;
-                    }
-                }
+            // The cluster may be away for all of them: it is not asked 2,000 times in a row. The others come first in
+            // the next tick.
+            if self.count(&name).await == Some(Failure::Away) {
+                break;
             }
         }
         self.shared.status.lock().indices = self.indices.len() as u64;
+    }
+
+    /// Counts the visible dirty groups of an index. Returns the failure that ended it.
+    async fn count(&mut self, name: &str) -> Option<Failure> {
+        while let Some(index) = self.indices.get_mut(name) {
+            let mut began = Instant::now();
+            let counted = index.count(name, &self.searcher, &self.shared, &mut began).await;
+            if let Err(error) = &counted {
+                index.counting.failed(Instant::now(), error);
+                if index.counting.is_hopeless(error.kind()) {
+                    self.shared.dirty.lock().give_up(name);
+                }
+                self.failed(error);
+            }
+            self.rest(began).await;
+            match counted {
+                Ok(Counted::More) => {}
+                Ok(Counted::Gone) => self.forget(name),
+                Ok(Counted::All) => return None,
+                Err(error) => return Some(error.kind()),
+            }
+        }
+        None
+    }
+
+    /// Rests after work that began at an instant, while the rolling scan goes on. Returns whether a reader began to wait
+    /// for counts, which ends the rest.
+    async fn rest(&mut self, began: Instant) -> bool {
+        let work = began.elapsed();
+        self.shared.status.lock().busy += work;
+        let until = Instant::now() + rest_after(work, COUNTING, Duration::ZERO);
+        while Instant::now() < until {
+            if self.roll(until).await {
+                return true;
+            }
+        }
+        false
     }
 
     /// Discovers new indices periodically.
@@ -284,7 +289,7 @@ impl Counter {
         self.failed(error);
     }
 
-    /// Tracks an index from now on, beginning with a count of the whole: earlier writes are unknown.
+    /// Tracks an index from now on, beginning with a comparison: earlier writes are unknown.
     fn track(&mut self, found: &FoundIndex) {
         if !found.has_documents() || self.indices.contains_key(&found.name) {
             return;
@@ -296,7 +301,7 @@ impl Counter {
         self.indices.insert(found.name.clone(), IndexState::new(found, Instant::now()));
     }
 
-    /// Marks an index to be counted as a whole.
+    /// Marks an index once its writes until now are visible.
     fn mark(&self, name: &str) {
         let whole = IndexWrites { index: name, whole: true, ..IndexWrites::default() };
         self.shared.dirty.lock().note(&whole, Instant::now());
@@ -306,136 +311,131 @@ impl Counter {
     fn forget(&mut self, name: &str) {
         self.indices.remove(name);
         self.shared.standings.write().remove(name);
-        let mut dirty = self.shared.dirty.lock();
-        dirty.settled(name, false);
-        dirty.move_to_indices(name, &[]);
+        self.shared.dirty.lock().forget(name);
         debug!(index = name, "an index is gone");
     }
 
-    /// One range of an index that was marked or, if there is none, of the next one in passing.
-    async fn between_ticks(&mut self, next_tick: Instant) {
+    /// Compares one range of a marked index or, if there is none, of the rolling scan. Returns whether a reader began
+    /// to wait for counts.
+    async fn between_ticks(&mut self, next_tick: Instant) -> bool {
         let began = Instant::now();
-        let marked = self.indices.iter();
-        let marked = marked.filter(|(_, index)| index.wants_pass(began));
-        if let Some(name) = in_turn(marked.map(|(name, _)| name), &self.last_passed) {
-            let result = self.whole(&name).await;
-            self.shared.rest(began, COUNTING).await;
-            if let Err(error) = result {
-                self.last_passed.clone_from(&name);
-                self.index_failed(&name, &error, |index| &mut index.passing);
-            }
-            return;
-        }
-        let rolling = self.indices.iter();
-        let rolling = rolling.filter(|(_, index)| index.in_passing.is_due(began));
-        let Some(name) = in_turn(rolling.map(|(name, _)| name), &self.last_rolled) else {
-            let rolls = self.indices.values().map(|index| index.in_passing.next());
-            let until = rolls.min().map_or(next_tick, |at| at.min(next_tick));
-            self.shared.pause(until).await;
-            return;
+        let marked = {
+            let dirty = self.shared.dirty.lock();
+            let marked = self.indices.iter().filter(|(name, _)| dirty.has_visible_mark(name));
+            let due = marked.filter(|(_, index)| index.comparing.is_due(began));
+            in_turn(due.map(|(name, _)| name), &self.last_marked)
         };
-        let result = self.roll(&name).await;
-        self.last_rolled.clone_from(&name);
+        let Some(name) = marked else {
+            return self.roll(next_tick).await;
+        };
+        if self.compare(&name, true).await.is_err() {
+            self.last_marked.clone_from(&name);
+        }
+        self.rest(began).await
+    }
+
+    /// Compares one range of the rolling scan, or pauses until one is due, or until an instant. Returns whether a reader
+    /// began to wait for counts.
+    async fn roll(&mut self, until: Instant) -> bool {
+        let began = Instant::now();
+        let (name, next) = self.next_rolled(began);
+        let Some(name) = name else {
+            return self.shared.pause(next.map_or(until, |next| next.min(until))).await;
+        };
+        // The next round continues with the following ranges.
+        if self.compare(&name, false).await.is_err()
+            && let Some(pass) = self.indices.get_mut(&name).and_then(|index| index.pass.as_mut())
+        {
+            pass.skip_failed();
+        }
+        self.last_rolled = name;
         let work = began.elapsed();
         self.shared.status.lock().busy += work;
-        // Ticks do not wait for it.
-        let until = Instant::now() + rest_after(work, ROLLING, SLICE);
-        for index in self.indices.values_mut() {
-            index.in_passing.not_before(until);
-        }
-        if let Err(error) = result {
-            let rolling = self.indices.get_mut(&name).map(|index| &mut index.rolling);
-            if let Some(rolling) = rolling {
-                match error.kind() {
-                    Failure::Missing => *rolling = None,
-                    // The next round continues with the following ones.
-                    _ => rolling.iter_mut().for_each(ReconcilePass::skip_failed),
-                }
-            }
-            self.index_failed(&name, &error, |index| &mut index.in_passing);
-        }
+        // Counting does not wait for it.
+        self.rolls_next = Instant::now() + rest_after(work, ROLLING, SLICE);
+        false
     }
 
-    /// The next range of an index that was marked.
-    async fn whole(&mut self, name: &str) -> Result<(), CountError> {
-        let Some(index) = self.indices.get_mut(name) else {
-            return Ok(());
+    /// The index whose next range of the rolling scan is due, and the time at which the first range of any is.
+    fn next_rolled(&self, now: Instant) -> (Option<String>, Option<Instant>) {
+        let dirty = self.shared.dirty.lock();
+        let next = |name: &str, index: &IndexState| match dirty.is_changed(name) {
+            true => index.comparing.next().max(self.rolls_next),
+            false => index.comparing.next().max(self.rolls_next).max(index.next_range),
         };
-        let pass = match &mut index.pass {
-            Some(pass) => pass,
-            none => none.insert(ReconcilePass::begin(&self.searcher, name, MARKED).await?),
-        };
-        let kept = pass.findings().kept;
-        let step = pass.step(&self.searcher, Mode::Mend).await;
-        if step.is_err() || pass.findings().kept != kept {
-            self.shared.writes_entries(name);
-        }
-        if step? {
-            index.passing.succeeded();
-            return Ok(());
-        }
-        let found = *pass.findings();
-        self.shared.has_refused(name, found.kept.refused > 0);
-        index.passed();
-        index.passing.succeeded();
-        self.last_passed = name.to_owned();
-        self.shared.has_passed(name);
-        self.shared.dirty.lock().mark(name, index.is_marked());
-        let mut status = self.shared.status.lock();
-        status.reconciled += 1;
-        status.kept.add(found.kept);
-        debug!(index = name, ?found, "an index was compared as a whole");
-        Ok(())
+        let unmarked = self.indices.iter().filter(|(name, _)| !dirty.has_visible_mark(name));
+        let unmarked = unmarked.map(|(name, index)| (name, next(name, index)));
+        let due = unmarked.clone().filter(|(_, next)| *next <= now);
+        (in_turn(due.map(|(name, _)| name), &self.last_rolled), unmarked.map(|(_, next)| next).min())
     }
 
-    /// The next range of an index in passing.
-    async fn roll(&mut self, name: &str) -> Result<(), CountError> {
-        let Some(index) = self.indices.get_mut(name) else {
+    /// Compares the next range of an index. `is_marked`: not for the rolling scan.
+    async fn compare(&mut self, name: &str, is_marked: bool) -> Result<(), Failure> {
+        let Err(error) = self.compare_range(name, is_marked).await else {
             return Ok(());
         };
-        let pass = match &mut index.rolling {
-            Some(pass) => pass,
-            none => none.insert(ReconcilePass::begin(&self.searcher, name, reconcile::ROLLING).await?),
-        };
-        let every = ROUND / pass.ranges();
-        let kept = pass.findings().kept;
-        let step = pass.step(&self.searcher, Mode::Mend).await;
-        if step.is_err() || pass.findings().kept != kept {
-            self.shared.writes_entries(name);
-        }
-        if !step? {
-            let kept = pass.findings().kept;
-            self.shared.has_refused(name, kept.refused > 0);
-            self.shared.status.lock().kept.add(kept);
-            index.rolling = None;
-        }
-        index.in_passing.succeeded();
-        index.in_passing.not_before(Instant::now() + every);
-        Ok(())
-    }
-
-    /// One kind of work with an index has failed.
-    fn index_failed(
-        &mut self,
-        name: &str,
-        error: &CountError,
-        attempts: impl FnOnce(&mut IndexState) -> &mut RetrySchedule,
-    ) {
         if let Some(index) = self.indices.get_mut(name) {
-            attempts(index).failed(Instant::now(), error);
+            index.comparing.failed(Instant::now(), &error);
         }
         if error.kind() == Failure::Missing {
             // The next tick finds out whether the index is gone.
             self.mark(name);
         }
-        self.failed(error);
+        self.failed(&error);
+        Err(error.kind())
+    }
+
+    async fn compare_range(&mut self, name: &str, is_marked: bool) -> Result<(), CountError> {
+        let Some(index) = self.indices.get_mut(name) else {
+            return Ok(());
+        };
+        if is_marked && !index.is_marked {
+            index.pass = None;
+        }
+        let pass = match &mut index.pass {
+            Some(pass) => pass,
+            none => {
+                index.is_marked = is_marked;
+                let each = if is_marked { MARKED } else { reconcile::ROLLING };
+                none.insert(ReconcilePass::begin(&self.searcher, name, each).await?)
+            }
+        };
+        index.next_range = Instant::now() + ROUND / pass.ranges();
+        let kept = pass.findings().kept;
+        let step = pass.step(&self.searcher, Mode::Mend).await;
+        if step.is_err() || pass.findings().kept != kept {
+            self.shared.writes_entries(name);
+        }
+        let has_compared = step?;
+        let (found, covers_since) = (*pass.findings(), pass.covers_since());
+        // The end of a pass that has skipped a range is no success.
+        if has_compared || covers_since.is_some() {
+            index.comparing.succeeded();
+        }
+        if has_compared {
+            return Ok(());
+        }
+        index.pass = None;
+        debug!(index = name, ?found, is_marked, "an index was compared as a whole");
+        self.shared.has_refused(name, found.kept.refused > 0);
+        if let Some(began) = covers_since {
+            self.shared.has_passed(name);
+            self.shared.dirty.lock().compared(name, began);
+        }
+        let mut status = self.shared.status.lock();
+        status.kept.add(found.kept);
+        if is_marked {
+            status.reconciled += 1;
+            name.clone_into(&mut self.last_marked);
+        }
+        Ok(())
     }
 
     /// Counts a failure.
     fn failed(&mut self, error: &CountError) {
         match error.kind() {
             // It went away in the middle; the next tick finds that out.
-            Failure::Missing => debug!(%error, "an index, or a point in time, is gone"),
+            Failure::Missing => debug!(%error, "an index is gone"),
             Failure::Away | Failure::Other | Failure::Denied => {
                 self.shared.status.lock().errors += 1;
             }
@@ -488,44 +488,41 @@ fn in_turn<'n>(names: impl Iterator<Item = &'n String>, last: &str) -> Option<St
     first.cloned()
 }
 
-impl Shared {
-    fn tick(&self) -> Duration {
-        if self.is_hurried() { SHORT_TICK } else { TICK }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cluster::operator::Operator;
     use crate::counts::{Counts, StampFields};
 
+    fn counter(counts: &Counts) -> Counter {
+        let operator = Operator::of_model(|_, _, _| Some((503, serde_json::json!({}))));
+        let shared = counts.shared.clone().unwrap();
+        Counter::new(Searcher::new(operator, StampFields::new("cluster_")), shared, &[])
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_rest_ends_when_somebody_waits() {
         let counts = Counts::new(true);
-        let shared = counts.shared.as_ref().unwrap();
-        let rests = async |shared: &Shared| {
+        let mut counter = counter(&counts);
+        let mut rests = async || {
             let begun = Instant::now();
-            let work = Instant::now() - Duration::from_secs(1);
-            shared.rest(work, COUNTING).await;
+            counter.rest(begun - Duration::from_secs(1)).await;
             begun.elapsed()
         };
-        assert!(rests(shared).await > Duration::from_secs(10));
+        assert!(rests().await > Duration::from_secs(10));
         counts.hurry();
         // Within the same five seconds that is not another one.
         counts.hurry();
-        assert!(rests(shared).await < Duration::from_secs(1));
+        assert!(rests().await < Duration::from_secs(1));
         counts.hurry();
-        assert!(rests(shared).await > Duration::from_secs(10));
+        assert!(rests().await > Duration::from_secs(10));
     }
 
     /// Any client may write under any name while the cluster is away: the table of those that are asked for again is
     /// bounded, and a name beyond it takes no place of another.
     #[tokio::test]
     async fn names_that_are_asked_for_again_are_bounded() {
-        let operator = Operator::of_model(|_, _, _| Some((503, serde_json::json!({}))));
-        let shared = Counts::new(true).shared.unwrap();
-        let mut counter = Counter::new(Searcher::new(operator, StampFields::new("cluster_")), shared, &[]);
+        let mut counter = counter(&Counts::new(true));
         let away = CountError::TimedOut("/name/_settings".into());
         assert_eq!(away.kind(), Failure::Away);
         for n in 0..NAMES {

@@ -3,11 +3,11 @@
 //! it heals.
 //!
 //! ```text
-//! proxy --note: roots, replaced ids, witnesses--> dirty groups
-//!                                                    | seal: one generation of an index
-//!  counter: a point in time that sees the witnesses  v
-//!           old roots by the points before; count ----> entries (absolute, versioned by the time of the count)
-//!           ranges of keys, in passing or as a whole ---> differences ---> entries
+//! proxy --note: roots--> dirty groups
+//!                           | seal: the writes to an index, once they are visible
+//!                           v
+//!  counter: count the roots --------------------> entries (absolute, versioned by the time of the count)
+//!           ranges of keys ---> differences ----> entries
 //! ```
 //!
 //! `throttle`, `ranges`, `entry` and `dirty_groups` are pure; `searcher` and `store` talk to the cluster; `counter` is
@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -50,8 +50,6 @@ pub(crate) use store::TEMPLATE;
 
 /// The counter hurries once in this time at most.
 const HURRIES: Duration = Duration::from_secs(5);
-/// How long a stop waits until the points in time are closed.
-const CLOSING: Duration = Duration::from_secs(2);
 /// Time after which every search sees written entries: twice the refresh interval of a roots index.
 const VISIBLE: Duration = Duration::from_secs(2);
 
@@ -103,20 +101,13 @@ pub(crate) enum Entries {
 }
 
 impl Shared {
-    /// Rests after work that began at an instant, unless a reader waits for counts.
-    async fn rest(&self, began: Instant, parts: u32) {
-        let work = began.elapsed();
-        self.status.lock().busy += work;
-        self.pause(Instant::now() + throttle::rest_after(work, parts, Duration::ZERO)).await;
-    }
-
-    /// Waits until an instant, unless a reader waits for counts.
+    /// Waits until an instant, unless a reader waits for counts. Returns whether one does.
     #[expect(clippy::disallowed_methods, reason = "what keeps counting to its part of the time")]
-    async fn pause(&self, until: Instant) {
+    async fn pause(&self, until: Instant) -> bool {
         tokio::select! {
             biased;
-            () = tokio::time::sleep(until.saturating_duration_since(Instant::now())) => {}
-            () = self.hurry.notified() => {}
+            () = tokio::time::sleep(until.saturating_duration_since(Instant::now())) => false,
+            () = self.hurry.notified() => true,
         }
     }
 
@@ -165,27 +156,18 @@ impl Shared {
             is_failing => Entries::Late { is_failing },
         }
     }
-
-    /// Whether a reader began to wait recently.
-    fn is_hurried(&self) -> bool {
-        let last = *self.hurried.lock();
-        last.is_some_and(|last| last.elapsed() < HURRIES)
-    }
 }
 
 /// The task, and the way to stop it.
 pub(crate) struct Running {
-    stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
 impl Running {
-    /// Stops the task at once; the next start counts the remainder. Takes [`CLOSING`] at most.
-    pub(crate) async fn stop(mut self) {
-        let _ = self.stop.send(true);
-        if tokio::time::timeout(CLOSING, &mut self.task).await.is_err() {
-            self.task.abort();
-        }
+    /// Stops the task at once; the next start counts the remainder.
+    pub(crate) async fn stop(self) {
+        self.task.abort();
+        let _ = self.task.await;
     }
 }
 
@@ -205,10 +187,8 @@ impl Counts {
     /// Begins to count the indices of these patterns. `None` if counting is off.
     pub(crate) fn start(&self, operator: Operator, fields: StampFields, patterns: &[String]) -> Option<Running> {
         let shared = self.shared.clone()?;
-        let (stop, stopped) = watch::channel(false);
         let counter = Counter::new(Searcher::new(operator, fields), shared, patterns);
-        let task = tokio::spawn(counter.run(stopped));
-        Some(Running { stop, task })
+        Some(Running { task: tokio::spawn(counter.run()) })
     }
 
     /// Whether writes are recorded at all.
@@ -241,12 +221,12 @@ impl Counts {
         }
     }
 
-    /// Reports that a reader waits for the latest writes: the task skips its present or next rest (once in
-    /// [`HURRIES`]) and ticks faster for that long.
+    /// Reports that a reader waits for the latest writes: the task skips its present or next rest, once in [`HURRIES`].
     pub(crate) fn hurry(&self) {
         let Some(shared) = &self.shared else { return };
-        if !shared.is_hurried() {
-            *shared.hurried.lock() = Some(Instant::now());
+        let mut hurried = shared.hurried.lock();
+        if hurried.is_none_or(|last| last.elapsed() >= HURRIES) {
+            *hurried = Some(Instant::now());
             shared.hurry.notify_one();
         }
     }
@@ -273,6 +253,7 @@ impl Counts {
         Some(Progress {
             dirty_groups: waiting.roots as u64,
             reconciling: waiting.marked as u64,
+            unscanned: waiting.changed as u64,
             lag: lag.unwrap_or_default(),
             status,
         })
@@ -284,8 +265,10 @@ impl Counts {
 pub(crate) struct Progress {
     /// Roots that wait to be counted.
     pub dirty_groups: u64,
-    /// Indices that are being compared as a whole, or wait for it.
+    /// Marked indices, which are compared before all others.
     pub reconciling: u64,
+    /// Indices that were written to since their last comparison began.
+    pub unscanned: u64,
     /// Age of the oldest uncounted write; zero if there is none.
     pub lag: Duration,
     /// The status of the task.
@@ -303,6 +286,7 @@ impl Progress {
             "dirty_groups": self.dirty_groups,
             "indices": status.indices,
             "reconciling": self.reconciling,
+            "unscanned": self.unscanned,
             "reconciled": status.reconciled,
             "roots_counted": status.roots_counted,
             "entries_written": status.kept.written,

@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 
+use tokio::time::Instant;
+
 use super::entry::{EntryDiff, GroupSizes};
 use super::error::CountError;
 use super::ranges::{KeyRange, RangeParts};
-use super::searcher::{EnumerationResult, FoundIndex, ROOTS_AT_ONCE, SearchView, Searcher};
+use super::searcher::{EnumerationResult, FoundIndex, ROOTS_AT_ONCE, Searcher};
 use super::store::StoreReport;
 use crate::clock;
 use crate::cluster::roots::roots_index;
@@ -58,7 +60,10 @@ pub(crate) struct ReconcilePass {
     next: u32,
     /// Ranges that failed, in the order of their next attempts.
     failed: VecDeque<u32>,
+    /// Whether failed ranges were skipped.
+    has_skipped: bool,
     found: Findings,
+    began: Instant,
 }
 
 impl ReconcilePass {
@@ -67,13 +72,16 @@ impl ReconcilePass {
     /// # Errors
     /// When the cluster cannot be asked.
     pub(crate) async fn begin(searcher: &Searcher, index: &str, each: u64) -> Result<ReconcilePass, CountError> {
+        let began = Instant::now();
         let documents = searcher.documents(index).await?;
         Ok(ReconcilePass {
             index: index.to_owned(),
             parts: RangeParts::of(documents, each),
             next: 0,
             failed: VecDeque::new(),
+            has_skipped: false,
             found: Findings::default(),
+            began,
         })
     }
 
@@ -87,8 +95,14 @@ impl ReconcilePass {
         &self.found
     }
 
-    /// Ranges that failed are passed over.
+    /// The time at which the pass began, unless it has skipped a range.
+    pub(super) fn covers_since(&self) -> Option<Instant> {
+        (!self.has_skipped).then_some(self.began)
+    }
+
+    /// Skips the ranges that failed.
     pub(super) fn skip_failed(&mut self) {
+        self.has_skipped |= !self.failed.is_empty();
         self.failed.clear();
     }
 
@@ -148,7 +162,7 @@ impl Searcher {
                     self.ensure_roots(index).await?;
                     let mut counted = GroupSizes::new();
                     for roots in roots.chunks(ROOTS_AT_ONCE) {
-                        counted.extend(self.count(&SearchView::Live(index.to_owned()), roots).await?);
+                        counted.extend(self.count(index, roots).await?);
                     }
                     diff.recount(&counted);
                 }

@@ -1,5 +1,4 @@
-//! Searches of the counting task, in spinney's own name: indices, visibility, sizes of groups. Only complete
-//! responses are used.
+//! Searches of the counting task, in spinney's own name: indices, sizes of groups. Only complete responses are used.
 
 use std::time::Duration;
 
@@ -9,9 +8,7 @@ use serde_json::{Value, json};
 use super::entry::{GroupSize, GroupSizes, root_of};
 use super::error::{CountError, Failure};
 use super::ranges::KeyRange;
-use crate::bulk::DocumentChange;
-use crate::cluster::operator::{Operator, OperatorError, in_path};
-use crate::cluster::point_in_time::{PointError, PointInTime, PointsInTime, are_too_many};
+use crate::cluster::operator::{Operator, in_path};
 use crate::cluster::roots::roots_index;
 
 /// Timeout of a search.
@@ -19,9 +16,6 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The most roots in one request: below the servers' 65,536 terms, and where a root costs least.
 pub(super) const ROOTS_AT_ONCE: usize = 10_000;
-
-/// The most ids in one request.
-const IDS_AT_ONCE: usize = 1_000;
 
 /// Most groups in one response, below the servers' limit of 65,535 buckets.
 const GROUPS_AT_ONCE: usize = 65_000;
@@ -65,15 +59,6 @@ impl FoundIndex {
     }
 }
 
-/// What a search covers.
-#[derive(Debug)]
-pub(super) enum SearchView {
-    /// An index at a time.
-    Point(PointInTime),
-    /// The live index.
-    Live(String),
-}
-
 /// The result of enumerating groups.
 #[derive(Debug)]
 pub(super) enum EnumerationResult {
@@ -87,18 +72,12 @@ pub(super) enum EnumerationResult {
 pub(crate) struct Searcher {
     operator: Operator,
     fields: StampFields,
-    points: PointsInTime,
 }
 
 impl Searcher {
     /// `operator` has the credentials.
     pub(crate) fn new(operator: Operator, fields: StampFields) -> Searcher {
-        Searcher { operator, fields, points: PointsInTime::default() }
-    }
-
-    /// The operator of the requests.
-    pub(super) fn operator(&self) -> &Operator {
-        &self.operator
+        Searcher { operator, fields }
     }
 
     pub(super) async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, CountError> {
@@ -144,119 +123,25 @@ impl Searcher {
         Ok(answer["count"].as_u64().unwrap_or(0))
     }
 
-    /// A view of an index as searches see it now, which stays so. Where the cluster has no such thing, the index as it
-    /// is.
-    pub(super) async fn open(&self, index: &str) -> Result<SearchView, CountError> {
-        let name = in_path(index);
-        let opening = self.points.open(&self.operator, &name, Some(PREFERENCE));
-        let opened = tokio::time::timeout(TIMEOUT, opening).await;
-        match opened.map_err(|_| CountError::TimedOut("a point in time".into()))? {
-            Ok(point) => Ok(SearchView::Point(point)),
-            // No such API, or no right to it: indices that are not there have been seen to before.
-            Err(PointError::Operator(OperatorError::Refused { status: 400 | 403 | 405, .. })) => {
-                Ok(SearchView::Live(index.to_owned()))
-            }
-            // Others may need the remaining ones; replaced documents are found by comparing the index.
-            Err(PointError::Operator(OperatorError::Refused { status: 429, answer, .. })) if are_too_many(&answer) => {
-                Ok(SearchView::Live(index.to_owned()))
-            }
-            Err(PointError::Operator(error)) => Err(error.into()),
-            Err(PointError::NoId(_)) => Err(not_understood("a point in time", "there is no id")),
-        }
-    }
-
     /// Searches; a partial response is an error.
-    async fn search(&self, view: &SearchView, mut body: Value) -> Result<Value, CountError> {
-        let path = match view {
-            SearchView::Point(point) => {
-                body["pit"] = point.searched();
-                "/_search?allow_partial_search_results=false".to_owned()
-            }
-            SearchView::Live(index) => format!(
-                "/{}/_search?allow_partial_search_results=false&request_cache=false&preference={PREFERENCE}",
-                in_path(index)
-            ),
-        };
-        let answer = self.ask(Method::POST, &path, Some(&body)).await?;
+    async fn search(&self, index: &str, body: &Value) -> Result<Value, CountError> {
+        let path = format!(
+            "/{}/_search?allow_partial_search_results=false&request_cache=false&preference={PREFERENCE}",
+            in_path(index)
+        );
+        let answer = self.ask(Method::POST, &path, Some(body)).await?;
         if answer["timed_out"] != false || answer["_shards"]["failed"] != 0 {
             return Err(not_understood(&path, "a part of it is missing"));
         }
         Ok(answer)
     }
 
-    /// Whether a view sees all these writes. Gives back those that it does not see.
-    pub(super) async fn unseen<'s>(
-        &self,
-        view: &SearchView,
-        witnesses: impl Iterator<Item = &'s DocumentChange>,
-    ) -> Result<Vec<&'s DocumentChange>, CountError> {
-        let witnesses: Vec<&DocumentChange> = witnesses.collect();
-        if witnesses.is_empty() {
-            return Ok(witnesses);
-        }
-        let ids: Vec<&str> = witnesses.iter().map(|seen| &*seen.id).collect();
-        let body = json!({
-            "size": ids.len(), "_source": false, "seq_no_primary_term": true, "track_total_hits": false,
-            "query": {"ids": {"values": ids}},
-        });
-        let answer = self.search(view, body).await?;
-        let hits = answer["hits"]["hits"].as_array();
-        let stored = |seen: &DocumentChange| {
-            let mut hits = hits.into_iter().flatten();
-            let hit = hits.find(|hit| hit["_id"] == *seen.id)?;
-            hit["_seq_no"].as_u64()
-        };
-        let is_seen = |seen: &&DocumentChange| match stored(seen) {
-            Some(seq_no) => seq_no >= seen.seq_no,
-            None => seen.is_deleted,
-        };
-        Ok(witnesses.into_iter().filter(|seen| !is_seen(seen)).collect())
-    }
-
-    /// Of writes that are not seen, the ids of those that another write has overtaken: they never will be.
-    pub(super) async fn overtaken(&self, index: &str, unseen: &[&DocumentChange]) -> Result<Vec<String>, CountError> {
-        let ids: Vec<&str> = unseen.iter().map(|seen| &*seen.id).collect();
-        let path = format!("/{}/_mget?_source=false", in_path(index));
-        let answer = self.ask(Method::POST, &path, Some(&json!({ "ids": ids }))).await?;
-        let found = answer["docs"].as_array().into_iter().flatten();
-        let documents: Vec<_> = found.collect();
-        let stands = |seen: &&DocumentChange| {
-            let mut documents = documents.iter();
-            let document = documents.find(|document| document["_id"] == *seen.id);
-            document.is_some_and(|document| {
-                let found = document["found"] == true;
-                found != seen.is_deleted && (!found || document["_seq_no"] == seen.seq_no)
-            })
-        };
-        let overtaken = unseen.iter().filter(|seen| !stands(seen));
-        Ok(overtaken.map(|seen| seen.id.clone()).collect())
-    }
-
-    /// The roots of these documents in a view; missing documents are left out.
-    pub(super) async fn roots_of(&self, view: &SearchView, ids: &[String]) -> Result<Vec<u64>, CountError> {
-        let key = &self.fields.key;
-        let mut roots = Vec::new();
-        for ids in ids.chunks(IDS_AT_ONCE) {
-            // With routing of their own, documents may share an id.
-            let body = json!({
-                "size": 10_000, "_source": false, "track_total_hits": false,
-                "query": {"ids": {"values": ids}}, "docvalue_fields": [key],
-            });
-            let answer = self.search(view, body).await?;
-            let hits = answer["hits"]["hits"].as_array();
-            let keys = hits.into_iter().flatten();
-            let keys = keys.filter_map(|hit| hit["fields"][key][0].as_i64());
-            roots.extend(keys.map(i64::cast_unsigned));
-        }
-        Ok(roots)
-    }
-
     /// Counts these roots, [`ROOTS_AT_ONCE`] at most. Those with fewer than two documents are not in the answer.
-    pub(super) async fn count(&self, view: &SearchView, roots: &[u64]) -> Result<GroupSizes, CountError> {
+    pub(super) async fn count(&self, index: &str, roots: &[u64]) -> Result<GroupSizes, CountError> {
         let names: Vec<String> = roots.iter().map(|root| root_of(root.cast_signed())).collect();
         // The answer can have no other keys than these, so that every shard sends all that it has.
         let filter = json!({"terms": {&self.fields.root: names}});
-        let answer = self.groups(view, &filter, roots.len().max(1), true).await?;
+        let answer = self.groups(index, &filter, roots.len().max(1), true).await?;
         match answer {
             (groups, _) if groups.len() <= roots.len() => Ok(groups),
             _ => Err(not_understood("/_search", "there are more groups than roots")),
@@ -265,10 +150,9 @@ impl Searcher {
 
     /// Counts all groups of an index in a range, without their latest arrivals.
     pub(super) async fn enumerate(&self, index: &str, range: KeyRange) -> Result<EnumerationResult, CountError> {
-        let view = SearchView::Live(index.to_owned());
         let key = &self.fields.key;
         let filter = json!({"range": {key: {"gte": range.first, "lte": range.last}}});
-        match self.groups(&view, &filter, GROUPS_AT_ONCE, false).await {
+        match self.groups(index, &filter, GROUPS_AT_ONCE, false).await {
             Ok((groups, bound)) if bound == 0 && groups.len() < GROUPS_AT_ONCE => Ok(EnumerationResult::All(groups)),
             Ok(_) => Ok(EnumerationResult::TooMany),
             Err(error) if error.is_too_many_buckets() => Ok(EnumerationResult::TooMany),
@@ -279,7 +163,7 @@ impl Searcher {
     /// Groups of two or more under a filter, and how many documents may be missing of any.
     async fn groups(
         &self,
-        view: &SearchView,
+        index: &str,
         filter: &Value,
         size: usize,
         with_last: bool,
@@ -298,7 +182,7 @@ impl Searcher {
         if with_last {
             body["aggs"]["groups"]["aggs"] = json!({"last": {"max": {"field": arrival}}});
         }
-        let answer = self.search(view, body).await?;
+        let answer = self.search(index, &body).await?;
         let groups = &answer["aggregations"]["groups"];
         let bound = groups["doc_count_error_upper_bound"].as_u64();
         let buckets = groups["buckets"].as_array();

@@ -179,14 +179,13 @@ async fn rights(options: &ServeOptions, operator: &Operator, target: &RouteIndic
     };
     let search = json!({"size": 0, "track_total_hits": false, "query": {"match_none": {}}});
     let path = format!("/{}/_search", in_path(index));
-    let for_counts = "counts and catching up at a start need";
     if let Err(error) = operator.ask(Method::POST, &path, Some(&search)).await {
-        findings.push(lack(Severity::Error, "search", for_counts, error));
+        findings.push(lack(Severity::Error, "search", "counts and catching up at a start need", error));
     }
-    match PointsInTime::default().open(operator, &in_path(index), None).await {
+    match PointsInTime::default().open(operator, &in_path(index)).await {
         Ok(point) => point.close().await,
         Err(PointError::Operator(error)) => {
-            findings.push(lack(Severity::Error, "open a point in time", for_counts, error));
+            findings.push(lack(Severity::Error, "open a point in time", "catching up at a start needs", error));
         }
         Err(error) => findings.push(Finding::error(&of, error.to_string(), "")),
     }

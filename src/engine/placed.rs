@@ -82,15 +82,15 @@ impl HeldDocuments {
     }
 
     /// The items, of these that replaced documents, that may have changed a root: all but unstamped updates.
-    pub fn moved<'c>(&self, replaced: &'c [(usize, String)]) -> Vec<&'c (usize, String)> {
+    pub fn moved(&self, replaced: &[usize]) -> Vec<usize> {
         let is_update = |item: usize| self.ops.get(item) == Some(&Op::Update);
         let mut stamped = HashSet::new();
-        if replaced.iter().any(|&(item, _)| is_update(item)) {
+        if replaced.iter().any(|&item| is_update(item)) {
             stamped.extend(self.held.iter().map(|held| held.item));
             stamped.extend(self.outside.iter().map(|&(item, _)| item));
         }
-        let moved = replaced.iter();
-        moved.filter(|(item, _)| !is_update(*item) || stamped.contains(item)).collect()
+        let moved = replaced.iter().copied();
+        moved.filter(|item| !is_update(*item) || stamped.contains(item)).collect()
     }
 
     /// Whether any document was stamped.

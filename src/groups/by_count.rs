@@ -26,9 +26,6 @@ use crate::counts::Entries;
 /// Most documents under a query for which counts in the whole index are read.
 const MAX_SIMILAR: u64 = 100_000;
 
-/// Groups that are proven along with the second page for later pages.
-const AHEAD: usize = 40;
-
 /// The source of groups of two or more documents.
 enum GroupSource {
     /// The index of roots of this name: only for the order, and only for the whole index.
@@ -44,10 +41,10 @@ enum GroupSource {
         /// Groups of one document are in it, too.
         is_complete: bool,
     },
-    /// A list that is read only when needed: the largest groups may be provable, and the walk finds single documents.
+    /// A list that is read only when needed: the walk finds single documents.
     Unlisted {
-        /// The first groups, if they are known without the list, and the number they are kept under.
-        first: Option<(Arc<GroupList>, u64)>,
+        /// The first groups, if they are known without the list.
+        first: Option<Vec<ListedGroup>>,
     },
 }
 
@@ -124,11 +121,11 @@ fn roots_for(reader: &IndexReader<'_>, request: &GroupsRequest) -> Option<String
     may.then(|| roots::name_for(&reader.index)).flatten()
 }
 
-/// A list, or the beginning of one, that was made for an earlier page.
+/// A list that was made for an earlier page.
 fn kept(reader: &IndexReader<'_>, request: &GroupsRequest, id: Option<u64>) -> Option<GroupSource> {
     let id = id?;
     let list = reader.lists.get(id, reader.caller, reader.now)?;
-    Some(GroupSource::of(list, id, request))
+    Some(GroupSource::List { list, id, is_complete: is_complete(request) })
 }
 
 /// Whether groups of one document are listed, too: their order is another one than that of the walk.
@@ -186,8 +183,7 @@ async fn first(
         }
         PrefetchedCounts::Largest(LargestGroups::First(groups)) => {
             check_limit(request, documents)?;
-            let beginning = GroupList::beginning(groups, request.direction);
-            Ok(keep(reader, request, beginning))
+            Ok(GroupSource::Unlisted { first: Some(groups) })
         }
         PrefetchedCounts::Walk => {
             check_limit(request, documents)?;
@@ -205,7 +201,7 @@ async fn first(
 fn note_of(entries: Entries) -> Option<String> {
     let how = match entries {
         Entries::True => return None,
-        Entries::Late { is_failing: false } => "lags a few seconds behind writes",
+        Entries::Late { is_failing: false } => "lags behind writes",
         Entries::Late { is_failing: true } => "is behind: spinney cannot count at present",
         Entries::Unknown => "may be behind: this spinney does not count (--counts off)",
         Entries::Unfinished => {
@@ -313,39 +309,20 @@ async fn make_list(
 fn keep(reader: &IndexReader<'_>, request: &GroupsRequest, list: GroupList) -> GroupSource {
     let (list, id) = (Arc::new(list), reader.new_list_id());
     reader.lists.keep(id, reader.caller, reader.now, list.clone());
-    GroupSource::of(list, id, request)
+    GroupSource::List { list, id, is_complete: is_complete(request) }
 }
 
 impl GroupSource {
-    fn of(list: Arc<GroupList>, id: u64, request: &GroupsRequest) -> GroupSource {
-        match list.is_beginning() {
-            true => GroupSource::Unlisted { first: Some((list, id)) },
-            false => GroupSource::List { list, id, is_complete: is_complete(request) },
-        }
-    }
-
     fn list_id(&self) -> Option<u64> {
         match self {
             GroupSource::List { id, .. } => Some(*id),
-            GroupSource::Unlisted { first } => first.as_ref().map(|(_, id)| *id),
-            GroupSource::Roots { .. } => None,
+            GroupSource::Unlisted { .. } | GroupSource::Roots { .. } => None,
         }
     }
 
     fn is_complete(&self) -> bool {
         matches!(self, GroupSource::List { is_complete: true, .. })
     }
-}
-
-/// A page from the known beginning of a list; `None` if that ends within the page.
-fn whole_page(
-    list: &GroupList,
-    after: Option<&ListedGroup>,
-    direction: Direction,
-    size: usize,
-) -> Option<Vec<ListedGroup>> {
-    let page = list.after(after, direction, size);
-    (page.len() == size).then(|| page.to_vec())
 }
 
 impl CountOrder<'_, '_> {
@@ -360,25 +337,13 @@ impl CountOrder<'_, '_> {
     /// The next groups of the list, which is made if need be.
     async fn places(&mut self, after: Option<&ListedGroup>, size: usize) -> Result<Vec<ListedGroup>, ReadError> {
         let direction = self.request.direction;
-        if let GroupSource::Roots { first, .. } = &mut self.from
-            && let (None, Some(first)) = (after, first.take())
+        if let GroupSource::Roots { first, .. } | GroupSource::Unlisted { first } = &mut self.from
+            && let (None, Some(mut first)) = (after, first.take())
         {
+            first.truncate(size);
             return Ok(first);
         }
-        if let GroupSource::Unlisted { first } = &self.from {
-            let known = first.as_ref().map(|(list, _)| list.clone());
-            if let Some(known) = &known
-                && let Some(page) = whole_page(known, after, direction, size)
-            {
-                return Ok(page);
-            }
-            // Some more are as soon proven as the first ones were, and many readers go no further.
-            if let Some(known) = known.filter(|known| known.len() < size + AHEAD)
-                && let Some(more) = self.prove(known.len() + size + AHEAD).await?
-                && let Some(page) = whole_page(&more, after, direction, size)
-            {
-                return Ok(page);
-            }
+        if let GroupSource::Unlisted { .. } = &self.from {
             self.from = make_list(self.reader, self.request, None).await?.0;
         }
         match &self.from {
@@ -386,21 +351,6 @@ impl CountOrder<'_, '_> {
             GroupSource::List { list, .. } => Ok(list.after(after, direction, size).to_vec()),
             GroupSource::Unlisted { .. } => Ok(Vec::new()),
         }
-    }
-
-    /// Keeps a longer beginning of the list, if the largest groups prove it.
-    async fn prove(&mut self, size: usize) -> Result<Option<Arc<GroupList>>, ReadError> {
-        let (reader, request) = (self.reader, self.request);
-        let largest = largest::largest(&reader.source, &request.query, size).await?;
-        let LargestGroups::First(groups) = largest else {
-            return Ok(None);
-        };
-        let beginning = GroupList::beginning(groups, request.direction);
-        self.from = keep(reader, request, beginning);
-        Ok(match &self.from {
-            GroupSource::Unlisted { first } => first.as_ref().map(|(list, _)| list.clone()),
-            GroupSource::Roots { .. } | GroupSource::List { .. } => None,
-        })
     }
 
     async fn listed(&mut self, after: Option<&ListedGroup>, size: usize) -> Result<GroupBatch, ReadError> {

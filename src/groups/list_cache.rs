@@ -44,8 +44,6 @@ pub(super) struct GroupList {
     groups: Vec<ListedGroup>,
     /// Their keys, ascending.
     keys: Vec<i64>,
-    /// Whether it is only the beginning of a list.
-    is_beginning: bool,
 }
 
 impl GroupList {
@@ -54,22 +52,7 @@ impl GroupList {
         groups.sort_unstable_by(|a, b| compare(a, b, direction));
         let mut keys: Vec<i64> = groups.iter().map(|group| group.key).collect();
         keys.sort_unstable();
-        GroupList { groups, keys, is_beginning: false }
-    }
-
-    /// The first groups of a list whose rest was not read.
-    pub(super) fn beginning(groups: Vec<ListedGroup>, direction: Direction) -> GroupList {
-        GroupList { is_beginning: true, ..GroupList::new(groups, direction) }
-    }
-
-    /// The number of groups.
-    pub(super) fn len(&self) -> usize {
-        self.groups.len()
-    }
-
-    /// Whether it is only the beginning of a list.
-    pub(super) fn is_beginning(&self) -> bool {
-        self.is_beginning
+        GroupList { groups, keys }
     }
 
     /// The groups after a position, which need not be in the list.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hyper::{Method, StatusCode};
 
-use crate::bulk::{Changes, DocumentChange};
+use crate::bulk::Changes;
 use crate::clock;
 use crate::counts::IndexWrites;
 use crate::engine::{HeldDocuments, Resolution, resolve_date};
@@ -14,10 +14,8 @@ use crate::state::AppState;
 
 /// Changes of one index.
 #[derive(Default)]
-struct IndexPart<'p> {
+struct IndexPart {
     roots: Vec<u64>,
-    replaced: Vec<&'p str>,
-    witnesses: Vec<&'p DocumentChange>,
     whole: bool,
 }
 
@@ -34,7 +32,7 @@ pub(super) fn note(state: &AppState, index: Option<&str>, placed: &HeldDocuments
     };
     let name_of = |item: usize| changes.index_of(item).or(index);
     let is_kept = |name: &str| state.engine.routes().has(name) || state.counts.knows(name);
-    let mut parts: BTreeMap<&str, IndexPart<'_>> = BTreeMap::new();
+    let mut parts: BTreeMap<&str, IndexPart> = BTreeMap::new();
     let mut is_lost = false;
     for (item, root) in placed.joined(resolution) {
         match name_of(item) {
@@ -42,9 +40,9 @@ pub(super) fn note(state: &AppState, index: Option<&str>, placed: &HeldDocuments
             None => is_lost = true,
         }
     }
-    for (item, id) in placed.moved(&changes.replaced) {
-        match name_of(*item) {
-            Some(name) if is_kept(name) => parts.entry(name).or_default().replaced.push(id),
+    for item in placed.moved(&changes.replaced) {
+        match name_of(item) {
+            Some(name) if is_kept(name) => drop(parts.entry(name).or_default()),
             Some(_) => {}
             None => is_lost = true,
         }
@@ -55,21 +53,10 @@ pub(super) fn note(state: &AppState, index: Option<&str>, placed: &HeldDocuments
             None => is_lost = true,
         }
     }
-    for seen in &changes.last {
-        if let Some(part) = name_of(seen.item).and_then(|name| parts.get_mut(name)) {
-            part.witnesses.push(seen);
-        }
-    }
     if is_lost {
         state.counts.note_everything();
     }
-    state.counts.note(parts.iter().map(|(&index, part)| IndexWrites {
-        index,
-        roots: &part.roots,
-        replaced: &part.replaced,
-        witnesses: &part.witnesses,
-        whole: part.whole,
-    }));
+    state.counts.note(parts.iter().map(|(&index, part)| IndexWrites { index, roots: &part.roots, whole: part.whole }));
 }
 
 fn changed_nothing(resolution: &Resolution) -> bool {
@@ -88,13 +75,8 @@ fn is_refusal(status: u16) -> bool {
 /// A relayed request that changes groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PassingChange {
-    /// One document is deleted.
-    Delete {
-        /// The name of its index.
-        index: String,
-        /// Its id.
-        id: String,
-    },
+    /// One document of this index is deleted.
+    Delete(String),
     /// Documents of these indices are changed by a query. There may be patterns among them.
     ByQuery(Vec<String>),
     /// Documents of any index.
@@ -120,11 +102,11 @@ impl PassingChange {
         let segments: Vec<&str> = path.splitn(5, '/').collect();
         let name = |segment: &str| decode_segment(segment).into_owned();
         match &*segments {
-            [index, kind, id] if method == Method::DELETE => {
+            [index, kind, _] if method == Method::DELETE => {
                 // Before version 8 there are types, of any name.
                 let (index, is_type) = (name(index), !kind.is_empty() && !kind.starts_with('_'));
                 let is_document = may_be_index(&index) && (*kind == "_doc" || is_type);
-                is_document.then(|| PassingChange::Delete { index, id: name(id) })
+                is_document.then_some(PassingChange::Delete(index))
             }
             ["_reindex"] if method == Method::POST => Some(PassingChange::Anywhere),
             [index, .., "_delete_by_query" | "_update_by_query"] if method == Method::POST => {
@@ -153,17 +135,9 @@ impl PassingChange {
         }
         match self {
             PassingChange::Anywhere => state.counts.note_everything(),
-            PassingChange::Delete { index, id } => {
+            PassingChange::Delete(index) => {
                 let is_kept = state.engine.routes().has(index) || state.counts.knows(index);
-                let (replaced, gone) = ([id.as_str()], DocumentChange::gone(id));
-                let witnesses = [&gone];
-                let deleted = IndexWrites {
-                    index,
-                    replaced: &replaced,
-                    // Without a response it is unknown whether the document is gone.
-                    witnesses: if answer.is_ok() { &witnesses } else { &[] },
-                    ..IndexWrites::default()
-                };
+                let deleted = IndexWrites { index, ..IndexWrites::default() };
                 state.counts.note(is_kept.then_some(deleted).into_iter());
             }
             // Counting resolves patterns later, and only those that may match a counted index.
@@ -219,14 +193,14 @@ mod tests {
     #[test]
     fn what_changes_groups_in_passing() {
         let passing = |method: Method, path: &str| PassingChange::of(&method, path);
-        let delete = |index: &str, id: &str| Some(PassingChange::Delete { index: index.into(), id: id.into() });
+        let delete = |index: &str| Some(PassingChange::Delete(index.into()));
         let by_query = |names: &[&str]| {
             let names = names.iter().map(|&name| name.to_owned());
             Some(PassingChange::ByQuery(names.collect()))
         };
         for (method, path, expected) in [
-            (Method::DELETE, "/news-1/_doc/a%2Fb", delete("news-1", "a/b")),
-            (Method::DELETE, "/news-1/article/7/", delete("news-1", "7")),
+            (Method::DELETE, "/news-1/_doc/a%2Fb", delete("news-1")),
+            (Method::DELETE, "/news-1/article/7/", delete("news-1")),
             (Method::DELETE, "/news-1", None),
             (Method::DELETE, "/news-1/_alias/a", None),
             (Method::DELETE, "/_template/x/y", None),

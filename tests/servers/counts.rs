@@ -207,6 +207,7 @@ fn is_settled(spinney: &Spinney) -> bool {
         && counts["lag_s"].as_f64() == Some(0.0)
         && counts["dirty_groups"] == 0
         && counts["reconciling"] == 0
+        && counts["unscanned"] == 0
         && counts["indices"] == 1
 }
 
@@ -226,7 +227,7 @@ async fn as_a_naive_count(upstream: &str, label: &str, shards: u32) {
     scene.settled().await;
     scene.stream(&mut random, 30);
     scene.holds("after many writes").await;
-    // From now on the moves are found by the points in time alone.
+    // From now on the moves are found by the rolling scan alone.
     let reconciled = |scene: &Scene| twin::stats(&scene.spinney.url)["counts"]["reconciled"].clone();
     let before = reconciled(&scene);
     for round in 0..3 {

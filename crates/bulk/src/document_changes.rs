@@ -1,12 +1,7 @@
 //! Documents changed by a write, read from its response, for counting.
 
-use std::collections::VecDeque;
-
-/// Last items of a response whose ids are kept.
-const LAST: usize = 64;
-
-/// The servers take ids of 512 bytes and names of 255.
-const WORD_BYTES: usize = 512;
+/// The servers take names of 255 bytes.
+const NAME_BYTES: usize = 255;
 
 /// Result of a write as reported by the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,60 +28,17 @@ impl WriteResult {
     }
 }
 
-/// A value of an item that is kept whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum KeptValue {
-    Index,
-    Id,
-    SeqNo,
-}
-
-impl KeptValue {
-    pub(super) fn of(key: &[u8]) -> Option<KeptValue> {
-        match key {
-            b"_index" => Some(KeptValue::Index),
-            b"_id" => Some(KeptValue::Id),
-            b"_seq_no" => Some(KeptValue::SeqNo),
-            _ => None,
-        }
-    }
-}
-
-/// A document after a write.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DocumentChange {
-    /// The place of its item.
-    pub item: usize,
-    /// Its id.
-    pub id: String,
-    /// The number of the operation in its shard.
-    pub seq_no: u64,
-    /// Whether it is not there any more.
-    pub is_deleted: bool,
-}
-
-impl DocumentChange {
-    /// A deleted document, with its id only.
-    pub fn gone(id: &str) -> DocumentChange {
-        DocumentChange { id: id.to_owned(), seq_no: u64::MAX, is_deleted: true, ..DocumentChange::default() }
-    }
-}
-
 /// The documents that a write has changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Positions at which the index of items changes: each entry holds for its item and all that follow, up to the
     /// next entry. Empty where the response does not name indices.
     pub indices: Vec<(usize, String)>,
-    /// Items that replaced or deleted a document, with its id; empty where the response does not name it.
-    pub replaced: Vec<(usize, String)>,
-    /// The last documents that were written, in their order.
-    pub last: VecDeque<DocumentChange>,
+    /// Items that replaced or deleted a document.
+    pub replaced: Vec<usize>,
     /// Whether an accepted item has no result: it may have replaced a document.
     pub is_vague: bool,
     index: Vec<u8>,
-    id: Vec<u8>,
-    seq_no: Vec<u8>,
     result: Option<WriteResult>,
 }
 
@@ -103,25 +55,16 @@ impl Changes {
         (!name.is_empty()).then_some(name)
     }
 
-    /// A value begins.
-    pub(super) fn begin(&mut self, word: KeptValue) {
-        self.buffer(word).clear();
+    /// Begins the name of an item's index.
+    pub(super) fn begin_index(&mut self) {
+        self.index.clear();
     }
 
-    /// Appends bytes of a value.
-    pub(super) fn push(&mut self, word: KeptValue, bytes: &[u8]) {
-        let buffer = self.buffer(word);
-        // One extra byte marks a truncated value.
-        let free = (WORD_BYTES + 1).saturating_sub(buffer.len());
-        buffer.extend_from_slice(bytes.get(..free).unwrap_or(bytes));
-    }
-
-    fn buffer(&mut self, word: KeptValue) -> &mut Vec<u8> {
-        match word {
-            KeptValue::Index => &mut self.index,
-            KeptValue::Id => &mut self.id,
-            KeptValue::SeqNo => &mut self.seq_no,
-        }
+    /// Appends bytes of the name.
+    pub(super) fn push_index(&mut self, bytes: &[u8]) {
+        // One extra byte marks a truncated name.
+        let free = (NAME_BYTES + 1).saturating_sub(self.index.len());
+        self.index.extend_from_slice(bytes.get(..free).unwrap_or(bytes));
     }
 
     pub(super) fn result(&mut self, result: Option<WriteResult>) {
@@ -135,8 +78,6 @@ impl Changes {
             self.take(item, result);
         }
         self.index.clear();
-        self.id.clear();
-        self.seq_no.clear();
     }
 
     fn take(&mut self, item: usize, result: Option<WriteResult>) {
@@ -145,34 +86,17 @@ impl Changes {
             let name = plain(&self.index).unwrap_or_default().to_owned();
             self.indices.push((item, name));
         }
-        let is_deleted = result == Some(WriteResult::Deleted);
         match result {
             None => self.is_vague = true,
-            Some(WriteResult::Updated | WriteResult::Deleted) => {
-                let id = plain(&self.id).unwrap_or_default();
-                self.replaced.push((item, id.to_owned()));
-            }
-            Some(WriteResult::Created) => {}
-            Some(WriteResult::Noop | WriteResult::NotFound) => return,
+            Some(WriteResult::Updated | WriteResult::Deleted) => self.replaced.push(item),
+            Some(WriteResult::Created | WriteResult::Noop | WriteResult::NotFound) => {}
         }
-        let seq_no = std::str::from_utf8(&self.seq_no).ok();
-        let (Some(id), Some(seq_no)) = (plain(&self.id), seq_no.and_then(|n| n.parse().ok())) else {
-            return;
-        };
-        // Its string is used again: no allocation for each item.
-        let mut seen = match self.last.len() {
-            LAST => self.last.pop_front().unwrap_or_default(),
-            _ => DocumentChange::default(),
-        };
-        seen.id.clear();
-        seen.id.push_str(id);
-        self.last.push_back(DocumentChange { item, seq_no, is_deleted, ..seen });
     }
 }
 
-/// Returns a short text without escapes. In kept text a backslash stands in for an escaped byte.
+/// Returns a name without escapes. In kept text a backslash stands in for an escaped byte.
 fn plain(text: &[u8]) -> Option<&str> {
-    let is_plain = !text.is_empty() && text.len() <= WORD_BYTES && !text.contains(&b'\\');
+    let is_plain = !text.is_empty() && text.len() <= NAME_BYTES && !text.contains(&b'\\');
     std::str::from_utf8(text).ok().filter(|_| is_plain)
 }
 
@@ -194,11 +118,6 @@ mod tests {
         *whole.changes
     }
 
-    fn seen(item: usize, id: &str, seq_no: u64, is_deleted: bool) -> DocumentChange {
-        let id = id.to_owned();
-        DocumentChange { item, id, seq_no, is_deleted }
-    }
-
     #[test]
     fn changes_of_a_bulk() {
         let changes = changes(
@@ -214,10 +133,7 @@ mod tests {
         assert_eq!(changes.indices, [(0, "news-1".to_owned()), (3, "news-2".to_owned())]);
         let index_of = |item| changes.index_of(item);
         assert_eq!([index_of(1), index_of(3), index_of(9)], [Some("news-1"), Some("news-2"), Some("news-2")]);
-        let replaced = [(1, "b"), (3, "d"), (6, "")];
-        assert_eq!(changes.replaced, replaced.map(|(at, id)| (at, id.to_owned())));
-        let last = [seen(0, "a", 7, false), seen(1, "b", 12_345_678_901, false), seen(3, "d", 3, true)];
-        assert_eq!(changes.last, last);
+        assert_eq!(changes.replaced, [1, 3, 6]);
         assert!(!changes.is_vague);
     }
 
@@ -227,8 +143,7 @@ mod tests {
             r#"{"_index":"news-1","_id":"a","_version":2,"result":"updated","_shards":{"_id":"x","result":"noop"},"_seq_no":1,"_primary_term":1}"#,
         );
         assert_eq!(one.index_of(0), Some("news-1"));
-        assert_eq!(one.replaced, [(0, "a".to_owned())]);
-        assert_eq!(one.last, [seen(0, "a", 1, false)]);
+        assert_eq!(one.replaced, [0]);
         assert!(changes(r#"{"_id":"a"}"#).is_vague);
     }
 
@@ -240,24 +155,18 @@ mod tests {
         assert!(changes.is_vague);
         let index_of = |item| changes.index_of(item);
         assert_eq!([index_of(0), index_of(1), index_of(2)], [None, Some("n"), None]);
-        assert_eq!(changes.replaced, [(1, String::new())]);
-        assert!(changes.last.is_empty());
+        assert_eq!(changes.replaced, [1]);
     }
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let item = |n: usize| {
-            format!(r#"{{"index":{{"_index":"n","_id":"{n}","_seq_no":{n},"status":201,"result":"created"}}}}"#)
-        };
-        let items: Vec<String> = (0..3 * LAST).map(item).collect();
+        let item = |n: usize| format!(r#"{{"index":{{"_index":"n","_id":"{n}","status":201,"result":"created"}}}}"#);
+        let items: Vec<String> = (0..200).map(item).collect();
         let changes = changes(&format!(r#"{{"items":[{}]}}"#, items.join(",")));
-        assert_eq!(changes.last.len(), LAST);
-        assert_eq!(changes.last.back().map(|seen| seen.item), Some(3 * LAST - 1));
         assert_eq!((changes.indices.len(), changes.replaced.len()), (1, 0));
         let long = "x".repeat(5000);
-        let answer = format!(r#"{{"_index":"n","_id":"{long}","_seq_no":1,"result":"updated"}}"#);
-        let changes = self::changes(&answer);
-        assert_eq!(changes.replaced, [(0, String::new())]);
-        assert!(changes.last.is_empty() && changes.id.len() <= WORD_BYTES + 1);
+        let changes = self::changes(&format!(r#"{{"_index":"{long}","_id":"1","result":"updated"}}"#));
+        assert_eq!((changes.index_of(0), &*changes.replaced), (None, &[0][..]));
+        assert!(changes.index.capacity() <= 2 * NAME_BYTES, "{}", changes.index.capacity());
     }
 }

@@ -1,5 +1,5 @@
 //! The servers' `filter_path`: the parts of a response that a client wants to see. spinney needs status, result and
-//! document of every item, so it requests those as well and filters the response for the client.
+//! index of every item, so it requests those as well and filters the response for the client.
 //!
 //! A filter is a list of paths. In a path, `*` matches any characters of a name and `**` any number of names; arrays
 //! are transparent. A container is kept if anything in it is. Paths that begin with `-` exclude; filters with such
@@ -15,8 +15,7 @@ use super::op::Op;
 
 /// Paths that select the outcome of every item, to be appended to the parameter's value, percent-encoded where
 /// necessary.
-pub const OUTCOME_OF_ITEMS: &str =
-    "%2Citems.*.status%2Citems.*.result%2Citems.*._index%2Citems.*._id%2Citems.*._seq_no";
+pub const OUTCOME_OF_ITEMS: &str = "%2Citems.*.status%2Citems.*.result%2Citems.*._index";
 
 /// Bytes that the value of a parameter may have: the servers take 4 KiB for a whole request line.
 const LONGEST_FILTER: usize = 4 << 10;
@@ -106,7 +105,7 @@ impl FilterPath {
 
     /// Whether a response filtered in this way still contains [`OUTCOME_OF_ITEMS`].
     pub fn keeps_outcome(&self) -> bool {
-        let fields = ["status", "result", "_index", "_id", "_seq_no"];
+        let fields = ["status", "result", "_index"];
         let mut paths = Op::ALL.iter().flat_map(|op| fields.map(|field| ["items", op.name(), field]));
         paths.all(|path| {
             let mut at = self.begin;
@@ -347,10 +346,10 @@ mod tests {
             ("items.*.status", false),
             ("items.*.result,items.*.status", false),
             ("items.*.result,items.*.status,items.*._*", true),
-            ("items.*.error,items.*.s*,items.*.*t,items.*._i*,items.*._seq_no", true),
+            ("items.*.error,items.*.s*,items.*.*t,items.*._i*", true),
             ("items.index.status", false),
             ("items.*.error", false),
-            ("**.status,**.result,**._id,**._index,**._seq_no", true),
+            ("**.status,**.result,**._index", true),
             ("*", true),
         ] {
             let filter = FilterPath::parse(filter).unwrap();

@@ -27,7 +27,7 @@ mod update;
 pub use cursor::JsonError;
 pub use cut::Cut;
 pub use document::{FieldValue, ParsedDocument, scan};
-pub use document_changes::{Changes, DocumentChange};
+pub use document_changes::Changes;
 pub use filter::{FilterPath, OUTCOME_OF_ITEMS};
 pub use lines::{BulkError, BulkErrorKind, Item, parse};
 pub use op::Op;

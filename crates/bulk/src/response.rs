@@ -7,7 +7,7 @@
 
 use memchr::memchr2;
 
-use super::document_changes::{Changes, KeptValue, WriteResult};
+use super::document_changes::{Changes, WriteResult};
 use super::op::Op;
 
 /// Outcome of the items of a bulk request.
@@ -86,8 +86,8 @@ pub struct ResponseScanner {
     at_items: bool,
     /// Whether the last key was `result` of an item or of the response.
     at_result: bool,
-    /// The kind of the next value, if its text is kept.
-    at_word: Option<KeptValue>,
+    /// Whether the last key was `_index` of an item or of the response.
+    at_index: bool,
     op: Option<Op>,
     /// The item has a member `error`.
     error: bool,
@@ -113,7 +113,7 @@ impl Default for ResponseScanner {
             at_status: false,
             at_items: false,
             at_result: false,
-            at_word: None,
+            at_index: false,
             unchanged: false,
             op: None,
             error: false,
@@ -228,8 +228,8 @@ impl ResponseScanner {
             *slot = byte;
         }
         self.word_len = self.word_len.saturating_add(bytes.len());
-        if let Some(word) = self.at_word {
-            self.outcome.changes.push(word, bytes);
+        if self.at_index {
+            self.outcome.changes.push_index(bytes);
         }
     }
 
@@ -243,13 +243,13 @@ impl ResponseScanner {
         self.expect = Expect::Colon;
         self.at_items = false;
         self.at_status = false;
-        self.at_word = None;
+        self.at_index = false;
         self.at_result = false;
         if self.open.len() == 1 || self.in_items && self.open.len() == 4 {
             self.at_result = self.word() == b"result";
-            self.at_word = KeptValue::of(self.word());
-            if let Some(word) = self.at_word {
-                self.outcome.changes.begin(word);
+            self.at_index = self.word() == b"_index";
+            if self.at_index {
+                self.outcome.changes.begin_index();
             }
         }
         match self.open.len() {
@@ -317,7 +317,7 @@ impl ResponseScanner {
         }
         self.at_status = false;
         self.at_result = false;
-        self.at_word = None;
+        self.at_index = false;
         self.expect = Expect::CommaOrEnd;
     }
 
@@ -329,7 +329,7 @@ impl ResponseScanner {
         if self.open.len() == 1 && self.at_items {
             self.in_items = !object;
         }
-        self.at_word = None;
+        self.at_index = false;
         self.open.push(object);
         self.expect = if object { Expect::KeyOrEnd } else { Expect::ValueOrEnd };
     }
