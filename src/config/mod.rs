@@ -195,8 +195,8 @@ pub struct RawServeOptions {
     stamp: Option<StampForm>,
     /// Count the groups of similar documents in the background, so that lists can be sorted by similar count: on or
     /// off. Own indices spinney-roots-* are written. Rights that the user of --service-url needs: on the routed indices
-    /// read and view_index_metadata (OpenSearch: also indices:data/read/point_in_time/create and delete, and
-    /// indices:monitor/settings/get), on spinney-roots-* all of index management, read and write [default: on]
+    /// read and view_index_metadata (OpenSearch: also indices:monitor/settings/get), on spinney-roots-* all of index
+    /// management, read and write [default: on]
     #[arg(long, env = "SPINNEY_COUNTS", value_name = "WHETHER")]
     counts: Option<Switch>,
     /// Look so often for documents without a stamp in the indices of the routes, and stamp them: 10m, or off. The user

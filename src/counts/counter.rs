@@ -385,6 +385,7 @@ impl Counter {
         Err(error.kind())
     }
 
+    /// Compares a range; with the last one the comparison of the index ends.
     async fn compare_range(&mut self, name: &str, is_marked: bool) -> Result<(), CountError> {
         let Some(index) = self.indices.get_mut(name) else {
             return Ok(());

@@ -124,6 +124,7 @@ impl IndexState {
         self.roots_uuid = roots_uuid;
     }
 
+    /// Counts visible roots, and writes their entries.
     async fn count_roots(
         &mut self,
         name: &str,
