@@ -140,8 +140,8 @@ impl Counter {
         None
     }
 
-    /// Rests after work that began at an instant, while the rolling scan goes on. Returns whether a reader began to wait
-    /// for counts, which ends the rest.
+    /// Rests after work that began at an instant, while the rolling scan goes on. Returns whether a reader began to
+    /// wait for counts, which ends the rest.
     async fn rest(&mut self, began: Instant) -> bool {
         let work = began.elapsed();
         self.shared.status.lock().busy += work;
@@ -334,8 +334,8 @@ impl Counter {
         self.rest(began).await
     }
 
-    /// Compares one range of the rolling scan, or pauses until one is due, or until an instant. Returns whether a reader
-    /// began to wait for counts.
+    /// Compares one range of the rolling scan, or pauses until one is due, or until an instant. Returns whether a
+    /// reader began to wait for counts.
     async fn roll(&mut self, until: Instant) -> bool {
         let began = Instant::now();
         let (name, next) = self.next_rolled(began);

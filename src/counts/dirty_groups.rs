@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Sealed writes are counted once searches see them; later writes gather meanwhile. A changed index is compared as a
-//! whole, which finds the groups that documents have left. What exceeds the limits is not lost: its index is marked, and
-//! compared before all others.
+//! whole, which finds the groups that documents have left. What exceeds the limits is not lost: its index is marked,
+//! and compared before all others.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -383,10 +383,14 @@ mod tests {
         let now = Instant::now();
         let mut dirty = DirtyGroups::new(DirtyLimits::DEFAULT);
         dirty.note(&roots("alias", &[1]), now);
+        // Written later, and seen later.
+        let later = now + Duration::from_secs(1);
+        dirty.note(&roots("b", &[1]), later);
         dirty.move_to_indices("alias", &["a", "b"]);
+        assert_eq!(dirty.waiting().since, Some(now));
         assert!(dirty.names().iter().eq(["a", "b"]));
-        for index in ["a", "b"] {
-            assert_eq!(dirty.seal(index, 10), Some((vec![1], now)));
+        for (index, until) in [("a", now), ("b", later)] {
+            assert_eq!(dirty.seal(index, 10), Some((vec![1], until)));
             dirty.counted(index, &[1], now);
         }
         assert_eq!(dirty.roots, 0);

@@ -32,7 +32,7 @@ pub(crate) enum CountError {
 /// The kind of a failure; of several, the greatest is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Failure {
-    /// The index is missing, or the point in time has expired.
+    /// The index is missing.
     Missing,
     /// The cluster is away, or has too much to do.
     Away,
