@@ -1,4 +1,4 @@
-//! `spinney transfer`: from a data directory into the Redis that several spinneys share, and back.
+//! `spinney transfer`: copies forests between a data directory and a Redis that several spinneys share.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::progress::ReportProgress;
 use crate::redis::TcpRedis;
 use crate::store::Durability;
 
-/// Paragraphs in one line each: clap wraps them.
+/// Help text after the options. Each paragraph is one line, which clap wraps.
 const AFTER_HELP: &str = "\
 One spinney keeps its forests in a directory (serve --data-dir); several that are to answer the same root for the same story keep them in \
 a Redis (serve --forest-store). This command copies them from the one place to the other, so that going over to it forgets nothing: \
@@ -40,17 +40,17 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct TransferArgs {
-    /// Remove what the forest store has of these forests, and then move
+    /// Remove these forests from the forest store, and then move
     #[arg(long)]
     replace: bool,
     #[command(flatten)]
     options: RawTransferOptions,
 }
 
-/// Moves the forests.
+/// Copies the forests in the requested direction.
 ///
 /// # Errors
-/// When the options are wrong, there is something where they are to go, or a place cannot be read or written.
+/// If the options are wrong, the destination has a forest already, or source or destination cannot be read or written.
 pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
     let TransferOptions { serve, dir, is_from_dir } = args.options.validate()?;
     ensure!(
@@ -71,7 +71,7 @@ pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
     };
     let transferred = if is_from_dir {
         ensure!(dir.is_dir(), "{} is no directory: give the one that serve has as --data-dir", dir.display());
-        // Only looks: a missing forest is not created.
+        // Read-only: a missing forest is not created.
         let none = Engine::new(routes, prefix, 1, key)?;
         let held = none.forests().stored_forests(&dir)?;
         drop(none);

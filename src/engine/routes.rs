@@ -10,22 +10,22 @@ use crate::config::{Clock, Route};
 use crate::method::Features;
 use crate::time::Millis;
 
-/// The routes in their order: the first one that matches an index counts.
+/// All routes in order: an index belongs to the first that matches it.
 pub struct Routes {
     pub(super) bound: Vec<Bound>,
     pub(super) names: StampNames,
 }
 
-/// A route bound to its forests.
+/// A route with its forests and field selections.
 pub(super) struct Bound {
     pub(super) route: Route,
     pub(super) selection: Selection,
-    /// Of a document that is stored: its root is its id.
+    /// Fields of a stored document, which takes its stamped root as its id.
     pub(super) stored: Selection,
     pub(super) found_fields: FoundFields,
     pub(super) first_documents: FirstDocuments,
     pub(super) forest: usize,
-    /// Forest of its short texts, if the method separates them.
+    /// Number of the forest of short texts, if the method separates them.
     pub(super) short: Option<usize>,
 }
 
@@ -57,7 +57,7 @@ impl Bound {
         })
     }
 
-    /// Forest of a document.
+    /// Number of the forest of a document with these features.
     pub(super) fn forest_of(&self, features: Option<&Features>) -> usize {
         match features {
             Some(Features::Short(_)) => self.short.unwrap_or(self.forest),
@@ -67,7 +67,7 @@ impl Bound {
 }
 
 impl Routes {
-    /// `forests`: those of each route.
+    /// Binds the routes to `forests`, which are in the same order.
     pub(super) fn new(
         routes: &[Route],
         prefix: &str,
@@ -87,7 +87,7 @@ impl Routes {
         self.find(index).is_some()
     }
 
-    /// Whether a route stamps documents of an index whose name fits this pattern, if there is one.
+    /// Whether a route may match an index whose name fits this pattern.
     pub fn may_have(&self, pattern: &str) -> bool {
         self.bound.iter().any(|bound| bound.route.may_match(pattern))
     }
@@ -102,28 +102,28 @@ impl Routes {
         self.names.prefix()
     }
 
-    /// The name of the forest of an index; none: no route stamps it.
+    /// Name of the forest of an index; `None` if no route matches it.
     pub fn forest_of(&self, index: &str) -> Option<&str> {
         Some(&self.bound_of(index)?.route.forest)
     }
 
-    /// Whether a route has this literal name, not only a matching pattern.
+    /// Whether a route lists this name itself, not only a matching pattern.
     pub fn is_named_literally(&self, name: &str) -> bool {
         let mut patterns = self.bound.iter().flat_map(|bound| bound.route.patterns());
         patterns.any(|pattern| pattern == name)
     }
 
-    /// Text fields that no document has had so far, in the order of the routes.
+    /// Text fields, and those of `field:NAME`, that no document has had so far, in the order of the routes.
     pub fn fields_never_found(&self) -> Vec<&str> {
         self.bound.iter().flat_map(|bound| bound.found_fields.never_found(&bound.route)).collect()
     }
 
-    /// Fields of any use that none of the first documents had, in the order of the routes.
+    /// Configured fields that none of the first documents had, in the order of the routes.
     pub fn missing_fields(&self) -> Vec<MissingField> {
         self.bound.iter().flat_map(|bound| bound.first_documents.missing()).collect()
     }
 
-    /// The number of an index's route.
+    /// Number of the route of an index.
     pub(super) fn find(&self, index: &str) -> Option<usize> {
         self.bound.iter().position(|bound| bound.route.matches(index))
     }
@@ -137,6 +137,7 @@ impl Routes {
         })
     }
 
+    /// The route of an index, with its forests.
     pub(super) fn bound_of(&self, index: &str) -> Option<&Bound> {
         self.find(index).and_then(|at| self.bound.get(at))
     }

@@ -1,4 +1,4 @@
-//! Result of stamping a body.
+//! The result of stamping a request body: its edits, placements and counts.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::forest::Root;
 use crate::method::Stage;
 use crate::method::{Reasons, Refusal};
 
-/// Refusals kept per document for the log; all are counted.
+/// Most refusals kept per document for the log; all are counted.
 const KEPT: usize = 8;
 
-/// Documents without a stamp that are named; all of them are counted.
+/// Most unstamped documents kept for the log; all are counted.
 const MAX_UNSTAMPED: usize = 16;
 
 /// Counts of the documents of a request.
@@ -20,11 +20,11 @@ const MAX_UNSTAMPED: usize = 16;
 pub struct StampTally {
     /// Documents with a stamp.
     pub stamped: u64,
-    /// Of them, those without usable text.
+    /// Stamped documents without usable text.
     pub without_text: u64,
-    /// Documents of routed indices that go on without one.
+    /// Documents of routed indices that are forwarded without a stamp.
     pub unstamped: u64,
-    /// Documents that joined a tree that was there.
+    /// Documents that joined an existing tree.
     pub joined: u64,
     /// Documents that the local fallback placed, because Redis was away.
     pub local_fallback: u64,
@@ -43,30 +43,31 @@ pub struct Stamped {
     /// `None` if not requested.
     pub(super) explanations: Option<Vec<Explanation>>,
     pub(super) unstamped_documents: Vec<UnstampedDocument>,
-    /// The first of those that a server may store, which need not be among the first of all.
+    /// The first unstamped document that a server may store. `unstamped_documents` may lack it, since that keeps the
+    /// first few of all.
     pub(super) may_be_stored: Option<UnstampedDocument>,
     pub(super) waited: Duration,
 }
 
-/// A candidate that refused a document, which then founded a tree.
+/// A candidate that refused a document, which therefore founded a tree.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RefusedTree {
-    /// The document's item, by its place in the body.
+    /// Index of the document's item in the body.
     pub item: usize,
-    /// The root that it founded.
+    /// Root of the tree that the document founded.
     pub root: Root,
-    /// The near tree.
+    /// Root of the candidate.
     pub tree: Root,
-    /// Why it was not let in.
+    /// Why the candidate refused the document.
     pub refusal: Refusal,
 }
 
 /// A document of a routed index that is forwarded unstamped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnstampedDocument {
-    /// Its item, by its place in the body.
+    /// Index of the document's item in the body.
     pub item: usize,
-    /// Why it has none.
+    /// Why the document has no stamp.
     pub reason: Unstamped,
 }
 
@@ -87,27 +88,27 @@ impl Stamped {
         self.tally
     }
 
-    /// For the method `staged`: the stage that found the tree, by item.
+    /// The stage that found each document's tree, by item; for the method `staged`.
     pub fn stages(&self) -> &[(usize, Stage)] {
         &self.stages
     }
 
-    /// The near trees that founders of trees were not let into, in the order of the items; of each the first few.
+    /// The candidates that refused founders, in the order of items; the first few of each founder.
     pub fn refused(&self) -> &[RefusedTree] {
         &self.refused
     }
 
-    /// How many near trees founders of trees were not let into, by reason.
+    /// Number of candidates that refused founders, by reason.
     pub fn reasons(&self) -> Reasons {
         self.reasons
     }
 
-    /// The sentences that became boilerplate by these documents, cleaned, in the order in which they did.
+    /// Sentences that these documents turned into boilerplate: cleaned, in the order in which they became it.
     pub fn learned(&self) -> &[String] {
         &self.learned
     }
 
-    /// The documents of routed indices that go on without a stamp, in the order of the items; the first few.
+    /// The first few unstamped documents of routed indices, in the order of items.
     pub fn unstamped_documents(&self) -> &[UnstampedDocument] {
         &self.unstamped_documents
     }
@@ -149,7 +150,7 @@ impl Stamped {
         (self.splice, self.placed)
     }
 
-    /// Takes down the trees that refused the founder of `root`.
+    /// Records the candidates that refused the founder of `root`.
     pub(super) fn refuse(&mut self, item: usize, root: Root, refused: &[(Root, Refusal)]) {
         for &(_, refusal) in refused {
             self.reasons.add(refusal.reason());

@@ -1,5 +1,7 @@
-//! Groups by the best of their documents under a query, by `_score` or a field: one collapsed search for the first
-//! page, a walk for the others, because the servers cannot continue a collapsed search after a position.
+//! Groups in the order of their best documents under a query.
+//!
+//! Documents are compared by `_score` or a field. One collapsed search reads the first page, a walk the others, because
+//! the servers cannot continue a collapsed search after a position.
 
 use std::collections::HashSet;
 
@@ -15,7 +17,7 @@ use super::page::{BatchRequest, GroupBatch, Page, PageParts, first_block};
 use super::request::{GroupsRequest, TotalWanted};
 use super::walk::{self, WalkBlock, WalkOrder};
 
-/// One page.
+/// Reads one page of groups, ordered by `field`.
 ///
 /// # Errors
 /// As [`IndexReader::groups`].
@@ -55,7 +57,7 @@ pub(super) async fn page(
     Ok(page.finish())
 }
 
-/// The number of groups, and of the documents without a stamp.
+/// Counts the groups, if the request wants it, and the documents without a stamp.
 async fn total(reader: &IndexReader<'_>, request: &GroupsRequest) -> Result<(Option<Total>, u64), ReadError> {
     let (source, query) = (&reader.source, &request.query);
     let limit = match request.total {
@@ -77,6 +79,7 @@ async fn total(reader: &IndexReader<'_>, request: &GroupsRequest) -> Result<(Opt
     Ok((Some(Total { value, relation }), unstamped))
 }
 
+/// A request for groups that are ordered by a field.
 struct FieldOrder<'r, 'a> {
     reader: &'r IndexReader<'a>,
     request: &'r GroupsRequest,
@@ -84,6 +87,7 @@ struct FieldOrder<'r, 'a> {
 }
 
 impl FieldOrder<'_, '_> {
+    /// The first groups, by a collapsed search.
     async fn first(&self, size: usize) -> Result<GroupBatch, ReadError> {
         let source = &self.reader.source;
         let body = json!({
@@ -103,6 +107,7 @@ impl FieldOrder<'_, '_> {
         self.batch(shown, then).await
     }
 
+    /// The groups after a position, by a block of a walk.
     async fn next(&self, place: &CursorPosition, size: usize, round: u32) -> Result<GroupBatch, ReadError> {
         let after = match place {
             CursorPosition::Walked(after) => after.as_ref(),
@@ -132,6 +137,7 @@ impl FieldOrder<'_, '_> {
         self.batch(shown, then).await
     }
 
+    /// The groups of these best documents, with their positions.
     async fn batch(&self, shown: Vec<WalkedDocument>, then: Option<CursorPosition>) -> Result<GroupBatch, ReadError> {
         let keys: Vec<i64> = shown.iter().map(|walked| walked.key).collect();
         let groups = group_counts::groups(&self.reader.source, self.request, &keys).await?;

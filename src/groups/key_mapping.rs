@@ -1,4 +1,4 @@
-//! Why groups cannot be read: a key that an index maps as something else than a number.
+//! Explains failed reads of groups: an index maps the key as no number.
 
 use hyper::StatusCode;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 use super::error::ReadError;
 use super::search::SearchSource;
 
-/// Most bytes of a response.
+/// Most bytes of a response of `_field_caps`.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// Explains an error by the mapping of the key field, if it is not a number. Asks the cluster in the caller's name;
-/// without an answer the error stays.
+/// Replaces an error by [`ReadError::KeyMapping`] if an index maps the key field as no number. Asks the cluster with
+/// the caller's credentials; without an answer it returns the error unchanged.
 pub(super) async fn explained(source: &SearchSource<'_>, error: ReadError) -> ReadError {
     let is_of_mapping = match &error {
         ReadError::NotTheCluster => true,
@@ -34,11 +34,11 @@ pub(super) async fn explained(source: &SearchSource<'_>, error: ReadError) -> Re
     }
 }
 
-/// An index that maps the key field as another type, with the type, by a response of `_field_caps`.
+/// An index whose key field is no `long`, and its type, by a response of `_field_caps`.
 fn other_type(capabilities: &Value, key: &str) -> Option<(String, String)> {
     let types: &Map<String, Value> = capabilities.get("fields")?.get(key)?.as_object()?;
     let (mapped, of) = types.iter().find(|(mapped, _)| !["long", "unmapped"].contains(&mapped.as_str()))?;
-    // Where all indices map it so, they are named once.
+    // A type that all indices have does not list them: the response does, once.
     let indices = of.get("indices").or_else(|| capabilities.get("indices"));
     Some((indices?.get(0)?.as_str()?.to_owned(), mapped.clone()))
 }

@@ -53,6 +53,7 @@ const OF_REQUEST: [&str; 42] = [
     "x-request-id",
 ];
 
+/// Whether a header is one of [`OF_REQUEST`].
 fn is_of_request(name: &str) -> bool {
     OF_REQUEST.iter().any(|&listed| match listed.ends_with('-') {
         true => name.starts_with(listed),
@@ -92,12 +93,12 @@ const OF_WRITE: [&str; 28] = [
     "wait_for_completion",
 ];
 
-/// Hash of everything by which the cluster could identify the caller. Keyed, so that known callers cannot be searched
-/// for.
+/// Hash of everything by which the cluster could identify the caller. It is keyed, so that nobody can search for
+/// headers with the hash of a known caller.
 pub(crate) fn caller(key: &RandomState, headers: &HeaderMap, query: Option<&str>) -> u64 {
     let mut hasher = key.build_hasher();
-    // A map of headers gives its names in an order that follows from their hashes: the same names, the same order is
-    // not promised.
+    // A `HeaderMap` iterates in an order that follows from the hashes of its names. It does not promise the same order
+    // for the same names.
     let mut identity: Vec<(&str, &[u8])> = headers
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_bytes()))

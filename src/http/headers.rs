@@ -1,4 +1,4 @@
-//! Headers between the two connections.
+//! Headers of proxied requests and responses: removed, adjusted or read.
 
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, Entry,
@@ -6,17 +6,16 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, Uri};
 
-/// Size of a head above which a server may refuse it, less what intermediaries add.
+/// Size in bytes above which a server may refuse a head, less what intermediaries add.
 const LONG_HEAD: usize = 4 << 10;
 
-/// Marks a bulk of a backfill: its partial updates contain all fields of the route that the documents have. Its value
-/// are the aliases and data streams under which routes know the indices of the bulk, percent-encoded, with commas; `-`
-/// for none. It goes no further than spinney.
+/// Header that marks a bulk of a backfill. Partial updates of such a bulk contain all fields of the route that the
+/// documents have. The value lists the aliases and data streams under which routes know the indices of the bulk,
+/// percent-encoded, with commas; `-` for none. spinney does not forward the header.
 pub(crate) const BACKFILL: HeaderName = HeaderName::from_static("x-spinney-backfill");
 
-/// Removes the headers that belong to one connection only (RFC 9110, section 7.6.1), those that `Connection` names
-/// included, and `Expect: 100-continue`, which is answered on our side; any other expectation is the server's to
-/// refuse.
+/// Removes the headers of one connection only (RFC 9110, section 7.6.1), those that `Connection` names included. Also
+/// removes `Expect: 100-continue`, which spinney answers; any other expectation is the server's to refuse.
 pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -40,8 +39,8 @@ pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     headers.remove("http2-settings");
 }
 
-/// Asks the server to close the connection after a head that it may find too long (Elasticsearch takes 8 KiB,
-/// OpenSearch 16): after that 400 it leaves the connection open and never answers on it again.
+/// Asks the server to close the connection after a head that it may find too long. Elasticsearch takes 8 KiB,
+/// OpenSearch 16; after its 400 for a longer head, a server leaves the connection open and never answers on it again.
 pub(crate) fn close_after_long_head(uri: &Uri, headers: &mut HeaderMap) {
     let fields: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     if uri.path().len() + uri.query().map_or(0, str::len) + fields > LONG_HEAD {
@@ -57,13 +56,13 @@ pub(crate) fn set_length(headers: &mut HeaderMap, length: u64) {
 /// The `Content-Encoding` of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
-    /// None.
+    /// None, or `identity`.
     Identity,
-    /// gzip.
+    /// `gzip` or `x-gzip`.
     Gzip,
-    /// zlib, or without its frame: the servers take both for `deflate`.
+    /// `deflate` or `x-deflate`: the data of zlib with or without its frame, of which the servers take both.
     Deflate,
-    /// Relayed, not read.
+    /// Any other: the body is relayed, not read.
     Other,
 }
 
@@ -90,7 +89,7 @@ pub(crate) fn encoding(headers: &HeaderMap) -> Encoding {
     }
 }
 
-/// Restricts the accepted encodings of the response to those that can be read here, among those the client accepts.
+/// Restricts `Accept-Encoding` to encodings that spinney can read, among those that the client accepts.
 pub(crate) fn accept_gzip_only(headers: &mut HeaderMap) {
     let offered = headers.get_all(ACCEPT_ENCODING).iter();
     let offered: Vec<(String, bool)> = offered
@@ -113,8 +112,8 @@ pub(crate) fn accept_gzip_only(headers: &mut HeaderMap) {
     }
 }
 
-/// Requests JSON instead of the servers' other formats, which are not parsed: without item outcomes the documents would
-/// be indeterminate.
+/// Requests JSON instead of the servers' other formats. spinney does not parse those, and without item outcomes the
+/// documents would be indeterminate.
 pub(crate) fn accept_json_only(headers: &mut HeaderMap) {
     let Entry::Occupied(mut asked) = headers.entry(ACCEPT) else { return };
     for value in asked.iter_mut() {
@@ -134,7 +133,7 @@ pub(crate) fn is_of_a_server(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Whether the body is JSON or NDJSON in one of the names that the servers take; other formats are relayed.
+/// Whether the body is JSON or NDJSON, by a media type that the servers take. Other formats are relayed.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()) else {
         return false;

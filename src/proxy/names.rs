@@ -13,8 +13,8 @@ use crate::http::query::decode_segment;
 use crate::state::AppState;
 use crate::time::Millis;
 
-/// Resolves index names that may be aliases of routed indices. Stops at the first refusal: if the cluster does not know
-/// the caller, or denies the request of an unverified one, the other names are not asked about.
+/// Resolves index names that may be aliases of routed indices. If the cluster does not know the caller, or denies the
+/// request of an unverified one, the other names are not asked about.
 pub(super) async fn resolve(state: &AppState, (caller, headers): (u64, &HeaderMap), parsed: &mut Parsed, now: Millis) {
     let unrouted: Vec<String> = parsed.unrouted().map(Into::into).collect();
     let asking = async {
@@ -27,7 +27,7 @@ pub(super) async fn resolve(state: &AppState, (caller, headers): (u64, &HeaderMa
             }
         }
     };
-    // A cluster that takes its time is not waited for: the rest passes as it is named.
+    // A slow cluster is not waited for: the other names stay unresolved.
     let _ = tokio::time::timeout(ASK_TIMEOUT, asking).await;
 }
 
@@ -36,8 +36,8 @@ fn ends(state: &AppState, caller: u64, denied: Denied, now: Millis) -> bool {
     denied.is_of_caller() || !state.engine.has_written(caller, now)
 }
 
-/// Learns indices of a route's alias or data stream, if the cluster confirms them to the writer. `names`: as in
-/// [`BACKFILL`](crate::http::headers::BACKFILL). Stops as [`resolve`] does.
+/// Routes unrouted indices of a backfill's bulk by a route's alias or data stream, if the cluster confirms them to the
+/// writer. `names`: as in [`BACKFILL`](crate::http::headers::BACKFILL). Stops as [`resolve`] does.
 pub(super) async fn learn_name(
     state: &AppState,
     (caller, headers): (u64, &HeaderMap),
@@ -112,7 +112,7 @@ async fn asked(
     Ok(index.filter(|index| state.engine.routes().has(index)))
 }
 
-/// Says once that a name is not understood.
+/// Warns, once in a process, that date math in a name is not understood.
 fn warn_of_date(name: &str) {
     static WARNED: AtomicBool = AtomicBool::new(false);
     if !WARNED.swap(true, Relaxed) {

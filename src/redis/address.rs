@@ -2,29 +2,29 @@
 
 use std::fmt;
 
-/// The default port of Redis; Sentinel uses the same default here.
+/// Default ports of Redis and of Sentinel.
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26_379;
 
 /// Address and credentials of Redis.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
-    /// Some of its nodes; any reachable one lists the others.
+    /// Some nodes of Redis, or its Sentinels; any reachable node lists the others.
     pub hosts: Vec<(String, u16)>,
     /// The name of a master, if the hosts are Sentinels.
     pub master: Option<String>,
-    /// Over TLS.
+    /// Whether connections use TLS.
     pub is_tls: bool,
-    /// User, unless it is the default user.
+    /// ACL user; `None` is the default user.
     pub user: Option<String>,
-    /// The secret of that user.
+    /// Password of that user, or of the default user.
     pub password: Option<String>,
 }
 
-/// Errors of a URL. Messages do not repeat it: a secret may be anywhere in it.
+/// Error in the URL of Redis. Messages do not repeat the URL: a secret may be anywhere in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// It begins with something else.
+    /// The URL has another scheme.
     #[error("it begins with none of redis://, rediss:// (TLS), redis+sentinel://, rediss+sentinel://")]
     Scheme,
     /// There is no host.
@@ -50,7 +50,7 @@ impl Address {
     /// Parses a URL.
     ///
     /// # Errors
-    /// The fault of the URL.
+    /// [`AddressError`] for an invalid URL.
     pub fn parse(url: &str) -> Result<Address, AddressError> {
         let (scheme, rest) = url.split_once("://").ok_or(AddressError::Scheme)?;
         let (is_tls, is_sentinel) = match scheme {
@@ -111,7 +111,7 @@ fn host_and_port(text: &str, default: u16) -> Result<(String, u16), AddressError
     Ok((host.to_owned(), port))
 }
 
-/// Without the secret: for logs.
+/// Shows the address without user and password, for logs.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tls = if self.is_tls { "s" } else { "" };

@@ -1,11 +1,13 @@
-//! The clock check: a clock that would expire a whole forest is not used before another one agrees.
+//! The clock check: it suspends a clock that would expire a whole forest.
 //!
-//! Nodes expire by the clock of this machine, and a forest's clock never goes back: a start with a clock that is years
-//! ahead would forget all at once and for good, as would one whose documents may have dates up to its own. Nodes of
-//! shared forests are kept until a moment by the clock of Redis: a clock that is a window behind it would store what is
-//! over already. The cluster's own clock is the second one. It is asked where the machine's is further from the latest
-//! arrival that is stored, or from the clock of Redis, than a window, or behind it, and where it jumps that far while
-//! spinney runs.
+//! Such a clock is not used before the cluster's clock agrees with it. Nodes expire by the clock of this machine, and
+//! a forest's clock never goes back: a start with a clock that is years ahead would expire all nodes at once and for
+//! good. So it would in a forest with the clock of a date field, because dates are accepted up to the machine's clock.
+//! Redis keeps nodes of shared forests until a moment by its own clock: a machine's clock that is a window behind would
+//! store nodes that have expired already.
+//!
+//! The cluster is asked for its time if the machine's clock is more than a window ahead of the latest stored arrival or
+//! of the clock of Redis, or is behind one of them, and if it jumps that far while spinney runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +21,9 @@ use crate::config::Clock;
 use crate::engine::{Engine, RecoverySource};
 use crate::time::Millis;
 
-/// The window assumed for a forest without one: a larger jump of the clock is an error.
+/// Window assumed for a forest without one: a larger jump of the clock is an error.
 const NO_WINDOW: Millis = Millis(30 * 24 * 3_600_000);
-/// The pauses between two questions.
+/// The first and the longest pause between two requests for the cluster's time.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -42,9 +44,9 @@ pub(crate) async fn begin(
     watch(service, shared)
 }
 
-/// The latest time that forests have seen, by their clocks, and how far it may be ahead of this machine's. Arrivals
-/// were read from a clock; dates are what documents claim, perhaps those of an archive, and count where nothing has
-/// arrived.
+/// The latest time that the forests have seen, and its lead: how far it may be ahead of this machine's clock. Arrivals
+/// were read from a clock and take precedence; dates are claims of documents, perhaps of an archive, and count only
+/// without any arrival.
 fn latest_seen(forests: &[(&Clock, Option<Millis>)]) -> Option<(Millis, i64)> {
     let latest = |is_counted: fn(&Clock) -> bool| {
         forests.iter().filter(|(clock, _)| is_counted(clock)).filter_map(|&(_, seen)| seen).max()
@@ -53,14 +55,14 @@ fn latest_seen(forests: &[(&Clock, Option<Millis>)]) -> Option<(Millis, i64)> {
     arrival.or_else(|| latest(|clock| matches!(clock, Clock::Field(_))).map(|seen| (seen, clock::SKEW)))
 }
 
-/// Goes on from a time that is known where the clock of this machine is far from it.
+/// Continues the time from `seen` if the clock of this machine is doubtful.
 fn compare_with(seen: Millis, lead: i64, window: Millis) {
     if is_doubtful(clock::system(), seen, lead, window) {
         clock::go_on_from(seen);
     }
 }
 
-/// The clock of the store of shared forests: their nodes are kept until a moment by it.
+/// The comparison with the clock of Redis, by which nodes of shared forests expire.
 struct SharedClock {
     engine: Arc<Engine>,
     window: Millis,
@@ -68,7 +70,8 @@ struct SharedClock {
 }
 
 impl SharedClock {
-    /// Compares the clock with Redis' once; repeated while Redis is away.
+    /// Compares this machine's clock with that of Redis, once. While Redis is away it does nothing, and the next call
+    /// tries again.
     async fn compare(&mut self) {
         if self.is_compared {
             return;
@@ -82,13 +85,13 @@ impl SharedClock {
     }
 }
 
-/// Whether `now` would expire a whole forest whose latest arrival was `seen`, or is too far behind it.
+/// Whether `now` would expire a whole forest whose latest time is `seen`, or is too far behind `seen`.
 fn is_doubtful(now: Millis, seen: Millis, lead: i64, window: Millis) -> bool {
     let ahead = now.0.saturating_sub(seen.0);
     ahead > window.0 || ahead < -lead.saturating_add(i64::try_from(JUMP).unwrap_or(i64::MAX))
 }
 
-/// Asks the cluster for its time whenever this machine's is doubted.
+/// Asks the cluster for its time whenever this machine's clock is doubted.
 async fn watch(service: Operator, mut shared: SharedClock) {
     let (mut pause, mut told) = (FIRST_PAUSE, None);
     loop {
@@ -125,7 +128,7 @@ async fn watch(service: Operator, mut shared: SharedClock) {
     }
 }
 
-/// The comparison of this machine's clock with the cluster's.
+/// Result of comparing this machine's clock with the cluster's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
     Agrees,

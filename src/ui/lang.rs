@@ -1,4 +1,4 @@
-//! The languages of the page: one table of texts each, and which one a reader wants.
+//! The languages of the pages: one table of texts each, and their choice.
 
 mod chinese;
 mod english;
@@ -6,7 +6,7 @@ mod english;
 use hyper::HeaderMap;
 use hyper::header::ACCEPT_LANGUAGE;
 
-/// A language of the page.
+/// A language of the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lang {
     English,
@@ -14,7 +14,7 @@ pub(super) enum Lang {
 }
 
 impl Lang {
-    /// The language of this code.
+    /// The language of a [`code`](Lang::code).
     pub(super) fn of(code: &str) -> Option<Lang> {
         match code {
             "en" => Some(Lang::English),
@@ -23,7 +23,7 @@ impl Lang {
         }
     }
 
-    /// As the URL has it.
+    /// Code of the language in URLs.
     pub(super) fn code(self) -> &'static str {
         match self {
             Lang::English => "en",
@@ -31,7 +31,7 @@ impl Lang {
         }
     }
 
-    /// As HTML has it.
+    /// Language tag in HTML.
     pub(super) fn tag(self) -> &'static str {
         match self {
             Lang::English => "en",
@@ -39,7 +39,7 @@ impl Lang {
         }
     }
 
-    /// The other one.
+    /// The other of the two languages.
     pub(super) fn other(self) -> Lang {
         match self {
             Lang::English => Lang::Chinese,
@@ -47,7 +47,7 @@ impl Lang {
         }
     }
 
-    /// Its texts.
+    /// Texts of all pages in this language.
     pub(super) fn texts(self) -> &'static Texts {
         match self {
             Lang::English => &english::TEXTS,
@@ -55,7 +55,7 @@ impl Lang {
         }
     }
 
-    /// The preferred language of the request that is available, by weight.
+    /// The language of the highest weight in `Accept-Language`; `None` if neither is accepted.
     pub(super) fn accepted(headers: &HeaderMap) -> Option<Lang> {
         let values = headers.get_all(ACCEPT_LANGUAGE).iter();
         let ranges = values.flat_map(|value| value.to_str().unwrap_or_default().split(','));
@@ -86,7 +86,7 @@ macro_rules! texts {
 
         #[cfg(test)]
         impl Texts {
-            /// Name and text of each.
+            /// All texts with their names.
             fn all(&self) -> Vec<(&'static str, &'static str)> {
                 vec![$((stringify!($name), self.$name),)+]
             }
@@ -95,7 +95,7 @@ macro_rules! texts {
 }
 
 texts! {
-    // Around every page.
+    // The frame of every page.
     skip, articles, overview, other_language, theme, theme_auto, theme_light, theme_dark,
     sign_in, sign_out, signed_in, loading, footer, utc, new_tab,
     // The choice of an index.
@@ -126,12 +126,12 @@ texts! {
     rate, forests, forest, nodes, largest, largest_text, page_chrome, page_chrome_lead,
     learned, refusals, refusals_lead, reason, count, attention, unstamped, failed, uncounted, none_yet,
     plot_desc,
-    // When something is wrong.
+    // Error pages.
     problem, status, cluster_says, not_found, not_found_text, forbidden, unauthorized, unauthorized_text, bad_request,
     unavailable, try_home, bad_date,
 }
 
-/// Puts values in the places of `{}`, in their order.
+/// Replaces each `{}` of a text by the next value.
 pub(super) fn fill(text: &str, values: &[&str]) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut values = values.iter();
@@ -144,8 +144,8 @@ pub(super) fn fill(text: &str, values: &[&str]) -> String {
     filled
 }
 
-/// Splits a text at its first `{}`, and fills in values for the others: text of a document goes between, in an element
-/// with its own direction.
+/// Splits a text at its first `{}`, and fills in values for the others. The template puts text of a document between
+/// the two parts, in an element with its own direction.
 pub(super) fn around(text: &str, values: &[&str]) -> (String, String) {
     let (before, after) = text.split_once("{}").unwrap_or((text, ""));
     (before.to_owned(), fill(after, values))

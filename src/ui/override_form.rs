@@ -1,4 +1,4 @@
-//! Overrides from the page: a confirmation, and the form that submits it. Works without the script.
+//! The page that confirms and submits an override. It works without the script.
 //!
 //! A page of another site could submit such a form with the credentials that the browser stores for this one. Each
 //! form therefore carries a token derived from a secret of the process, the reader and the override, which no other
@@ -21,10 +21,10 @@ use crate::http::Body;
 use crate::http::query::decode_segment;
 use crate::overrides::{OverrideEditor, OverrideFault};
 
-/// The most bytes of a form.
+/// Most bytes of a submitted form.
 pub(super) const FORM_BYTES: usize = 64 << 10;
 
-/// Characters of a title.
+/// Most characters of a document's id that the page shows.
 const TITLE: usize = 120;
 
 #[derive(Template)]
@@ -35,7 +35,7 @@ struct OverridePage<'a> {
     back: String,
     title: &'static str,
     text: String,
-    /// A document's id, and the text after it.
+    /// A document's id, and the text that follows it.
     quoted: Option<(String, String)>,
     form: Option<OverrideForm>,
 }
@@ -44,22 +44,23 @@ struct OverrideForm {
     action: String,
     fields: Vec<(&'static str, String)>,
     yes: &'static str,
-    /// Whether it is asked as a question, and not only offered.
+    /// Whether the page asks for a confirmation, instead of only offering the form.
     is_question: bool,
 }
 
-/// The override to confirm.
+/// The override that the parameters of a page or form request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum RequestedOverride {
-    /// This document is another story.
+    /// Split this document from its group.
     Split { id: String },
-    /// The group of this document and the other one are one story.
+    /// Merge the groups of these roots, the first of which is the document's.
     Merge { id: String, roots: [Root; 2] },
-    /// The parameters are not an override.
+    /// Undo the override of this number; `id` is the document to return to.
     TakeBack { id: String, number: u64 },
 }
 
 impl RequestedOverride {
+    /// Parses the parameters; `None` if they request no override.
     fn read(parameters: &QueryString) -> Option<RequestedOverride> {
         let id = parameters.get("id")?.to_owned();
         let root = |name| Fingerprint::written(parameters.get(name)?, true).map(Root);
@@ -78,6 +79,7 @@ impl RequestedOverride {
         id
     }
 
+    /// Inverse of [`read`](RequestedOverride::read).
     fn fields(&self) -> Vec<(&'static str, String)> {
         let id = ("id", self.id().to_owned());
         match self {
@@ -92,12 +94,12 @@ impl RequestedOverride {
     }
 }
 
-/// The page that asks whether a document is another story.
+/// Address of the page that confirms a split of a document.
 pub(super) fn split_address(index: &str, id: &str) -> String {
     address(index, &RequestedOverride::Split { id: id.to_owned() })
 }
 
-/// The page that asks whether the group of a document and another one are one story.
+/// Address of the page that confirms a merge of a document's group with another.
 pub(super) fn merge_address(index: &str, id: &str, roots: [Root; 2]) -> String {
     let id = id.to_owned();
     address(index, &RequestedOverride::Merge { id, roots })
@@ -111,7 +113,7 @@ fn address(index: &str, wish: &RequestedOverride) -> String {
     url::override_page(index) + &query.suffix()
 }
 
-/// The confirmation, or the result.
+/// Renders the confirmation of an override, or its result.
 pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<Body>, ErrorPage> {
     let (shell, t) = (page.shell, page.shell.t());
     let index = decode_segment(raw_index);
@@ -160,7 +162,7 @@ pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<B
     Ok(response::page(StatusCode::OK, &asked)?)
 }
 
-/// Adds the override and redirects to its result.
+/// Adds or undoes the override, and redirects to its result.
 pub(super) async fn apply(page: &PageRequest<'_>, raw_index: &str, form: &[u8]) -> Result<Response<Body>, ErrorPage> {
     let index = decode_segment(raw_index).into_owned();
     let form = QueryString::parse(std::str::from_utf8(form).ok());
@@ -186,6 +188,7 @@ pub(super) async fn apply(page: &PageRequest<'_>, raw_index: &str, form: &[u8]) 
     Ok(response::elsewhere(&(url::override_page(&index) + &shown.suffix())))
 }
 
+/// Token of a form: a keyed hash of the caller, the index and the override.
 fn token(page: &PageRequest<'_>, index: &str, wish: &RequestedOverride) -> String {
     let form = ("a form of the page", page.caller(), index, wish);
     format!("{:016x}", page.state.callers.hash_one(form))

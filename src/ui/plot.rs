@@ -1,18 +1,18 @@
-//! Small plots without axes: the shape of the last hour.
+//! Sparklines: small plots without axes, for values of the last hour.
 
 use std::fmt::Write;
 
-/// Sizes of a plot, in its own units.
+/// Width and height of a plot, in units of its SVG.
 pub(super) const WIDTH: f64 = 240.0;
 pub(super) const HEIGHT: f64 = 48.0;
 
-/// Room for the line's own width.
+/// Margin around the line, which has a width itself.
 const MARGIN: f64 = 2.0;
 
-/// A plot.
+/// A sparkline, as paths of an SVG.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Plot {
-    /// The line, as an SVG path.
+    /// The line as a path.
     pub line: String,
     /// The line as a closed area.
     pub area: String,

@@ -5,9 +5,13 @@ use std::collections::HashSet;
 use super::{Override, Overrides, Restamp};
 
 impl Overrides {
-    /// These overrides, completed by those that only another process still has. An override whose number is free keeps
-    /// it; if the number has been given to another one, the lost one gets the next. Overrides that were undone here
-    /// stay undone; those that were undone there and are here again are undone, too. Stored documents may have followed
+    /// The overrides of Redis, completed by those that only `newer` still has.
+    ///
+    /// `newer` are those that a process knew before Redis lost a part. A lost override keeps its number if that is
+    /// free; if the number has been given to another one, it gets the next.
+    ///
+    /// Overrides that were undone in Redis stay undone. A late merge that was undone in `newer` is undone, too; any
+    /// other override that was undone there and is in Redis again stays in force. Stored documents may have followed
     /// lost overrides, so all of them are restamped.
     #[must_use]
     pub fn mended(&self, newer: &Overrides) -> Overrides {

@@ -1,5 +1,6 @@
-//! A disk in memory that is as bad as the store may have to expect: what is not synced may be lost in pieces and in any
-//! order, operations fail, and the power does.
+//! A simulated disk in memory, as bad as a store may have to expect.
+//!
+//! Bytes and names that are not synced may be lost in pieces and in any order, operations fail, and so does the power.
 
 #![expect(clippy::unwrap_used, reason = "a model, in tests alone")]
 
@@ -15,39 +16,40 @@ use spinney_text::hash::SplitMix64;
 
 use crate::store::files::{File, Files};
 
-/// Bytes that a disk writes as a whole; real ones write 512 or more.
+/// Bytes that the disk writes as a whole; real disks write 512 or more.
 const SECTOR: usize = 16;
 
-/// What goes wrong at an operation. Operations are counted from 1, and only those that change something.
+/// A fault to inject at an operation. Only operations that change something are counted, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
-    /// This one fails; of what it was to write a part is written.
+    /// The operation of this number fails, and writes a part of its bytes.
     FailsAt(u64, ErrorKind),
-    /// This one fails and so does all that follows and needs room: creations and writes.
+    /// The disk is full from this operation on: creations and writes fail.
     FullFrom(u64),
-    /// This one is done, partly done or not done; nothing can be done afterwards.
+    /// The process or the power ends at this operation: it is done, partly done or not done, and all later ones fail.
     EndsAt(u64),
 }
 
-/// The disk, as all handles to it see it; those of a process end with it.
+/// A simulated disk. Clones share it; those of a process fail when the process has ended.
 #[derive(Debug, Clone)]
 pub struct Disk(Arc<Mutex<State>>, Option<u64>);
 
 #[derive(Debug)]
 struct State {
     inodes: Vec<Inode>,
-    /// Names as the system sees them, and as they are on the disk.
+    /// Names as the operating system shows them; `synced_names` are those on the disk.
     names: BTreeMap<PathBuf, Entry>,
     synced_names: BTreeMap<PathBuf, Entry>,
-    /// What was done to names since their directories were synced.
+    /// Changes of names since their directories were synced.
     pending: Vec<NameChange>,
     locked: BTreeSet<PathBuf>,
     operations: u64,
     fault: Fault,
+    /// Whether [`Fault::EndsAt`] has happened.
     ended: bool,
-    /// Processes that have ended.
+    /// Number of processes that have ended.
     ends: u64,
     random: SplitMix64,
     salts: u64,
@@ -93,11 +95,12 @@ impl NameChange {
     }
 }
 
+/// Bytes of a file, as the operating system shows them and as they are on the disk.
 #[derive(Debug, Clone, Default)]
 struct Inode {
     now: Vec<u8>,
     synced: Vec<u8>,
-    /// What a failed sync has lost: the system has it, the disk will never, and the next sync says yes.
+    /// Ranges lost by failed syncs: the system shows them, the disk never gets them, and the next sync succeeds.
     lost: Vec<Range<usize>>,
 }
 
@@ -110,7 +113,7 @@ impl Inode {
         }
     }
 
-    /// What a power loss leaves.
+    /// Replaces the bytes by those that a power loss leaves.
     fn tear(&mut self, random: &mut SplitMix64) {
         if self.now != self.synced {
             let (shorter, longer) = (self.now.len().min(self.synced.len()), self.now.len().max(self.synced.len()));
@@ -140,16 +143,17 @@ impl Inode {
     }
 }
 
-/// Whether an operation is done, and how well.
+/// The result that an operation has to have.
 enum Verdict {
     Done,
-    /// A part of it, then the error.
+    /// A part is done, and the error is returned.
     Partly(ErrorKind),
-    /// The error, and nothing else.
+    /// Nothing is done, and the error is returned.
     Fails(ErrorKind),
 }
 
 impl State {
+    /// Counts an operation, and decides its result.
     fn operation(&mut self, needs_room: bool) -> Verdict {
         if self.ended {
             return Verdict::Fails(ErrorKind::Other);
@@ -171,7 +175,7 @@ impl State {
         }
     }
 
-    /// For operations that are done as a whole or not at all.
+    /// As [`operation`](State::operation), for one that is done as a whole or not at all.
     fn whole(&mut self, needs_room: bool) -> Result<()> {
         match self.operation(needs_room) {
             Verdict::Done => Ok(()),
@@ -193,7 +197,7 @@ impl State {
 }
 
 impl Disk {
-    /// An empty one, whose losses follow from the seed.
+    /// Creates an empty disk, whose losses follow from the seed.
     pub fn new(seed: u64) -> Disk {
         let state = State {
             inodes: Vec::new(),
@@ -211,13 +215,13 @@ impl Disk {
         Disk(Arc::new(Mutex::new(state)), None)
     }
 
-    /// For the process that begins now.
+    /// The file system of a process that begins now.
     pub fn files(&self) -> Arc<dyn Files> {
         let ends = self.0.lock().ends;
         Arc::new(Disk(self.0.clone(), Some(ends)))
     }
 
-    /// The state, for a process that has not ended.
+    /// Locks the state; fails if the process of this handle has ended.
     fn state(&self) -> Result<MutexGuard<'_, State>> {
         let state = self.0.lock();
         match self.1 {
@@ -226,24 +230,24 @@ impl Disk {
         }
     }
 
-    /// Operations so far.
+    /// Number of operations since the last [`set`](Disk::set).
     pub fn operations(&self) -> u64 {
         self.0.lock().operations
     }
 
-    /// Whether the process or the power has ended.
+    /// Whether [`Fault::EndsAt`] has ended the process or the power.
     pub fn has_ended(&self) -> bool {
         self.0.lock().ended
     }
 
-    /// Counts from 0 again, and lets something go wrong.
+    /// Sets the fault, and counts operations from 0 again.
     pub fn set(&self, fault: Fault) {
         let mut state = self.0.lock();
         state.operations = 0;
         state.fault = fault;
     }
 
-    /// The process was killed: the system keeps what it has. A new one may begin.
+    /// Kills the process: the system keeps all that was written. A new process may begin.
     pub fn kill(&self) {
         let mut state = self.0.lock();
         state.ends += 1;
@@ -252,7 +256,7 @@ impl Disk {
         state.locked.clear();
     }
 
-    /// The power was lost: what was not synced is kept or not. The machine starts again.
+    /// Cuts the power, and starts the machine again. Anything that was not synced is kept or lost.
     pub fn lose_power(&self) {
         self.kill();
         let mut state = self.0.lock();
@@ -264,7 +268,7 @@ impl Disk {
                 change.apply(&mut names);
             }
         }
-        // What stands in a directory that is lost is lost.
+        // The files of a lost directory are lost, too.
         let kept = names.clone();
         names.retain(|path, _| {
             let mut above = path.ancestors().skip(1);
@@ -284,7 +288,7 @@ impl Disk {
         state.inodes[inode].now.clone()
     }
 
-    /// Puts a file there, on the disk at once.
+    /// Creates a file that is on the disk at once.
     pub fn put(&self, path: &Path, bytes: &[u8]) {
         let mut state = self.0.lock();
         let inode = state.inodes.len();
@@ -293,14 +297,14 @@ impl Disk {
         state.synced_names.insert(path.into(), Entry::File(inode));
     }
 
-    /// Takes a file away.
+    /// Removes a file from the disk at once.
     pub fn take(&self, path: &Path) {
         let mut state = self.0.lock();
         state.names.remove(path).unwrap();
         state.synced_names.remove(path);
     }
 
-    /// All files.
+    /// Paths of all files.
     pub fn paths(&self) -> Vec<PathBuf> {
         let state = self.0.lock();
         let files = state.names.iter();
@@ -308,7 +312,7 @@ impl Disk {
         files.map(|(path, _)| path.clone()).collect()
     }
 
-    /// The same disk, to try something else with.
+    /// A copy of the files and directories, all of them synced.
     pub fn copy(&self) -> Disk {
         let copy = Disk::new(1);
         for path in self.paths() {
@@ -410,6 +414,7 @@ impl Files for Disk {
     }
 }
 
+/// A lock on a file, released when it is dropped.
 #[derive(Debug)]
 struct Lock(Disk, PathBuf);
 
@@ -421,6 +426,7 @@ impl Drop for Lock {
     }
 }
 
+/// An open file: its disk and the number of its inode.
 #[derive(Debug)]
 struct Handle(Disk, usize);
 

@@ -1,4 +1,6 @@
-//! The file of the fields that the texts of a forest were read from: [`FieldRecord`] between a title and a checksum.
+//! The file of a forest's [`FieldRecord`], between a first line and a checksum.
+//!
+//! It says which fields the texts of the forest were read from.
 //!
 //! ```text
 //! spinney fields
@@ -8,9 +10,9 @@
 //! checksum = 3c0a5d3c8f0b7c11
 //! ```
 //!
-//! A line for each index pattern: `text_field`, sorted; `title_field`; `url_field` for `staged`. Routes of
-//! `field:NAME`, and patterns that an earlier one covers, have none. A forest that `spinney transfer` has not filled
-//! has the line `unfinished`.
+//! Each index pattern has a line: `text_field`, sorted; `title_field`; `url_field` for `staged`. Routes of the method
+//! `field:NAME`, and patterns that an earlier one covers, have none. A forest that `spinney transfer` has not
+//! completely filled has the line `unfinished`.
 
 use std::path::Path;
 
@@ -22,18 +24,18 @@ use crate::text_fields::{FieldRecord, FieldRecordError};
 
 const TITLE: &str = "spinney fields\n";
 
-/// The whole file.
+/// Encodes the whole file.
 pub(super) fn encode(record: &FieldRecord) -> String {
     let text = format!("{TITLE}{}", record.encode());
     format!("{text}checksum = {:016x}\n", xxh3_64(text.as_bytes()))
 }
 
-/// The record that a file holds.
+/// Decodes a whole file; `file` is its path for errors.
 pub(super) fn decode(file: &Path, bytes: &[u8]) -> Result<FieldRecord, StoreError> {
     let broken = |why| StoreError::BrokenFields { file: file.to_owned(), why };
     let text = std::str::from_utf8(bytes).map_err(|_| broken("it is no text"))?;
     let rest = text.strip_prefix(TITLE).ok_or_else(|| broken("it does not begin with \"spinney fields\""))?;
-    // A newer one may have its checksum elsewhere.
+    // A newer format may have its checksum elsewhere.
     if let Err(FieldRecordError::Newer(found)) = FieldRecord::decode(rest) {
         return Err(StoreError::NewerFormat { file: file.to_owned(), found });
     }

@@ -18,13 +18,14 @@ use crate::text::shingles::{BINS, Minima, Shingles, fill};
 
 /// Bits kept of each of the 96 minima.
 const BITS: usize = 2;
+/// Words of 64 bits that the minima take.
 const WORDS: usize = BINS * BITS / 64;
 
-/// Bytes before the numbers.
+/// Bytes of an encoded proof before its numbers.
 const FIXED_BYTES: usize = 1 + 4 + WORDS * 8;
-/// Texts with fewer shingles need the same title as well.
+/// Least shingles of a long text. A shorter one of characters may be page chrome, and is compared by title as well.
 const ROW: f32 = 75.0;
-/// Similarity needed by a text that is only a headline: half of its words are common to many.
+/// Similarity that a text of only a headline needs: half of its words are common to many.
 const HEADLINE: f32 = 0.8;
 /// A text of fewer shingles without a title joins only equal texts.
 const SAME_ONLY: f32 = 8.0;
@@ -32,7 +33,7 @@ const SAME_ONLY: f32 = 8.0;
 /// The longest proof, in bytes.
 const MAX_BYTES: usize = FIXED_BYTES + 2 * MAX_NUMBERS;
 
-/// Proof of a document, of which the root of a tree keeps the founder's.
+/// Proof of a document; each root keeps that of its founder.
 ///
 /// Packed, because there are tens of millions of roots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,13 +42,13 @@ pub struct TextProof {
     title: TitleSketch,
     minima: [u64; WORDS],
     numbers: [u16; MAX_NUMBERS],
-    /// The number of numbers.
+    /// How many of `numbers` are in use.
     numbers_len: u8,
     /// Number of shingles, up to 127, and whether most tokens are characters.
     length: Length,
 }
 
-/// | characters 1 bit | shingles 7 bits |
+/// Number of shingles and kind of tokens: | most are characters 1 bit | shingles 7 bits |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Length(u8);
 
@@ -59,27 +60,29 @@ impl Length {
         Length(shingles | if characters { Length::CHARACTERS } else { 0 })
     }
 
+    /// Number of shingles, up to 127.
     fn shingles(self) -> f32 {
         f32::from(self.0 & !Length::CHARACTERS)
     }
 
-    /// Whether a text of this length may be page chrome. A shorter text in words has its title in it.
+    /// Whether a text of this length may be page chrome. Text in words that is as short has its title in it.
     fn is_of_a_row(self) -> bool {
         self.characters() && self.shingles() < ROW
     }
 
+    /// Whether most tokens are characters.
     fn characters(self) -> bool {
         self.0 & Length::CHARACTERS != 0
     }
 }
 
-/// Errors in the bytes of a proof.
+/// Error of bytes that are no proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a proof has {FIXED_BYTES} to {MAX_BYTES} bytes and an odd number of them, this one has {0}")]
 pub struct InvalidProof(usize);
 
 impl TextProof {
-    /// The longest one, in bytes.
+    /// The longest proof, in bytes.
     pub(super) const MAX_BYTES: usize = MAX_BYTES;
 
     /// The proof of a document without its boilerplate.
@@ -118,7 +121,7 @@ impl TextProof {
         }
     }
 
-    /// Whether a text without a title is so short that it joins only equal texts.
+    /// Whether the texts join only if equal: one has no title, and one is very short.
     pub(super) fn is_same_only(&self, root: &TextProof) -> bool {
         let shorter = self.length.shingles().min(root.length.shingles());
         self.compare_titles(root).is_none() && shorter < SAME_ONLY
@@ -159,11 +162,11 @@ impl TextProof {
         if self.title.is_title_only() || root.title.is_title_only() { needed.max(HEADLINE) } else { needed }
     }
 
-    /// Whether a document of this proof may join the tree of the root that keeps `root`; its similarity if it may.
-    /// `shared` and `long` as for `needed`.
+    /// The similarity to the root with the proof `root`, if the document may join its tree. `shared` and `long` as for
+    /// [`needed`](TextProof::needed).
     ///
     /// # Errors
-    /// Why it may not.
+    /// [`Refusal`]: why the document may not join.
     pub fn agrees(&self, root: &TextProof, shared: usize, long: Similarity) -> Result<f32, Refusal> {
         let similarity = self.is_like(root, shared, long)?;
         let numbers = self.compare_numbers(root);
@@ -174,7 +177,7 @@ impl TextProof {
         Ok(similarity)
     }
 
-    /// Whether the texts agree in everything but the numbers.
+    /// The similarity, if the texts agree in everything but perhaps the numbers.
     ///
     /// # Errors
     /// As [`agrees`](TextProof::agrees).
@@ -197,10 +200,10 @@ impl TextProof {
         self.title.is_title_only()
     }
 
-    /// Refuses texts that are page chrome under two different titles.
+    /// Refuses texts that may be page chrome under two foreign titles.
     ///
     /// # Errors
-    /// [`Refusal::Titles`] if they are not.
+    /// [`Refusal::Titles`] if they may be page chrome.
     pub(super) fn is_own_page(&self, root: &TextProof) -> Result<(), Refusal> {
         match self.length.is_of_a_row() && self.foreign_titles(root) == 2 {
             true => Err(Refusal::Titles),
@@ -213,7 +216,7 @@ impl TextProof {
         self.title.similarity(root.title)
     }
 
-    /// The number of the two titles that their texts have nothing of; 0 if the titles do not differ.
+    /// How many of the two titles are foreign: their texts have nothing of them. 0 if the titles do not differ.
     pub(super) fn foreign_titles(&self, root: &TextProof) -> usize {
         let foreign = [self.title, root.title];
         let foreign = foreign.iter().filter(|title| title.is_foreign()).count();
@@ -266,8 +269,8 @@ impl TextProof {
     }
 }
 
-/// Two bits of each minimum. An empty bin takes the minimum of another one, which depends on nothing but the two bins,
-/// so that the same bin is asked for every document.
+/// Packs two bits of each minimum. An empty bin takes the minimum of another one; the order in which others are tried
+/// depends on nothing but the bin, so that it is the same for every document.
 fn pack(bins: &Minima) -> [u64; WORDS] {
     let mut words = [0u64; WORDS];
     if bins.iter().all(|&bin| bin == u32::MAX) {

@@ -1,33 +1,34 @@
-//! Numbers as evidence that two similar texts differ: reports from templates differ in their numbers only, while a
-//! reprint keeps its numbers.
+//! Numbers as evidence that two similar texts differ.
+//!
+//! Reports from templates differ in their numbers only, while a reprint keeps its numbers.
 //!
 //! A number is compared only with the number in the same place of the other text. A place is identified by its
 //! context, the two words before it and the one behind it, so that an added or dropped paragraph makes no difference.
 //! A fixed number of contexts is kept, those with the smallest hashes, so that two texts with the same contexts keep
 //! the same ones.
 
-/// A number of a text and its place.
+/// A number of a text, with its context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Number {
     /// Hash of the words around it.
     pub context: u32,
     /// Hash of the number.
     pub value: u32,
-    /// Index of its sentence in `Shingles::sentences`, beyond its end for one that is not kept apart.
+    /// Index of the number's sentence in `Shingles::sentences`; beyond the end for a sentence that is not listed there.
     pub sentence: u32,
 }
 
 /// How many numbers of a document are kept.
 pub(crate) const MAX_NUMBERS: usize = 10;
 
-/// Places of one number each below which places of several numbers count too: bulletins and price lists have hardly any
-/// other.
+/// Number of clear places below which unclear ones count too. A clear place has one number, an unclear one several
+/// different numbers: bulletins and price lists have hardly any clear ones.
 const FEW: usize = 3;
 
-/// A kept number: context in the upper 11 bits, value in the lower 5.
+/// Bits of the value in a kept number; the upper 11 bits are the context.
 const VALUE_BITS: u32 = 5;
 
-/// Share of differing numbers among those in the same places, in per cent, from which on they refuse.
+/// Least share of differing numbers that refuses a document, in per cent of the numbers in the same places.
 const REFUSED_SHARE: usize = 15;
 
 /// The numbers of a document that are kept, in ascending order of their contexts.
@@ -47,7 +48,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Whether enough numbers differ for two texts of one template.
+    /// Whether so many numbers differ that the texts are two of one template.
     pub fn refuses(self) -> bool {
         self.different * 100 >= REFUSED_SHARE * (self.same + self.different) && self.different > 0
     }
@@ -74,7 +75,7 @@ impl NumberSample {
         sample
     }
 
-    /// Inverse of `words`. Extra words are ignored.
+    /// Inverse of [`words`](NumberSample::words). Extra words are ignored.
     pub(crate) fn from_words(words: impl Iterator<Item = u16>) -> NumberSample {
         let mut sample = NumberSample::default();
         for word in words {
@@ -93,11 +94,12 @@ impl NumberSample {
         NumberSample { numbers, len }
     }
 
+    /// The kept numbers, each packed into a word of 16 bits.
     pub(crate) fn words(&self) -> &[u16] {
         self.numbers.get(..usize::from(self.len)).unwrap_or_default()
     }
 
-    /// Returns false if the sample is full.
+    /// Adds a packed number. Returns false if the sample is full.
     fn push(&mut self, word: u16) -> bool {
         match self.numbers.get_mut(usize::from(self.len)) {
             Some(slot) => {

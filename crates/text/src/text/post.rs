@@ -1,4 +1,4 @@
-//! Parts of a post besides its own text: mentions, quoted posts, emoticons, topics.
+//! Parts of a social media post besides its own text: mentions, quoted posts, emoticons, topics.
 //!
 //! ```text
 //! a post of some length [laughs] #topic# @one @two //@three: what was said before
@@ -9,18 +9,18 @@
 
 use std::ops::Range;
 
-/// A longer field is an article.
+/// Most bytes of a field that may be a post; a longer one is an article.
 const LONGEST: usize = 4 << 10;
-/// Least letters of a text.
+/// Least letters and digits of a post's own text.
 const TEXT: usize = 12;
 
-/// Characters of the longest name, of the longest topic, and of the longest tag.
+/// Most characters of a name, of a topic, and of an emoticon's name.
 const NAME: usize = 30;
 const TOPIC: usize = 40;
 const TAG: usize = 8;
 
-/// Names of emoticons between brackets, as the networks write them: other words there are the text's own (`[sic]`, the
-/// fields of a form, anchors of Markdown links). Sorted.
+/// Names of emoticons that social networks write in brackets, sorted. Other words in brackets are the text's own
+/// (`[sic]`, the fields of a form, anchors of Markdown links).
 const EMOTICONS: [&str; 192] = [
     "cry",
     "doge",
@@ -216,17 +216,17 @@ const EMOTICONS: [&str; 192] = [
     "鼓掌",
 ];
 
-/// Marks a quoted author.
+/// Sign before the author of a quoted post.
 const QUOTES: &str = "//";
 
-/// Prefixes of a mention.
+/// Words before a mention that belong to it.
 const BEFORE: [&str; 6] = ["via", "rt", "回复", "转自", "来自", "分享自"];
 
-/// Default texts of networks before a quoted post.
+/// Texts that social networks put before a quoted post by default.
 const FORWARDED: [&str; 3] = ["转发微博", "转发", "repost"];
 
-/// Writes the text of a field without mentions, quotations, emoticons and topics, if it has any and enough text is
-/// left.
+/// Writes a field without mentions, quoted posts, emoticons and topics. Returns whether it has any and enough text is
+/// left; if not, the field counts as it is and `out` has no meaning.
 pub(super) fn words(field: &str, out: &mut String) -> bool {
     let bytes = field.as_bytes();
     let is_bare = |bytes: &[u8]| memchr::memchr3(b'@', b'[', b'#', bytes).is_none();
@@ -263,7 +263,7 @@ pub(super) fn words(field: &str, out: &mut String) -> bool {
     rest > 0 && count + letters(own) >= TEXT
 }
 
-/// Counts letters and digits of a text, up to [`TEXT`]. Those of an address are none: it is left out of every text.
+/// Counts letters and digits of a text, up to [`TEXT`]. Those of a URL do not count: it is left out of every text.
 fn letters(text: &str) -> usize {
     let words = text.split(char::is_whitespace).map(|word| match word.find("://") {
         Some(at) => word.get(..at).unwrap_or_default().trim_end_matches(|c: char| c.is_ascii_alphabetic()),
@@ -272,12 +272,12 @@ fn letters(text: &str) -> usize {
     words.flat_map(str::chars).filter(|c| c.is_alphanumeric()).take(TEXT).count()
 }
 
-/// Whether a mention behind this text is a quotation.
+/// Whether a mention after this text is the author of a quoted post.
 fn is_quoted(before: &str) -> bool {
     before.trim_end().ends_with(QUOTES)
 }
 
-/// Extent of the piece that begins with the sign at `sign`, not before `from`.
+/// Range of the mention, emoticon or topic of the sign at `sign`. It begins at `from` or later.
 fn around(field: &str, from: usize, sign: usize) -> Option<Range<usize>> {
     let before = field.get(from..sign)?;
     let behind = field.get(sign + 1..)?;
@@ -318,7 +318,7 @@ fn around(field: &str, from: usize, sign: usize) -> Option<Range<usize>> {
     }
 }
 
-/// Start of a mention with its prefix.
+/// Start of a mention, with a word of [`BEFORE`] if there is one.
 fn start_of_mention(before: &str, from: usize) -> usize {
     let text = before.trim_end();
     let word = BEFORE.iter().find_map(|word| {
@@ -331,11 +331,12 @@ fn start_of_mention(before: &str, from: usize) -> usize {
     from + word.unwrap_or(before.len())
 }
 
+/// Whether names contain this character.
 fn is_of_name(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '·')
 }
 
-/// The length of the characters that are so, from 1 to `most` of them.
+/// Length in bytes of the leading characters that are `is_so`; `None` for none, or more than `most`.
 fn while_in(text: &str, most: usize, is_so: impl Fn(char) -> bool) -> Option<usize> {
     let mut len = 0;
     for (count, c) in text.chars().enumerate() {

@@ -1,9 +1,9 @@
-//! Sentences by a part of their hash.
+//! Sentence keys: the part of a sentence's hash that founder tokens keep.
 
-/// The bits of a sentence's hash from here on are its tag; the lower ones choose its bucket.
+/// Lowest bit of the tag in a sentence's hash; lower bits choose the bucket of the boilerplate table.
 pub(super) const TAG_SHIFT: u32 = 24;
 
-/// The part of a sentence's hash that founder tokens keep: bits of its bucket and of its tag.
+/// The bucket of a sentence in 16 bits, and 16 bits of its tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SentenceKey(pub(crate) u32);
 
