@@ -58,7 +58,7 @@ pub(crate) async fn handle(
         ApiEndpoint::Pin => Action::Pin,
         ApiEndpoint::Overrides => Action::List,
         ApiEndpoint::Suggestions => Action::Suggestions,
-        ApiEndpoint::Undo => Action::TakeBack(name),
+        ApiEndpoint::Undo => Action::Undo(name),
     };
     overrides::handle(state, index, what, request).await
 }

@@ -40,7 +40,7 @@ pub(super) enum Action<'p> {
     List,
     /// Groups that may be one.
     Suggestions,
-    TakeBack(&'p str),
+    Undo(&'p str),
 }
 
 impl Action<'_> {
@@ -50,7 +50,7 @@ impl Action<'_> {
             Action::Merge => Some(read_merge),
             Action::Split => Some(read_split),
             Action::Pin => Some(read_pin),
-            Action::List | Action::Suggestions | Action::TakeBack(_) => None,
+            Action::List | Action::Suggestions | Action::Undo(_) => None,
         }
     }
 }
@@ -203,7 +203,7 @@ async fn admit<'a>(
             let reader = ForestReader::admit(access, headers, raw_index);
             Admission::Reader(reader.await?)
         }
-        Action::Merge | Action::Split | Action::Pin | Action::TakeBack(_) => {
+        Action::Merge | Action::Split | Action::Pin | Action::Undo(_) => {
             let editor = ForestEditor::admit(access, headers, raw_index);
             Admission::Editor(editor.await?)
         }
@@ -246,7 +246,7 @@ async fn change(
         (Some(OverrideRequest::Pin(ids, root)), _) => {
             overrides.pin(&ids, root).await.map(|applied| override_of("pin", applied))
         }
-        (None, Action::TakeBack(number)) => {
+        (None, Action::Undo(number)) => {
             let bad = |_| OverrideFault::bad("the number of an override is a whole number, as _overrides lists it");
             let number = number.parse().map_err(bad)?;
             let correction = overrides.undo(number).await?;

@@ -87,7 +87,7 @@ pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
             on_unreadable: OnUnreadable::Refuse,
         };
         let routes: Vec<_> = routes.iter().filter(|route| held.contains(&route.forest)).cloned().collect();
-        let local = Engine::carried(&routes, prefix, threads, key, &storage)?;
+        let local = Engine::for_import(&routes, prefix, threads, key, &storage)?;
         block_on(local.forests().import(shared.forests(), &held, args.replace, &report))
     } else {
         let local = Engine::new(routes, prefix, threads, key)?;
@@ -100,7 +100,7 @@ pub(super) fn run(args: TransferArgs) -> anyhow::Result<()> {
              without a tree; {} sentences known as boilerplate",
             HumanCount(transferred.nodes),
             HumanCount(transferred.roots),
-            HumanCount(transferred.behind),
+            HumanCount(transferred.skipped),
             HumanCount(transferred.boilerplate)
         ));
     }

@@ -234,14 +234,14 @@ impl Engine {
     ///
     /// # Errors
     /// As [`stored`](Engine::stored).
-    pub fn carried(
+    pub fn for_import(
         routes: &[Route],
         prefix: &str,
         threads: usize,
         key: HashKey,
         storage: &Storage,
     ) -> Result<Engine, EngineError> {
-        let stores = Stores::lock(storage)?.carried();
+        let stores = Stores::lock(storage)?.for_import();
         Engine::keeping((routes, prefix), EngineThreads::start(threads)?, key, ForestStorage::Stored(&stores))
     }
 

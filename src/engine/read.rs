@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::RequestContext;
-use super::routes::{Bound, Routes};
+use super::routes::{BoundRoute, Routes};
 use super::threads::JobWaiter;
 use crate::bulk::{self, Cut, Item, JsonError, Op, ParsedDocument, Selected, UpdatePart};
 use crate::config::{Clock, Route, StampForm};
@@ -293,7 +293,7 @@ impl DocumentReader {
         workspace: &mut Workspace,
     ) -> Result<(PreparedDocument, bool), JsonError> {
         let bound = &self.routes.bound[of.route];
-        let Bound { route, selection, found_fields, .. } = bound;
+        let BoundRoute { route, selection, found_fields, .. } = bound;
         let document = bulk::scan(object, selection)?;
         found_fields.note(route, &document);
         let (features, title) = features(route, &document, workspace);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use rayon::prelude::*;
 
 use super::read::{DocumentReader, features};
-use super::routes::Bound;
+use super::routes::BoundRoute;
 use super::{Engine, Unavailable};
 use crate::bulk::{self, Selected};
 use crate::clock;
@@ -105,7 +105,7 @@ impl Engine {
     }
 
     /// The source of a route's forest, without indices and fields.
-    async fn source(&self, route: usize, bound: &Bound) -> Result<RecoverySource, Unavailable> {
+    async fn source(&self, route: usize, bound: &BoundRoute) -> Result<RecoverySource, Unavailable> {
         let mut source = RecoverySource {
             forest: bound.route.forest.clone(),
             indices: Vec::new(),

@@ -12,12 +12,12 @@ use crate::time::Millis;
 
 /// All routes in order: an index belongs to the first that matches it.
 pub struct Routes {
-    pub(super) bound: Vec<Bound>,
+    pub(super) bound: Vec<BoundRoute>,
     pub(super) names: StampNames,
 }
 
 /// A route with its forests and field selections.
-pub(super) struct Bound {
+pub(super) struct BoundRoute {
     pub(super) route: Route,
     pub(super) selection: Selection,
     /// Fields of a stored document, which takes its stamped root as its id.
@@ -29,8 +29,12 @@ pub(super) struct Bound {
     pub(super) short: Option<usize>,
 }
 
-impl Bound {
-    fn new(route: &Route, prefix: &str, RouteForests { forest, short }: RouteForests) -> Result<Bound, SelectionError> {
+impl BoundRoute {
+    fn new(
+        route: &Route,
+        prefix: &str,
+        RouteForests { forest, short }: RouteForests,
+    ) -> Result<BoundRoute, SelectionError> {
         let text: Vec<&str> = route.text_fields.iter().map(String::as_str).collect();
         let clock = match &route.clock {
             Clock::Field(name) => Some(name.as_str()),
@@ -46,7 +50,7 @@ impl Bound {
             own: route.method.own_field(),
         };
         let stored = FieldNames { id: Some(names.root()), clock: None, ..fields };
-        Ok(Bound {
+        Ok(BoundRoute {
             selection: Selection::new(&fields, prefix)?,
             stored: Selection::of_stored(&stored)?,
             found_fields: FoundFields::default(),
@@ -73,7 +77,7 @@ impl Routes {
         prefix: &str,
         forests: impl IntoIterator<Item = RouteForests>,
     ) -> Result<Routes, SelectionError> {
-        let bound = routes.iter().zip(forests).map(|(route, forests)| Bound::new(route, prefix, forests));
+        let bound = routes.iter().zip(forests).map(|(route, forests)| BoundRoute::new(route, prefix, forests));
         Ok(Routes { bound: bound.collect::<Result<_, _>>()?, names: StampNames::new(prefix)? })
     }
 
@@ -138,7 +142,7 @@ impl Routes {
     }
 
     /// The route of an index, with its forests.
-    pub(super) fn bound_of(&self, index: &str) -> Option<&Bound> {
+    pub(super) fn bound_of(&self, index: &str) -> Option<&BoundRoute> {
         self.find(index).and_then(|at| self.bound.get(at))
     }
 }

@@ -76,7 +76,7 @@ impl Stores {
     }
 
     /// Marks them as read for a transfer only.
-    pub(super) fn carried(self) -> Stores {
+    pub(super) fn for_import(self) -> Stores {
         Stores { are_carried: true, ..self }
     }
 

@@ -356,7 +356,7 @@ impl CountOrder<'_, '_> {
     async fn listed(&mut self, after: Option<&ListedGroup>, size: usize) -> Result<GroupBatch, ReadError> {
         let direction = self.request.direction;
         let listed = self.places(after, size).await?;
-        let then = match listed.last() {
+        let next = match listed.last() {
             Some(&last) if listed.len() == size => Some(CursorPosition::Listed(Some(last))),
             _ if direction == Direction::Descending && !self.from.is_complete() => Some(CursorPosition::Walked(None)),
             _ => None,
@@ -364,7 +364,7 @@ impl CountOrder<'_, '_> {
         let keys: Vec<i64> = listed.iter().map(|group| group.key).collect();
         let groups = group_counts::groups(&self.reader.source, self.request, &keys).await?;
         let places = listed.into_iter().map(|group| (group.key, CursorPosition::Listed(Some(group))));
-        let mut batch = GroupBatch::of(places, groups, then);
+        let mut batch = GroupBatch::of(places, groups, next);
         if matches!(self.from, GroupSource::Roots { .. }) {
             // The walk shows singletons.
             batch.found.retain(|(group, _)| group.similar_count >= 2);
@@ -382,7 +382,7 @@ impl CountOrder<'_, '_> {
         let mut shown = self.shown_by_the_walk(&order, block).await?;
         let is_cut = shown.len() > size;
         shown.truncate(size);
-        let then = match (is_cut, shown.last()) {
+        let next = match (is_cut, shown.last()) {
             (true, Some(last)) => Some(CursorPosition::Walked(Some(last.clone()))),
             _ if !is_last => Some(CursorPosition::Walked(last)),
             _ if self.request.direction == Direction::Ascending => Some(CursorPosition::Listed(None)),
@@ -391,7 +391,7 @@ impl CountOrder<'_, '_> {
         let keys: Vec<i64> = shown.iter().map(|walked| walked.key).collect();
         let groups = group_counts::groups(source, self.request, &keys).await?;
         let places = shown.into_iter().map(|walked| (walked.key, CursorPosition::Walked(Some(walked))));
-        Ok(GroupBatch::of(places, groups, then))
+        Ok(GroupBatch::of(places, groups, next))
     }
 
     /// The documents of a block that the walk shows: single ones, and the newest of unlisted groups.

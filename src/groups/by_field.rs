@@ -103,8 +103,8 @@ impl FieldOrder<'_, '_> {
         let shown: Vec<WalkedDocument> =
             hits.into_iter().map(|hit| walk::walked(hit.sort)).collect::<Result<_, _>>()?;
         let last = shown.last().filter(|_| shown.len() == size);
-        let then = last.map(|last| CursorPosition::Walked(Some(last.clone())));
-        self.batch(shown, then).await
+        let next = last.map(|last| CursorPosition::Walked(Some(last.clone())));
+        self.batch(shown, next).await
     }
 
     /// The groups after a position, by a block of a walk.
@@ -129,19 +129,19 @@ impl FieldOrder<'_, '_> {
             .collect();
         let is_cut = shown.len() > size;
         shown.truncate(size);
-        let then = match (is_cut, shown.last()) {
+        let next = match (is_cut, shown.last()) {
             (true, Some(last)) => Some(CursorPosition::Walked(Some(last.clone()))),
             _ if !is_last => Some(CursorPosition::Walked(last)),
             _ => None,
         };
-        self.batch(shown, then).await
+        self.batch(shown, next).await
     }
 
     /// The groups of these best documents, with their positions.
-    async fn batch(&self, shown: Vec<WalkedDocument>, then: Option<CursorPosition>) -> Result<GroupBatch, ReadError> {
+    async fn batch(&self, shown: Vec<WalkedDocument>, next: Option<CursorPosition>) -> Result<GroupBatch, ReadError> {
         let keys: Vec<i64> = shown.iter().map(|walked| walked.key).collect();
         let groups = group_counts::groups(&self.reader.source, self.request, &keys).await?;
         let places = shown.into_iter().map(|walked| (walked.key, CursorPosition::Walked(Some(walked))));
-        Ok(GroupBatch::of(places, groups, then))
+        Ok(GroupBatch::of(places, groups, next))
     }
 }

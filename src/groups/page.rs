@@ -18,23 +18,23 @@ pub(super) fn first_block(groups: usize) -> usize {
 pub(super) struct GroupBatch {
     pub found: Vec<(GroupSummary, CursorPosition)>,
     /// Where to go on; `None`: that was all.
-    pub then: Option<CursorPosition>,
+    pub next: Option<CursorPosition>,
 }
 
 impl GroupBatch {
     /// Nothing yet.
     pub(super) fn before(place: CursorPosition) -> GroupBatch {
-        GroupBatch { found: Vec::new(), then: Some(place) }
+        GroupBatch { found: Vec::new(), next: Some(place) }
     }
 
     /// The groups of these keys, each once; missing ones are left out.
     pub(super) fn of(
         places: impl Iterator<Item = (i64, CursorPosition)>,
         mut groups: HashMap<i64, GroupSummary>,
-        then: Option<CursorPosition>,
+        next: Option<CursorPosition>,
     ) -> GroupBatch {
         let found = places.filter_map(|(key, place)| Some((groups.remove(&key)?, place)));
-        GroupBatch { found: found.collect(), then }
+        GroupBatch { found: found.collect(), next }
     }
 }
 
@@ -69,7 +69,7 @@ impl PageParts {
 
     /// The page, to be filled from `first` on.
     pub(super) fn begin(self, first: GroupBatch) -> PageBuilder {
-        PageBuilder { parts: self, found: first.found, place: first.then, round: 0 }
+        PageBuilder { parts: self, found: first.found, place: first.next, round: 0 }
     }
 
     fn notes(self) -> Vec<String> {
@@ -118,7 +118,7 @@ impl PageBuilder {
                 self.found.push((group, place));
             }
         }
-        self.place = batch.then;
+        self.place = batch.next;
         self.round += 1;
     }
 

@@ -23,7 +23,7 @@ impl TextReader {
         let fields = Fields { title: title.and_then(|title| strings(source, title).next()), body: &body };
         let text = self.scratch.read(&fields)?;
         self.shingles.read(&text);
-        let mut windows = self.shingles.windows.clone();
+        let mut windows = self.shingles.shingle_hashes.clone();
         windows.sort_unstable();
         windows.dedup();
         Some(windows)

@@ -8,7 +8,7 @@ use hyper::HeaderMap;
 /// Headers that do not identify the caller: they belong to the request, its body or the connection. A trailing hyphen
 /// matches a prefix. All other headers count, because a cluster can be configured to authenticate by any header; one
 /// that differs in each request makes each request an unverified writer's.
-const OF_REQUEST: [&str; 42] = [
+const REQUEST_HEADERS: [&str; 42] = [
     "accept",
     "accept-",
     "b3",
@@ -53,16 +53,16 @@ const OF_REQUEST: [&str; 42] = [
     "x-request-id",
 ];
 
-/// Whether a header is one of [`OF_REQUEST`].
-fn is_of_request(name: &str) -> bool {
-    OF_REQUEST.iter().any(|&listed| match listed.ends_with('-') {
+/// Whether a header is one of [`REQUEST_HEADERS`].
+fn is_request_header(name: &str) -> bool {
+    REQUEST_HEADERS.iter().any(|&listed| match listed.ends_with('-') {
         true => name.starts_with(listed),
         false => name == listed,
     })
 }
 
 /// Parameters of the write APIs, which do not identify the caller.
-const OF_WRITE: [&str; 28] = [
+const WRITE_PARAMETERS: [&str; 28] = [
     "_source",
     "_source_excludes",
     "_source_includes",
@@ -102,7 +102,7 @@ pub(crate) fn caller(key: &RandomState, headers: &HeaderMap, query: Option<&str>
     let mut identity: Vec<(&str, &[u8])> = headers
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_bytes()))
-        .filter(|(name, _)| !is_of_request(name))
+        .filter(|(name, _)| !is_request_header(name))
         .collect();
     identity.sort_unstable();
     identity.hash(&mut hasher);
@@ -111,7 +111,7 @@ pub(crate) fn caller(key: &RandomState, headers: &HeaderMap, query: Option<&str>
         query.hash(&mut hasher);
     }
     for (name, value) in parse(query.unwrap_or_default().as_bytes()) {
-        if !OF_WRITE.contains(&&*name) {
+        if !WRITE_PARAMETERS.contains(&&*name) {
             (&*name, &*value).hash(&mut hasher);
         }
     }

@@ -126,7 +126,7 @@ pub(crate) fn accept_json_only(headers: &mut HeaderMap) {
 }
 
 /// Whether a body has one of the formats in which the servers answer.
-pub(crate) fn is_of_a_server(headers: &HeaderMap) -> bool {
+pub(crate) fn has_server_format(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
     value.is_some_and(|value| {
         ["json", "yaml", "cbor", "smile"].iter().any(|format| value.to_ascii_lowercase().contains(format))

@@ -19,10 +19,10 @@ pub(super) async fn resolve(state: &AppState, (caller, headers): (u64, &HeaderMa
     let unrouted: Vec<String> = parsed.unrouted().map(Into::into).collect();
     let asking = async {
         for name in unrouted {
-            match asked(state, caller, headers, &name, now).await {
+            match resolve_name(state, caller, headers, &name, now).await {
                 Ok(Some(index)) => parsed.resolve_alias(state.engine.routes(), &name, &index),
                 Ok(None) => {}
-                Err(denied) if ends(state, caller, denied, now) => return,
+                Err(denied) if stops_resolving(state, caller, denied, now) => return,
                 Err(_) => {}
             }
         }
@@ -32,13 +32,13 @@ pub(super) async fn resolve(state: &AppState, (caller, headers): (u64, &HeaderMa
 }
 
 /// Whether no further names are resolved for the caller after this denial.
-fn ends(state: &AppState, caller: u64, denied: Denied, now: Millis) -> bool {
+fn stops_resolving(state: &AppState, caller: u64, denied: Denied, now: Millis) -> bool {
     denied.is_of_caller() || !state.engine.has_written(caller, now)
 }
 
 /// Routes unrouted indices of a backfill's bulk by a route's alias or data stream, if the cluster confirms them to the
 /// writer. `names`: as in [`BACKFILL`](crate::http::headers::BACKFILL). Stops as [`resolve`] does.
-pub(super) async fn learn_name(
+pub(super) async fn resolve_backfill_names(
     state: &AppState,
     (caller, headers): (u64, &HeaderMap),
     names: &HeaderValue,
@@ -51,13 +51,13 @@ pub(super) async fn learn_name(
     }
     let names = names.to_str().unwrap_or_default().split(',').map(str::trim);
     let asking = async {
-        for name in names.map(decode_segment).take(MAX_LEARNED) {
+        for name in names.map(decode_segment).take(MAX_BACKFILL_NAMES) {
             if !state.engine.routes().has(&name) {
                 continue;
             }
             let behind = match state.cluster.indices_behind(headers, &name).await {
                 Ok(behind) => behind.into_indices(),
-                Err(denied) if ends(state, caller, denied, now) => return,
+                Err(denied) if stops_resolving(state, caller, denied, now) => return,
                 Err(_) => continue,
             };
             for index in unrouted.iter().filter(|index| behind.contains(index)) {
@@ -69,7 +69,7 @@ pub(super) async fn learn_name(
 }
 
 /// Most names that are resolved for a bulk of a backfill.
-const MAX_LEARNED: usize = 64;
+const MAX_BACKFILL_NAMES: usize = 64;
 
 /// Time limit for resolving all names of a write.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -85,12 +85,12 @@ pub(super) async fn index_behind(
     name: &str,
     now: Millis,
 ) -> Option<String> {
-    let asked = asked(state, caller, headers, name, now).await;
+    let asked = resolve_name(state, caller, headers, name, now).await;
     asked.ok().flatten()
 }
 
 /// As [`index_behind`], with an error if the cluster denies the caller.
-async fn asked(
+async fn resolve_name(
     state: &AppState,
     caller: u64,
     headers: &HeaderMap,

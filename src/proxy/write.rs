@@ -252,7 +252,7 @@ async fn prepare(
         let mut parsed = state.engine.parse(body.clone(), write.clone(), context, turn).await?;
         if let Some(names) = &adopted {
             parsed.updates_are_whole();
-            names::learn_name(state, (caller, headers), names, &mut parsed, context.now).await;
+            names::resolve_backfill_names(state, (caller, headers), names, &mut parsed, context.now).await;
         }
         names::resolve(state, (caller, headers), &mut parsed, context.now).await;
         // Accepted documents that wait for their forest came before these.
@@ -410,7 +410,7 @@ async fn attach(
             let answers = match is_bulk {
                 true => Some(Answers::Items),
                 // A 200 from an intermediary is not the cluster's response.
-                false => headers::is_of_a_server(&parts.headers).then_some(Answers::Document(parts.status)),
+                false => headers::has_server_format(&parts.headers).then_some(Answers::Document(parts.status)),
             };
             match answers {
                 Some(answers) => ResponseBody::settling(body, in_flight, &parts.headers, answers, placement),

@@ -39,7 +39,7 @@ pub(crate) async fn begin(
     if let Some((seen, lead)) = latest_seen(&seen) {
         compare_with(seen, lead, window);
     }
-    let mut shared = SharedClock { engine: engine.clone(), window, is_compared: false };
+    let mut shared = RedisClockCheck { engine: engine.clone(), window, is_compared: false };
     shared.compare().await;
     watch(service, shared)
 }
@@ -63,13 +63,13 @@ fn compare_with(seen: Millis, lead: i64, window: Millis) {
 }
 
 /// The comparison with the clock of Redis, by which nodes of shared forests expire.
-struct SharedClock {
+struct RedisClockCheck {
     engine: Arc<Engine>,
     window: Millis,
     is_compared: bool,
 }
 
-impl SharedClock {
+impl RedisClockCheck {
     /// Compares this machine's clock with that of Redis, once. While Redis is away it does nothing, and the next call
     /// tries again.
     async fn compare(&mut self) {
@@ -92,29 +92,29 @@ fn is_doubtful(now: Millis, seen: Millis, lead: i64, window: Millis) -> bool {
 }
 
 /// Asks the cluster for its time whenever this machine's clock is doubted.
-async fn watch(service: Operator, mut shared: SharedClock) {
-    let (mut pause, mut told) = (FIRST_PAUSE, None);
+async fn watch(service: Operator, mut shared: RedisClockCheck) {
+    let (mut pause, mut logged) = (FIRST_PAUSE, None);
     loop {
         shared.compare().await;
         if !clock::is_doubted() {
-            (pause, told) = (FIRST_PAUSE, None);
+            (pause, logged) = (FIRST_PAUSE, None);
             tokio::time::sleep_until(Instant::now() + FIRST_PAUSE).await;
             continue;
         }
         let found = compare(&service).await;
         match found {
-            Found::Agrees => {
+            ClockComparison::Agrees => {
                 clock::confirm();
                 info!("the clock of this machine agrees with the cluster's, and is believed");
                 continue;
             }
-            _ if told == Some(found) => {}
-            Found::Differs => error!(
+            _ if logged == Some(found) => {}
+            ClockComparison::Differs => error!(
                 "the clock of this machine is not believed: it is far from the latest arrival that is stored, or from \
                  the clock of Redis, or has jumped, and the cluster's clock shows another time. Time goes on from \
                  there until the two agree, and nothing expires by this clock: run an NTP client on both"
             ),
-            Found::Unknown => warn!(
+            ClockComparison::Unknown => warn!(
                 "the clock of this machine is not believed before the cluster's has been asked: it is far from the \
                  latest arrival that is stored, or from the clock of Redis, or has jumped. Time goes on from there \
                  until GET /_cat/health is answered, for which the user of --service-url needs \
@@ -122,7 +122,7 @@ async fn watch(service: Operator, mut shared: SharedClock) {
                  data directory may as well be moved away"
             ),
         }
-        told = Some(found);
+        logged = Some(found);
         tokio::time::sleep_until(Instant::now() + pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
@@ -130,17 +130,17 @@ async fn watch(service: Operator, mut shared: SharedClock) {
 
 /// Result of comparing this machine's clock with the cluster's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum ClockComparison {
     Agrees,
     Differs,
     Unknown,
 }
 
-async fn compare(service: &Operator) -> Found {
+async fn compare(service: &Operator) -> ClockComparison {
     match service.epoch().await {
-        Some(epoch) if clock::system().0.abs_diff(epoch.0) <= JUMP => Found::Agrees,
-        Some(_) => Found::Differs,
-        None => Found::Unknown,
+        Some(epoch) if clock::system().0.abs_diff(epoch.0) <= JUMP => ClockComparison::Agrees,
+        Some(_) => ClockComparison::Differs,
+        None => ClockComparison::Unknown,
     }
 }
 

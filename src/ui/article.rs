@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::diff::{self, TextDiff};
 use super::error_page::ErrorPage;
-use super::lang::{Texts, around};
+use super::lang::{Texts, split_at_placeholder};
 use super::layout::Layout;
 use super::neighbours::{Neighbour, Neighbours, neighbours, seen_groups};
 use super::timeline::{Timeline, TimelineEvent, timeline};
@@ -333,7 +333,7 @@ async fn changes(
         here(found) + &query.suffix() + "#changes"
     };
     Ok(Some(TextChanges {
-        lead: around(t.changes_lead, &[&time]),
+        lead: split_at_placeholder(t.changes_lead, &[&time]),
         medium: medium_of(shell, first),
         first: url::article(&first.index, &first.id) + &shell.query(),
         count: shell.text(t.changes_count, &[&number(diff.added), &number(diff.removed)]),

@@ -117,8 +117,8 @@ texts! {
     differs_least, differs_own_matter, differs_replaced, differs_numbers, differs_facts, differs_titles, differs_cost,
     only_here_sentences, only_here_numbers, only_here_words,
     // Texts of the override form.
-    split, split_title, split_text, split_yes, merge, merge_title, merge_text, merge_yes, say_back, said_title, said_text,
-    said_before, late_merges, late_merges_lead, late_merge_group, take_back, taken_back_title, not_from_here,
+    split, split_title, split_text, split_yes, merge, merge_title, merge_text, merge_yes, back_to_article, added_title, added_text,
+    already_so, late_merges, late_merges_lead, late_merge_group, take_back, taken_back_title, not_from_here,
     // The overview.
     overview_lead, documents_in, stamped, joined, joined_hint, roots, roots_hint, memory, memory_short, memory_hint,
     lag, lag_hint, seconds,
@@ -146,7 +146,7 @@ pub(super) fn fill(text: &str, values: &[&str]) -> String {
 
 /// Splits a text at its first `{}`, and fills in values for the others. The template puts text of a document between
 /// the two parts, in an element with its own direction.
-pub(super) fn around(text: &str, values: &[&str]) -> (String, String) {
+pub(super) fn split_at_placeholder(text: &str, values: &[&str]) -> (String, String) {
     let (before, after) = text.split_once("{}").unwrap_or((text, ""));
     (before.to_owned(), fill(after, values))
 }
@@ -179,7 +179,7 @@ mod tests {
     fn filled() {
         assert_eq!(fill("{} of {}", &["1", "{}"]), "1 of {}");
         assert_eq!(fill("{} x", &[]), " x");
-        assert_eq!(around("by {}, {}.", &["now"]), ("by ".into(), ", now.".into()));
+        assert_eq!(split_at_placeholder("by {}, {}.", &["now"]), ("by ".into(), ", now.".into()));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use askama::Template;
 use hyper::{Response, StatusCode};
 
 use super::error_page::ErrorPage;
-use super::lang::{Texts, around};
+use super::lang::{Texts, split_at_placeholder};
 use super::layout::Layout;
 use super::url::QueryString;
 use super::{PageRequest, response, url};
@@ -25,7 +25,7 @@ use crate::overrides::{OverrideEditor, OverrideFault};
 pub(super) const FORM_BYTES: usize = 64 << 10;
 
 /// Most characters of a document's id that the page shows.
-const TITLE: usize = 120;
+const MAX_SHOWN_ID: usize = 120;
 
 #[derive(Template)]
 #[template(path = "override.html")]
@@ -56,7 +56,7 @@ enum RequestedOverride {
     /// Merge the groups of these roots, the first of which is the document's.
     Merge { id: String, roots: [Root; 2] },
     /// Undo the override of this number; `id` is the document to return to.
-    TakeBack { id: String, number: u64 },
+    Undo { id: String, number: u64 },
 }
 
 impl RequestedOverride {
@@ -67,7 +67,7 @@ impl RequestedOverride {
         match parameters.get("what")? {
             "split" => Some(RequestedOverride::Split { id }),
             "merge" => Some(RequestedOverride::Merge { id, roots: [root("root")?, root("other")?] }),
-            "undo" => Some(RequestedOverride::TakeBack { id, number: parameters.get("override")?.parse().ok()? }),
+            "undo" => Some(RequestedOverride::Undo { id, number: parameters.get("override")?.parse().ok()? }),
             _ => None,
         }
     }
@@ -75,7 +75,7 @@ impl RequestedOverride {
     fn id(&self) -> &str {
         let (RequestedOverride::Split { id }
         | RequestedOverride::Merge { id, .. }
-        | RequestedOverride::TakeBack { id, .. }) = self;
+        | RequestedOverride::Undo { id, .. }) = self;
         id
     }
 
@@ -87,7 +87,7 @@ impl RequestedOverride {
             RequestedOverride::Merge { roots: [root, other], .. } => {
                 vec![("what", "merge".into()), id, ("root", root.to_string()), ("other", other.to_string())]
             }
-            RequestedOverride::TakeBack { number, .. } => {
+            RequestedOverride::Undo { number, .. } => {
                 vec![("what", "undo".into()), id, ("override", number.to_string())]
             }
         }
@@ -105,9 +105,9 @@ pub(super) fn merge_address(index: &str, id: &str, roots: [Root; 2]) -> String {
     address(index, &RequestedOverride::Merge { id, roots })
 }
 
-fn address(index: &str, wish: &RequestedOverride) -> String {
+fn address(index: &str, requested: &RequestedOverride) -> String {
     let mut query = QueryString::default();
-    for (name, value) in wish.fields() {
+    for (name, value) in requested.fields() {
         query = query.with(name, Some(&value));
     }
     url::override_page(index) + &query.suffix()
@@ -119,19 +119,19 @@ pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<B
     let index = decode_segment(raw_index);
     let parameters = &shell.parameters;
     let nothing = || ErrorPage::new(StatusCode::NOT_FOUND, None);
-    let form = |wish: &RequestedOverride, yes, is_question| {
-        let mut fields = wish.fields();
-        fields.push(("token", token(page, &index, wish)));
+    let form = |requested: &RequestedOverride, yes, is_question| {
+        let mut fields = requested.fields();
+        fields.push(("token", token(page, &index, requested)));
         OverrideForm { action: url::override_page(&index), fields, yes, is_question }
     };
     let mut quoted = None;
     let (id, title, text, form) = match parameters.get("done") {
         None => {
-            let wish = RequestedOverride::read(parameters).ok_or_else(nothing)?;
-            let shown: String = wish.id().chars().take(TITLE).collect();
-            let (title, text, yes) = match &wish {
+            let requested = RequestedOverride::read(parameters).ok_or_else(nothing)?;
+            let shown: String = requested.id().chars().take(MAX_SHOWN_ID).collect();
+            let (title, text, yes) = match &requested {
                 RequestedOverride::Split { .. } => {
-                    let (before, after) = around(t.split_text, &[]);
+                    let (before, after) = split_at_placeholder(t.split_text, &[]);
                     quoted = Some((shown, after));
                     (t.split_title, before, t.split_yes)
                 }
@@ -140,21 +140,21 @@ pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<B
                     let text = shell.text(t.merge_text, &[&roots[0], &roots[1]]);
                     (t.merge_title, text, t.merge_yes)
                 }
-                RequestedOverride::TakeBack { .. } => return Err(nothing()),
+                RequestedOverride::Undo { .. } => return Err(nothing()),
             };
-            let form = form(&wish, yes, true);
-            (wish.id().to_owned(), title, text, Some(form))
+            let form = form(&requested, yes, true);
+            (requested.id().to_owned(), title, text, Some(form))
         }
         Some(done) => {
             let id = parameters.get("id").ok_or_else(nothing)?.to_owned();
             match (done, parameters.get("override").and_then(|correction| correction.parse().ok())) {
                 ("added", Some(number)) => {
-                    let wish = RequestedOverride::TakeBack { id: id.clone(), number };
-                    let form = form(&wish, t.take_back, false);
-                    (id, t.said_title, t.said_text.to_owned(), Some(form))
+                    let requested = RequestedOverride::Undo { id: id.clone(), number };
+                    let form = form(&requested, t.take_back, false);
+                    (id, t.added_title, t.added_text.to_owned(), Some(form))
                 }
-                ("added", None) => (id, t.said_title, t.said_before.to_owned(), None),
-                _ => (id, t.taken_back_title, t.said_text.to_owned(), None),
+                ("added", None) => (id, t.added_title, t.already_so.to_owned(), None),
+                _ => (id, t.taken_back_title, t.added_text.to_owned(), None),
             }
         }
     };
@@ -166,31 +166,33 @@ pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<B
 pub(super) async fn apply(page: &PageRequest<'_>, raw_index: &str, form: &[u8]) -> Result<Response<Body>, ErrorPage> {
     let index = decode_segment(raw_index).into_owned();
     let form = QueryString::parse(std::str::from_utf8(form).ok());
-    let wish = RequestedOverride::read(&form).ok_or_else(|| ErrorPage::new(StatusCode::BAD_REQUEST, None))?;
-    if form.get("token") != Some(&token(page, &index, &wish)) {
+    let requested = RequestedOverride::read(&form).ok_or_else(|| ErrorPage::new(StatusCode::BAD_REQUEST, None))?;
+    if form.get("token") != Some(&token(page, &index, &requested)) {
         let reason = page.shell.t().not_from_here.to_owned();
         return Err(ErrorPage::new(StatusCode::FORBIDDEN, Some(reason)));
     }
     let editor = ForestEditor::admit(page.state.access(), &page.headers, raw_index).await;
-    let speaker = OverrideEditor::new(page.state, editor.map_err(OverrideFault::from)?)?;
-    let applied = match &wish {
-        RequestedOverride::Split { id } => Some(speaker.split(std::slice::from_ref(id)).await?),
-        RequestedOverride::Merge { roots, .. } => Some(speaker.merge(roots).await?),
-        RequestedOverride::TakeBack { number, .. } => {
-            speaker.undo(*number).await?;
+    let editor = OverrideEditor::new(page.state, editor.map_err(OverrideFault::from)?)?;
+    let applied = match &requested {
+        RequestedOverride::Split { id } => Some(editor.split(std::slice::from_ref(id)).await?),
+        RequestedOverride::Merge { roots, .. } => Some(editor.merge(roots).await?),
+        RequestedOverride::Undo { number, .. } => {
+            editor.undo(*number).await?;
             None
         }
     };
     let done = if applied.is_some() { "added" } else { "undone" };
     let number = applied.and_then(|applied| applied.number).map(|n| n.to_string());
-    let shown =
-        QueryString::default().with("done", Some(done)).with("id", Some(wish.id())).with("override", number.as_deref());
+    let shown = QueryString::default()
+        .with("done", Some(done))
+        .with("id", Some(requested.id()))
+        .with("override", number.as_deref());
     Ok(response::elsewhere(&(url::override_page(&index) + &shown.suffix())))
 }
 
 /// Token of a form: a keyed hash of the caller, the index and the override.
-fn token(page: &PageRequest<'_>, index: &str, wish: &RequestedOverride) -> String {
-    let form = ("a form of the page", page.caller(), index, wish);
+fn token(page: &PageRequest<'_>, index: &str, requested: &RequestedOverride) -> String {
+    let form = ("a form of the page", page.caller(), index, requested);
     format!("{:016x}", page.state.callers.hash_one(form))
 }
 
@@ -210,15 +212,15 @@ mod tests {
     #[test]
     fn what_is_asked_is_what_is_said() {
         let roots = [Root(Fingerprint(0xab)), Root(Fingerprint(u64::MAX))];
-        for wish in [
+        for requested in [
             RequestedOverride::Split { id: "a&b=?".into() },
             RequestedOverride::Merge { id: "新".into(), roots },
-            RequestedOverride::TakeBack { id: "x".into(), number: 7 },
+            RequestedOverride::Undo { id: "x".into(), number: 7 },
         ] {
-            let address = address("news-1", &wish);
+            let address = address("news-1", &requested);
             let (path, query) = address.split_once('?').unwrap();
             assert_eq!(path, "/_spinney/ui/news-1/override");
-            assert_eq!(RequestedOverride::read(&QueryString::parse(Some(query))), Some(wish));
+            assert_eq!(RequestedOverride::read(&QueryString::parse(Some(query))), Some(requested));
         }
         for none in ["", "what=split", "what=merge&id=a&root=1", "what=x&id=a", "what=undo&id=a&override=-1"] {
             assert_eq!(RequestedOverride::read(&QueryString::parse(Some(none))), None, "{none}");

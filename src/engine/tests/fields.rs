@@ -232,7 +232,7 @@ fn what_is_carried_keeps_its_fields() {
     let report: Arc<ReportProgress<'static>> = Arc::new(|_| ());
     let storage = storage(&dir.0, OnUnreadable::Refuse);
     let carry = |replace| {
-        let local = Engine::carried(&body(), "cluster_", 2, HashKey::FIXED, &storage).unwrap();
+        let local = Engine::for_import(&body(), "cluster_", 2, HashKey::FIXED, &storage).unwrap();
         let there = sharing(&body(), &keys);
         wait(local.forests().import(there.forests(), &["f".to_owned()], replace, &report)).unwrap();
         local.forests().close();
@@ -266,7 +266,7 @@ fn a_forest_of_which_a_part_is_missing_is_used_by_nobody() {
     let (dir, back) = (filled("fields-part"), Dir::new("fields-part-back"));
     let keys: Arc<dyn RedisClient> = Arc::new(InMemoryRedis::default());
     let storage = storage(&dir.0, OnUnreadable::Refuse);
-    let local = Engine::carried(&content(), "cluster_", 2, HashKey::FIXED, &storage).unwrap();
+    let local = Engine::for_import(&content(), "cluster_", 2, HashKey::FIXED, &storage).unwrap();
     let there = sharing(&content(), &keys);
     let reports = Arc::new(AtomicUsize::new(0));
     let report: Arc<ReportProgress<'static>> = {

@@ -41,7 +41,7 @@ pub struct TransferReport {
     /// Trees.
     pub roots: u64,
     /// Nodes that were skipped: expired, or without a tree.
-    pub behind: u64,
+    pub skipped: u64,
     /// Sentences that are known as boilerplate.
     pub boilerplate: u64,
 }
@@ -293,7 +293,7 @@ impl<F: MethodKind> SharedInner<F> {
                     false => tokens.get(&node.root).copied(),
                 };
                 let Some(token) = token.filter(|_| !is_over) else {
-                    transferred.behind += 1;
+                    transferred.skipped += 1;
                     continue;
                 };
                 let value = match node.tree {
@@ -318,7 +318,7 @@ impl<F: MethodKind> SharedInner<F> {
             }
             for (reply, (fingerprint, token)) in self.run(commands).await?.zip(claimed) {
                 if reply != RedisReply::Nothing {
-                    transferred.behind += 1;
+                    transferred.skipped += 1;
                     continue;
                 }
                 transferred.nodes += 1;
@@ -466,7 +466,7 @@ impl<P: Proof + Durable> Found<P> {
         let mut first: HashMap<Fingerprint, Millis> = HashMap::new();
         for (fingerprint, leaf) in &self.leaves {
             let Some(at) = self.arrival_of(leaf, calendar, now) else {
-                transferred.behind += 1;
+                transferred.skipped += 1;
                 continue;
             };
             transferred.nodes += 1;

@@ -22,11 +22,11 @@ use super::error::StoreError;
 use super::identity::checked_body;
 use crate::text_fields::{FieldRecord, FieldRecordError};
 
-const TITLE: &str = "spinney fields\n";
+const FIRST_LINE: &str = "spinney fields\n";
 
 /// Encodes the whole file.
 pub(super) fn encode(record: &FieldRecord) -> String {
-    let text = format!("{TITLE}{}", record.encode());
+    let text = format!("{FIRST_LINE}{}", record.encode());
     format!("{text}checksum = {:016x}\n", xxh3_64(text.as_bytes()))
 }
 
@@ -34,12 +34,12 @@ pub(super) fn encode(record: &FieldRecord) -> String {
 pub(super) fn decode(file: &Path, bytes: &[u8]) -> Result<FieldRecord, StoreError> {
     let broken = |why| StoreError::BrokenFields { file: file.to_owned(), why };
     let text = std::str::from_utf8(bytes).map_err(|_| broken("it is no text"))?;
-    let rest = text.strip_prefix(TITLE).ok_or_else(|| broken("it does not begin with \"spinney fields\""))?;
+    let rest = text.strip_prefix(FIRST_LINE).ok_or_else(|| broken("it does not begin with \"spinney fields\""))?;
     // A newer format may have its checksum elsewhere.
     if let Err(FieldRecordError::Newer(found)) = FieldRecord::decode(rest) {
         return Err(StoreError::NewerFormat { file: file.to_owned(), found });
     }
     let body = checked_body(text).ok_or_else(|| broken("its checksum is another"))?;
-    let record = body.strip_prefix(TITLE).map(FieldRecord::decode);
+    let record = body.strip_prefix(FIRST_LINE).map(FieldRecord::decode);
     record.and_then(Result::ok).ok_or_else(|| broken("a line is no pattern with its fields"))
 }

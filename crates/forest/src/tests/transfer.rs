@@ -136,12 +136,12 @@ fn a_forest_goes_into_redis_and_comes_back() {
     });
     let rows = rows_of(&*own.copied());
     let carried = block_on(sharing.fill(own.copied(), told)).unwrap();
-    let all = TransferReport { nodes: rows.len() as u64, roots: 40, behind: 0, boilerplate: 0 };
+    let all = TransferReport { nodes: rows.len() as u64, roots: 40, skipped: 0, boilerplate: 0 };
     assert_eq!((carried, most.load(Relaxed)), (all, all.nodes));
     assert!(!block_on(Transfer::is_empty(&sharing)).unwrap());
     // Again: what stands there stays.
     let again = block_on(sharing.fill(own.copied(), silent())).unwrap();
-    assert_eq!((again.nodes, again.behind), (0, all.nodes));
+    assert_eq!((again.nodes, again.skipped), (0, all.nodes));
     let summary = block_on(sharing.summary(3, silent())).unwrap();
     assert_eq!((summary.nodes, summary.roots), (rows.len(), 40));
     assert_eq!(summary.sizes, [(1, 20), (2, 20)]);
@@ -210,7 +210,7 @@ fn a_forest_with_a_distance_goes_there_and_back() {
     placed_by(&own, 1);
     redis.advance(60_000);
     let carried = block_on(sharing(1).fill(own.copied(), silent())).unwrap();
-    let all = TransferReport { nodes: 100, roots: 50, behind: 0, boilerplate: 0 };
+    let all = TransferReport { nodes: 100, roots: 50, skipped: 0, boilerplate: 0 };
     assert_eq!(carried, all);
     let summary = block_on(sharing(2).summary(1, silent())).unwrap();
     assert_eq!((summary.nodes, summary.roots), (100, 50));
@@ -236,8 +236,8 @@ fn what_is_older_than_the_window_stays_behind() {
     redis.advance(WINDOW.0 + 60_000 * 18);
     let sharing = shared(&redis);
     let carried = block_on(sharing.fill(own.copied(), silent())).unwrap();
-    assert!(carried.behind > 0 && carried.nodes > 0, "{carried:?}");
-    assert_eq!(carried.nodes + carried.behind, rows.len() as u64);
+    assert!(carried.skipped > 0 && carried.nodes > 0, "{carried:?}");
+    assert_eq!(carried.nodes + carried.skipped, rows.len() as u64);
     let back = local();
     let poured = block_on(sharing.import(back.copied(), silent())).unwrap();
     assert_eq!(poured.nodes, carried.nodes);

@@ -24,11 +24,11 @@ const WORDS: usize = BINS * BITS / 64;
 /// Bytes of an encoded proof before its numbers.
 const FIXED_BYTES: usize = 1 + 4 + WORDS * 8;
 /// Least shingles of a long text. A shorter one of characters may be page chrome, and is compared by title as well.
-const ROW: f32 = 75.0;
+const LONG_TEXT: f32 = 75.0;
 /// Similarity that a text of only a headline needs: half of its words are common to many.
 const HEADLINE: f32 = 0.8;
 /// A text of fewer shingles without a title joins only equal texts.
-const SAME_ONLY: f32 = 8.0;
+const EQUAL_TEXT_BELOW: f32 = 8.0;
 
 /// The longest proof, in bytes.
 const MAX_BYTES: usize = FIXED_BYTES + 2 * MAX_NUMBERS;
@@ -66,12 +66,12 @@ impl Length {
     }
 
     /// Whether a text of this length may be page chrome. Text in words that is as short has its title in it.
-    fn is_of_a_row(self) -> bool {
-        self.characters() && self.shingles() < ROW
+    fn may_be_page_chrome(self) -> bool {
+        self.is_in_characters() && self.shingles() < LONG_TEXT
     }
 
     /// Whether most tokens are characters.
-    fn characters(self) -> bool {
+    fn is_in_characters(self) -> bool {
         self.0 & Length::CHARACTERS != 0
     }
 }
@@ -93,7 +93,7 @@ impl TextProof {
         for (index, sentence) in (0u32..).zip(&shingles.sentences) {
             let end = sentence.end as usize;
             if mask.keeps(index) {
-                let windows = shingles.windows.get(begin..end).unwrap_or_default();
+                let windows = shingles.shingle_hashes.get(begin..end).unwrap_or_default();
                 count += windows.len();
                 fill(&mut bins, windows);
             }
@@ -122,9 +122,9 @@ impl TextProof {
     }
 
     /// Whether the texts join only if equal: one has no title, and one is very short.
-    pub(super) fn is_same_only(&self, root: &TextProof) -> bool {
+    pub(super) fn needs_equal_text(&self, root: &TextProof) -> bool {
         let shorter = self.length.shingles().min(root.length.shingles());
-        self.compare_titles(root).is_none() && shorter < SAME_ONLY
+        self.compare_titles(root).is_none() && shorter < EQUAL_TEXT_BELOW
     }
 
     /// The proof for a text that consists of its title only.
@@ -155,10 +155,10 @@ impl TextProof {
     pub fn needed(&self, root: &TextProof, shared: usize, long: Similarity) -> f32 {
         let shorter = self.length.shingles().min(root.length.shingles());
         let titles = self.compare_titles(root);
-        if self.is_same_only(root) {
+        if self.needs_equal_text(root) {
             return 1.0;
         }
-        let needed = long.needed(shorter, self.length.characters(), shared, titles);
+        let needed = long.needed(shorter, self.length.is_in_characters(), shared, titles);
         if self.title.is_title_only() || root.title.is_title_only() { needed.max(HEADLINE) } else { needed }
     }
 
@@ -168,7 +168,7 @@ impl TextProof {
     /// # Errors
     /// [`Refusal`]: why the document may not join.
     pub fn agrees(&self, root: &TextProof, shared: usize, long: Similarity) -> Result<f32, Refusal> {
-        let similarity = self.is_like(root, shared, long)?;
+        let similarity = self.check_text(root, shared, long)?;
         let numbers = self.compare_numbers(root);
         if numbers.refuses() {
             let Comparison { same, different } = numbers;
@@ -181,18 +181,18 @@ impl TextProof {
     ///
     /// # Errors
     /// As [`agrees`](TextProof::agrees).
-    pub(super) fn is_like(&self, root: &TextProof, shared: usize, long: Similarity) -> Result<f32, Refusal> {
+    pub(super) fn check_text(&self, root: &TextProof, shared: usize, long: Similarity) -> Result<f32, Refusal> {
         let (similarity, needed) = (self.similarity(root), self.needed(root, shared, long));
         if similarity < needed {
             return Err(Refusal::Proof { similarity, needed });
         }
-        self.is_own_page(root)?;
+        self.check_titles(root)?;
         Ok(similarity)
     }
 
     /// Whether both texts are long enough that a few phrases are a small share.
     pub(super) fn are_long(&self, root: &TextProof) -> bool {
-        self.length.shingles().min(root.length.shingles()) >= ROW
+        self.length.shingles().min(root.length.shingles()) >= LONG_TEXT
     }
 
     /// Whether the text consists of its title only.
@@ -204,8 +204,8 @@ impl TextProof {
     ///
     /// # Errors
     /// [`Refusal::Titles`] if they may be page chrome.
-    pub(super) fn is_own_page(&self, root: &TextProof) -> Result<(), Refusal> {
-        match self.length.is_of_a_row() && self.foreign_titles(root) == 2 {
+    pub(super) fn check_titles(&self, root: &TextProof) -> Result<(), Refusal> {
+        match self.length.may_be_page_chrome() && self.foreign_titles(root) == 2 {
             true => Err(Refusal::Titles),
             false => Ok(()),
         }

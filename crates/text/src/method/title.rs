@@ -27,7 +27,7 @@ pub(super) struct TitleSketch(u32);
 impl TitleSketch {
     /// The sketch of a title by its shingles.
     pub(super) fn of(title: &Shingles) -> TitleSketch {
-        let windows = title.windows.get(..READ).unwrap_or(&title.windows);
+        let windows = title.shingle_hashes.get(..READ).unwrap_or(&title.shingle_hashes);
         if windows.is_empty() {
             return TitleSketch::default();
         }

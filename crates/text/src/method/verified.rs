@@ -260,7 +260,7 @@ impl super::Proof for Founder {
         }
         let similarity = self.proof.similarity(&root.proof);
         self.is_more_than_a_few_phrases(root, similarity)?;
-        self.proof.is_own_page(&root.proof)?;
+        self.proof.check_titles(&root.proof)?;
         let is_sure = self.proof.are_long(&root.proof) || are_titles_unlike(founders, own);
         let needed = if is_sure { UNLIKE } else { UNLIKE_SHORT };
         if similarity < needed && shared < SEVERAL {
@@ -295,7 +295,7 @@ impl super::Proof for Founder {
 impl Founder {
     /// Estimates of two or three phrases are meaningless.
     fn is_more_than_a_few_phrases(&self, root: &Founder, similarity: f32) -> Result<(), super::Refusal> {
-        if self.whole() != root.whole() && self.proof.is_same_only(&root.proof) {
+        if self.whole() != root.whole() && self.proof.needs_equal_text(&root.proof) {
             let needed = 1.0;
             return Err(super::Refusal::Proof { similarity, needed });
         }

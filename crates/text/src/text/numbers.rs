@@ -23,7 +23,7 @@ pub(crate) const MAX_NUMBERS: usize = 10;
 
 /// Number of clear places below which unclear ones count too. A clear place has one number, an unclear one several
 /// different numbers: bulletins and price lists have hardly any clear ones.
-const FEW: usize = 3;
+const FEW_CLEAR_PLACES: usize = 3;
 
 /// Bits of the value in a kept number; the upper 11 bits are the context.
 const VALUE_BITS: u32 = 5;
@@ -62,7 +62,7 @@ impl NumberSample {
         numbers.sort_by_key(|number| number.context);
         let clear = |place: &[Number]| place.windows(2).all(|two| matches!(two, [a, b] if a.value == b.value));
         let places = || numbers.chunk_by(|a, b| a.context == b.context);
-        let few = places().filter(|place| clear(place)).take(FEW).count() < FEW;
+        let few = places().filter(|place| clear(place)).take(FEW_CLEAR_PLACES).count() < FEW_CLEAR_PLACES;
         let mut sample = NumberSample::default();
         for place in places().filter(|place| few || clear(place)) {
             let Some(first) = place.first() else { continue };

@@ -10,9 +10,9 @@
 use std::ops::Range;
 
 /// Most bytes of a field that may be a post; a longer one is an article.
-const LONGEST: usize = 4 << 10;
+const MAX_FIELD_BYTES: usize = 4 << 10;
 /// Least letters and digits of a post's own text.
-const TEXT: usize = 12;
+const MIN_LETTERS: usize = 12;
 
 /// Most characters of a name, of a topic, and of an emoticon's name.
 const NAME: usize = 30;
@@ -217,10 +217,10 @@ const EMOTICONS: [&str; 192] = [
 ];
 
 /// Sign before the author of a quoted post.
-const QUOTES: &str = "//";
+const QUOTE_SIGN: &str = "//";
 
 /// Words before a mention that belong to it.
-const BEFORE: [&str; 6] = ["via", "rt", "回复", "转自", "来自", "分享自"];
+const MENTION_PREFIXES: [&str; 6] = ["via", "rt", "回复", "转自", "来自", "分享自"];
 
 /// Texts that social networks put before a quoted post by default.
 const FORWARDED: [&str; 3] = ["转发微博", "转发", "repost"];
@@ -230,14 +230,14 @@ const FORWARDED: [&str; 3] = ["转发微博", "转发", "repost"];
 pub(super) fn words(field: &str, out: &mut String) -> bool {
     let bytes = field.as_bytes();
     let is_bare = |bytes: &[u8]| memchr::memchr3(b'@', b'[', b'#', bytes).is_none();
-    if bytes.len() > LONGEST || is_bare(bytes) || memchr::memchr(b'<', bytes).is_some() {
+    if bytes.len() > MAX_FIELD_BYTES || is_bare(bytes) || memchr::memchr(b'<', bytes).is_some() {
         return false;
     }
     out.clear();
     let (mut rest, mut at, mut count) = (0, 0, 0);
     while let Some(found) = memchr::memchr3(b'@', b'[', b'#', bytes.get(at..).unwrap_or_default()) {
         let sign = at + found;
-        let Some(Range { start, end }) = around(field, rest, sign) else {
+        let Some(Range { start, end }) = mention_range(field, rest, sign) else {
             at = sign + 1;
             continue;
         };
@@ -245,11 +245,11 @@ pub(super) fn words(field: &str, out: &mut String) -> bool {
         out.push_str(own);
         count += letters(own);
         // A quoted post next to a text of its own.
-        if is_quoted(own) && count >= TEXT {
-            out.truncate(out.trim_end().len() - QUOTES.len());
+        if is_quoted(own) && count >= MIN_LETTERS {
+            out.truncate(out.trim_end().len() - QUOTE_SIGN.len());
             return true;
         }
-        if let Some(said) = own.trim_end().strip_suffix(QUOTES)
+        if let Some(said) = own.trim_end().strip_suffix(QUOTE_SIGN)
             && FORWARDED.iter().any(|word| said.trim().eq_ignore_ascii_case(word))
         {
             out.truncate(out.len() - own.len());
@@ -260,25 +260,25 @@ pub(super) fn words(field: &str, out: &mut String) -> bool {
     }
     let own = field.get(rest..).unwrap_or_default();
     out.push_str(own);
-    rest > 0 && count + letters(own) >= TEXT
+    rest > 0 && count + letters(own) >= MIN_LETTERS
 }
 
-/// Counts letters and digits of a text, up to [`TEXT`]. Those of a URL do not count: it is left out of every text.
+/// Counts letters and digits of a text, up to [`MIN_LETTERS`]. Those of a URL do not count: it is left out of every text.
 fn letters(text: &str) -> usize {
     let words = text.split(char::is_whitespace).map(|word| match word.find("://") {
         Some(at) => word.get(..at).unwrap_or_default().trim_end_matches(|c: char| c.is_ascii_alphabetic()),
         None => word,
     });
-    words.flat_map(str::chars).filter(|c| c.is_alphanumeric()).take(TEXT).count()
+    words.flat_map(str::chars).filter(|c| c.is_alphanumeric()).take(MIN_LETTERS).count()
 }
 
 /// Whether a mention after this text is the author of a quoted post.
 fn is_quoted(before: &str) -> bool {
-    before.trim_end().ends_with(QUOTES)
+    before.trim_end().ends_with(QUOTE_SIGN)
 }
 
 /// Range of the mention, emoticon or topic of the sign at `sign`. It begins at `from` or later.
-fn around(field: &str, from: usize, sign: usize) -> Option<Range<usize>> {
+fn mention_range(field: &str, from: usize, sign: usize) -> Option<Range<usize>> {
     let before = field.get(from..sign)?;
     let behind = field.get(sign + 1..)?;
     let end = sign + 1;
@@ -318,10 +318,10 @@ fn around(field: &str, from: usize, sign: usize) -> Option<Range<usize>> {
     }
 }
 
-/// Start of a mention, with a word of [`BEFORE`] if there is one.
+/// Start of a mention, with a word of [`MENTION_PREFIXES`] if there is one.
 fn start_of_mention(before: &str, from: usize) -> usize {
     let text = before.trim_end();
-    let word = BEFORE.iter().find_map(|word| {
+    let word = MENTION_PREFIXES.iter().find_map(|word| {
         let head = text.len().checked_sub(word.len())?;
         let is_it = text.get(head..)?.eq_ignore_ascii_case(word);
         let apart = text.get(..head)?.chars().next_back();
@@ -445,7 +445,7 @@ mod tests {
                 for c in out.chars().filter(|c| *c != ' ') {
                     prop_assert!(of.any(|other| other == c), "{field:?} {out:?}");
                 }
-                prop_assert!(letters(&out) >= TEXT);
+                prop_assert!(letters(&out) >= MIN_LETTERS);
             }
         }
     }

@@ -45,7 +45,7 @@ fn a_comma_is_one_of_groups_or_of_decimals() {
 fn windows_do_not_cross_sentences() {
     let both = read("今天天气很好，阳光灿烂。我们一起出去玩，带上午饭。");
     let one = read("今天天气很好，阳光灿烂。");
-    assert_eq!(both.windows[..one.len()], one.windows[..]);
+    assert_eq!(both.shingle_hashes[..one.len()], one.shingle_hashes[..]);
     assert_eq!(both.sentences[0], one.sentences[0]);
     assert_eq!(both.sentences[1].hash(), read("我们一起出去玩,带上午饭!").sentences[0].hash());
 }
@@ -80,7 +80,7 @@ fn beyond_the_budget_nothing_is_lost_but_the_sentences() {
     // Six characters in three bytes each time.
     let shingles = read(&"㌖".repeat(2_000));
     assert_eq!(shingles.len(), 12_000 - 4);
-    assert!(shingles.windows.is_empty() && shingles.sentences.is_empty());
+    assert!(shingles.shingle_hashes.is_empty() && shingles.sentences.is_empty());
     let (minima, windows) = shingles.rest().unwrap();
     assert_eq!(windows, shingles.len());
     assert!(minima.iter().any(|&minimum| minimum != u32::MAX));
@@ -90,7 +90,10 @@ fn beyond_the_budget_nothing_is_lost_but_the_sentences() {
     let fields = Fields { title: None, body: &["A few words about the harbour, and then some more."] };
     again.read(&scratch.read(&fields).unwrap());
     let fresh = read(fields.body[0]);
-    assert_eq!((again.windows, again.min_hashes, again.sentences), (fresh.windows, fresh.min_hashes, fresh.sentences));
+    assert_eq!(
+        (again.shingle_hashes, again.min_hashes, again.sentences),
+        (fresh.shingle_hashes, fresh.min_hashes, fresh.sentences)
+    );
 }
 
 #[test]
@@ -115,8 +118,8 @@ fn of_many_numbers_those_of_the_smallest_contexts_stay() {
 fn punctuation_width_case_and_wrapping_change_nothing() {
     let a = read("Prices, he said, rose by 3.5% in May of 1,986 towns");
     let b = read("PRICES he  said\nrose by ３．５ in May (of) 1986 towns");
-    assert_eq!((a.windows, a.whole), (b.windows, b.whole));
-    assert_eq!(read("今天，天气很好").windows, read("今天天氣「很好」").windows);
+    assert_eq!((a.shingle_hashes, a.whole), (b.shingle_hashes, b.whole));
+    assert_eq!(read("今天，天气很好").shingle_hashes, read("今天天氣「很好」").shingle_hashes);
 }
 
 #[test]
@@ -158,7 +161,7 @@ fn min_hashes_are_the_smallest_and_distinct() {
 #[test]
 fn a_letter_of_several_bytes_belongs_to_its_word() {
     assert_eq!(read("café noir").len(), 1);
-    assert_ne!(read("café noir").windows, read("caf noir").windows);
+    assert_ne!(read("café noir").shingle_hashes, read("caf noir").shingle_hashes);
     assert_eq!(read("москва сегодня вечером").len(), 2);
 }
 
@@ -170,7 +173,7 @@ proptest! {
         let mut seen = std::collections::HashMap::new();
         if words.len() >= 2 {
             prop_assert_eq!(shingles.len(), words.len() - 1);
-            for (pair, hash) in words.windows(2).zip(&shingles.windows) {
+            for (pair, hash) in words.windows(2).zip(&shingles.shingle_hashes) {
                 prop_assert_eq!(seen.entry(pair.to_vec()).or_insert(*hash), hash);
             }
             let distinct: std::collections::HashSet<_> = seen.values().collect();
@@ -181,7 +184,7 @@ proptest! {
         if characters.len() >= 5 {
             let mut seen = std::collections::HashMap::new();
             prop_assert_eq!(shingles.len(), characters.len() - 4);
-            for (window, hash) in characters.windows(5).zip(&shingles.windows) {
+            for (window, hash) in characters.windows(5).zip(&shingles.shingle_hashes) {
                 prop_assert_eq!(seen.entry(window).or_insert(*hash), hash);
             }
         }

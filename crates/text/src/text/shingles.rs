@@ -33,7 +33,7 @@ pub(crate) type Minima = [u32; BINS];
 #[derive(Debug, Clone, Default)]
 pub struct Shingles {
     /// One hash a window, in the order of the text.
-    pub windows: Vec<u32>,
+    pub shingle_hashes: Vec<u32>,
     pub(crate) sentences: Vec<SentenceShingles>,
     /// The numbers with their contexts; those of one context in the order of the text.
     pub(crate) numbers: Vec<Number>,
@@ -84,7 +84,7 @@ pub(crate) struct SentenceShingles {
     hash: u64,
     /// Letters and digits; the highest bit is that of a run.
     letters: u32,
-    /// Where its windows end in `Shingles::windows`; they begin where those of the sentence before end.
+    /// Where its windows end in `Shingles::shingle_hashes`; they begin where those of the sentence before end.
     pub end: u32,
 }
 
@@ -137,7 +137,7 @@ impl Shingles {
 
     /// How many shingles the document has: its length as far as this method is concerned.
     pub fn len(&self) -> usize {
-        self.windows.len() + self.rest.as_ref().map_or(0, |rest| rest.windows)
+        self.shingle_hashes.len() + self.rest.as_ref().map_or(0, |rest| rest.windows)
     }
 
     /// Whether the document has no shingle.
@@ -153,7 +153,7 @@ impl Shingles {
 
     /// Bytes of memory held.
     pub fn heap_bytes(&self) -> usize {
-        self.windows.capacity() * size_of::<u32>()
+        self.shingle_hashes.capacity() * size_of::<u32>()
             + self.sentences.capacity() * size_of::<SentenceShingles>()
             + self.numbers.capacity() * size_of::<Number>()
             + self.min_hashes.capacity() * size_of::<MinHash>()
@@ -173,7 +173,7 @@ impl Shingles {
         if self.heap_bytes() > MAX_RETAINED {
             *self = Shingles::default();
         }
-        self.windows.clear();
+        self.shingle_hashes.clear();
         self.sentences.clear();
         self.numbers.clear();
         self.min_hashes.clear();
@@ -208,8 +208,8 @@ impl Shingles {
     /// Adds a window of the sentence that is being read.
     #[inline]
     pub(super) fn add_window(&mut self, window: u32) {
-        if self.rest.is_none() && self.windows.len() < self.budget.windows {
-            self.windows.push(window);
+        if self.rest.is_none() && self.shingle_hashes.len() < self.budget.windows {
+            self.shingle_hashes.push(window);
         } else {
             self.add_to_rest(window);
         }
@@ -233,7 +233,7 @@ impl Shingles {
     /// Ends a sentence: all windows since the previous one belong to it.
     pub(super) fn end_sentence(&mut self, hash: u64, letters: u32) {
         let begin = self.sentences.last().map_or(0, |last| last.end as usize);
-        let end = u32::try_from(self.windows.len()).unwrap_or(u32::MAX);
+        let end = u32::try_from(self.shingle_hashes.len()).unwrap_or(u32::MAX);
         if self.rest.is_none() {
             if letters < SHORTEST
                 && let Some(run) = self.sentences.last_mut().filter(|last| last.is_run())
@@ -252,12 +252,12 @@ impl Shingles {
             }
         }
         // Here the budget ended, or it had before.
-        let windows = std::mem::take(&mut self.windows);
+        let windows = std::mem::take(&mut self.shingle_hashes);
         for &window in windows.get(begin..).unwrap_or_default() {
             self.add_to_rest(window);
         }
-        self.windows = windows;
-        self.windows.truncate(begin);
+        self.shingle_hashes = windows;
+        self.shingle_hashes.truncate(begin);
     }
 
     /// Adds a number of the sentence that is being read.
