@@ -26,7 +26,10 @@ pub(crate) enum SearchFault {
     #[error("the cluster's answer to a search is not understood: {0}")]
     NotUnderstood(String),
     /// Documents are missing in it.
-    #[error("{failed} of {total} shards did not answer in time")]
+    #[error("{}", match failed {
+        0 => "the search timed out".to_owned(),
+        _ => format!("{failed} of {total} shards did not answer in time"),
+    })]
     Partial {
         /// Failed shards; 0 if the search timed out.
         failed: u64,

@@ -238,6 +238,7 @@ impl<'o> SortedPages<'o> {
     /// # Errors
     /// If the cluster refuses, or is away or busy at every attempt; [`ScanError::Lost`].
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<StoredHit>>, ScanError> {
+        let mut backoff = Backoff::new(self.attempts);
         while !self.over {
             if self.is_stale {
                 self.operator.refresh(&self.wanted.indices, self.attempts).await?;
@@ -251,9 +252,16 @@ impl<'o> SortedPages<'o> {
                 }
                 response => response?,
             };
-            let hits = self.take(&response)?;
-            if !hits.is_empty() {
-                return Ok(Some(hits));
+            match self.take(&response) {
+                Ok(hits) if hits.is_empty() => {}
+                Ok(hits) => return Ok(Some(hits)),
+                // Cut on its way, or without a shard that is away for a moment.
+                Err(fault) => {
+                    warn!(%fault, "the next documents are requested again");
+                    if !backoff.wait().await {
+                        return Err(fault.into());
+                    }
+                }
             }
         }
         self.close().await;
@@ -395,8 +403,8 @@ impl<'o> SortedPages<'o> {
         Ok(())
     }
 
-    /// The documents of a page.
-    fn take(&mut self, response: &Bytes) -> Result<Vec<StoredHit>, ScanError> {
+    /// The documents of a page. A response that is not used changes nothing.
+    fn take(&mut self, response: &Bytes) -> Result<Vec<StoredHit>, SearchFault> {
         let page: SearchResponse<Hit<'_>> = SearchResponse::parse(response)?;
         if let (Some(point), Some(id)) = (&mut self.point, page.pit_id) {
             point.continue_as(id);

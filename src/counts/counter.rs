@@ -3,8 +3,9 @@
 //!
 //! A failure concerns one name, or one kind of work on one index: it is retried later, and everything else proceeds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -34,6 +35,9 @@ const ROUND: Duration = Duration::from_secs(64);
 
 /// Documents in a range of an index that was marked: about 30 ms of work.
 const MARKED: u64 = 30_000;
+
+/// Names in one request: together below the servers' limit of a path.
+const NAMES_AT_ONCE: usize = 10;
 
 /// Most names that are retried because the cluster did not resolve them. Writes under others are found by the rolling
 /// scan.
@@ -154,18 +158,23 @@ impl Counter {
         false
     }
 
-    /// Discovers new indices periodically.
+    /// Discovers new and deleted indices, periodically and when names were changed.
     async fn watch(&mut self) {
         let now = Instant::now();
-        if !self.watching.is_due(now) {
+        // Names that are changed from here on are discovered the next time.
+        let has_new_names = self.shared.has_new_names.load(Relaxed);
+        let is_due = self.watching.is_due(now);
+        if !is_due && !(has_new_names && self.watching.trouble().is_none()) {
             return;
         }
+        self.shared.has_new_names.store(false, Relaxed);
         match self.discover_indices().await {
             Ok(()) => {
                 self.watching.succeeded();
                 self.watching.not_before(now + WATCH);
             }
             Err(error) => {
+                self.shared.has_new_names.fetch_or(has_new_names, Relaxed);
                 self.watching.failed(Instant::now(), &error);
                 self.failed(&error);
             }
@@ -173,31 +182,47 @@ impl Counter {
     }
 
     async fn discover_indices(&mut self) -> Result<(), CountError> {
-        let all = self.patterns.join(",");
-        match self.searcher.indices(&all).await {
-            Ok(found) if !found.is_empty() || self.patterns.len() == 1 => {
-                self.track_all(&found);
-                return Ok(());
-            }
-            // A missing or failing pattern does not hide the others.
-            Ok(_) => {}
+        let mut failure = None;
+        let mut found = match self.searcher.indices(&self.patterns.join(",")).await {
+            Ok(found) => found,
             Err(error) if self.patterns.len() == 1 => return Err(error),
-            Err(error) => debug!(%error, "the patterns of the routes are asked for one by one"),
-        }
-        let mut last = Ok(());
-        for pattern in self.patterns.clone() {
-            match self.searcher.indices(&pattern).await {
-                Ok(found) => self.track_all(&found),
-                Err(error) => last = Err(error),
+            Err(error) => {
+                debug!(%error, "the patterns of the routes are asked for one by one");
+                Vec::new()
+            }
+        };
+        // A missing or failing pattern does not hide the others.
+        if found.is_empty() && self.patterns.len() > 1 {
+            for pattern in &self.patterns {
+                match self.searcher.indices(pattern).await {
+                    Ok(of_pattern) => found.extend(of_pattern),
+                    Err(error) => failure = Some(error),
+                }
             }
         }
-        last
-    }
-
-    fn track_all(&mut self, found: &[FoundIndex]) {
-        for index in found {
+        self.check_others(&mut found).await?;
+        for index in &found {
             self.track(index);
         }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Adds the counted indices that are missing in `found`, and forgets those that do not exist under their own name
+    /// any more: an alias may have taken it.
+    async fn check_others(&mut self, found: &mut Vec<FoundIndex>) -> Result<(), CountError> {
+        let names: HashSet<&str> = found.iter().map(|index| &*index.name).collect();
+        let others = self.indices.keys().filter(|name| !names.contains(name.as_str()));
+        let others: Vec<String> = others.cloned().collect();
+        for others in others.chunks(NAMES_AT_ONCE) {
+            let there = self.searcher.indices(&others.join(",")).await?;
+            for name in others {
+                match there.iter().find(|index| index.name == *name) {
+                    Some(index) => found.push(index.clone()),
+                    None => self.forget(name),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Resolves aliases and patterns under which documents were written, and discovers new indices.
@@ -247,7 +272,7 @@ impl Counter {
         // Where documents were stamped, the index is ours; a deletion by query may be anybody's.
         let is_ours = |found: &FoundIndex| {
             let is_known = self.indices.contains_key(&found.name);
-            found.has_documents() && (has_documents || is_known)
+            found.is_counted() && (has_documents || is_known)
         };
         let found: Vec<FoundIndex> = found.into_iter().filter(is_ours).collect();
         if !matches!(&*found, [only] if only.name == name) {
@@ -289,9 +314,11 @@ impl Counter {
         self.failed(error);
     }
 
-    /// Tracks an index from now on, beginning with a comparison: earlier writes are unknown.
+    /// Tracks an index from now on, beginning with a comparison: earlier writes are unknown. So does another index of
+    /// a known name.
     fn track(&mut self, found: &FoundIndex) {
-        if !found.has_documents() || self.indices.contains_key(&found.name) {
+        let known = self.indices.get(&found.name);
+        if !found.is_counted() || known.is_some_and(|index| index.has_uuid(&found.uuid)) {
             return;
         }
         // It is not asked for as a name any more: a failure would take the mark away.

@@ -61,6 +61,11 @@ impl IndexState {
         }
     }
 
+    /// Whether it is this index, and not another one of its name.
+    pub(super) fn has_uuid(&self, uuid: &str) -> bool {
+        self.uuid == uuid
+    }
+
     /// Whether a tick has to see to it. `is_dirty`: something waits to be counted.
     pub(super) fn is_due(&self, is_dirty: bool, now: Instant) -> bool {
         // A success ends the failure, even if nothing is left of its cause.

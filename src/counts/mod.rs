@@ -29,6 +29,7 @@ mod throttle;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -70,6 +71,8 @@ struct Shared {
     hurry: Notify,
     /// When [`hurry`](Self::hurry) was last called.
     hurried: Mutex<Option<Instant>>,
+    /// Whether names of indices may mean other indices than before: they are discovered again.
+    has_new_names: AtomicBool,
 }
 
 /// How far the entries of an index are.
@@ -150,7 +153,7 @@ impl Shared {
             return Entries::Unfinished;
         }
         let is_visible = standing.written.is_none_or(|at| at.elapsed() >= VISIBLE);
-        let waits = dirty.waits_for(index, |name| standings.contains_key(name));
+        let waits = dirty.waits_for(index, |name| standings.contains_key(name)) || self.has_new_names.load(Relaxed);
         match standing.is_failing || standing.has_refused {
             false if is_visible && !waits => Entries::True,
             is_failing => Entries::Late { is_failing },
@@ -180,6 +183,7 @@ impl Counts {
             status: Mutex::default(),
             hurry: Notify::new(),
             hurried: Mutex::default(),
+            has_new_names: AtomicBool::new(false),
         };
         Counts { shared: is_on.then(|| Arc::new(shared())) }
     }
@@ -235,6 +239,13 @@ impl Counts {
     pub(crate) fn note_everything(&self) {
         if let Some(shared) = &self.shared {
             shared.dirty.lock().note_everything(Instant::now());
+        }
+    }
+
+    /// Notes that indices or aliases were changed: a name may mean another index.
+    pub(crate) fn note_names(&self) {
+        if let Some(shared) = &self.shared {
+            shared.has_new_names.store(true, Relaxed);
         }
     }
 

@@ -41,6 +41,10 @@ enum Of {
 struct World {
     /// Documents by index and id, each with the key of its root.
     indices: BTreeMap<String, BTreeMap<String, i64>>,
+    /// The index that an alias means.
+    aliases: BTreeMap<String, String>,
+    /// How often an index was deleted and made again.
+    made: BTreeMap<String, u32>,
     /// Entries by index and id.
     entries: BTreeMap<String, BTreeMap<String, (Value, i64)>>,
     /// By a name, a pattern or an index.
@@ -88,7 +92,7 @@ impl World {
                 if let Some(answer) = self.fault(index, Of::Searches) {
                     return answer;
                 }
-                let documents = self.indices.get(*index).map(BTreeMap::len);
+                let documents = self.documents(index).map(BTreeMap::len);
                 documents.map_or(error(404), |count| found(json!({ "count": count })))
             }
             ("POST", [index, "_search"]) => match index.strip_prefix(&roots_index("")) {
@@ -97,7 +101,7 @@ impl World {
                     if let Some(answer) = self.fault(index, Of::Searches) {
                         return answer;
                     }
-                    let documents = self.indices.get(*index);
+                    let documents = self.documents(index);
                     documents.map_or(error(404), |all| found(search(all, &json())))
                 }
             },
@@ -127,6 +131,11 @@ impl World {
         }
     }
 
+    /// The documents of an index or alias.
+    fn documents(&self, name: &str) -> Option<&BTreeMap<String, i64>> {
+        self.indices.get(self.aliases.get(name).map_or(name, String::as_str))
+    }
+
     fn settings(&self, names: &str) -> Answer {
         let mut answer = serde_json::Map::new();
         for name in names.split(',') {
@@ -136,9 +145,11 @@ impl World {
             let of_roots = name.strip_prefix(&roots_index(""));
             let entries = of_roots.filter(|of| self.entries.contains_key(*of));
             let documents = self.indices.keys().filter(|index| fits(name, index));
-            let all = documents.map(String::as_str).chain(entries.map(|_| name));
+            let meant = self.aliases.get(name).map(String::as_str);
+            let all = documents.map(String::as_str).chain(entries.map(|_| name)).chain(meant);
             for index in all {
-                let uuid = json!({"settings": {"index": {"uuid": index, "refresh_interval": "1s"}}});
+                let uuid = format!("{index}-{}", self.made.get(index).unwrap_or(&0));
+                let uuid = json!({"settings": {"index": {"uuid": uuid, "refresh_interval": "1s"}}});
                 answer.insert(index.to_owned(), uuid);
             }
         }
@@ -369,6 +380,72 @@ async fn a_deleted_index_is_forgotten() {
         tokio::time::sleep_until(later).await;
         scene.assert_counted("news-2");
     }
+    scene.end().await;
+}
+
+/// Seen: `eq` with the numbers of the index that had the name before.
+#[tokio::test(start_paused = true)]
+async fn an_index_whose_name_an_alias_takes_is_forgotten() {
+    for is_noted in [false, true] {
+        let scene = Scene::new(world(&["news-1", "news-2"]));
+        scene.pass(2).await;
+        scene.assert_counted("news-1");
+        {
+            let mut world = scene.world.lock();
+            world.indices.remove("news-1");
+            world.aliases.insert("news-1".into(), "news-2".into());
+        }
+        let mut seconds = 31;
+        if is_noted {
+            scene.counts.note_names();
+            assert_eq!(scene.counts.entries("news-1"), Entries::Late { is_failing: false });
+            seconds = 3;
+        }
+        tokio::time::sleep_until(Instant::now() + Duration::from_secs(seconds)).await;
+        assert_eq!(scene.counts.entries("news-1"), Entries::Unfinished, "{is_noted}");
+        scene.pass(2).await;
+        assert_eq!(scene.counts.progress().unwrap().status.indices, 1);
+        scene.assert_counted("news-2");
+        scene.end().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_that_is_made_again_is_another_one() {
+    let scene = Scene::new(world(&["news-1"]));
+    scene.pass(2).await;
+    scene.assert_counted("news-1");
+    {
+        let mut world = scene.world.lock();
+        world.made.insert("news-1".into(), 1);
+        world.indices.insert("news-1".into(), [("d1".to_owned(), 9), ("d2".to_owned(), 9)].into());
+    }
+    let until = Instant::now() + Duration::from_secs(40);
+    while scene.counts.entries("news-1") == Entries::True {
+        assert!(Instant::now() < until);
+        tokio::time::sleep_until(Instant::now() + Duration::from_secs(1)).await;
+    }
+    scene.pass(1).await;
+    scene.assert_counted("news-1");
+    scene.end().await;
+}
+
+/// A name of 241 bytes has a roots index of 255, and a longer one can have none.
+#[tokio::test(start_paused = true)]
+async fn an_index_without_a_roots_index_is_not_counted() {
+    let [most, beyond] = [241, 242].map(|bytes| format!("news-{}", "n".repeat(bytes - "news-".len())));
+    assert_eq!(roots_index(&most).len(), 255);
+    let scene = Scene::new(world(&[&most, &beyond]));
+    scene.pass(2).await;
+    for name in [&most, &beyond] {
+        scene.write(name, name, &[(1, 9), (2, 9)]);
+    }
+    scene.pass(2).await;
+    scene.assert_counted(&most);
+    assert_eq!(scene.counts.entries(&beyond), Entries::Unfinished);
+    let progress = scene.counts.progress().unwrap();
+    assert_eq!((progress.status.state, progress.status.indices), (CountState::Counting, 1));
+    assert_eq!((progress.lag, progress.reconciling), (Duration::ZERO, 0));
     scene.end().await;
 }
 

@@ -23,6 +23,9 @@ const GROUPS_AT_ONCE: usize = 65_000;
 /// Most groups that a shard may send for one response. Above anything that a range has, so that every shard sends all.
 const GROUPS_OF_SHARD: u32 = 1 << 30;
 
+/// Bytes of the longest name that the servers give an index.
+const LONGEST_NAME: usize = 255;
+
 /// The search preference: the same shard copies serve all searches, so that a later one never sees less.
 const PREFERENCE: &str = "spinney-counts";
 
@@ -56,6 +59,11 @@ impl FoundIndex {
     /// Whether it is an index of documents, and not one of roots.
     pub(super) fn has_documents(&self) -> bool {
         !self.name.starts_with(&roots_index(""))
+    }
+
+    /// Whether its groups are counted: it has documents, and a roots index of its name is possible.
+    pub(super) fn is_counted(&self) -> bool {
+        self.has_documents() && roots_index(&self.name).len() <= LONGEST_NAME
     }
 }
 

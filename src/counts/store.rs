@@ -80,7 +80,12 @@ impl Searcher {
             let hits = hits.ok_or_else(|| not_understood(&path, "there are no hits in it"))?;
             let before = entries.len();
             entries.extend(hits.iter().filter_map(entry::stored));
-            let last = hits.last().and_then(|hit| hit["sort"][0].as_i64());
+            let last = hits.last().map(|hit| &hit["sort"][0]);
+            if last.is_some_and(|key| !key.is_i64()) {
+                let other = format!("{KEY} is no number in it; delete this index, and spinney makes it anew");
+                return Err(not_understood(&path, &other));
+            }
+            let last = last.and_then(Value::as_i64);
             // The last key is read again: it may have entries with other ids.
             match last {
                 Some(last) if hits.len() == AT_ONCE && entries.len() > before => from = last,

@@ -1,5 +1,5 @@
-//! Reads the roots index for the order of groups, with the caller's credentials. Without access or without the index,
-//! the order comes from the documents.
+//! Reads the roots index for the order of groups, with the caller's credentials. Without access, without the index, or
+//! where it is closed, unassigned or of another mapping, the order comes from the documents.
 
 use std::collections::HashSet;
 
@@ -68,13 +68,14 @@ pub(super) async fn first(
     Ok(Some(RootsSummary { entries, documents: sum.map_or(0, |sum| sum as u64), first }))
 }
 
+/// Statuses of a search in a roots index that cannot be read: closed or of another mapping, forbidden, missing,
+/// unassigned. A busy cluster (429) is not asked for more.
+const UNREADABLE: [StatusCode; 4] =
+    [StatusCode::BAD_REQUEST, StatusCode::FORBIDDEN, StatusCode::NOT_FOUND, StatusCode::SERVICE_UNAVAILABLE];
+
 async fn search(source: &SearchSource<'_>, name: &str, body: Value) -> Result<SearchAnswer, ReadError> {
     match source.search_in(name, body).await {
-        Err(ReadError::Refused(refused))
-            if [StatusCode::NOT_FOUND, StatusCode::FORBIDDEN].contains(&refused.status()) =>
-        {
-            Err(ReadError::NoRoots)
-        }
+        Err(ReadError::Refused(refused)) if UNREADABLE.contains(&refused.status()) => Err(ReadError::NoRoots),
         answer => answer,
     }
 }
@@ -137,7 +138,8 @@ fn listed_of(answer: SearchAnswer) -> Result<Vec<ListedGroup>, ReadError> {
             key: number(2)?,
         })
     });
-    listed.collect::<Option<_>>().ok_or(ReadError::NotTheCluster)
+    // Fields of other types than those of the template.
+    listed.collect::<Option<_>>().ok_or(ReadError::NoRoots)
 }
 
 /// Which of these groups have an entry.

@@ -81,6 +81,8 @@ pub(super) enum PassingChange {
     ByQuery(Vec<String>),
     /// Documents of any index.
     Anywhere,
+    /// The indices that names mean.
+    Names,
 }
 
 /// The longest name or pattern that is parsed: the servers' limit of a path.
@@ -102,6 +104,9 @@ impl PassingChange {
         let segments: Vec<&str> = path.splitn(5, '/').collect();
         let name = |segment: &str| decode_segment(segment).into_owned();
         match &*segments {
+            [_, "_alias" | "_aliases", _] if method != Method::GET && method != Method::HEAD => {
+                Some(PassingChange::Names)
+            }
             [index, kind, _] if method == Method::DELETE => {
                 // Before version 8 there are types, of any name.
                 let (index, is_type) = (name(index), !kind.is_empty() && !kind.starts_with('_'));
@@ -109,6 +114,10 @@ impl PassingChange {
                 is_document.then_some(PassingChange::Delete(index))
             }
             ["_reindex"] if method == Method::POST => Some(PassingChange::Anywhere),
+            ["_aliases"] | [_, "_rollover", ..] | ["_snapshot", _, _, "_restore"] if method == Method::POST => {
+                Some(PassingChange::Names)
+            }
+            [index] if method == Method::DELETE && may_be_index(&name(index)) => Some(PassingChange::Names),
             [index, .., "_delete_by_query" | "_update_by_query"] if method == Method::POST => {
                 let names = name(index);
                 let all = |name: &str| name == "_all" || name.chars().all(|c| c == '*');
@@ -135,6 +144,7 @@ impl PassingChange {
         }
         match self {
             PassingChange::Anywhere => state.counts.note_everything(),
+            PassingChange::Names => state.counts.note_names(),
             PassingChange::Delete(index) => {
                 let is_kept = state.engine.routes().has(index) || state.counts.knows(index);
                 let deleted = IndexWrites { index, ..IndexWrites::default() };
@@ -201,8 +211,19 @@ mod tests {
         for (method, path, expected) in [
             (Method::DELETE, "/news-1/_doc/a%2Fb", delete("news-1")),
             (Method::DELETE, "/news-1/article/7/", delete("news-1")),
-            (Method::DELETE, "/news-1", None),
-            (Method::DELETE, "/news-1/_alias/a", None),
+            (Method::DELETE, "/news-1", Some(PassingChange::Names)),
+            (Method::DELETE, "/news-*,a", Some(PassingChange::Names)),
+            (Method::DELETE, "/news-1/_alias/a", Some(PassingChange::Names)),
+            (Method::PUT, "/news-1/_alias/a", Some(PassingChange::Names)),
+            (Method::POST, "/news-1/_aliases/a/", Some(PassingChange::Names)),
+            (Method::GET, "/news-1/_alias/a", None),
+            (Method::POST, "/_aliases", Some(PassingChange::Names)),
+            (Method::GET, "/_aliases", None),
+            (Method::POST, "/news/_rollover", Some(PassingChange::Names)),
+            (Method::POST, "/news/_rollover/news-2", Some(PassingChange::Names)),
+            (Method::POST, "/_snapshot/a/b/_restore", Some(PassingChange::Names)),
+            (Method::DELETE, "/_snapshot/a/b", None),
+            (Method::DELETE, "/_pit", None),
             (Method::DELETE, "/_template/x/y", None),
             (Method::GET, "/news-1/_doc/7", None),
             (Method::POST, "/news-*,b/_delete_by_query", by_query(&["news-*", "b"])),

@@ -13,7 +13,7 @@ use crate::common::fake::{self, Fake, Reply};
 use crate::common::random::Random;
 use crate::common::twin::{self, text};
 use crate::common::wire::Request;
-use crate::common::{self, Server, Spinney, Waiting, root_of, unique_index};
+use crate::common::{self, SearchServer, Server, Spinney, Waiting, on_each_server, root_of, unique_index};
 
 /// Key, number of documents, latest arrival.
 type Entries = BTreeMap<i64, (u64, i64)>;
@@ -310,6 +310,106 @@ async fn dry_run(scene: &mut Scene) {
     assert_eq!(scene.entries().await, groups);
     let expected = told("0 missing, 0 wrong, 0 superfluous; nothing was changed");
     assert_eq!(scene.reconcile(&["--dry-run"]), expected);
+}
+
+on_each_server!(a_roots_index_that_cannot_be_read);
+
+/// Readers get the order from the documents.
+async fn a_roots_index_that_cannot_be_read(search_server: SearchServer) {
+    let scene = Scene::new(&search_server.url(), "counts-odd", 1).await;
+    let mut random = Random::new(11);
+    scene.settled().await;
+    scene.stream(&mut random, 6);
+    scene.holds("before").await;
+    let mut expected: Vec<u64> = scene.naive().await.values().map(|&(n, _)| n).collect();
+    expected.sort_unstable_by(|a, b| b.cmp(a));
+    let sizes = || {
+        let path = format!("/_spinney/{}/_groups", scene.index);
+        let answer = scene.send("POST", &path, &json!({"size": 100, "_source": false}));
+        let groups = answer["groups"].as_array().unwrap();
+        let sizes = groups.iter().map(|group| group["similar_count"].as_u64().unwrap());
+        (sizes.take_while(|&n| n >= 2).collect::<Vec<u64>>(), answer["total"]["relation"].clone())
+    };
+    assert_eq!(sizes().0, expected);
+    let roots = scene.roots_index();
+    let (status, answer) = scene.server.request(Method::POST, &format!("/{roots}/_close"), None).await;
+    assert!(status.is_success(), "{answer}");
+    assert_eq!(sizes(), (expected.clone(), json!("eq")), "closed");
+    // Of other types than the template has; the counter makes none of these.
+    scene.server.delete_index(&roots).await;
+    let properties = json!({"cluster_key": {"type": "keyword"}, "cluster_root": {"type": "keyword"},
+        "n": {"type": "keyword"}, "last": {"type": "date"}});
+    let body = json!({"settings": {"number_of_shards": 1}, "mappings": {"properties": properties}});
+    scene.server.create_index(&roots, body).await;
+    let entry = json!({"cluster_key": "7", "cluster_root": "0000000000000007", "n": "9", "last": 0});
+    let path = format!("/{roots}/_doc/7?refresh=true");
+    let (status, answer) = scene.server.request(Method::PUT, &path, Some(entry)).await;
+    assert!(status.is_success(), "{answer}");
+    assert_eq!(sizes(), (expected, json!("eq")), "of other types");
+    let waiting = Waiting::until("the counter says why it cannot count");
+    loop {
+        let counts = twin::stats_now(&scene.spinney.url)["counts"].clone();
+        if counts["reason"].as_str().is_some_and(|reason| reason.contains("delete this index")) {
+            break;
+        }
+        waiting.pause().await;
+    }
+    scene.end().await;
+}
+
+on_each_server!(an_alias_that_takes_the_name_of_an_index);
+
+/// Seen: readers of the alias got `eq` with the numbers of the index that had the name before.
+async fn an_alias_that_takes_the_name_of_an_index(search_server: SearchServer) {
+    let upstream = search_server.url();
+    let server = Server::new(&upstream);
+    let names = ["a", "b"].map(|label| unique_index(&format!("counts-swap-{label}")));
+    let [old, new] = &names;
+    let spinney = Spinney::start(&["--upstream", &upstream, "--index", "counts-swap-*", "--counts", "on"]);
+    let write = |index: &str, stories: std::ops::Range<usize>, copies: usize| {
+        let document = |story| format!("{}\n{}\n", json!({"index": {}}), json!({"content": text(story)}));
+        let bulk: String = stories.flat_map(|story| std::iter::repeat_n(document(story), copies)).collect();
+        let answer = Request::bulk(&format!("/{index}/_bulk?refresh=true"), bulk).to(&spinney.url).json();
+        assert_eq!(answer["errors"], false, "{answer}");
+    };
+    let read = |index: &str| {
+        let path = format!("/_spinney/{index}/_groups");
+        let answer = Request::json("POST", &path, json!({"size": 100}).to_string()).to(&spinney.url).json();
+        let sizes = answer["groups"].as_array().unwrap().iter();
+        let sizes: Vec<u64> = sizes.map(|group| group["similar_count"].as_u64().unwrap()).collect();
+        (answer["total"].clone(), sizes)
+    };
+    for index in [old, new] {
+        let properties = json!({"cluster_root": {"type": "keyword"}, "cluster_key": {"type": "long"},
+            "cluster_arrival": {"type": "date"}});
+        server.create_index(index, json!({"mappings": {"properties": properties}})).await;
+    }
+    write(old, 0..20, 2);
+    write(new, 0..3, 2);
+    let waiting = Waiting::until("both indices are counted");
+    while read(old).0 != json!({"value": 20, "relation": "eq"}) || read(new).0 != json!({"value": 3, "relation": "eq"})
+    {
+        waiting.pause().await;
+    }
+    let swap = json!({"actions": [
+        {"remove_index": {"index": old}}, {"add": {"index": new, "alias": old}},
+    ]});
+    let answer = Request::json("POST", "/_aliases", swap.to_string()).to(&spinney.url);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    write(old, 10..12, 3);
+    let waiting = Waiting::until("the counter knows that the index is gone");
+    loop {
+        let (total, sizes) = read(old);
+        if total["relation"] == "eq" {
+            assert_eq!((&total["value"], &*sizes), (&json!(5), &[3, 3, 2, 2, 2][..]));
+            break;
+        }
+        waiting.pause().await;
+    }
+    drop(spinney);
+    for index in [new.clone(), format!("spinney-roots-{old}"), format!("spinney-roots-{new}")] {
+        server.request(Method::DELETE, &format!("/{index}?ignore_unavailable=true"), None).await;
+    }
 }
 
 #[tokio::test]
