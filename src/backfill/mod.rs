@@ -61,7 +61,7 @@ pub(crate) enum BackfillError {
     #[error(transparent)]
     Prefix(#[from] SelectionError),
     /// The name resolves to no index, or has no route.
-    #[error("there is no index {0} with a route: is the name right, and does spinney serve have a route for it?")]
+    #[error("there is no open index {0} with a route: is the name right, and does spinney serve have a route for it?")]
     NoIndex(String),
     /// An index cannot be backfilled with its present mapping.
     #[error("{index}: {fault}")]

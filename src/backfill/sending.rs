@@ -71,8 +71,14 @@ pub(super) async fn write_until_decided(
         let error = match sink.bulk(known_as, body.into()).await {
             Ok(answer) => {
                 let Some(outcomes) = bulk_lines::fates(&answer, documents.len()) else {
-                    let shown = String::from_utf8_lossy(&answer).chars().take(300).collect();
-                    return Err(BackfillError::Answer(shown));
+                    // Cut on its way, perhaps. What was written is not written twice: its version is another one.
+                    let shown: String = String::from_utf8_lossy(&answer).chars().take(300).collect();
+                    warn!(answer = shown, "a bulk is sent again");
+                    if !backoff.wait().await {
+                        return Err(BackfillError::Answer(shown));
+                    }
+                    pending.push(documents);
+                    continue;
                 };
                 let (mut decided, mut later, mut busy) = (Vec::with_capacity(documents.len()), Vec::new(), None);
                 for (document, outcome) in documents.into_iter().zip(outcomes) {
@@ -198,7 +204,7 @@ mod tests {
         assert_eq!(most.get(), 4, "and after it all slices go beside each other");
     }
 
-    /// A cluster that takes bulks of no more bytes, and is busy at first.
+    /// A cluster that takes bulks of no more bytes, is busy at first, and then cuts an answer.
     struct Narrow {
         most: usize,
         bulks: AtomicUsize,
@@ -209,8 +215,10 @@ mod tests {
             let refused =
                 |status| OperatorError::Refused { status, request: "POST /_bulk".into(), answer: String::new() };
             let items = lines.iter().filter(|&&byte| byte == b'\n').count() / 2;
-            if self.bulks.fetch_add(1, Ordering::Relaxed) == 0 {
-                return Err(refused(429));
+            match self.bulks.fetch_add(1, Ordering::Relaxed) {
+                0 => return Err(refused(429)),
+                1 => return Ok(r#"{"items":[{"update":{"st"#.into()),
+                _ => {}
             }
             if lines.len() > self.most {
                 return Err(refused(413));

@@ -69,7 +69,7 @@ pub(crate) enum RecoveryError {
         reason: ScanError,
     },
     /// No index has a name that fits.
-    #[error("there is no index {} at {url}: is --index right, and is it the right cluster?", indices.join(", "))]
+    #[error("there is no open index {} at {url}: is --index right, and is it the right cluster?", indices.join(", "))]
     NoIndex {
         /// Names and patterns.
         indices: Vec<String>,

@@ -196,7 +196,7 @@ async fn what_cannot_be_recovered_is_told_in_words() {
     let args = arguments(&upstream, &index, dir.path(), &[]);
     let (code, said) = recover(&args);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains(&format!("there is no index {index} at http")), "{said}");
+    assert!(said.contains(&format!("there is no open index {index} at http")), "{said}");
     let nowhere = arguments("http://127.0.0.1:1", &index, dir.path(), &[]);
     let (code, said) = recover(&nowhere);
     assert_eq!(code, Some(1), "{said}");

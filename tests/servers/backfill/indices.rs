@@ -135,8 +135,8 @@ async fn what_cannot_be_adopted_is_told_before_anything_is_written() {
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains(expected), "{said}");
     };
-    refused(&format!("there is no index {index} with a route"), &[]);
-    refused("there is no index nothing-of-that-name", &["--index", "nothing-of-that-name"]);
+    refused(&format!("there is no open index {index} with a route"), &[]);
+    refused("there is no open index nothing-of-that-name", &["--index", "nothing-of-that-name"]);
     refused("--query is no JSON", &["--query", "{"]);
     let nobody = backfill("http://127.0.0.1:1", &[]);
     assert!(nobody.0 == Some(1) && nobody.1.contains("cannot reach http://127.0.0.1:1"), "{}", nobody.1);
