@@ -365,7 +365,7 @@ async fn an_alias_that_takes_the_name_of_an_index(search_server: SearchServer) {
     let server = Server::new(&upstream);
     let names = ["a", "b"].map(|label| unique_index(&format!("counts-swap-{label}")));
     let [old, new] = &names;
-    let spinney = Spinney::start(&["--upstream", &upstream, "--index", "counts-swap-*", "--counts", "on"]);
+    let spinney = Spinney::start(&["--upstream", &upstream, "--index", "news-counts-swap-*", "--counts", "on"]);
     let write = |index: &str, stories: std::ops::Range<usize>, copies: usize| {
         let document = |story| format!("{}\n{}\n", json!({"index": {}}), json!({"content": text(story)}));
         let bulk: String = stories.flat_map(|story| std::iter::repeat_n(document(story), copies)).collect();
