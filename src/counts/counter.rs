@@ -163,8 +163,8 @@ impl Counter {
         let now = Instant::now();
         // Names that are changed from here on are discovered the next time.
         let has_new_names = self.shared.has_new_names.load(Relaxed);
-        let is_due = self.watching.is_due(now);
-        if !is_due && !(has_new_names && self.watching.trouble().is_none()) {
+        let is_due = self.watching.is_due(now) || has_new_names && self.watching.trouble().is_none();
+        if !is_due {
             return;
         }
         self.shared.has_new_names.store(false, Relaxed);
