@@ -189,7 +189,8 @@ impl RedisInner {
             *claimed = Some(Instant::now());
             drop(claimed);
             let meanwhile = *self.meanwhile.lock();
-            warn!(redis = %self.link.address(), reason = %why, "the Redis of the shared forests has no room: {meanwhile}");
+            let redis = self.link.address();
+            warn!(%redis, reason = %why, "the Redis of the shared forests has no room: {meanwhile}");
         }
     }
 

@@ -117,8 +117,8 @@ texts! {
     differs_least, differs_own_matter, differs_replaced, differs_numbers, differs_facts, differs_titles, differs_cost,
     only_here_sentences, only_here_numbers, only_here_words,
     // Texts of the override form.
-    split, split_title, split_text, split_yes, merge, merge_title, merge_text, merge_yes, back_to_article, added_title, added_text,
-    already_so, late_merges, late_merges_lead, late_merge_group, take_back, taken_back_title, not_from_here,
+    split, split_title, split_text, split_yes, merge, merge_title, merge_text, merge_yes, back_to_article, added_title,
+    added_text, already_so, late_merges, late_merges_lead, late_merge_group, take_back, taken_back_title, not_from_here,
     // The overview.
     overview_lead, documents_in, stamped, joined, joined_hint, roots, roots_hint, memory, memory_short, memory_hint,
     lag, lag_hint, seconds,

@@ -263,7 +263,8 @@ pub(super) fn words(field: &str, out: &mut String) -> bool {
     rest > 0 && count + letters(own) >= MIN_LETTERS
 }
 
-/// Counts letters and digits of a text, up to [`MIN_LETTERS`]. Those of a URL do not count: it is left out of every text.
+/// Counts letters and digits of a text, up to [`MIN_LETTERS`]. Those of a URL do not count: it is left out of every
+/// text.
 fn letters(text: &str) -> usize {
     let words = text.split(char::is_whitespace).map(|word| match word.find("://") {
         Some(at) => word.get(..at).unwrap_or_default().trim_end_matches(|c: char| c.is_ascii_alphabetic()),
