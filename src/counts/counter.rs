@@ -36,8 +36,8 @@ const ROUND: Duration = Duration::from_secs(64);
 /// Documents in a range of an index that was marked: about 30 ms of work.
 const MARKED: u64 = 30_000;
 
-/// Names in one request: together below the servers' limit of a path.
-const NAMES_AT_ONCE: usize = 10;
+/// Names in one request: encoded, each has 765 bytes at most, and the servers take a request line of 4,096.
+const NAMES_AT_ONCE: usize = 5;
 
 /// Most names that are retried because the cluster did not resolve them. Writes under others are found by the rolling
 /// scan.
@@ -200,29 +200,34 @@ impl Counter {
                 }
             }
         }
-        self.check_others(&mut found).await?;
         for index in &found {
             self.track(index);
         }
-        failure.map_or(Ok(()), Err)
+        let others = self.check_others(&found).await;
+        failure.map_or(others, Err)
     }
 
-    /// Adds the counted indices that are missing in `found`, and forgets those that do not exist under their own name
-    /// any more: an alias may have taken it.
-    async fn check_others(&mut self, found: &mut Vec<FoundIndex>) -> Result<(), CountError> {
+    /// Looks up the counted indices that are missing in `found`, and forgets those that do not exist under their own
+    /// name any more: an alias may have taken it. Some that fail do not hide the others.
+    async fn check_others(&mut self, found: &[FoundIndex]) -> Result<(), CountError> {
         let names: HashSet<&str> = found.iter().map(|index| &*index.name).collect();
         let others = self.indices.keys().filter(|name| !names.contains(name.as_str()));
         let others: Vec<String> = others.cloned().collect();
+        let mut last = Ok(());
         for others in others.chunks(NAMES_AT_ONCE) {
-            let there = self.searcher.indices(&others.join(",")).await?;
-            for name in others {
-                match there.iter().find(|index| index.name == *name) {
-                    Some(index) => found.push(index.clone()),
-                    None => self.forget(name),
+            match self.searcher.indices(&others.join(",")).await {
+                Ok(there) => {
+                    for name in others {
+                        match there.iter().find(|index| index.name == *name) {
+                            Some(index) => self.track(index),
+                            None => self.forget(name),
+                        }
+                    }
                 }
+                Err(error) => last = Err(error),
             }
         }
-        Ok(())
+        last
     }
 
     /// Resolves aliases and patterns under which documents were written, and discovers new indices.

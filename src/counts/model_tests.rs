@@ -410,6 +410,26 @@ async fn an_index_whose_name_an_alias_takes_is_forgotten() {
     }
 }
 
+/// An index behind an alias, of which the cluster says nothing any more, hides no new index of a route.
+#[tokio::test(start_paused = true)]
+async fn an_index_that_cannot_be_looked_up_hides_no_new_one() {
+    let mut of = world(&["news-1", "behind"]);
+    of.aliases.insert("other".into(), "behind".into());
+    let scene = Scene::new(of);
+    scene.pass(2).await;
+    scene.assert_counted("behind");
+    {
+        let mut world = scene.world.lock();
+        world.aliases.clear();
+        world.faults.insert("behind".into(), (Of::Settings, Fault::Denied));
+        let new = self::world(&["news-2"]).indices.remove("news-2").unwrap();
+        world.indices.insert("news-2".into(), new);
+    }
+    scene.pass(2).await;
+    scene.assert_counted("news-2");
+    scene.end().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_index_that_is_made_again_is_another_one() {
     let scene = Scene::new(world(&["news-1"]));
