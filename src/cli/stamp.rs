@@ -12,7 +12,7 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 use super::print_error;
 use crate::chance::secret_key;
-use crate::config::{Clock, DEFAULT_PREFIX, RawRoute, Route, StampForm};
+use crate::config::{Clock, DEFAULT_PREFIX, RawRoute, Route, StampForm, ThreadCount};
 use crate::engine::{Engine, RequestContext, StampTally, Write as WriteKind};
 use crate::time::Millis;
 
@@ -43,7 +43,7 @@ pub(super) struct StampArgs {
     id_field: Option<String>,
     /// Threads for text work; the output does not depend on it [default: all cores]
     #[arg(long, env = "SPINNEY_THREADS", value_name = "N")]
-    threads: Option<usize>,
+    threads: Option<ThreadCount>,
     /// Prefix of the names of the stamp's fields
     #[arg(
         long,
@@ -80,7 +80,7 @@ pub(super) fn run(args: &StampArgs) -> anyhow::Result<ExitCode> {
     let mut route = args.route.clone().any_index().or_clock(Clock::None).validate("stamp")?;
     route.id_field.clone_from(&args.id_field);
     let routes = std::slice::from_ref(&route);
-    let engine = Engine::new(routes, &args.prefix, args.threads.unwrap_or(0), secret_key())?;
+    let engine = Engine::new(routes, &args.prefix, args.threads.map_or(0, |threads| threads.0.get()), secret_key())?;
     let engine = Arc::new(engine.with_stamps(args.stamp));
     let progress = progress();
     let (mut total, mut learned, mut read_all) = (StampTally::default(), String::new(), true);

@@ -26,8 +26,6 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use values::{ByteSize, FieldPrefix, ListenAddress, OrNone, Percent, SweepInterval, TimeSpan, Timeout};
-
 pub use file_fault::FileFault;
 pub use flags::Flags;
 pub use limits::ServeLimits;
@@ -39,6 +37,8 @@ pub use shared::{OnRedisFailure, RedisOptions};
 use storage::DurabilityValue;
 pub use storage::{OnFailure, OnUnreadable, Storage};
 pub use transfer::{RawTransferOptions, TransferOptions};
+pub use values::ThreadCount;
+use values::{ByteSize, FieldPrefix, ListenAddress, OrNone, Percent, PublishAddress, SweepInterval, TimeSpan, Timeout};
 
 /// The default prefix of the stamp's fields.
 pub const DEFAULT_PREFIX: &str = "cluster_";
@@ -185,7 +185,7 @@ pub struct RawServeOptions {
     grace: Option<TimeSpan>,
     /// Threads for text work [default: all cores]
     #[arg(long, env = "SPINNEY_THREADS", value_name = "N")]
-    threads: Option<usize>,
+    threads: Option<ThreadCount>,
     /// Prefix of the names of the stamp's fields [default: cluster_]
     #[arg(long, env = "SPINNEY_PREFIX", value_name = "PREFIX")]
     prefix: Option<FieldPrefix>,
@@ -214,14 +214,14 @@ pub struct RawServeOptions {
     restricted_readers: Option<RestrictedReaders>,
     /// Answer GET and POST /docId/getDocId?json={…} as a service of docIds does, with the forest of this index: its
     /// route needs --method staged, --url-field url, --title-field title and --text-field content. Articles that are
-    /// sent there stand in the forest at once, so give them a route of their own unless whoever may ask may also write.
+    /// sent there stand in the forest at once, so give them a route of their own unless all who may ask may also write.
     /// Without this option the path belongs to the cluster
     #[arg(long, env = "SPINNEY_DOCID_ENDPOINT", value_name = "INDEX")]
     docid_endpoint: Option<String>,
     /// Rewrite the publish_address in /_nodes/http answers to this host:port, so that sniffing clients stay with
     /// spinney
     #[arg(long, env = "SPINNEY_PUBLISH_ADDRESS", value_name = "HOST:PORT")]
-    publish_address: Option<String>,
+    publish_address: Option<PublishAddress>,
     /// Form of the log lines on standard error: text or json [default: text]
     #[arg(long, env = "SPINNEY_LOG_FORMAT", value_name = "FORMAT")]
     log_format: Option<LogFormat>,
@@ -407,7 +407,7 @@ impl RawServeOptions {
             recover_at_start,
             forest_memory: self.forest_memory.map_or_else(half_of_machine, |size| size.0),
             grace: self.grace.map_or(Duration::from_secs(30), TimeSpan::duration),
-            threads: self.threads.unwrap_or(0),
+            threads: self.threads.map_or(0, |threads| threads.0.get()),
             prefix: self.prefix.map_or_else(|| DEFAULT_PREFIX.into(), |prefix| prefix.0),
             stamp: self.stamp.unwrap_or_default(),
             counts: self.counts != Some(Switch::Off),
@@ -415,7 +415,7 @@ impl RawServeOptions {
             unstamped: self.unstamped.unwrap_or_default(),
             restricted_readers: self.restricted_readers.unwrap_or_default(),
             docid_endpoint: self.docid_endpoint,
-            publish_address: self.publish_address,
+            publish_address: self.publish_address.map(|address| address.0),
             log_format: self.log_format.unwrap_or_default(),
             log: self.log.unwrap_or_else(|| "info".into()),
             routes,

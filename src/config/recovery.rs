@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::values::{ByteSize, FieldPrefix};
+use super::values::{ByteSize, FieldPrefix, ThreadCount};
 use super::{ConfigError, Flags, RawRoute, RawServeOptions};
 
 /// The flags of `spinney recover`.
@@ -28,7 +28,7 @@ pub struct RawRecoverOptions {
     forest_memory: Option<ByteSize>,
     /// Threads for text work [default: all cores]
     #[arg(long, env = "SPINNEY_THREADS", value_name = "N")]
-    threads: Option<usize>,
+    threads: Option<ThreadCount>,
     /// Prefix of the names of the stamp's fields [default: cluster_]
     #[arg(long, env = "SPINNEY_PREFIX", value_name = "PREFIX")]
     prefix: Option<FieldPrefix>,

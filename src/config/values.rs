@@ -6,9 +6,11 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
 
+use hyper::http::uri::Authority;
 use serde::Deserializer;
 use serde::de::{Error, Visitor};
 
@@ -27,7 +29,8 @@ macro_rules! from_text {
 }
 pub(super) use from_text;
 
-from_text!(ListenAddress, ByteSize, Percent, TimeSpan, Timeout, SweepInterval, FieldName, IndexPattern, FieldPrefix);
+from_text!(ListenAddress, PublishAddress, ByteSize, Percent, ThreadCount, TimeSpan, Timeout, SweepInterval, FieldName);
+from_text!(IndexPattern, FieldPrefix);
 
 /// Deserializes a value from its text or number.
 ///
@@ -80,6 +83,38 @@ impl FromStr for ListenAddress {
 
     fn from_str(text: &str) -> Result<ListenAddress, &'static str> {
         text.parse().map(ListenAddress).map_err(|_| "use an address with a port, such as 127.0.0.1:9201")
+    }
+}
+
+/// A host and a port, as clients reach it: `spinney.example.org:9201`, `[::1]:9201`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublishAddress(pub String);
+
+impl FromStr for PublishAddress {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<PublishAddress, &'static str> {
+        let authority = text.parse::<Authority>().ok().filter(|authority| !authority.host().is_empty());
+        match authority.and_then(|authority| authority.port_u16()) {
+            Some(1..) if !text.contains('@') => Ok(PublishAddress(text.to_owned())),
+            _ => Err("use a host and a port, such as spinney.example.org:9201"),
+        }
+    }
+}
+
+/// A number of threads, up to [`MAX_THREADS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadCount(pub NonZeroUsize);
+
+/// More than any machine has cores for; an engine that starts many more would be busy with that alone.
+const MAX_THREADS: usize = 1024;
+
+impl FromStr for ThreadCount {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ThreadCount, String> {
+        let count = text.parse().ok().filter(|count: &NonZeroUsize| count.get() <= MAX_THREADS);
+        count.map(ThreadCount).ok_or(format!("use a number from 1 to {MAX_THREADS}"))
     }
 }
 
@@ -293,6 +328,27 @@ mod tests {
             "use a whole number with ms, s, m, h or d, such as 30d, or off"
         );
         assert_eq!("none".parse(), Ok(OrNone::<Timeout>(None)));
+    }
+
+    #[test]
+    fn an_address_has_a_host_and_a_port() {
+        for address in ["h:1", "spinney.example.org:65535", "10.0.0.1:9201", "[::1]:9201"] {
+            assert_eq!(address.parse(), Ok(PublishAddress(address.to_owned())));
+        }
+        for wrong in
+            ["", "x", "h:", ":9201", "h:0", "h:65536", "http://h:9201", "u:p@h:9201", "h:9201/", "a\"b:9201", "a b:1"]
+        {
+            assert!(wrong.parse::<PublishAddress>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn threads_are_1_to_1024() {
+        let count = |text: &str| text.parse().map(|ThreadCount(count)| count.get());
+        assert_eq!((count("1"), count("1024")), (Ok(1), Ok(1024)));
+        for wrong in ["0", "1025", "100000", "-1", "two"] {
+            assert!(count(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub(super) struct NodeSet {
 }
 
 /// A node, the indices of the commands sent to it, and its replies.
-type SentBatch = (Arc<RedisNode>, Vec<usize>, Result<Vec<Value>, RedisError>);
+type SentBatch = (Arc<RedisNode>, Vec<usize>, Result<Vec<CommandReply>, RedisError>);
 
 /// One node. There is one connection to it, which all requests share.
 pub(super) struct RedisNode {
@@ -224,11 +224,11 @@ impl Connections {
             let (mut is_stale, mut again) = (false, Vec::new());
             asked.clear();
             while let Some(sent) = sending.join_next().await {
-                let Ok((node, places, values)) = sent else {
+                let Ok((node, places, sent)) = sent else {
                     return Err(RedisUnavailable::of("the work of asking was ended"));
                 };
-                let values = match values {
-                    Ok(values) => values,
+                let each = match sent {
+                    Ok(each) => each,
                     Err(error) => {
                         is_stale = true;
                         last = away(error);
@@ -244,11 +244,11 @@ impl Connections {
                 let mut is_unknown = false;
                 {
                     let mut unusable = self.unusable.lock();
-                    for (at, value) in places.into_iter().zip(values) {
+                    for (at, reply) in places.into_iter().zip(each) {
                         let Some(&Command { key, .. }) = commands.get(at) else {
                             continue;
                         };
-                        match pipeline::read(value) {
+                        match reply {
                             CommandReply::Done(reply) => {
                                 unusable.remove(key);
                                 set(&mut replies, at, reply);
@@ -341,15 +341,16 @@ impl Connections {
         for (node, places, pipeline) in elsewhere.into_values() {
             sending.spawn(async move {
                 let values = node.send_asking(&pipeline).await;
-                (node, places, values)
+                let replies = values.map(|values| values.into_iter().map(pipeline::read).collect());
+                (node, places, replies)
             });
         }
         for (node, part) in parts {
             sending.spawn(async move {
                 let (places, pipeline, reads_of) = part.end();
                 let values = node.send(&pipeline).await;
-                let values = values.map(|values| pipeline::each(values, &reads_of));
-                (node, places, values)
+                let replies = values.map(|values| pipeline::replies(values, &reads_of));
+                (node, places, replies)
             });
         }
         sending

@@ -42,7 +42,7 @@ fn explain(error: &RedisError) -> String {
 pub(super) fn refused(code: &str, details: &str) -> String {
     match code {
         "NOAUTH" | "WRONGPASS" => {
-            format!("it does not let in whoever has no user and password: {LOGIN}")
+            format!("it lets nobody in without user and password: {LOGIN}")
         }
         "NOPERM" => format!(
             "its user may not do what spinney does there ({details}): docs/shared-forest.md says which rights it needs"

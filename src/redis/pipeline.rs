@@ -89,17 +89,32 @@ impl NodeBatch {
     }
 }
 
-/// Expands replies of combined reads to single ones. An error applies to each.
-pub(super) fn each(values: Vec<Value>, reads_of: &[Option<usize>]) -> Vec<Value> {
-    let mut each = Vec::with_capacity(values.len());
+/// The replies of all keys. What was read together and has failed is the fault of no single key.
+pub(super) fn replies(values: Vec<Value>, reads_of: &[Option<usize>]) -> Vec<CommandReply> {
+    let mut replies = Vec::with_capacity(values.len());
     for (value, reads) in values.into_iter().zip(reads_of) {
         match (value, reads) {
-            (value, None) => each.push(value),
-            (Value::Array(values), Some(reads)) if values.len() == *reads => each.extend(values),
-            (value, Some(reads)) => each.extend(std::iter::repeat_n(value, *reads)),
+            (value, None) => replies.push(read(value)),
+            (Value::Array(values), Some(reads)) if values.len() == *reads => {
+                replies.extend(values.into_iter().map(read));
+            }
+            (value, Some(reads)) => replies.extend(std::iter::repeat_n(value, *reads).map(read_of_several)),
         }
     }
-    each
+    replies
+}
+
+/// Parses a reply to several reads in one that is not one for each.
+fn read_of_several(value: Value) -> CommandReply {
+    match (&value, read(value.clone())) {
+        (Value::ServerError(_), CommandReply::Unusable(reason)) => CommandReply::Failed(reason),
+        (Value::ServerError(_), reply) => reply,
+        _ => CommandReply::Failed(unexpected(&value)),
+    }
+}
+
+fn unexpected(value: &Value) -> String {
+    format!("an answer of a kind that nobody asked for: {value:?}")
 }
 
 /// Appends a command to a pipeline.
@@ -233,7 +248,7 @@ pub(super) fn read(value: Value) -> CommandReply {
         Value::Int(number) => return CommandReply::Done(RedisReply::Number(number)),
         Value::ServerError(error) => error,
         other => {
-            return CommandReply::Failed(format!("an answer of a kind that nobody asked for: {other:?}"));
+            return CommandReply::Failed(unexpected(&other));
         }
     };
     let details = error.details().unwrap_or_default();
@@ -243,18 +258,18 @@ pub(super) fn read(value: Value) -> CommandReply {
         "TRYAGAIN" | "LOADING" | "BUSY" => CommandReply::Later,
         "ERR" if details.contains("Function not found") => CommandReply::Unknown,
         error_hints::FULL => CommandReply::Full(error_hints::refused(error_hints::FULL, details)),
-        code if is_of_node(code, details) => CommandReply::Failed(error_hints::refused(code, details)),
-        code => CommandReply::Unusable(error_hints::refused(code, details)),
+        code if is_of_key(code, details) => CommandReply::Unusable(error_hints::refused(code, details)),
+        code => CommandReply::Failed(error_hints::refused(code, details)),
     }
 }
 
-/// Whether this error is independent of the key. All others are of the one key, which another program may have written:
-/// they must not end the service for all other keys. What has a code of its own in a function keeps it.
-fn is_of_node(code: &str, details: &str) -> bool {
+/// Whether this error is of the one key, which another program may have written: it must not end the service for all
+/// other keys. Any other error says nothing of what is at a key.
+fn is_of_key(code: &str, details: &str) -> bool {
     match code {
-        "NOAUTH" | "WRONGPASS" | "NOPERM" | "MISCONF" | "NOREPLICAS" => true,
+        "WRONGTYPE" => true,
         // Functions fail with it, and name themselves, where a value is not what they expect.
-        "ERR" => !details.contains("script: spinney"),
+        "ERR" => details.contains("script: spinney"),
         _ => false,
     }
 }
@@ -292,15 +307,62 @@ mod tests {
         assert_eq!(sent(false), vec![None; commands.len()]);
     }
 
+    /// What a reply says, in short.
+    fn kind(reply: &CommandReply) -> &'static str {
+        match reply {
+            CommandReply::Done(RedisReply::Nothing) => "nothing",
+            CommandReply::Done(_) => "value",
+            CommandReply::Elsewhere => "elsewhere",
+            CommandReply::Ask(_) => "ask",
+            CommandReply::Later => "later",
+            CommandReply::Unknown => "unknown",
+            CommandReply::Failed(_) => "failed",
+            CommandReply::Unusable(_) => "unusable",
+            CommandReply::Full(_) => "full",
+        }
+    }
+
+    fn kinds(values: Vec<Value>, reads_of: &[Option<usize>]) -> Vec<&'static str> {
+        replies(values, reads_of).iter().map(kind).collect()
+    }
+
+    fn parsed(reply: &str) -> Value {
+        redis::parse_redis_value(format!("{reply}\r\n").as_bytes()).unwrap()
+    }
+
     #[test]
     fn values_and_errors_are_those_of_single_commands() {
-        let error = || redis::parse_redis_value(b"-LOADING the data\r\n").unwrap();
-        let read = vec![Value::Nil, Value::BulkString(b"a".to_vec())];
-        // A command may say one thing that is several.
-        let one = Value::Array(vec![Value::Int(1)]);
-        let values = vec![Value::Array(read.clone()), one.clone(), error()];
-        let each = each(values, &[Some(2), None, Some(3)]);
-        let expected = [read, vec![one, error(), error(), error()]].concat();
-        assert_eq!(each, expected);
+        let read = Value::Array(vec![Value::Nil, Value::BulkString(b"a".to_vec())]);
+        let values = vec![read, Value::Int(1), parsed("-LOADING the data")];
+        assert_eq!(kinds(values, &[Some(2), None, Some(3)]), ["nothing", "value", "value", "later", "later", "later"]);
+    }
+
+    /// It would count as absent, and its text would get a second root.
+    #[test]
+    fn what_fails_for_several_keys_is_the_fault_of_none() {
+        let of_key = ["-WRONGTYPE Operation against a key", "-ERR user_function:3: bad script: spinney1_pin, on @user"];
+        for reply in of_key {
+            let value = parsed(reply);
+            assert_eq!(
+                kinds(vec![value.clone(), value], &[None, Some(2)]),
+                ["unusable", "failed", "failed"],
+                "{reply}"
+            );
+        }
+        let of_node = [
+            "-CROSSSLOT Keys in request don't hash to the same slot",
+            "-UNBLOCKED client unblocked",
+            "-NOAUTH Authentication required.",
+            "-NOPERM this user has no permissions",
+            "-ERR unknown command",
+            "-SOMETHING new",
+        ];
+        for reply in of_node {
+            let value = parsed(reply);
+            assert_eq!(kinds(vec![value.clone(), value], &[None, Some(1)]), ["failed", "failed"], "{reply}");
+        }
+        for odd in [Value::Nil, Value::Int(2), Value::BulkString(b"a".to_vec()), Value::Array(vec![Value::Nil])] {
+            assert_eq!(kinds(vec![odd], &[Some(2)]), ["failed", "failed"]);
+        }
     }
 }
