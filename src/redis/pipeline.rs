@@ -98,18 +98,18 @@ pub(super) fn replies(values: Vec<Value>, reads_of: &[Option<usize>]) -> Vec<Com
             (Value::Array(values), Some(reads)) if values.len() == *reads => {
                 replies.extend(values.into_iter().map(read));
             }
-            (value, Some(reads)) => replies.extend(std::iter::repeat_n(value, *reads).map(read_of_several)),
+            (value, Some(reads)) => replies.extend((0..*reads).map(|_| read_of_several(&value))),
         }
     }
     replies
 }
 
 /// Parses a reply to several reads in one that is not one for each.
-fn read_of_several(value: Value) -> CommandReply {
-    match (&value, read(value.clone())) {
+fn read_of_several(value: &Value) -> CommandReply {
+    match (value, read(value.clone())) {
         (Value::ServerError(_), CommandReply::Unusable(reason)) => CommandReply::Failed(reason),
         (Value::ServerError(_), reply) => reply,
-        _ => CommandReply::Failed(unexpected(&value)),
+        _ => CommandReply::Failed(unexpected(value)),
     }
 }
 
