@@ -22,6 +22,7 @@ mod hostile_tests;
 mod markup;
 pub(crate) mod numbers;
 mod post;
+mod readable;
 mod segment;
 pub(crate) mod sentence_key;
 mod sentences;
@@ -38,6 +39,7 @@ mod work_counter;
 mod zawgyi;
 
 pub use bidi::isolate;
+pub use readable::readable;
 pub use segment::{Token, load_dictionary, rarity};
 pub use sentences::Sentence;
 
