@@ -132,21 +132,23 @@ impl IndexReader<'_> {
     /// One page of the documents of a group.
     ///
     /// # Errors
-    /// [`ReadError::NotFound`] when the caller sees none of them; when the cursor is wrong, or the cluster refuses a
-    /// search or gives no whole answer.
+    /// [`ReadError::NotFound`] when the caller sees none of them, unless there are filters; when the cursor is wrong,
+    /// or the cluster refuses a search or gives no whole answer.
     async fn members_of(&self, root: Root, request: &MembersRequest) -> Result<SimilarPage, ReadError> {
         let began = Instant::now();
-        let question = xxh3_64(format!("{} {root}", self.index).as_bytes());
+        let filters = &request.filters;
+        let narrowed = if filters.is_empty() { String::new() } else { json!(filters).to_string() };
+        let question = xxh3_64(format!("{} {root}{narrowed}", self.index).as_bytes());
         let cursor = request.cursor.as_deref();
         let cursor = cursor.map(|text| MembersCursor::read(text, question)).transpose()?;
         let members = MembersQuery { source: &self.source, key: key(root) };
         let text_fields = self.text_fields();
-        let page = members.search(&request.source, cursor.as_ref(), request.size + 1);
-        let texts = members.search(&text_fields, cursor.as_ref(), request.size + 1);
-        let first = members.search(&text_fields, None, 1);
+        let page = members.search(&request.source, filters, cursor.as_ref(), request.size + 1);
+        let texts = members.search(&text_fields, filters, cursor.as_ref(), request.size + 1);
+        let first = members.search(&text_fields, &[], None, 1);
         let (page, texts, first) = tokio::try_join!(page, texts, first)?;
         let total = page.total().0;
-        if total == 0 {
+        if total == 0 && filters.is_empty() {
             return Err(ReadError::NotFound(format!("there is no document of the group [{root}] in [{}]", self.index)));
         }
         let mut hits = page.hits;
@@ -263,17 +265,20 @@ impl MembersQuery<'_, '_> {
     async fn search(
         &self,
         shown: &Value,
+        filters: &[Value],
         after: Option<&MembersCursor>,
         size: usize,
     ) -> Result<SearchAnswer, ReadError> {
         let fields = self.source.fields;
         let repeated = after.map_or(0, |after| after.shown.len());
+        let wanted: Vec<Value> =
+            [self.source.of_groups(&[self.key])].into_iter().chain(filters.iter().cloned()).collect();
         let mut body = json!({
             "size": size + repeated,
             "track_total_hits": true,
             "_source": shown,
             "docvalue_fields": fields.medium.iter().collect::<Vec<_>>(),
-            "query": {"bool": {"filter": [self.source.of_groups(&[self.key])]}},
+            "query": {"bool": {"filter": wanted}},
             "sort": [
                 {(&fields.time): {"order": "asc", "missing": "_last", "unmapped_type": "date"}},
                 {"_seq_no": {"order": "asc", "unmapped_type": "long"}},

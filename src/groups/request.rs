@@ -92,6 +92,8 @@ pub(crate) struct MembersRequest {
     pub cursor: Option<String>,
     /// `_source` filter for documents.
     pub source: Value,
+    /// Queries that all documents of the page match. The representative is that of the whole group all the same.
+    pub filters: Vec<Value>,
 }
 
 /// Errors in a request.
@@ -316,7 +318,8 @@ impl MembersRequest {
             Some("false") => Value::Bool(false),
             Some(names) => names.split(',').collect::<Vec<_>>().into(),
         };
-        Ok(MembersRequest { size, cursor: cursor.filter(|c| !c.is_empty()).map(str::to_owned), source })
+        let cursor = cursor.filter(|c| !c.is_empty()).map(str::to_owned);
+        Ok(MembersRequest { size, cursor, source, filters: Vec::new() })
     }
 }
 
@@ -424,7 +427,7 @@ mod tests {
     #[test]
     fn parameters() {
         let request = MembersRequest::parse(Some("5"), Some("c"), Some("a,b"));
-        let expected = MembersRequest { size: 5, cursor: Some("c".into()), source: json!(["a", "b"]) };
+        let expected = MembersRequest { size: 5, cursor: Some("c".into()), source: json!(["a", "b"]), filters: vec![] };
         assert_eq!(request, Ok(expected));
         let error = MembersRequest::parse(Some("many"), None, None).unwrap_err();
         assert_eq!(error.to_string(), "[size] takes a number from 1 to 100, not \"many\"");
