@@ -45,10 +45,12 @@ impl Piece {
 pub(super) struct TextDiff {
     /// Both texts, merged.
     pub pieces: Vec<Piece>,
-    /// Words that were added.
+    /// Words that were added; of Chinese and Japanese, characters.
     pub added: usize,
-    /// Words that were removed.
+    /// Those that were removed.
     pub removed: usize,
+    /// Whether most of what changed are characters of these scripts.
+    pub is_by_character: bool,
     /// Whether a text is longer than the limit.
     pub is_cut: bool,
 }
@@ -109,6 +111,8 @@ struct DiffBuilder<'t> {
     diff: TextDiff,
     removed: Vec<&'t str>,
     added: Vec<&'t str>,
+    /// Characters of Chinese and Japanese among the counted words.
+    characters: usize,
 }
 
 impl<'t> DiffBuilder<'t> {
@@ -149,6 +153,8 @@ impl<'t> DiffBuilder<'t> {
         let count = |words: &[&str]| words.iter().filter(|word| is_word(word)).count();
         self.diff.removed += count(&removed);
         self.diff.added += count(&added);
+        let changed = removed.iter().chain(&added).flat_map(|word| word.chars().next());
+        self.characters += changed.filter(|&c| c.is_alphanumeric() && !is_in_words(c)).count();
         self.mark(PieceKind::Removed, &removed);
         self.mark(PieceKind::Added, &added);
         self.push(PieceKind::None, &kept);
@@ -179,6 +185,7 @@ impl<'t> DiffBuilder<'t> {
     fn finish(mut self, is_cut: bool) -> TextDiff {
         self.flush();
         self.diff.is_cut = is_cut;
+        self.diff.is_by_character = self.characters * 2 > self.diff.added + self.diff.removed;
         self.diff
     }
 }
@@ -245,6 +252,8 @@ mod tests {
         assert_eq!(shown("a.\n\nB", "a. B"), "a. B");
         assert!(diff("a.\n\nB", "a. B").is_same());
         assert_eq!(shown("B c", "By A\n\nB c"), "{+By A+}\n\nB c");
+        assert!(diff("台风今晨登陆", "台风昨晨登陆").is_by_character);
+        assert!(!diff("The BBC 说", "The ITV and more 说").is_by_character);
         let marks = diff("\"a\"", "“a”");
         assert!(marks.has_same_words() && !marks.is_same());
     }

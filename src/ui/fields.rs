@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
+use crate::engine::ReaderFields;
 use crate::groups::source::values;
+use crate::text::readable;
 use crate::time::{Millis, parse_date};
 
 /// The texts of a field, which is reached by nested objects, by a dotted name, or by a mixture of both.
@@ -16,6 +18,15 @@ pub(super) fn text<'v>(source: &'v Value, path: Option<&str>) -> Option<&'v str>
     let found = path.map(|path| texts(source, path)).unwrap_or_default();
     let mut trimmed = found.into_iter().map(str::trim);
     trimmed.find(|text| !text.is_empty())
+}
+
+/// The title of a document as one line of at most `most` characters; without one, the beginning of its text.
+pub(super) fn title(source: &Value, names: &ReaderFields, most: usize) -> Option<String> {
+    if let Some(title) = text(source, names.title.as_deref()) {
+        return Some(beginning(title, most));
+    }
+    let text = names.text.iter().find_map(|field| text(source, Some(field)))?;
+    Some(beginning(&readable(text), most)).filter(|title| !title.is_empty())
 }
 
 /// The value of a keyword field: a multi-field `media.keyword` is `media` in the source.

@@ -1,12 +1,49 @@
 //! Numbers and times for readers.
 
 use jiff::Timestamp;
+use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 
 use super::lang::Lang;
 use crate::time::Millis;
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// Language and time zone of a reader.
+#[derive(Debug, Clone)]
+pub(super) struct Locale {
+    pub lang: Lang,
+    pub zone: TimeZone,
+}
+
+impl Locale {
+    /// The name of the zone, such as `Europe/Berlin`.
+    pub(super) fn zone_name(&self) -> &str {
+        self.zone.iana_name().unwrap_or("UTC")
+    }
+
+    /// A time on the reader's clock.
+    fn civil(&self, at: Millis) -> Option<DateTime> {
+        let timestamp = Timestamp::from_millisecond(at.0).ok()?;
+        Some(self.zone.to_datetime(timestamp))
+    }
+
+    /// What the reader's clock is ahead of UTC at this time, in milliseconds.
+    pub(super) fn offset(&self, at: Millis) -> i64 {
+        let timestamp = Timestamp::from_millisecond(at.0);
+        timestamp.map_or(0, |at| i64::from(self.zone.to_offset(at).seconds()) * 1_000)
+    }
+
+    /// When a date such as `2026-11-21` begins, and when it has ended; `None` if it is no date.
+    pub(super) fn day_bounds(&self, date: &str) -> Option<(Millis, Millis)> {
+        let date: Date = date.parse().ok()?;
+        let start = |date: Date| {
+            let begins = date.to_zoned(self.zone.clone()).ok()?;
+            Some(Millis(begins.timestamp().as_millisecond()))
+        };
+        Some((start(date)?, start(date.tomorrow().ok()?)?))
+    }
+}
 
 /// `1,234,567`, in both languages.
 pub(super) fn number(value: u64) -> String {
@@ -45,48 +82,48 @@ pub(super) fn percent(ratio: f64) -> String {
     if percent > 0.0 && percent < 0.95 { format!("{percent:.1}%") } else { format!("{percent:.0}%") }
 }
 
-/// `21 Nov 2026, 08:50` or `2026年11月21日 08:50`, in UTC.
-pub(super) fn time(at: Millis, lang: Lang) -> String {
-    let Some(civil) = civil(at) else {
+/// `21 Nov 2026, 08:50` or `2026年11月21日 08:50`.
+pub(super) fn time(at: Millis, locale: &Locale) -> String {
+    let Some(civil) = locale.civil(at) else {
         return at.0.to_string();
     };
     format!(
         "{}{}{:02}:{:02}",
-        date(at, lang),
-        if lang == Lang::English { ", " } else { " " },
+        date(at, locale),
+        if locale.lang == Lang::English { ", " } else { " " },
         civil.hour(),
         civil.minute()
     )
 }
 
-/// `21 Nov 2026` or `2026年11月21日`, in UTC.
-pub(super) fn date(at: Millis, lang: Lang) -> String {
-    let Some(civil) = civil(at) else {
+/// `21 Nov 2026` or `2026年11月21日`.
+pub(super) fn date(at: Millis, locale: &Locale) -> String {
+    let Some(civil) = locale.civil(at) else {
         return at.0.to_string();
     };
     let month = usize::from(civil.month().unsigned_abs()).wrapping_sub(1);
     let name = MONTHS.get(month).copied().unwrap_or_default();
-    match lang {
+    match locale.lang {
         Lang::English => format!("{} {name} {}", civil.day(), civil.year()),
         Lang::Chinese => format!("{}年{}月{}日", civil.year(), civil.month(), civil.day()),
     }
 }
 
 /// `21 Nov` or `11月21日`: a mark on an axis of days.
-pub(super) fn day(at: Millis, lang: Lang) -> String {
-    let Some(civil) = civil(at) else {
+pub(super) fn day(at: Millis, locale: &Locale) -> String {
+    let Some(civil) = locale.civil(at) else {
         return at.0.to_string();
     };
     let month = usize::from(civil.month().unsigned_abs()).wrapping_sub(1);
-    match lang {
+    match locale.lang {
         Lang::English => format!("{} {}", civil.day(), MONTHS.get(month).copied().unwrap_or_default()),
         Lang::Chinese => format!("{}月{}日", civil.month(), civil.day()),
     }
 }
 
 /// `08:50`: a mark on an axis of hours.
-pub(super) fn clock(at: Millis) -> String {
-    civil(at).map_or_else(|| at.0.to_string(), |civil| format!("{:02}:{:02}", civil.hour(), civil.minute()))
+pub(super) fn clock(at: Millis, locale: &Locale) -> String {
+    locale.civil(at).map_or_else(|| at.0.to_string(), |civil| format!("{:02}:{:02}", civil.hour(), civil.minute()))
 }
 
 /// `3 d 4 h`, `5 h 10 min`, `40 min` or `12 s`: how long something took.
@@ -109,11 +146,6 @@ pub(super) fn span(millis: i64, lang: Lang) -> String {
     }
 }
 
-fn civil(at: Millis) -> Option<jiff::civil::DateTime> {
-    let timestamp = Timestamp::from_millisecond(at.0).ok()?;
-    Some(TimeZone::UTC.to_datetime(timestamp))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,15 +153,31 @@ mod tests {
     #[test]
     fn in_both_languages() {
         let at = Millis(1_795_251_000_000);
-        assert_eq!(time(at, Lang::English), "21 Nov 2026, 08:50");
-        assert_eq!(time(at, Lang::Chinese), "2026年11月21日 08:50");
-        assert_eq!(day(at, Lang::English), "21 Nov");
-        assert_eq!(day(at, Lang::Chinese), "11月21日");
-        assert_eq!(clock(at), "08:50");
-        assert_eq!(time(Millis(i64::MAX), Lang::English), i64::MAX.to_string());
+        let [english, chinese] = [Lang::English, Lang::Chinese].map(|lang| Locale { lang, zone: TimeZone::UTC });
+        assert_eq!(time(at, &english), "21 Nov 2026, 08:50");
+        assert_eq!(time(at, &chinese), "2026年11月21日 08:50");
+        assert_eq!(day(at, &english), "21 Nov");
+        assert_eq!(day(at, &chinese), "11月21日");
+        assert_eq!(clock(at, &english), "08:50");
+        assert_eq!(time(Millis(i64::MAX), &english), i64::MAX.to_string());
         assert_eq!(span(97 * 3_600_000, Lang::English), "4 d 1 h");
         assert_eq!(span(90 * 60_000, Lang::Chinese), "1 小时 30 分钟");
         assert_eq!(span(-5, Lang::English), "0 s");
+    }
+
+    #[test]
+    fn times_and_days_are_those_of_the_readers_zone() {
+        let berlin = Locale { lang: Lang::English, zone: TimeZone::get("Europe/Berlin").unwrap() };
+        assert_eq!(time(Millis(1_795_251_000_000), &berlin), "21 Nov 2026, 09:50");
+        assert_eq!(berlin.zone_name(), "Europe/Berlin");
+        let hours = |date: &str| {
+            let (begin, end) = berlin.day_bounds(date).unwrap();
+            (end.0 - begin.0) / 3_600_000
+        };
+        assert_eq!([hours("2026-03-29"), hours("2026-11-21"), hours("2026-10-25")], [23, 24, 25]);
+        let (begin, _) = berlin.day_bounds("2026-11-21").unwrap();
+        assert_eq!(time(begin, &berlin), "21 Nov 2026, 00:00");
+        assert_eq!(berlin.day_bounds("yesterday"), None);
     }
 
     #[test]

@@ -3,15 +3,19 @@
 use hyper::header::{COOKIE, HeaderName, HeaderValue, SET_COOKIE};
 use hyper::http::request;
 use hyper::{HeaderMap, Response};
+use jiff::tz::TimeZone;
 
 use super::assets::ASSETS;
+use super::format::Locale;
 use super::lang::{Lang, Texts, fill};
+use super::script;
 use super::url::{self, QueryString};
 use crate::http::Body;
 
 /// Names of the page's cookies.
 const LANG_COOKIE: &str = "spinney_lang";
 const THEME_COOKIE: &str = "spinney_theme";
+const ZONE_COOKIE: &str = "spinney_zone";
 
 /// Marks requests of the script. They get no authentication challenge, for which the browser would prompt a second
 /// time.
@@ -54,15 +58,15 @@ impl Theme {
 /// The layout of one page.
 #[derive(Debug)]
 pub(super) struct Layout {
-    pub lang: Lang,
+    pub locale: Locale,
     pub theme: Theme,
     /// Whether the page's script sends the request.
     pub by_script: bool,
-    /// Parameters, but for language and appearance.
+    /// Parameters, but for language, appearance and time zone.
     pub parameters: QueryString,
     path: String,
     /// Preferences in the URL that are stored as cookies.
-    asked: [Option<(&'static str, &'static str)>; 2],
+    asked: [Option<(&'static str, String)>; 3],
 }
 
 impl Layout {
@@ -71,24 +75,30 @@ impl Layout {
         let query = QueryString::parse(request.uri.query());
         let asked_lang = query.get("lang").and_then(Lang::of);
         let asked_theme = query.get("theme").and_then(Theme::of);
+        let asked_zone = query.get("zone").and_then(zone);
         let lang = asked_lang.or_else(|| cookie(headers, LANG_COOKIE).and_then(Lang::of));
         let theme = asked_theme.or_else(|| cookie(headers, THEME_COOKIE).and_then(Theme::of));
+        let zone = asked_zone.clone().or_else(|| cookie(headers, ZONE_COOKIE).and_then(zone));
         Layout {
-            lang: lang.or_else(|| Lang::accepted(headers)).unwrap_or(Lang::English),
+            locale: Locale {
+                lang: lang.or_else(|| Lang::accepted(headers)).unwrap_or(Lang::English),
+                zone: zone.unwrap_or(TimeZone::UTC),
+            },
             theme: theme.unwrap_or(Theme::Auto),
             by_script: headers.contains_key(BY_SCRIPT),
-            parameters: query.without(&["lang", "theme"]),
+            parameters: query.without(&["lang", "theme", "zone"]),
             path: path.to_owned(),
             asked: [
-                asked_lang.map(|lang| (LANG_COOKIE, lang.code())),
-                asked_theme.map(|theme| (THEME_COOKIE, theme.name())),
+                asked_lang.map(|lang| (LANG_COOKIE, lang.code().to_owned())),
+                asked_theme.map(|theme| (THEME_COOKIE, theme.name().to_owned())),
+                asked_zone.and_then(|zone| Some((ZONE_COOKIE, zone.iana_name()?.to_owned()))),
             ],
         }
     }
 
     /// The texts.
     pub(super) fn t(&self) -> &'static Texts {
-        self.lang.texts()
+        self.locale.lang.texts()
     }
 
     /// A text with its places filled in.
@@ -103,7 +113,7 @@ impl Layout {
 
     /// This page in the other language.
     pub(super) fn in_other_language(&self) -> String {
-        let lang = self.lang.other().code();
+        let lang = self.locale.lang.other().code();
         self.here() + &self.parameters.with("lang", Some(lang)).suffix()
     }
 
@@ -117,6 +127,16 @@ impl Layout {
                 (theme.name(), label, address, theme == self.theme)
             },
         )
+    }
+
+    /// The text at the bottom.
+    pub(super) fn footer(&self) -> String {
+        self.text(self.t().footer, &[self.locale.zone_name()])
+    }
+
+    /// The `lang` attribute of text of a document.
+    pub(super) fn lang_of(&self, text: &str) -> &'static str {
+        script::lang_of(text)
     }
 
     fn here(&self) -> String {
@@ -145,7 +165,7 @@ impl Layout {
 
     /// A response that stores the preferences of the URL as cookies.
     pub(super) fn remembered(&self, mut answer: Response<Body>) -> Response<Body> {
-        for (name, value) in self.asked.into_iter().flatten() {
+        for (name, value) in self.asked.iter().flatten() {
             let cookie = format!("{name}={value}; Path=/_spinney/ui; Max-Age={REMEMBERED}; SameSite=Strict; HttpOnly");
             if let Ok(cookie) = HeaderValue::from_str(&cookie) {
                 answer.headers_mut().append(SET_COOKIE, cookie);
@@ -153,6 +173,11 @@ impl Layout {
         }
         answer
     }
+}
+
+/// A time zone by its name in the IANA database.
+fn zone(name: &str) -> Option<TimeZone> {
+    TimeZone::get(name).ok()
 }
 
 /// The value of a cookie.
@@ -192,7 +217,7 @@ pub(super) fn for_cluster(headers: &HeaderMap) -> HeaderMap {
 fn other_cookies(text: &str) -> Option<HeaderValue> {
     let is_ours = |pair: &&str| {
         let name = pair.split('=').next().unwrap_or_default().trim();
-        [LANG_COOKIE, THEME_COOKIE].contains(&name)
+        [LANG_COOKIE, THEME_COOKIE, ZONE_COOKIE].contains(&name)
     };
     let others: Vec<&str> = text.split(';').filter(|pair| !is_ours(pair)).collect();
     let others = others.join(";");
@@ -223,7 +248,7 @@ mod tests {
         let all = [("cookie", "a=b; spinney_lang=zh; spinney_theme=dark"), ("accept-language", "en")];
         let of = |uri: &str, headers: &[(&str, &str)]| {
             let shell = shell(uri, headers);
-            (shell.lang, shell.theme)
+            (shell.locale.lang, shell.theme)
         };
         assert_eq!(of("/?lang=en", &all), (Lang::English, Theme::Dark));
         assert_eq!(of("/?theme=light", &all), (Lang::Chinese, Theme::Light));
@@ -247,7 +272,20 @@ mod tests {
             cookies.map(|value| value.to_str().unwrap().split(';').next().unwrap().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(answer("/?lang=zh&theme=dark"), ["spinney_lang=zh", "spinney_theme=dark"]);
-        assert!(answer("/?lang=evil%0d%0a").is_empty());
+        assert_eq!(answer("/?zone=asia/tokyo"), ["spinney_zone=Asia/Tokyo"]);
+        for evil in ["/?lang=evil%0d%0a", "/?zone=evil%0d%0a", "/?zone=../etc/passwd", "/?zone=+01"] {
+            assert!(answer(evil).is_empty(), "{evil}");
+        }
+    }
+
+    #[test]
+    fn the_time_zone_is_the_readers() {
+        let of = |uri: &str, headers: &[(&str, &str)]| shell(uri, headers).locale.zone_name().to_owned();
+        let cookie = [("cookie", "spinney_zone=Asia/Tokyo")];
+        assert_eq!(of("/", &[]), "UTC");
+        assert_eq!(of("/", &cookie), "Asia/Tokyo");
+        assert_eq!(of("/?zone=Europe/Berlin", &cookie), "Europe/Berlin");
+        assert_eq!(of("/?zone=Moon/Sea", &cookie), "Asia/Tokyo");
     }
 
     #[test]

@@ -5,9 +5,13 @@ use hyper::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::error_page::ErrorPage;
+use super::files::{self, FileFormat, FileLink};
+use super::highlight::{self, Highlights, Segment};
 use super::lang::Texts;
 use super::layout::Layout;
-use super::list_params::{ListParams, ListSort};
+use super::list_params::{ListParams, ListSort, Within};
+use super::member_list::media_of;
+use super::nothing::{self, EmptyReason};
 use super::{PageRequest, fields, format, response, url};
 use crate::engine::ReaderFields;
 use crate::groups::GroupsPage;
@@ -37,24 +41,34 @@ struct ListPage<'a> {
     address: String,
     question: &'a ListParams,
     sorts: [(&'static str, &'static str, bool); 4],
+    /// Times that end now, and any time: name, address, whether it is the current one.
+    times: Vec<(&'static str, String, bool)>,
     has_medium: bool,
     media: Vec<String>,
     total: Option<String>,
     took: String,
     /// Says that documents without a stamp are not shown.
     unstamped: Option<String>,
+    /// What else the API says of the list, in English.
+    notes: Vec<String>,
     entries: Vec<GroupEntry>,
+    /// Why there are none.
+    reasons: Vec<EmptyReason>,
     page_number: Option<String>,
     first: Option<String>,
     previous: Option<String>,
     next: Option<String>,
+    files: Vec<FileLink>,
 }
 
 /// A group.
 struct GroupEntry {
-    title: String,
+    root: String,
+    title: Vec<Segment>,
     address: String,
-    snippet: String,
+    snippet: Vec<Segment>,
+    title_lang: &'static str,
+    snippet_lang: &'static str,
     medium: Option<String>,
     /// When its representative was published: for people and for machines.
     time: Option<(String, String)>,
@@ -73,6 +87,9 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
         let reason = shell.text(t.bad_date, &[name, &isolate(&value)]);
         ErrorPage::new(StatusCode::BAD_REQUEST, Some(reason))
     })?;
+    if let Some(format) = FileFormat::of(&shell.parameters) {
+        return files::list(page, raw_index, &question, format).await;
+    }
     let names = page.fields(raw_index).await;
     let shown: Vec<&str> = names
         .text
@@ -83,20 +100,31 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
         .map(String::as_str)
         .chain(names.medium.as_deref().and_then(fields::parent))
         .collect();
-    let request = question.request(&names, json!(shown));
+    let request = question.request(&names, json!(shown), &shell.locale);
     let reader = page.reader(raw_index, &names);
     let media = media(page, raw_index, &names);
     let (groups, media) = tokio::join!(reader.groups(&request), media);
     let groups = groups?;
     let index = decode_segment(raw_index).into_owned();
-    let entries = EntryBuilder { shell, names: &names, back: back(&index, &question) };
+    let highlights = match &question.words {
+        Some(words) => highlight::highlights(page, raw_index, words, &groups.groups, &names).await,
+        None => Highlights::new(),
+    };
+    let entries = EntryBuilder { shell, names: &names, back: back(&index, &question), highlights };
     let address = url::list(&index);
     let there = |query: url::QueryString| address.clone() + &query.suffix();
+    let reasons = match question.is_narrowed() && groups.groups.is_empty() {
+        true => nothing::reasons(page, raw_index, &question, &names, &media, &there).await,
+        false => Vec::new(),
+    };
     let list = ListPage {
         shell,
         t,
         question: &question,
-        sorts: ListSort::ALL.map(|sort| (sort.name(), sort.label(t), sort == question.sort)),
+        sorts: ListSort::ALL.map(|sort| (sort.name(), sort.label(t), question.chosen_sort == Some(sort))),
+        times: times(shell, &question, &there),
+        notes: notes(&groups),
+        reasons,
         has_medium: names.medium.is_some(),
         media,
         total: total(shell, &groups),
@@ -112,10 +140,40 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
         first: (question.page() > 2).then(|| there(question.parameters())),
         previous: question.previous().map(there),
         next: groups.next.as_deref().map(|next| there(question.next(next))),
+        files: files::links(
+            shell,
+            &address,
+            &index,
+            &question.parameters(),
+            question.cursor.as_deref().map(|cursor| ("cursor", cursor)),
+        ),
         index,
         address: address.clone(),
     };
     Ok(response::page(StatusCode::OK, &list)?)
+}
+
+/// The links to times that end now.
+fn times(
+    shell: &Layout,
+    question: &ListParams,
+    there: &dyn Fn(url::QueryString) -> String,
+) -> Vec<(&'static str, String, bool)> {
+    let t = shell.t();
+    let choices = std::iter::once((None, t.any_time)).chain(Within::ALL.map(|within| (Some(within), within.label(t))));
+    let choices = choices.map(|(within, label)| {
+        let other = ListParams { from: None, to: None, within, ..question.clone() };
+        let is_current = question.within == within && (within.is_some() || !question.has_time());
+        (label, there(other.parameters()), is_current)
+    });
+    choices.collect()
+}
+
+/// The notes that the page does not say itself.
+fn notes(groups: &GroupsPage) -> Vec<String> {
+    let unstamped = format!("{} documents under the query have no stamp", groups.unstamped);
+    let others = groups.notes.iter().filter(|note| !note.starts_with(&unstamped));
+    others.cloned().collect()
 }
 
 /// The link back from an article: index and parameters of the list.
@@ -165,6 +223,7 @@ struct EntryBuilder<'a> {
     shell: &'a Layout,
     names: &'a ReaderFields,
     back: String,
+    highlights: Highlights,
 }
 
 impl EntryBuilder<'_> {
@@ -173,8 +232,21 @@ impl EntryBuilder<'_> {
         let representative = &group.representative;
         let source = &representative.source;
         let title = fields::text(source, names.title.as_deref());
-        let texts = names.text.iter().flat_map(|text| fields::texts(source, text));
-        let snippet = fields::beginning(&texts.collect::<Vec<_>>().join(" "), SNIPPET);
+        let name = (representative.index.clone(), representative.id.clone());
+        let highlights = self.highlights.get(&name);
+        let marked = highlights.and_then(|marked| highlight::marked(marked, names.text.iter()));
+        let text = || {
+            let texts = names.text.iter().flat_map(|text| fields::texts(source, text));
+            texts.collect::<Vec<_>>().join("\n")
+        };
+        let snippet = highlight::snippet(&marked.unwrap_or_else(text), SNIPPET);
+        let marked = highlights.and_then(|marked| highlight::marked(marked, names.title.iter()));
+        let title = marked.or_else(|| title.map(str::to_owned));
+        let title = match title {
+            Some(title) => highlight::line(&title, TITLE),
+            None if snippet.is_empty() => highlight::line(t.untitled, TITLE),
+            None => highlight::snippet(&text(), 60),
+        };
         let way_back = url::QueryString::default().with("back", Some(&self.back));
         let address = url::article(&representative.index, &representative.id) + &way_back.suffix();
         let count = |value: u64| format::number(value);
@@ -185,26 +257,20 @@ impl EntryBuilder<'_> {
         };
         let matching = (group.matching_count < group.similar_count)
             .then(|| shell.text(t.matching, &[&count(group.matching_count)]));
-        let media = group.media.filter(|_| !is_single).map(|media| {
-            let text = if media == 1 { t.media_one } else { t.media_many };
-            shell.text(text, &[&count(media)])
-        });
+        let media = media_of(shell, group.media.filter(|_| !is_single));
         let span = group.first.zip(group.last).filter(|_| !is_single);
         let span = span.map(|(first, last)| {
-            let (first, last) = (format::date(first, shell.lang), format::date(last, shell.lang));
+            let (first, last) = (format::date(first, &shell.locale), format::date(last, &shell.locale));
             match first == last {
                 true => first,
                 false => format!("{first} – {last}"),
             }
         });
         GroupEntry {
-            title: title.map_or_else(
-                || match snippet.is_empty() {
-                    true => t.untitled.to_owned(),
-                    false => fields::beginning(&snippet, 60),
-                },
-                |title| fields::beginning(title, TITLE),
-            ),
+            root: group.root.to_string(),
+            title_lang: highlight::lang_of(&title),
+            snippet_lang: highlight::lang_of(&snippet),
+            title,
             address,
             snippet,
             medium: fields::keyword(source, names.medium.as_deref()).map(str::to_owned),
@@ -220,12 +286,17 @@ impl EntryBuilder<'_> {
     fn time(&self, source: &Value) -> Option<(String, String)> {
         let time = fields::time(source, &self.names.time)?;
         let machine = crate::time::format_date(time);
-        Some((format::time(time, self.shell.lang), machine))
+        Some((format::time(time, &self.shell.locale), machine))
     }
 }
 
-/// The target of a link back, which must be a list of this page.
-pub(super) fn way_back(back: Option<&str>, otherwise: &str) -> String {
+/// The target of a link back, which must be a list of this page; with the place of a group in it.
+pub(super) fn way_back(back: Option<&str>, otherwise: &str, root: Option<&str>) -> String {
+    let place = root.map(|root| format!("#g{root}")).unwrap_or_default();
+    list_of(back, otherwise) + &place
+}
+
+fn list_of(back: Option<&str>, otherwise: &str) -> String {
     let otherwise = || url::list(otherwise);
     let Some(back) = back else {
         return otherwise();
@@ -247,11 +318,12 @@ mod tests {
 
     #[test]
     fn ways_back_lead_to_lists_only() {
-        let of = |back: &str| way_back(Some(back), "news-1");
+        let of = |back: &str| way_back(Some(back), "news-1", None);
         assert_eq!(of("news-*?q=a%26b&sort=most&evil=1"), "/_spinney/ui/news-*?q=a%26b&sort=most");
         for wrong in ["", "//evil.example", "https://evil.example/", "_x", "a/b", "?q=1"] {
             assert_eq!(of(wrong), "/_spinney/ui/news-1", "{wrong}");
         }
-        assert_eq!(of("javascript:alert(1)"), "/_spinney/ui/javascript%3Aalert%281%29?sort=most");
+        assert_eq!(of("javascript:alert(1)"), "/_spinney/ui/javascript%3Aalert%281%29");
+        assert_eq!(way_back(None, "a", Some("0123")), "/_spinney/ui/a#g0123");
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::format::Locale;
 use super::lang::Texts;
 use super::url::QueryString;
 use crate::engine::ReaderFields;
@@ -53,19 +54,55 @@ impl ListSort {
     }
 }
 
+/// A time that ends now, instead of two dates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Within {
+    Day,
+    Week,
+    Month,
+}
+
+impl Within {
+    pub(super) const ALL: [Within; 3] = [Within::Day, Within::Week, Within::Month];
+
+    fn of(name: &str) -> Option<Within> {
+        Within::ALL.into_iter().find(|within| within.name() == name)
+    }
+
+    /// Its length in the cluster's language.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Within::Day => "24h",
+            Within::Week => "7d",
+            Within::Month => "30d",
+        }
+    }
+
+    pub(super) fn label(self, t: &Texts) -> &'static str {
+        match self {
+            Within::Day => t.within_day,
+            Within::Week => t.within_week,
+            Within::Month => t.within_month,
+        }
+    }
+}
+
 /// The parameters of a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ListParams {
     pub words: Option<String>,
     pub from: Option<String>,
     pub to: Option<String>,
     pub medium: Option<String>,
-    pub sort: ListSort,
+    /// Only without dates.
+    pub within: Option<Within>,
+    /// How the reader wants it sorted; `None`: by [`ListParams::sort`].
+    pub chosen_sort: Option<ListSort>,
     pub cursor: Option<String>,
     /// Where the pages before this one began, first page first.
-    trail: Vec<String>,
+    pub trail: Vec<String>,
     /// Number of pages before those of the trail.
-    skipped: usize,
+    pub skipped: usize,
 }
 
 impl ListParams {
@@ -79,23 +116,34 @@ impl ListParams {
             Some(date) if !is_date(date) => Err((name, date.to_owned())),
             date => Ok(date.map(str::to_owned)),
         };
-        let words = own("q");
-        let default = if words.is_some() { ListSort::Relevance } else { ListSort::Most };
-        let sort = query.get("sort").and_then(ListSort::of);
+        let (from, to) = (date("from")?, date("to")?);
+        let within = query.get("within").and_then(Within::of);
         let cursor = own("cursor");
         let trail = query.get("trail").filter(|_| cursor.is_some());
         let trail: Vec<String> = trail.map(|trail| trail.split(STEP).map(str::to_owned).collect()).unwrap_or_default();
         let skipped = query.get("skipped").and_then(|skipped| skipped.parse().ok());
         Ok(ListParams {
-            words,
-            from: date("from")?,
-            to: date("to")?,
+            words: own("q"),
+            within: within.filter(|_| from.is_none() && to.is_none()),
+            from,
+            to,
             medium: own("medium"),
-            sort: sort.unwrap_or(default),
+            chosen_sort: query.get("sort").and_then(ListSort::of),
             skipped: skipped.filter(|_| cursor.is_some()).unwrap_or_default(),
             cursor,
             trail,
         })
+    }
+
+    /// The sort: without a choice, by relevance if there are words, else the largest groups first.
+    pub(super) fn sort(&self) -> ListSort {
+        let default = if self.words.is_some() { ListSort::Relevance } else { ListSort::Most };
+        self.chosen_sort.unwrap_or(default)
+    }
+
+    /// Whether it has a time.
+    pub(super) fn has_time(&self) -> bool {
+        self.from.is_some() || self.to.is_some() || self.within.is_some()
     }
 
     /// Whether the list has a query or filter.
@@ -105,7 +153,7 @@ impl ListParams {
 
     /// Whether the list has a filter besides query words.
     pub(super) fn is_filtered(&self) -> bool {
-        self.from.is_some() || self.to.is_some() || self.medium.is_some()
+        self.has_time() || self.medium.is_some()
     }
 
     /// The number of the page, from 1.
@@ -114,20 +162,20 @@ impl ListParams {
     }
 
     /// The request for groups. `source`: fields of the representatives.
-    pub(super) fn request(&self, fields: &ReaderFields, source: Value) -> GroupsRequest {
-        let (sort, direction) = match self.sort {
+    pub(super) fn request(&self, fields: &ReaderFields, source: Value, locale: &Locale) -> GroupsRequest {
+        let (sort, direction) = match self.sort() {
             ListSort::Relevance => (SortBy::Field("_score".into()), Direction::Descending),
             ListSort::Newest => (SortBy::Field(fields.time.clone()), Direction::Descending),
             ListSort::Most => (SortBy::SimilarCount, Direction::Descending),
             ListSort::Fewest => (SortBy::SimilarCount, Direction::Ascending),
         };
-        let representative = match self.sort {
+        let representative = match self.sort() {
             ListSort::Relevance => RepresentativeBy::Relevance,
             ListSort::Newest => RepresentativeBy::Newest,
             ListSort::Most | ListSort::Fewest => RepresentativeBy::Oldest,
         };
         GroupsRequest {
-            query: self.query(fields).into(),
+            query: self.query(fields, locale).into(),
             sort,
             direction,
             cursor: self.cursor.clone(),
@@ -137,30 +185,25 @@ impl ListParams {
         }
     }
 
-    /// The query in the cluster's language.
-    fn query(&self, fields: &ReaderFields) -> Value {
+    /// The query in the cluster's language. Dates are days of the reader's zone.
+    pub(super) fn query(&self, fields: &ReaderFields, locale: &Locale) -> Value {
         if !self.is_narrowed() {
             return match_all();
         }
-        let words = self.words.as_ref().map(|words| {
-            let mut searched: Vec<String> = fields.text.clone();
-            // A match in the headline weighs more than one in the text.
-            searched.extend(fields.title.iter().map(|title| format!("{title}^2")));
-            let mut query = json!({"query": words, "default_operator": "and"});
-            if !searched.is_empty() {
-                query["fields"] = json!(searched);
-            }
-            json!({"simple_query_string": query})
-        });
+        let words = self.words.as_ref().map(|words| words_query(words, fields));
         let mut filters = Vec::new();
-        if self.from.is_some() || self.to.is_some() {
-            let mut range = json!({"format": "strict_date"});
-            if let Some(from) = &self.from {
-                range["gte"] = from.as_str().into();
+        if self.has_time() {
+            let mut range = json!({"format": "epoch_millis"});
+            let bounds = |date: &Option<String>| locale.day_bounds(date.as_deref()?);
+            if let Some((begin, _)) = bounds(&self.from) {
+                range["gte"] = begin.0.into();
             }
-            if let Some(to) = &self.to {
+            if let Some((_, end)) = bounds(&self.to) {
                 // The whole of that day.
-                range["lt"] = format!("{to}||+1d/d").into();
+                range["lt"] = end.0.into();
+            }
+            if let Some(within) = self.within {
+                range["gte"] = format!("now-{}", within.name()).into();
             }
             filters.push(json!({"range": {(&fields.time): range}}));
         }
@@ -173,13 +216,13 @@ impl ListParams {
 
     /// The parameters of this list without its place.
     pub(super) fn parameters(&self) -> QueryString {
-        let value = |value: &'static str| Some(value);
         QueryString::default()
             .with("q", self.words.as_deref())
             .with("from", self.from.as_deref())
             .with("to", self.to.as_deref())
+            .with("within", self.within.map(Within::name))
             .with("medium", self.medium.as_deref())
-            .with("sort", value(self.sort.name()))
+            .with("sort", self.chosen_sort.map(ListSort::name))
     }
 
     /// The parameters of this very page.
@@ -213,6 +256,18 @@ impl ListParams {
     }
 }
 
+/// The query for words that a reader typed.
+pub(super) fn words_query(words: &str, fields: &ReaderFields) -> Value {
+    let mut searched: Vec<String> = fields.text.clone();
+    // A match in the headline weighs more than one in the text.
+    searched.extend(fields.title.iter().map(|title| format!("{title}^2")));
+    let mut query = json!({"query": words, "default_operator": "and"});
+    if !searched.is_empty() {
+        query["fields"] = json!(searched);
+    }
+    json!({"simple_query_string": query})
+}
+
 /// Whether a text is a date as browsers send it: `2026-11-21`.
 fn is_date(text: &str) -> bool {
     let shape = text.len() == 10
@@ -243,28 +298,44 @@ mod tests {
         }
     }
 
+    fn utc() -> Locale {
+        Locale { lang: crate::ui::lang::Lang::English, zone: jiff::tz::TimeZone::UTC }
+    }
+
     #[test]
     fn defaults() {
         let all = read("");
-        assert_eq!(all.sort, ListSort::Most);
+        assert_eq!(all.sort(), ListSort::Most);
         assert_eq!(all.page(), 1);
-        assert!(all.request(&fields(), Value::Null).is_whole_index());
-        assert_eq!(read("q=x").sort, ListSort::Relevance);
-        assert_eq!(read("q=x&sort=fewest").sort, ListSort::Fewest);
-        assert_eq!(read("sort=evil").sort, ListSort::Most);
+        assert!(all.request(&fields(), Value::Null, &utc()).is_whole_index());
+        assert_eq!(read("q=x").sort(), ListSort::Relevance);
+        assert_eq!(read("q=x&sort=fewest").sort(), ListSort::Fewest);
+        assert_eq!(read("sort=evil").sort(), ListSort::Most);
+        // What nobody chose is not in the address: words that are typed next are sorted by relevance.
+        assert_eq!(read("q=x").parameters().suffix(), "?q=x");
+        assert_eq!(read("q=x&sort=").sort(), ListSort::Relevance);
+    }
+
+    #[test]
+    fn a_time_that_ends_now_or_dates() {
+        let now = |query: &str| read(query).request(&fields(), Value::Null, &utc()).query.to_string();
+        assert!(now("within=7d").contains(r#""gte":"now-7d""#));
+        assert!(!now("within=7d&from=2026-01-02").contains("now-"));
+        assert_eq!(read("within=24h&sort=newest").parameters().suffix(), "?within=24h&sort=newest");
+        assert!(!read("within=evil").is_narrowed());
     }
 
     #[test]
     fn the_query_of_all_filters() {
         let asked = read("q=a+b&from=2026-01-02&to=2026-01-03&medium=%3Cx%3E");
-        let query = asked.request(&fields(), Value::Null).query;
+        let query = asked.request(&fields(), Value::Null, &utc()).query;
         let expected = json!({"bool": {
             "must": [{"simple_query_string": {
                 "query": "a b", "default_operator": "and", "fields": ["content", "title^2"],
             }}],
             "filter": [
                 {"range": {"published": {
-                    "format": "strict_date", "gte": "2026-01-02", "lt": "2026-01-03||+1d/d",
+                    "format": "epoch_millis", "gte": 1_767_312_000_000_i64, "lt": 1_767_484_800_000_i64,
                 }}},
                 {"term": {"media": "<x>"}},
             ],

@@ -13,20 +13,27 @@
 
 mod article;
 mod assets;
+mod bars;
 mod diff;
 mod error_page;
 mod fields;
+mod files;
 mod format;
+mod group;
+mod highlight;
 mod home;
 mod lang;
 mod layout;
 mod list;
 mod list_params;
+mod member_list;
 mod neighbours;
+mod nothing;
 mod override_form;
 mod overview;
 mod plot;
 mod response;
+mod script;
 mod timeline;
 mod url;
 
@@ -36,11 +43,13 @@ use std::time::Duration;
 use hyper::body::Incoming;
 use hyper::http::request;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use serde_json::Value;
 
+use crate::bulk::stored_value;
 use crate::clock;
 use crate::endpoints::{MatchedEndpoint, PageEndpoint};
 use crate::engine::ReaderFields;
-use crate::groups::{IndexReader, IndexReaderParts, ReadError, ReaderPermit};
+use crate::groups::{IndexReader, IndexReaderParts, ReadError, ReaderPermit, SMALL};
 use crate::http::body::Buffered;
 use crate::http::headers::{Encoding, encoding};
 use crate::http::{Body, ProxyError, body, caller};
@@ -99,6 +108,9 @@ async fn read_form(state: &AppState, parts: &request::Parts, body: Incoming) -> 
     body::buffer_up_to(most, &state.budget, time, parts, body).await
 }
 
+/// The most bytes of the cluster's response: that of a document with its text.
+const ANSWER_BYTES: usize = 16 << 20;
+
 /// A page in the making.
 struct PageRequest<'a> {
     state: &'a Arc<AppState>,
@@ -126,10 +138,28 @@ impl PageRequest<'_> {
             PageEndpoint::Group => article::first_of(self, index, name).await,
             PageEndpoint::Override => match form {
                 Some(form) => override_form::apply(self, index, form).await,
-                None => override_form::show(self, index),
+                None => override_form::show(self, index).await,
             },
             PageEndpoint::Asset | PageEndpoint::Nothing => Err(ErrorPage::new(StatusCode::NOT_FOUND, None)),
         }
+    }
+
+    /// Searches an index in the reader's name.
+    ///
+    /// # Errors
+    /// The cluster's refusal; when it does not answer, or not completely.
+    async fn search(&self, raw_index: &str, body: &Value) -> Result<Value, ErrorPage> {
+        self.turn.begin().await;
+        let path = format!("/{raw_index}/_search?allow_partial_search_results=false");
+        let body = Some(body.to_string().into());
+        let bytes = (SMALL, self.turn.large());
+        let cluster = &self.state.cluster;
+        let asked = cluster.ask_as_until(&self.headers, Method::POST, &path, body, bytes, ANSWER_BYTES);
+        let answer = asked.await?;
+        if !answer.status().is_success() {
+            return Err(ErrorPage::of_cluster(&answer));
+        }
+        Ok(stored_value(answer.body()).map_err(|_| ReadError::NotTheCluster)?)
     }
 
     /// The fields of an index, percent-encoded as in a path.

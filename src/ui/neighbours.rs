@@ -17,6 +17,9 @@ use crate::groups::request::{Direction, RepresentativeBy, TotalWanted};
 use crate::groups::{GroupsRequest, SortBy};
 use crate::method::{DifferenceKind, Differences, Measure, OwnText, Refusal};
 
+/// Characters of their titles.
+const TITLE: usize = 120;
+
 /// Neighbours that are shown.
 const SHOWN: usize = 8;
 /// A difference that costs less is not shown.
@@ -197,14 +200,13 @@ fn only_here(t: &'static Texts, own: &OwnText) -> Vec<OwnList> {
 fn neighbour(t: &'static Texts, group: &GroupSummary, refusal: Refusal, names: &ReaderFields) -> Neighbour {
     let representative = &group.representative;
     let source = &representative.source;
-    let text = names.text.first().map(String::as_str);
-    let title = fields::text(source, names.title.as_deref()).or_else(|| fields::text(source, text));
+    let title = fields::title(source, names, TITLE);
     let similar = match group.similar_count {
         1 => t.similar_one.to_owned(),
         count => fill(t.refused_article, &[&format::others(count)]),
     };
     Neighbour {
-        title: title.map_or_else(|| t.untitled.to_owned(), |title| fields::beginning(title, 120)),
+        title: title.unwrap_or_else(|| t.untitled.to_owned()),
         medium: fields::keyword(source, names.medium.as_deref()).map(str::to_owned),
         address: url::article(&representative.index, &representative.id),
         why: why(t, refusal),

@@ -8,15 +8,18 @@ use std::hash::{BuildHasher, Hash};
 
 use askama::Template;
 use hyper::{Response, StatusCode};
+use serde_json::json;
 
 use super::error_page::ErrorPage;
-use super::lang::{Texts, split_at_placeholder};
+use super::lang::Texts;
 use super::layout::Layout;
+use super::neighbours::seen_groups;
 use super::url::QueryString;
-use super::{PageRequest, response, url};
+use super::{PageRequest, article, fields, response, url};
 use crate::access::ForestEditor;
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
+use crate::groups::answer::key;
 use crate::http::Body;
 use crate::http::query::decode_segment;
 use crate::overrides::{OverrideEditor, OverrideFault};
@@ -24,8 +27,8 @@ use crate::overrides::{OverrideEditor, OverrideFault};
 /// Most bytes of a submitted form.
 pub(super) const FORM_BYTES: usize = 64 << 10;
 
-/// Most characters of a document's id that the page shows.
-const MAX_SHOWN_ID: usize = 120;
+/// Most characters of a document's title or id that the page shows.
+const MAX_SHOWN: usize = 120;
 
 #[derive(Template)]
 #[template(path = "override.html")]
@@ -34,9 +37,8 @@ struct OverridePage<'a> {
     t: &'static Texts,
     back: String,
     title: &'static str,
-    text: String,
-    /// A document's id, and the text that follows it.
-    quoted: Option<(String, String)>,
+    /// The text, in parts, each with the title of an article behind it: those have their own direction.
+    text: Vec<(&'static str, Option<String>)>,
     form: Option<OverrideForm>,
 }
 
@@ -114,7 +116,7 @@ fn address(index: &str, requested: &RequestedOverride) -> String {
 }
 
 /// Renders the confirmation of an override, or its result.
-pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<Body>, ErrorPage> {
+pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<Body>, ErrorPage> {
     let (shell, t) = (page.shell, page.shell.t());
     let index = decode_segment(raw_index);
     let parameters = &shell.parameters;
@@ -124,22 +126,14 @@ pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<B
         fields.push(("token", token(page, &index, requested)));
         OverrideForm { action: url::override_page(&index), fields, yes, is_question }
     };
-    let mut quoted = None;
+    let mut titles = Vec::new();
     let (id, title, text, form) = match parameters.get("done") {
         None => {
             let requested = RequestedOverride::read(parameters).ok_or_else(nothing)?;
-            let shown: String = requested.id().chars().take(MAX_SHOWN_ID).collect();
+            titles = titles_of(page, &index, raw_index, &requested).await;
             let (title, text, yes) = match &requested {
-                RequestedOverride::Split { .. } => {
-                    let (before, after) = split_at_placeholder(t.split_text, &[]);
-                    quoted = Some((shown, after));
-                    (t.split_title, before, t.split_yes)
-                }
-                RequestedOverride::Merge { roots: [root, other], .. } => {
-                    let roots = [root.to_string(), other.to_string()];
-                    let text = shell.text(t.merge_text, &[&roots[0], &roots[1]]);
-                    (t.merge_title, text, t.merge_yes)
-                }
+                RequestedOverride::Split { .. } => (t.split_title, t.split_text, t.split_yes),
+                RequestedOverride::Merge { .. } => (t.merge_title, t.merge_text, t.merge_yes),
                 RequestedOverride::Undo { .. } => return Err(nothing()),
             };
             let form = form(&requested, yes, true);
@@ -151,15 +145,39 @@ pub(super) fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Response<B
                 ("added", Some(number)) => {
                     let requested = RequestedOverride::Undo { id: id.clone(), number };
                     let form = form(&requested, t.take_back, false);
-                    (id, t.added_title, t.added_text.to_owned(), Some(form))
+                    (id, t.added_title, t.added_text, Some(form))
                 }
-                ("added", None) => (id, t.added_title, t.already_so.to_owned(), None),
-                _ => (id, t.taken_back_title, t.added_text.to_owned(), None),
+                ("added", None) => (id, t.added_title, t.already_so, None),
+                _ => (id, t.taken_back_title, t.added_text, None),
             }
         }
     };
-    let asked = OverridePage { shell, t, back: url::article(&index, &id), title, text, quoted, form };
+    let mut titles = titles.into_iter();
+    let text = text.split("{}").map(|part| (part, titles.next())).collect();
+    let asked = OverridePage { shell, t, back: url::article(&index, &id), title, text, form };
     Ok(response::page(StatusCode::OK, &asked)?)
+}
+
+/// The titles of what is to be changed: that of the document, or those of the first articles of both groups. The id or
+/// root of what the reader does not see.
+async fn titles_of(page: &PageRequest<'_>, index: &str, raw_index: &str, requested: &RequestedOverride) -> Vec<String> {
+    let names = page.fields(raw_index).await;
+    match requested {
+        RequestedOverride::Split { id } | RequestedOverride::Undo { id, .. } => {
+            let found = article::find(page, raw_index, id).await.ok();
+            let title = found.and_then(|found| fields::title(&found.source, &names, MAX_SHOWN));
+            vec![title.unwrap_or_else(|| fields::beginning(id, MAX_SHOWN))]
+        }
+        RequestedOverride::Merge { roots, .. } => {
+            let shown: Vec<&String> = names.title.iter().chain(&names.text).collect();
+            let seen = seen_groups(page, index, &roots.map(key), &json!(shown), &names).await.unwrap_or_default();
+            let title = |root: &Root| {
+                let group = seen.iter().find(|group| group.root == *root)?;
+                fields::title(&group.representative.source, &names, MAX_SHOWN)
+            };
+            roots.iter().map(|root| title(root).unwrap_or_else(|| root.to_string())).collect()
+        }
+    }
 }
 
 /// Adds or undoes the override, and redirects to its result.

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::error_page::ErrorPage;
 use super::lang::Texts;
 use super::layout::Layout;
+use super::member_list::media_of;
 use super::plot::{Plot, plot};
 use super::{PageRequest, fields, format, response, url};
 use crate::counts::Progress;
@@ -48,6 +49,8 @@ struct Figure {
     label: &'static str,
     value: String,
     hint: String,
+    /// What the plot shows, if it is not the value.
+    plotted: Option<&'static str>,
     plot: Option<Plot>,
 }
 
@@ -94,7 +97,7 @@ pub(super) async fn show(page: &PageRequest<'_>) -> Result<Response<Body>, Error
     let overview = OverviewPage {
         shell,
         t,
-        lead: shell.text(t.overview_lead, &[&format::span(uptime, shell.lang)]),
+        lead: shell.text(t.overview_lead, &[&format::span(uptime, shell.locale.lang)]),
         figures: figures(
             shell,
             &state.history.samples(),
@@ -153,6 +156,7 @@ fn figures(
         label: t.lag,
         value: seconds(lag(&now)),
         hint: shell.text(t.lag_hint, &[&format::number(waiting)]),
+        plotted: None,
         plot: history.plot(t.lag, lag, false, &seconds),
     });
     let figures = [
@@ -160,24 +164,28 @@ fn figures(
             label: t.documents_in,
             value: format::number(now.stamped + beside.unstamped),
             hint: shell.text(t.stamped, &[&format::number(now.stamped)]),
+            plotted: Some(t.rate),
             plot: history.plot(t.rate, |s| s.stamped as f64, true, &rate),
         },
         Figure {
             label: t.joined,
             value: format::percent(share(&now)),
             hint: t.joined_hint.into(),
+            plotted: None,
             plot: history.plot(t.joined, share, false, &format::percent),
         },
         Figure {
             label: t.roots,
             value: format::number(now.roots),
             hint: t.roots_hint.into(),
+            plotted: None,
             plot: history.plot(t.roots, |s| s.roots as f64, false, &whole),
         },
         Figure {
             label: t.memory,
             value: format::bytes(now.memory),
             hint: shell.text(t.memory_hint, &[&format::number(nodes)]),
+            plotted: None,
             plot: history.plot(t.memory, |s| s.memory as f64, false, &|value| format::bytes(value as u64)),
         },
     ];
@@ -213,7 +221,7 @@ impl RecentSamples<'_> {
         let most = values.iter().copied().fold(0.0, f64::max);
         let last = values.last().copied().unwrap_or_default();
         let first_at = self.samples.first().map_or(self.now.at, |first| first.at);
-        let over = format::span(self.now.at - first_at, self.shell.lang);
+        let over = format::span(self.now.at - first_at, self.shell.locale.lang);
         let parts = [label, &over, &shown(least), &shown(most), &shown(last)];
         let description = self.shell.text(self.shell.t().plot_desc, &parts);
         plot(&values, description)
@@ -243,20 +251,13 @@ async fn largest(page: &PageRequest<'_>, routes: &[ReaderRoute]) -> Vec<LargeGro
         };
         let several = found.groups.iter().filter(|group| group.similar_count > 1);
         groups.extend(several.map(|group| {
-            let (representative, number) = (&group.representative, format::number);
-            let text = names.text.first().map(String::as_str);
-            let source = &representative.source;
-            let title = fields::text(source, names.title.as_deref())
-                .or_else(|| fields::text(source, text))
-                .unwrap_or(t.untitled);
+            let representative = &group.representative;
+            let title = fields::title(&representative.source, &names, TITLE);
             LargeGroup {
-                title: fields::beginning(title, TITLE),
+                title: title.unwrap_or_else(|| t.untitled.to_owned()),
                 address: url::article(&representative.index, &representative.id),
                 similar: shell.text(t.similar_many, &[&format::others(group.similar_count)]),
-                media: group.media.map(|media| {
-                    let text = if media == 1 { t.media_one } else { t.media_many };
-                    shell.text(text, &[&number(media)])
-                }),
+                media: media_of(shell, group.media),
                 count: group.similar_count,
             }
         }));

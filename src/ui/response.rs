@@ -2,8 +2,8 @@
 
 use askama::Template;
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY, VARY,
-    X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LINK, LOCATION,
+    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 use tracing::error;
@@ -45,6 +45,23 @@ pub(super) fn asset(name: &str) -> Response<Body> {
     let mut answer = Response::new(full(asset.bytes));
     set(&mut answer, CONTENT_TYPE, asset.kind);
     set(&mut answer, CACHE_CONTROL, FOR_EVER);
+    protect(&mut answer);
+    answer
+}
+
+/// A file for other programs. `name`: in ASCII; `next`: the address of the file that goes on.
+pub(super) fn file(kind: &'static str, name: &str, next: Option<&str>, text: String) -> Response<Body> {
+    let mut answer = Response::new(full(text));
+    set(&mut answer, CONTENT_TYPE, kind);
+    set(&mut answer, CACHE_CONTROL, "no-store");
+    set(&mut answer, VARY, "Accept-Language, Authorization, Cookie");
+    let next = next.map(|next| (LINK, format!("<{next}>; rel=\"next\"")));
+    let named = (CONTENT_DISPOSITION, format!("inline; filename=\"{name}\""));
+    for (header, value) in next.into_iter().chain([named]) {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            answer.headers_mut().insert(header, value);
+        }
+    }
     protect(&mut answer);
     answer
 }

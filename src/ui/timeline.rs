@@ -1,7 +1,7 @@
 //! How a story spread, laid out for a picture: time from left to right, one row for each medium.
 
-use super::format;
-use super::lang::{Lang, fill};
+use super::format::{self, Locale};
+use super::lang::fill;
 use crate::text::isolate;
 use crate::time::Millis;
 
@@ -31,6 +31,8 @@ pub(super) struct TimelineEvent {
     pub title: String,
     /// It is the one that the page shows.
     pub is_here: bool,
+    /// It is the first of the group.
+    pub is_first: bool,
 }
 
 /// The picture.
@@ -75,7 +77,7 @@ pub(super) struct AxisTick {
 }
 
 /// Lays out articles, which come earliest first. `None` for fewer than two: there is nothing to see.
-pub(super) fn timeline(events: &[TimelineEvent], lang: Lang) -> Option<Timeline> {
+pub(super) fn timeline(events: &[TimelineEvent], locale: &Locale) -> Option<Timeline> {
     let (first, last) = (events.first()?.time.0, events.last()?.time.0);
     if events.len() < 2 {
         return None;
@@ -98,7 +100,7 @@ pub(super) fn timeline(events: &[TimelineEvent], lang: Lang) -> Option<Timeline>
             Some(name) => super::fields::beginning(name, NAME_CHARS),
             None => {
                 let others = (media.len() - named) as u64;
-                fill(lang.texts().spread_others, &[&format::number(others)])
+                fill(locale.lang.texts().spread_others, &[&format::number(others)])
             }
         })
         .collect();
@@ -117,7 +119,7 @@ pub(super) fn timeline(events: &[TimelineEvent], lang: Lang) -> Option<Timeline>
             dots: Vec::new(),
         })
         .collect();
-    for (at, event) in events.iter().enumerate() {
+    for event in events {
         let row = media.iter().position(|medium| *medium == event.medium);
         let Some(row) = rows.get_mut(row.unwrap_or_default().min(drawn - 1)) else {
             continue;
@@ -125,12 +127,14 @@ pub(super) fn timeline(events: &[TimelineEvent], lang: Lang) -> Option<Timeline>
         let x = x(event.time.0 as f64);
         row.from = row.from.min(x);
         row.to = row.to.max(x);
-        let when = format::time(event.time, lang);
+        let when = format::time(event.time, locale);
         row.dots.push(TimelineDot {
             x,
-            label: fill(lang.texts().spread_point, &[&isolate(&event.medium), &when]) + " — " + &isolate(&event.title),
+            label: fill(locale.lang.texts().spread_point, &[&isolate(&event.medium), &when])
+                + " — "
+                + &isolate(&event.title),
             is_here: event.is_here,
-            is_first: at == 0,
+            is_first: event.is_first,
         });
     }
     let axis = TOP + ROW * drawn as f64;
@@ -141,7 +145,7 @@ pub(super) fn timeline(events: &[TimelineEvent], lang: Lang) -> Option<Timeline>
         right,
         axis,
         rows,
-        ticks: ticks(from, to, lang).into_iter().map(|(at, label)| AxisTick { x: x(at), label }).collect(),
+        ticks: ticks(from, to, locale).into_iter().map(|(at, label)| AxisTick { x: x(at), label }).collect(),
     })
 }
 
@@ -151,8 +155,8 @@ fn width(name: &str) -> f64 {
     name.chars().map(of).sum()
 }
 
-/// Marks at round times, three to eight of them where that can be.
-fn ticks(from: f64, to: f64, lang: Lang) -> Vec<(f64, String)> {
+/// Marks at round times of the reader's clock, three to eight of them where that can be.
+pub(super) fn ticks(from: f64, to: f64, locale: &Locale) -> Vec<(f64, String)> {
     const MINUTE: f64 = 60_000.0;
     const HOUR: f64 = 60.0 * MINUTE;
     const DAY: f64 = 24.0 * HOUR;
@@ -179,20 +183,21 @@ fn ticks(from: f64, to: f64, lang: Lang) -> Vec<(f64, String)> {
     let largest = 365.0 * DAY * ((to - from) / (365.0 * DAY) / 7.0).ceil().max(1.0);
     let step = steps.iter().find(fits).copied().unwrap_or(largest);
     let mut marks = Vec::new();
-    let mut at = (from / step).ceil() * step;
+    let offset = locale.offset(Millis(from as i64)) as f64;
+    let mut at = ((from + offset) / step).ceil() * step - offset;
     let mut last_day = String::new();
     while at <= to && marks.len() < 10 {
         let time = Millis(at as i64);
-        let day = format::day(time, lang);
+        let day = format::day(time, locale);
         let label = if step >= 365.0 * DAY {
-            format::date(time, lang)
+            format::date(time, locale)
         } else if step >= DAY {
             day
         } else if day == last_day {
-            format::clock(time)
+            format::clock(time, locale)
         } else {
             last_day.clone_from(&day);
-            format!("{day} {}", format::clock(time))
+            format!("{day} {}", format::clock(time, locale))
         };
         marks.push((at, label));
         at += step;
@@ -209,16 +214,22 @@ fn tenth(value: f64) -> f64 {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::lang::Lang;
     use super::*;
 
     fn event(time: i64, medium: &str) -> TimelineEvent {
-        TimelineEvent { time: Millis(time), medium: medium.into(), title: "T".into(), is_here: time == 0 }
+        let is_here = time == 0;
+        TimelineEvent { time: Millis(time), medium: medium.into(), title: "T".into(), is_here, is_first: is_here }
+    }
+
+    fn locale(lang: Lang) -> Locale {
+        Locale { lang, zone: jiff::tz::TimeZone::UTC }
     }
 
     #[test]
     fn one_row_for_each_medium() {
         let events = [event(0, "a"), event(3_600_000, "b"), event(7_200_000, "a")];
-        let timeline = timeline(&events, Lang::English).unwrap();
+        let timeline = timeline(&events, &locale(Lang::English)).unwrap();
         let names: Vec<&str> = timeline.rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
         assert_eq!(timeline.rows[0].dots.len(), 2);
@@ -226,8 +237,8 @@ mod tests {
         assert!(!timeline.rows[0].dots[1].is_first);
         let labels: Vec<&str> = timeline.ticks.iter().map(|t| t.label.as_str()).collect();
         assert_eq!(labels[..2], ["1 Jan 00:00", "00:30"]);
-        assert!(super::timeline(&events[..1], Lang::English).is_none());
-        assert!(super::timeline(&[], Lang::English).is_none());
+        assert!(super::timeline(&events[..1], &locale(Lang::English)).is_none());
+        assert!(super::timeline(&[], &locale(Lang::English)).is_none());
     }
 
     #[test]
@@ -237,9 +248,10 @@ mod tests {
             medium: medium.into(),
             title: title.into(),
             is_here: false,
+            is_first: false,
         };
         let events = [event("النهار", "إغلاق الميناء (1)"), event("הארץ", "הנמל נסגר"), event("Wire", "Harbour")];
-        let timeline = timeline(&events, Lang::English).unwrap();
+        let timeline = timeline(&events, &locale(Lang::English)).unwrap();
         let rows = timeline.rows.iter().map(|row| (row.name.as_str(), row.dots[0].label.as_str()));
         let expected = [
             ("\u{2068}النهار\u{2069}", "\u{2068}النهار\u{2069}, 1 Jan 1970, 00:00 — \u{2068}إغلاق الميناء (1)\u{2069}"),
@@ -252,7 +264,7 @@ mod tests {
     #[test]
     fn many_media_share_the_last_row() {
         let events: Vec<TimelineEvent> = (0..40).map(|at| event(at, &format!("m{at}"))).collect();
-        let timeline = timeline(&events, Lang::English).unwrap();
+        let timeline = timeline(&events, &locale(Lang::English)).unwrap();
         assert_eq!(timeline.rows.len(), MOST_ROWS);
         let last = timeline.rows.last().unwrap();
         assert_eq!(last.name, "29 more media");
@@ -265,7 +277,7 @@ mod tests {
             let mut times = times;
             times.sort_unstable();
             let events: Vec<TimelineEvent> = times.iter().map(|&t| event(t, &format!("m{}", t % 5))).collect();
-            let timeline = timeline(&events, Lang::Chinese).unwrap();
+            let timeline = timeline(&events, &locale(Lang::Chinese)).unwrap();
             let xs = timeline.rows.iter().flat_map(|row| &row.dots).map(|dot| dot.x);
             let ticks = timeline.ticks.iter().map(|tick| tick.x);
             for x in xs.chain(ticks) {

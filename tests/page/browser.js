@@ -1,6 +1,6 @@
 // Drives the web page in headless Chromium, as readers do.
 //   node browser.js SCENARIO '{"url": …, "index": …, …}'
-// Scenarios: reading, keyboard, plain (JavaScript off), signing, figures. Exit code 1 and the reason if something is not as it
+// Scenarios: reading, keyboard, plain (JavaScript off), editing, signing, figures. Exit code 1 and the reason if something is not as it
 // should be. In every scenario: no message on the console, no request to elsewhere, no violation that axe-core finds.
 // CHROMIUM names the browser where it is not chromium.
 'use strict';
@@ -136,8 +136,9 @@ async function reading(browser, job) {
   await page.waitForURL('**view=text**');
   assert.equal(await page.locator('.text ins, .text del').count(), 0);
   await page.getByRole('link', { name: 'Back to the list' }).click();
-  await page.waitForURL(`**/${job.index}?sort=most`);
+  await page.waitForURL((url) => url.pathname.endsWith(`/${job.index}`) && url.hash.startsWith('#g'));
   assert.equal((await reader.text('.entry h3'))[1], title);
+  assert.equal((await reader.text('.entry:target h3'))[0], title);
 
   // Neighbours of another story.
   await reader.go(`/${job.index}/article/${job.neighbours}`);
@@ -238,10 +239,10 @@ async function keyboard(browser, job) {
   await page.locator('select[name=sort]').focus();
   await page.keyboard.press('ArrowDown');
   assert.match(page.url(), /q=ferry/);
-  assert.doesNotMatch(page.url(), /sort=fewest/);
+  assert.doesNotMatch(page.url(), /sort=relevance/);
   await page.locator('[data-apply]').focus();
   await page.keyboard.press('Enter');
-  await page.waitForURL('**sort=fewest**');
+  await page.waitForURL('**sort=relevance**');
   // The dialog keeps the focus, and gives it back.
   await page.locator('.tools [data-sign-in]').focus();
   await page.keyboard.press('Enter');
@@ -281,6 +282,67 @@ async function plain(browser, job) {
   await page.getByRole('link', { name: '概览' }).click();
   assert.equal(await page.locator('html').getAttribute('data-theme'), 'dark');
   assert.ok((await page.locator('.figure').count()) >= 4);
+  await reader.end();
+}
+
+// On a phone, in another time zone: a large group, an empty list, the keys.
+async function editing(browser, job) {
+  const context = { viewport: { width: 375, height: 812 }, timezoneId: 'Europe/Berlin' };
+  const reader = await Reader.open(browser, job, { context });
+  const { page } = reader;
+  const overflows = () => page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
+  await reader.go(`/${job.index}`);
+  await page.waitForURL('**zone=Europe**');
+  await page.getByText('Times are those of Europe/Berlin.').waitFor();
+  // The first screen has a story, the filters are folded, and the keyboard reaches them.
+  const filters = page.locator('.filters');
+  assert.equal(await filters.isVisible(), false);
+  const top = await page.locator('.entry').first().evaluate((entry) => entry.getBoundingClientRect().top);
+  assert.ok(top < 812, `the first story begins at ${top}`);
+  await reader.check('list on a phone');
+  await page.locator('.fold').focus();
+  await page.keyboard.press('Space');
+  assert.equal(await filters.isVisible(), true);
+  await reader.check('filters on a phone');
+  assert.equal(await overflows(), false);
+  // Words alone are sorted by relevance: nobody chose anything else.
+  await page.getByRole('searchbox').fill('harbour');
+  await page.getByRole('button', { name: 'Search' }).click();
+  await page.waitForURL('**q=harbour');
+  assert.ok((await page.locator('mark').count()) > 0);
+  await reader.check('matches');
+  await page.getByRole('link', { name: '7 days' }).click();
+  await page.getByRole('heading', { name: 'Nothing fits' }).waitFor();
+  await reader.check('nothing within a week');
+  await page.getByRole('link', { name: /At any time/ }).click();
+  await page.locator('.entry a').first().waitFor();
+  await reader.go(`/${job.index}?medium=nobody`);
+  await page.getByText('is of the medium').waitFor();
+  await reader.check('no such medium');
+  assert.equal(await overflows(), false);
+  // The group, from an article of its middle.
+  await reader.go(`/${job.index}/article/${job.middle}`);
+  await page.locator('#others').getByText('Articles 1 to 100 of').waitFor();
+  await reader.check('a large group on a phone');
+  assert.equal(await overflows(), false);
+  await page.getByText('Each interval').click();
+  await reader.check('intervals');
+  await page.getByRole('link', { name: 'More articles' }).click();
+  await page.locator('#others').getByText('Articles 101 to 200 of').waitFor();
+  assert.equal(await page.locator('tr.here').count(), 1);
+  await reader.check('page 2 of a large group');
+  await page.locator('.tally a').last().click();
+  await page.locator('#others').getByText('that fit').waitFor();
+  assert.equal(await page.locator('tr.here').count(), 1);
+  await reader.check('a filter in the group');
+  await reader.go(`/${job.index}/article/${job.html}`);
+  assert.equal(await page.locator('.text').innerText(), job.text);
+  assert.equal(await page.evaluate(() => window.evil), undefined);
+  await reader.check('an HTML body');
+  await page.keyboard.press('?');
+  await page.getByRole('dialog').getByText('to the search box').waitFor();
+  await reader.check('keys');
+  await page.keyboard.press('Escape');
   await reader.end();
 }
 
@@ -362,7 +424,7 @@ async function figures(browser, job) {
 
 async function main() {
   const [name, job] = [process.argv[2], JSON.parse(process.argv[3])];
-  const scenario = { reading, keyboard, plain, signing, figures }[name];
+  const scenario = { reading, keyboard, plain, editing, signing, figures }[name];
   assert.ok(scenario, `no scenario ${name}`);
   // Nothing in a browser may hang for ever.
   const watchdog = setTimeout(() => {

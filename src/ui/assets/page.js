@@ -69,11 +69,21 @@
     document.documentElement.lang = root.lang;
     document.documentElement.dataset.theme = root.dataset.theme;
     document.title = page.title;
-    for (const part of ['.skip', '.top', 'main', '.bottom', 'dialog', '[data-status]']) {
+    for (const part of ['.skip', '.top', 'main', '.bottom', '[data-dialog]', '[data-keys-dialog]', '[data-status]']) {
       const [old, fresh] = [one(part), page.querySelector(part)];
       if (old && fresh) old.replaceWith(document.adoptNode(fresh));
     }
     dress();
+  }
+
+  // A file needs the credentials as well.
+  async function save(url, name) {
+    const response = await ask(url);
+    const link = document.createElement('a');
+    link.href = URL.createObjectURL(await response.blob());
+    link.download = name;
+    link.click();
+    URL.revokeObjectURL(link.href);
   }
 
   // ---- signing in and out ----
@@ -126,6 +136,10 @@
       dialog.showModal();
       return;
     }
+    if (target.matches('[data-keys]')) {
+      one('[data-keys-dialog]').showModal();
+      return;
+    }
     if (target.matches('[data-cancel]')) {
       target.closest('dialog').close();
       return;
@@ -150,6 +164,11 @@
       return;
     }
     const isHere = url.pathname === location.pathname && url.search === location.search && url.hash;
+    if (authorization && target.matches('[data-file]')) {
+      event.preventDefault();
+      save(url, target.dataset.file);
+      return;
+    }
     if (authorization && !isHere) {
       event.preventDefault();
       history.replaceState({ spinney: true, scroll: scrollY }, '');
@@ -190,7 +209,7 @@
   document.addEventListener('pointerdown', () => { byPointer = true; });
   document.addEventListener('keydown', () => { byPointer = false; }, true);
 
-  // "/" goes to the search box, j and k go through a list.
+  // "/" goes to the search box, j and k go through a list, ? lists the keys.
   document.addEventListener('keydown', (event) => {
     if (event.metaKey || event.ctrlKey || event.altKey) return;
     if (event.target.closest('input, select, textarea, dialog')) return;
@@ -201,6 +220,8 @@
         search.focus();
         search.select();
       }
+    } else if (event.key === '?') {
+      one('[data-keys-dialog]').showModal();
     } else if (event.key === 'j' || event.key === 'k') {
       const entries = all('[data-entry]');
       const step = event.key === 'j' ? 1 : -1;
@@ -214,6 +235,14 @@
     if (authorization) go(location.href, { push: false, scroll: event.state?.scroll });
     else if (event.state?.spinney) location.reload();
   });
+
+  // The reader's time zone: the address tells it once, a cookie from then on.
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+  const here = new URL(location.href);
+  if (timeZone && timeZone !== document.body.dataset.zone && !here.searchParams.has('zone')) {
+    here.searchParams.set('zone', timeZone);
+    location.replace(here);
+  }
 
   dress();
 })();

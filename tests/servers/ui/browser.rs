@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use super::{sample, start};
+use super::{editor, sample, start};
 use crate::common::{self, Server, Spinney, unique_index, wait_until};
 
 fn here(path: &str) -> PathBuf {
@@ -52,6 +52,30 @@ async fn in_chromium() {
     for scenario in ["reading", "keyboard", "plain", "figures"] {
         drive(scenario, &job);
     }
+    server.delete_index(&index).await;
+}
+
+#[tokio::test]
+async fn editing_in_chromium() {
+    let upstream = common::opensearch();
+    let server = Server::new(&upstream);
+    let spinney = start(&upstream);
+    let index = unique_index("page-editing");
+    sample::create(&server, &index).await;
+    editor::store(&server, &index, (0..2_000).map(editor::article)).await;
+    let html = "<h2>The port</h2><p>of <b>Beirut</b> &amp; its ships</p><script>window.evil = 1</script>\
+                <img src=x onerror=\"window.evil = 2\"><p>نص عربي</p>";
+    let source = json!({
+        "title": "إغلاق ميناء بيروت يومين بعد العاصفة", "content": html, "media": "صحيفة الشرق",
+        "published_at": "2026-01-02T03:04:05Z",
+    });
+    sample::write(&spinney, &index, "html", &source);
+    server.refresh(&index).await;
+    let job = json!({
+        "url": spinney.url, "index": index, "middle": "m1000", "html": "html",
+        "text": "The port\n\nof Beirut & its ships\n\nنص عربي",
+    });
+    drive("editing", &job);
     server.delete_index(&index).await;
 }
 

@@ -1,6 +1,7 @@
 //! The web page in front of real servers: without a browser here, in a real one in [`browser`].
 
 mod browser;
+mod editor;
 mod rtl;
 mod sample;
 mod say;
@@ -197,7 +198,9 @@ async fn an_article_and_those_around_it() {
     let first = &links(&list, "data-entry")[0];
     let page = shown(&spinney, first.strip_prefix(UI).unwrap());
     let back = links(&page, "").into_iter().find(|link| link.contains("q=ferry")).unwrap();
+    let (back, place) = back.split_once('#').unwrap();
     assert_eq!(back, format!("{UI}/{index}?q=ferry&sort=most"));
+    assert!(list.contains(&format!("<li class=\"entry\" id=\"{place}\">")), "{place}");
     let times: Vec<&str> = page
         .split("<td class=\"when\"><time datetime=\"")
         .skip(1)
@@ -310,7 +313,14 @@ async fn credentials_are_the_readers() {
         })
     });
     let spinney = start(&cluster.url);
-    for path in ["/news-1", "/news-1/article/a", "/news-1/group/0123456789abcdef", "/overview"] {
+    for path in [
+        "/news-1",
+        "/news-1?format=csv",
+        "/news-1/article/a",
+        "/news-1/group/0123456789abcdef",
+        "/news-1/group/0123456789abcdef?format=atom",
+        "/overview",
+    ] {
         let path = format!("{UI}{path}");
         let browser = Request::get(&path).to(&spinney.url);
         assert_eq!(browser.status, 401, "{path}");

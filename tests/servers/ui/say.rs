@@ -57,6 +57,7 @@ async fn another_story_is_said_and_taken_back() {
     for (lang, question) in [("en", "Is this another story?"), ("zh", "这是另一篇报道吗？")] {
         let page = shown(&spinney, &format!("{address}&lang={lang}"));
         assert!(page.contains(question), "{page}");
+        assert!(page.contains("“<bdi lang=\"\">Harbour</bdi>”"), "{page}");
     }
     // Looking has said nothing, and nothing is said without what only this page has.
     let fields = form(&shown(&spinney, &address));
@@ -118,6 +119,10 @@ async fn one_story_is_said_of_what_looked_alike() {
     assert!(asked.contains("Are these one story?"), "{asked}");
     let fields = form(&asked);
     let of = |name: &str| fields.iter().find(|(of, _)| of == name).unwrap().1.clone();
+    // In titles, not in roots.
+    let question = asked.split("<section class=\"note\">").nth(1).unwrap().split("<form").next().unwrap();
+    assert_eq!(question.matches("<bdi lang=").count(), 2, "{question}");
+    assert!(!question.contains(&of("root")) && !question.contains(&of("other")), "{question}");
     next(&send(&spinney, &index, &fields));
     let waiting = common::Waiting::until("the other group is a part of this one");
     loop {

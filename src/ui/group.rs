@@ -1,0 +1,174 @@
+//! A group as a whole: its first article, and counts over all its articles that the reader may see.
+
+use serde_json::{Value, json};
+
+use super::error_page::ErrorPage;
+use super::{PageRequest, fields};
+use crate::engine::ReaderFields;
+use crate::forest::Root;
+use crate::groups::answer::key;
+use crate::groups::{NO_FIELD, ReadError};
+use crate::time::Millis;
+
+/// Media that are counted one by one.
+const MEDIA: usize = 12;
+
+/// Media that each shard counts: the numbers are exact up to this many.
+const MEDIA_OF_SHARD: usize = 3_000;
+
+/// Most intervals over which articles are counted.
+const INTERVALS: usize = 60;
+
+/// A document as the cluster has it.
+pub(super) struct IndexedDocument {
+    pub index: String,
+    pub id: String,
+    pub source: Value,
+}
+
+impl IndexedDocument {
+    /// From a hit of a search.
+    pub(super) fn of_hit(mut hit: Value) -> Option<IndexedDocument> {
+        let name = |of: &str| hit.get(of).and_then(Value::as_str).map(str::to_owned);
+        let (index, id) = name("_index").zip(name("_id"))?;
+        let source = hit.get_mut("_source").map(Value::take).unwrap_or_default();
+        Some(IndexedDocument { index, id, source })
+    }
+}
+
+/// The first article of a group.
+pub(super) struct FirstArticle {
+    pub document: IndexedDocument,
+    pub time: Option<Millis>,
+    pub medium: Option<String>,
+}
+
+/// All articles of a group together.
+pub(super) struct GroupFacts {
+    pub total: u64,
+    pub first: FirstArticle,
+    /// The number of media.
+    pub media: u64,
+    /// Those with the most articles, and how many.
+    pub largest_media: Vec<(String, u64)>,
+    /// From the first to the last time.
+    pub span: Option<(Millis, Millis)>,
+    /// When intervals begin, and how many articles each has; also those without any.
+    pub intervals: Vec<(Millis, u64)>,
+}
+
+/// Reads a group; `None` if the reader sees no article of it.
+///
+/// # Errors
+/// When the cluster refuses the search, or does not answer it completely.
+pub(super) async fn facts(
+    page: &PageRequest<'_>,
+    raw_index: &str,
+    root: Root,
+    names: &ReaderFields,
+) -> Result<Option<GroupFacts>, ErrorPage> {
+    let time = &names.time;
+    let mut counts = json!({
+        "first": {"min": {"field": time}},
+        "last": {"max": {"field": time}},
+        "intervals": {"auto_date_histogram": {
+            "field": time, "buckets": INTERVALS, "minimum_interval": "minute",
+            "time_zone": page.shell.locale.zone_name(),
+        }},
+    });
+    if let Some(medium) = &names.medium {
+        counts["largest_media"] = json!({"terms": {"field": medium, "size": MEDIA, "shard_size": MEDIA_OF_SHARD}});
+        counts["media"] = json!({"cardinality": {"field": medium, "precision_threshold": MEDIA_OF_SHARD}});
+    }
+    let mut body = json!({
+        "size": 1,
+        "track_total_hits": true,
+        "_source": {"excludes": [NO_FIELD]},
+        "query": {"bool": {"filter": [{"term": {(&names.key): key(root)}}]}},
+        "sort": [
+            {(time): {"order": "asc", "missing": "_last", "unmapped_type": "date"}},
+            {"_seq_no": {"order": "asc", "unmapped_type": "long"}},
+        ],
+        "aggs": counts,
+    });
+    let found = match page.search(raw_index, &body).await {
+        // Only dates can be put into intervals.
+        Err(refused) if refused.status.as_u16() == 400 => {
+            if let Some(counts) = body.get_mut("aggs").and_then(Value::as_object_mut) {
+                counts.remove("intervals");
+            }
+            page.search(raw_index, &body).await?
+        }
+        found => found?,
+    };
+    Ok(read(found, names)?)
+}
+
+fn read(mut found: Value, names: &ReaderFields) -> Result<Option<GroupFacts>, ReadError> {
+    let total = found.pointer("/hits/total/value").and_then(Value::as_u64);
+    let total = total.ok_or(ReadError::NotTheCluster)?;
+    let Some(hit) = found.pointer_mut("/hits/hits/0").map(Value::take) else {
+        return Ok(None);
+    };
+    let sorted = hit.pointer("/sort/0").and_then(Value::as_i64);
+    let document = IndexedDocument::of_hit(hit).ok_or(ReadError::NotTheCluster)?;
+    let counts = found.get_mut("aggregations").map(Value::take).unwrap_or_default();
+    let number = |at: &str| counts.pointer(at).and_then(Value::as_f64);
+    let time = |at: &str| number(at).map(|millis| Millis(millis as i64));
+    let buckets = |at: &str| counts.pointer(at).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let count = |bucket: &Value| bucket.get("doc_count").and_then(Value::as_u64);
+    let media = buckets("/largest_media/buckets").iter();
+    let largest_media = media.filter_map(|bucket| Some((bucket.get("key")?.as_str()?.to_owned(), count(bucket)?)));
+    let intervals = buckets("/intervals/buckets").iter();
+    let intervals = intervals.filter_map(|bucket| Some((Millis(bucket.get("key")?.as_i64()?), count(bucket)?)));
+    Ok(Some(GroupFacts {
+        total,
+        media: number("/media/value").unwrap_or_default() as u64,
+        largest_media: largest_media.collect(),
+        span: time("/first/value").zip(time("/last/value")),
+        intervals: intervals.collect(),
+        first: FirstArticle {
+            time: sorted.filter(|&time| time != i64::MAX).map(Millis),
+            medium: fields::keyword(&document.source, names.medium.as_deref()).map(str::to_owned),
+            document,
+        },
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> ReaderFields {
+        ReaderFields {
+            key: "cluster_key".into(),
+            root: "cluster_root".into(),
+            time: "published".into(),
+            medium: Some("media".into()),
+            text: vec!["content".into()],
+            title: None,
+            url: None,
+        }
+    }
+
+    #[test]
+    fn what_the_cluster_counted() {
+        let hit = json!({"_index": "news-1", "_id": "a", "sort": [5, 0], "_source": {"media": "Wire"}});
+        let answer = json!({
+            "hits": {"total": {"value": 10_000}, "hits": [hit]},
+            "aggregations": {
+                "first": {"value": 5.0}, "last": {"value": 9.0}, "media": {"value": 2},
+                "largest_media": {"buckets": [{"key": "Wire", "doc_count": 9_990}, {"key": "Post", "doc_count": 10}]},
+                "intervals": {"buckets": [{"key": 0, "doc_count": 10_000}]},
+            },
+        });
+        let facts = read(answer, &names()).unwrap().unwrap();
+        assert_eq!((facts.total, facts.media, facts.span), (10_000, 2, Some((Millis(5), Millis(9)))));
+        assert_eq!(facts.largest_media, [("Wire".to_owned(), 9_990), ("Post".to_owned(), 10)]);
+        assert_eq!(facts.intervals, [(Millis(0), 10_000)]);
+        assert_eq!((facts.first.time, facts.first.medium.as_deref()), (Some(Millis(5)), Some("Wire")));
+        let nothing = json!({"hits": {"total": {"value": 0}, "hits": []}});
+        assert!(read(nothing, &names()).unwrap().is_none());
+        assert!(read(json!({}), &names()).is_err());
+    }
+}
