@@ -5,30 +5,27 @@ use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::diff::{self, TextDiff};
+use super::document::{IndexedDocument, find};
 use super::error_page::ErrorPage;
-use super::files::{self, FileFormat};
-use super::group::{self, FirstArticle, GroupFacts, IndexedDocument};
+use super::files::{self, FileFormat, FileLink};
+use super::group::{self, FirstArticle, GroupFacts};
 use super::lang::{Texts, split_at_placeholder};
 use super::layout::Layout;
 use super::member_list::{self, MemberFilter, MemberSection};
-use super::neighbours::{Neighbour, Neighbours, neighbours, seen_groups};
+use super::neighbours::{Neighbour, Neighbours, neighbours};
 use super::{PageRequest, fields, format, list, override_form, response, url};
 use crate::access::IndexName;
 use crate::engine::ReaderFields;
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
 use crate::groups::answer::key;
-use crate::groups::{MembersRequest, NO_FIELD, ReadError};
+use crate::groups::{MembersRequest, ReadError};
 use crate::http::Body;
 use crate::http::query::decode_segment;
-use crate::text::{isolate, readable};
-use crate::time::{Millis, format_date};
+use crate::text::readable;
 
 /// Characters of a text that are shown.
 const TEXT: usize = 100_000;
-
-/// Characters of a title.
-const TITLE: usize = 300;
 
 /// Groups that may be one with that of the article.
 const OTHER_GROUPS: usize = 5;
@@ -56,6 +53,8 @@ struct ArticlePage<'a> {
     /// Whether the changes are marked in the text.
     shows_changes: bool,
     members: Option<MemberSection>,
+    /// The group as files.
+    files: Vec<FileLink>,
     is_single: bool,
     /// Groups that may be one with this.
     late_merges: Vec<OtherGroup>,
@@ -126,14 +125,15 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str, raw_id: &str) 
         shell,
         t,
         back: list::way_back(shell.parameters.get("back"), &decode_segment(raw_index), root.map(|(hex, _)| hex)),
-        title: title_of(shell, source, &names),
+        title: shell.title(source, &names),
         medium: fields::keyword(source, names.medium.as_deref()).map(str::to_owned),
-        time: fields::time(source, &names.time).map(|time| shown_time(shell, time)),
+        time: fields::time(source, &names.time).map(|time| shell.time(time)),
         link: fields::link(source, names.url.as_deref()),
         place: facts.and_then(|facts| place(shell, facts, &found)),
         shows_changes: changes.as_ref().is_some_and(|changes| changes.shown),
         changes,
         members: section.map(|(members, facts)| MemberSection::new(shell, members, facts, filter, &found, &names)),
+        files: root.map_or_else(Vec::new, |(hex, _)| group_files(shell, &found, hex)),
         is_single: total == 1,
         split: (!has_no_route && total > 1).then(|| override_form::split_address(known_as, &found.id)),
         late_merges: match root {
@@ -162,11 +162,11 @@ async fn may_be_one(page: &PageRequest<'_>, index: &str, id: &str, own: Root, na
     let others: Vec<Root> = others.take(MOST_SUGGESTED).collect();
     let keys: Vec<i64> = others.iter().map(|&other| key(other)).collect();
     let shown: Vec<&String> = names.title.iter().collect();
-    let seen = seen_groups(page, index, &keys, &json!(shown), names).await;
+    let seen = group::seen_groups(page, index, &keys, &json!(shown), names).await;
     let seen = seen.unwrap_or_default();
     let shown = others.iter().filter_map(|other| seen.iter().find(|group| group.root == *other)).take(OTHER_GROUPS);
     let shown = shown.map(|group| OtherGroup {
-        title: title_of(page.shell, &group.representative.source, names),
+        title: page.shell.title(&group.representative.source, names),
         address: url::group(index, &group.root.to_string()),
         merge: override_form::merge_address(index, id, [own, group.root]),
     });
@@ -186,20 +186,11 @@ pub(super) async fn first_of(page: &PageRequest<'_>, raw_index: &str, root: &str
     Ok(response::elsewhere(&url::article(&first.index, &first.id)))
 }
 
-/// Fetches a document by its id. It is searched, since the path may have an alias or a pattern, and a document may
-/// have a routing.
-pub(super) async fn find(page: &PageRequest<'_>, raw_index: &str, id: &str) -> Result<IndexedDocument, ErrorPage> {
-    // The server writes the source anew: as it is stored, it may be more than JSON.
-    let whole = json!({"excludes": [NO_FIELD]});
-    let body = json!({"size": 1, "track_total_hits": false, "_source": whole, "query": {"ids": {"values": [id]}}});
-    let mut answer = page.search(raw_index, &body).await?;
-    let hit = answer.pointer_mut("/hits/hits/0").map(Value::take);
-    let hit = hit.ok_or_else(|| {
-        let index = decode_segment(raw_index);
-        let reason = format!("there is no document [{}] in [{}]", isolate(id), isolate(&index));
-        ErrorPage::from(ReadError::NotFound(reason))
-    })?;
-    Ok(IndexedDocument::of_hit(hit).ok_or(ReadError::NotTheCluster)?)
+/// The articles of the group that the page shows, as files.
+fn group_files(shell: &Layout, found: &IndexedDocument, root: &str) -> Vec<FileLink> {
+    let cursor = shell.parameters.get(member_list::CURSOR).map(|cursor| (member_list::CURSOR, cursor));
+    let query = shell.parameters.without(&["back", "view", "before", member_list::CURSOR]);
+    files::links(shell, &url::group(&found.index, root), root, &query, cursor)
 }
 
 fn here(found: &IndexedDocument) -> String {
@@ -207,7 +198,7 @@ fn here(found: &IndexedDocument) -> String {
 }
 
 /// The text fields without markup, one line per paragraph: a line break moved elsewhere is no change.
-pub(super) fn text_of(source: &Value, names: &ReaderFields) -> String {
+fn text_of(source: &Value, names: &ReaderFields) -> String {
     let texts = names.text.iter().flat_map(|text| fields::texts(source, text));
     let mut text = String::new();
     for raw in texts {
@@ -223,10 +214,6 @@ pub(super) fn text_of(source: &Value, names: &ReaderFields) -> String {
         Some((at, _)) => text.get(..at).unwrap_or_default().to_owned(),
         None => text,
     }
-}
-
-pub(super) fn shown_time(shell: &Layout, time: Millis) -> (String, String) {
-    (format::time(time, &shell.locale), format_date(time))
 }
 
 fn is_first(first: &FirstArticle, found: &IndexedDocument) -> bool {
@@ -283,8 +270,4 @@ fn count(shell: &Layout, diff: &TextDiff) -> String {
     };
     let number = |value: usize| format::number(value as u64);
     shell.text(added, &[&number(diff.added), &number(diff.removed)])
-}
-
-pub(super) fn title_of(shell: &Layout, source: &Value, names: &ReaderFields) -> String {
-    fields::title(source, names, TITLE).unwrap_or_else(|| shell.t().untitled.to_owned())
 }

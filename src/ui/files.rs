@@ -11,7 +11,7 @@ use super::layout::Layout;
 use super::list_params::ListParams;
 use super::member_list::{self, MemberFilter, media_of};
 use super::url::QueryString;
-use super::{PageRequest, article, fields, format, response, url};
+use super::{PageRequest, fields, format, response, url};
 use crate::clock;
 use crate::engine::ReaderFields;
 use crate::groups::answer::{GroupSummary, SimilarHit};
@@ -191,7 +191,7 @@ pub(super) async fn group(
     let members = page.reader(raw_index, &names).root(root, &request).await?;
     let index = decode_segment(raw_index).into_owned();
     let address = url::group(&index, root);
-    let first = members.hits.first().map(|hit| article::title_of(page.shell, &hit.source, &names));
+    let first = members.hits.first().map(|hit| page.shell.title(&hit.source, &names));
     let file = FilePage {
         identity: format!("group {index} {root}"),
         title: first.unwrap_or_else(|| root.to_owned()),
@@ -235,7 +235,7 @@ fn group_row(shell: &Layout, group: &GroupSummary, index: &str, names: &ReaderFi
         root: group.root.to_string(),
         index: representative.index.clone(),
         id: representative.id.clone(),
-        title: article::title_of(shell, source, names),
+        title: shell.title(source, names),
         medium: fields::keyword(source, names.medium.as_deref()).map(str::to_owned),
         time: fields::time(source, &names.time),
         updated: group.last,
@@ -257,7 +257,7 @@ fn member_row(shell: &Layout, hit: &SimilarHit, root: &str, names: &ReaderFields
         root: root.to_owned(),
         index: hit.index.clone(),
         id: hit.id.clone(),
-        title: article::title_of(shell, &hit.source, names),
+        title: shell.title(&hit.source, names),
         medium: hit.medium.clone(),
         time: hit.time,
         updated: hit.time,

@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 
+use super::document::IndexedDocument;
 use super::error_page::ErrorPage;
-use super::{PageRequest, fields};
+use super::{PageRequest, fields, url};
 use crate::engine::ReaderFields;
 use crate::forest::Root;
-use crate::groups::answer::key;
-use crate::groups::{NO_FIELD, ReadError};
+use crate::groups::answer::{GroupSummary, key};
+use crate::groups::request::{Direction, RepresentativeBy, TotalWanted};
+use crate::groups::{GroupsRequest, NO_FIELD, ReadError, SortBy};
 use crate::time::Millis;
 
 /// Media that are counted one by one.
@@ -18,23 +20,6 @@ const MEDIA_OF_SHARD: usize = 3_000;
 
 /// Most intervals over which articles are counted.
 const INTERVALS: usize = 60;
-
-/// A document as the cluster has it.
-pub(super) struct IndexedDocument {
-    pub index: String,
-    pub id: String,
-    pub source: Value,
-}
-
-impl IndexedDocument {
-    /// From a hit of a search.
-    pub(super) fn of_hit(mut hit: Value) -> Option<IndexedDocument> {
-        let name = |of: &str| hit.get(of).and_then(Value::as_str).map(str::to_owned);
-        let (index, id) = name("_index").zip(name("_id"))?;
-        let source = hit.get_mut("_source").map(Value::take).unwrap_or_default();
-        Some(IndexedDocument { index, id, source })
-    }
-}
 
 /// The first article of a group.
 pub(super) struct FirstArticle {
@@ -102,6 +87,33 @@ pub(super) async fn facts(
         found => found?,
     };
     Ok(read(found, names)?)
+}
+
+/// The groups of which the reader sees a document; `None` if that cannot be determined.
+pub(super) async fn seen_groups(
+    page: &PageRequest<'_>,
+    index: &str,
+    keys: &[i64],
+    shown: &Value,
+    names: &ReaderFields,
+) -> Option<Vec<GroupSummary>> {
+    if keys.is_empty() {
+        return Some(Vec::new());
+    }
+    let request = GroupsRequest {
+        query: json!({"bool": {"filter": [{"terms": {(&names.key): keys}}]}}).into(),
+        sort: SortBy::Field(names.time.clone()),
+        direction: Direction::Descending,
+        size: keys.len(),
+        representative: RepresentativeBy::Oldest,
+        source: shown.clone(),
+        total: TotalWanted::No,
+        ..GroupsRequest::default()
+    };
+    let raw_index = url::segment(index);
+    let reader = page.reader(&raw_index, names);
+    let groups = reader.groups(&request).await;
+    groups.ok().map(|groups| groups.groups)
 }
 
 fn read(mut found: Value, names: &ReaderFields) -> Result<Option<GroupFacts>, ReadError> {

@@ -4,13 +4,20 @@ use hyper::header::{COOKIE, HeaderName, HeaderValue, SET_COOKIE};
 use hyper::http::request;
 use hyper::{HeaderMap, Response};
 use jiff::tz::TimeZone;
+use serde_json::Value;
 
 use super::assets::ASSETS;
-use super::format::Locale;
+use super::fields;
+use super::format::{self, Locale};
 use super::lang::{Lang, Texts, fill};
 use super::script;
 use super::url::{self, QueryString};
+use crate::engine::ReaderFields;
 use crate::http::Body;
+use crate::time::{Millis, format_date};
+
+/// Characters of a title.
+const TITLE: usize = 300;
 
 /// Names of the page's cookies.
 const LANG_COOKIE: &str = "spinney_lang";
@@ -132,6 +139,16 @@ impl Layout {
     /// The text at the bottom.
     pub(super) fn footer(&self) -> String {
         self.text(self.t().footer, &[self.locale.zone_name()])
+    }
+
+    /// The title of a document.
+    pub(super) fn title(&self, source: &Value, names: &ReaderFields) -> String {
+        fields::title(source, names, TITLE).unwrap_or_else(|| self.t().untitled.to_owned())
+    }
+
+    /// A time for people and for machines.
+    pub(super) fn time(&self, time: Millis) -> (String, String) {
+        (format::time(time, &self.locale), format_date(time))
     }
 
     /// The `lang` attribute of text of a document.

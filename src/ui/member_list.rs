@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::article::{shown_time, title_of};
 use super::bars::{self, Bars};
+use super::document::IndexedDocument;
 use super::error_page::ErrorPage;
-use super::files::{self, FileLink};
-use super::group::{GroupFacts, IndexedDocument};
+use super::group::GroupFacts;
 use super::layout::Layout;
 use super::timeline::{Timeline, TimelineEvent, timeline};
 use super::url::QueryString;
@@ -155,7 +154,6 @@ pub(super) struct MemberSection {
     pub rows: Vec<MemberRow>,
     pub first_page: Option<String>,
     pub next: Option<String>,
-    pub files: Vec<FileLink>,
 }
 
 impl MemberSection {
@@ -233,13 +231,6 @@ impl MemberSection {
                 .next
                 .as_deref()
                 .map(|next| to(&unpaged.with(CURSOR, Some(next)).with("before", Some(&last.to_string())))),
-            files: files::links(
-                shell,
-                &url::group(&found.index, &similar.root.to_string()),
-                &similar.root.to_string(),
-                &unpaged.without(&["back", "view"]),
-                shell.parameters.get(CURSOR).map(|cursor| (CURSOR, cursor)),
-            ),
             filter,
         }
     }
@@ -284,7 +275,7 @@ fn picture(shell: &Layout, similar: &SimilarPage, found: &IndexedDocument, names
         .map(|(time, hit)| TimelineEvent {
             time,
             medium: hit.medium.clone().unwrap_or_else(unknown),
-            title: title_of(shell, &hit.source, names),
+            title: shell.title(&hit.source, names),
             is_here: is_here(hit, found),
             is_first: hit.is_representative,
         })
@@ -295,9 +286,9 @@ fn picture(shell: &Layout, similar: &SimilarPage, found: &IndexedDocument, names
 fn row(shell: &Layout, hit: &SimilarHit, found: &IndexedDocument, names: &ReaderFields) -> MemberRow {
     let back = QueryString::default().with("back", shell.parameters.get("back"));
     MemberRow {
-        title: title_of(shell, &hit.source, names),
+        title: shell.title(&hit.source, names),
         medium: hit.medium.clone(),
-        time: hit.time.map(|time| shown_time(shell, time)),
+        time: hit.time.map(|time| shell.time(time)),
         similarity: hit.similarity.map(|ratio| format::percent(f64::from(ratio))),
         address: url::article(&hit.index, &hit.id) + &back.suffix(),
         is_here: is_here(hit, found),

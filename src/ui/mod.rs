@@ -15,6 +15,7 @@ mod article;
 mod assets;
 mod bars;
 mod diff;
+mod document;
 mod error_page;
 mod fields;
 mod files;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::group::seen_groups;
 use super::lang::{Texts, fill};
 use super::{PageRequest, fields, format, override_form, url};
 use crate::engine::{CheckError, Checked, ReaderFields};
@@ -13,8 +14,6 @@ use crate::forest::Root;
 use crate::forest::overrides::Overrides;
 use crate::forest::port::CheckedTree;
 use crate::groups::answer::{GroupSummary, key};
-use crate::groups::request::{Direction, RepresentativeBy, TotalWanted};
-use crate::groups::{GroupsRequest, SortBy};
 use crate::method::{DifferenceKind, Differences, Measure, OwnText, Refusal};
 
 /// Characters of their titles.
@@ -113,33 +112,6 @@ pub(super) async fn neighbours(
         })
     });
     Neighbours::Found(found.collect())
-}
-
-/// The groups of which the reader sees a document; `None` if that cannot be determined.
-pub(super) async fn seen_groups(
-    page: &PageRequest<'_>,
-    index: &str,
-    keys: &[i64],
-    shown: &Value,
-    names: &ReaderFields,
-) -> Option<Vec<GroupSummary>> {
-    if keys.is_empty() {
-        return Some(Vec::new());
-    }
-    let request = GroupsRequest {
-        query: json!({"bool": {"filter": [{"terms": {(&names.key): keys}}]}}).into(),
-        sort: SortBy::Field(names.time.clone()),
-        direction: Direction::Descending,
-        size: keys.len(),
-        representative: RepresentativeBy::Oldest,
-        source: shown.clone(),
-        total: TotalWanted::No,
-        ..GroupsRequest::default()
-    };
-    let raw_index = url::segment(index);
-    let reader = page.reader(&raw_index, names);
-    let groups = reader.groups(&request).await;
-    groups.ok().map(|groups| groups.groups)
 }
 
 /// A tree that refuses a document.

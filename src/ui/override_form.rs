@@ -11,11 +11,11 @@ use hyper::{Response, StatusCode};
 use serde_json::json;
 
 use super::error_page::ErrorPage;
+use super::group::seen_groups;
 use super::lang::Texts;
 use super::layout::Layout;
-use super::neighbours::seen_groups;
 use super::url::QueryString;
-use super::{PageRequest, article, fields, response, url};
+use super::{PageRequest, document, fields, response, url};
 use crate::access::ForestEditor;
 use crate::fingerprint::Fingerprint;
 use crate::forest::Root;
@@ -164,7 +164,7 @@ async fn titles_of(page: &PageRequest<'_>, index: &str, raw_index: &str, request
     let names = page.fields(raw_index).await;
     match requested {
         RequestedOverride::Split { id } | RequestedOverride::Undo { id, .. } => {
-            let found = article::find(page, raw_index, id).await.ok();
+            let found = document::find(page, raw_index, id).await.ok();
             let title = found.and_then(|found| fields::title(&found.source, &names, MAX_SHOWN));
             vec![title.unwrap_or_else(|| fields::beginning(id, MAX_SHOWN))]
         }
