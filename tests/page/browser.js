@@ -1,7 +1,7 @@
 // Drives the web page in headless Chromium, as readers do.
 //   node browser.js SCENARIO '{"url": …, "index": …, …}'
-// Scenarios: reading, keyboard, plain (JavaScript off), editing, signing, figures. Exit code 1 and the reason if something is not as it
-// should be. In every scenario: no message on the console, no request to elsewhere, no violation that axe-core finds.
+// Scenarios: reading, keyboard, plain (JavaScript off), editing, signing, figures. Exit code 1 and the reason if
+// something is not as it should be. In every scenario: no message on the console, no request to elsewhere, no violation that axe-core finds.
 // CHROMIUM names the browser where it is not chromium.
 'use strict';
 
