@@ -21,7 +21,7 @@ DAY = 86_400_000
 
 def make_documents(count, seed=12):
     """Sizes of groups are a power law: 85 of 100 groups have one document, together 65 of 100 documents."""
-    rng = random.Random(seed)
+    rng, words_of = random.Random(seed), random.Random(seed + 1)
     words = [f"w{number}" for number in range(20_000)]
     produced = 0
     while produced < count:
@@ -29,6 +29,9 @@ def make_documents(count, seed=12):
         key = rng.getrandbits(64) - (1 << 63)
         text = " ".join(rng.choice(words) for _ in range(60))
         topics = [f"t{t}" for t in range(TOPICS) if rng.random() < OF_A_DOCUMENT / TOPICS]
+        # Words of 1%, 10% and 60% of all documents; a reprint has those of its original.
+        shares = [f"1-{words_of.randrange(100)}", f"10-{words_of.randrange(10)}"]
+        shares += [f"60-{number}" for number in range(10) if words_of.random() < 0.6]
         for _ in range(min(size, count - produced)):
             produced += 1
             yield {
@@ -38,6 +41,7 @@ def make_documents(count, seed=12):
                 "published_at": rng.randrange(365 * DAY),
                 "medium": f"m{rng.randrange(300)}",
                 "topics": topics,
+                "shares": shares,
                 "content": text,
             }
 
@@ -45,7 +49,8 @@ def make_documents(count, seed=12):
 def fill(server, count, shards):
     keyword = {"type": "keyword"}
     fields = common.STAMP | {
-        "published_at": {"type": "date"}, "medium": keyword, "topics": keyword, "content": {"type": "text"},
+        "published_at": {"type": "date"}, "medium": keyword, "topics": keyword, "shares": keyword,
+        "content": {"type": "text"},
     }
     settings = {"number_of_shards": shards, "refresh_interval": -1, "requests.cache.enable": False}
     common.create_index(server.address, INDEX, fields, **settings)
@@ -153,6 +158,9 @@ class Bench:
             for question in ({"sort": "similar_count"}, {"sort": {"similar_count": "asc"}},
                              {"sort": "matching_count", "query": query, "total": False}):
                 self.pages(question, 2)
+            for share in (1, 10, 60):
+                query = {"term": {"shares": f"{share}-{number % 10}"}}
+                self.pages({"sort": "similar_count", "query": query, "total": False}, 2)
 
     def whole_index(self):
         for order in ("desc", "asc"):
@@ -200,6 +208,46 @@ class Bench:
                     self.report(f"query, {name}, pages 2-3", following)
                     self.report(f"query, {name}, pages 4-5", fourth)
                     self.report(f"query, {name}, pages 6-15", deep)
+
+    def by_similar_count(self):
+        """Queries of 1%, 10% and 60% of all documents, by the size of their groups in the whole index."""
+        sizes = lambda page: [group["similar_count"] for group in page["groups"]]
+        for share, words in ((1, 100), (10, 10), (60, 10)):
+            for order in ("desc", "asc"):
+                name = f"query of {share}%, similar count {order}"
+                first, with_total, early, deep = [], [], [], []
+                for number in range(self.requests):
+                    query = {"term": {"shares": f"{share}-{number % words}"}}
+                    question = {"query": query, "sort": {"similar_count": order}, "total": False}
+                    took, page = self.groups_page(question)
+                    first.append(took)
+                    if number == 0 and sizes(page) != sizes(self.groups_page({**question, "exact": True})[1]):
+                        die(f"{name}: other groups than those of the documents")
+                    if number % 4 == 0:
+                        with_total.append(self.groups_page({**question, "total": True})[0])
+                    if number % 20 == 0:
+                        # On with large pages: of 1%, later ones are behind the groups of two or more.
+                        for times in (early, deep):
+                            _, question = self.pages({**question, "size": 100}, 5 if times is early else 15)
+                            took, question = self.pages({**question, "size": 20}, 20)
+                            times += took
+                self.report(f"{name}, page 1", first)
+                self.report(f"{name}, page 1 with the number of groups", with_total)
+                self.report(f"{name}, pages from 25 on", early)
+                self.report(f"{name}, pages from 120 on", deep)
+
+    def facets(self):
+        facets = {"media": {"terms": {"field": "medium"}},
+                  "months": {"date_histogram": {"field": "published_at", "calendar_interval": "month"}}}
+        for share, words in ((1, 100), (10, 10), (60, 10)):
+            times = []
+            for number in range(self.requests // 4):
+                question = {"query": {"term": {"shares": f"{share}-{number % words}"}}, "total": False,
+                            "sort": {"published_at": "desc"}, "facets": facets}
+                took, page = self.groups_page(question)
+                times.append(took)
+            relations = {facet["relation"] for facet in page["facets"].values()}
+            self.report(f"query of {share}%, newest first, with two facets ({'/'.join(sorted(relations))})", times)
 
     def plain(self):
         for field in ("cluster_root", "cluster_key"):
@@ -255,6 +303,8 @@ def measure(options, docs, binary, url, work):
         bench.warm_up()
         bench.whole_index()
         bench.under_queries()
+        bench.by_similar_count()
+        bench.facets()
         bench.similar()
         bench.plain()
     finally:
