@@ -21,6 +21,30 @@ pub(crate) struct GroupsPage {
     pub notes: Vec<String>,
     /// Documents under the query without a stamp, if they were counted: on a first page.
     pub unstamped: u64,
+    /// The requested facets: on a first page.
+    pub facets: Vec<Facet>,
+}
+
+/// How many groups of a query have the values of a field.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Facet {
+    /// Its name in the request.
+    pub name: String,
+    /// Values with most groups first, or intervals of time in their order; none is empty.
+    pub buckets: Vec<FacetBucket>,
+    /// [`Relation::Equal`]: the values are those with most groups, and the numbers are exact.
+    pub relation: Relation,
+}
+
+/// A value, or an interval of time.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FacetBucket {
+    /// The value, or the beginning of the interval as a date.
+    pub key: Value,
+    /// Groups with a document that has it.
+    pub groups: u64,
+    /// Those documents.
+    pub documents: u64,
 }
 
 /// A number of groups.
@@ -141,21 +165,38 @@ impl GroupsPage {
         });
         let total = self.total.map(Total::to_json);
         set(&mut value, "total", total);
+        let facets: Map<String, Value> =
+            self.facets.iter().map(|facet| (facet.name.clone(), facet.to_json())).collect();
+        set(&mut value, "facets", (!facets.is_empty()).then(|| facets.into()));
         let notes = (!self.notes.is_empty()).then(|| self.notes.clone().into());
         set(&mut value, "notes", notes);
         value
     }
 }
 
-impl Total {
-    /// JSON as `hits.total`, with the additional relation `approx`.
-    pub(crate) fn to_json(self) -> Value {
-        let relation = match self.relation {
+impl Relation {
+    /// As `hits.total` has it, with the additional `approx`.
+    fn name(self) -> &'static str {
+        match self {
             Relation::Equal => "eq",
             Relation::AtLeast => "gte",
             Relation::About => "approx",
-        };
-        json!({"value": self.value, "relation": relation})
+        }
+    }
+}
+
+impl Total {
+    /// JSON as `hits.total`.
+    pub(crate) fn to_json(self) -> Value {
+        json!({"value": self.value, "relation": self.relation.name()})
+    }
+}
+
+impl Facet {
+    fn to_json(&self) -> Value {
+        let buckets = self.buckets.iter();
+        let buckets = buckets.map(|b| json!({"key": b.key, "groups": b.groups, "documents": b.documents}));
+        json!({"buckets": buckets.collect::<Vec<_>>(), "relation": self.relation.name()})
     }
 }
 

@@ -8,13 +8,13 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::IndexReader;
-use super::answer::{Relation, Total};
+use super::answer::Total;
 use super::cursor::{CursorPosition, PageCursor, WalkedDocument};
-use super::enumerate::{self, Enumeration};
+use super::enumerate;
 use super::error::ReadError;
 use super::group_counts;
 use super::page::{BatchRequest, GroupBatch, Page, PageParts, first_block};
-use super::request::{GroupsRequest, TotalWanted};
+use super::request::GroupsRequest;
 use super::walk::{self, WalkBlock, WalkOrder};
 
 /// Reads one page of groups, ordered by `field`.
@@ -59,24 +59,9 @@ pub(super) async fn page(
 
 /// Counts the groups, if the request wants it, and the documents without a stamp.
 async fn total(reader: &IndexReader<'_>, request: &GroupsRequest) -> Result<(Option<Total>, u64), ReadError> {
-    let (source, query) = (&reader.source, &request.query);
-    let limit = match request.total {
-        TotalWanted::No => 0,
-        TotalWanted::UpTo(limit) => limit,
-    };
-    let ((documents, is_exact), unstamped) = enumerate::count(source, query, i32::MAX as u64 - 1).await?;
-    if limit == 0 {
-        return Ok((None, unstamped));
-    }
-    let (value, relation) = if is_exact && documents <= limit {
-        let what = Enumeration { query, at_least: 2, with_last: false, documents };
-        let all = enumerate::enumerate(source, &what).await?;
-        (all.number_of_groups(), Relation::Equal)
-    } else {
-        let proven = enumerate::at_least(source, query, limit, documents).await?;
-        (proven, Relation::AtLeast)
-    };
-    Ok((Some(Total { value, relation }), unstamped))
+    let source = &reader.source;
+    let (counted, unstamped) = enumerate::count(source, &request.query, i32::MAX as u64 - 1).await?;
+    Ok((enumerate::number_of_groups(source, request, counted).await?, unstamped))
 }
 
 /// A request for groups that are ordered by a field.

@@ -1,7 +1,7 @@
 //! Cursors: the position at which a page ended, as text for the client.
 //!
 //! ```text
-//! base64url of | checksum 8 | JSON: [version, place, total, list] |
+//! base64url of | checksum 8 | JSON: [version, place, total, listing, list] |
 //! ```
 //!
 //! The checksum covers the request (index, query, sort), so that a cursor of another request is detected. It is not a
@@ -17,7 +17,7 @@ use super::answer::Relation;
 use super::request::RequestError;
 
 /// Raised whenever a cursor of the version before would be misread.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// The longest value of a field that a cluster sorts by, in bytes: the longest term of its index.
 const LONGEST_VALUE: usize = 32_766;
@@ -31,8 +31,22 @@ pub(super) struct PageCursor {
     pub place: CursorPosition,
     /// The number of groups of the first page, with its relation.
     pub total: Option<(u64, Relation)>,
-    /// The id of the cached list that the pages are read from.
+    /// Which groups the order is read from.
+    pub listing: Listing,
+    /// The id of the cached list of them; `None`: they are in the roots index, or not listed yet.
     pub list: Option<u64>,
+}
+
+/// Which groups an order by number of documents is read from: the first page decides, and the others go on with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Listing {
+    /// Those of two or more documents under the query: a walk finds the others.
+    Repeated,
+    /// All groups of the query.
+    All,
+    /// Those of two or more documents in the whole index: the ones with a document under the query are shown, and a
+    /// walk finds the others.
+    Index,
 }
 
 /// A place in the order of groups.
@@ -107,6 +121,7 @@ mod tests {
                         key: i64::MIN,
                     })),
                     total: Some((u64::MAX, Relation::AtLeast)),
+                    listing: Listing::Repeated,
                     list: Some(u64::MAX),
                 };
                 let text = encode(&cursor, u64::MAX);
@@ -137,11 +152,13 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(
-            place in places(), total in any::<Option<(u64, u8)>>(), list in any::<Option<u64>>(), question: u64,
+            place in places(), total in any::<Option<(u64, u8)>>(), nth: u8, list in any::<Option<u64>>(),
+            question: u64,
         ) {
             let relations = [Relation::Equal, Relation::AtLeast, Relation::About];
             let total = total.map(|(value, nth)| (value, relations[usize::from(nth % 3)]));
-            let cursor = PageCursor { place, total, list };
+            let listing = [Listing::Repeated, Listing::All, Listing::Index][usize::from(nth % 3)];
+            let cursor = PageCursor { place, total, listing, list };
             let text = encode(&cursor, question);
             prop_assert!(text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_'));
             prop_assert_eq!(decode::<PageCursor>(&text, question), Ok(cursor));
@@ -161,7 +178,7 @@ mod tests {
         fn a_changed_or_foreign_one_is_refused(
             place in places(), question: u64, other: u64, at: prop::sample::Index, to in "[A-Za-z0-9_-]",
         ) {
-            let cursor = PageCursor { place, total: None, list: None };
+            let cursor = PageCursor { place, total: None, listing: Listing::All, list: None };
             let text = encode(&cursor, question);
             if other != question {
                 prop_assert!(decode::<PageCursor>(&text, other).is_err());

@@ -7,9 +7,11 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::answer::{Relation, Total};
 use super::cursor::ListedGroup;
 use super::error::ReadError;
 use super::query::SearchQuery;
+use super::request::{GroupsRequest, TotalWanted};
 use super::search::{SearchAnswer, SearchSource};
 
 /// Groups in one response: the servers refuse more than 65,535.
@@ -157,17 +159,34 @@ fn body(source: &SearchSource<'_>, what: &Enumeration<'_>, (partition, partition
     })
 }
 
+/// The number of groups, if the request wants it; at least, where the query has more documents than it allows.
+/// `counted`: the documents of the query, and whether that is all of them.
+///
+/// # Errors
+/// As [`enumerate`].
+pub(super) async fn number_of_groups(
+    source: &SearchSource<'_>,
+    request: &GroupsRequest,
+    (documents, is_exact): (u64, bool),
+) -> Result<Option<Total>, ReadError> {
+    let query = &request.query;
+    let (value, relation) = match request.total {
+        TotalWanted::No => return Ok(None),
+        TotalWanted::UpTo(limit) if is_exact && documents <= limit => {
+            let what = Enumeration { query, at_least: 2, with_last: false, documents };
+            (enumerate(source, &what).await?.number_of_groups(), Relation::Equal)
+        }
+        TotalWanted::UpTo(limit) => (at_least(source, query, limit, documents).await?, Relation::AtLeast),
+    };
+    Ok(Some(Total { value, relation }))
+}
+
 /// A lower bound of the number of groups where there are too many documents: the groups in a part of the keys, with
 /// about `documents` of `all` documents.
 ///
 /// # Errors
 /// As [`enumerate`].
-pub(super) async fn at_least(
-    source: &SearchSource<'_>,
-    query: &SearchQuery,
-    documents: u64,
-    all: u64,
-) -> Result<u64, ReadError> {
+async fn at_least(source: &SearchSource<'_>, query: &SearchQuery, documents: u64, all: u64) -> Result<u64, ReadError> {
     // Keys are hashes and so evenly spread; the margin covers chance.
     let share = documents as f64 / all.max(1) as f64;
     let end = (share * u64::MAX as f64) as u64;

@@ -61,6 +61,18 @@ pub(crate) enum ReadError {
         /// The limit in documents.
         limit: u64,
     },
+    /// More documents in an index without an order of its groups.
+    #[error(
+        "sorting groups by similar_count under a query of more than {few} documents takes an index of {limit} at \
+         most where its index of roots is missing, or is not used (\"exact\", a pattern, --restricted-readers exact); \
+         this one has more: narrow the query, or sort by a field or _score"
+    )]
+    NoOrder {
+        /// The limit in documents.
+        limit: u64,
+        /// Documents under the query for which there is none.
+        few: u64,
+    },
     /// The order of the whole index is not available to readers who may not see all of it.
     #[error(
         "groups are not sorted by similar_count here, since readers may not see every document (--restricted-readers \
@@ -97,6 +109,7 @@ impl ReadError {
             ReadError::NotFound(reason) => ProxyError::NotFound(reason),
             ReadError::Request(_)
             | ReadError::TooMany { .. }
+            | ReadError::NoOrder { .. }
             | ReadError::MediumIsText(_)
             | ReadError::KeyMapping { .. } => ProxyError::BadRequest(self.to_string()),
             // The first is logged where forests are asked; the second is always handled earlier.

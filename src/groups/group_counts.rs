@@ -108,6 +108,10 @@ pub(super) async fn counts(
     query: &SearchQuery,
     keys: &[i64],
 ) -> Result<HashMap<i64, u64>, ReadError> {
+    // The servers refuse to count no groups.
+    if keys.is_empty() {
+        return Ok(HashMap::new());
+    }
     let buckets = terms(source, query, keys, None).await?;
     Ok(buckets.iter().filter_map(counted).collect())
 }
@@ -166,7 +170,8 @@ pub(super) async fn best(
         return Ok(HashMap::new());
     }
     let sort = order.sort(source, true);
-    let answer = collapsed(source, query, keys, &sort, &Value::Bool(false), None).await?;
+    let query = query.narrowed(vec![source.of_groups(keys)]);
+    let answer = collapsed(source, &query, keys.len(), &sort, &Value::Bool(false), None).await?;
     let best = answer.hits.into_iter().map(|hit| walked(hit.sort));
     best.map(|walked| walked.map(|walked| (walked.key, walked))).collect()
 }
@@ -197,11 +202,24 @@ async fn representatives(
         RepresentativeBy::Most(field) => {
             json!([{(field): {"order": "desc", "missing": "_last"}}, time("desc")])
         }
+        RepresentativeBy::Rank { .. } => json!(["_score", time("asc")]),
+    };
+    let of_groups = source.of_groups(keys);
+    let query = match &request.representative {
+        RepresentativeBy::Rank { field, order } => request.query.scored_by(&rank(field, order), &[of_groups]),
+        _ => request.query.narrowed(vec![of_groups]),
     };
     let counts = by_group(source, keys, about);
-    let query = &request.query;
-    let mut answer = collapsed(source, query, keys, &sort, &request.source, Some(counts)).await?;
+    let mut answer = collapsed(source, &query, keys.len(), &sort, &request.source, Some(counts)).await?;
     Ok(FirstDocuments { buckets: buckets(&mut answer), hits: answer.hits })
+}
+
+/// A query whose score is the higher the earlier a value comes in a list; of several values the best counts.
+fn rank(field: &str, order: &[String]) -> Value {
+    let scored = order.iter().rev().zip(1_u32..);
+    let scored =
+        scored.map(|(value, boost)| json!({"constant_score": {"filter": {"term": {(field): value}}, "boost": boost}}));
+    json!({"dis_max": {"queries": scored.collect::<Vec<_>>()}})
 }
 
 fn representative(source: &SearchSource<'_>, hit: SearchHit, by_score: bool) -> Option<(i64, Representative)> {
@@ -211,17 +229,17 @@ fn representative(source: &SearchSource<'_>, hit: SearchHit, by_score: bool) -> 
     Some((key, representative))
 }
 
-/// The first document of each of these groups under the query.
+/// The first document of each group under a query that has so many.
 async fn collapsed(
     source: &SearchSource<'_>,
     query: &SearchQuery,
-    keys: &[i64],
+    number: usize,
     sort: &Value,
     shown: &Value,
     groups: Option<Value>,
 ) -> Result<SearchAnswer, ReadError> {
     let mut body = json!({
-        "size": keys.len(),
+        "size": number,
         "track_total_hits": false,
         "_source": shown,
         "collapse": {"field": source.fields.key},
@@ -234,6 +252,5 @@ async fn collapsed(
     if let Some(groups) = groups {
         body["aggs"] = json!({ "groups": groups });
     }
-    let query = query.narrowed(vec![source.of_groups(keys)]);
-    source.search_by(&query, body).await
+    source.search_by(query, body).await
 }

@@ -25,17 +25,6 @@ const SLACK: usize = 10;
 /// Groups that are counted at most: above that, the list is as fast.
 const COUNTED: usize = 200;
 
-/// The largest groups of a query.
-#[derive(Debug, PartialEq)]
-pub(super) enum LargestGroups {
-    /// These are all groups of two or more, in no order.
-    All(Vec<ListedGroup>),
-    /// The first groups in order, at least as many as requested.
-    First(Vec<ListedGroup>),
-    /// Only the whole list can decide.
-    Unproven,
-}
-
 #[derive(Debug, Deserialize)]
 struct Groups {
     groups: ShardGroups,
@@ -84,7 +73,8 @@ fn listed(key: i64, count: u64) -> ListedGroup {
     ListedGroup { count, last: NO_TIME, key }
 }
 
-/// The first `size` groups of a query by their documents under it, or some more, of equals the smaller key first.
+/// The first `size` groups of two or more documents of a query by their documents under it, or some more, of equals the
+/// smaller key first; fewer are all of them. `None` where only the whole list can decide.
 ///
 /// # Errors
 /// As [`SearchSource::search`].
@@ -92,7 +82,7 @@ pub(super) async fn largest(
     source: &SearchSource<'_>,
     query: &SearchQuery,
     size: usize,
-) -> Result<LargestGroups, ReadError> {
+) -> Result<Option<Vec<ListedGroup>>, ReadError> {
     let body = json!({
         "size": 0,
         "track_total_hits": false,
@@ -103,21 +93,17 @@ pub(super) async fn largest(
     let answer: SearchAnswer<Groups> = source.search_by(&source.stamped(query, vec![]), body).await?;
     // Without a shard, as for a pattern that no index fits, there is no aggregation.
     let Some(Groups { groups }) = answer.aggregations else {
-        return Ok(LargestGroups::All(Vec::new()));
+        return Ok(Some(Vec::new()));
     };
     if groups.is_all() {
-        let all = groups.buckets.iter();
-        let all = all.map(|bucket| listed(bucket.key, bucket.doc_count));
-        return Ok(LargestGroups::All(all.collect()));
+        let all = groups.buckets.iter().map(|bucket| (bucket.key, bucket.doc_count));
+        return Ok(first(all, 2, 0));
     }
     let Some((candidates, least)) = groups.candidates(size) else {
-        return Ok(LargestGroups::Unproven);
+        return Ok(None);
     };
     let counted = group_counts::counts(source, query, &candidates).await?;
-    Ok(match first(counted.into_iter(), least, size) {
-        Some(groups) => LargestGroups::First(groups),
-        None => LargestGroups::Unproven,
-    })
+    Ok(first(counted.into_iter(), least, size))
 }
 
 #[cfg(test)]

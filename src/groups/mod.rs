@@ -4,12 +4,13 @@
 //! ```text
 //! request --order--> keys of a page's groups --numbers--> counts, representatives --> answer
 //!            |
-//!            +-- by_count   groups of two or more from an enumeration, or in the order of the index of roots;
-//!            |              those of one document walked
+//!            +-- by_count   groups of two or more from an enumeration, or in the order of the index of roots
+//!            |              (group_order); those of one document walked
 //!            +-- by_field   one collapsed search for the first page, then a walk
 //! ```
 //!
-//! [`IndexReader::similar`] and [`IndexReader::root`] page through the documents of one group.
+//! `facets` counts the groups of a query by a field, beside a first page. [`IndexReader::similar`] and
+//! [`IndexReader::root`] page through the documents of one group.
 //!
 //! `docs/reading.md` specifies the guarantees.
 
@@ -19,7 +20,10 @@ mod by_field;
 mod cursor;
 mod enumerate;
 mod error;
+mod facet_request;
+mod facets;
 mod group_counts;
+mod group_order;
 mod key_mapping;
 mod keyword;
 mod largest;
@@ -143,10 +147,20 @@ impl<'a> IndexReader<'a> {
         let question = self.question(request);
         let cursor = request.cursor.as_deref();
         let cursor = cursor.map(|text| cursor::decode(text, question)).transpose()?;
-        let page = match &request.sort {
-            SortBy::Field(field) => by_field::page(self, request, field, cursor).await?,
-            SortBy::SimilarCount | SortBy::MatchingCount => by_count::page(self, request, cursor).await?,
+        let is_first = cursor.is_none();
+        let page = async {
+            match &request.sort {
+                SortBy::Field(field) => by_field::page(self, request, field, cursor).await,
+                SortBy::SimilarCount | SortBy::MatchingCount => by_count::page(self, request, cursor).await,
+            }
         };
+        let facets = async {
+            match is_first {
+                true => facets::read(&self.source, request).await,
+                false => Ok(Vec::new()),
+            }
+        };
+        let (page, facets) = tokio::try_join!(page, facets)?;
         Ok(GroupsPage {
             groups: page.groups,
             total: page.total,
@@ -154,6 +168,7 @@ impl<'a> IndexReader<'a> {
             took: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
             notes: page.notes,
             unstamped: page.unstamped,
+            facets,
         })
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::answer::{GroupSummary, Relation, Total};
-use super::cursor::{CursorPosition, PageCursor};
+use super::cursor::{CursorPosition, Listing, PageCursor};
 use super::request::GroupsRequest;
 
 /// Most rounds of reading for one page: many documents may belong to groups of earlier pages.
@@ -51,6 +51,7 @@ pub(super) struct Page {
 pub(super) struct PageParts {
     size: usize,
     pub total: Option<Total>,
+    listing: Listing,
     list: Option<u64>,
     pub unstamped: u64,
     pub notes: Vec<String>,
@@ -64,7 +65,14 @@ impl Total {
 
 impl PageParts {
     pub(super) fn new(request: &GroupsRequest) -> PageParts {
-        PageParts { size: request.size, total: None, list: None, unstamped: 0, notes: Vec::new() }
+        PageParts {
+            size: request.size,
+            total: None,
+            listing: Listing::Repeated,
+            list: None,
+            unstamped: 0,
+            notes: Vec::new(),
+        }
     }
 
     /// The page, to be filled from `first` on.
@@ -122,14 +130,20 @@ impl PageBuilder {
         self.round += 1;
     }
 
-    /// Records the cached list that the groups were read from.
-    pub(super) fn came_from(&mut self, list: Option<u64>) {
+    /// Records what the groups were read from, and the id of the cached list.
+    pub(super) fn came_from(&mut self, listing: Listing, list: Option<u64>) {
+        self.parts.listing = listing;
         self.parts.list = list;
     }
 
     /// The page.
     pub(super) fn finish(self) -> Page {
-        let (mut found, mut place, parts) = (self.found, self.place, self.parts);
+        let (mut found, mut place, mut parts) = (self.found, self.place, self.parts);
+        if found.len() < parts.size && place.is_some() {
+            parts
+                .notes
+                .push("few groups in this part of the order are under the query: next goes on behind them".into());
+        }
         if found.len() > parts.size {
             found.truncate(parts.size);
             place = found.last().map(|(_, place)| place.clone());
@@ -138,6 +152,7 @@ impl PageBuilder {
             next: place.map(|place| PageCursor {
                 place,
                 total: parts.total.map(|t| (t.value, t.relation)),
+                listing: parts.listing,
                 list: parts.list,
             }),
             groups: found.into_iter().map(|(group, _)| group).collect(),

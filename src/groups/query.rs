@@ -41,6 +41,17 @@ impl SearchQuery {
         SearchQuery(format!(r#"{{"bool":{{"must":[{self}],"must_not":{others}}}}}"#).into())
     }
 
+    /// Those of its documents that pass all filters, with the scores of another query: 0 for those that it has not.
+    pub(super) fn scored_by(&self, score: &Value, filters: &[Value]) -> SearchQuery {
+        let filters: String = filters.iter().map(|filter| format!(",{filter}")).collect();
+        SearchQuery(format!(r#"{{"bool":{{"filter":[{self}{filters}],"should":{score}}}}}"#).into())
+    }
+
+    /// Whether it is one of OpenSearch's hybrid queries, which take no other query around them.
+    pub(super) fn is_hybrid(&self) -> bool {
+        self.0.starts_with(r#"{"hybrid":"#)
+    }
+
     /// The body of a search with this query; `rest`: an object with all other members.
     pub(super) fn in_body(&self, rest: &Value) -> String {
         let rest = rest.to_string();
@@ -107,7 +118,10 @@ mod tests {
             prop_assert_eq!(&pretty, &SearchQuery::from(asked.clone()));
             let whole = pretty.narrowed(vec![filter.clone()]).without(&others);
             let whole = |rest: Value| serde_json::from_str::<Value>(&whole.in_body(&rest)).unwrap();
-            let narrowed = json!({"bool": {"must": [asked], "filter": [filter]}});
+            let narrowed = json!({"bool": {"must": [asked.clone()], "filter": [filter.clone()]}});
+            let scored = pretty.scored_by(&others, &[filter.clone(), filter.clone()]).to_string();
+            let expected = json!({"bool": {"filter": [asked, filter, filter], "should": others}});
+            prop_assert_eq!(serde_json::from_str::<Value>(&scored).unwrap(), expected);
             let expected = json!({"bool": {"must": [narrowed], "must_not": others}});
             prop_assert_eq!(whole(json!({"size": 1})), json!({"size": 1, "query": expected}));
             prop_assert_eq!(whole(json!({})), json!({"query": expected}));

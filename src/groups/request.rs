@@ -1,9 +1,11 @@
 //! Requests of readers.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::facet_request::{self, FacetRequest, MAX_FACETS, MAX_VALUES};
 use super::query::SearchQuery;
 
 /// Default number of groups on a page.
@@ -17,6 +19,9 @@ pub(crate) const DEFAULT_COUNTED: u64 = 300_000;
 
 /// The highest limit of `track_total_groups`.
 pub(crate) const MAX_COUNTED: u64 = 2_000_000;
+
+/// The most values of a representative's rank.
+const MAX_RANKS: usize = 100;
 
 /// A question for groups.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +42,8 @@ pub(crate) struct GroupsRequest {
     pub source: Value,
     /// How exactly the groups are counted.
     pub total: TotalWanted,
+    /// Fields by which the groups are counted, too.
+    pub facets: Vec<FacetRequest>,
     /// Whether the roots index must not be used for order and number.
     pub exact: bool,
 }
@@ -72,6 +79,13 @@ pub(crate) enum RepresentativeBy {
     Oldest,
     /// The document with the largest value of a field, such as its number of readers.
     Most(String),
+    /// The one whose value of a field comes first in a list; of equals, and of those with none of them, the earliest.
+    Rank {
+        /// The field, a keyword.
+        field: String,
+        /// The values, the best first: 1 to [`MAX_RANKS`].
+        order: Vec<String>,
+    },
 }
 
 /// How exactly groups are counted.
@@ -131,7 +145,36 @@ struct Body<'a> {
     #[serde(rename = "_source")]
     source: Option<&'a RawValue>,
     total: Option<&'a RawValue>,
+    facets: Option<&'a RawValue>,
     exact: Option<bool>,
+    knn: Option<IgnoredAny>,
+    rank: Option<IgnoredAny>,
+    retriever: Option<IgnoredAny>,
+}
+
+/// How a search shows each group once that groups cannot be read by.
+const INSTEAD: &str = "send it to _search with the filter {\"term\": {\"cluster_first\": true}}, which keeps one \
+                       document of each group";
+
+impl Body<'_> {
+    /// Refuses searches that take no filters around them, as the counts of groups need.
+    fn check(&self) -> Result<(), RequestError> {
+        let is_hybrid = self.query.is_some_and(|query| SearchQuery::of_caller(query).is_hybrid());
+        let refused = match self {
+            Body { knn: Some(_), .. } => {
+                ("knn", "is taken as a query only, {\"query\": {\"knn\": {…}}}: write it so, or ")
+            }
+            Body { rank: Some(_), .. } => ("rank", "is not taken, since ranks are no query: "),
+            Body { retriever: Some(_), .. } => ("retriever", "is not taken, since retrievers are no query: "),
+            _ if is_hybrid => (
+                "query",
+                "takes no hybrid query, which takes no filters around it and is ranked by a search pipeline: ",
+            ),
+            _ => return Ok(()),
+        };
+        let (member, reason) = refused;
+        Err(RequestError::Member { member, reason: format!("{reason}{INSTEAD}") })
+    }
 }
 
 /// The value of a member that is no longer than it may be.
@@ -165,6 +208,7 @@ impl Default for GroupsRequest {
             representative: RepresentativeBy::Relevance,
             source: Value::Bool(true),
             total: TotalWanted::UpTo(DEFAULT_COUNTED),
+            facets: Vec::new(),
             exact: false,
         }
     }
@@ -190,6 +234,7 @@ impl GroupsRequest {
             return Err(RequestError::Body("it is no JSON object".into()));
         }
         let body: Body<'_> = serde_json::from_slice(body).map_err(|error| RequestError::Body(error.to_string()))?;
+        body.check()?;
         let order = (default.sort, default.direction);
         let (sort, direction) = member("sort", body.sort, order, |sort| parse_sort(&sort))?;
         Ok(GroupsRequest {
@@ -203,6 +248,7 @@ impl GroupsRequest {
             })?,
             source: member("_source", body.source, default.source, Ok)?,
             total: member("total", body.total, default.total, |total| parse_total(&total))?,
+            facets: member("facets", body.facets, default.facets, |facets| parse_facets(&facets))?,
             exact: body.exact.unwrap_or_default(),
         })
     }
@@ -274,6 +320,9 @@ fn parse_representative(value: &Value) -> Result<RepresentativeBy, RequestError>
         .filter(|object| object.len() == 1)
         .and_then(|object| object.get("field")?.as_str())
         .filter(|field| !field.is_empty());
+    if let Some(rank) = value.get("rank").filter(|_| value.as_object().is_some_and(|object| object.len() == 1)) {
+        return parse_rank(rank);
+    }
     match (value.as_str(), field) {
         (Some("relevance"), _) => Ok(RepresentativeBy::Relevance),
         (Some("newest"), _) => Ok(RepresentativeBy::Newest),
@@ -281,9 +330,39 @@ fn parse_representative(value: &Value) -> Result<RepresentativeBy, RequestError>
         (_, Some(field)) => Ok(RepresentativeBy::Most(field.to_owned())),
         _ => Err(RequestError::Member {
             member: "representative",
-            reason: format!("takes relevance, newest, oldest or {{\"field\": NAME}}, not {value}"),
+            reason: format!("takes relevance, newest, oldest, {{\"field\": NAME}} or {{\"rank\": {{…}}}}, not {value}"),
         }),
     }
+}
+
+fn parse_rank(rank: &Value) -> Result<RepresentativeBy, RequestError> {
+    let field = rank.get("field").and_then(Value::as_str).filter(|field| !field.is_empty());
+    let order = rank.get("order").and_then(Value::as_array);
+    let order: Option<Vec<String>> =
+        order.and_then(|order| order.iter().map(|value| Some(value.as_str()?.to_owned())).collect());
+    let order = order.filter(|order| (1..=MAX_RANKS).contains(&order.len()));
+    match (field, order) {
+        (Some(field), Some(order)) if rank.as_object().is_some_and(|rank| rank.len() == 2) => {
+            Ok(RepresentativeBy::Rank { field: field.to_owned(), order })
+        }
+        _ => Err(RequestError::Member {
+            member: "representative",
+            reason: format!(
+                "takes {{\"rank\": {{\"field\": NAME, \"order\": [1 to {MAX_RANKS} values]}}}}, not {rank}"
+            ),
+        }),
+    }
+}
+
+fn parse_facets(facets: &Value) -> Result<Vec<FacetRequest>, RequestError> {
+    facet_request::parse(facets).ok_or_else(|| RequestError::Member {
+        member: "facets",
+        reason: format!(
+            "takes {MAX_FACETS} at most, each as {{NAME: {{\"terms\": {{\"field\": F, \"size\": 1 to {MAX_VALUES}}}}}}} \
+             or {{NAME: {{\"date_histogram\": {{\"field\": F, \"calendar_interval\" or \"fixed_interval\": \"day\", \
+             \"time_zone\": \"+08:00\"}}}}}}"
+        ),
+    })
 }
 
 fn parse_total(value: &Value) -> Result<TotalWanted, RequestError> {
@@ -389,6 +468,11 @@ mod tests {
             json!({"size": -1}),
             json!({"representative": "best"}),
             json!({"representative": {"field": ""}}),
+            json!({"representative": {"rank": {"field": "media"}}}),
+            json!({"representative": {"rank": {"field": "media", "order": []}}}),
+            json!({"representative": {"rank": {"field": "media", "order": [1]}}}),
+            json!({"representative": {"rank": {"field": "media", "order": vec!["m"; MAX_RANKS + 1]}}}),
+            json!({"facets": {"media": "medium"}}),
             json!({"total": 0}),
             json!({"total": MAX_COUNTED + 1}),
             json!({"total": "yes"}),
@@ -398,6 +482,29 @@ mod tests {
             assert!(parse(&wrong).is_err(), "{wrong}");
         }
         assert!(GroupsRequest::parse(b"{").is_err());
+    }
+
+    #[test]
+    fn representatives_by_rank() {
+        let request = parse(&json!({"representative": {"rank": {"field": "media", "order": ["b", "a"]}}})).unwrap();
+        let order = vec!["b".to_owned(), "a".to_owned()];
+        assert_eq!(request.representative, RepresentativeBy::Rank { field: "media".into(), order });
+    }
+
+    /// What is no query, or none that takes filters, is refused, and the way to do without is named.
+    #[test]
+    fn searches_that_take_no_filters() {
+        for (body, member) in [
+            (json!({"query": {"hybrid": {"queries": []}}}), "query"),
+            (json!({"knn": {"field": "v"}}), "knn"),
+            (json!({"rank": {"rrf": {}}}), "rank"),
+            (json!({"retriever": {"standard": {}}, "query": {"match_all": {}}}), "retriever"),
+        ] {
+            let error = parse(&body).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("[{member}] ")), "{error}");
+            assert!(error.contains(r#"{"term": {"cluster_first": true}}"#), "{error}");
+        }
+        assert!(parse(&json!({"knn": null, "query": {"term": {"hybrid": 1}}})).is_ok());
     }
 
     /// All but the query is short, and the query is not read at all.

@@ -196,6 +196,16 @@ impl SearchSource<'_> {
         if answer.status().is_success() { Ok(answer) } else { Err(ReadError::Refused(Box::new(answer))) }
     }
 
+    /// All documents of the index, which the servers know without a search.
+    ///
+    /// # Errors
+    /// As [`SearchSource::search`].
+    pub(super) async fn documents(&self) -> Result<u64, ReadError> {
+        let answer: SearchAnswer =
+            self.search_by(&SearchQuery::all(), json!({"size": 0, "track_total_hits": true})).await?;
+        Ok(answer.total().0)
+    }
+
     /// The documents of a query that have a stamp, narrowed by filters.
     pub(super) fn stamped(&self, query: &SearchQuery, filters: Vec<Value>) -> SearchQuery {
         let mut filter = vec![json!({"exists": {"field": self.fields.key}})];

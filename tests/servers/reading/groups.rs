@@ -79,8 +79,55 @@ fn assert_numbers(group: &Value, expected: &Expected) {
 const SORTS: [&str; 5] = ["similar_count", "matching_count", "_score", "date", "reads"];
 const SIZES: [usize; 4] = [7, 20, 50, 100];
 
+/// What page before the first leads to it, if that were to list the groups in this way: first pages choose by the number
+/// of documents, and pages after them by the cursor.
+pub fn first_cursor(index: &str, query: &Value, ascending: bool, exact: bool, listing: &str) -> String {
+    use base64::Engine as _;
+    let direction = if ascending { "Ascending" } else { "Descending" };
+    let question = format!("{index} {query} SimilarCount {direction} {exact}");
+    let question = xxhash_rust::xxh3::xxh3_64(question.as_bytes());
+    let place = if ascending { "Walked" } else { "Listed" };
+    let cursor = json!([3, {"place": {(place): null}, "total": null, "listing": listing, "list": null}]).to_string();
+    let checksum = xxhash_rust::xxh3::xxh3_64_with_seed(cursor.as_bytes(), question);
+    let bytes = [&checksum.to_le_bytes(), cursor.as_bytes()].concat();
+    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Groups under a query in the order of the whole index, as for many documents: those of the list for few ones.
+async fn compare_order_of_index(spinney: &Server, index: &str, docs: &Docs, random: &mut Random, roots: Roots) {
+    for query in [Query::Topic, Query::Scored] {
+        for ascending in [true, false] {
+            let exact = random.percent(50);
+            let order = if ascending { "asc" } else { "desc" };
+            let mut expected = corpus::naive(docs, query);
+            // A page may end where the list does.
+            let listed = expected.iter().filter(|group| group.similar >= 2).count();
+            let size = if random.percent(50) { listed.clamp(1, 100) } else { random.pick(&SIZES) };
+            let question = json!({
+                "query": query.body(), "sort": {"similar_count": order}, "size": size, "exact": exact,
+                "cursor": first_cursor(index, &query.body(), ascending, exact, "Index"), "_source": false,
+            });
+            let pages = read_all(spinney, index, &question).await;
+            let mut found: Vec<&Value> = pages.iter().flat_map(|page| page["groups"].as_array().unwrap()).collect();
+            corpus::sort(&mut expected, docs, query, "similar_count", ascending);
+            if roots == Roots::Late && !exact {
+                // In the order of the entries.
+                found.sort_by_key(|group| group["key"].as_i64());
+                expected.sort_by_key(|group| group.key);
+            }
+            let keys: Vec<i64> = found.iter().map(|group| group["key"].as_i64().unwrap()).collect();
+            let wanted: Vec<i64> = expected.iter().map(|group| group.key).collect();
+            assert_eq!(keys, wanted, "{question} {roots:?}");
+            for (group, expected) in found.iter().zip(&expected) {
+                assert_numbers(group, expected);
+            }
+        }
+    }
+}
+
 /// Every sort, both ways, under every query, with pages of some size: as the naive list.
 async fn compare(spinney: &Server, index: &str, docs: &Docs, random: &mut Random, roots: Roots) {
+    compare_order_of_index(spinney, index, docs, random, roots).await;
     for query in [Query::All, random.pick(&[Query::Topic, Query::Scored])] {
         let groups = corpus::naive(docs, query);
         for by in SORTS {
@@ -199,8 +246,6 @@ on_each_server!(many_groups_under_a_query);
 
 /// More groups than a shard tells of, so that the largest prove themselves, and the others take a list.
 async fn many_groups_under_a_query(search_server: SearchServer) {
-    use base64::Engine as _;
-    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     let mut random = Random::new(5);
     let mut docs = Docs::new();
     for group in 0..3000 {
@@ -235,9 +280,7 @@ async fn many_groups_under_a_query(search_server: SearchServer) {
         for _ in 0..9 {
             let (_, page) = reader.request(Method::POST, &path, Some(question.clone())).await;
             question["cursor"] = page["next"].clone();
-            let cursor = URL_SAFE_NO_PAD.decode(page["next"].as_str().unwrap());
-            let cursor: Value = serde_json::from_slice(&cursor.unwrap()[8..]).unwrap();
-            lists.push(cursor[1]["list"].clone());
+            lists.push(cursor_of(&page)["list"].clone());
             pages.push(page);
         }
         assert!(lists[0].is_null(), "no list was needed: {lists:?}");
@@ -258,7 +301,46 @@ async fn many_groups_under_a_query(search_server: SearchServer) {
         let expected: Vec<i64> = expected.iter().map(|group| group.key).collect();
         assert!(keys == expected, "{order} {upstream}");
     }
+    by_similar_count_of_many(&server, &reader, &index, &docs).await;
     server.delete_index(&index).await;
+}
+
+/// What a cursor says.
+fn cursor_of(page: &Value) -> Value {
+    use base64::Engine as _;
+    let cursor = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(page["next"].as_str().unwrap());
+    let cursor: Value = serde_json::from_slice(&cursor.unwrap()[8..]).unwrap();
+    cursor[1].clone()
+}
+
+/// With an index of roots a query of many documents is read in its order, without one, or exactly, from a list: the
+/// same groups in the same order.
+async fn by_similar_count_of_many(server: &Server, reader: &Server, index: &str, docs: &Docs) {
+    let mut random = Random::new(6);
+    write_roots(server, index, docs, &mut random, true).await;
+    let path = format!("/_spinney/{index}/_groups");
+    for (order, exact, listing) in
+        [("desc", false, "Index"), ("asc", false, "Index"), ("desc", true, "All"), ("asc", true, "All")]
+    {
+        let question = json!({
+            "query": Query::Topic.body(), "sort": {"similar_count": order}, "size": 100, "exact": exact,
+        });
+        let (_, first) = reader.request(Method::POST, &path, Some(question.clone())).await;
+        let cursor = cursor_of(&first);
+        assert_eq!((&cursor["listing"], cursor["list"].is_null()), (&json!(listing), !exact), "{question} {first}");
+        // Nobody counts here.
+        let has_note = first["notes"].to_string().contains("the order of groups follows the index of roots");
+        assert_eq!(has_note, !exact, "{first}");
+        let pages = read_all(reader, index, &question).await;
+        let mut expected = corpus::naive(docs, Query::Topic);
+        corpus::sort(&mut expected, docs, Query::Topic, "similar_count", order == "asc");
+        let total = json!({"value": expected.len(), "relation": "eq"});
+        assert!(pages.iter().all(|page| page["total"] == total), "{total} {}", pages[0]["total"]);
+        let keys = pages.iter().flat_map(|page| page["groups"].as_array().unwrap());
+        let keys: Vec<i64> = keys.map(|group| group["key"].as_i64().unwrap()).collect();
+        assert!(keys == expected.iter().map(|group| group.key).collect::<Vec<_>>(), "{question}");
+    }
+    server.delete_index(&format!("spinney-roots-{index}")).await;
 }
 
 /// Between two pages documents come, change and go: of the groups that nobody wrote to, none comes twice and none is
@@ -431,6 +513,12 @@ async fn representatives_and_limits_of_the_total() {
         (json!("relevance"), Query::Scored.body(), "b"),
         (json!({"field": "reads"}), json!({"match_all": {}}), "b"),
         (json!({"field": "reads"}), Query::Topic.body(), "c"),
+        (json!({"rank": {"field": "medium", "order": ["x", "c", "a"]}}), json!({"match_all": {}}), "c"),
+        (json!({"rank": {"field": "medium", "order": ["a", "c"]}}), Query::Scored.body(), "a"),
+        // Nothing of the list is under the query: the earliest.
+        (json!({"rank": {"field": "medium", "order": ["d", "x"]}}), Query::Topic.body(), "a"),
+        // Two documents have the topic: the earlier one.
+        (json!({"rank": {"field": "topic", "order": ["t1"]}}), json!({"match_all": {}}), "a"),
     ] {
         for sort in SORTS {
             let page = ask(

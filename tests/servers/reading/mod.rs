@@ -2,6 +2,8 @@
 
 mod corpus;
 mod errors;
+mod facets;
 mod groups;
 mod members;
 mod odd;
+mod vectors;
