@@ -152,9 +152,9 @@ struct Body<'a> {
     retriever: Option<IgnoredAny>,
 }
 
-/// How a search shows each group once that groups cannot be read by.
-const INSTEAD: &str = "send it to _search with the filter {\"term\": {\"cluster_first\": true}}, which keeps one \
-                       document of each group";
+/// How a search that groups cannot be read by shows each group once.
+const INSTEAD: &str = "send it to _search with \"collapse\": {\"field\": \"cluster_key\"}, which shows one document of \
+                       each group";
 
 impl Body<'_> {
     /// Refuses searches that take no filters around them, as the counts of groups need.
@@ -358,8 +358,8 @@ fn parse_facets(facets: &Value) -> Result<Vec<FacetRequest>, RequestError> {
     facet_request::parse(facets).ok_or_else(|| RequestError::Member {
         member: "facets",
         reason: format!(
-            "takes {MAX_FACETS} at most, each as {{NAME: {{\"terms\": {{\"field\": F, \"size\": 1 to {MAX_VALUES}}}}}}} \
-             or {{NAME: {{\"date_histogram\": {{\"field\": F, \"calendar_interval\" or \"fixed_interval\": \"day\", \
+            "takes {MAX_FACETS} at most, each as \
+             {{NAME: {{\"terms\": {{\"field\": F, \"size\": 1 to {MAX_VALUES}}}}}}} or {{NAME: {{\"date_histogram\": {{\"field\": F, \"calendar_interval\" or \"fixed_interval\": \"day\", \
              \"time_zone\": \"+08:00\"}}}}}}"
         ),
     })
@@ -502,7 +502,7 @@ mod tests {
         ] {
             let error = parse(&body).unwrap_err().to_string();
             assert!(error.starts_with(&format!("[{member}] ")), "{error}");
-            assert!(error.contains(r#"{"term": {"cluster_first": true}}"#), "{error}");
+            assert!(error.contains(r#""collapse": {"field": "cluster_key"}"#), "{error}");
         }
         assert!(parse(&json!({"knn": null, "query": {"term": {"hybrid": 1}}})).is_ok());
     }

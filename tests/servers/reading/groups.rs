@@ -79,8 +79,8 @@ fn assert_numbers(group: &Value, expected: &Expected) {
 const SORTS: [&str; 5] = ["similar_count", "matching_count", "_score", "date", "reads"];
 const SIZES: [usize; 4] = [7, 20, 50, 100];
 
-/// What page before the first leads to it, if that were to list the groups in this way: first pages choose by the number
-/// of documents, and pages after them by the cursor.
+/// A cursor to the first page that lists the groups in this way: first pages choose by the number of documents, and pages
+/// after them by the cursor.
 pub fn first_cursor(index: &str, query: &Value, ascending: bool, exact: bool, listing: &str) -> String {
     use base64::Engine as _;
     let direction = if ascending { "Ascending" } else { "Descending" };

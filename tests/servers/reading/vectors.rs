@@ -1,5 +1,5 @@
-//! Searches by vectors and by ranks: as a query groups are read under it, and everything else is refused with the way to
-//! do without.
+//! Searches by vectors and by ranks: as a query groups are read under it, and everything else is refused with the way
+//! to do without.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ async fn what_is_no_query_is_refused(search_server: SearchServer) {
         let (status, answer) = reader.request(Method::POST, &path, Some(question.clone())).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{question} {answer}");
         let reason = answer["error"]["reason"].as_str().unwrap();
-        assert!(reason.contains(r#"{"term": {"cluster_first": true}}"#), "{reason}");
+        assert!(reason.contains(r#""collapse": {"field": "cluster_key"}"#), "{reason}");
     }
     // Within another query it is for the server to refuse.
     let path = format!("/_spinney/{index}/_groups");
