@@ -61,7 +61,7 @@ async fn buckets_have_their_groups(search_server: SearchServer) {
             let facets = &page["facets"];
             let by_groups = |expected: BTreeMap<String, (u64, u64)>| {
                 let mut expected: Vec<(String, (u64, u64))> = expected.into_iter().collect();
-                expected.sort_by(|a, b| b.1.cmp(&a.1));
+                expected.sort_by_key(|bucket| std::cmp::Reverse(bucket.1));
                 expected
             };
             let numbers = |buckets: &[(String, (u64, u64))]| buckets.iter().map(|(_, of)| *of).collect::<Vec<_>>();

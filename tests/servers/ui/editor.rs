@@ -178,7 +178,7 @@ async fn every_note_of_the_api_stands_on_the_page(search_server: SearchServer) {
     let bare = (0..50).map(|at| {
         format!("{}\n{}\n", json!({"index": {"_id": format!("bare{at}")}}), json!({"title": "Bare", "content": "x"}))
     });
-    let bare = Request::bulk(&format!("/{index}/_bulk?refresh=true"), &bare.collect::<String>()).to(&upstream);
+    let bare = Request::bulk(&format!("/{index}/_bulk?refresh=true"), bare.collect::<String>()).to(&upstream);
     assert_eq!(bare.json()["errors"], false);
     let waiting = common::Waiting::until("the groups are counted");
     while server.request(Method::GET, &format!("/spinney-roots-{index}"), None).await.0 != 200 {
