@@ -49,7 +49,7 @@ pub(super) async fn reasons(
     explain(page.shell.t(), question, &words, &counts, media, there)
 }
 
-/// Counts what would be found by each word alone, by the medium alone, and without each filter.
+/// Counts what would be found by each word, by the medium, and without each filter.
 async fn counts(
     page: &PageRequest<'_>,
     raw_index: &str,
@@ -64,8 +64,8 @@ async fn counts(
     }
     let mut others = without(question);
     if let Some(medium) = &question.medium {
-        let alone = ListParams { medium: Some(medium.clone()), ..ListParams::default() };
-        others.push(("medium alone", alone));
+        let only = ListParams { medium: Some(medium.clone()), ..ListParams::default() };
+        others.push(("medium only", only));
     }
     for (name, other) in others {
         filters.insert(name.to_owned(), other.query(names, locale));
@@ -134,7 +134,7 @@ fn explain(
         reasons.push(plain(t.dates_reversed, vec![(t.swap_dates.to_owned(), to(swapped))]));
     }
     if let Some(medium) = &question.medium
-        && counts.of("medium alone") == Some(0)
+        && counts.of("medium only") == Some(0)
     {
         let proposed = proposed(medium, media).into_iter();
         let ways = proposed.map(|medium| {
@@ -214,7 +214,7 @@ mod tests {
         let found = explained("from=2026-03-01&to=2026-01-01", &json!({}));
         assert!(found[0].0.contains("wrong way round"), "{found:?}");
         assert_eq!(found[0].1, ["?from=2026-01-01&to=2026-03-01"]);
-        let found = explained("medium=wire+x&q=a", &json!({"medium alone": 0, "word 0": 5, "no medium": 5}));
+        let found = explained("medium=wire+x&q=a", &json!({"medium only": 0, "word 0": 5, "no medium": 5}));
         assert!(found[0].0.contains("wire x"), "{found:?}");
         assert_eq!(found[0].1, ["?q=a&medium=Wire", "?q=a&medium=Bay+Post", "?q=a&medium=The+Wire"]);
         assert_eq!(found[1].1, ["?q=a"]);

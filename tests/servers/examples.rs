@@ -134,7 +134,7 @@ fn every_example_has_a_test() {
 async fn curl() {
     let scene = Scene::new("curl").await;
     let found = of_reading("sh");
-    assert_eq!(found.len(), 2);
+    assert_eq!(found.len(), 3);
     for example in found {
         let answer: Value = serde_json::from_str(&scene.run("sh", &["-c", &scene.adapted(&example)])).unwrap();
         let listed = answer.get("groups").or_else(|| answer.get("hits"));
