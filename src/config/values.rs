@@ -102,7 +102,7 @@ impl FromStr for PublishAddress {
     }
 }
 
-/// A number of threads, up to [`MAX_THREADS`].
+/// A number of threads, from 1 to 1,024.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadCount(pub NonZeroUsize);
 
