@@ -168,7 +168,7 @@ async fn every_note_of_the_api_stands_on_the_page(search_server: SearchServer) {
     let upstream = search_server.url();
     let server = Server::new(&upstream);
     let index = unique_index("page-notes").replace("news-", "notes-");
-    let counting = start_for(&upstream, &index, &[]);
+    let counting = start_for(&upstream, &index, &["--counts", "on"]);
     sample::create(&server, &index).await;
     for at in 0..10 {
         // Groups of two: others are not counted ahead.
