@@ -359,7 +359,8 @@ fn parse_facets(facets: &Value) -> Result<Vec<FacetRequest>, RequestError> {
         member: "facets",
         reason: format!(
             "takes {MAX_FACETS} at most, each as \
-             {{NAME: {{\"terms\": {{\"field\": F, \"size\": 1 to {MAX_VALUES}}}}}}} or {{NAME: {{\"date_histogram\": {{\"field\": F, \"calendar_interval\" or \"fixed_interval\": \"day\", \
+             {{NAME: {{\"terms\": {{\"field\": F, \"size\": 1 to {MAX_VALUES}}}}}}} or \
+             {{NAME: {{\"date_histogram\": {{\"field\": F, \"calendar_interval\" or \"fixed_interval\": \"day\", \
              \"time_zone\": \"+08:00\"}}}}}}"
         ),
     })

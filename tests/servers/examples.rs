@@ -67,7 +67,8 @@ impl Scene {
         let body = json!({
             "settings": {"number_of_replicas": 0},
             "mappings": {"properties": {
-                "cluster_root": {"type": "keyword"}, "cluster_key": {"type": "long"}, "cluster_arrival": {"type": "date"},
+                "cluster_root": {"type": "keyword"}, "cluster_key": {"type": "long"},
+                "cluster_arrival": {"type": "date"},
             }},
         });
         server.create_index(&index, body).await;

@@ -79,8 +79,8 @@ fn assert_numbers(group: &Value, expected: &Expected) {
 const SORTS: [&str; 5] = ["similar_count", "matching_count", "_score", "date", "reads"];
 const SIZES: [usize; 4] = [7, 20, 50, 100];
 
-/// A cursor to the first page that lists the groups in this way: first pages choose by the number of documents, and pages
-/// after them by the cursor.
+/// A cursor to the first page that lists the groups in this way: first pages choose by the number of documents, and
+/// pages after them by the cursor.
 pub fn first_cursor(index: &str, query: &Value, ascending: bool, exact: bool, listing: &str) -> String {
     use base64::Engine as _;
     let direction = if ascending { "Ascending" } else { "Descending" };
@@ -273,7 +273,8 @@ async fn many_groups_under_a_query(search_server: SearchServer) {
     let reader = Server::new(&spinney.url);
     for order in ["desc", "asc"] {
         let mut question = json!({
-            "query": Query::Topic.body(), "sort": {"matching_count": order}, "size": 20, "total": false, "_source": false,
+            "query": Query::Topic.body(), "sort": {"matching_count": order}, "size": 20, "total": false,
+            "_source": false,
         });
         let path = format!("/_spinney/{index}/_groups");
         let (mut pages, mut lists) = (Vec::new(), Vec::new());
@@ -461,7 +462,8 @@ async fn the_index_of_roots_may_be_made_between_two_pages() {
                 // Some are wrong, as if they were counted a while ago.
                 let n = group.similar + u64::from(random.percent(30));
                 lines.push(json!({"index": {"_id": group.key.to_string()}}));
-                lines.push(json!({"cluster_key": group.key, "cluster_root": corpus::root(group.key), "n": n, "last": group.last}));
+                let root = corpus::root(group.key);
+                lines.push(json!({"cluster_key": group.key, "cluster_root": root, "n": n, "last": group.last}));
             }
             if !lines.is_empty() {
                 corpus::bulk(&server, &roots, &lines).await;
@@ -495,8 +497,8 @@ async fn representatives_and_limits_of_the_total() {
     for (id, date, reads, topic) in [("a", 1, 5, "t1"), ("b", 2, 9, "t2"), ("c", 3, 7, "t1"), ("d", 4, 1, "t0")] {
         lines.push(json!({"index": {"_id": id}}));
         lines.push(json!({
-            "cluster_key": 5, "cluster_root": corpus::root(5), "date": date * DAY, "reads": reads, "topic": topic, "medium": id,
-            "title": id,
+            "cluster_key": 5, "cluster_root": corpus::root(5), "date": date * DAY, "reads": reads, "topic": topic,
+            "medium": id, "title": id,
         }));
     }
     corpus::bulk(&server, &index, &lines).await;
