@@ -17,7 +17,7 @@ pub(crate) struct GroupsPage {
     pub next: Option<String>,
     /// Duration in milliseconds.
     pub took: u64,
-    /// Notes for the reader, such as documents without a stamp.
+    /// Notes for the reader, besides that on documents without a stamp.
     pub notes: Vec<String>,
     /// Documents under the query without a stamp, if they were counted: on a first page.
     pub unstamped: u64,
@@ -168,8 +168,15 @@ impl GroupsPage {
         let facets: Map<String, Value> =
             self.facets.iter().map(|facet| (facet.name.clone(), facet.to_json())).collect();
         set(&mut value, "facets", (!facets.is_empty()).then(|| facets.into()));
-        let notes = (!self.notes.is_empty()).then(|| self.notes.clone().into());
-        set(&mut value, "notes", notes);
+        let unstamped = (self.unstamped > 0).then(|| {
+            format!(
+                "{} documents under the query have no stamp and belong to no group: they are not shown; spinney \
+                 backfill stamps them, or says why it cannot",
+                self.unstamped
+            )
+        });
+        let notes: Vec<String> = self.notes.iter().cloned().chain(unstamped).collect();
+        set(&mut value, "notes", (!notes.is_empty()).then(|| notes.into()));
         value
     }
 }

@@ -206,29 +206,26 @@ async fn by_similar_count(
     let counted = count(reader, &request.query);
     let (((documents, is_exact), unstamped), most_listed) = tokio::try_join!(counted, most_listed)?;
     parts.unstamped = unstamped;
-    if documents <= most_listed {
-        let (order, total) = list(reader, request, Listing::All, Some(documents)).await?;
-        parts.total = total;
-        return Ok(order);
-    }
-    let roots = match roots {
-        // As in the order of the whole index.
-        Some(_) if !is_finished && source.documents().await? <= MAX_COUNTED => None,
-        roots => roots,
-    };
     let total = enumerate::number_of_groups(source, request, (documents, is_exact));
-    if let Some(order) = in_roots_index(reader, request, roots).await? {
+    if documents > most_listed {
+        let roots = match roots {
+            // As in the order of the whole index.
+            Some(_) if !is_finished && source.documents().await? <= MAX_COUNTED => None,
+            roots => roots,
+        };
+        if let Some(order) = in_roots_index(reader, request, roots).await? {
+            parts.total = total.await?;
+            parts.notes.extend(note_of(entries, "the order of groups follows"));
+            return Ok(order);
+        }
+    }
+    if documents > MAX_SIMILAR {
         parts.total = total.await?;
-        parts.notes.extend(note_of(entries, "the order of groups follows"));
-        return Ok(order);
+        return Ok(list(reader, request, Listing::Index, None).await?.0);
     }
-    if documents <= MAX_SIMILAR {
-        let (order, total) = list(reader, request, Listing::All, Some(documents)).await?;
-        parts.total = total;
-        return Ok(order);
-    }
-    parts.total = total.await?;
-    Ok(list(reader, request, Listing::Index, None).await?.0)
+    let (order, total) = list(reader, request, Listing::All, Some(documents)).await?;
+    parts.total = total;
+    Ok(order)
 }
 
 /// The order of the whole index, if there is a roots index that the caller may read, and something is counted in it.

@@ -254,6 +254,14 @@ fn is_not_one_index(refused: &Response<Bytes>) -> bool {
 /// Index and id of a document, and how similar its text is to the representative's.
 type Similarity = ((String, String), Option<f32>);
 
+/// The order of the documents of a group: by time, those without one last, ties by order of writing.
+pub(crate) fn members_order(time: &str) -> Value {
+    json!([
+        {(time): {"order": "asc", "missing": "_last", "unmapped_type": "date"}},
+        {"_seq_no": {"order": "asc", "unmapped_type": "long"}},
+    ])
+}
+
 /// The documents of one group.
 struct MembersQuery<'s, 'a> {
     source: &'s SearchSource<'a>,
@@ -261,7 +269,7 @@ struct MembersQuery<'s, 'a> {
 }
 
 impl MembersQuery<'_, '_> {
-    /// The documents after a position: by time, those without one last, ties by order of writing.
+    /// The documents after a position, in their order.
     async fn search(
         &self,
         shown: &Value,
@@ -279,10 +287,7 @@ impl MembersQuery<'_, '_> {
             "_source": shown,
             "docvalue_fields": fields.medium.iter().collect::<Vec<_>>(),
             "query": {"bool": {"filter": wanted}},
-            "sort": [
-                {(&fields.time): {"order": "asc", "missing": "_last", "unmapped_type": "date"}},
-                {"_seq_no": {"order": "asc", "unmapped_type": "long"}},
-            ],
+            "sort": members_order(&fields.time),
         });
         if let Some(after) = after {
             body["search_after"] = json!([after.time, after.seq_no.saturating_sub(1)]);

@@ -58,6 +58,7 @@ pub(crate) use answer::GroupsPage;
 pub(crate) use error::ReadError;
 pub(crate) use keyword::KeywordForms;
 pub(crate) use list_cache::ListCache;
+pub(crate) use members::members_order;
 pub(crate) use permits::{ReaderPermit, ReaderPermits, SMALL};
 pub(crate) use request::{GroupsRequest, MembersRequest, SortBy};
 pub(crate) use search::NO_FIELD;

@@ -79,18 +79,6 @@ impl PageParts {
     pub(super) fn begin(self, first: GroupBatch) -> PageBuilder {
         PageBuilder { parts: self, found: first.found, place: first.next, round: 0 }
     }
-
-    fn notes(self) -> Vec<String> {
-        let mut notes = self.notes;
-        if self.unstamped > 0 {
-            notes.push(format!(
-                "{} documents under the query have no stamp and belong to no group: they are not shown; spinney \
-                 backfill stamps them, or says why it cannot",
-                self.unstamped
-            ));
-        }
-        notes
-    }
 }
 
 /// A page that is being filled.
@@ -158,7 +146,7 @@ impl PageBuilder {
             groups: found.into_iter().map(|(group, _)| group).collect(),
             total: parts.total,
             unstamped: parts.unstamped,
-            notes: parts.notes(),
+            notes: parts.notes,
         }
     }
 }

@@ -216,16 +216,14 @@ fn text_of(source: &Value, names: &ReaderFields) -> String {
     }
 }
 
-fn is_first(first: &FirstArticle, found: &IndexedDocument) -> bool {
-    first.document.index == found.index && first.document.id == found.id
-}
-
 fn place(shell: &Layout, facts: &GroupFacts, found: &IndexedDocument) -> Option<String> {
     let t = shell.t();
     match facts.total {
         1 => None,
-        all if is_first(&facts.first, found) => Some(shell.text(t.first_of, &[&format::number(all)])),
-        all => Some(shell.text(t.similar_many, &[&format::others(all)])),
+        all if facts.first.document.is_at(&found.index, &found.id) => {
+            Some(shell.text(t.first_of, &[&format::number(all)]))
+        }
+        all => Some(shell.similar(all)),
     }
 }
 
@@ -236,7 +234,7 @@ async fn changes(
     names: &ReaderFields,
 ) -> Result<Option<TextChanges>, ErrorPage> {
     let (shell, t) = (page.shell, page.shell.t());
-    if is_first(first, found) || names.text.is_empty() {
+    if first.document.is_at(&found.index, &found.id) || names.text.is_empty() {
         return Ok(None);
     }
     let (old, new) = (text_of(&first.document.source, names), text_of(&found.source, names));

@@ -2,7 +2,7 @@
 
 use super::format::{self, Locale};
 use super::lang::fill;
-use super::timeline::{AxisTick, ticks};
+use super::timeline::{AxisTick, tenth, ticks};
 use crate::time::Millis;
 
 /// Sizes of the picture, in its own units.
@@ -59,7 +59,6 @@ pub(super) fn bars(intervals: &[(Millis, u64)], locale: &Locale) -> Option<Bars>
     let most = intervals.iter().map(|(_, count)| *count).max().unwrap_or_default().max(1) as f64;
     let (left, right, axis) = (SIDE, WIDTH - SIDE, HEIGHT - BOTTOM);
     let x = |at: f64| left + (at - from) / (to - from).max(1.0) * (right - left);
-    let tenth = |value: f64| (value * 10.0).round() / 10.0;
     let ends = intervals.iter().skip(1).map(|(begin, _)| *begin).chain([end]);
     let shown = intervals.iter().zip(ends).filter(|((_, count), _)| *count > 0);
     let bars = shown.map(|(&(begin, count), end)| {

@@ -23,6 +23,11 @@ impl IndexedDocument {
         let source = hit.get_mut("_source").map(Value::take).unwrap_or_default();
         Some(IndexedDocument { index, id, source })
     }
+
+    /// Whether it is the document of this index and id.
+    pub(super) fn is_at(&self, index: &str, id: &str) -> bool {
+        self.index == index && self.id == id
+    }
 }
 
 /// Fetches a document by its id. It is searched, since the path may have an alias or a pattern, and a document may

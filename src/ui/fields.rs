@@ -48,6 +48,20 @@ pub(super) fn link(source: &Value, path: Option<&str>) -> Option<String> {
     (is_web && rest.starts_with("://") && !address.contains(char::is_control)).then(|| address.to_owned())
 }
 
+/// Fields for tests.
+#[cfg(test)]
+pub(super) fn sample() -> ReaderFields {
+    ReaderFields {
+        key: "cluster_key".into(),
+        root: "cluster_root".into(),
+        time: "published".into(),
+        medium: Some("media".into()),
+        text: vec!["content".into()],
+        title: Some("title".into()),
+        url: None,
+    }
+}
+
 /// A time: a date as text, or a number of milliseconds.
 pub(super) fn time(source: &Value, path: &str) -> Option<Millis> {
     let times = values(source, path).into_iter().filter_map(|value| match value {

@@ -11,7 +11,7 @@ use super::layout::Layout;
 use super::list_params::ListParams;
 use super::member_list::{self, MemberFilter, media_of};
 use super::url::QueryString;
-use super::{PageRequest, fields, format, response, url};
+use super::{PageRequest, fields, response, url};
 use crate::clock;
 use crate::engine::ReaderFields;
 use crate::groups::answer::{GroupSummary, SimilarHit};
@@ -221,13 +221,9 @@ fn summary(source: &Value, names: &ReaderFields) -> String {
 }
 
 fn group_row(shell: &Layout, group: &GroupSummary, index: &str, names: &ReaderFields) -> FileRow {
-    let t = shell.t();
     let representative = &group.representative;
     let source = &representative.source;
-    let similar = match group.similar_count {
-        1 => t.similar_one.to_owned(),
-        count => shell.text(t.similar_many, &[&format::others(count)]),
-    };
+    let similar = shell.similar(group.similar_count);
     let numbers: Vec<String> = std::iter::once(similar).chain(media_of(shell, group.media)).collect();
     let time = |time: Option<Millis>| time.and_then(rfc3339).unwrap_or_default();
     FileRow {

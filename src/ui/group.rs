@@ -9,7 +9,7 @@ use crate::engine::ReaderFields;
 use crate::forest::Root;
 use crate::groups::answer::{GroupSummary, key};
 use crate::groups::request::{Direction, RepresentativeBy, TotalWanted};
-use crate::groups::{GroupsRequest, NO_FIELD, ReadError, SortBy};
+use crate::groups::{GroupsRequest, NO_FIELD, ReadError, SortBy, members_order};
 use crate::time::Millis;
 
 /// Media that are counted one by one.
@@ -70,10 +70,7 @@ pub(super) async fn facts(
         "track_total_hits": true,
         "_source": {"excludes": [NO_FIELD]},
         "query": {"bool": {"filter": [{"term": {(&names.key): key(root)}}]}},
-        "sort": [
-            {(time): {"order": "asc", "missing": "_last", "unmapped_type": "date"}},
-            {"_seq_no": {"order": "asc", "unmapped_type": "long"}},
-        ],
+        "sort": members_order(time),
         "aggs": counts,
     });
     let found = match page.search(raw_index, &body).await {
@@ -151,18 +148,6 @@ fn read(mut found: Value, names: &ReaderFields) -> Result<Option<GroupFacts>, Re
 mod tests {
     use super::*;
 
-    fn names() -> ReaderFields {
-        ReaderFields {
-            key: "cluster_key".into(),
-            root: "cluster_root".into(),
-            time: "published".into(),
-            medium: Some("media".into()),
-            text: vec!["content".into()],
-            title: None,
-            url: None,
-        }
-    }
-
     #[test]
     fn what_the_cluster_counted() {
         let hit = json!({"_index": "news-1", "_id": "a", "sort": [5, 0], "_source": {"media": "Wire"}});
@@ -174,13 +159,13 @@ mod tests {
                 "intervals": {"buckets": [{"key": 0, "doc_count": 10_000}]},
             },
         });
-        let facts = read(answer, &names()).unwrap().unwrap();
+        let facts = read(answer, &fields::sample()).unwrap().unwrap();
         assert_eq!((facts.total, facts.media, facts.span), (10_000, 2, Some((Millis(5), Millis(9)))));
         assert_eq!(facts.largest_media, [("Wire".to_owned(), 9_990), ("Post".to_owned(), 10)]);
         assert_eq!(facts.intervals, [(Millis(0), 10_000)]);
         assert_eq!((facts.first.time, facts.first.medium.as_deref()), (Some(Millis(5)), Some("Wire")));
         let nothing = json!({"hits": {"total": {"value": 0}, "hits": []}});
-        assert!(read(nothing, &names()).unwrap().is_none());
-        assert!(read(json!({}), &names()).is_err());
+        assert!(read(nothing, &fields::sample()).unwrap().is_none());
+        assert!(read(json!({}), &fields::sample()).is_err());
     }
 }

@@ -146,6 +146,14 @@ impl Layout {
         fields::title(source, names, TITLE).unwrap_or_else(|| self.t().untitled.to_owned())
     }
 
+    /// How many articles are similar to that of a group of so many.
+    pub(super) fn similar(&self, articles: u64) -> String {
+        match articles {
+            1 => self.t().similar_one.to_owned(),
+            _ => self.text(self.t().similar_many, &[&format::others(articles)]),
+        }
+    }
+
     /// A time for people and for machines.
     pub(super) fn time(&self, time: Millis) -> (String, String) {
         (format::time(time, &self.locale), format_date(time))

@@ -123,7 +123,7 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
         question: &question,
         sorts: ListSort::ALL.map(|sort| (sort.name(), sort.label(t), question.chosen_sort == Some(sort))),
         times: times(shell, &question, &there),
-        notes: notes(&groups),
+        notes: groups.notes.clone(),
         reasons,
         has_medium: names.medium.is_some(),
         media,
@@ -167,13 +167,6 @@ fn times(
         (label, there(other.parameters()), is_current)
     });
     choices.collect()
-}
-
-/// The notes that the page does not say itself.
-fn notes(groups: &GroupsPage) -> Vec<String> {
-    let unstamped = format!("{} documents under the query have no stamp", groups.unstamped);
-    let others = groups.notes.iter().filter(|note| !note.starts_with(&unstamped));
-    others.cloned().collect()
 }
 
 /// The link back from an article: index and parameters of the list.
@@ -251,10 +244,6 @@ impl EntryBuilder<'_> {
         let address = url::article(&representative.index, &representative.id) + &way_back.suffix();
         let count = |value: u64| format::number(value);
         let is_single = group.similar_count == 1;
-        let similar = match is_single {
-            true => shell.text(t.similar_one, &[]),
-            false => shell.text(t.similar_many, &[&format::others(group.similar_count)]),
-        };
         let matching = (group.matching_count < group.similar_count)
             .then(|| shell.text(t.matching, &[&count(group.matching_count)]));
         let media = media_of(shell, group.media.filter(|_| !is_single));
@@ -276,7 +265,7 @@ impl EntryBuilder<'_> {
             medium: fields::keyword(source, names.medium.as_deref()).map(str::to_owned),
             time: self.time(source),
             is_single,
-            similar,
+            similar: shell.similar(group.similar_count),
             matching,
             media,
             span,

@@ -207,9 +207,7 @@ impl ListParams {
             }
             filters.push(json!({"range": {(&fields.time): range}}));
         }
-        if let (Some(medium), Some(field)) = (&self.medium, &fields.medium) {
-            filters.push(json!({"term": {(field): medium}}));
-        }
+        filters.extend(medium_query(self.medium.as_deref(), fields));
         let must = words.unwrap_or_else(match_all);
         json!({"bool": {"must": [must], "filter": filters}})
     }
@@ -268,6 +266,12 @@ pub(super) fn words_query(words: &str, fields: &ReaderFields) -> Value {
     json!({"simple_query_string": query})
 }
 
+/// The query for a medium, where one is asked for and documents have one.
+pub(super) fn medium_query(medium: Option<&str>, fields: &ReaderFields) -> Option<Value> {
+    let (medium, field) = medium.zip(fields.medium.as_ref())?;
+    Some(json!({"term": {(field): medium}}))
+}
+
 /// Whether a text is a date as browsers send it: `2026-11-21`.
 fn is_date(text: &str) -> bool {
     let shape = text.len() == 10
@@ -280,22 +284,11 @@ fn is_date(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fields;
     use super::*;
 
     fn read(query: &str) -> ListParams {
         ListParams::read(&QueryString::parse(Some(query))).unwrap()
-    }
-
-    fn fields() -> ReaderFields {
-        ReaderFields {
-            key: "cluster_key".into(),
-            root: "cluster_root".into(),
-            time: "published".into(),
-            medium: Some("media".into()),
-            text: vec!["content".into()],
-            title: Some("title".into()),
-            url: None,
-        }
     }
 
     fn utc() -> Locale {
@@ -307,7 +300,7 @@ mod tests {
         let all = read("");
         assert_eq!(all.sort(), ListSort::Most);
         assert_eq!(all.page(), 1);
-        assert!(all.request(&fields(), Value::Null, &utc()).is_whole_index());
+        assert!(all.request(&fields::sample(), Value::Null, &utc()).is_whole_index());
         assert_eq!(read("q=x").sort(), ListSort::Relevance);
         assert_eq!(read("q=x&sort=fewest").sort(), ListSort::Fewest);
         assert_eq!(read("sort=evil").sort(), ListSort::Most);
@@ -318,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_time_that_ends_now_or_dates() {
-        let now = |query: &str| read(query).request(&fields(), Value::Null, &utc()).query.to_string();
+        let now = |query: &str| read(query).request(&fields::sample(), Value::Null, &utc()).query.to_string();
         assert!(now("within=7d").contains(r#""gte":"now-7d""#));
         assert!(!now("within=7d&from=2026-01-02").contains("now-"));
         assert_eq!(read("within=24h&sort=newest").parameters().suffix(), "?within=24h&sort=newest");
@@ -328,7 +321,7 @@ mod tests {
     #[test]
     fn the_query_of_all_filters() {
         let asked = read("q=a+b&from=2026-01-02&to=2026-01-03&medium=%3Cx%3E");
-        let query = asked.request(&fields(), Value::Null, &utc()).query;
+        let query = asked.request(&fields::sample(), Value::Null, &utc()).query;
         let expected = json!({"bool": {
             "must": [{"simple_query_string": {
                 "query": "a b", "default_operator": "and", "fields": ["content", "title^2"],

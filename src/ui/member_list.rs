@@ -51,8 +51,7 @@ impl MemberFilter {
     /// The queries that articles have to match.
     pub(super) fn filters(&self, names: &ReaderFields) -> Vec<Value> {
         let words = self.words.as_deref().map(|words| list_params::words_query(words, names));
-        let medium = self.medium.as_ref().zip(names.medium.as_ref());
-        let medium = medium.map(|(medium, field)| json!({"term": {(field): medium}}));
+        let medium = list_params::medium_query(self.medium.as_deref(), names);
         let interval = self
             .interval
             .map(|(from, to)| json!({"range": {(&names.time): {"gte": from, "lt": to, "format": "epoch_millis"}}}));
@@ -90,7 +89,7 @@ pub(super) async fn members(
     let reader = page.reader(raw_index, names);
     let mut similar = reader.root(root, &request).await?;
     let count = similar.hits.len();
-    if !similar.hits.iter().any(|hit| is_here(hit, found)) {
+    if !similar.hits.iter().any(|hit| found.is_at(&hit.index, &hit.id)) {
         let this = vec![json!({"term": {"_index": found.index}}), json!({"ids": {"values": [found.id]}})];
         let request = MembersRequest { size: 1, cursor: None, filters: this, ..request };
         let here = reader.root(root, &request).await?.hits.into_iter().next();
@@ -101,10 +100,6 @@ pub(super) async fn members(
         }
     }
     Ok(Members { similar, before: before.unwrap_or_default(), count })
-}
-
-pub(super) fn is_here(hit: &SimilarHit, found: &IndexedDocument) -> bool {
-    hit.index == found.index && hit.id == found.id
 }
 
 /// An article of the group.
@@ -276,7 +271,7 @@ fn picture(shell: &Layout, similar: &SimilarPage, found: &IndexedDocument, names
             time,
             medium: hit.medium.clone().unwrap_or_else(unknown),
             title: shell.title(&hit.source, names),
-            is_here: is_here(hit, found),
+            is_here: found.is_at(&hit.index, &hit.id),
             is_first: hit.is_representative,
         })
         .collect();
@@ -291,7 +286,7 @@ fn row(shell: &Layout, hit: &SimilarHit, found: &IndexedDocument, names: &Reader
         time: hit.time.map(|time| shell.time(time)),
         similarity: hit.similarity.map(|ratio| format::percent(f64::from(ratio))),
         address: url::article(&hit.index, &hit.id) + &back.suffix(),
-        is_here: is_here(hit, found),
+        is_here: found.is_at(&hit.index, &hit.id),
         is_first: hit.is_representative,
     }
 }

@@ -130,12 +130,12 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
     let (id, title, text, form) = match parameters.get("done") {
         None => {
             let requested = RequestedOverride::read(parameters).ok_or_else(nothing)?;
-            titles = titles_of(page, &index, raw_index, &requested).await;
             let (title, text, yes) = match &requested {
                 RequestedOverride::Split { .. } => (t.split_title, t.split_text, t.split_yes),
                 RequestedOverride::Merge { .. } => (t.merge_title, t.merge_text, t.merge_yes),
                 RequestedOverride::Undo { .. } => return Err(nothing()),
             };
+            titles = titles_of(page, &index, raw_index, &requested).await;
             let form = form(&requested, yes, true);
             (requested.id().to_owned(), title, text, Some(form))
         }

@@ -206,7 +206,7 @@ pub(super) fn ticks(from: f64, to: f64, locale: &Locale) -> Vec<(f64, String)> {
 }
 
 /// Rounds to tenths, which is finer than visible.
-fn tenth(value: f64) -> f64 {
+pub(super) fn tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 

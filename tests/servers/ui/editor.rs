@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{UI, get, link, links, sample, shown, start, start_for};
+use super::{UI, followed, get, link, links, sample, shown, start, start_for};
 use crate::common::wire::Request;
 use crate::common::{self, SearchServer, Server, on_each_server, unique_index};
 
@@ -65,7 +65,7 @@ async fn a_group_of_ten_thousand_is_read_in_parts(search_server: SearchServer) {
         assert!(page.contains(">medium 0</bdi></a> <span class=\"quiet-text\">334</span>"), "{page}");
         assert!(page.contains("18 more media"), "{page}");
         let more = links(&page, "class=\"forward\"")[0].clone();
-        page = shown(&spinney, more.split('#').next().unwrap().strip_prefix(UI).unwrap());
+        page = followed(&spinney, &more);
     }
     // A filter inside the group: by medium, by time, by words. The article itself stays.
     let first = shown(&spinney, &format!("/{index}/article/m5000"));
@@ -74,7 +74,7 @@ async fn a_group_of_ten_thousand_is_read_in_parts(search_server: SearchServer) {
     assert_eq!(of_medium.matches("<tr class=\"here\">").count(), 1);
     assert!(of_medium.contains("10,000 articles by 30 media"));
     let interval = links(&first, "in_from=")[0].clone();
-    let interval = shown(&spinney, interval.split('#').next().unwrap().strip_prefix(UI).unwrap());
+    let interval = followed(&spinney, &interval);
     assert!(interval.contains("2 Jan 2026, 00:00 – 2 Jan 2026, "), "{interval}");
     assert!(interval.contains("that fit, in order of publication"), "{interval}");
     let words = shown(&spinney, &format!("/{index}/article/m5000?in_q=77"));
@@ -153,7 +153,7 @@ async fn an_empty_list_says_why_and_leads_out(search_server: SearchServer) {
         let ways = links(&page, "class=\"way\"");
         assert!(ways.iter().any(|address| address.ends_with(way)), "{query}: {ways:?}");
         let out = ways.iter().find(|address| address.ends_with(way)).unwrap();
-        let out = shown(&spinney, out.strip_prefix(UI).unwrap());
+        let out = followed(&spinney, out);
         if !query.starts_with("q=%22") {
             assert!(out.contains("class=\"entry\""), "{query}: {out}");
         }
@@ -292,7 +292,7 @@ async fn lists_and_groups_are_files_too(search_server: SearchServer) {
     let article = shown(&spinney, &link(&shown(&spinney, &format!("/{index}?q=Formulas")), "data-entry"));
     assert!(links(&article, "data-file=").is_empty(), "{article}");
     let first = links(&shown(&spinney, &format!("/{index}?sort=most")), "data-entry")[0].clone();
-    let article = shown(&spinney, first.strip_prefix(UI).unwrap());
+    let article = followed(&spinney, &first);
     for file in links(&article, "data-file=") {
         let answer = Request::get(&file).to(&spinney.url);
         let rows = match file.contains("format=csv") {

@@ -47,6 +47,11 @@ fn shown(spinney: &Spinney, path: &str) -> String {
     answer.text()
 }
 
+/// The page to which a link leads.
+fn followed(spinney: &Spinney, link: &str) -> String {
+    shown(spinney, link.split('#').next().unwrap().strip_prefix(UI).unwrap())
+}
+
 /// The addresses of all links whose tag has this in it.
 fn links(html: &str, tag: &str) -> Vec<String> {
     let tags = html.split("<a ").skip(1);
@@ -160,7 +165,7 @@ async fn pages_lead_on_and_back(search_server: SearchServer) {
             seen.extend(links(page, "data-entry"));
             let next = links(page, "rel=\"next\"");
             let Some(next) = next.first() else { break };
-            pages.push(shown(&spinney, next.strip_prefix(UI).unwrap()));
+            pages.push(followed(&spinney, next));
         }
         assert_eq!(pages.len(), groups.div_ceil(20), "{sort}");
         let articles = |links: &[String]| -> Vec<String> {
@@ -196,7 +201,7 @@ async fn an_article_and_those_around_it() {
     // Who else published it, in order; a jump; the way back to the same list.
     let list = shown(&spinney, &format!("/{index}?q=ferry&sort=most"));
     let first = &links(&list, "data-entry")[0];
-    let page = shown(&spinney, first.strip_prefix(UI).unwrap());
+    let page = followed(&spinney, first);
     let back = links(&page, "").into_iter().find(|link| link.contains("q=ferry")).unwrap();
     let (back, place) = back.split_once('#').unwrap();
     assert_eq!(back, format!("{UI}/{index}?q=ferry&sort=most"));
@@ -215,7 +220,7 @@ async fn an_article_and_those_around_it() {
     assert_eq!(others.len(), 15);
     let mut changed = 0;
     for other in &others {
-        let page = shown(&spinney, other.strip_prefix(UI).unwrap());
+        let page = followed(&spinney, other);
         assert!(page.contains("id=\"changes\""));
         changed += usize::from(page.contains("<ins>") || page.contains("<del>"));
         let plain = shown(&spinney, &format!("{}&view=text", other.strip_prefix(UI).unwrap()));
