@@ -119,14 +119,20 @@ impl<P: Proof + Durable> ReadSet<'_, P> {
         })
     }
 
-    /// The trees that accept a document or have its text, for the recheck of its founder. `None`: something has to be
-    /// read first.
-    pub(super) fn agreeing(&self, query: &FeatureQuery<'_, P>, now: Millis, only_its_text: bool) -> Option<Vec<Root>> {
+    /// The trees that accept a document or have its text, for the recheck of its founder; and of them the one that has
+    /// it. `None`: something has to be read first.
+    pub(super) fn agreeing(
+        &self,
+        query: &FeatureQuery<'_, P>,
+        now: Millis,
+        only_its_text: bool,
+    ) -> Option<(Vec<Root>, Option<Root>)> {
         let view = PlannedView::of(self, query, now);
         if self.is_missing() {
             return None;
         }
-        let mut agreeing: Vec<Root> = placement::known(query, &view.seen, self.thresholds).into_iter().collect();
+        let known = placement::known(query, &view.seen, self.thresholds);
+        let mut agreeing: Vec<Root> = known.into_iter().collect();
         for (tree, _, verdict) in placement::verdicts(query, &view.seen, self.thresholds) {
             let Some(root) = view.seen.trees.get(tree).map(|tree| tree.root) else {
                 continue;
@@ -140,6 +146,6 @@ impl<P: Proof + Durable> ReadSet<'_, P> {
         }
         agreeing.sort_unstable();
         agreeing.dedup();
-        Some(agreeing)
+        Some((agreeing, known))
     }
 }

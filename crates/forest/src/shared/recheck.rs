@@ -327,12 +327,13 @@ struct Recheck<P> {
 impl<P: Proof + Durable> Recheck<P> {
     fn next(&self, read_set: &ReadSet<'_, P>, learned: LearnedView<'_>, now: Millis) -> Next {
         let query = self.question.query(learned);
-        let Some(agreeing) = read_set.agreeing(&query, now, self.question.is_given) else {
+        let Some((agreeing, known)) = read_set.agreeing(&query, now, self.question.is_given) else {
             return Next::Confirm;
         };
         let mut kill = Vec::new();
         for root in agreeing {
-            if self.question.refused.contains(&root) {
+            // A full tree refuses a text and has it, once another document of that text has come in.
+            if self.question.refused.contains(&root) && known != Some(root) {
                 continue;
             }
             let Some(kept) = read_set.read.kept(root.0) else {
