@@ -333,6 +333,7 @@ fn read(back: u64, n: u64) -> ForestDocument {
         features: Some(Features::Strict(StrictFeatures { fingerprints, whole })),
         when: DocumentTime::At(Millis(i64::MAX)),
         title: None,
+        id: Default::default(),
         given: None,
     }
 }

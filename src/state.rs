@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, error, warn};
 
 use crate::access::Access;
-use crate::backfill::{Restamping, SweepStatus};
+use crate::backfill::{FirstStatus, Restamping, SweepStatus};
 use crate::chance::{self, secret_key};
 use crate::clock;
 use crate::cluster::{self, ClientError};
@@ -93,6 +93,8 @@ pub(crate) struct AppState {
     pub writes: Writes,
     /// State of restamping.
     pub restamping: Restamping,
+    /// State of the task that keeps one first document in each group.
+    pub firsts: FirstStatus,
     /// State of catching up at the start.
     pub recovery: recovery::RecoveryStatus,
     /// Salt of roots and request ids of this process.
@@ -203,6 +205,7 @@ impl AppState {
             swept: SweepStatus::new(config.sweep),
             writes: Writes::default(),
             restamping: Restamping::default(),
+            firsts: FirstStatus::default(),
             recovery: recovery::RecoveryStatus::default(),
             nonce: chance::nonce(),
             requests: AtomicU64::new(0),

@@ -202,6 +202,7 @@ impl Spinney {
                 "cluster_root": {"type": "keyword"},
                 "cluster_key": {"type": "long"},
                 "cluster_arrival": {"type": "date"},
+                "cluster_first": {"type": "boolean"},
             }},
         });
         let path = format!("/{index}");

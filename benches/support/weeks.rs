@@ -65,6 +65,7 @@ fn near(back: u64, n: u64) -> ForestDocument {
         features: Some(Features::Strict(StrictFeatures { fingerprints: vec![fingerprint], whole: fingerprint })),
         when: DocumentTime::Still,
         title: None,
+        id: Default::default(),
         given: None,
     }
 }

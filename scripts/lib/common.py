@@ -207,7 +207,8 @@ class Load:
 
 
 # The fields of a stamp, as spinney setup maps them.
-STAMP = {"cluster_root": {"type": "keyword"}, "cluster_key": {"type": "long"}, "cluster_arrival": {"type": "date"}}
+STAMP = {"cluster_root": {"type": "keyword"}, "cluster_key": {"type": "long"}, "cluster_arrival": {"type": "date"},
+         "cluster_first": {"type": "boolean"}}
 # Those of the documents above.
 NEWS = {"title": {"type": "text"}, "content": {"type": "text"}, "media": {"type": "keyword"}}
 

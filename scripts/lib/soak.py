@@ -49,7 +49,8 @@ After each of these, while nobody writes:
   - no document shows the loser of a merge; `spinney inspect` reads what is stored, and spinney starts
     with it (bad)
 and in the end: every document has a stamp, the counts are those of an aggregation of the index and of
-`spinney reconcile`, spinney stops with exit code 0, and leaves no point in time.
+`spinney reconcile`, each group has one first document, spinney stops with exit code 0, and leaves no
+point in time.
 
 What was written within 3 s before a Redis master was lost may be in two: its replica may lack that.
 
@@ -340,6 +341,30 @@ class Soak:
                     "bad", f"a refused text is known to spinney {sidecar.number}: {text} in {index}, {root}"
                 )
 
+    def firsts_are_one(self, indices):
+        """Each group of a forest has one first document."""
+        node, told = Client(self.node.address), ""
+
+        def holds():
+            nonlocal told
+            groups, wrong, after = 0, [], {}
+            while after is not None:
+                source = {"size": 5000, "sources": [{"key": {"terms": {"field": "cluster_key"}}}], **after}
+                firsts = {"firsts": {"filter": {"term": {"cluster_first": True}}}}
+                body = {"size": 0, "aggs": {"keys": {"composite": source, "aggs": firsts}}}
+                keys = node.ask("POST", f"/{','.join(indices)}/_search", body)["aggregations"]["keys"]
+                groups += len(keys["buckets"])
+                wrong += [bucket["key"]["key"] for bucket in keys["buckets"] if bucket["firsts"]["doc_count"] != 1]
+                after = {"after": keys["after_key"]} if "after_key" in keys else None
+            told = f"{groups} groups, {len(wrong)} without one first document, such as {wrong[:3]}"
+            return not wrong
+
+        try:
+            until(holds, "each group has one first document", 4 * PATIENCE, 1)
+        except TimeoutError as error:
+            self.findings.add("bad", f"{indices}: {error}: {told}")
+        say(f"{','.join(indices)}: {told}")
+
     def counts_are_true(self, index):
         """The entries of the roots index are what the index says by itself, and `spinney reconcile` finds nothing."""
         node = Client(self.node.address)
@@ -479,6 +504,8 @@ class Soak:
         self.check(stamped=True)
         for index in self.indices:
             self.counts_are_true(index)
+        for forest in set(self.oracle.forest_of.values()):
+            self.firsts_are_one([index for index in self.indices if self.oracle.forest_of[index] == forest])
         for sidecar in self.sidecars:
             if not sidecar.end(signal.SIGTERM):
                 self.findings.add(

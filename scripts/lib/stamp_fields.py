@@ -15,7 +15,7 @@ from common import BULK, REPRINTS, ROOT, Client, Load, cpu, die, say, search_ser
 
 INSTANCE = "bench-fields"
 
-KEYWORD, LONG, DATE = {"type": "keyword"}, {"type": "long"}, {"type": "date"}
+KEYWORD, LONG, DATE, BOOLEAN = {"type": "keyword"}, {"type": "long"}, {"type": "date"}, {"type": "boolean"}
 NO_INDEX, NO_VALUES = {"index": False}, {"doc_values": False}
 SOURCE_ONLY = {**NO_INDEX, **NO_VALUES}
 
@@ -32,6 +32,7 @@ STAMPS = {
         "hash": {**KEYWORD, **SOURCE_ONLY}, "proof": {**KEYWORD, **SOURCE_ONLY},
     },
     "lean, all mapped": {"root": KEYWORD, "key": LONG, "arrival": DATE},
+    "lean, and first": {"root": KEYWORD, "key": LONG, "arrival": DATE, "first": BOOLEAN},
     "lean, date not indexed": {"root": KEYWORD, "key": LONG, "arrival": {**DATE, **NO_INDEX}},
     "lean, key not indexed": {"root": KEYWORD, "key": {**LONG, **NO_INDEX}, "arrival": DATE},
     "lean, root without values": {"root": {**KEYWORD, **NO_VALUES}, "key": LONG, "arrival": DATE},
@@ -51,7 +52,7 @@ FIELDS = {
     "none": {},
     **{
         f"{name}: {what}": {name: {**mapping, **options}}
-        for name, mapping in (("root", KEYWORD), ("key", LONG), ("arrival", DATE))
+        for name, mapping in (("root", KEYWORD), ("key", LONG), ("arrival", DATE), ("first", BOOLEAN))
         for what, options in (
             ("source", SOURCE_ONLY),
             ("source, index", NO_VALUES),
@@ -108,7 +109,8 @@ class Documents:
         for n in range(count):
             if with_texts:
                 self.texts.append("".join(texts.choices(pool["zh" if n % 2 else "en"], k=28)))
-            if n and dice.randrange(100) < REPRINTS:
+            is_copy = n and dice.randrange(100) < REPRINTS
+            if is_copy:
                 root = self.roots[dice.randrange(n)]
             else:
                 # The smallest of a hundred hashes: that is what the method `verified` founds trees on.
@@ -121,12 +123,13 @@ class Documents:
                 "key": str(signed(root)),
                 "hash": json.dumps([f"{h:016x}" for h in hashes], separators=(",", ":")),
                 "arrival": f'"2026-01-02T{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.678Z"',
+                "first": "false" if is_copy else "true",
                 "proof": f'"{dice.getrandbits(29 * 8):058x}"',
             })
 
     def bulks(self, variant):
         # In the order in which spinney writes them. An alias cannot be written.
-        members = ("root", "key", "hash", "arrival", "proof")
+        members = ("root", "key", "hash", "arrival", "proof", "first")
         written = [m for m in members if variant.get(m, alias(""))["type"] != "alias"]
         lines, bodies = [], []
         for n, stamp in enumerate(self.stamps):

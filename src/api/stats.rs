@@ -30,6 +30,7 @@ pub(super) async fn stats(state: &AppState) -> Value {
     });
     if let Some(progress) = state.counts.progress() {
         stats["counts"] = progress.json();
+        stats["firsts"] = state.firsts.shown();
     }
     if let Some(swept) = state.swept.shown() {
         stats["sweep"] = swept;
@@ -191,7 +192,7 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
     if let Some(progress) = state.counts.progress() {
         add_counts(&mut gauges, &progress);
     }
-    for (name, help, value) in state.restamping.metrics() {
+    for (name, help, value) in state.restamping.metrics().into_iter().chain(state.firsts.metrics()) {
         gauges.add(name, help, value);
     }
     for (name, help, value) in state.swept.metrics() {

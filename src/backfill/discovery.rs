@@ -1,6 +1,7 @@
 //! Discovers the indices that a route's patterns match, with mapping and size.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
 use hyper::Method;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -16,6 +17,7 @@ use crate::cluster::retry::ATTEMPTS;
 use crate::cluster::roots::roots_index;
 use crate::cluster::search::{SearchResponse, Stored};
 use crate::cluster::sorted_pages::SortField;
+use crate::counts::refresh_interval;
 use crate::engine::{BackfillRoute, FieldSample, MissingField, RouteTable, SAMPLE};
 use crate::index_pattern::fits;
 
@@ -274,7 +276,7 @@ impl RouteIndices {
     ///
     /// # Errors
     /// When the cluster cannot be reached or refuses.
-    async fn count(&self, operator: &Operator, query: &Value) -> Result<u64, BackfillError> {
+    pub(super) async fn count(&self, operator: &Operator, query: &Value) -> Result<u64, BackfillError> {
         let body = json!({"size": 0, "track_total_hits": true, "query": query});
         Ok(self.search::<IgnoredAny>(operator, &body).await?.total().0)
     }
@@ -319,23 +321,91 @@ impl RouteIndices {
     /// # Errors
     /// If the cluster cannot be reached or refuses.
     pub(crate) async fn blocked(&self, operator: &Operator) -> Result<Option<(String, String)>, BackfillError> {
-        let path = format!("/{}/_settings?ignore_unavailable=true&flat_settings=true", self.expression);
-        let answer = operator.ask(Method::GET, &path, None).await?;
-        for index in &self.indices {
-            let settings = answer[index]["settings"].as_object();
-            let set = settings.into_iter().flatten().find(|(name, value)| {
-                let is_block = matches!(
-                    name.as_str(),
-                    "index.blocks.write" | "index.blocks.read_only" | "index.blocks.read_only_allow_delete"
-                );
-                is_block && *value == "true"
-            });
-            if let Some((setting, _)) = set {
-                return Ok(Some((index.clone(), setting.clone())));
+        let settings = self.flat_settings(operator).await?;
+        let mut all = self.indices.iter().map(|index| (index, &settings[index]["settings"]));
+        Ok(all.find_map(|(index, settings)| Some((index.clone(), block_of(settings)?.to_owned()))))
+    }
+
+    /// The mappings of the stamp's fields, and of the source, by index.
+    ///
+    /// # Errors
+    /// If the cluster cannot be reached or refuses.
+    pub(super) async fn stamp_mappings(&self, operator: &Operator) -> Result<Value, OperatorError> {
+        let path = format!(
+            "/{}/_mapping?ignore_unavailable=true&allow_no_indices=true\
+             &filter_path=*.mappings._source,*.mappings.properties.{}*",
+            self.expression,
+            in_path(self.names.prefix())
+        );
+        operator.ask(Method::GET, &path, None).await
+    }
+
+    /// Without these indices; `None`: there is no other.
+    pub(super) fn without(mut self, left_out: &[String]) -> Option<RouteIndices> {
+        if !left_out.is_empty() {
+            self.indices.retain(|index| !left_out.contains(index));
+            let names = in_path(&self.indices.join(","));
+            if names.len() <= LONGEST_NAMES {
+                self.expression = names;
             }
         }
-        Ok(None)
+        (!self.indices.is_empty()).then_some(self)
     }
+
+    /// The settings of the indices.
+    ///
+    /// # Errors
+    /// If the cluster cannot be reached or refuses.
+    pub(super) async fn settings(&self, operator: &Operator) -> Result<IndexSettings, BackfillError> {
+        let settings = self.flat_settings(operator).await?;
+        let mut all = IndexSettings::default();
+        for index in &self.indices {
+            let settings = &settings[index]["settings"];
+            let refresh = refresh_interval(settings["index.refresh_interval"].as_str());
+            all.refresh = all.refresh.max(refresh.unwrap_or(NEVER_REFRESHED));
+            all.is_manual |= refresh.is_none();
+            all.blocked.extend(block_of(settings).map(|_| index.clone()));
+        }
+        Ok(all)
+    }
+
+    async fn flat_settings(&self, operator: &Operator) -> Result<Value, OperatorError> {
+        let path = format!("/{}/_settings?ignore_unavailable=true&flat_settings=true", self.expression);
+        operator.ask(Method::GET, &path, None).await
+    }
+
+    /// The index expression of requests, encoded for a path.
+    pub(super) fn expression(&self) -> &str {
+        &self.expression
+    }
+}
+
+/// What some indices are set to.
+#[derive(Debug, Default)]
+pub(super) struct IndexSettings {
+    /// Those that accept no writes.
+    pub(super) blocked: HashSet<String>,
+    /// The longest of their refresh intervals; a minute for one that is refreshed by hand.
+    pub(super) refresh: Duration,
+    /// Whether one is refreshed by hand: nobody knows when searches see what is written.
+    pub(super) is_manual: bool,
+}
+
+impl IndexSettings {
+    pub(super) fn add(&mut self, other: IndexSettings) {
+        self.blocked.extend(other.blocked);
+        self.refresh = self.refresh.max(other.refresh);
+        self.is_manual |= other.is_manual;
+    }
+}
+
+/// How long writes to an index that is never refreshed by itself are waited for.
+const NEVER_REFRESHED: Duration = Duration::from_mins(1);
+
+/// The setting that blocks writes to an index.
+fn block_of(settings: &Value) -> Option<&str> {
+    let blocks = ["index.blocks.write", "index.blocks.read_only", "index.blocks.read_only_allow_delete"];
+    blocks.into_iter().find(|name| settings[name] == "true")
 }
 
 fn order_by(field: &str, mapped: Option<&str>) -> SortField {

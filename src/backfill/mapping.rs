@@ -41,10 +41,32 @@ pub(crate) type MissingFields = Result<Map<String, Value>, MappingFault>;
 /// If a field is mapped otherwise, or the source is not stored completely; with the way out.
 pub(crate) fn missing(mapping: &Value, names: &StampNames) -> MissingFields {
     source_is_whole(&mapping["_source"])?;
+    fields(mapping, names)
+}
+
+/// Why first documents are not looked for in an index of this mapping, if they are not: a search for its groups fails.
+pub(super) fn search_fault(mapping: &Value, names: &StampNames) -> Option<MappingFault> {
+    let is_off = |value: &Value| *value == false || value == "false";
+    let unsearched = [names.key(), names.first(), names.arrival()].into_iter().find_map(|name| {
+        let field = &mapping["properties"][name];
+        let what = [("index", "without an index"), ("doc_values", "without doc values")];
+        let (_, lack) = what.into_iter().find(|(option, _)| is_off(&field[option]))?;
+        let wanted = field["type"].as_str().unwrap_or_default().to_owned();
+        Some(MappingFault::Type { field: name.to_owned(), mapped: format!("{wanted} {lack}"), wanted })
+    });
+    fields(mapping, names).err().or(unsearched)
+}
+
+/// Whether the source is whole, so that an update loses nothing.
+pub(super) fn update_fault(mapping: &Value) -> Option<MappingFault> {
+    source_is_whole(&mapping["_source"]).err()
+}
+
+fn fields(mapping: &Value, names: &StampNames) -> MissingFields {
     let component = component(names.prefix()).unwrap_or_default();
     let wanted = component.pointer("/template/mappings/properties");
     let wanted = wanted.and_then(Value::as_object);
-    let searched = [names.root(), names.key(), names.arrival()];
+    let searched = [names.root(), names.key(), names.arrival(), names.first()];
     let mut missing = Map::new();
     for (name, as_wanted) in wanted.into_iter().flatten() {
         match &mapping["properties"][name] {
@@ -114,8 +136,8 @@ mod tests {
         let some = json!({"properties": {
             "x_root": {"type": "keyword"}, "x_arrival": {"type": "date", "format": "epoch_millis"}, "x_proof": {"type": "text"}
         }});
-        assert_eq!(missing_of(&some, "x_"), Ok(vec!["x_key".to_owned(), "x_hash".to_owned()]));
-        assert_eq!(missing_of(&json!({}), "x_").unwrap().len(), 5);
+        assert_eq!(missing_of(&some, "x_"), Ok(["x_key", "x_hash", "x_first"].map(str::to_owned).to_vec()));
+        assert_eq!(missing_of(&json!({}), "x_").unwrap().len(), 6);
     }
 
     #[test]

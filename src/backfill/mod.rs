@@ -18,6 +18,7 @@ mod bulk_sink;
 mod compare;
 mod discovery;
 mod disk;
+mod firsts;
 pub(crate) mod mapping;
 mod override_progress;
 mod pages;
@@ -32,6 +33,7 @@ pub(crate) use run::{Backfill, BackfillOptions, BackfillOutcome};
 
 pub(crate) use bulk_sink::BulkSink;
 pub(crate) use discovery::{RouteIndices, discover, discover_route, map_existing, put_fields};
+pub(crate) use firsts::{FirstKeeper, FirstStatus, FlagOutcome, flag_firsts};
 pub(crate) use override_progress::run;
 pub(crate) use restamp::{Restamper, Restamping, shown};
 pub(crate) use sweep::{SweepStatus, sweep};

@@ -2,11 +2,11 @@
 //! one. `forest/overrides/restamp.rs` determines which they are and their new roots; docs/internals/overrides.md
 //! specifies it.
 //!
-//! Only the root is written, guarded by the version that was read, so repeated, overtaken and interrupted writes end
-//! the same. A failure concerns one document, index or forest and is retried later; all others proceed. Documents
-//! that were in flight when the override was added are waited for, since they may have the earlier root. Of the
-//! processes that share a forest one restamps; it waits for the in-flight documents of all of them
-//! (`override_progress.rs`).
+//! Only the root is written, and whether the document is the first of its group where the forest knows that. Writes
+//! are guarded by the version that was read, so repeated, overtaken and interrupted ones end the same. A failure
+//! concerns one document, index or forest and is retried later; all others proceed. Documents that were in flight when
+//! the override was added are waited for, since they may have the earlier root. Of the processes that share a forest
+//! one restamps; it waits for the in-flight documents of all of them (`override_progress.rs`).
 
 mod plan;
 mod status;
@@ -25,6 +25,7 @@ use tracing::{debug, info, warn};
 use super::BackfillError;
 use super::bulk_lines::{self, StampOutcome, WriteForm};
 use super::discovery::{RouteIndices, discover_route};
+use super::mapping;
 use crate::bulk::stored_value;
 use crate::cluster::operator::{Operator, OperatorError};
 use crate::cluster::retry::FIRST_PAUSE;
@@ -32,9 +33,8 @@ use crate::cluster::sorted_pages::{Slice, StoredHit};
 use crate::counts::{Counts, IndexWrites};
 use crate::engine::{Engine, OverrideError, RequestContext, RouteTable, Unavailable};
 use crate::fingerprint::Fingerprint;
-use crate::forest::Root;
 use crate::forest::overrides::{ResolvedDocument, RestampPass};
-use crate::forest::port::Acknowledged;
+use crate::forest::{DocumentHash, Root};
 use crate::shutdown::Writes;
 use plan::{InFlightBefore, Job, Remaining, RestampPlan, Task, Unfinished, take, together};
 pub(crate) use status::Restamping;
@@ -116,8 +116,7 @@ impl Restamper<'_> {
 
     /// Whether it is this process that has the stored documents of a forest follow.
     fn leads(&self, forest: &str) -> bool {
-        let is_first = |acknowledged: Acknowledged| acknowledged.is_first;
-        !self.is_shared(forest) || self.shared.all_acknowledged().of(forest).is_some_and(is_first)
+        self.shared.leads(forest, &self.shared_forests)
     }
 
     fn is_shared(&self, forest: &str) -> bool {
@@ -300,7 +299,10 @@ impl Restamper<'_> {
             if let Some(error) = &surveyed.failed {
                 left.unread(error);
             }
-            let Some(mut target) = surveyed.target else {
+            let Some(target) = surveyed.target else {
+                continue;
+            };
+            let Some(mut target) = self.updatable(target, &mut left).await else {
                 continue;
             };
             if !pass.needs_texts() {
@@ -311,6 +313,26 @@ impl Restamper<'_> {
             self.pass_of(way, &target, &sought, &mut left).await?;
         }
         Ok((left, pass))
+    }
+
+    /// Without the indices that do not store the whole source: an update would lose what is not there.
+    async fn updatable(&self, target: RouteIndices, left: &mut Remaining) -> Option<RouteIndices> {
+        let mappings = match target.stamp_mappings(self.operator).await {
+            Ok(mappings) => mappings,
+            Err(error) => {
+                left.unread(&error.into());
+                return None;
+            }
+        };
+        let mut left_out = Vec::new();
+        for index in &target.indices {
+            if let Some(fault) = mapping::update_fault(&mappings[index]["mappings"]) {
+                // For good: nothing waits for that.
+                left.trouble = Some(BackfillError::Mapping { index: index.clone(), fault }.to_string());
+                left_out.push(index.clone());
+            }
+        }
+        target.without(&left_out)
     }
 
     /// Goes through the documents of one route. An index that cannot be read does not hide the others.
@@ -400,14 +422,21 @@ impl Restamper<'_> {
         for (found, shown, of) in resolved {
             let root = pass.shows(&overrides, shown, of);
             if root != shown {
-                moved.entry(&found.index).or_default().push(Moved { found, shown, root });
+                moved.entry(&found.index).or_default().push(Moved { found, shown, root, first: None });
             }
         }
         drop(overrides);
-        let all: Vec<Moved<'_>> = moved.values().flatten().copied().collect();
-        if all.is_empty() {
+        let roots: Vec<Root> = moved.values().flatten().map(|moved| moved.root).collect();
+        if roots.is_empty() {
             return Ok(());
         }
+        // In the group of another tree a document is not the first; where a merge is undone it may be.
+        let firsts = self.engine.forests().firsts(forest, roots).await?;
+        for (moved, first) in moved.values_mut().flatten().zip(firsts) {
+            let own = DocumentHash::of(Some(&moved.found.index), &moved.found.id);
+            moved.first = (first != DocumentHash::UNKNOWN).then(|| own.fits(first));
+        }
+        let all: Vec<Moved<'_>> = moved.values().flatten().copied().collect();
         match self.write(target, &all, left).await {
             // A refusal of one index does not concern the others.
             Err(BackfillError::Operator(OperatorError::Refused { .. })) if moved.len() > 1 => {
@@ -420,6 +449,7 @@ impl Restamper<'_> {
             Err(error) => left.unwritten(all.iter().map(|moved| moved.shown), &error),
             Ok(()) => {}
         }
+        self.engine.note_unsure_firsts(forest, all.iter().flat_map(|moved| [moved.shown, moved.root]));
         Ok(())
     }
 
@@ -432,9 +462,12 @@ impl Restamper<'_> {
     ) -> Result<(), BackfillError> {
         let (root_field, key_field) = (target.names.root(), target.names.key());
         let mut lines = Vec::new();
-        for Moved { found, root, .. } in moved {
+        for Moved { found, root, first, .. } in moved {
             let key = root.0.0.cast_signed();
-            let members = json!({root_field: root.to_string(), key_field: key});
+            let mut members = json!({root_field: root.to_string(), key_field: key});
+            if let Some(first) = first {
+                members[target.names.first()] = (*first).into();
+            }
             let restamped = StoredHit { source: members.to_string().into(), ..(*found).clone() };
             bulk_lines::add(&mut lines, &restamped, WriteForm::Fields);
         }
@@ -483,7 +516,7 @@ impl Restamper<'_> {
     /// Reports to the counting. Without outcomes the writes are unknown.
     fn note(&self, moved: &[Moved<'_>], fates: &[StampOutcome]) {
         let mut parts: BTreeMap<&str, HashSet<u64>> = BTreeMap::new();
-        for (at, Moved { found, shown, root }) in moved.iter().enumerate() {
+        for (at, Moved { found, shown, root, .. }) in moved.iter().enumerate() {
             let fate = fates.get(at);
             if fate.is_some_and(|fate| *fate != StampOutcome::Stamped) {
                 continue;
@@ -505,6 +538,8 @@ struct Moved<'f> {
     found: &'f StoredHit,
     shown: Root,
     root: Root,
+    /// Whether it is the first of that group; `None`: unknown.
+    first: Option<bool>,
 }
 
 #[expect(clippy::disallowed_methods, reason = "what the forest says is gathered for a while")]

@@ -11,10 +11,12 @@ use serde_json::Value;
 use super::bar::Bar;
 use super::connection::SpinneyFlags;
 use super::{print, print_error};
-use crate::backfill::{self, Backfill, BackfillOptions, BackfillOutcome, RouteIndices, put_fields};
+use crate::backfill::{
+    self, Backfill, BackfillOptions, BackfillOutcome, FlagOutcome, RouteIndices, flag_firsts, put_fields,
+};
 use crate::cluster::operator::Operator;
 use crate::engine::RouteTable;
-use crate::progress::Progress;
+use crate::progress::{Progress, ReportProgress};
 use crate::shutdown;
 
 /// Paragraphs in one line each: clap wraps them.
@@ -23,6 +25,9 @@ It is a writer like any other: it reads the documents without a stamp from the c
 field, or as they were written), and sends their fields through the running spinney as updates that only apply to a document that has not \
 changed since. Everything else of a document stays as it is. Which indices, fields and forests there are, it learns from \
 spinney; the fields of the stamp that an index does not map yet are mapped first.
+
+Documents that an earlier version has stamped learn which one is the first of its group; that one may be in another index of the same \
+forest.
 
 What is stamped is not read again: end it at any time, and begin again. Documents that are written meanwhile are stamped on their way. \
 Until it is complete, a search that collapses on the root should leave out the documents without one: docs/adopting.md has the steps.
@@ -86,6 +91,8 @@ pub(super) fn run(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
 struct Work {
     target: RouteIndices,
     unstamped: u64,
+    /// Stamped ones that do not say whether they are the first of their group.
+    unflagged: u64,
 }
 
 async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
@@ -101,32 +108,48 @@ async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
     let targets = backfill::discover(reader, &routes, args.index.as_deref(), query.as_ref()).await?;
     let mut work = Vec::new();
     for target in targets {
-        let unstamped = prepare(args, reader, &target).await?;
-        work.push(Work { target, unstamped });
+        let (unstamped, unflagged) = prepare(args, reader, &target).await?;
+        work.push(Work { target, unstamped, unflagged });
     }
-    let total: u64 = work.iter().map(|work| work.unstamped).sum();
+    let total: u64 = work.iter().map(|work| work.unstamped + work.unflagged).sum();
     if args.dry_run || total == 0 {
         return Ok(ExitCode::SUCCESS);
     }
     let options = BackfillOptions { slices: args.slices, rate: args.rate, batch: args.bulk_docs as usize };
-    let (begun, mut outcome) = (Instant::now(), BackfillOutcome::default());
+    let begun = Instant::now();
     let bar = Bar::new(total, "done")?;
-    for Work { target, unstamped } in work.iter().filter(|work| work.unstamped > 0) {
-        let report = |progress: Progress<'_>| bar.set(progress);
-        let backfill = Backfill::new(reader, &door, target, &options, &report);
-        let done = tokio::select! {
-            biased;
-            done = backfill.run(*unstamped) => done,
-            _ = shutdown::signal() => {
-                bar.clear();
-                print_error("spinney: interrupted; what is stamped is stamped, begin again for the rest");
-                return Ok(ExitCode::from(130));
-            }
-        };
-        outcome.add(done?);
-    }
+    let report_progress = |progress: Progress<'_>| bar.set(progress);
+    let done = tokio::select! {
+        biased;
+        done = do_all((reader, &door), &routes, &work, &options, &report_progress) => done?,
+        _ = shutdown::signal() => {
+            bar.clear();
+            print_error("spinney: interrupted; what is stamped is stamped, begin again for the rest");
+            return Ok(ExitCode::from(130));
+        }
+    };
     bar.clear();
-    Ok(report(&outcome, begun.elapsed()))
+    Ok(report(&done, begun.elapsed()))
+}
+
+/// Stamps documents without a stamp, then has the others say whether they are the first of their group.
+async fn do_all(
+    (reader, door): (&Operator, &Operator),
+    routes: &RouteTable,
+    work: &[Work],
+    options: &BackfillOptions,
+    report: &ReportProgress<'_>,
+) -> anyhow::Result<(BackfillOutcome, FlagOutcome)> {
+    let (mut outcome, mut flagged) = (BackfillOutcome::default(), FlagOutcome::default());
+    for Work { target, unstamped, .. } in work.iter().filter(|work| work.unstamped > 0) {
+        let backfill = Backfill::new(reader, door, target, options, report);
+        outcome.add(backfill.run(*unstamped).await?);
+    }
+    for Work { target, unflagged, .. } in work.iter().filter(|work| work.unflagged > 0) {
+        let done = flag_firsts(reader, routes, target, options, (*unflagged, report)).await?;
+        flagged.add(done);
+    }
+    Ok((outcome, flagged))
 }
 
 /// The route table of a running spinney.
@@ -137,11 +160,13 @@ pub(super) async fn routes_of(door: &Operator) -> anyhow::Result<RouteTable> {
         .with_context(|| format!("{} does not say what its routes are: is it a spinney of this version?", door.url()))
 }
 
-/// Adds missing mappings to the indices of a route. Returns the number of documents without a stamp.
-async fn prepare(args: &BackfillArgs, reader: &Operator, target: &RouteIndices) -> anyhow::Result<u64> {
+/// Adds missing mappings to the indices of a route. Returns the number of documents without a stamp, and that of
+/// stamped ones that do not say whether they are the first of their group.
+async fn prepare(args: &BackfillArgs, reader: &Operator, target: &RouteIndices) -> anyhow::Result<(u64, u64)> {
     let forest = &target.route.forest;
     let missing = target.missing_fields(reader).await?;
     let unstamped = target.count_unstamped(reader).await?;
+    let unflagged = target.count_unflagged(reader).await?;
     let all = target.count_all(reader).await?;
     print_error(format_args!(
         "spinney: forest {forest}: {} of {} documents in {} have no stamp; read by {}",
@@ -150,6 +175,12 @@ async fn prepare(args: &BackfillArgs, reader: &Operator, target: &RouteIndices) 
         shown(&target.indices),
         target.order.name(),
     ));
+    if unflagged > 0 {
+        print_error(format_args!(
+            "spinney: forest {forest}: {} have a stamp that does not say which one is the first of its group",
+            HumanCount(unflagged)
+        ));
+    }
     for (index, fields) in &missing {
         let names: Vec<&str> = fields.keys().map(String::as_str).collect();
         let names = names.join(", ");
@@ -165,10 +196,11 @@ async fn prepare(args: &BackfillArgs, reader: &Operator, target: &RouteIndices) 
     if let Some((index, setting)) = target.blocked(reader).await? {
         anyhow::bail!("{index} takes no writes ({setting}): remove that setting first");
     }
-    if unstamped == 0 {
-        return Ok(0);
+    let written = unstamped + unflagged;
+    if written == 0 {
+        return Ok((0, 0));
     }
-    match target.space(reader, unstamped, all).await {
+    match target.space(reader, written, all).await {
         Some(space) if space.needed > space.free && !args.ignore_disk => anyhow::bail!(
             "updated documents stand twice on the disk for a while: that may take {}, and the nodes have {} to spare; \
              make room, or begin all the same with --ignore-disk",
@@ -185,14 +217,14 @@ async fn prepare(args: &BackfillArgs, reader: &Operator, target: &RouteIndices) 
     if let Some(rate) = estimate.filter(|_| args.dry_run) {
         print_error(format_args!(
             "spinney: forest {forest}: at {rate:.0} documents a second that takes {}{}",
-            HumanDuration(Duration::from_secs_f64(unstamped as f64 / rate)),
+            HumanDuration(Duration::from_secs_f64(written as f64 / rate)),
             match args.rate {
                 Some(_) => "",
                 None => " (a guess, from what indexing has taken these indices until now)",
             }
         ));
     }
-    Ok(unstamped)
+    Ok((unstamped, unflagged))
 }
 
 /// A few names of many.
@@ -206,7 +238,7 @@ fn shown(indices: &[String]) -> String {
     }
 }
 
-fn report(outcome: &BackfillOutcome, took: Duration) -> ExitCode {
+fn report((outcome, flagged): &(BackfillOutcome, FlagOutcome), took: Duration) -> ExitCode {
     let BackfillOutcome { stamped, by_others, gone, changed, failed, failures, left } = outcome;
     let mut line = format!("{} documents stamped", HumanCount(*stamped));
     for (count, what) in [
@@ -220,12 +252,19 @@ fn report(outcome: &BackfillOutcome, took: Duration) -> ExitCode {
         }
     }
     print(format_args!("{line}; {} have no stamp", HumanCount(*left)));
-    let rate = *stamped as f64 / took.as_secs_f64().max(0.001);
+    if flagged.flagged > 0 || flagged.left > 0 {
+        print(format_args!(
+            "{} documents say now whether they are the first of their group; {} do not",
+            HumanCount(flagged.flagged),
+            HumanCount(flagged.left)
+        ));
+    }
+    let rate = (*stamped + flagged.flagged) as f64 / took.as_secs_f64().max(0.001);
     print_error(format_args!("spinney: {:.1} s, {rate:.0} documents a second", took.as_secs_f64()));
-    for failure in failures {
+    for failure in failures.iter().chain(&flagged.reason) {
         print_error(format_args!("spinney: {failure}"));
     }
-    match *failed > 0 || *left > 0 {
+    match *failed > 0 || *left > 0 || flagged.left > 0 {
         true => ExitCode::from(3),
         false => ExitCode::SUCCESS,
     }

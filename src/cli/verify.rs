@@ -58,10 +58,11 @@ async fn report(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let routes = routes_of(&spinney).await?;
     let targets = backfill::discover(&spinney, &routes, args.index.as_deref(), None).await?;
     let mut all = VerifyReport::default();
-    let mut unstamped = 0;
+    let (mut unstamped, mut unflagged) = (0, 0);
     let mut missing = Vec::new();
     for target in &targets {
         unstamped += target.count_unstamped(&spinney).await?;
+        unflagged += target.count_unflagged(&spinney).await?;
         missing.extend(target.unfound_fields(&spinney).await?);
         let bar = Bar::new(args.sample as u64, "looked at")?;
         let report = |progress: Progress<'_>| bar.set(progress);
@@ -79,6 +80,7 @@ async fn report(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
         (all.elsewhere, "would be in another tree"),
         (all.without_answer, "gave no answer"),
         (unstamped, "documents of these indices have no stamp"),
+        (unflagged, "documents have a stamp that does not say which one is the first of its group"),
     ] {
         print(format_args!("{:>12} {what}", HumanCount(count).to_string()));
     }

@@ -288,7 +288,7 @@ impl ScanRequest {
             query: self.stamped(),
             order: SortField::Date(self.names.arrival().to_owned()),
             since: self.since.map(|since| since.0),
-            fields: self.fields.iter().cloned().chain([root]).collect(),
+            fields: self.fields.iter().cloned().chain([root, self.names.first().to_owned()]).collect(),
             slice: Slice::ALL,
         };
         Ok(Some(SortedPages::new(operator, query, most)))

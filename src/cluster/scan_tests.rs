@@ -113,7 +113,7 @@ async fn a_scan_survives_a_busy_cluster_and_a_lost_point_in_time() {
     assert_eq!(paths[2], "POST /news-*/_search/point_in_time?keep_alive=5m HTTP/1.1");
     assert_eq!(paths[10], "DELETE /_search/point_in_time HTTP/1.1");
     let body = |at: usize| &asked[at].1;
-    assert_eq!(body(3)["_source"], json!(["content", "cluster_root"]));
+    assert_eq!(body(3)["_source"], json!(["content", "cluster_root", "cluster_first"]));
     assert_eq!((&body(4)["search_after"], &body(4)["pit"]["id"]), (&json!([2, 7]), &json!("next")));
     let since = body(7).pointer("/query/bool/filter/1/range/cluster_arrival/gte");
     assert_eq!((since, body(7).get("search_after")), (Some(&json!(2)), None));

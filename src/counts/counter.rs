@@ -28,7 +28,7 @@ const TICK: Duration = Duration::from_millis(2_750);
 const WATCH: Duration = Duration::from_secs(30);
 
 /// Least time between two ranges of the rolling scan.
-const SLICE: Duration = Duration::from_millis(250);
+pub(crate) const SLICE: Duration = Duration::from_millis(250);
 
 /// Least duration of a rolling scan of an unchanged index.
 const ROUND: Duration = Duration::from_secs(64);

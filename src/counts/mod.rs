@@ -43,11 +43,14 @@ use crate::index_pattern::fits;
 use counter::Counter;
 use dirty_groups::{DirtyGroups, DirtyLimits};
 
+pub(crate) use counter::SLICE;
 pub(crate) use dirty_groups::IndexWrites;
+pub(crate) use ranges::{KeyRange, RangeParts};
 pub(crate) use reconcile::{Findings, Mode, ReconcilePass, SOON};
-pub(crate) use searcher::{Searcher, StampFields};
+pub(crate) use searcher::{Searcher, StampFields, refresh_interval};
 pub(crate) use status::{CountState, CountStatus};
 pub(crate) use store::TEMPLATE;
+pub(crate) use throttle::{COUNTING, ROLLING, backoff, rest_after};
 
 /// The counter hurries once in this time at most.
 const HURRIES: Duration = Duration::from_secs(5);

@@ -33,7 +33,7 @@ pub(crate) struct RangeParts {
 
 impl RangeParts {
     /// Cuts all keys of an index so that about `each` of its documents fall into a range, if keys are spread evenly.
-    pub(super) fn of(documents: u64, each: u64) -> RangeParts {
+    pub(crate) fn of(documents: u64, each: u64) -> RangeParts {
         let wanted = documents.div_ceil(each.max(1)).clamp(1, MOST_PARTS.into());
         let parts = u32::try_from(wanted).unwrap_or(MOST_PARTS);
         RangeParts { parts: parts.next_power_of_two() }
@@ -45,7 +45,7 @@ impl RangeParts {
     }
 
     /// The range with this number, `None` beyond the last one.
-    pub(super) fn get(self, at: u32) -> Option<KeyRange> {
+    pub(crate) fn get(self, at: u32) -> Option<KeyRange> {
         if at >= self.parts {
             return None;
         }

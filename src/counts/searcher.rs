@@ -213,7 +213,7 @@ pub(super) fn not_understood(request: &str, what: &str) -> CountError {
 }
 
 /// Parses a refresh interval; a second if it is not set.
-fn refresh_interval(setting: Option<&str>) -> Option<Duration> {
+pub(crate) fn refresh_interval(setting: Option<&str>) -> Option<Duration> {
     let Some(setting) = setting else {
         return Some(Duration::from_secs(1));
     };

@@ -7,10 +7,10 @@ use tokio::time::Instant;
 use super::error::{CountError, Failure};
 
 /// Of twenty parts of the time, counting takes one at most.
-pub(super) const COUNTING: u32 = 20;
+pub(crate) const COUNTING: u32 = 20;
 
 /// Of fifty parts of the time, the rolling reconcile takes one at most.
-pub(super) const ROLLING: u32 = 50;
+pub(crate) const ROLLING: u32 = 50;
 
 /// Longest pause after a piece of work. Work is measured by the clock: in a slow cluster a request of ten seconds is
 /// waiting, and counts do not get better by three minutes of rest.
@@ -22,13 +22,13 @@ const PATIENT: u32 = 7;
 
 /// How long to rest after work of this length, so that work is at most one of `parts` of the time, and never begins
 /// more often than once in `least`; [`LONGEST`] at most.
-pub(super) fn rest_after(work: Duration, parts: u32, least: Duration) -> Duration {
+pub(crate) fn rest_after(work: Duration, parts: u32, least: Duration) -> Duration {
     let rest = work.saturating_mul(parts.saturating_sub(1)).min(LONGEST);
     rest.max(least.saturating_sub(work))
 }
 
 /// The wait after this many consecutive failures: doubling, at most a minute.
-pub(super) fn backoff(failures: u32) -> Duration {
+pub(crate) fn backoff(failures: u32) -> Duration {
     Duration::from_secs(1 << failures.min(6)).min(Duration::from_secs(60))
 }
 

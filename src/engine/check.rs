@@ -3,12 +3,14 @@
 use bytes::Bytes;
 use serde::de::IgnoredAny;
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use super::{Engine, RequestContext, Unavailable, own_root};
 use crate::bulk::{JsonError, Stamp, write_stamp};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::forest::document::ForestDocument;
 use crate::forest::port::{CheckedFingerprint, CheckedTree};
-use crate::forest::{Decision, Root};
+use crate::forest::{Decision, DocumentHash, Root};
 use crate::method::{Method, OwnText, Stage};
 use crate::time::format_date;
 
@@ -89,6 +91,8 @@ impl Engine {
         let route = self.routes().find(&index).ok_or_else(no_route)?;
         let bound = self.routes().bound.get(route).ok_or_else(no_route)?;
         let own_root = own_root(&index, id.as_deref(), context.unique, 0);
+        let own_id =
+            id.as_deref().map_or(DocumentHash::UNKNOWN, |id| self.reader.names.document(xxh3_64(index.as_bytes()), id));
         let prepared = {
             let (reader, body) = (self.reader.clone(), body.clone());
             let read = move || {
@@ -101,9 +105,21 @@ impl Engine {
             self.run(read).await??
         };
         let entry = self.forests.entries.get(prepared.forest).ok_or_else(no_route)?;
-        let document =
-            ForestDocument { features: prepared.features, when: prepared.when, title: prepared.title, given: None };
+        let document = ForestDocument {
+            features: prepared.features,
+            when: prepared.when,
+            title: prepared.title,
+            id: DocumentHash::UNKNOWN,
+            given: None,
+        };
         let reply = entry.port.check(document).await?;
+        let first = match &reply.check {
+            Some(check) => {
+                let of_tree = entry.port.firsts(vec![check.root]).await?.pop().unwrap_or_default();
+                own_id.is_first(of_tree, check.decision, check.answer == check.root)
+            }
+            None => (reply.overrides.group(Root(Fingerprint(own_root))).0.0 == own_root).then_some(true),
+        };
         let own_root = reply.overrides.group(Root(Fingerprint(own_root)));
         let mut checked = Checked {
             method: bound.route.method.clone(),
@@ -146,6 +162,7 @@ impl Engine {
                 hashes: &prepared.hashes,
                 arrival: arrival.as_deref(),
                 proof: prepared.proof.as_deref(),
+                first: Some(first.unwrap_or_default()),
             };
             write_stamp(&mut stamp, &self.routes().names, &members);
             stamp.push(b'}');

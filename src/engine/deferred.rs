@@ -81,6 +81,7 @@ impl Drop for DeferredClaim {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forest::DocumentHash;
     use crate::forest::document::DocumentTime;
     use crate::method::{Attributes, Method, Workspace};
     use crate::text::Fields;
@@ -91,7 +92,8 @@ mod tests {
         let fields = Fields { title: None, body: &[&text] };
         let mut workspace = Workspace::default();
         let features = Method::Verified.read_with(&fields, Attributes::default(), &mut workspace);
-        let document = ForestDocument { features, when: DocumentTime::Still, title: None, given: None };
+        let document =
+            ForestDocument { features, when: DocumentTime::Still, title: None, id: DocumentHash::UNKNOWN, given: None };
         let most = CAPACITY / bytes(&document);
         let waiting = DeferredPlacements::default();
         let mut kept: Vec<DeferredClaim> = (0..most + 2).map(|_| waiting.keep(document.clone())).collect();

@@ -5,15 +5,18 @@ use std::sync::Arc;
 use super::Unavailable;
 use super::placed::{HeldDocuments, Resolution};
 use crate::fingerprint::Distance;
-use crate::forest::ForestStats;
 use crate::forest::local::Copied;
 use crate::forest::overrides::{Overrides, RestampPass};
 use crate::forest::port::{Acknowledged, ForestPort, LocalPort, PortHandle, SettleReport, Settlement};
 use crate::forest::shared::SharedPort;
 use crate::forest::shared::keys::{Evictions, RedisClient, RedisUnavailable};
+use crate::forest::{DocumentHash, ForestStats, Root};
 use crate::store::{DataDir, ForestIdentity};
 use crate::text_fields::FieldRecord;
 use crate::time::Millis;
+
+/// Suffix of the name of a forest of short texts.
+pub(super) const SHORT_TEXTS: &str = " (short texts)";
 
 /// A forest by name.
 #[derive(Clone)]
@@ -177,6 +180,23 @@ impl Forests {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
+    /// The numbers of a route's forests: by its name, and that of its short texts.
+    pub(super) fn numbers_of(&self, name: &str) -> impl Iterator<Item = usize> {
+        let is_of = move |entry: &ForestEntry| entry.name.strip_suffix(SHORT_TEXTS).unwrap_or(&entry.name) == name;
+        self.entries.iter().enumerate().filter(move |(_, entry)| is_of(entry)).map(|(number, _)| number)
+    }
+
+    /// Remembers the first documents of trees in a route's forests, as they are stored.
+    ///
+    /// # Errors
+    /// When a forest is not available.
+    pub(crate) async fn set_firsts(&self, name: &str, firsts: &[(Root, DocumentHash)]) -> Result<(), Unavailable> {
+        for entry in self.numbers_of(name).filter_map(|number| self.entries.get(number)) {
+            entry.port.set_firsts(firsts.to_vec()).await?;
+        }
+        Ok(())
+    }
+
     /// Forests that can have overrides.
     fn overridable(&self) -> impl Iterator<Item = &ForestEntry> {
         self.entries.iter().filter(|entry| entry.is_overridable)
@@ -252,6 +272,17 @@ impl Forests {
         match self.called(forest) {
             Some(entry) => entry.port.overrides().await,
             None => Ok(Arc::default()),
+        }
+    }
+
+    /// The first documents of trees, in their order.
+    ///
+    /// # Errors
+    /// When the forest is not available.
+    pub async fn firsts(&self, forest: &str, roots: Vec<Root>) -> Result<Vec<DocumentHash>, Unavailable> {
+        match self.called(forest) {
+            Some(entry) => entry.port.firsts(roots).await,
+            None => Ok(Vec::new()),
         }
     }
 

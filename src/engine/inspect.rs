@@ -93,7 +93,7 @@ fn one(
     let unknown =
         || InspectError::Method { forest: identity.forest().to_owned(), method: setting("method").to_owned() };
     let method: Method = setting("method").parse().map_err(|_| unknown())?;
-    let is_short = identity.forest().ends_with(super::open_forests::SHORT_TEXTS);
+    let is_short = identity.forest().ends_with(super::forests::SHORT_TEXTS);
     match method {
         Method::Verified => load::<Verified>(data_dir, identity, top, report),
         Method::Staged => load::<Staged>(data_dir, identity, top, report),

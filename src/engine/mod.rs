@@ -21,6 +21,7 @@ mod fields;
 mod first_documents;
 mod forests;
 mod indeterminate;
+mod index_names;
 mod inspect;
 mod open_forests;
 mod overrides;
@@ -38,6 +39,7 @@ mod stored;
 mod tests;
 mod threads;
 mod transfer;
+mod unsure_firsts;
 mod writers;
 
 pub use crate::forest::Recovered;
@@ -78,6 +80,7 @@ use crate::store::{Files, StoreError};
 use crate::time::Millis;
 use deferred::DeferredPlacements;
 use indeterminate::Indeterminate;
+use index_names::IndexNames;
 use open_forests::ForestStorage;
 use place::Placer;
 use read::{DocumentReader, own_root};
@@ -85,6 +88,7 @@ use settle::Settler;
 use stored::Stores;
 use threads::TextThreads;
 use tokio::sync::{Notify, Semaphore};
+use unsure_firsts::UnsureFirsts;
 use writers::{WriterTrust, Writers};
 
 /// Why the engine cannot be built.
@@ -307,8 +311,9 @@ impl Engine {
         let forests = Arc::new(Forests { entries, store });
         let writers = Arc::new(Writers::default());
         let deferred = DeferredPlacements::default();
+        let names = Arc::new(IndexNames::default());
         Ok(Engine {
-            reader: DocumentReader { routes, form: StampForm::default() },
+            reader: DocumentReader { routes, form: StampForm::default(), names: names.clone() },
             placer: Placer {
                 forests: forests.clone(),
                 threads: threads.clone(),
@@ -325,6 +330,8 @@ impl Engine {
                 postponed: parking_lot::Mutex::default(),
                 placing: tokio::sync::Mutex::default(),
                 merged: Notify::new(),
+                unsure: UnsureFirsts::default(),
+                names,
             },
             forests,
             writers,
@@ -353,6 +360,24 @@ impl Engine {
     /// The forests of the routes.
     pub fn forests(&self) -> &Forests {
         &self.forests
+    }
+
+    /// Takes the groups of a forest whose first document is to be looked for. They are noted from the first call on.
+    pub(crate) fn unsure_firsts(&self, forest: &str) -> Vec<Root> {
+        let of = self.forests.numbers_of(forest);
+        of.flat_map(|number| self.settler.unsure.take(number)).collect()
+    }
+
+    /// Notes that there is an index of this name.
+    pub(crate) fn note_index(&self, index: &str) {
+        self.reader.names.note_index(index);
+    }
+
+    /// Notes groups of a forest whose first document is to be looked for.
+    pub(crate) fn note_unsure_firsts(&self, forest: &str, roots: impl Iterator<Item = Root>) {
+        if let Some(number) = self.forests.numbers_of(forest).next() {
+            roots.for_each(|root| self.settler.unsure.note_again(number, root));
+        }
     }
 
     /// Runs a job on the threads for text work and waits for its result. The job runs to its end even if the caller

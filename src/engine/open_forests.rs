@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::EngineError;
-use super::forests::ForestEntry;
+use super::forests::{ForestEntry, SHORT_TEXTS};
 use super::stored::Stores;
 use super::threads::TextThreads;
 use crate::chance::nonce;
@@ -17,9 +17,6 @@ use crate::hash::HashKey;
 use crate::method::{LearnedText, Method, MethodKind, Proof, Short, Staged, Strict, Verified};
 use crate::store::ForestIdentity;
 use crate::text_fields::{FieldRecord, RoutedFields};
-
-/// Suffix of the name of a forest of short texts.
-pub(super) const SHORT_TEXTS: &str = " (short texts)";
 
 /// The numbers of the forests of a route.
 #[derive(Debug, Clone, Copy)]

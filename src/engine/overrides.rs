@@ -8,7 +8,7 @@ use super::forests::ForestEntry;
 use super::{Engine, RequestContext, Unavailable, own_root};
 use crate::forest::document::ForestDocument;
 use crate::forest::overrides::{Override, Overrides, ResolvedDocument};
-use crate::forest::{LateMergeLog, Root};
+use crate::forest::{DocumentHash, LateMergeLog, Root};
 
 /// Why an index has no overrides.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -89,8 +89,13 @@ impl Engine {
         let Some(prepared) = self.run(read).await? else {
             return Ok(None);
         };
-        let document =
-            ForestDocument { features: prepared.features, when: prepared.when, title: prepared.title, given: None };
+        let document = ForestDocument {
+            features: prepared.features,
+            when: prepared.when,
+            title: prepared.title,
+            id: DocumentHash::UNKNOWN,
+            given: None,
+        };
         let reply = entry.port.check(document).await?;
         Ok(reply.check.map(|check| check.resolved))
     }

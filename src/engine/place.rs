@@ -18,7 +18,7 @@ use crate::fingerprint::Fingerprint;
 use crate::forest::document::ForestDocument;
 use crate::forest::overrides::Overrides;
 use crate::forest::port::{self, BatchReply, Commit, DocumentReply, DryPlacement, EarlierDocuments, ForestPort};
-use crate::forest::{Decision, Root};
+use crate::forest::{Decision, DocumentHash, Root};
 use crate::time::{Millis, format_date};
 
 /// Placed documents of a body that is being stamped. Withdraws them if it is dropped before they are taken: a forest
@@ -37,9 +37,19 @@ impl Drop for Unfinished {
 /// One batch of documents for a forest, and the items that they belong to.
 #[derive(Default)]
 struct ForestBatch {
-    /// Their places in the body, and their routes.
-    items: Vec<(usize, usize)>,
+    items: Vec<BatchItem>,
     documents: Vec<ForestDocument>,
+}
+
+/// What a document of a batch belongs to.
+struct BatchItem {
+    /// Its place in the body.
+    item: usize,
+    route: usize,
+    /// Which document it is.
+    id: DocumentHash,
+    /// Hash of the name of its index in the request.
+    name: u64,
 }
 
 /// State of one request in one forest, across batches.
@@ -155,11 +165,17 @@ impl Placer {
         let mut batches: Vec<ForestBatch> = self.forests.entries.iter().map(|_| ForestBatch::default()).collect();
         for prepared in read.iter_mut().flat_map(|read| read.objects.iter_mut().flatten()) {
             if let Some(batch) = batches.get_mut(prepared.forest) {
-                batch.items.push((prepared.item, prepared.route));
+                batch.items.push(BatchItem {
+                    item: prepared.item,
+                    route: prepared.route,
+                    id: prepared.id,
+                    name: prepared.name,
+                });
                 batch.documents.push(ForestDocument {
                     features: prepared.features.take(),
                     when: prepared.when,
                     title: prepared.title,
+                    id: prepared.id,
                     given: None,
                 });
             }
@@ -182,7 +198,7 @@ impl Placer {
             let mut deferred = deferred.into_iter();
             let mut placements = session.place(&*entry.port, batch.documents, trust).await?;
             // First of all: from here on they are withdrawn if anything goes wrong.
-            for ((item, route), reply) in batch.items.into_iter().zip(&mut placements.replies) {
+            for (BatchItem { item, route, id, name }, reply) in batch.items.into_iter().zip(&mut placements.replies) {
                 let deferred = deferred.next();
                 if let Some(place) = &mut reply.placed {
                     placed.hold(HeldDocument {
@@ -198,6 +214,10 @@ impl Placer {
                         has_joined: place.decision != Decision::NewRoot
                             || place.answer != place.root
                             || deferred.is_some(),
+                        first: place.first,
+                        fills_vacancy: place.fills_vacancy,
+                        id,
+                        name,
                         deferred,
                     });
                 } else {
@@ -265,12 +285,13 @@ impl StampWriter<'_> {
     fn write(&mut self, prepared: &PreparedDocument, reply: DocumentReply, own_root: Root) {
         let is_local_fallback = reply.placed.as_ref().is_some_and(|place| place.is_local_fallback);
         self.stamped.tally.local_fallback += u64::from(is_local_fallback);
-        let (root, since) = match reply.placed {
+        let (root, since, first) = match reply.placed {
             None => {
                 self.stamped.tally.without_text += 1;
                 // The stored document keeps its date, or an update without a change would look like one.
                 let since = reply.now.filter(|_| !prepared.partial);
-                (own_root, since)
+                // No other document has its root, unless people have put it into a group.
+                (own_root, since, (own_root == Root(Fingerprint(prepared.own_root))).then_some(true))
             }
             Some(place) => {
                 let item = prepared.item;
@@ -292,19 +313,22 @@ impl StampWriter<'_> {
                     true => place.arrived,
                     false => Some(place.clock),
                 };
-                let root = place.answer;
+                let (root, first) = (place.answer, place.first);
                 if let Some(explanations) = &mut self.stamped.explanations {
                     explanations.push(Explanation::of(item, place));
                 }
-                (root, reply.now.and(since))
+                (root, reply.now.and(since), first)
             }
         };
+        // Where nothing is known, an update leaves the flag that is stored, if there is one.
+        let is_new = !prepared.partial;
         let stamp = Stamp {
             root: root.0.0,
             is_local_fallback,
             hashes: &prepared.hashes,
             arrival: since.map(|since| self.arrivals.text(since)),
             proof: prepared.proof.as_deref(),
+            first: first.or(is_new.then_some(false)),
         };
         let (base, names) = (prepared.object.start, &self.reader.routes.names);
         match self.stamped.splice.stamp(base, &prepared.cut, names, &stamp) {

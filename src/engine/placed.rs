@@ -1,11 +1,11 @@
 //! Placed documents of a request, held until the cluster's response settles them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::deferred::DeferredClaim;
 use crate::bulk::{self, Op};
 use crate::forest::port::{ItemOutcome, Settlement};
-use crate::forest::{Root, Ticket};
+use crate::forest::{DocumentHash, Root, Ticket};
 use crate::time::Millis;
 
 /// The nodes that the documents of a request use, by item. To be given to [`Engine::settle`](super::Engine::settle).
@@ -38,6 +38,14 @@ pub(super) struct HeldDocument {
     /// Whether it joined an existing tree, shows another root than its tree's, or may: a deferred placement may meet
     /// another document of its root.
     pub(super) has_joined: bool,
+    /// Whether it is stamped as the first one of its group; `None`: that is unknown.
+    pub(super) first: Option<bool>,
+    /// Its tree has to remember it as its first one once it is accepted.
+    pub(super) fills_vacancy: bool,
+    /// Which document it is.
+    pub(super) id: DocumentHash,
+    /// Hash of the name of its index in the request.
+    pub(super) name: u64,
     /// The deferred placement, to be done once it is accepted.
     pub(super) deferred: Option<DeferredClaim>,
 }
@@ -93,6 +101,17 @@ impl HeldDocuments {
         moved.filter(|item| !is_update(*item) || stamped.contains(item)).collect()
     }
 
+    /// The trees that have another first document from now on, by the number of their forest.
+    pub(super) fn new_firsts(&self, resolution: &Resolution) -> BTreeMap<usize, Vec<(Root, DocumentHash)>> {
+        let mut all: BTreeMap<usize, Vec<_>> = BTreeMap::new();
+        for held in &self.held {
+            if held.fills_vacancy && outcome(&self.ops, held.item, resolution).0 == ItemOutcome::Accepted {
+                all.entry(held.forest).or_default().push((held.root, held.id));
+            }
+        }
+        all
+    }
+
     /// Whether any document was stamped.
     pub fn has_stamped(&self) -> bool {
         !self.held.is_empty() || !self.outside.is_empty()
@@ -103,7 +122,7 @@ impl HeldDocuments {
     }
 
     /// The root of the first document that is in a forest.
-    pub(super) fn first_root(&self) -> Option<Root> {
+    pub(crate) fn first_root(&self) -> Option<Root> {
         self.held.first().map(|held| held.answer)
     }
 
@@ -162,6 +181,16 @@ pub(super) fn outcome(ops: &[Op], item: usize, resolution: &Resolution) -> (Item
             (status.map_or(ItemOutcome::Unknown, outcome_of), status)
         }
     }
+}
+
+/// Whether an ingest pipeline has dropped a document: nothing of it is stored.
+pub(super) fn is_dropped(ops: &[Op], item: usize, resolution: &Resolution) -> bool {
+    let is_unchanged = match resolution {
+        Resolution::Unchanged => true,
+        Resolution::Items(items) => items.unchanged.binary_search(&item).is_ok(),
+        _ => false,
+    };
+    is_unchanged && ops.get(item) != Some(&Op::Update)
 }
 
 /// Returns the outcome for a status. 2xx: stored. 4xx: the server's final answer, except 408 (it gave up waiting).

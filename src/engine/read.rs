@@ -7,11 +7,13 @@ use rayon::prelude::*;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::RequestContext;
+use super::index_names::IndexNames;
 use super::routes::{BoundRoute, Routes};
 use super::threads::JobWaiter;
 use crate::bulk::{self, Cut, Item, JsonError, Op, ParsedDocument, Selected, UpdatePart};
 use crate::config::{Clock, Route, StampForm};
 use crate::fingerprint::Fingerprint;
+use crate::forest::DocumentHash;
 use crate::forest::document::DocumentTime;
 use crate::method::{Attributes, Features, Method, OwnText, OwnTokens, VerifiedFeatures, Workspace};
 use crate::text::{self, Scratch};
@@ -42,6 +44,7 @@ pub(super) struct WorkItem {
     index: u64,
     /// The root of a document without usable text.
     own_root: u64,
+    id: DocumentHash,
     /// A partial update of it has all that the document has of the route's fields.
     is_whole: bool,
 }
@@ -68,6 +71,10 @@ pub(super) struct PreparedDocument {
     /// A partial update that makes the document where there is none.
     pub(super) creates: bool,
     pub(super) own_root: u64,
+    /// Which document it is, as far as the request says.
+    pub(super) id: DocumentHash,
+    /// Hash of the name of its index in the request.
+    pub(super) name: u64,
 }
 
 /// A read item: its documents, up to two (an update's `doc` and `upsert`).
@@ -176,6 +183,7 @@ impl WorkItem {
 pub(super) struct DocumentReader {
     pub(super) routes: Arc<Routes>,
     pub(super) form: StampForm,
+    pub(super) names: Arc<IndexNames>,
 }
 
 impl DocumentReader {
@@ -201,7 +209,8 @@ impl DocumentReader {
                 }
             };
             let own_root = index.map_or(0, |index| own_root(index, item.id.as_deref(), context.unique, at));
-            WorkItem { op: item.op, source: item.source.clone(), route, index: hash, own_root, is_whole: false }
+            let id = item.id.as_deref().map_or(DocumentHash::UNKNOWN, |id| self.names.document(hash, id));
+            WorkItem { op: item.op, source: item.source.clone(), route, index: hash, own_root, id, is_whole: false }
         });
         Parsed { items: items.collect(), unrouted, is_bulk: true }
     }
@@ -259,7 +268,8 @@ impl DocumentReader {
             return Ok(read);
         };
         let bytes = body.get(source.clone()).unwrap_or_default();
-        let document = DocumentContext { item: at, route, own_root: item.own_root, context };
+        let document =
+            DocumentContext { item: at, route, own_root: item.own_root, id: item.id, name: item.index, context };
         let mut prepare = |range: Range<usize>| {
             let object = bytes.get(range.clone()).unwrap_or_default();
             self.prepare(object, source.start + range.start, &document, workspace)
@@ -318,6 +328,8 @@ impl DocumentReader {
             partial: false,
             creates: false,
             own_root: of.own_root,
+            id: of.id,
+            name: of.name,
         };
         Ok((prepared, has_text))
     }
@@ -354,7 +366,7 @@ impl DocumentReader {
         own_root: u64,
         context: RequestContext,
     ) -> Result<PreparedDocument, JsonError> {
-        let document = DocumentContext { item: 0, route, own_root, context };
+        let document = DocumentContext { item: 0, route, own_root, id: DocumentHash::UNKNOWN, name: 0, context };
         let prepared = self.prepare(body, 0, &document, &mut Workspace::default());
         prepared.map(|(prepared, _)| prepared)
     }
@@ -366,6 +378,8 @@ struct DocumentContext {
     route: usize,
     /// Root if the document has no usable text.
     own_root: u64,
+    id: DocumentHash,
+    name: u64,
     context: RequestContext,
 }
 

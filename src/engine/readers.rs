@@ -10,6 +10,8 @@ pub struct ReaderFields {
     pub key: String,
     /// The root as 16 hex digits.
     pub root: String,
+    /// Whether a document is the first of its group.
+    pub first: String,
     /// The documents' time.
     pub time: String,
     /// The field of the medium.
@@ -40,6 +42,7 @@ impl Routes {
         ReaderFields {
             key: self.names.key().to_owned(),
             root: self.names.root().to_owned(),
+            first: self.names.first().to_owned(),
             time: time.unwrap_or_else(|| self.names.arrival().to_owned()),
             medium: route.and_then(|route| route.medium_field.clone()),
             text: route.map_or_else(Vec::new, |route| route.text_fields.clone()),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use memchr::memmem;
 use rayon::prelude::*;
 
 use super::read::{DocumentReader, features};
@@ -13,10 +14,9 @@ use crate::bulk::{self, Selected};
 use crate::clock;
 use crate::config::Clock;
 use crate::fingerprint::Fingerprint;
-use crate::forest::Root;
 use crate::forest::document::{DocumentTime, ForestDocument};
 use crate::forest::port::PortHandle;
-use crate::forest::{Recovered, RecoveryPass};
+use crate::forest::{DocumentHash, Recovered, RecoveryPass, Root};
 use crate::method::Workspace;
 use crate::store::StoreError;
 use crate::time::Millis;
@@ -56,6 +56,8 @@ impl RecoverySource {
 pub struct StoredDocument {
     /// The index that it is in.
     pub index: String,
+    /// Its id.
+    pub id: String,
     /// Its source, or as much of it as its route reads, with its root.
     pub source: Bytes,
     /// The arrival that it is stamped with.
@@ -181,7 +183,14 @@ impl DocumentReader {
             (Clock::None, _) | (_, None) => DocumentTime::Still,
             (_, Some(arrival)) => DocumentTime::At(arrival.min(latest)),
         };
-        let document = ForestDocument { when, title, given: Some(Root(root)), features };
+        // In a text the quotes would be escaped.
+        let first = format!("\"{}\":true", self.routes.names.first());
+        let is_first = memmem::find(&stored.source, first.as_bytes()).is_some();
+        let id = match is_first {
+            true => DocumentHash::of(Some(&stored.index), &stored.id),
+            false => DocumentHash::UNKNOWN,
+        };
+        let document = ForestDocument { when, title, id, given: Some(Root(root)), features };
         Some((bound.forest_of(document.features.as_ref()), document))
     }
 }

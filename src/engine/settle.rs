@@ -10,7 +10,9 @@ use super::Unavailable;
 use super::deferred::{DeferredClaim, DeferredPlacements};
 use super::forests::Forests;
 use super::indeterminate::Indeterminate;
+use super::index_names::IndexNames;
 use super::placed::{HeldDocuments, Resolution, outcome};
+use super::unsure_firsts::UnsureFirsts;
 use super::writers::Writers;
 use crate::forest::TreeNotice;
 use crate::forest::document::ForestDocument;
@@ -57,6 +59,10 @@ pub(super) struct Settler {
     pub(super) placing: tokio::sync::Mutex<()>,
     /// A forest has made groups one.
     pub(super) merged: Notify,
+    /// Groups whose first document is to be looked for.
+    pub(super) unsure: UnsureFirsts,
+    /// Which index each name means.
+    pub(super) names: Arc<IndexNames>,
 }
 
 impl Settler {
@@ -77,6 +83,9 @@ impl Settler {
         let mut settled = SettledRequest { failed: placed.failed(&resolution), ..SettledRequest::default() };
         self.note_writers(&placed, &resolution, now);
         self.unanswered.note(&self.forests, &placed, &resolution);
+        self.unsure.note(&placed, &resolution);
+        self.names.note(&placed, &resolution);
+        let firsts = placed.new_firsts(&resolution);
         let (deferred, not_kept) = Self::deferred(&mut placed, &resolution);
         settled.not_kept = not_kept;
         let mut failure = None;
@@ -84,6 +93,13 @@ impl Settler {
             match answer.await {
                 Ok(report) => settled.add(forest, report),
                 Err(unavailable) => failure = Some(unavailable),
+            }
+        }
+        for (forest, firsts) in firsts {
+            if let Some(entry) = self.forests.entries.get(forest)
+                && let Err(unavailable) = entry.port.set_firsts(firsts).await
+            {
+                failure = Some(unavailable);
             }
         }
         failure = self.place_all(deferred, now, &mut settled).await.or(failure);

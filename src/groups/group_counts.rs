@@ -199,6 +199,10 @@ async fn representatives(
         RepresentativeBy::Relevance if is_by_score(request) => json!(["_score", time("desc")]),
         RepresentativeBy::Relevance | RepresentativeBy::Newest => json!([time("desc")]),
         RepresentativeBy::Oldest => json!([time("asc")]),
+        RepresentativeBy::First => {
+            let first = json!({"order": "desc", "missing": "_last", "unmapped_type": "boolean"});
+            json!([{(&source.fields.first): first}, time("asc")])
+        }
         RepresentativeBy::Most(field) => {
             json!([{(field): {"order": "desc", "missing": "_last"}}, time("desc")])
         }

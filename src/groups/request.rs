@@ -77,6 +77,8 @@ pub(crate) enum RepresentativeBy {
     Newest,
     /// The one with the earliest time.
     Oldest,
+    /// The one that is stamped as the first of its group; if it does not match, the one with the earliest time.
+    First,
     /// The document with the largest value of a field, such as its number of readers.
     Most(String),
     /// The one whose value of a field comes first in a list; of equals, and of those with none of them, the earliest.
@@ -153,8 +155,8 @@ struct Body<'a> {
 }
 
 /// How a search that groups cannot be read by shows each group once.
-const INSTEAD: &str = "send it to _search with \"collapse\": {\"field\": \"cluster_key\"}, which shows one document of \
-                       each group";
+const INSTEAD: &str = "send it to _search with the filter {\"term\": {\"cluster_first\": true}}, which finds one \
+                       document of each group";
 
 impl Body<'_> {
     /// Refuses searches that take no filters around them, as the counts of groups need.
@@ -327,10 +329,13 @@ fn parse_representative(value: &Value) -> Result<RepresentativeBy, RequestError>
         (Some("relevance"), _) => Ok(RepresentativeBy::Relevance),
         (Some("newest"), _) => Ok(RepresentativeBy::Newest),
         (Some("oldest"), _) => Ok(RepresentativeBy::Oldest),
+        (Some("first"), _) => Ok(RepresentativeBy::First),
         (_, Some(field)) => Ok(RepresentativeBy::Most(field.to_owned())),
         _ => Err(RequestError::Member {
             member: "representative",
-            reason: format!("takes relevance, newest, oldest, {{\"field\": NAME}} or {{\"rank\": {{…}}}}, not {value}"),
+            reason: format!(
+                "takes relevance, newest, oldest, first, {{\"field\": NAME}} or {{\"rank\": {{…}}}}, not {value}"
+            ),
         }),
     }
 }
@@ -503,7 +508,7 @@ mod tests {
         ] {
             let error = parse(&body).unwrap_err().to_string();
             assert!(error.starts_with(&format!("[{member}] ")), "{error}");
-            assert!(error.contains(r#""collapse": {"field": "cluster_key"}"#), "{error}");
+            assert!(error.contains(r#"{"term": {"cluster_first": true}}"#), "{error}");
         }
         assert!(parse(&json!({"knn": null, "query": {"term": {"hybrid": 1}}})).is_ok());
     }

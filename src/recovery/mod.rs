@@ -270,7 +270,7 @@ impl RecoveryReader {
 }
 
 fn stored_document(hit: StoredHit) -> StoredDocument {
-    StoredDocument { index: hit.index, source: hit.source, arrival: hit.place.map(Millis) }
+    StoredDocument { index: hit.index, id: hit.id, source: hit.source, arrival: hit.place.map(Millis) }
 }
 
 /// Salvages stored forests that cannot be read as a whole, and completes them from the index. Returns the counts by

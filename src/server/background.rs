@@ -59,6 +59,27 @@ pub(super) fn restamp(state: &Arc<AppState>, config: &ServeOptions, service: &Op
     }))
 }
 
+/// Starts to keep one first document in each group, if what is stored is searched at all.
+pub(super) fn keep_firsts(state: &Arc<AppState>, config: &ServeOptions, service: &Operator) -> Option<JoinHandle<()>> {
+    if !config.counts || config.routes.is_empty() {
+        return None;
+    }
+    let operator = service.clone();
+    let routes = state.engine.routes().table();
+    let state = state.clone();
+    Some(tokio::spawn(async move {
+        let keeper = backfill::FirstKeeper {
+            status: &state.firsts,
+            restamping: &state.restamping,
+            engine: &state.engine,
+            operator: &operator,
+            routes: &routes,
+            shared_forests: state.engine.forests().shared(),
+        };
+        keeper.run().await;
+    }))
+}
+
 /// Starts to acknowledge overrides of shared forests.
 pub(super) fn acknowledge(state: &Arc<AppState>, config: &ServeOptions) -> Option<JoinHandle<()>> {
     config.forest_store.as_ref()?;

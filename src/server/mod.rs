@@ -225,6 +225,7 @@ impl Tasks {
         let sending = [
             background::sweep(state, config, service),
             background::restamp(state, config, service),
+            background::keep_firsts(state, config, service),
             background::search_indeterminate(state, config, service),
         ];
         Tasks {

@@ -54,6 +54,7 @@ pub(super) fn sample() -> ReaderFields {
     ReaderFields {
         key: "cluster_key".into(),
         root: "cluster_root".into(),
+        first: "cluster_first".into(),
         time: "published".into(),
         medium: Some("media".into()),
         text: vec!["content".into()],

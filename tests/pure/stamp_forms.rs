@@ -81,7 +81,7 @@ fn what_a_document_brings_along_goes_with_either_stamp() {
             }
         }
         let text = String::from_utf8(document).unwrap();
-        assert_eq!(text.matches("cluster_").count(), if has { 4 } else { 2 });
+        assert_eq!(text.matches("cluster_").count(), if has { 5 } else { 3 });
     }
 }
 

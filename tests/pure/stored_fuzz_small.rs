@@ -38,7 +38,8 @@ fn stored<F: MethodKind>(kind: u8, method: &str, mut state: ForestState<F>) -> V
     for (hour, body) in (1..).zip(BODIES) {
         let features = method.read(&Fields { title: Some("Notes"), body: &[body] }, &mut workspace);
         let when = DocumentTime::At(Millis(hour * 3_600_000));
-        let placed = state.place(ForestDocument { features, when, title: Some(1), given: None }).placed;
+        let placed =
+            state.place(ForestDocument { features, when, title: Some(1), id: Default::default(), given: None }).placed;
         roots.extend(placed.map(|placed| placed.root));
         if hour == 2 {
             let (section, bytes) = state.begin_copy();

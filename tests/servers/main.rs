@@ -30,6 +30,7 @@ mod doctor;
 mod examples;
 mod faults;
 mod fields;
+mod first;
 mod limits;
 mod malformed;
 mod mapping;

@@ -15,8 +15,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let base = source.start;
         let document = scan(&body[source], &selection)?;
         let text = document.first(Selected::Text(0)).unwrap_or_default();
-        let stamp =
-            Stamp { root: text.len() as u64, is_local_fallback: false, hashes: &[], arrival: None, proof: None };
+        let stamp = Stamp {
+            root: text.len() as u64,
+            is_local_fallback: false,
+            hashes: &[],
+            arrival: None,
+            proof: None,
+            first: None,
+        };
         splice.stamp(base, &document.cut, selection.names(), &stamp)?;
     }
     let mut stamped = Vec::new();

@@ -176,7 +176,7 @@ mod tests {
     }
 
     fn stamped(source: &str) -> String {
-        let stamp = Stamp { root: 1, is_local_fallback: false, hashes: &[], arrival: None, proof: None };
+        let stamp = Stamp { root: 1, is_local_fallback: false, hashes: &[], arrival: None, proof: None, first: None };
         let mut splice = Splice::default();
         splice.stamp(0, &cut(source).unwrap(), selection().names(), &stamp).unwrap();
         let mut out = Vec::new();

@@ -64,7 +64,7 @@ pub enum SelectionError {
 const MAX_TEXT_FIELDS: usize = 64;
 
 /// The endings of the stamp's names, after the prefix.
-const ENDINGS: [&str; 5] = ["root", "key", "hash", "arrival", "proof"];
+const ENDINGS: [&str; 6] = ["root", "key", "hash", "arrival", "proof", "first"];
 
 /// The names of the stamp's members in a document: `cluster_root` and so on. They have a prefix in common, which the
 /// user may choose; this type is where it is checked, and parsing is [`StampNames::new`].
@@ -120,14 +120,20 @@ impl StampNames {
 
     /// When the document was stamped.
     pub fn arrival(&self) -> &str {
-        let [_, _, _, arrival, _] = &self.names;
+        let [_, _, _, arrival, ..] = &self.names;
         arrival
     }
 
     /// Name of the proof's member.
     pub(super) fn proof(&self) -> &str {
-        let [.., proof] = &self.names;
+        let [.., proof, _] = &self.names;
         proof
+    }
+
+    /// Whether the document is the first one of its group.
+    pub fn first(&self) -> &str {
+        let [.., first] = &self.names;
+        first
     }
 
     /// One bit per stamp member: the bit of the member with this name, if it is one.
@@ -306,10 +312,13 @@ mod tests {
     fn stamp_names_carry_the_prefix() {
         let names: StampNames = "cluster_".parse().unwrap();
         assert_eq!(names.prefix(), "cluster_");
-        let all = [names.root(), names.key(), names.hash(), names.arrival(), names.proof()];
-        assert_eq!(all, ["cluster_root", "cluster_key", "cluster_hash", "cluster_arrival", "cluster_proof"]);
+        let all = [names.root(), names.key(), names.hash(), names.arrival(), names.proof(), names.first()];
+        assert_eq!(
+            all,
+            ["cluster_root", "cluster_key", "cluster_hash", "cluster_arrival", "cluster_proof", "cluster_first"]
+        );
         let bits: Vec<_> = all.iter().map(|name| names.bit(name.as_bytes())).collect();
-        assert_eq!(bits, [Some(1), Some(2), Some(4), Some(8), Some(16)]);
+        assert_eq!(bits, [Some(1), Some(2), Some(4), Some(8), Some(16), Some(32)]);
         for name in ["cluster_", "cluster_roots", "cluster", "root", "cluster_roo", ""] {
             assert_eq!(names.bit(name.as_bytes()), None, "{name}");
         }

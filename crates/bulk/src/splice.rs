@@ -255,7 +255,7 @@ mod tests {
         splice.push(3, 2, b"xy").unwrap();
         assert_eq!(splice.push(4, 0, b"no"), Err(SpliceError::Order { offset: 4, end: 5 }));
         let names = StampNames::new("c_").unwrap();
-        let stamp = Stamp { root: 1, is_local_fallback: false, hashes: &[], arrival: None, proof: None };
+        let stamp = Stamp { root: 1, is_local_fallback: false, hashes: &[], arrival: None, proof: None, first: None };
         let backwards = Cut { insert_at: 8, keeps_members: false, removals: vec![9..10, 8..9] };
         assert_eq!(splice.stamp(0, &backwards, &names, &stamp), Err(SpliceError::Order { offset: 8, end: 10 }));
         splice.push(5, 0, b"z").unwrap();
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn a_stamp_replaces_the_old_one() {
         let names = StampNames::new("c_").unwrap();
-        let stamp = Stamp { root: 255, is_local_fallback: false, hashes: &[], arrival: None, proof: None };
+        let stamp = Stamp { root: 255, is_local_fallback: false, hashes: &[], arrival: None, proof: None, first: None };
         let mut splice = Splice::default();
         let cut = Cut { insert_at: 1, keeps_members: true, removals: vec![1..11, 11..12] };
         splice.stamp(2, &cut, &names, &stamp).unwrap();

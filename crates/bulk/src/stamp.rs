@@ -17,12 +17,14 @@ pub struct Stamp<'a> {
     pub hashes: &'a [u64],
     /// The arrival as an ISO date; left out when a changed date would turn a no-op update into a change.
     pub arrival: Option<&'a str>,
+    /// Whether it is the first document of its group; left out where an update is not to touch it.
+    pub first: Option<bool>,
     /// The document's own proof, for methods that have one; not in a lean stamp.
     pub proof: Option<&'a str>,
 }
 
 /// Writes the stamp's members with commas between them and none around them:
-/// `"cluster_root":"00f1…","cluster_key":-12,"cluster_hash":["…","…"],"cluster_arrival":"2026-…"`.
+/// `"cluster_root":"00f1…","cluster_key":-12,"cluster_hash":["…","…"],"cluster_arrival":"2026-…","cluster_first":false`.
 pub fn write_stamp(out: &mut Vec<u8>, names: &StampNames, stamp: &Stamp<'_>) {
     write_name(out, names.root());
     match stamp.is_local_fallback {
@@ -53,6 +55,11 @@ pub fn write_stamp(out: &mut Vec<u8>, names: &StampNames, stamp: &Stamp<'_>) {
             write_name(out, name);
             write_string(out, value);
         }
+    }
+    if let Some(first) = stamp.first {
+        out.push(b',');
+        write_name(out, names.first());
+        out.extend_from_slice(if first { b"true" } else { b"false" });
     }
 }
 
@@ -106,18 +113,21 @@ mod tests {
             hashes: &[0x00f1_2345_6789_abcd, u64::MAX],
             arrival: Some("2026-01-02T03:04:05.678Z"),
             proof: Some("a\"b\\c\n"),
+            first: Some(true),
         };
         assert_eq!(
             written(&stamp),
-            r#""cluster_root":"00f123456789abcd","cluster_key":67874250384059341,"cluster_hash":["00f123456789abcd","ffffffffffffffff"],"cluster_arrival":"2026-01-02T03:04:05.678Z","cluster_proof":"a\"b\\c\u000a""#
+            r#""cluster_root":"00f123456789abcd","cluster_key":67874250384059341,"cluster_hash":["00f123456789abcd","ffffffffffffffff"],"cluster_arrival":"2026-01-02T03:04:05.678Z","cluster_proof":"a\"b\\c\u000a","cluster_first":true"#
         );
     }
 
     #[test]
     fn the_key_is_signed_and_what_is_missing_is_left_out() {
-        let stamp = Stamp { root: u64::MAX, is_local_fallback: false, hashes: &[], arrival: None, proof: None };
+        let stamp =
+            Stamp { root: u64::MAX, is_local_fallback: false, hashes: &[], arrival: None, proof: None, first: None };
         assert_eq!(written(&stamp), r#""cluster_root":"ffffffffffffffff","cluster_key":-1"#);
-        let stamp = Stamp { root: 1 << 63, is_local_fallback: false, hashes: &[10], arrival: None, proof: None };
+        let stamp =
+            Stamp { root: 1 << 63, is_local_fallback: false, hashes: &[10], arrival: None, proof: None, first: None };
         assert_eq!(
             written(&stamp),
             r#""cluster_root":"8000000000000000","cluster_key":-9223372036854775808,"cluster_hash":"000000000000000a""#
@@ -128,6 +138,7 @@ mod tests {
             hashes: &[],
             arrival: Some("2026-01-02T03:04:05.678Z"),
             proof: None,
+            first: None,
         };
         assert_eq!(
             written(&stamp),

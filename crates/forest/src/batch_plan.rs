@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use spinney_text::fingerprint::Fingerprint;
 use spinney_text::method::FounderTokens;
 
-use super::Root;
 use super::change::Change;
+use super::{DocumentHash, Root};
 use crate::time::Millis;
 
 /// A tree that a document of the request founds.
@@ -15,6 +15,7 @@ pub(super) struct OwnTree<P> {
     pub(super) added: Millis,
     pub(super) proof: P,
     pub(super) founder_tokens: Option<FounderTokens>,
+    pub(super) first: DocumentHash,
 }
 
 /// The planned changes of a request.
@@ -38,7 +39,10 @@ impl<P> BatchPlan<P> {
     pub(super) fn add(&mut self, change: Change<P>) -> Option<Fingerprint> {
         match change {
             Change::AddRoot { fingerprint, added, proof } => {
-                self.trees.insert(Root(fingerprint), OwnTree { added, proof, founder_tokens: None });
+                self.trees.insert(
+                    Root(fingerprint),
+                    OwnTree { added, proof, founder_tokens: None, first: DocumentHash::UNKNOWN },
+                );
                 self.nodes.insert(fingerprint, Root(fingerprint));
                 Some(fingerprint)
             }
@@ -50,6 +54,12 @@ impl<P> BatchPlan<P> {
             Change::FounderTokens { root, tokens } => {
                 if let Some(tree) = self.trees.get_mut(&root) {
                     tree.founder_tokens = Some(tokens);
+                }
+                None
+            }
+            Change::First { root, first } => {
+                if let Some(tree) = self.trees.get_mut(&root) {
+                    tree.first = first;
                 }
                 None
             }

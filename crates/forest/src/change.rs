@@ -12,7 +12,7 @@ use spinney_text::method::{FounderTokens, Proof, TreeTally};
 
 use super::roots::{FOUNDED, RootNumber, UNCOUNTED};
 use super::ticks::{Tick, TickStart};
-use super::{Forest, Root};
+use super::{DocumentHash, Forest, Root};
 use crate::hamming::Entry;
 use crate::time::Millis;
 
@@ -37,6 +37,13 @@ pub enum Change<P> {
         root: Root,
         /// Its tokens.
         tokens: FounderTokens,
+    },
+    /// The first document of a tree. A new root has an unknown one.
+    First {
+        /// Its root.
+        root: Root,
+        /// The document.
+        first: DocumentHash,
     },
     /// A new leaf.
     AddLeaf {
@@ -88,7 +95,10 @@ impl<P> Change<P> {
             | Change::AddLeaf { fingerprint, .. }
             | Change::Use { fingerprint }
             | Change::Withdraw { fingerprint } => Some(*fingerprint),
-            Change::Refresh { root } | Change::Count { root, .. } | Change::FounderTokens { root, .. } => Some(root.0),
+            Change::Refresh { root }
+            | Change::Count { root, .. }
+            | Change::First { root, .. }
+            | Change::FounderTokens { root, .. } => Some(root.0),
             Change::Begin(_) | Change::Evict { .. } => None,
         }
     }
@@ -112,6 +122,10 @@ impl<P: Proof> Forest<P> {
                 }
                 added
             }
+            Change::First { root, first } => match self.root_number(*root, self.ticks.floor()) {
+                Some(number) => self.roots.set_first(number, *first),
+                None => false,
+            },
             Change::FounderTokens { root, tokens } if tokens.is_empty() => self.founder_tokens.remove(root.0),
             Change::FounderTokens { root, tokens } => {
                 self.root_number(*root, self.ticks.floor()).is_some() && self.founder_tokens.put(root.0, tokens)

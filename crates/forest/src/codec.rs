@@ -18,6 +18,7 @@
 //! 14 Lesson  | founders 8 | sentences 4 | their hashes, of 8 | words 4 | each 2 |
 //! 15 Pending | root 8 | as 14 |
 //! 16 Taught  | roots 4 | each 8 |
+//! 17 First   | root 8 | first 4 |
 //! ```
 
 use spinney_text::fingerprint::Fingerprint;
@@ -26,7 +27,7 @@ use spinney_text::method::{Durable, Lesson};
 use super::local::StateChange;
 use super::overrides::{Override, OverrideChange, Restamp};
 use super::ticks::{Tick, TickStart};
-use super::{Change, Root};
+use super::{Change, DocumentHash, Root};
 use crate::time::Millis;
 
 /// The name of a kind of change, for messages about an unreadable record.
@@ -47,6 +48,7 @@ pub(super) fn name_of(kind: u8) -> String {
         13 => "forgotten overrides",
         15 => "pending lesson",
         16 => "trees that taught",
+        17 => "first document",
         _ => "unknown to this version",
     };
     format!("{kind} ({name})")
@@ -148,6 +150,7 @@ impl<P: Durable> StateChange<P> {
                 let roots = (0..u32::read(bytes)?).map(|_| fingerprint(bytes).map(Root));
                 return Some(StateChange::Taught(roots.collect::<Option<_>>()?));
             }
+            17 => Change::First { root: Root(fingerprint(bytes)?), first: DocumentHash(u32::read(bytes)?) },
             10 => Change::FounderTokens { root: Root(fingerprint(bytes)?), tokens: Durable::read(bytes)? },
             11 => {
                 return Some(StateChange::Overrides(OverrideChange::Add {
@@ -191,6 +194,11 @@ fn write_tree<P: Durable>(change: &Change<P>, out: &mut Vec<u8>) {
             out.push(10);
             root.0.write(out);
             tokens.write(out);
+        }
+        Change::First { root, first } => {
+            out.push(17);
+            root.0.write(out);
+            first.0.write(out);
         }
         Change::AddLeaf { fingerprint, root } => {
             out.push(3);

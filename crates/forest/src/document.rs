@@ -2,7 +2,7 @@
 
 use spinney_text::method::Features;
 
-use super::Root;
+use super::{DocumentHash, Root};
 use crate::time::Millis;
 
 /// One document to place.
@@ -14,6 +14,8 @@ pub struct ForestDocument {
     pub when: DocumentTime,
     /// A hash of its title, if it has one.
     pub title: Option<u32>,
+    /// Which document it is. One that is recovered has a hash only if it is stored as the first one of its group.
+    pub id: DocumentHash,
     /// The root of its dry placement, which is stored in the index. It is placed there, unless another tree has its
     /// text by then.
     pub given: Option<Root>,

@@ -24,6 +24,7 @@ mod candidates;
 mod change;
 mod codec;
 pub mod document;
+mod first;
 mod founder_tokens;
 pub mod hamming;
 mod in_flight;
@@ -59,6 +60,7 @@ mod view;
 mod window;
 
 pub use change::Change;
+pub use first::DocumentHash;
 pub use founder_tokens::FOUNDER_TOKEN_BYTES;
 pub use late_merges::{LateMergeLog, LateMerges, Suggestion};
 pub use local_fallback::LocalFallback;

@@ -26,7 +26,9 @@ use super::port::{
 use super::promise::Promise;
 use super::recovery::RecoveryPass;
 use super::undo_guard::UndoGuard;
-use super::{ForestError, ForestStats, LateMergeLog, LateMerges, Portions, Root, Settings, StoredStats, TreeView};
+use super::{
+    DocumentHash, ForestError, ForestStats, LateMergeLog, LateMerges, Portions, Root, Settings, StoredStats, TreeView,
+};
 use crate::time::Millis;
 use dry_placement::LocalDryPlacement;
 
@@ -405,6 +407,19 @@ impl<F: MethodKind> ForestPort for LocalForest<F> {
         self.with(move |state, _| state.check(document))
     }
 
+    fn firsts(&self, roots: Vec<Root>) -> PortHandle<Vec<DocumentHash>> {
+        self.with(move |state, _| roots.into_iter().map(|root| state.forest.first(root)).collect())
+    }
+
+    fn set_firsts(&self, firsts: Vec<(Root, DocumentHash)>) -> PortHandle<()> {
+        // Not waited for on disk: after a crash they are found again.
+        self.with(move |state, _| {
+            for (root, first) in firsts {
+                state.forest.set_first(root, first);
+            }
+        })
+    }
+
     fn tree(&self, root: Root) -> PortHandle<Option<TreeView>> {
         self.with(move |state, _| state.forest.tree(root))
     }
@@ -552,7 +567,13 @@ mod tests {
         let method: Method = "full".parse().unwrap();
         let fields = Fields { title: None, body: &["A text of which a fingerprint is taken."] };
         let features = method.read(&fields, &mut Workspace::default());
-        let document = ForestDocument { features, when: DocumentTime::At(Millis(1)), title: None, given: None };
+        let document = ForestDocument {
+            features,
+            when: DocumentTime::At(Millis(1)),
+            title: None,
+            id: Default::default(),
+            given: None,
+        };
         Batch { documents: vec![document; count], ..Batch::default() }
     }
 

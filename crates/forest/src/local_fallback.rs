@@ -14,6 +14,7 @@ use super::port::{
     Settlement, Unavailable,
 };
 use super::{ForestStats, LateMergeLog, Rollback, Root, TreeView};
+use crate::DocumentHash;
 use crate::time::Millis;
 
 /// A shared forest with a local one for the time while Redis is away.
@@ -96,6 +97,14 @@ impl ForestPort for LocalFallback {
 
     fn check(&self, document: ForestDocument) -> PortHandle<CheckReply> {
         self.either(move |port| port.check(document.clone()))
+    }
+
+    fn firsts(&self, roots: Vec<Root>) -> PortHandle<Vec<DocumentHash>> {
+        self.shared.firsts(roots)
+    }
+
+    fn set_firsts(&self, firsts: Vec<(Root, DocumentHash)>) -> PortHandle<()> {
+        self.shared.set_firsts(firsts)
     }
 
     fn tree(&self, root: Root) -> PortHandle<Option<TreeView>> {

@@ -10,7 +10,7 @@ use super::placement::{self, RuleView};
 use super::roots::RootNumber;
 use super::ticket::Rollback;
 use super::ticks::Tick;
-use super::{Forest, Root};
+use super::{DocumentHash, Forest, Root};
 use crate::time::Millis;
 
 /// Most evictions of founder tokens for one insertion.
@@ -108,6 +108,17 @@ impl<P: Proof> Forest<P> {
         nodes.copied().any(|node| self.in_flight.node(node).is_some())
     }
 
+    /// The first document of a living tree.
+    pub(super) fn first(&self, root: Root) -> DocumentHash {
+        let number = self.root_number(root, self.ticks.floor());
+        number.map_or(DocumentHash::UNKNOWN, |number| self.roots.first(number))
+    }
+
+    /// Sets the first document of a tree. Returns whether it is another one than before.
+    pub(super) fn set_first(&mut self, root: Root, first: DocumentHash) -> bool {
+        self.first(root) != first && self.commit(Change::First { root, first })
+    }
+
     /// Whether this root has a living tree.
     pub(super) fn has_tree(&self, root: Root) -> bool {
         self.root_number(root, self.ticks.floor()).is_some()
@@ -117,7 +128,9 @@ impl<P: Proof> Forest<P> {
     pub(super) fn found_again(&mut self, root: Root, query: &FeatureQuery<'_, P>) {
         let number = self.root_number(root, self.ticks.floor());
         if let Some(added) = number.and_then(|number| Some(self.roots.get(number)?.added())) {
+            let first = self.first(root);
             self.commit(Change::AddRoot { fingerprint: root.0, added, proof: query.proof.clone() });
+            self.set_first(root, first);
             if !query.tokens.is_empty() {
                 let tokens = query.tokens.into();
                 self.commit(Change::FounderTokens { root, tokens });
@@ -162,14 +175,16 @@ impl<P: Proof> Forest<P> {
     /// than the window, by the dates of documents that came with it, or because it stood nowhere before the first date.
     fn revive(&mut self, fingerprint: Fingerprint) {
         let record = self.index.get(fingerprint);
-        let record = record.and_then(|entry| self.roots.get(RootNumber(entry.root)));
-        let Some(record) = record else { return };
+        let number = record.map(|entry| RootNumber(entry.root));
+        let record = number.and_then(|number| Some((self.roots.get(number)?, self.roots.first(number))));
+        let Some((record, first)) = record else { return };
         let (root, added) = (record.fingerprint, record.added());
         let is_free = self.living(root).is_none() && !self.has_root_within_k(root, self.ticks.floor());
         if is_free {
             let proof = record.proof.clone();
             let tokens = self.founder_tokens.get(root).map(FounderTokens::from);
             self.commit(Change::AddRoot { fingerprint: root, added, proof });
+            self.set_first(Root(root), first);
             if let Some(tokens) = tokens {
                 let root = Root(root);
                 self.commit(Change::FounderTokens { root, tokens });

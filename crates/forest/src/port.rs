@@ -18,7 +18,7 @@ use spinney_text::text::boilerplate::PendingSentences;
 use super::document::ForestDocument;
 use super::overrides::{Override, Overrides, ResolvedDocument, RestampPass};
 use super::recovery::RecoveryPass;
-use super::{Decision, ForestStats, LateMergeLog, NearNode, Root, Ticket, TreeNotice, TreeView};
+use super::{Decision, DocumentHash, ForestStats, LateMergeLog, NearNode, Root, Ticket, TreeNotice, TreeView};
 use crate::time::Millis;
 
 /// A forest as the engine sees it.
@@ -42,6 +42,12 @@ pub trait ForestPort: Debug + Send + Sync {
 
     /// Checks a document without placing it.
     fn check(&self, document: ForestDocument) -> PortHandle<CheckReply>;
+
+    /// The first documents of trees, in their order; unknown of trees that are not there.
+    fn firsts(&self, roots: Vec<Root>) -> PortHandle<Vec<DocumentHash>>;
+
+    /// Remembers the first documents of trees, as they are stored. Trees that are not there are passed over.
+    fn set_firsts(&self, firsts: Vec<(Root, DocumentHash)>) -> PortHandle<()>;
 
     /// A tree by its root.
     fn tree(&self, root: Root) -> PortHandle<Option<TreeView>>;
@@ -226,9 +232,18 @@ pub struct EarlierDocuments {
     pub(super) time: Option<Millis>,
     /// The roots that dry placements assigned to them: other documents of the batch add no leaf at these fingerprints.
     pub(super) given: Arc<HashSet<Fingerprint>>,
+    /// Trees whose vacancy one of them fills.
+    pub(super) filled: HashSet<Root>,
 }
 
 impl EarlierDocuments {
+    /// Of the documents of a request one fills the vacancy of a tree.
+    pub(super) fn fill(&mut self, placed: &mut RootAssignment) {
+        if placed.fills_vacancy && !self.filled.insert(placed.root) {
+            (placed.first, placed.fills_vacancy) = (Some(false), false);
+        }
+    }
+
     /// Counts lessons for the documents that follow.
     pub(super) fn add_lessons<'l>(&mut self, lessons: impl IntoIterator<Item = &'l Lesson>) {
         lessons.into_iter().for_each(|lesson| self.taught.add(&lesson.sentences));
@@ -291,6 +306,11 @@ pub struct RootAssignment {
     pub answer: Root,
     /// How the root was found.
     pub decision: Decision,
+    /// Whether the document is the first one of its group; `None`: unknown.
+    pub first: Option<bool>,
+    /// It is the first one because no document of its group is stored any more ([`DocumentHash::VACANT`]): once it is
+    /// accepted, the tree has to remember it.
+    pub fills_vacancy: bool,
     /// When its text first arrived; `None` if it is known and did not found the tree.
     pub arrived: Option<Millis>,
     /// When its tree was founded.

@@ -8,6 +8,7 @@ use spinney_text::fingerprint::Fingerprint;
 use spinney_text::method::Proof;
 use spinney_text::work_counter;
 
+use super::first::DocumentHash;
 use super::sparse_map::SparseMap;
 use super::ticks::Tick;
 use crate::hamming::prefetch;
@@ -87,6 +88,8 @@ const A_LINE: usize = 8;
 #[derive(Debug)]
 pub(super) struct Roots<P> {
     chunks: Vec<Vec<TreeRecord<P>>>,
+    /// The first documents of the trees, chunk by chunk: in a record they would take twice as much.
+    firsts: Vec<Box<[DocumentHash]>>,
     free: Vec<u32>,
     /// The leaves of trees whose leaves did not all arrive in one tick.
     ages: SparseMap<LeafAges>,
@@ -97,7 +100,14 @@ pub(super) struct Roots<P> {
 
 impl<P: Proof> Roots<P> {
     pub(super) fn new() -> Roots<P> {
-        Roots { chunks: Vec::new(), free: Vec::new(), ages: SparseMap::new(), ages_bytes: 0, proof_bytes: 0 }
+        Roots {
+            chunks: Vec::new(),
+            firsts: Vec::new(),
+            free: Vec::new(),
+            ages: SparseMap::new(),
+            ages_bytes: 0,
+            proof_bytes: 0,
+        }
     }
 
     pub(super) fn get(&self, number: RootNumber) -> Option<&TreeRecord<P>> {
@@ -142,6 +152,7 @@ impl<P: Proof> Roots<P> {
         };
         self.proof_bytes += record.proof.heap_bytes();
         if self.free.pop().is_some() {
+            self.set_first(number, DocumentHash::UNKNOWN);
             if let Some(place) = self.get_mut(number) {
                 let before = std::mem::replace(place, record);
                 self.proof_bytes -= before.proof.heap_bytes();
@@ -154,6 +165,7 @@ impl<P: Proof> Roots<P> {
         }
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
             self.chunks.push(Vec::with_capacity(CHUNK));
+            self.firsts.push(vec![DocumentHash::UNKNOWN; CHUNK].into());
         }
         if let Some(chunk) = self.chunks.last_mut() {
             chunk.push(record);
@@ -163,12 +175,27 @@ impl<P: Proof> Roots<P> {
 
     /// A tree was founded then, by whom this proof is.
     pub(super) fn found(&mut self, number: RootNumber, added: Millis, proof: P) {
+        self.set_first(number, DocumentHash::UNKNOWN);
         let bytes = proof.heap_bytes();
         if let Some(record) = self.get_mut(number) {
             record.added = FoundedAt::new(added);
             let before = std::mem::replace(&mut record.proof, proof);
             self.proof_bytes = self.proof_bytes + bytes - before.heap_bytes();
         }
+    }
+
+    /// The first document of a tree.
+    pub(super) fn first(&self, number: RootNumber) -> DocumentHash {
+        let number = number.0 as usize;
+        let first = self.firsts.get(number / CHUNK).and_then(|chunk| chunk.get(number % CHUNK));
+        first.copied().unwrap_or_default()
+    }
+
+    /// Sets the first document of a tree. Returns whether it is another one than before.
+    pub(super) fn set_first(&mut self, number: RootNumber, first: DocumentHash) -> bool {
+        let number = number.0 as usize;
+        let place = self.firsts.get_mut(number / CHUNK).and_then(|chunk| chunk.get_mut(number % CHUNK));
+        place.is_some_and(|place| std::mem::replace(place, first) != first)
     }
 
     /// Heap bytes of this many proofs of average size.
@@ -315,7 +342,7 @@ impl<P: Proof> Roots<P> {
 
     /// Bytes allocated, and bytes in use by records.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.chunks.len() * CHUNK * size_of::<TreeRecord<P>>()
+        self.chunks.len() * CHUNK * (size_of::<TreeRecord<P>>() + size_of::<DocumentHash>())
             + self.free.capacity() * size_of::<u32>()
             + self.ages.memory_bytes()
             + self.ages_bytes

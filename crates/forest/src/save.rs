@@ -8,6 +8,7 @@
 //! section 1, first:            | clock 8 | current tick 4 | floor 4 | moments | secret of the index 16 | nodes 8 |
 //! section 2, trees:            of each | number 4 | root 8 | added 8 | statistics 17 | proof |
 //! section 3, nodes:            of each | fingerprint 8 | number of its tree 4 | tick 4 |
+//! section 8, first documents that are known: of each | number 4 | root 8 | first 4 |
 //! section 6, founder tokens:   of each | root 8 | tokens 4 | of each 2 |
 //! section 4, learned text:     | lsn 8 | of the kind | pending lessons, only if there are any |
 //! section 7, only if there are any: overrides, as in overrides.rs
@@ -20,13 +21,13 @@ use spinney_text::fingerprint::Fingerprint;
 use spinney_text::hash::HashKey;
 use spinney_text::method::{Durable, MethodKind, Proof, TreeTally};
 
-use super::Forest;
 use super::codec::name_of;
 use super::local::{ForestState, StateChange};
 use super::overrides::Overrides;
 use super::pending_lessons::PendingLessons;
 use super::roots::RootNumber;
 use super::ticks::{Tick, TickStart, Ticks};
+use super::{DocumentHash, Forest};
 use crate::hamming::Entry;
 use crate::time::Millis;
 
@@ -38,6 +39,7 @@ const LEARNED: u8 = 4;
 const END: u8 = 5;
 const FOUNDER_TOKENS: u8 = 6;
 const OVERRIDES: u8 = 7;
+const FIRSTS: u8 = 8;
 
 /// Why bytes are not a state of this forest. The part before them has been taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +61,7 @@ fn section_name(section: u8) -> String {
         END => "times at the end",
         FOUNDER_TOKENS => "founder tokens",
         OVERRIDES => "overrides",
+        FIRSTS => "first documents",
         _ => "unknown to this version",
     };
     format!("section {section} ({name})")
@@ -76,6 +79,7 @@ enum Phase {
     #[default]
     Trees,
     Nodes,
+    Firsts,
     FounderTokens,
     Learned,
     Overrides,
@@ -128,6 +132,13 @@ impl<F: MethodKind> ForestState<F> {
                 Some((NODES, out))
             }
             Phase::Nodes => {
+                portions.go_to(Phase::Firsts);
+                self.next_portion(portions, lsn)
+            }
+            Phase::Firsts => {
+                if forest.write_firsts(at, &mut out) {
+                    return Some((FIRSTS, out));
+                }
                 portions.go_to(Phase::FounderTokens);
                 self.next_portion(portions, lsn)
             }
@@ -180,6 +191,24 @@ impl<P: Proof + Durable> Forest<P> {
             record.added().0.write(out);
             self.tally(number).unwrap_or_default().write(out);
             record.proof.write(out);
+        }
+        true
+    }
+}
+
+impl<P: Proof> Forest<P> {
+    /// Writes the known first documents of one chunk of trees; false beyond the last chunk.
+    fn write_firsts(&self, chunk: usize, out: &mut Vec<u8>) -> bool {
+        let Some(records) = self.roots.chunk(chunk) else {
+            return false;
+        };
+        for (number, record) in records {
+            let first = self.roots.first(number);
+            if first != DocumentHash::UNKNOWN {
+                number.0.write(out);
+                record.fingerprint.write(out);
+                first.0.write(out);
+            }
         }
         true
     }
@@ -311,6 +340,7 @@ impl<F: MethodKind> Restoring<F> {
             BEGIN => self.read_begin(bytes),
             TREES => self.read_trees(bytes),
             NODES => self.read_nodes(bytes),
+            FIRSTS => self.read_firsts(bytes),
             FOUNDER_TOKENS => self.state.forest_mut().founder_tokens.read(bytes),
             LEARNED => self.read_learned(bytes),
             OVERRIDES => Overrides::read(bytes).map(|overrides| self.state.set_overrides(overrides)),
@@ -433,6 +463,20 @@ impl<F: MethodKind> Restoring<F> {
                 for (fingerprint, entry) in group.drain(..) {
                     index.insert(fingerprint, entry).ok()?;
                 }
+            }
+        }
+        Some(())
+    }
+
+    fn read_firsts(&mut self, bytes: &mut &[u8]) -> Option<()> {
+        while !bytes.is_empty() {
+            let (stored, root) = (u32::read(bytes)?, Fingerprint::read(bytes)?);
+            let first = DocumentHash(u32::read(bytes)?);
+            let forest = self.state.forest_mut();
+            let number = self.numbers.get(stored).map(RootNumber);
+            // The number may have become that of another tree since the trees were written.
+            if let Some(number) = number.filter(|&number| forest.is_root(root, number)) {
+                forest.roots.set_first(number, first);
             }
         }
         Some(())

@@ -14,10 +14,10 @@
 use spinney_text::fingerprint::Fingerprint;
 use spinney_text::method::{Proof, TreeTally};
 
-use super::Forest;
 use super::change::Change;
 use super::roots::{RootNumber, TreeRecord};
 use super::ticks::Tick;
+use super::{DocumentHash, Forest};
 use crate::hamming::Entry;
 use crate::time::Millis;
 
@@ -124,7 +124,7 @@ impl<P: Proof> Forest<P> {
     fn living_bytes(&self) -> usize {
         let living = self.ticks.living();
         living.nodes * NODE_BYTES
-            + living.roots * (size_of::<TreeRecord<P>>() + size_of::<TreeTally>() / 2)
+            + living.roots * (size_of::<TreeRecord<P>>() + size_of::<DocumentHash>() + size_of::<TreeTally>() / 2)
             + self.roots.proof_bytes_of(living.roots)
     }
 

@@ -46,6 +46,12 @@ impl Restamping {
         &self.all_obey
     }
 
+    /// Whether it is this process that has the stored documents of a forest follow. `shared`: the shared forests.
+    pub(in crate::backfill) fn leads(&self, forest: &str, shared: &[String]) -> bool {
+        let is_shared = shared.iter().any(|shared| shared == forest);
+        !is_shared || self.all_obey.of(forest).is_some_and(|acknowledged| acknowledged.is_first)
+    }
+
     /// How far the jobs are.
     pub(super) fn report_trouble(&self, is_working: bool, trouble: Option<&str>) {
         let mut status = self.status.lock();

@@ -45,6 +45,8 @@ struct World {
     /// Documents that are not taken, and such that change so often meanwhile.
     refused: BTreeSet<String>,
     changing: BTreeMap<String, u32>,
+    /// Indices that do not store the whole source.
+    partial: BTreeSet<String>,
     points: BTreeSet<u64>,
     opened: u64,
 }
@@ -71,6 +73,12 @@ impl World {
                 }
             },
             ("POST", [_, "_refresh"]) => Some((200, json!({}))),
+            ("GET", [names, "_mapping"]) => {
+                let partial = names.split(',').filter(|name| self.partial.contains(*name));
+                let mapping = json!({"mappings": {"_source": {"excludes": ["vector"]}}});
+                let all: serde_json::Map<_, _> = partial.map(|name| (name.to_owned(), mapping.clone())).collect();
+                Some((200, all.into()))
+            }
             ("POST", [names, "_pit"]) => {
                 for name in names.split(',') {
                     match self.faults.get(name) {
@@ -299,6 +307,22 @@ async fn an_index_that_takes_no_writes_holds_nobody_up() {
     scene.world.lock().faults.clear();
     scene.until("the rest follows", async || scene.is_done().await).await;
     assert_eq!(scene.shared.shown()["waiting"], 0);
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_without_its_whole_source_is_not_written() {
+    let scene = Scene::new(BTreeMap::new());
+    scene.world.lock().partial.insert("news-1".to_owned());
+    scene.merge("news-1", 0, 1).await;
+    scene
+        .until("the others follow", async || {
+            let others = scene.follows("news-2").await && scene.follows("wire").await;
+            others && scene.unfinished("a").await.is_empty()
+        })
+        .await;
+    assert!(scene.world.lock().indices["news-1"].values().any(|stored| stored.root == root(1)));
+    assert!(scene.shared.shown()["errors"].as_u64().unwrap() > 0);
     scene.end().await;
 }
 

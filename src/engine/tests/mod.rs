@@ -504,3 +504,64 @@ fn a_shared_forest_is_not_asked_what_it_has_forgotten() {
     assert_eq!(wait(shared.forests.own_stats()).unwrap().len(), 0);
     assert_eq!(wait(engine(&routes).forests.own_stats()).unwrap().len(), 1);
 }
+
+fn update(id: &str, source: &Value) -> String {
+    format!("{}\n{source}\n", json!({"update": {"_id": id}}))
+}
+
+#[test]
+fn the_document_that_founds_a_group_is_its_first_and_stays_it() {
+    let engine = engine(&[route(json!({}))]);
+    let (long, other) = (json!({"content": LONG}), json!({"content": OTHER}));
+    let without_id = format!("{}\n{long}\n", json!({"index": {}}));
+    let body = index("1", &long) + &index("2", &long) + &without_id + &index("3", &json!({"title": "x"}));
+    let (lines, ..) = bulk(&engine, &body, 1_000);
+    let firsts = |lines: &[Value]| {
+        let sources = lines.iter().skip(1).step_by(2);
+        sources.map(|source| source["cluster_first"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(firsts(&lines), [true, false, false, true]);
+    let (lines, ..) = bulk(&engine, &(index("2", &long) + &index("1", &long)), 2_000);
+    assert_eq!(firsts(&lines), [false, true]);
+    // Out of its group, and into it.
+    let (lines, ..) = bulk(&engine, &(index("1", &other) + &index("4", &other) + &index("1", &long)), 3_000);
+    assert_eq!(firsts(&lines), [true, false, true]);
+}
+
+#[test]
+fn an_update_leaves_the_flag_where_nothing_is_known() {
+    let engine = engine(&[route(json!({}))]);
+    let of_client = json!({"content": LONG, "cluster_first": true});
+    bulk(&engine, &format!("{}\n{of_client}\n", json!({"index": {}})), 1_000);
+    let doc = json!({"doc": of_client});
+    let creates = json!({"doc": of_client, "doc_as_upsert": true});
+    let upsert = json!({"script": "", "upsert": of_client});
+    let body = update("1", &doc) + &update("1", &creates) + &update("1", &upsert) + &index("1", &of_client);
+    let (lines, ..) = bulk(&engine, &body, 2_000);
+    assert_eq!(lines[1]["doc"]["cluster_first"], Value::Null);
+    assert_eq!(lines[3]["doc"]["cluster_first"], Value::Null);
+    assert_eq!(lines[5]["upsert"]["cluster_first"], false);
+    assert_eq!(lines[7]["cluster_first"], false);
+}
+
+#[test]
+fn a_dropped_copy_leaves_the_first_of_its_group() {
+    let engine = engine(&[route(json!({}))]);
+    let long = json!({"content": LONG});
+    let dropped = |id: &str, at| {
+        let (lines, placed) = bulk_of_writer(&engine, &index(id, &long), at);
+        let outcome = answered(json!([{"index": {"_index": "news-1", "_id": id, "status": 200, "result": "noop"}}]));
+        wait(engine.settle(placed, outcome, Millis(at))).unwrap();
+        lines[1]["cluster_first"].clone()
+    };
+    // Of a founder that was dropped nothing is left: the next copy is not dropped for it.
+    assert_eq!(dropped("1", 1_000), true);
+    assert_eq!(nodes(&engine), 0);
+    let (lines, placed) = bulk_of_writer(&engine, &index("2", &long), 2_000);
+    assert_eq!(lines[1]["cluster_first"], true);
+    let stored = answered(json!([{"index": {"_index": "news-1", "_id": "2", "status": 201, "result": "created"}}]));
+    wait(engine.settle(placed, stored, Millis(2_000))).unwrap();
+    let before = nodes(&engine);
+    assert_eq!([dropped("1", 3_000), dropped("2", 4_000)], [false, true]);
+    assert_eq!(nodes(&engine), before);
+}

@@ -161,8 +161,12 @@ fn a_forest_that_is_rebuilt_from_the_index_is_one_of_this_version() {
     let text = json!({"title": "Über die Brücke", "content": LONG});
     let mut stamped = text.clone();
     stamped["cluster_root"] = root.into();
-    let stored =
-        StoredDocument { index: "news-1".into(), source: stamped.to_string().into(), arrival: Some(Millis(1_000)) };
+    let stored = StoredDocument {
+        index: "news-1".into(),
+        id: "1".into(),
+        source: stamped.to_string().into(),
+        arrival: Some(Millis(1_000)),
+    };
     wait(recovering.add(vec![stored])).unwrap();
     assert_eq!(wait(recovering.finish()).unwrap().placed, 1);
     memory.forests().save(&rebuilt.0).unwrap();

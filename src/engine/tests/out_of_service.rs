@@ -10,7 +10,7 @@ use crate::forest::overrides::{Override, Overrides, RestampPass};
 use crate::forest::port::{
     Batch, CheckReply, DryPlacement, ForestPort, PlaceHandle, PortHandle, SettleReport, Settlement,
 };
-use crate::forest::{ForestStats, LateMergeLog, Root, TreeView};
+use crate::forest::{DocumentHash, ForestStats, LateMergeLog, Root, TreeView};
 use crate::time::Millis;
 
 /// A forest after a panic in the middle of a change.
@@ -51,6 +51,14 @@ impl ForestPort for OutOfService {
     }
 
     fn tree(&self, _: Root) -> PortHandle<Option<TreeView>> {
+        self.refuse()
+    }
+
+    fn firsts(&self, _: Vec<Root>) -> PortHandle<Vec<DocumentHash>> {
+        self.refuse()
+    }
+
+    fn set_firsts(&self, _: Vec<(Root, DocumentHash)>) -> PortHandle<()> {
         self.refuse()
     }
 

@@ -25,6 +25,7 @@ fn no_arrival_is_later_than_now_and_no_root_another_methods() {
             let mut recovering = engine.recover(source, Intake::Missed, Millis(NOW));
             let stored = StoredDocument {
                 index: "news-1".into(),
+                id: "1".into(),
                 source: json!({"content": LONG, "cluster_root": root}).to_string().into(),
                 arrival: Some(Millis(arrival)),
             };
@@ -41,4 +42,25 @@ fn no_arrival_is_later_than_now_and_no_root_another_methods() {
             assert_eq!(clock.filter(|at| at.0 > 0), seen, "{root}");
         }
     }
+}
+
+#[test]
+fn the_first_of_a_group_is_known_again_from_the_index() {
+    let engine = engine(&[route(json!({}))]);
+    let (lines, _) = bulk_of_writer(&super::engine(&[route(json!({}))]), &index("a", &json!({"content": LONG})), NOW);
+    let stored = |id: &str, first: bool, at: i64| StoredDocument {
+        index: "news-1".into(),
+        id: id.into(),
+        source: json!({"content": LONG, "cluster_root": lines[1]["cluster_root"], "cluster_first": first})
+            .to_string()
+            .into(),
+        arrival: Some(Millis(at)),
+    };
+    let source = wait(engine.sources()).unwrap().remove(0);
+    let mut recovering = engine.recover(source, Intake::All, Millis(NOW));
+    wait(recovering.add(vec![stored("a", false, NOW - 2), stored("b", true, NOW - 1)])).unwrap();
+    wait(recovering.finish()).unwrap();
+    let body = index("a", &json!({"content": LONG})) + &index("b", &json!({"content": LONG}));
+    let (lines, ..) = bulk(&engine, &body, NOW);
+    assert_eq!([&lines[1]["cluster_first"], &lines[3]["cluster_first"]], [false, true]);
 }

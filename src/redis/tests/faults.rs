@@ -269,7 +269,7 @@ fn place(forest: &SharedForest<Strict>, documents: &[(&[u64], u64)]) -> Result<V
         let fingerprints = fingerprints.iter().copied().map(Fingerprint).collect();
         let features = Features::Strict(StrictFeatures { fingerprints, whole: Fingerprint(whole) });
         let when = DocumentTime::At(Millis(1 << 40));
-        ForestDocument { features: Some(features), when, title: None, given: None }
+        ForestDocument { features: Some(features), when, title: None, id: Default::default(), given: None }
     };
     let batch = Batch { documents: documents.iter().map(document).collect(), ..Batch::default() };
     let placements = block_on(forest.place(batch)).map_err(|not_placed| not_placed.reason)?;

@@ -100,7 +100,8 @@ const PATHS: [(&str, Selected); 8] = [
     ("a.b", Selected::Own),
 ];
 
-pub const STAMP_NAMES: [&str; 5] = ["cluster_root", "cluster_key", "cluster_hash", "cluster_arrival", "cluster_proof"];
+pub const STAMP_NAMES: [&str; 6] =
+    ["cluster_root", "cluster_key", "cluster_hash", "cluster_arrival", "cluster_proof", "cluster_first"];
 
 pub const STAMP: Stamp<'static> = Stamp {
     root: 0xfedc_ba98_7654_3210,
@@ -108,9 +109,10 @@ pub const STAMP: Stamp<'static> = Stamp {
     hashes: &[0xfedc_ba98_7654_3210, 7],
     arrival: Some("2026-01-02T03:04:05.678Z"),
     proof: None,
+    first: Some(false),
 };
 
-const STAMP_JSON: &str = r#"{"cluster_root":"fedcba9876543210","cluster_key":-81985529216486896,"cluster_hash":["fedcba9876543210","0000000000000007"],"cluster_arrival":"2026-01-02T03:04:05.678Z"}"#;
+const STAMP_JSON: &str = r#"{"cluster_root":"fedcba9876543210","cluster_key":-81985529216486896,"cluster_hash":["fedcba9876543210","0000000000000007"],"cluster_arrival":"2026-01-02T03:04:05.678Z","cluster_first":false}"#;
 
 /// The selected values of a document, found by joining keys with dots: texts, and numbers as numbers; and whether a
 /// text field has a member.

@@ -46,7 +46,8 @@ pub use waiting::{PATIENCE, Waiting, scratch, wait_until};
 use waiting::{PAUSE, unique};
 
 /// All fields that a stamp may have, with their default names, in the order in which they are written.
-pub const STAMP_FIELDS: [&str; 5] = ["cluster_root", "cluster_key", "cluster_hash", "cluster_arrival", "cluster_proof"];
+pub const STAMP_FIELDS: [&str; 6] =
+    ["cluster_root", "cluster_key", "cluster_hash", "cluster_arrival", "cluster_proof", "cluster_first"];
 
 /// How many of its last log lines a failed test shows of each spinney.
 const LOG_LINES_SHOWN: usize = 200;

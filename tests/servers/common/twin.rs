@@ -61,6 +61,7 @@ fn mapping() -> Value {
             "cluster_key": {"type": "long"},
             "cluster_hash": {"type": "keyword", "index": false, "doc_values": false},
             "cluster_arrival": {"type": "date"},
+            "cluster_first": {"type": "boolean"},
         }},
     })
 }

@@ -498,7 +498,7 @@ async fn representatives_and_limits_of_the_total() {
         lines.push(json!({"index": {"_id": id}}));
         lines.push(json!({
             "cluster_key": 5, "cluster_root": corpus::root(5), "date": date * DAY, "reads": reads, "topic": topic,
-            "medium": id, "title": id,
+            "medium": id, "title": id, "cluster_first": id == "c",
         }));
     }
     corpus::bulk(&server, &index, &lines).await;
@@ -513,6 +513,8 @@ async fn representatives_and_limits_of_the_total() {
         (json!("newest"), Query::Scored.body(), "c"),
         (json!("oldest"), Query::Scored.body(), "a"),
         (json!("relevance"), Query::Scored.body(), "b"),
+        (json!("first"), Query::Topic.body(), "c"),
+        (json!("first"), json!({"term": {"topic": "t2"}}), "b"),
         (json!({"field": "reads"}), json!({"match_all": {}}), "b"),
         (json!({"field": "reads"}), Query::Topic.body(), "c"),
         (json!({"rank": {"field": "medium", "order": ["x", "c", "a"]}}), json!({"match_all": {}}), "c"),

@@ -27,7 +27,7 @@ async fn what_is_no_query_is_refused(search_server: SearchServer) {
         let (status, answer) = reader.request(Method::POST, &path, Some(question.clone())).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{question} {answer}");
         let reason = answer["error"]["reason"].as_str().unwrap();
-        assert!(reason.contains(r#""collapse": {"field": "cluster_key"}"#), "{reason}");
+        assert!(reason.contains(r#"{"term": {"cluster_first": true}}"#), "{reason}");
     }
     // Within another query it is for the server to refuse.
     let path = format!("/_spinney/{index}/_groups");

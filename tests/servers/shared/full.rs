@@ -26,6 +26,7 @@ fn document(fingerprint: u64) -> ForestDocument {
         features: Some(Features::Strict(StrictFeatures { fingerprints: vec![fingerprint], whole: fingerprint })),
         when: DocumentTime::At(Millis(i64::MAX)),
         title: None,
+        id: Default::default(),
         given: None,
     }
 }

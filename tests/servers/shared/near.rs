@@ -37,6 +37,7 @@ fn document(fingerprint: u64, when: DocumentTime) -> ForestDocument {
         features: Some(Features::Strict(StrictFeatures { fingerprints: vec![fingerprint], whole: fingerprint })),
         when,
         title: None,
+        id: Default::default(),
         given: None,
     }
 }

@@ -36,6 +36,7 @@ fn story(number: usize) -> ForestDocument {
         features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
         when: DocumentTime::At(Millis(i64::MAX)),
         title: None,
+        id: Default::default(),
         given: None,
     }
 }

@@ -79,8 +79,13 @@ fn keys(store: &dyn RedisClient, name: &str, counts: impl Fn(KeyKind) -> bool) -
 /// Places and settles new documents, and one that comes all the time.
 fn come(forest: &dyn ForestPort, bulk: u64, features: fn(u64) -> Features, when: DocumentTime) {
     let numbers = (bulk * BULK..(bulk + 1) * BULK).chain([u64::MAX >> 20]);
-    let documents =
-        numbers.map(|number| ForestDocument { features: Some(features(number)), when, title: None, given: None });
+    let documents = numbers.map(|number| ForestDocument {
+        features: Some(features(number)),
+        when,
+        title: None,
+        id: Default::default(),
+        given: None,
+    });
     let placed = place(forest, documents.collect());
     settle(forest, placed, ItemOutcome::Accepted);
 }

@@ -19,7 +19,7 @@ use crate::port::{BatchReply, DocumentReply, DryPlacement, EarlierDocuments, Pla
 use crate::roots::{RootNumber, TreeRecord};
 use crate::ticks::Tick;
 use crate::time::Millis;
-use crate::{Change, Decision, Forest, NearNode, Root};
+use crate::{Change, Decision, DocumentHash, Forest, NearNode, Root};
 
 /// One request's view of a forest in this process.
 pub(super) struct LocalDryPlacement<F: MethodKind> {
@@ -170,9 +170,17 @@ impl<F: MethodKind> ForestState<F> {
                 (foreseen, sign, query.whole)
             });
             let is_doubtful = foreseen.is_doubtful;
+            if foreseen.decision == Decision::NewRoot {
+                plan.plan.add(Change::First { root: foreseen.root, first: document.id });
+            }
+            let planned = plan.plan.trees.get(&foreseen.root).map(|tree| tree.first);
+            let of_tree = planned.unwrap_or_else(|| self.forest.first(foreseen.root));
+            let answer = self.overrides().shown_root(text, foreseen.root);
             let mut placed = RootAssignment {
                 root: foreseen.root,
-                answer: self.overrides().shown_root(text, foreseen.root),
+                first: document.id.is_first(of_tree, foreseen.decision, answer == foreseen.root),
+                fills_vacancy: of_tree == DocumentHash::VACANT && answer == foreseen.root,
+                answer,
                 decision: foreseen.decision,
                 arrived: foreseen.arrived(at),
                 founded: foreseen.founded.unwrap_or(at),
@@ -193,6 +201,7 @@ impl<F: MethodKind> ForestState<F> {
                 }
             }
             earlier.time = now.map(|_| placed.clock).or(earlier.time);
+            earlier.fill(&mut placed);
             let lesson = self.lesson_in_doubt(features, is_doubtful, &earlier.taught);
             earlier.add_lessons(&lesson);
             if placed.decision == Decision::NewRoot {

@@ -25,7 +25,7 @@ use crate::placement::may_found;
 use crate::port::{EarlierDocuments, ItemOutcome, Settlement};
 use crate::recovery::RecoveryPass;
 use crate::time::Millis;
-use crate::{Decision, Placement, Root, Ticket};
+use crate::{Decision, DocumentHash, Placement, Root, Ticket};
 
 /// The result of one document.
 enum RecoveredAs {
@@ -99,7 +99,12 @@ impl<F: MethodKind> ForestState<F> {
             recovery.recovered.without_text += 1;
             return None;
         };
-        match self.place_recovered(features, root, at, moment, recovery, last) {
+        let id = document.id;
+        let placed = self.place_recovered(features, root, at, moment, recovery, last);
+        if id != DocumentHash::UNKNOWN && self.forest.first(root) == DocumentHash::UNKNOWN {
+            self.forest.set_first(root, id);
+        }
+        match placed {
             RecoveredAs::Known => recovery.recovered.known += 1,
             RecoveredAs::Later => return Some(document),
             RecoveredAs::Foreign => recovery.add_orphan(document),

@@ -17,7 +17,7 @@ use crate::port::{
     RootAssignment, SettleReport, Settlement,
 };
 use crate::time::Millis;
-use crate::{Change, Decision, Forest, ForestError, LateMergeStats, NearNode, Root, Settings, Ticket};
+use crate::{Change, Decision, DocumentHash, Forest, ForestError, LateMergeStats, NearNode, Root, Settings, Ticket};
 
 /// Trees, overrides and learned text: documents in, placements out.
 #[derive(Debug)]
@@ -284,9 +284,10 @@ impl<F: MethodKind> ForestState<F> {
         let features = features.as_mut().and_then(F::features);
         let placed = features.map(|features| {
             let at = now.unwrap_or(Millis(0));
-            let (title, given) = (document.title, document.given);
-            let (mut placed, mut ticket) = self.place_features(features, (title, given), at, claimed, earlier);
+            let (title, id, given) = (document.title, document.id, document.given);
+            let (mut placed, mut ticket) = self.place_features(features, (title, id, given), at, claimed, earlier);
             earlier.time = now.map(|_| placed.clock).or(earlier.time);
+            earlier.fill(&mut placed);
             match commit {
                 Commit::AtOnce => {
                     self.forest.count(ticket.root, ticket.count);
@@ -319,7 +320,7 @@ impl<F: MethodKind> ForestState<F> {
     fn place_features(
         &mut self,
         features: &mut F::Features,
-        (title, given): (Option<u32>, Option<Root>),
+        (title, id, given): (Option<u32>, DocumentHash, Option<Root>),
         at: Millis,
         claimed: Option<Millis>,
         earlier: &EarlierDocuments,
@@ -354,9 +355,16 @@ impl<F: MethodKind> ForestState<F> {
                 false => placement.others,
             },
         };
+        if placement.decision == Decision::NewRoot {
+            self.forest.set_first(placement.root, id);
+        }
+        let answer = self.overrides.shown_root(text, placement.root);
+        let of_tree = self.forest.first(placement.root);
         let placed = RootAssignment {
             root: placement.root,
-            answer: self.overrides.shown_root(text, placement.root),
+            first: id.is_first(of_tree, placement.decision, answer == placement.root),
+            fills_vacancy: of_tree == DocumentHash::VACANT && answer == placement.root,
+            answer,
             decision: placement.decision,
             arrived: placement.arrived,
             founded: placement.founded,

@@ -218,6 +218,7 @@ impl<F: MethodKind> SharedInner<F> {
                 children: 0,
                 before: 0,
                 tally: None,
+                first: own.first,
                 proof: own.proof.clone(),
             },
             before: round.read.value(root.0).map(<[u8]>::to_vec),

@@ -3,13 +3,13 @@
 //! ```text
 //! leaf           | root 8 | token 3 | step 1 |
 //! root           | state 1 | token 3 | added 6 | step 2 | uses 2 | pins 2 | children 2 | before 2 |
-//!                | statistics 17, if counted | proof |
+//!                | statistics 17, if counted | proof | first document 4, if known |
 //! founder tokens | token 3 | tokens, 2 each |
 //! bucket         | fingerprint 8 | step 1 | … repeated
 //!
 //! where documents have dates of their own:
 //! leaf           | root 8 | token 3 | step 4 |
-//! root           | … proof | upper half of the step 2 |
+//! root           | … first document 4, if known | upper half of the step 2 |
 //! ```
 //!
 //! Leaves and roots differ in length. Twelve bytes and a key of nine are Redis' smallest allocations. The *step* is
@@ -26,8 +26,8 @@ use spinney_text::fingerprint::Fingerprint;
 use spinney_text::method::{Durable, FounderTokens, TreeTally, take};
 
 use super::keys::{FoundingToken, Lifetime};
-use crate::Root;
 use crate::time::Millis;
+use crate::{DocumentHash, Root};
 
 /// Steps in a window.
 pub(super) const STEPS: i64 = 64;
@@ -205,6 +205,8 @@ pub(super) struct RootValue<P> {
     pub(super) before: u16,
     /// Tree statistics, from its second accepted document on.
     pub(super) tally: Option<TreeTally>,
+    /// Its first document.
+    pub(super) first: DocumentHash,
     pub(super) proof: P,
 }
 
@@ -243,6 +245,9 @@ impl<P: Durable> RootValue<P> {
             tally.write(&mut bytes);
         }
         self.proof.write(&mut bytes);
+        if self.first != DocumentHash::UNKNOWN {
+            bytes.extend(self.first.0.to_be_bytes());
+        }
         if self.is_dated {
             bytes.extend(((self.step >> 16) as u16).to_be_bytes());
         }
@@ -294,6 +299,10 @@ impl<P: Durable> NodeValue<P> {
             _ => return None,
         };
         let proof = P::read(&mut rest)?;
+        let first = match rest.len() {
+            4.. => DocumentHash(u32::from_be_bytes(take(&mut rest)?)),
+            _ => DocumentHash::UNKNOWN,
+        };
         let (is_dated, upper) = match rest {
             [] => (false, 0),
             &[high, low] => (true, u16::from_be_bytes([high, low])),
@@ -310,6 +319,7 @@ impl<P: Durable> NodeValue<P> {
             children,
             before,
             tally,
+            first,
             proof,
         }))
     }

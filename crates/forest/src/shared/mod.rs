@@ -69,6 +69,7 @@ use super::port::{
 };
 use super::promise::Promise;
 use super::{ForestStats, FounderTokenStats, LateMergeLog, LateMerges, Root, Ticket, TreeView};
+use crate::DocumentHash;
 use crate::text_fields::RoutedFields;
 use crate::time::Millis;
 use spinney_text::fingerprint::Fingerprint;
@@ -455,6 +456,36 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(is_there.then(|| self.view(&kept, now)))
     }
 
+    async fn firsts(&self, roots: Vec<Root>) -> Result<Vec<DocumentHash>, Unavailable> {
+        let read = roots.iter().map(|root| (root.0, KeyOp::Get)).collect();
+        let first = |reply| match reply {
+            RedisReply::Bytes(bytes) => match NodeValue::<F::Proof>::read(&bytes) {
+                Some(NodeValue::Root(kept)) => kept.first,
+                _ => DocumentHash::UNKNOWN,
+            },
+            _ => DocumentHash::UNKNOWN,
+        };
+        Ok(self.run(read).await?.map(first).collect())
+    }
+
+    async fn set_firsts(&self, firsts: Vec<(Root, DocumentHash)>) -> Result<(), Unavailable> {
+        let read = firsts.iter().map(|&(root, _)| (root.0, KeyOp::Get)).collect();
+        let replies = self.run(read).await?;
+        let life = self.life(self.arrives(None), true);
+        let swap = |((root, first), reply): ((Root, DocumentHash), RedisReply)| {
+            let RedisReply::Bytes(before) = reply else { return None };
+            let Some(NodeValue::Root(kept)) = NodeValue::<F::Proof>::read(&before) else { return None };
+            if !kept.is_confirmed {
+                return None;
+            }
+            let value = layout::RootValue { first, ..kept }.bytes();
+            // A root that has changed meanwhile keeps what it has: whoever asks finds that out and says it again.
+            (value != before).then_some((root.0, KeyOp::Swap { before, or_nothing: false, value, life }))
+        };
+        let swaps: Vec<_> = firsts.into_iter().zip(replies).filter_map(swap).collect();
+        self.run(swaps).await.map(drop)
+    }
+
     fn view(&self, kept: &layout::RootValue<F::Proof>, now: Millis) -> TreeView {
         let tally = kept.tally();
         TreeView {
@@ -565,6 +596,16 @@ impl<F: MethodKind> ForestPort for SharedForest<F> {
     fn check(&self, document: ForestDocument) -> PortHandle<CheckReply> {
         let inner = self.inner.clone();
         self.plain(async move { inner.check(document).await })
+    }
+
+    fn firsts(&self, roots: Vec<Root>) -> PortHandle<Vec<DocumentHash>> {
+        let inner = self.inner.clone();
+        self.plain(async move { inner.firsts(roots).await })
+    }
+
+    fn set_firsts(&self, firsts: Vec<(Root, DocumentHash)>) -> PortHandle<()> {
+        let inner = self.inner.clone();
+        self.plain(async move { inner.set_firsts(firsts).await })
     }
 
     fn tree(&self, root: Root) -> PortHandle<Option<TreeView>> {

@@ -20,7 +20,7 @@ use crate::document::{DocumentTime, ForestDocument};
 use crate::placement::may_found;
 use crate::port::{Commit, DocumentReply, EarlierDocuments, RootAssignment, Unavailable};
 use crate::time::Millis;
-use crate::{Decision, Rollback, Root, Ticket};
+use crate::{Change, Decision, DocumentHash, Rollback, Root, Ticket};
 
 /// How long a document waits for another process's provisional tree before it removes that.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -189,6 +189,16 @@ impl<F: MethodKind> SharedInner<F> {
             let query =
                 &FeatureQuery { fingerprints: &fingerprints, more: &more, earlier: Some(&earlier.tallies), ..*query };
             let answered = read_set.place(query, at, claim);
+            let of_tree = match &answered {
+                QueryOutcome::Decided(decided) => {
+                    let root = decided.outcome.root;
+                    if decided.outcome.decision == Decision::NewRoot {
+                        read_set.plans.add(Change::First { root, first: work.document.id });
+                    }
+                    read_set.first(root)
+                }
+                QueryOutcome::Unread | QueryOutcome::Waits(_) => DocumentHash::UNKNOWN,
+            };
             let question = match &answered {
                 QueryOutcome::Decided(decided) => Some(RecheckQuery::of(query, decided, claim.is_some())),
                 QueryOutcome::Unread | QueryOutcome::Waits(_) => None,
@@ -196,11 +206,13 @@ impl<F: MethodKind> SharedInner<F> {
             // A retry of the document that founded the tree, or a copy of it.
             let may_teach = matches!(&answered, QueryOutcome::Decided(decided)
                 if decided.outcome.decision == Decision::Refreshed && may_found(query, decided.outcome.root));
-            (answered, question, may_teach)
+            (answered, question, may_teach, of_tree)
         });
-        let (decided, question, may_teach) = match answered {
+        let (decided, question, may_teach, of_tree) = match answered {
             (QueryOutcome::Waits(roots), ..) => return Answer::Waits(roots),
-            (QueryOutcome::Decided(decided), Some(question), may_teach) => (decided, question, may_teach),
+            (QueryOutcome::Decided(decided), Some(question), may_teach, of_tree) => {
+                (decided, question, may_teach, of_tree)
+            }
             (QueryOutcome::Unread | QueryOutcome::Decided(_), ..) => return Answer::Unread,
         };
         let founds = decided.outcome.decision == Decision::NewRoot && F::LEARNS;
@@ -210,6 +222,7 @@ impl<F: MethodKind> SharedInner<F> {
             lesson_in_doubt: is_doubtful.then(|| F::lesson_in_doubt(features, learned, &earlier.taught)),
             may_teach,
             stage: by.and_then(|by| F::stage(features, by)),
+            of_tree,
             question,
             decided,
         }))
@@ -326,7 +339,7 @@ impl<F: MethodKind> SharedInner<F> {
         commit: Commit,
         earlier: &mut EarlierDocuments,
     ) -> (RootAssignment, Ticket, Option<Lesson>) {
-        let DocumentFate { decided, lesson, lesson_in_doubt, may_teach: _, stage, question } = fate;
+        let DocumentFate { decided, lesson, lesson_in_doubt, may_teach: _, stage, of_tree, question } = fate;
         let without_founder_tokens = decided.without_founder_tokens as u64;
         self.counters.without_founder_tokens.fetch_add(without_founder_tokens, Relaxed);
         let (outcome, at) = (decided.outcome, work.at);
@@ -349,9 +362,12 @@ impl<F: MethodKind> SharedInner<F> {
         if commit == Commit::Provisional {
             earlier.add_lessons(lesson.iter().chain(&ticket.lesson));
         }
-        let placed = RootAssignment {
+        let answer = known.overrides().shown_root(question.whole, outcome.root);
+        let mut placed = RootAssignment {
             root: outcome.root,
-            answer: known.overrides().shown_root(question.whole, outcome.root),
+            first: work.document.id.is_first(of_tree, outcome.decision, answer == outcome.root),
+            fills_vacancy: of_tree == DocumentHash::VACANT && answer == outcome.root,
+            answer,
             decision: outcome.decision,
             arrived: outcome.arrived(at),
             founded: outcome.founded.unwrap_or(at),
@@ -363,6 +379,7 @@ impl<F: MethodKind> SharedInner<F> {
             is_local_fallback: false,
             ticket: None,
         };
+        earlier.fill(&mut placed);
         (placed, ticket, lesson)
     }
 }

@@ -18,7 +18,7 @@ use crate::change::Change;
 use crate::placement::RuleOutcome;
 use crate::planned_view::PlannedTrees;
 use crate::time::Millis;
-use crate::{NearNode, Root};
+use crate::{DocumentHash, NearNode, Root};
 
 /// A value and its node.
 #[derive(Debug, Clone)]
@@ -372,6 +372,12 @@ impl<'r, P: Proof + Durable> ReadSet<'r, P> {
             tally.add_all(more);
         }
         tally.closed(self.max_tree)
+    }
+
+    /// The first document of a tree.
+    pub(super) fn first(&self, root: Root) -> DocumentHash {
+        let planned = self.plans.trees.get(&root).map(|own| own.first);
+        planned.or_else(|| Some(self.read.root(root.0)?.first)).unwrap_or_default()
     }
 
     pub(super) fn children(&self, root: Root, now: Millis) -> u32 {

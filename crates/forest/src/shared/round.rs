@@ -6,6 +6,7 @@ use spinney_text::fingerprint::Fingerprint;
 use spinney_text::method::{FeatureQuery, LearnedView, Lesson, MethodKind, Proof, Stage};
 
 use super::read_set::{DecidedDocument, MissingKeys, ReadValues};
+use crate::DocumentHash;
 use crate::batch_plan::BatchPlan;
 use crate::document::ForestDocument;
 use crate::port::{Batch, BatchReply, Commit, DocumentReply, EarlierDocuments, NotPlaced, Unavailable};
@@ -129,6 +130,8 @@ pub(super) struct DocumentFate<P> {
     /// Whether it has the text that founded its tree.
     pub(super) may_teach: bool,
     pub(super) stage: Option<Stage>,
+    /// The first document of its tree.
+    pub(super) of_tree: DocumentHash,
 }
 
 /// Why documents were not placed, and those that have no place.

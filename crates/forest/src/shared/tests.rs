@@ -78,7 +78,13 @@ fn story(number: u64, version: u64) -> Features {
 }
 
 fn at(features: Features, now: i64) -> ForestDocument {
-    ForestDocument { features: Some(features), when: DocumentTime::At(Millis(now)), title: None, given: None }
+    ForestDocument {
+        features: Some(features),
+        when: DocumentTime::At(Millis(now)),
+        title: None,
+        id: Default::default(),
+        given: None,
+    }
 }
 
 fn place(forest: &dyn ForestPort, documents: Vec<ForestDocument>) -> Vec<RootAssignment> {
@@ -439,6 +445,7 @@ proptest! {
         whole_step in any::<u32>(),
         [confirmed, is_dated] in any::<[bool; 2]>(),
         tally in prop::option::of((any::<u32>(), 1u8..4)),
+        first in prop_oneof![Just(0), any::<u32>()],
         text in "[a-z0-9 ]{0,200}",
         words in prop::collection::vec(any::<u16>(), 0..40),
     ) {
@@ -459,6 +466,7 @@ proptest! {
             tally
         });
         let value = RootValue {
+            first: DocumentHash(first),
             is_confirmed: confirmed,
             token,
             added: Millis(added),

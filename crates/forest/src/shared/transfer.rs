@@ -24,7 +24,7 @@ use crate::port::{PortHandle, Unavailable};
 use crate::progress::{Progress, ReportProgress};
 use crate::text_fields::FieldRecord;
 use crate::time::Millis;
-use crate::{Change, Forest, Portions, Restoring, Root, Settings, Summary, Tick, TickStart, TreeSize};
+use crate::{Change, DocumentHash, Forest, Portions, Restoring, Root, Settings, Summary, Tick, TickStart, TreeSize};
 
 /// Nodes of one step.
 const STEP: usize = 5_000;
@@ -413,6 +413,9 @@ impl<F: MethodKind> SharedInner<F> {
                     );
                     let tally = value.tally();
                     write(Change::Count { root, tally }, &mut changes);
+                    if value.first != DocumentHash::UNKNOWN {
+                        write(Change::First { root, first: value.first }, &mut changes);
+                    }
                     let tokens = found.founder_tokens.get(&fingerprint);
                     if let Some((_, tokens)) = tokens.filter(|(token, _)| *token == value.token) {
                         let tokens = tokens.clone();
@@ -531,6 +534,7 @@ fn own_nodes<P: Proof>(forest: &Forest<P>, calendar: Calendar) -> Vec<ExportedNo
                     children: u16::try_from(children).unwrap_or(u16::MAX),
                     before: 0,
                     tally: tally.filter(|tally| tally.documents > 1),
+                    first: forest.first(root),
                     proof: proof.clone(),
                 },
                 founder_tokens: forest.founder_tokens.get(node.fingerprint).map(FounderTokens::from),

@@ -20,6 +20,7 @@ fn document(number: u64, at: i64) -> ForestDocument {
         features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
         when: DocumentTime::At(Millis(at)),
         title: None,
+        id: Default::default(),
         given: None,
     }
 }

@@ -40,6 +40,7 @@ fn document(text: &str, at: i64) -> ForestDocument {
         features: Some(Features::Verified(Box::new(features))),
         when: DocumentTime::At(Millis(at)),
         title: None,
+        id: Default::default(),
         given: None,
     }
 }

@@ -52,6 +52,7 @@ fn story(number: usize) -> ForestDocument {
         features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
         when: DocumentTime::At(Millis(1)),
         title: None,
+        id: Default::default(),
         given: None,
     }
 }

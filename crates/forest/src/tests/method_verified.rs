@@ -37,6 +37,7 @@ impl Harness {
             features: Some(Features::Verified(Box::new(features))),
             when: DocumentTime::At(Millis(0)),
             title: None,
+            id: Default::default(),
             given: None,
         }
     }

@@ -48,6 +48,7 @@ fn document(title: &str, body: &str) -> ForestDocument {
         features,
         when: DocumentTime::At(Millis(0)),
         title: fields.title.map(|title| title.len() as u32 * 7919 + u32::from(title.as_bytes()[2])),
+        id: Default::default(),
         given: None,
     }
 }
@@ -229,6 +230,7 @@ fn a_full_tree_takes_only_what_it_knows() {
                 })),
                 when: DocumentTime::Still,
                 title: None,
+                id: Default::default(),
                 given: None,
             }],
             commit: Commit::AtOnce,

@@ -162,7 +162,7 @@ fn document(method: &str, number: usize, when: DocumentTime) -> ForestDocument {
     let fields = Fields { title: None, body: &[&text.join(". ")] };
     let features = method.read_with(&fields, Attributes::default(), &mut Workspace::default());
     assert!(features.is_some());
-    ForestDocument { features, when, title: None, given: None }
+    ForestDocument { features, when, title: None, id: Default::default(), given: None }
 }
 
 fn documents(subject: &Subject, numbers: impl IntoIterator<Item = usize>, at: i64) -> Vec<ForestDocument> {
@@ -446,6 +446,7 @@ fn of_sentences(method: &str, sentences: &[String]) -> ForestDocument {
         features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
         when: DocumentTime::At(Millis(1)),
         title: None,
+        id: Default::default(),
         given: None,
     }
 }
@@ -535,6 +536,7 @@ fn part(text: usize, from: usize) -> ForestDocument {
         features: Method::Verified.read(&fields, &mut Workspace::default()),
         when: DocumentTime::At(Millis(1)),
         title: None,
+        id: Default::default(),
         given: None,
     }
 }
@@ -598,6 +600,7 @@ fn with_footer_and(number: u64, more: &str) -> ForestDocument {
         features: Method::Verified.read(&fields, &mut Workspace::default()),
         when: DocumentTime::Still,
         title: None,
+        id: Default::default(),
         given: None,
     }
 }
@@ -681,7 +684,7 @@ fn trees_can_be_seen_by_their_roots() {
 #[test]
 fn a_document_has_its_time_whether_or_not_it_has_a_place() {
     for subject in forests(None) {
-        let bare = |when| ForestDocument { features: None, when, title: None, given: None };
+        let bare = |when| ForestDocument { features: None, when, title: None, id: Default::default(), given: None };
         let asked = vec![
             bare(DocumentTime::AsBefore),
             bare(DocumentTime::Still),
@@ -802,6 +805,7 @@ fn a_panic_takes_the_forest_out_of_service() {
                 })),
                 when: DocumentTime::Still,
                 title: None,
+                id: Default::default(),
                 given: None,
             };
             prints.iter().map(document).collect()
@@ -1027,7 +1031,7 @@ fn the_changes_of_a_forest_make_the_same_forest() {
             true => Commit::AtOnce,
             false => Commit::Provisional,
         };
-        let document = ForestDocument { features, when, title: None, given: None };
+        let document = ForestDocument { features, when, title: None, id: Default::default(), given: None };
         let placed = first.place_by(document, commit, &mut earlier).placed.unwrap();
         learned += placed.learned.len() as u64;
         let outcome = match number % 7 {
@@ -1055,3 +1059,6 @@ fn the_changes_of_a_forest_make_the_same_forest() {
     assert_eq!(boilerplate(&first), boilerplate(&replica));
     assert_eq!(first.take_changes(), Vec::<StateChange<_>>::new());
 }
+
+#[path = "first.rs"]
+mod first;

@@ -95,6 +95,7 @@ impl Written {
                 false => DocumentTime::At(Millis(self.at)),
             },
             title: Some(self.salt as u32),
+            id: Default::default(),
             given: None,
         }
     }

@@ -79,6 +79,7 @@ pub(super) fn document(method: &Method, number: u64, when: DocumentTime, given: 
         features: method.read_with(&fields, attributes, &mut Workspace::default()),
         when,
         title: Some((number / 6) as u32),
+        id: Default::default(),
         given,
     }
 }

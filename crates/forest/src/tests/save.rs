@@ -13,7 +13,7 @@ use crate::local::{ForestState, StateChange};
 use crate::overrides::Override;
 use crate::port::{Commit, EarlierDocuments, ItemOutcome, Settlement};
 use crate::save::{NODES, TREES};
-use crate::{LateMerges, Portions, Restoring};
+use crate::{DocumentHash, LateMerges, Portions, Restoring};
 
 pub(super) fn settings(k: Distance, window: Option<Millis>) -> Settings {
     Settings { k, window, key: HashKey::FIXED }
@@ -45,6 +45,11 @@ fn document(method: &Method, number: u64, at: i64, workspace: &mut Workspace) ->
             _ => DocumentTime::At(Millis(at)),
         },
         title: Some((number % 5) as u32),
+        // Every fifth one has no id.
+        id: match number % 5 {
+            0 => DocumentHash::UNKNOWN,
+            _ => DocumentHash::of(Some("x"), &number.to_string()),
+        },
         given: None,
     }
 }
@@ -230,7 +235,8 @@ pub(super) fn seen<F: MethodKind>(state: &ForestState<F>) -> (Vec<String>, Fores
     // Debug, since not every proof can be compared.
     let rows = nodes.iter().map(|node| {
         let tree = forest.tree(node.root);
-        format!("{} {} {:?} {} {tree:?}", node.fingerprint, node.root, node.added, node.arrival.0)
+        let first = forest.first(node.root);
+        format!("{} {} {:?} {} {tree:?} {first:?}", node.fingerprint, node.root, node.added, node.arrival.0)
     });
     let mut stats = forest.stats();
     stats.founder_tokens.evicted_total = 0;

@@ -68,6 +68,7 @@ fn story(number: usize, at: Millis) -> ForestDocument {
         features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
         when: DocumentTime::At(at),
         title: Some(number as u32),
+        id: Default::default(),
         given: None,
     }
 }
@@ -197,6 +198,7 @@ fn a_forest_with_a_distance_goes_there_and_back() {
             features: Some(Features::Strict(features)),
             when: DocumentTime::At(Millis(60_000)),
             title: None,
+            id: Default::default(),
             given: None,
         }
     };

@@ -484,7 +484,16 @@ fn no_more_documents_than_a_few_thousand_are_placed_together() {
     let gated = Gated::closed();
     let forest = process_of(&gated);
     let none = |count: usize| Batch {
-        documents: vec![ForestDocument { features: None, when: DocumentTime::Still, title: None, given: None }; count],
+        documents: vec![
+            ForestDocument {
+                features: None,
+                when: DocumentTime::Still,
+                title: None,
+                id: Default::default(),
+                given: None
+            };
+            count
+        ],
         ..Batch::default()
     };
     let first = forest.place(bulk([1]));

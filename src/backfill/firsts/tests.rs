@@ -1,0 +1,463 @@
+//! Against a cluster that is made up: whatever is stored, and whatever fails meanwhile, each group gets one first
+//! document, the earliest, and what is right is left alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parking_lot::Mutex;
+use percent_encoding::percent_decode_str;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+use crate::config::{RawRoute, Route};
+use crate::engine::{RequestContext, Resolution, Write};
+use crate::hash::HashKey;
+use crate::index_pattern::fits;
+use crate::time::Millis;
+
+#[derive(Debug, Clone, PartialEq)]
+struct Stored {
+    key: i64,
+    /// `None`: it was stamped before there was the field.
+    first: Option<bool>,
+    arrival: i64,
+    seq_no: u64,
+}
+
+#[derive(Debug, Default)]
+struct World {
+    /// By index and id.
+    documents: BTreeMap<(String, String), Stored>,
+    blocked: BTreeSet<String>,
+    /// Of the indices that have no usual one.
+    mappings: Value,
+    /// It cannot be searched.
+    unread: Option<String>,
+    /// Its documents take no flag, and nobody is told.
+    deaf: bool,
+    written: u64,
+    searches: u64,
+}
+
+const INDICES: [&str; 3] = ["news-1", "news-2", "wire"];
+
+type Answer = Option<(u16, Value)>;
+
+impl World {
+    fn put(&mut self, index: &str, id: &str, (key, first, arrival): (i64, Option<bool>, i64)) {
+        self.documents.insert((index.into(), id.into()), Stored { key, first, arrival, seq_no: 1 });
+    }
+
+    fn answer(&mut self, method: &str, target: &str, body: &[u8]) -> Answer {
+        let path = target.split('?').next().unwrap();
+        let path = percent_decode_str(path).decode_utf8_lossy().into_owned();
+        let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        match (method, &*segments) {
+            ("GET", ["_resolve", "index", pattern]) => {
+                let found = INDICES.iter().filter(|index| fits(pattern, index));
+                let found = found.map(|index| json!({"name": index, "attributes": ["open"]}));
+                Some((200, json!({"indices": found.collect::<Vec<_>>()})))
+            }
+            ("GET", [names, "_settings"]) => {
+                let settings = names.split(',').map(|name| {
+                    let is_blocked = self.blocked.contains(name).to_string();
+                    let settings = json!({"index.blocks.write": is_blocked, "index.refresh_interval": "1s"});
+                    (name.to_owned(), json!({ "settings": settings }))
+                });
+                Some((200, settings.collect::<serde_json::Map<_, _>>().into()))
+            }
+            ("GET", [_, "_mapping"]) => Some((200, self.mappings.clone())),
+            ("POST", [names, "_search"]) => {
+                if self.unread.as_ref().is_some_and(|unread| names.split(',').any(|name| name == unread)) {
+                    return Some((503, json!({"error": {"type": "search_phase_execution_exception"}})));
+                }
+                Some((200, self.search(&serde_json::from_slice(body).unwrap())))
+            }
+            ("POST", ["_bulk"]) => Some((200, self.bulk(std::str::from_utf8(body).unwrap()))),
+            _ => panic!("{method} {path}"),
+        }
+    }
+
+    fn fits(name: &(String, String), of: &Stored, filter: &Value) -> bool {
+        let (kind, what) = filter.as_object().unwrap().iter().next().unwrap();
+        match kind.as_str() {
+            "bool" => {
+                let all = |clause: &str| what[clause].as_array().cloned().unwrap_or_default();
+                all("filter").iter().all(|filter| World::fits(name, of, filter))
+                    && !all("must_not").iter().any(|filter| World::fits(name, of, filter))
+            }
+            "terms" if what.get("_index").is_some() => what["_index"].as_array().unwrap().contains(&json!(name.0)),
+            "terms" => what["cluster_key"].as_array().unwrap().contains(&json!(of.key)),
+            "term" => of.first == Some(true) && what["cluster_first"] == true,
+            "exists" => what["field"] != "cluster_first" || of.first.is_some(),
+            "range" => {
+                let range = &what["cluster_key"];
+                (range["gte"].as_i64().unwrap()..=range["lte"].as_i64().unwrap()).contains(&of.key)
+            }
+            kind => panic!("{kind}"),
+        }
+    }
+
+    fn search(&mut self, body: &Value) -> Value {
+        self.searches += 1;
+        let mut found: Vec<(&(String, String), &Stored)> =
+            self.documents.iter().filter(|(name, of)| World::fits(name, of, &body["query"])).collect();
+        found.sort_by_key(|(_, of)| (of.first != Some(true), of.arrival));
+        let total = found.len();
+        let buckets = |least: u64| {
+            let mut groups: BTreeMap<i64, [u64; 2]> = BTreeMap::new();
+            for (_, of) in &found {
+                let [documents, firsts] = groups.entry(of.key).or_default();
+                *documents += 1;
+                *firsts += u64::from(of.first == Some(true));
+            }
+            let bucket = |(key, [documents, firsts]): (&i64, &[u64; 2])| {
+                let count = if least == 0 { *documents } else { *firsts };
+                (count > 0).then(|| json!({"key": key, "doc_count": count, "firsts": {"doc_count": firsts}}))
+            };
+            groups.iter().filter_map(bucket).collect::<Vec<_>>()
+        };
+        let aggregations = json!({
+            "groups": {"buckets": buckets(0), "sum_other_doc_count": 0},
+            "firsts": {"groups": {"buckets": buckets(1)}},
+        });
+        if body.get("collapse").is_some() {
+            let mut seen = BTreeSet::new();
+            found.retain(|(_, of)| seen.insert(of.key));
+        }
+        let hit = |(name, of): &(&(String, String), &Stored)| {
+            let (index, id) = name;
+            let mut fields = json!({"cluster_key": [of.key]});
+            if let Some(first) = of.first {
+                fields["cluster_first"] = json!([first]);
+            }
+            json!({
+                "_index": index, "_id": id, "_seq_no": of.seq_no, "_primary_term": 1,
+                "fields": fields, "sort": [of.first, of.arrival, of.seq_no],
+            })
+        };
+        let hits: Vec<Value> = found.iter().take(body["size"].as_u64().unwrap() as usize).map(hit).collect();
+        json!({
+            "timed_out": false, "_shards": {"total": 1, "failed": 0}, "aggregations": aggregations,
+            "hits": {"total": {"value": total, "relation": "eq"}, "hits": hits},
+        })
+    }
+
+    fn bulk(&mut self, lines: &str) -> Value {
+        let mut lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mut items = Vec::new();
+        while let (Some(action), Some(doc)) = (lines.next(), lines.next()) {
+            let meta = &action["update"];
+            let [index, id] = ["_index", "_id"].map(|of| meta[of].as_str().unwrap().to_owned());
+            let status = match self.documents.get_mut(&(index.clone(), id)) {
+                _ if self.blocked.contains(&index) => 403,
+                None => 404,
+                Some(stored) if meta["if_seq_no"] != stored.seq_no => 409,
+                Some(stored) => {
+                    self.written += 1;
+                    if !self.deaf {
+                        stored.first = doc["doc"]["cluster_first"].as_bool();
+                        stored.seq_no += 1;
+                    }
+                    200
+                }
+            };
+            items.push(json!({"update": {"status": status, "result": "updated"}}));
+        }
+        json!({ "items": items })
+    }
+
+    /// Ids of first documents by key.
+    fn firsts(&self) -> BTreeMap<i64, Vec<&str>> {
+        let mut all: BTreeMap<i64, Vec<&str>> = BTreeMap::new();
+        for ((_, id), stored) in &self.documents {
+            let firsts = all.entry(stored.key).or_default();
+            firsts.extend((stored.first == Some(true)).then_some(&**id));
+        }
+        all
+    }
+}
+
+struct Scene {
+    world: Arc<Mutex<World>>,
+    engine: Arc<Engine>,
+    operator: Operator,
+    restamping: Restamping,
+    status: FirstStatus,
+    routes: RouteTable,
+}
+
+impl Scene {
+    /// A forest of two routes.
+    fn new(world: World) -> Scene {
+        let route = |pattern: &str| -> Route {
+            let raw = json!({"index": [pattern], "method": "longest", "forest": "f", "text_field": ["content"]});
+            let raw: RawRoute = serde_json::from_value(raw).unwrap();
+            raw.validate("route").unwrap()
+        };
+        let engine = Engine::new(&[route("news-*"), route("wire")], "cluster_", 2, HashKey::FIXED).unwrap();
+        let world = Arc::new(Mutex::new(world));
+        let of = world.clone();
+        let operator = Operator::of_model(move |method, target, body| of.lock().answer(method.as_str(), target, body));
+        let routes = engine.routes().table();
+        Scene {
+            world,
+            engine: Arc::new(engine),
+            operator,
+            restamping: Restamping::default(),
+            status: FirstStatus::default(),
+            routes,
+        }
+    }
+
+    /// Lets it work for some time, which goes by a quarter of a second whenever everything else has had a turn.
+    async fn work(&self, time: Duration) {
+        let keeper = FirstKeeper {
+            status: &self.status,
+            restamping: &self.restamping,
+            engine: &self.engine,
+            operator: &self.operator,
+            routes: &self.routes,
+            shared_forests: Vec::new(),
+        };
+        let until = Instant::now() + time;
+        let watch = async {
+            while Instant::now() < until {
+                for _ in 0..20 {
+                    tokio::task::yield_now().await;
+                }
+                // Behind what the forest's threads have to do.
+                self.engine.forests().stats().await.unwrap();
+                tokio::time::advance(Duration::from_millis(250)).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = keeper.run() => {}
+            () = watch => {}
+        }
+    }
+}
+
+/// Two scans, and two looks.
+const LONG: Duration = Duration::from_secs(90);
+
+#[tokio::test(start_paused = true)]
+async fn one_of_several_stays_and_one_of_none_is_elected() {
+    let mut world = World::default();
+    let (yes, no) = (Some(true), Some(false));
+    // 1: right, though its first was sent again. 2: two, in two routes. 3: none; the earliest is in the other route.
+    // 4: none, and one of before there was the field. 5: none says anything.
+    for (index, id, of) in [
+        ("news-1", "11", (1, yes, 30)),
+        ("wire", "12", (1, no, 20)),
+        ("wire", "21", (2, yes, 10)),
+        ("news-2", "22", (2, yes, 20)),
+        ("news-1", "31", (3, no, 20)),
+        ("wire", "32", (3, no, 10)),
+        ("news-1", "41", (4, None, 10)),
+        ("news-1", "42", (4, no, 20)),
+        ("news-1", "51", (5, None, 10)),
+    ] {
+        world.put(index, id, of);
+    }
+    let scene = Scene::new(world);
+    scene.work(LONG).await;
+    let world = scene.world.lock();
+    let expected = [(1, vec!["11"]), (2, vec!["21"]), (3, vec!["32"]), (4, vec!["41"]), (5, vec![])];
+    assert_eq!(world.firsts(), BTreeMap::from(expected));
+    assert_eq!(world.written, 3);
+    let status = scene.status.shown();
+    assert_eq!((&status["elected"], &status["cleared"], &status["errors"]), (&json!(2), &json!(1), &json!(0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_decided_while_an_index_cannot_be_searched() {
+    let mut world = World { unread: Some("wire".into()), ..World::default() };
+    world.put("news-1", "copy", (1, Some(false), 20));
+    world.put("wire", "first", (1, Some(true), 10));
+    let scene = Scene::new(world);
+    scene.work(LONG).await;
+    assert_eq!(scene.world.lock().written, 0);
+    let status = scene.status.shown();
+    assert!(status["state"] == "failing" && status["reason"].as_str().unwrap().contains("503"), "{status}");
+    scene.world.lock().unread = None;
+    scene.work(LONG).await;
+    assert_eq!(scene.world.lock().written, 0);
+    assert_eq!(scene.status.shown()["state"], "searching");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_takes_no_writes_is_neither_cleared_nor_elected() {
+    let mut world = World { blocked: BTreeSet::from(["wire".to_owned()]), ..World::default() };
+    // 1: the later one cannot be cleared. 2: the earliest cannot be elected. 3: none can.
+    for (index, id, of) in [
+        ("news-1", "11", (1, Some(true), 10)),
+        ("wire", "12", (1, Some(true), 20)),
+        ("wire", "21", (2, Some(false), 10)),
+        ("news-1", "22", (2, Some(false), 20)),
+        ("wire", "31", (3, Some(false), 10)),
+    ] {
+        world.put(index, id, of);
+    }
+    let scene = Scene::new(world);
+    scene.work(LONG).await;
+    let world = scene.world.lock();
+    assert_eq!(world.firsts(), BTreeMap::from([(1, vec!["12"]), (2, vec!["22"]), (3, vec![])]));
+    assert_eq!(world.written, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_of_another_mapping_is_left_out_and_one_without_its_source_is_not_written() {
+    for (mapping, expected) in [
+        // The document there cannot be cleared, so it stays.
+        (json!({"_source": {"excludes": ["vector"]}}), [(1, vec!["12"]), (2, vec!["22"])]),
+        (json!({"_source": {"enabled": false}}), [(1, vec!["12"]), (2, vec!["22"])]),
+        // It is as if it were not there.
+        (json!({"properties": {"cluster_first": {"type": "long"}}}), [(1, vec!["11", "12"]), (2, vec!["22"])]),
+        (
+            json!({"properties": {"cluster_key": {"type": "long", "doc_values": false}}}),
+            [(1, vec!["11", "12"]), (2, vec!["22"])],
+        ),
+    ] {
+        let mut world = World { mappings: json!({"wire": {"mappings": mapping}}), ..World::default() };
+        for (index, id, of) in [
+            ("news-1", "11", (1, Some(true), 10)),
+            ("wire", "12", (1, Some(true), 20)),
+            ("wire", "21", (2, Some(false), 10)),
+            ("news-1", "22", (2, Some(false), 20)),
+        ] {
+            world.put(index, id, of);
+        }
+        let scene = Scene::new(world);
+        scene.work(LONG).await;
+        assert_eq!(scene.world.lock().firsts(), BTreeMap::from(expected), "{mapping}");
+        let left_out = scene.status.shown()["left_out"].to_string();
+        assert_eq!(left_out.contains("wire: the field"), mapping.get("properties").is_some(), "{left_out}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_contested_group_is_written_less_and_less() {
+    let mut world = World { deaf: true, ..World::default() };
+    world.put("news-1", "1", (1, Some(false), 10));
+    let scene = Scene::new(world);
+    scene.work(LONGEST_WAIT).await;
+    // After 8, 16, 32 … seconds: the ninth after 34 minutes more.
+    let written = scene.world.lock().written;
+    assert!((6..=9).contains(&written), "{written}");
+    assert!(scene.status.shown()["contested"].as_u64().unwrap() > 10);
+    scene.world.lock().deaf = false;
+    scene.work(LONG).await;
+    assert_eq!(scene.world.lock().firsts()[&1], ["1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_same_flag_waits_and_no_longer_than_an_hour() {
+    let flagged = |id: &str, first| Flagged {
+        key: 1,
+        hit: StoredHit {
+            index: "news-1".into(),
+            id: id.into(),
+            routing: None,
+            seq_no: 1,
+            term: 1,
+            source: bytes::Bytes::new(),
+            place: None,
+        },
+        first,
+    };
+    let (one, other) = (flagged("1", true), flagged("2", true));
+    let mut work = ForestWork::new("f".into());
+    for _ in 0..40 {
+        work.repaired(1, &one);
+    }
+    assert_eq!(work.repaired[&1].wait, LONGEST_WAIT);
+    // Another document is another repair, and so is the other flag.
+    assert!(!work.may_repair(1, &one) && work.may_repair(1, &other) && work.may_repair(1, &flagged("1", false)));
+    tokio::time::advance(LONGEST_WAIT * 2 - Duration::from_millis(1)).await;
+    work.repaired(1, &one);
+    assert_eq!(work.repaired[&1].wait, LONGEST_WAIT);
+    tokio::time::advance(LONGEST_WAIT * 2).await;
+    work.repaired(1, &one);
+    assert_eq!(work.repaired[&1].wait, FIRST_WAIT * 2);
+    tokio::time::advance(FIRST_WAIT * 2 - Duration::from_millis(1)).await;
+    assert!(!work.may_repair(1, &one));
+    tokio::time::advance(Duration::from_millis(1)).await;
+    assert!(work.may_repair(1, &one));
+    work.repaired(1, &other);
+    assert_eq!(work.repaired[&1].wait, FIRST_WAIT * 2);
+    (0..MOST as i64 + 2).for_each(|key| work.repaired(key, &one));
+    assert!(work.repaired.len() <= MOST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_forest_remembers_what_is_stored() {
+    let scene = Scene::new(World::default());
+    let context = RequestContext { now: Millis(0), latest: Millis(i64::MAX), unique: 1, caller: None };
+    let text = "It was a bright cold day in April, and the clocks were striking thirteen when he came home at last.";
+    let body = format!("{}\n{}\n", json!({"index": {"_id": "a"}}), json!({"content": text}));
+    let write = Write::Bulk { index: Some("news-1".into()) };
+    let stamped = scene.engine.parse_and_stamp(body.into(), write, context).await.unwrap();
+    let (_, placed) = stamped.into_parts();
+    let root = placed.first_root().unwrap();
+    scene.engine.settle(placed, Resolution::Status(200), Millis(0)).await.unwrap();
+    let firsts = async || scene.engine.forests().firsts("f", vec![root]).await.unwrap();
+    assert_eq!(firsts().await, [DocumentHash::of(None, "a")]);
+    let key = root.0.0.cast_signed();
+    scene.world.lock().put("wire", "b", (key, Some(true), 10));
+    // Notes are taken from the first look on.
+    for expected in [DocumentHash::of(Some("wire"), "b"), DocumentHash::VACANT] {
+        scene.work(Duration::from_secs(1)).await;
+        scene.engine.note_unsure_firsts("f", std::iter::once(root));
+        scene.work(LONG).await;
+        assert_eq!(firsts().await, [expected]);
+        scene.world.lock().documents.clear();
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Document {
+    index: usize,
+    key: i64,
+    first: Option<bool>,
+    arrival: i64,
+}
+
+fn documents() -> impl Strategy<Value = Vec<Document>> {
+    let first = prop_oneof![Just(None), Just(Some(true)), Just(Some(false))];
+    let one = (0..INDICES.len(), -3..4_i64, first, 0..5_i64);
+    let one = one.prop_map(|(index, key, first, arrival)| Document { index, key, first, arrival });
+    prop::collection::vec(one, 0..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Each group whose documents have the field, at least one of them, has one first document; a single one that was
+    /// there stays, of several the earliest does, of none the earliest becomes it; then nothing is written any more.
+    #[test]
+    fn each_group_has_one_first_document(all in documents()) {
+        let mut world = World::default();
+        for (at, Document { index, key, first, arrival }) in all.iter().enumerate() {
+            world.put(INDICES[*index], &format!("{at:02}"), (*key, *first, *arrival));
+        }
+        let before = world.documents.clone();
+        let scene = Scene::new(world);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(scene.work(LONG));
+        let written = scene.world.lock().written;
+        runtime.block_on(scene.work(LONG));
+        let world = scene.world.lock();
+        prop_assert_eq!(world.written, written);
+        for (key, firsts) in world.firsts() {
+            let group = before.iter().filter(|(_, of)| of.key == key);
+            let is_flagged = group.clone().any(|(_, of)| of.first.is_some());
+            let had: Vec<_> = group.clone().filter(|(_, of)| of.first == Some(true)).collect();
+            let of = if had.is_empty() { group.collect::<Vec<_>>() } else { had };
+            let best = of.iter().min_by_key(|((index, id), of)| (of.arrival, index.clone(), id.clone()));
+            let expected: Vec<&str> = best.iter().filter(|_| is_flagged).map(|((_, id), _)| &**id).collect();
+            prop_assert_eq!(firsts, expected, "{}", key);
+        }
+    }
+}
