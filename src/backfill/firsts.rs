@@ -20,13 +20,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::header::{HeaderName, HeaderValue};
 use serde_json::json;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::bulk_lines::{self, StampOutcome, WriteForm};
+use super::sending::write_own;
 use super::{BackfillError, Restamping};
 use crate::cluster::operator::Operator;
 use crate::cluster::sorted_pages::StoredHit;
@@ -391,7 +391,7 @@ impl<'a> FirstKeeper<'a> {
 
 /// The first document of a group, as its tree remembers it.
 fn first_of(key: i64, hit: &StoredHit) -> (Root, DocumentHash) {
-    (Root(Fingerprint(key.cast_unsigned())), DocumentHash::of(Some(&hit.index), &hit.id))
+    (Root(Fingerprint(key.cast_unsigned())), DocumentHash::of(&hit.index, &hit.id))
 }
 
 /// Writes whether documents are the first of their groups, where they are as they were read.
@@ -406,10 +406,7 @@ async fn write_flags<'h>(
         let source = json!({field: first}).to_string().into();
         bulk_lines::add(&mut lines, &StoredHit { source, ..hit.clone() }, WriteForm::Fields);
     }
-    let own = (HeaderName::from_static("x-opaque-id"), HeaderValue::from_static("spinney-firsts"));
-    let answer = operator.send_lines_with("/_bulk", own, lines.into()).await?;
-    bulk_lines::fates(&answer, count)
-        .ok_or_else(|| BackfillError::Answer(String::from_utf8_lossy(&answer).into_owned()))
+    write_own(operator, "spinney-firsts", lines, count).await
 }
 
 #[expect(clippy::disallowed_methods, reason = "what keeps it to its part of the time")]

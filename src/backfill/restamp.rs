@@ -17,7 +17,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::header::{HeaderName, HeaderValue};
 use serde_json::json;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
@@ -26,6 +25,7 @@ use super::BackfillError;
 use super::bulk_lines::{self, StampOutcome, WriteForm};
 use super::discovery::{RouteIndices, discover_route};
 use super::mapping;
+use super::sending::write_own;
 use crate::bulk::stored_value;
 use crate::cluster::operator::{Operator, OperatorError};
 use crate::cluster::retry::FIRST_PAUSE;
@@ -433,7 +433,7 @@ impl Restamper<'_> {
         // In the group of another tree a document is not the first; where a merge is undone it may be.
         let firsts = self.engine.forests().firsts(forest, roots).await?;
         for (moved, first) in moved.values_mut().flatten().zip(firsts) {
-            let own = DocumentHash::of(Some(&moved.found.index), &moved.found.id);
+            let own = DocumentHash::of(&moved.found.index, &moved.found.id);
             moved.first = (first != DocumentHash::UNKNOWN).then(|| own.fits(first));
         }
         let all: Vec<Moved<'_>> = moved.values().flatten().copied().collect();
@@ -471,23 +471,10 @@ impl Restamper<'_> {
             let restamped = StoredHit { source: members.to_string().into(), ..(*found).clone() };
             bulk_lines::add(&mut lines, &restamped, WriteForm::Fields);
         }
-        let own = HeaderName::from_static("x-opaque-id");
-        let own = (own, HeaderValue::from_static("spinney-restamp"));
-        let sent = self.operator.send_lines_with("/_bulk", own, lines.into());
-        let answer = match sent.await {
-            Ok(answer) => answer,
-            Err(error) => {
-                // It may have been done.
-                self.note(moved, &[]);
-                return Err(error.into());
-            }
-        };
-        let fates = bulk_lines::fates(&answer, moved.len()).unwrap_or_default();
-        self.note(moved, &fates);
-        if fates.is_empty() {
-            let answer = String::from_utf8_lossy(&answer).into_owned();
-            return Err(BackfillError::Answer(answer));
-        }
+        let fates = write_own(self.operator, "spinney-restamp", lines, moved.len()).await;
+        // Without outcomes, it may have been done.
+        self.note(moved, fates.as_deref().unwrap_or_default());
+        let fates = fates?;
         for (moved, fate) in moved.iter().zip(fates) {
             match fate {
                 StampOutcome::Stamped => self.shared.status.lock().stamped += 1,

@@ -4,7 +4,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use hyper::Method;
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderName, HeaderValue};
 use serde_json::Value;
 use tracing::warn;
 
@@ -39,6 +39,23 @@ pub(super) async fn ask_until_answered(
             return Err(BackfillError::Busy(error));
         }
     }
+}
+
+/// Writes a bulk in spinney's own name, once. `own`: the `X-Opaque-Id` by which the cluster's logs show the task;
+/// `documents`: how many it has. Answers their outcomes in order.
+///
+/// # Errors
+/// If the cluster refuses, is away, or answers something else: some may have been written.
+pub(super) async fn write_own(
+    operator: &Operator,
+    own: &'static str,
+    lines: Vec<u8>,
+    documents: usize,
+) -> Result<Vec<StampOutcome>, BackfillError> {
+    let own = (HeaderName::from_static("x-opaque-id"), HeaderValue::from_static(own));
+    let answer = operator.send_lines_with("/_bulk", own, lines.into()).await?;
+    let fates = bulk_lines::fates(&answer, documents);
+    fates.ok_or_else(|| BackfillError::Answer(String::from_utf8_lossy(&answer).into_owned()))
 }
 
 /// How many of these documents are for one bulk.

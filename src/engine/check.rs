@@ -8,7 +8,6 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{Engine, RequestContext, Unavailable, own_root};
 use crate::bulk::{JsonError, Stamp, write_stamp};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::forest::document::ForestDocument;
 use crate::forest::port::{CheckedFingerprint, CheckedTree};
 use crate::forest::{Decision, DocumentHash, Root};
 use crate::method::{Method, OwnText, Stage};
@@ -91,9 +90,10 @@ impl Engine {
         let route = self.routes().find(&index).ok_or_else(no_route)?;
         let bound = self.routes().bound.get(route).ok_or_else(no_route)?;
         let own_root = own_root(&index, id.as_deref(), context.unique, 0);
-        let own_id =
-            id.as_deref().map_or(DocumentHash::UNKNOWN, |id| self.reader.names.document(xxh3_64(index.as_bytes()), id));
-        let prepared = {
+        let own_id = id.as_deref().map_or(DocumentHash::UNKNOWN, |id| {
+            DocumentHash::of_byte(self.reader.names.index(xxh3_64(index.as_bytes())), id)
+        });
+        let mut prepared = {
             let (reader, body) = (self.reader.clone(), body.clone());
             let read = move || {
                 let prepared = reader.read_document(&body, route, own_root, context)?;
@@ -105,14 +105,7 @@ impl Engine {
             self.run(read).await??
         };
         let entry = self.forests.entries.get(prepared.forest).ok_or_else(no_route)?;
-        let document = ForestDocument {
-            features: prepared.features,
-            when: prepared.when,
-            title: prepared.title,
-            id: DocumentHash::UNKNOWN,
-            given: None,
-        };
-        let reply = entry.port.check(document).await?;
+        let reply = entry.port.check(prepared.take_for_forest()).await?;
         let first = match &reply.check {
             Some(check) => {
                 let of_tree = entry.port.firsts(vec![check.root]).await?.pop().unwrap_or_default();

@@ -24,15 +24,14 @@ enum IndexName {
 }
 
 impl IndexNames {
-    /// Which document of that name an id means. `name`: the hash of the name in the request. Unknown names fit any
-    /// index.
-    pub(super) fn document(&self, name: u64, id: &str) -> DocumentHash {
-        let index = match self.0.read().get(&name) {
+    /// The byte of the index that a name means, for [`DocumentHash::of_byte`]: 0 if nobody knows. `name`: the hash of
+    /// the name in the request.
+    pub(super) fn index(&self, name: u64) -> u8 {
+        match self.0.read().get(&name) {
             Some(IndexName::Own) => DocumentHash::index_byte(name),
             Some(IndexName::Of(index)) => *index,
             None => 0,
-        };
-        DocumentHash::of_byte(index, id)
+        }
     }
 
     /// Learns from a response under which names documents were stored.
@@ -79,16 +78,16 @@ mod tests {
     fn a_name_is_an_index_or_means_one() {
         let names = IndexNames::default();
         let [alias, old, new] = ["alias", "index-1", "index-2"].map(|name| xxh3_64(name.as_bytes()));
-        let of = |name: &str| DocumentHash::of(Some(name), "7");
-        assert_eq!(names.document(alias, "7"), DocumentHash::of(None, "7"));
+        let of = |name: &str| DocumentHash::of(name, "7");
+        assert_eq!(DocumentHash::of_byte(names.index(alias), "7"), DocumentHash::of_byte(0, "7"));
         for (index, name) in [(old, "index-1"), (new, "index-2"), (new, "index-2")] {
             names.learn(alias, index);
-            assert_eq!(names.document(alias, "7"), of(name));
+            assert_eq!(DocumentHash::of_byte(names.index(alias), "7"), of(name));
         }
         names.note_index("index-1");
         // A pipeline moves some.
         names.learn(old, new);
-        assert_eq!(names.document(old, "7"), of("index-1"));
+        assert_eq!(DocumentHash::of_byte(names.index(old), "7"), of("index-1"));
     }
 
     #[test]

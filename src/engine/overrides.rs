@@ -6,9 +6,8 @@ use bytes::Bytes;
 
 use super::forests::ForestEntry;
 use super::{Engine, RequestContext, Unavailable, own_root};
-use crate::forest::document::ForestDocument;
 use crate::forest::overrides::{Override, Overrides, ResolvedDocument};
-use crate::forest::{DocumentHash, LateMergeLog, Root};
+use crate::forest::{LateMergeLog, Root};
 
 /// Why an index has no overrides.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,17 +85,10 @@ impl Engine {
         let own_root = own_root(index, None, context.unique, 0);
         let reader = self.reader.clone();
         let read = move || reader.read_document(&source, route, own_root, context).ok();
-        let Some(prepared) = self.run(read).await? else {
+        let Some(mut prepared) = self.run(read).await? else {
             return Ok(None);
         };
-        let document = ForestDocument {
-            features: prepared.features,
-            when: prepared.when,
-            title: prepared.title,
-            id: DocumentHash::UNKNOWN,
-            given: None,
-        };
-        let reply = entry.port.check(document).await?;
+        let reply = entry.port.check(prepared.take_for_forest()).await?;
         Ok(reply.check.map(|check| check.resolved))
     }
 

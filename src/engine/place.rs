@@ -171,13 +171,7 @@ impl Placer {
                     id: prepared.id,
                     name: prepared.name,
                 });
-                batch.documents.push(ForestDocument {
-                    features: prepared.features.take(),
-                    when: prepared.when,
-                    title: prepared.title,
-                    id: prepared.id,
-                    given: None,
-                });
+                batch.documents.push(prepared.take_for_forest());
             }
         }
         let mut replies = Vec::with_capacity(batches.len());

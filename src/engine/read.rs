@@ -14,7 +14,7 @@ use crate::bulk::{self, Cut, Item, JsonError, Op, ParsedDocument, Selected, Upda
 use crate::config::{Clock, Route, StampForm};
 use crate::fingerprint::Fingerprint;
 use crate::forest::DocumentHash;
-use crate::forest::document::DocumentTime;
+use crate::forest::document::{DocumentTime, ForestDocument};
 use crate::method::{Attributes, Features, Method, OwnText, OwnTokens, VerifiedFeatures, Workspace};
 use crate::text::{self, Scratch};
 use crate::time::{Millis, parse_date};
@@ -75,6 +75,13 @@ pub(super) struct PreparedDocument {
     pub(super) id: DocumentHash,
     /// Hash of the name of its index in the request.
     pub(super) name: u64,
+}
+
+impl PreparedDocument {
+    /// It, for a forest, once: its features go along.
+    pub(super) fn take_for_forest(&mut self) -> ForestDocument {
+        ForestDocument { features: self.features.take(), when: self.when, title: self.title, id: self.id, given: None }
+    }
 }
 
 /// A read item: its documents, up to two (an update's `doc` and `upsert`).
@@ -178,6 +185,16 @@ impl WorkItem {
     }
 }
 
+/// What the name of an index in a request stands for.
+#[derive(Debug, Clone, Copy, Default)]
+struct IndexTarget {
+    /// Hash of the name.
+    hash: u64,
+    /// Byte of the index that it means.
+    byte: u8,
+    route: Option<usize>,
+}
+
 /// Reads documents: their text becomes features, on all threads.
 #[derive(Clone)]
 pub(super) struct DocumentReader {
@@ -190,13 +207,13 @@ impl DocumentReader {
     /// The items of a body with their routes. `index` is the one in the path.
     pub(super) fn work_items(&self, items: &[Item<'_>], index: Option<&str>, context: RequestContext) -> Parsed {
         // Neighbours mostly go to the same index.
-        let mut last: Option<(&str, u64, Option<usize>)> = None;
+        let mut last: Option<(&str, IndexTarget)> = None;
         let mut unrouted: Vec<(u64, String)> = Vec::new();
         let items = items.iter().enumerate().map(|(at, item)| {
             let index = item.index.as_deref().or(index);
-            let (hash, route) = match (index, last) {
-                (None, _) => (0, None),
-                (Some(index), Some((name, hash, route))) if name == index => (hash, route),
+            let IndexTarget { hash, byte, route } = match (index, last) {
+                (None, _) => IndexTarget::default(),
+                (Some(index), Some((name, target))) if name == index => target,
                 (Some(index), _) => {
                     let (hash, route) = (xxh3_64(index.as_bytes()), self.routes.find_at(index, context.now));
                     let is_known = unrouted.iter().any(|&(known, _)| known == hash);
@@ -204,12 +221,13 @@ impl DocumentReader {
                     if route.is_none() && !is_known && is_name && unrouted.len() < MOST_UNROUTED {
                         unrouted.push((hash, index.to_owned()));
                     }
-                    last = Some((index, hash, route));
-                    (hash, route)
+                    let target = IndexTarget { hash, byte: self.names.index(hash), route };
+                    last = Some((index, target));
+                    target
                 }
             };
             let own_root = index.map_or(0, |index| own_root(index, item.id.as_deref(), context.unique, at));
-            let id = item.id.as_deref().map_or(DocumentHash::UNKNOWN, |id| self.names.document(hash, id));
+            let id = item.id.as_deref().map_or(DocumentHash::UNKNOWN, |id| DocumentHash::of_byte(byte, id));
             WorkItem { op: item.op, source: item.source.clone(), route, index: hash, own_root, id, is_whole: false }
         });
         Parsed { items: items.collect(), unrouted, is_bulk: true }

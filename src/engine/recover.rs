@@ -187,7 +187,7 @@ impl DocumentReader {
         let first = format!("\"{}\":true", self.routes.names.first());
         let is_first = memmem::find(&stored.source, first.as_bytes()).is_some();
         let id = match is_first {
-            true => DocumentHash::of(Some(&stored.index), &stored.id),
+            true => DocumentHash::of(&stored.index, &stored.id),
             false => DocumentHash::UNKNOWN,
         };
         let document = ForestDocument { when, title, id, given: Some(Root(root)), features };

@@ -21,7 +21,7 @@ const ONCE_IN: Duration = Duration::from_mins(10);
 /// The groups that wait to be looked at.
 #[derive(Debug, Default)]
 pub(super) struct UnsureFirsts {
-    /// Whether somebody looks at them.
+    /// Whether the task runs that takes them.
     is_on: AtomicBool,
     noted: Mutex<Noted>,
 }

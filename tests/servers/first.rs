@@ -302,7 +302,7 @@ async fn a_pipeline_keeps_the_first_of_each_group(search_server: SearchServer) {
 
 on_each_server!(an_index_of_before_there_was_the_field);
 
-/// Its groups are left alone until somebody asks for it; then each has one first document.
+/// Its groups stay as they are until a backfill; then each has one first document.
 async fn an_index_of_before_there_was_the_field(search_server: SearchServer) {
     let scene = Scene::new(&search_server, "older", &["--counts", "off"]).await;
     for number in 1..=40 {

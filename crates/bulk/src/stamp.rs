@@ -24,7 +24,8 @@ pub struct Stamp<'a> {
 }
 
 /// Writes the stamp's members with commas between them and none around them:
-/// `"cluster_root":"00f1…","cluster_key":-12,"cluster_hash":["…","…"],"cluster_arrival":"2026-…","cluster_first":false`.
+/// `"cluster_root":"00f1…","cluster_key":-12,"cluster_hash":["…","…"],"cluster_arrival":"2026-…"`, and
+/// `"cluster_first":false` at the end.
 pub fn write_stamp(out: &mut Vec<u8>, names: &StampNames, stamp: &Stamp<'_>) {
     write_name(out, names.root());
     match stamp.is_local_fallback {

@@ -15,9 +15,9 @@ impl DocumentHash {
     /// In the place of a tree's first document: none of its group is stored any more, so the next one is the first.
     pub const VACANT: DocumentHash = DocumentHash(1);
 
-    /// The hash of a document. `index`: the name of its index; `None`: it fits any index.
-    pub fn of(index: Option<&str>, id: &str) -> DocumentHash {
-        DocumentHash::of_byte(index.map_or(0, |index| DocumentHash::index_byte(xxh3_64(index.as_bytes()))), id)
+    /// The hash of a document in an index of this name.
+    pub fn of(index: &str, id: &str) -> DocumentHash {
+        DocumentHash::of_byte(DocumentHash::index_byte(xxh3_64(index.as_bytes())), id)
     }
 
     /// The hash of a document in an index with this byte; 0: it fits any.
@@ -42,6 +42,16 @@ impl DocumentHash {
         self.0 >> 8 == other.0 >> 8 && self.0 >> 8 > 0 && (one == two || one == 0 || two == 0)
     }
 
+    /// [`is_first`](Self::is_first), and whether it is so because the group is vacant.
+    pub(super) fn is_first_or_fills(
+        self,
+        of_tree: DocumentHash,
+        decision: Decision,
+        is_own: bool,
+    ) -> (Option<bool>, bool) {
+        (self.is_first(of_tree, decision, is_own), is_own && of_tree == DocumentHash::VACANT)
+    }
+
     /// Whether a document is the first one of its group. `of_tree`: the first document of its tree, as it is known when
     /// the document has its place; `is_own`: the group is that tree. `None`: unknown.
     pub fn is_first(self, of_tree: DocumentHash, decision: Decision, is_own: bool) -> Option<bool> {
@@ -62,9 +72,9 @@ mod tests {
 
     #[test]
     fn a_document_is_known_by_its_id_and_its_index_where_both_are_known() {
-        let [a, b] = ["a", "b"].map(|index| DocumentHash::of(Some(index), "7"));
-        assert!(a.fits(a) && !a.fits(b) && !a.fits(DocumentHash::of(Some("a"), "8")));
-        let any = DocumentHash::of(None, "7");
+        let [a, b] = ["a", "b"].map(|index| DocumentHash::of(index, "7"));
+        assert!(a.fits(a) && !a.fits(b) && !a.fits(DocumentHash::of("a", "8")));
+        let any = DocumentHash::of_byte(0, "7");
         assert!(any.fits(a) && b.fits(any) && any.fits(any));
         let unknown = DocumentHash::UNKNOWN;
         assert!(!unknown.fits(unknown) && !unknown.fits(a) && !any.fits(unknown));
@@ -74,7 +84,7 @@ mod tests {
 
     #[test]
     fn who_founds_is_first_and_who_joins_an_unknown_one_may_be() {
-        let (own, other) = (DocumentHash::of(Some("a"), "7"), DocumentHash::of(Some("a"), "8"));
+        let (own, other) = (DocumentHash::of("a", "7"), DocumentHash::of("a", "8"));
         let joined = Decision::Joined { candidates: 1 };
         assert_eq!(own.is_first(DocumentHash::UNKNOWN, Decision::NewRoot, true), Some(true));
         assert_eq!(own.is_first(own, Decision::NewRoot, false), None);

@@ -49,12 +49,11 @@ impl RouteIndices {
         query
     }
 
-    /// How many stamped documents do not say whether they are the first of their group.
+    /// How many stamped documents do not say whether they are the first of their group, as far as searches see them.
     ///
     /// # Errors
     /// If the cluster cannot be reached or refuses.
     pub(crate) async fn count_unflagged(&self, operator: &Operator) -> Result<u64, BackfillError> {
-        operator.refresh(&self.expression, ATTEMPTS).await?;
         self.count(operator, &self.unflagged()).await
     }
 }
@@ -87,6 +86,7 @@ pub(crate) async fn flag_firsts(
             report(Progress { forest: &forest, done: outcome.flagged.min(total), total });
             pace.wait(outcome.flagged).await;
         }
+        operator.refresh(target.expression(), ATTEMPTS).await?;
         outcome.left = target.count_unflagged(operator).await?;
         if outcome.left <= outcome.failed || outcome.flagged == before {
             break;

@@ -403,11 +403,11 @@ async fn the_forest_remembers_what_is_stored() {
     let root = placed.first_root().unwrap();
     scene.engine.settle(placed, Resolution::Status(200), Millis(0)).await.unwrap();
     let firsts = async || scene.engine.forests().firsts("f", vec![root]).await.unwrap();
-    assert_eq!(firsts().await, [DocumentHash::of(None, "a")]);
+    assert_eq!(firsts().await, [DocumentHash::of_byte(0, "a")]);
     let key = root.0.0.cast_signed();
     scene.world.lock().put("wire", "b", (key, Some(true), 10));
     // Notes are taken from the first look on.
-    for expected in [DocumentHash::of(Some("wire"), "b"), DocumentHash::VACANT] {
+    for expected in [DocumentHash::of("wire", "b"), DocumentHash::VACANT] {
         scene.work(Duration::from_secs(1)).await;
         scene.engine.note_unsure_firsts("f", std::iter::once(root));
         scene.work(LONG).await;

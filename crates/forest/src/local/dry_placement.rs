@@ -19,7 +19,7 @@ use crate::port::{BatchReply, DocumentReply, DryPlacement, EarlierDocuments, Pla
 use crate::roots::{RootNumber, TreeRecord};
 use crate::ticks::Tick;
 use crate::time::Millis;
-use crate::{Change, Decision, DocumentHash, Forest, NearNode, Root};
+use crate::{Change, Decision, Forest, NearNode, Root};
 
 /// One request's view of a forest in this process.
 pub(super) struct LocalDryPlacement<F: MethodKind> {
@@ -176,10 +176,12 @@ impl<F: MethodKind> ForestState<F> {
             let planned = plan.plan.trees.get(&foreseen.root).map(|tree| tree.first);
             let of_tree = planned.unwrap_or_else(|| self.forest.first(foreseen.root));
             let answer = self.overrides().shown_root(text, foreseen.root);
+            let (first, fills_vacancy) =
+                document.id.is_first_or_fills(of_tree, foreseen.decision, answer == foreseen.root);
             let mut placed = RootAssignment {
                 root: foreseen.root,
-                first: document.id.is_first(of_tree, foreseen.decision, answer == foreseen.root),
-                fills_vacancy: of_tree == DocumentHash::VACANT && answer == foreseen.root,
+                first,
+                fills_vacancy,
                 answer,
                 decision: foreseen.decision,
                 arrived: foreseen.arrived(at),

@@ -360,10 +360,11 @@ impl<F: MethodKind> ForestState<F> {
         }
         let answer = self.overrides.shown_root(text, placement.root);
         let of_tree = self.forest.first(placement.root);
+        let (first, fills_vacancy) = id.is_first_or_fills(of_tree, placement.decision, answer == placement.root);
         let placed = RootAssignment {
             root: placement.root,
-            first: id.is_first(of_tree, placement.decision, answer == placement.root),
-            fills_vacancy: of_tree == DocumentHash::VACANT && answer == placement.root,
+            first,
+            fills_vacancy,
             answer,
             decision: placement.decision,
             arrived: placement.arrived,

@@ -479,7 +479,7 @@ impl<F: MethodKind> SharedInner<F> {
                 return None;
             }
             let value = layout::RootValue { first, ..kept }.bytes();
-            // A root that has changed meanwhile keeps what it has: whoever asks finds that out and says it again.
+            // A root that has changed meanwhile keeps what it has: the next search of its group sets it.
             (value != before).then_some((root.0, KeyOp::Swap { before, or_nothing: false, value, life }))
         };
         let swaps: Vec<_> = firsts.into_iter().zip(replies).filter_map(swap).collect();

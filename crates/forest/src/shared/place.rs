@@ -363,10 +363,12 @@ impl<F: MethodKind> SharedInner<F> {
             earlier.add_lessons(lesson.iter().chain(&ticket.lesson));
         }
         let answer = known.overrides().shown_root(question.whole, outcome.root);
+        let (first, fills_vacancy) =
+            work.document.id.is_first_or_fills(of_tree, outcome.decision, answer == outcome.root);
         let mut placed = RootAssignment {
             root: outcome.root,
-            first: work.document.id.is_first(of_tree, outcome.decision, answer == outcome.root),
-            fills_vacancy: of_tree == DocumentHash::VACANT && answer == outcome.root,
+            first,
+            fills_vacancy,
             answer,
             decision: outcome.decision,
             arrived: outcome.arrived(at),

@@ -16,7 +16,7 @@ fn first(subject: &Subject, number: usize, id: DocumentHash) -> Option<bool> {
 
 #[test]
 fn who_founded_the_tree_is_first_however_often_it_comes() {
-    let [a, b, elsewhere] = [("x", "1"), ("x", "2"), ("y", "1")].map(|(index, id)| DocumentHash::of(Some(index), id));
+    let [a, b, elsewhere] = [("x", "1"), ("x", "2"), ("y", "1")].map(|(index, id)| DocumentHash::of(index, id));
     for subject in forests(Some(Millis(1_000_000))) {
         let placed = place(&subject, vec![of(&subject, 1, a), of(&subject, 1, b), of(&subject, 1, a)]);
         let firsts: Vec<_> = placed.iter().map(|placed| placed.first).collect();
@@ -26,13 +26,13 @@ fn who_founded_the_tree_is_first_however_often_it_comes() {
         assert_eq!(first(&subject, 1, a), Some(true), "{}", say(&subject));
         assert_eq!(first(&subject, 1, elsewhere), Some(false), "{}", say(&subject));
         // As a reader of the index knows it.
-        assert_eq!(first(&subject, 1, DocumentHash::of(None, "1")), Some(true), "{}", say(&subject));
+        assert_eq!(first(&subject, 1, DocumentHash::of_byte(0, "1")), Some(true), "{}", say(&subject));
     }
 }
 
 #[test]
 fn a_dry_placement_says_the_same() {
-    let [a, b] = ["1", "2"].map(|id| DocumentHash::of(Some("x"), id));
+    let [a, b] = ["1", "2"].map(|id| DocumentHash::of("x", id));
     for subject in forests(None) {
         let dry = subject.port.dry_placement();
         let place = |ids: Vec<DocumentHash>| {
@@ -47,7 +47,7 @@ fn a_dry_placement_says_the_same() {
 
 #[test]
 fn nothing_is_known_of_a_founder_without_an_id() {
-    let (none, a) = (DocumentHash::UNKNOWN, DocumentHash::of(Some("x"), "1"));
+    let (none, a) = (DocumentHash::UNKNOWN, DocumentHash::of("x", "1"));
     for subject in forests(None) {
         let placed = place(&subject, vec![of(&subject, 1, none)]);
         let root = placed[0].root;
@@ -62,7 +62,7 @@ fn nothing_is_known_of_a_founder_without_an_id() {
 
 #[test]
 fn a_tree_that_was_taken_back_has_another_first() {
-    let [a, b] = ["1", "2"].map(|id| DocumentHash::of(Some("x"), id));
+    let [a, b] = ["1", "2"].map(|id| DocumentHash::of("x", id));
     for subject in forests(None) {
         let placed = place(&subject, vec![of(&subject, 1, a)]);
         settle(&subject, placed, ItemOutcome::Refused);
@@ -73,7 +73,7 @@ fn a_tree_that_was_taken_back_has_another_first() {
 
 #[test]
 fn an_overridden_group_has_an_unknown_first() {
-    let [a, b] = ["1", "2"].map(|id| DocumentHash::of(Some("x"), id));
+    let [a, b] = ["1", "2"].map(|id| DocumentHash::of("x", id));
     for subject in forests(None) {
         let placed = place(&subject, vec![of(&subject, 1, a), of(&subject, 2, b)]);
         let [winner, loser] = [placed[0].root, placed[1].root];
@@ -88,7 +88,7 @@ fn an_overridden_group_has_an_unknown_first() {
 
 #[test]
 fn the_next_document_fills_a_vacant_group() {
-    let [a, b] = ["1", "2"].map(|id| DocumentHash::of(Some("x"), id));
+    let [a, b] = ["1", "2"].map(|id| DocumentHash::of("x", id));
     for subject in forests(None) {
         let placed = place(&subject, vec![of(&subject, 1, a)]);
         let root = placed[0].root;

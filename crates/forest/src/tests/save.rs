@@ -48,7 +48,7 @@ fn document(method: &Method, number: u64, at: i64, workspace: &mut Workspace) ->
         // Every fifth one has no id.
         id: match number % 5 {
             0 => DocumentHash::UNKNOWN,
-            _ => DocumentHash::of(Some("x"), &number.to_string()),
+            _ => DocumentHash::of("x", &number.to_string()),
         },
         given: None,
     }
