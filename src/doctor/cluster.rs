@@ -19,6 +19,9 @@ const SKEW: u64 = 30_000;
 /// The id of a document that is not there.
 const NO_DOCUMENT: &str = "spinney-doctor-no-such-document";
 
+/// A cluster is red for a moment whenever an index is made in it.
+const HEALTH: &str = "/_cluster/health?wait_for_status=yellow&timeout=5s";
+
 /// All that spinney needs of the cluster.
 pub(super) async fn examine(options: &ServeOptions) -> Vec<Finding> {
     let operator = match Operator::of_service(options) {
@@ -26,8 +29,10 @@ pub(super) async fn examine(options: &ServeOptions) -> Vec<Finding> {
         Err(error) => return vec![Finding::error("cluster", error.to_string(), "see --service-url and --upstream-ca")],
     };
     let of = format!("cluster {}", operator.url());
-    let health = match operator.ask(Method::GET, "/_cluster/health", None).await {
+    let health = match operator.ask(Method::GET, HEALTH, None).await {
         Ok(health) => health,
+        // It is red still: this is how versions from 8 on say that the time is over.
+        Err(OperatorError::Refused { status: 408, .. }) => json!({"status": "red"}),
         Err(error) => {
             let remedy = match &error {
                 OperatorError::Refused { status: 401, .. } => "give --service-url with user:password@",

@@ -5,6 +5,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use reqwest::Method;
 use serde_json::json;
 
+use crate::common::fake::{self, Fake, Reply};
 use crate::common::redis::Redis;
 use crate::common::{self, Server, unique_index};
 use crate::restart::DataDir;
@@ -87,6 +88,20 @@ async fn what_is_wrong_and_what_to_do() {
     let (code, said) = with(&["--data-dir", inside.to_str().unwrap()]);
     assert!(code == Some(1) && said.contains("make it, and give it to the user"), "{code:?}: {said}");
     server.delete_index(&index).await;
+}
+
+/// Versions before 8 say by a member alone that they waited in vain.
+#[test]
+fn a_cluster_that_stays_red() {
+    let red = r#"{"status":"red","timed_out":true}"#;
+    for status in [200, 408] {
+        let fake = Fake::start(move |got| match got.target() {
+            "/_cluster/health?wait_for_status=yellow&timeout=5s" => Reply::Bytes(fake::json(status, "", red)),
+            _ => Reply::Bytes(fake::json(404, "", "{}")),
+        });
+        let (code, said) = doctor(&["--upstream", &fake.url, "--index", "news-*", "--text-field", "content"]);
+        assert!(code == Some(1) && said.contains("its health is red"), "{status}: {said}");
+    }
 }
 
 #[tokio::test]
