@@ -79,6 +79,9 @@ pub struct RawRoute {
     /// Keyword that says who published a document; readers see how many different ones a group has
     #[arg(long, env = "SPINNEY_MEDIUM_FIELD", value_name = "FIELD")]
     medium_field: Option<FieldName>,
+    /// Keyword that says in which language a document is; the web page counts groups by it
+    #[arg(long, env = "SPINNEY_LANGUAGE_FIELD", value_name = "FIELD")]
+    language_field: Option<FieldName>,
 }
 
 /// A number of documents, at least one.
@@ -176,6 +179,8 @@ pub struct Route {
     pub time_field: Option<String>,
     /// Keyword field of the medium.
     pub medium_field: Option<String>,
+    /// Keyword field of the language.
+    pub language_field: Option<String>,
 }
 
 impl RawRoute {
@@ -263,6 +268,7 @@ impl RawRoute {
                 Clock::Arrival | Clock::None => None,
             }),
             medium_field: self.medium_field.map(name),
+            language_field: self.language_field.map(name),
             boilerplate: self.boilerplate.as_deref().map_or(Ok(Vec::new()), sentences)?,
             max_tree: self.max_tree.and_then(|max| max.0).map(|max| max.0),
             late_merges: self.late_merges.map_or(LateMerges::default(), |value| value.0),
@@ -476,6 +482,7 @@ mod tests {
             ),
             ("time_field = 'a..b'", no_field),
             ("medium_field = ''", no_field),
+            ("language_field = '.a'", no_field),
             ("title_field = ''", no_field),
             ("url_field = 'a.'", no_field),
             ("text_field = ['a', '']", no_field),

@@ -27,6 +27,7 @@ const TEXT_CHARACTERS: u64 = 40;
 /// Characters of an average title, and the most of a name.
 const TITLE_CHARACTERS: std::ops::Range<u64> = 10..300;
 const NAME_CHARACTERS: u64 = 60;
+const LANGUAGE_CHARACTERS: u64 = 12;
 
 /// Fields that are proposed.
 const CANDIDATES: usize = 3;
@@ -49,6 +50,8 @@ pub enum FieldUse {
     Time,
     /// The publisher.
     Medium,
+    /// The language.
+    Language,
 }
 
 impl FieldUse {
@@ -62,6 +65,7 @@ impl FieldUse {
             FieldUse::Clock => "--clock field:NAME",
             FieldUse::Time => "--time-field",
             FieldUse::Medium => "--medium-field",
+            FieldUse::Language => "--language-field",
         }
     }
 }
@@ -93,6 +97,7 @@ impl RouteField {
             (clock, FieldUse::Clock),
             (route.time_field.as_deref(), FieldUse::Time),
             (route.medium_field.as_deref(), FieldUse::Medium),
+            (route.language_field.as_deref(), FieldUse::Language),
         ];
         let single = single.into_iter().filter_map(|(name, used_for)| Some((name?, used_for)));
         texts.chain(single).map(|(name, used_for)| RouteField { name: name.to_owned(), used_for }).collect()
@@ -149,6 +154,7 @@ impl Values {
             FieldUse::Text => (self.characters, is_prose && average >= TEXT_CHARACTERS),
             FieldUse::Title => (self.characters, is_prose && TITLE_CHARACTERS.contains(&average)),
             FieldUse::Medium => (self.characters, is_prose && average <= NAME_CHARACTERS),
+            FieldUse::Language => (self.strings, is_prose && average <= LANGUAGE_CHARACTERS),
             FieldUse::Url => (self.addresses, true),
             FieldUse::Clock | FieldUse::Time => (self.dates, true),
             FieldUse::Fingerprint => (0, false),

@@ -16,6 +16,8 @@ pub struct ReaderFields {
     pub time: String,
     /// The field of the medium.
     pub medium: Option<String>,
+    /// The field of the language.
+    pub language: Option<String>,
     /// The fields of the text.
     pub text: Vec<String>,
     /// Their title.
@@ -45,6 +47,7 @@ impl Routes {
             first: self.names.first().to_owned(),
             time: time.unwrap_or_else(|| self.names.arrival().to_owned()),
             medium: route.and_then(|route| route.medium_field.clone()),
+            language: route.and_then(|route| route.language_field.clone()),
             text: route.map_or_else(Vec::new, |route| route.text_fields.clone()),
             title: route.and_then(|route| route.title_field.clone()),
             url: route.and_then(|route| route.url_field.clone()),

@@ -82,12 +82,17 @@ pub(crate) enum ReadError {
     /// There is no index of roots, or none that the caller may read.
     #[error("there is no index of roots")]
     NoRoots,
-    /// The medium field cannot be aggregated.
+    /// The field of an option cannot be aggregated.
     #[error(
-        "--medium-field {0} is mapped as text here, which the cluster cannot count, and no keyword {0}.keyword stands \
+        "{option} {field} is mapped as text here, which the cluster cannot count, and no keyword {field}.keyword stands \
          beside it in all of these indices: name a field of the type keyword"
     )]
-    MediumIsText(String),
+    FieldIsText {
+        /// The option that names it.
+        option: &'static str,
+        /// Its name.
+        field: String,
+    },
     /// The document or group does not exist or is not visible to the caller.
     #[error("{0}")]
     NotFound(String),
@@ -110,7 +115,7 @@ impl ReadError {
             ReadError::Request(_)
             | ReadError::TooMany { .. }
             | ReadError::NoOrder { .. }
-            | ReadError::MediumIsText(_)
+            | ReadError::FieldIsText { .. }
             | ReadError::KeyMapping { .. } => ProxyError::BadRequest(self.to_string()),
             // The first is logged where forests are asked; the second is always handled earlier.
             ReadError::Forest(_) | ReadError::NoRoots => ProxyError::Internal,

@@ -24,7 +24,7 @@ const ANSWER_BYTES: usize = 1 << 20;
 /// Suffix of the subfield in dynamic mappings.
 const BESIDE: &str = ".keyword";
 
-/// Cache of the aggregatable medium field by index and caller: callers may see different indices behind one name.
+/// Cache of the aggregatable form of fields by index and caller: callers may see different indices behind one name.
 #[derive(Debug, Default)]
 pub(crate) struct KeywordForms(Mutex<HashMap<(u64, String), KnownForm>>);
 
@@ -35,9 +35,9 @@ struct KnownForm {
 }
 
 impl KeywordForms {
-    /// Returns the fields of an index with the aggregatable medium field, if there is one. Asks the cluster in the
-    /// caller's name; without an answer the medium is as configured. `raw_index`: as in the caller's path; `caller`:
-    /// headers and their hash.
+    /// Returns the fields of an index; of medium and language the form that can be aggregated, if there is one. Asks
+    /// the cluster in the caller's name; without an answer they are as configured. `raw_index`: as in the caller's
+    /// path; `caller`: headers and their hash.
     pub(crate) async fn fields(
         &self,
         engine: &Engine,
@@ -47,22 +47,22 @@ impl KeywordForms {
         now: Millis,
     ) -> ReaderFields {
         let mut fields = engine.routes().reader_fields(&decode_segment(raw_index));
-        let Some(medium) = fields.medium.as_mut().filter(|m| !m.ends_with(BESIDE)) else {
-            return fields;
-        };
-        let name = (caller, format!("{raw_index}/{medium}"));
-        let is_beside = match self.known(&name, now) {
-            Some(is_beside) => is_beside,
-            None => {
-                let asked = is_beside(cluster, headers, raw_index, medium).await;
-                if let Some(is_beside) = asked {
-                    self.remember(name, is_beside, now);
+        let counted = fields.medium.iter_mut().chain(&mut fields.language);
+        for field in counted.filter(|field| !field.ends_with(BESIDE)) {
+            let name = (caller, format!("{raw_index}/{field}"));
+            let is_beside = match self.known(&name, now) {
+                Some(is_beside) => is_beside,
+                None => {
+                    let asked = is_beside(cluster, headers, raw_index, field).await;
+                    if let Some(is_beside) = asked {
+                        self.remember(name, is_beside, now);
+                    }
+                    asked.unwrap_or_default()
                 }
-                asked.unwrap_or_default()
+            };
+            if is_beside {
+                field.push_str(BESIDE);
             }
-        };
-        if is_beside {
-            medium.push_str(BESIDE);
         }
         fields
     }

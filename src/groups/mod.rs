@@ -20,7 +20,7 @@ mod by_field;
 mod cursor;
 mod enumerate;
 mod error;
-mod facet_request;
+pub(crate) mod facet_request;
 mod facets;
 mod group_counts;
 mod group_order;

@@ -10,7 +10,7 @@ use super::permits::{ReaderPermit, SMALL};
 use super::query::SearchQuery;
 use crate::cluster::Client;
 use crate::cluster::search::{SearchFault, SearchResponse, Stored};
-use crate::engine::ReaderFields;
+use crate::engine::{FieldUse, ReaderFields};
 
 /// Most bytes of a response.
 const ANSWER_BYTES: usize = 64 << 20;
@@ -154,8 +154,8 @@ impl SearchSource<'_> {
         let path = format!("/{raw_index}/_search?allow_partial_search_results=false&preference={}", self.preference);
         let answer = match self.ask(Method::POST, &path, Some(body.clone())).await {
             Err(ReadError::Refused(refused)) => {
-                if let Some(medium) = self.medium_is_text(&refused) {
-                    return Err(ReadError::MediumIsText(medium));
+                if let Some((option, field)) = self.field_is_text(&refused) {
+                    return Err(ReadError::FieldIsText { option, field });
                 }
                 if !lacks_the_field(&refused) {
                     return Err(ReadError::Refused(refused));
@@ -171,12 +171,15 @@ impl SearchSource<'_> {
         })
     }
 
-    /// The medium field, if a search was refused because it is a text.
-    fn medium_is_text(&self, refused: &Response<Bytes>) -> Option<String> {
-        let medium = self.fields.medium.as_ref()?;
+    /// Option and name of the field because of which a search was refused: it is a text.
+    fn field_is_text(&self, refused: &Response<Bytes>) -> Option<(&'static str, String)> {
         let text = String::from_utf8_lossy(refused.body());
-        let is_text = text.contains(&format!("fielddata=true on [{medium}]"));
-        is_text.then(|| medium.clone())
+        let counted = [(FieldUse::Medium, &self.fields.medium), (FieldUse::Language, &self.fields.language)];
+        counted.into_iter().find_map(|(used_for, field)| {
+            let field = field.as_ref()?;
+            let is_text = text.contains(&format!("fielddata=true on [{field}]"));
+            is_text.then(|| (used_for.option(), field.clone()))
+        })
     }
 
     /// Sends a request with the caller's credentials; `body`: JSON, if any.

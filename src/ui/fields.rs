@@ -57,6 +57,7 @@ pub(super) fn sample() -> ReaderFields {
         first: "cluster_first".into(),
         time: "published".into(),
         medium: Some("media".into()),
+        language: Some("lang".into()),
         text: vec!["content".into()],
         title: Some("title".into()),
         url: None,

@@ -5,6 +5,7 @@ use hyper::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::error_page::ErrorPage;
+use super::facets::{self, FacetSection};
 use super::files::{self, FileFormat, FileLink};
 use super::highlight::{self, Highlights, Segment};
 use super::lang::Texts;
@@ -45,6 +46,7 @@ struct ListPage<'a> {
     times: Vec<(&'static str, String, bool)>,
     has_medium: bool,
     media: Vec<String>,
+    facets: Vec<FacetSection>,
     total: Option<String>,
     took: String,
     /// Says that documents without a stamp are not shown.
@@ -100,7 +102,8 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
         .map(String::as_str)
         .chain(names.medium.as_deref().and_then(fields::parent))
         .collect();
-    let request = question.request(&names, json!(shown), &shell.locale);
+    let mut request = question.request(&names, json!(shown), &shell.locale);
+    request.facets = facets::wanted(&names);
     let reader = page.reader(raw_index, &names);
     let media = media(page, raw_index, &names);
     let (groups, media) = tokio::join!(reader.groups(&request), media);
@@ -127,6 +130,7 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
         reasons,
         has_medium: names.medium.is_some(),
         media,
+        facets: facets::sections(shell, &groups.facets, &question, &there),
         total: total(shell, &groups),
         took: shell.text(t.took, &[&format::number(groups.took)]),
         unstamped: match groups.unstamped {

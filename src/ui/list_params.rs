@@ -94,6 +94,7 @@ pub(super) struct ListParams {
     pub from: Option<String>,
     pub to: Option<String>,
     pub medium: Option<String>,
+    pub language: Option<String>,
     /// Only without dates.
     pub within: Option<Within>,
     /// How the reader wants it sorted; `None`: by [`ListParams::sort`].
@@ -128,6 +129,7 @@ impl ListParams {
             from,
             to,
             medium: own("medium"),
+            language: own("language"),
             chosen_sort: query.get("sort").and_then(ListSort::of),
             skipped: skipped.filter(|_| cursor.is_some()).unwrap_or_default(),
             cursor,
@@ -153,7 +155,7 @@ impl ListParams {
 
     /// Whether the list has a filter besides query words.
     pub(super) fn is_filtered(&self) -> bool {
-        self.has_time() || self.medium.is_some()
+        self.has_time() || self.medium.is_some() || self.language.is_some()
     }
 
     /// The number of the page, from 1.
@@ -207,7 +209,8 @@ impl ListParams {
             }
             filters.push(json!({"range": {(&fields.time): range}}));
         }
-        filters.extend(medium_query(self.medium.as_deref(), fields));
+        filters.extend(value_query(self.medium.as_deref(), fields.medium.as_deref()));
+        filters.extend(value_query(self.language.as_deref(), fields.language.as_deref()));
         let must = words.unwrap_or_else(match_all);
         json!({"bool": {"must": [must], "filter": filters}})
     }
@@ -220,6 +223,7 @@ impl ListParams {
             .with("to", self.to.as_deref())
             .with("within", self.within.map(Within::name))
             .with("medium", self.medium.as_deref())
+            .with("language", self.language.as_deref())
             .with("sort", self.chosen_sort.map(ListSort::name))
     }
 
@@ -266,10 +270,10 @@ pub(super) fn words_query(words: &str, fields: &ReaderFields) -> Value {
     json!({"simple_query_string": query})
 }
 
-/// The query for a medium, where one is asked for and documents have one.
-pub(super) fn medium_query(medium: Option<&str>, fields: &ReaderFields) -> Option<Value> {
-    let (medium, field) = medium.zip(fields.medium.as_ref())?;
-    Some(json!({"term": {(field): medium}}))
+/// The query for a value of a field, where one is asked for and documents have such a field.
+pub(super) fn value_query(value: Option<&str>, field: Option<&str>) -> Option<Value> {
+    let (value, field) = value.zip(field)?;
+    Some(json!({"term": {(field): value}}))
 }
 
 /// Whether a text is a date as browsers send it: `2026-11-21`.
@@ -320,7 +324,7 @@ mod tests {
 
     #[test]
     fn the_query_of_all_filters() {
-        let asked = read("q=a+b&from=2026-01-02&to=2026-01-03&medium=%3Cx%3E");
+        let asked = read("q=a+b&from=2026-01-02&to=2026-01-03&medium=%3Cx%3E&language=zh");
         let query = asked.request(&fields::sample(), Value::Null, &utc()).query;
         let expected = json!({"bool": {
             "must": [{"simple_query_string": {
@@ -331,6 +335,7 @@ mod tests {
                     "format": "epoch_millis", "gte": 1_767_312_000_000_i64, "lt": 1_767_484_800_000_i64,
                 }}},
                 {"term": {"media": "<x>"}},
+                {"term": {"lang": "zh"}},
             ],
         }});
         assert_eq!(query, expected.into());

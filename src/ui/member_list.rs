@@ -51,7 +51,7 @@ impl MemberFilter {
     /// The queries that articles have to match.
     pub(super) fn filters(&self, names: &ReaderFields) -> Vec<Value> {
         let words = self.words.as_deref().map(|words| list_params::words_query(words, names));
-        let medium = list_params::medium_query(self.medium.as_deref(), names);
+        let medium = list_params::value_query(self.medium.as_deref(), names.medium.as_deref());
         let interval = self
             .interval
             .map(|(from, to)| json!({"range": {(&names.time): {"gte": from, "lt": to, "format": "epoch_millis"}}}));
@@ -113,11 +113,11 @@ pub(super) struct MemberRow {
     pub is_first: bool,
 }
 
-/// A medium or an interval, and the articles of the group that it has.
+/// A medium, an interval or a language, and the articles or groups that it has.
 pub(super) struct CountRow {
     pub name: String,
     pub count: String,
-    /// The page with those articles alone.
+    /// The page with those alone.
     pub address: String,
     pub is_chosen: bool,
 }

@@ -17,6 +17,7 @@ mod bars;
 mod diff;
 mod document;
 mod error_page;
+mod facets;
 mod fields;
 mod files;
 mod format;

@@ -96,6 +96,9 @@ fn without(question: &ListParams) -> Vec<(&'static str, ListParams)> {
     if question.medium.is_some() {
         others.push(("no medium", ListParams { medium: None, ..first.clone() }));
     }
+    if question.language.is_some() {
+        others.push(("no language", ListParams { language: None, ..first.clone() }));
+    }
     if question.words.is_some() {
         others.push(("no words", ListParams { words: None, ..first }));
     }
@@ -162,6 +165,7 @@ fn explain(
         let text = match name {
             "no time" => t.without_time,
             "no medium" => t.without_medium,
+            "no language" => t.without_language,
             _ => t.without_words,
         };
         Some((super::lang::fill(text, &[&super::format::number(count)]), to(other)))

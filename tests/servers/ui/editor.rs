@@ -1,10 +1,12 @@
 //! The page as an editor works with it: large groups, HTML bodies, empty lists, files.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 
 use super::{UI, followed, get, link, links, sample, shown, start, start_for};
 use crate::common::wire::Request;
-use crate::common::{self, SearchServer, Server, on_each_server, unique_index};
+use crate::common::{self, SearchServer, Server, on_each_server, root_of, unique_index};
 
 const ROOT: &str = "00000000000000aa";
 
@@ -163,6 +165,58 @@ async fn an_empty_list_says_why_and_leads_out(search_server: SearchServer) {
             assert!(out.contains("class=\"entry\""), "{query}: {out}");
         }
     }
+    server.delete_index(&index).await;
+}
+
+on_each_server!(stories_are_counted_by_medium_and_language);
+
+/// The language is mapped as the servers do by themselves: a text with a keyword beside it.
+async fn stories_are_counted_by_medium_and_language(search_server: SearchServer) {
+    let upstream = search_server.url();
+    let server = Server::new(&upstream);
+    let index = unique_index("page-facets");
+    let spinney = start_for(&upstream, &index, &["--language-field", "lang"]);
+    sample::load(&server, &spinney, &index).await;
+    let stored = server.documents(&index).await;
+    let roots_of = |field: &str| {
+        let mut roots: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for document in stored.values() {
+            let value = document[field].as_str().unwrap().to_owned();
+            roots.entry(value).or_default().insert(root_of(document).unwrap().to_owned());
+        }
+        roots
+    };
+    let (media, languages) = (roots_of("media"), roots_of("lang"));
+    let page = shown(&spinney, &format!("/{index}"));
+    assert!(page.contains("Stories by medium") && page.contains("Stories by language"), "{page}");
+    for (language, roots) in &languages {
+        let row = format!(">{language}</bdi></a> <span class=\"quiet-text\">{}</span>", roots.len());
+        assert!(page.contains(&row), "{row}: {page}");
+        let address = links(&page, &format!("?language={language}\""))[0].clone();
+        let chosen = followed(&spinney, &address);
+        assert!(chosen.contains(&format!("<h2 class=\"total\">{} stor", roots.len())), "{language}: {chosen}");
+        assert!(chosen.contains(" open><summary>Stories by language"), "{language}: {chosen}");
+        let all = links(&chosen, &format!("href=\"{UI}/{index}\""));
+        assert!(all.len() >= 2, "{language}: {all:?}");
+    }
+    let most = media.values().map(BTreeSet::len).max().unwrap();
+    let (medium, _) = media.iter().find(|(_, roots)| roots.len() == most).unwrap();
+    assert!(page.contains(&format!(">{medium}</bdi></a> <span class=\"quiet-text\">{most}</span>")), "{page}");
+    // Both at once, and the sort stays.
+    let (language, of_language) = languages.iter().next().unwrap();
+    let both = media.iter().map(|(medium, _)| {
+        let both = stored.values().filter(|document| {
+            document["media"].as_str() == Some(medium) && document["lang"].as_str() == Some(language)
+        });
+        (medium, both.filter_map(root_of).collect::<BTreeSet<_>>().len())
+    });
+    let (medium, expected) = both.max_by_key(|(_, groups)| *groups).unwrap();
+    let narrowed = shown(&spinney, &format!("/{index}?language={language}&sort=newest"));
+    let row = format!(">{medium}</bdi></a> <span class=\"quiet-text\">{expected}</span>");
+    assert!(narrowed.contains(&row), "{row}: {narrowed}");
+    let kept = links(&narrowed, "?medium=");
+    assert!(kept.iter().all(|address| address.ends_with(&format!("&language={language}&sort=newest"))), "{kept:?}");
+    assert!(expected < of_language.len());
     server.delete_index(&index).await;
 }
 
