@@ -8,6 +8,7 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::ConfigError;
+use super::representative::RepresentativeBy;
 use super::values::{ByteSize, FieldName, IndexPattern, OrNone, TimeSpan, from_text, some_parsed};
 use crate::fingerprint::Distance;
 use crate::forest::shared::SharedDistance;
@@ -82,6 +83,10 @@ pub struct RawRoute {
     /// Keyword that says in which language a document is; the web page counts groups by it
     #[arg(long, env = "SPINNEY_LANGUAGE_FIELD", value_name = "FIELD")]
     language_field: Option<FieldName>,
+    /// Document that stands for its group on the web page, as `_groups` takes it: relevance, newest, oldest, first, or
+    /// JSON such as {"rank": {"field": "media", "order": ["Reuters", "AP"]}} [default: by the sort of the list]
+    #[arg(long, env = "SPINNEY_REPRESENTATIVE", value_name = "CHOICE")]
+    representative: Option<RepresentativeBy>,
 }
 
 /// A number of documents, at least one.
@@ -99,7 +104,7 @@ impl FromStr for DocumentCount {
     }
 }
 
-from_text!(Clock, LateMergesValue);
+from_text!(Clock, LateMergesValue, RepresentativeBy);
 
 impl FromStr for Clock {
     type Err = &'static str;
@@ -181,6 +186,8 @@ pub struct Route {
     pub medium_field: Option<String>,
     /// Keyword field of the language.
     pub language_field: Option<String>,
+    /// The document that stands for its group on the web page; `None`: by the sort of the list.
+    pub representative: Option<RepresentativeBy>,
 }
 
 impl RawRoute {
@@ -269,6 +276,7 @@ impl RawRoute {
             }),
             medium_field: self.medium_field.map(name),
             language_field: self.language_field.map(name),
+            representative: self.representative,
             boilerplate: self.boilerplate.as_deref().map_or(Ok(Vec::new()), sentences)?,
             max_tree: self.max_tree.and_then(|max| max.0).map(|max| max.0),
             late_merges: self.late_merges.map_or(LateMerges::default(), |value| value.0),
@@ -483,6 +491,10 @@ mod tests {
             ("time_field = 'a..b'", no_field),
             ("medium_field = ''", no_field),
             ("language_field = '.a'", no_field),
+            (
+                "representative = 'best'",
+                "takes relevance, newest, oldest, first, {\"field\": NAME} or {\"rank\": {…}}, not \"best\"",
+            ),
             ("title_field = ''", no_field),
             ("url_field = 'a.'", no_field),
             ("text_field = ['a', '']", no_field),

@@ -1,7 +1,7 @@
 //! The settings of an index's route, for readers.
 
 use super::routes::Routes;
-use crate::config::Route;
+use crate::config::{RepresentativeBy, Route};
 
 /// The fields that readers go by, as the mapping names them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct ReaderFields {
     pub title: Option<String>,
     /// The address that they were published under.
     pub url: Option<String>,
+    /// The document that stands for its group, if the route says it.
+    pub representative: Option<RepresentativeBy>,
 }
 
 /// A route as readers see it.
@@ -51,6 +53,7 @@ impl Routes {
             text: route.map_or_else(Vec::new, |route| route.text_fields.clone()),
             title: route.and_then(|route| route.title_field.clone()),
             url: route.and_then(|route| route.url_field.clone()),
+            representative: route.and_then(|route| route.representative.clone()),
         }
     }
 

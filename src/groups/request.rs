@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::facet_request::{self, FacetRequest, MAX_FACETS, MAX_VALUES};
 use super::query::SearchQuery;
+use crate::config::RepresentativeBy;
 
 /// Default number of groups on a page.
 pub(crate) const DEFAULT_SIZE: usize = 20;
@@ -19,9 +20,6 @@ pub(crate) const DEFAULT_COUNTED: u64 = 300_000;
 
 /// The highest limit of `track_total_groups`.
 pub(crate) const MAX_COUNTED: u64 = 2_000_000;
-
-/// The most values of a representative's rank.
-const MAX_RANKS: usize = 100;
 
 /// A question for groups.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,28 +64,6 @@ pub(crate) enum Direction {
     Ascending,
     /// The largest.
     Descending,
-}
-
-/// Choice of the representative among the documents of the query.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum RepresentativeBy {
-    /// The one with the best score; of equals the newest.
-    Relevance,
-    /// The one with the latest time.
-    Newest,
-    /// The one with the earliest time.
-    Oldest,
-    /// The one that is stamped as the first of its group; if it does not match, the one with the earliest time.
-    First,
-    /// The document with the largest value of a field, such as its number of readers.
-    Most(String),
-    /// The one whose value of a field comes first in a list; of equals, and of those with none of them, the earliest.
-    Rank {
-        /// The field, a keyword.
-        field: String,
-        /// The values, the best first: 1 to [`MAX_RANKS`].
-        order: Vec<String>,
-    },
 }
 
 /// How exactly groups are counted.
@@ -246,7 +222,7 @@ impl GroupsRequest {
             size: member("size", body.size, default.size, |size| parse_size(&size))?,
             cursor: body.cursor,
             representative: member("representative", body.representative, default.representative, |by| {
-                parse_representative(&by)
+                RepresentativeBy::parse(&by).map_err(|reason| RequestError::Member { member: "representative", reason })
             })?,
             source: member("_source", body.source, default.source, Ok)?,
             total: member("total", body.total, default.total, |total| parse_total(&total))?,
@@ -314,49 +290,6 @@ fn parse_size(size: &Value) -> Result<usize, RequestError> {
         member: "size",
         reason: format!("takes a number from 1 to {MAX_SIZE}, not {size}"),
     })
-}
-
-fn parse_representative(value: &Value) -> Result<RepresentativeBy, RequestError> {
-    let field = value
-        .as_object()
-        .filter(|object| object.len() == 1)
-        .and_then(|object| object.get("field")?.as_str())
-        .filter(|field| !field.is_empty());
-    if let Some(rank) = value.get("rank").filter(|_| value.as_object().is_some_and(|object| object.len() == 1)) {
-        return parse_rank(rank);
-    }
-    match (value.as_str(), field) {
-        (Some("relevance"), _) => Ok(RepresentativeBy::Relevance),
-        (Some("newest"), _) => Ok(RepresentativeBy::Newest),
-        (Some("oldest"), _) => Ok(RepresentativeBy::Oldest),
-        (Some("first"), _) => Ok(RepresentativeBy::First),
-        (_, Some(field)) => Ok(RepresentativeBy::Most(field.to_owned())),
-        _ => Err(RequestError::Member {
-            member: "representative",
-            reason: format!(
-                "takes relevance, newest, oldest, first, {{\"field\": NAME}} or {{\"rank\": {{…}}}}, not {value}"
-            ),
-        }),
-    }
-}
-
-fn parse_rank(rank: &Value) -> Result<RepresentativeBy, RequestError> {
-    let field = rank.get("field").and_then(Value::as_str).filter(|field| !field.is_empty());
-    let order = rank.get("order").and_then(Value::as_array);
-    let order: Option<Vec<String>> =
-        order.and_then(|order| order.iter().map(|value| Some(value.as_str()?.to_owned())).collect());
-    let order = order.filter(|order| (1..=MAX_RANKS).contains(&order.len()));
-    match (field, order) {
-        (Some(field), Some(order)) if rank.as_object().is_some_and(|rank| rank.len() == 2) => {
-            Ok(RepresentativeBy::Rank { field: field.to_owned(), order })
-        }
-        _ => Err(RequestError::Member {
-            member: "representative",
-            reason: format!(
-                "takes {{\"rank\": {{\"field\": NAME, \"order\": [1 to {MAX_RANKS} values]}}}}, not {rank}"
-            ),
-        }),
-    }
 }
 
 fn parse_facets(facets: &Value) -> Result<Vec<FacetRequest>, RequestError> {
@@ -477,7 +410,7 @@ mod tests {
             json!({"representative": {"rank": {"field": "media"}}}),
             json!({"representative": {"rank": {"field": "media", "order": []}}}),
             json!({"representative": {"rank": {"field": "media", "order": [1]}}}),
-            json!({"representative": {"rank": {"field": "media", "order": vec!["m"; MAX_RANKS + 1]}}}),
+            json!({"representative": {"rank": {"field": "media", "order": vec!["m"; 101]}}}),
             json!({"facets": {"media": "medium"}}),
             json!({"total": 0}),
             json!({"total": MAX_COUNTED + 1}),

@@ -61,6 +61,7 @@ pub(super) fn sample() -> ReaderFields {
         text: vec!["content".into()],
         title: Some("title".into()),
         url: None,
+        representative: None,
     }
 }
 

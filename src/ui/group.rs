@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use super::document::IndexedDocument;
 use super::error_page::ErrorPage;
 use super::{PageRequest, fields, url};
+use crate::config::RepresentativeBy;
 use crate::engine::ReaderFields;
 use crate::forest::Root;
 use crate::groups::answer::{GroupSummary, key};
-use crate::groups::request::{Direction, RepresentativeBy, TotalWanted};
+use crate::groups::request::{Direction, TotalWanted};
 use crate::groups::{GroupsRequest, NO_FIELD, ReadError, SortBy, members_order};
 use crate::time::Millis;
 

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use super::format::Locale;
 use super::lang::Texts;
 use super::url::QueryString;
+use crate::config::RepresentativeBy;
 use crate::engine::ReaderFields;
-use crate::groups::request::{Direction, RepresentativeBy, match_all};
+use crate::groups::request::{Direction, match_all};
 use crate::groups::{GroupsRequest, SortBy};
 use crate::time::parse_date;
 
@@ -171,7 +172,7 @@ impl ListParams {
             ListSort::Most => (SortBy::SimilarCount, Direction::Descending),
             ListSort::Fewest => (SortBy::SimilarCount, Direction::Ascending),
         };
-        let representative = match self.sort() {
+        let by_sort = match self.sort() {
             ListSort::Relevance => RepresentativeBy::Relevance,
             ListSort::Newest => RepresentativeBy::Newest,
             ListSort::Most | ListSort::Fewest => RepresentativeBy::Oldest,
@@ -181,7 +182,7 @@ impl ListParams {
             sort,
             direction,
             cursor: self.cursor.clone(),
-            representative,
+            representative: fields.representative.clone().unwrap_or(by_sort),
             source,
             ..GroupsRequest::default()
         }

@@ -220,6 +220,25 @@ async fn stories_are_counted_by_medium_and_language(search_server: SearchServer)
     server.delete_index(&index).await;
 }
 
+on_each_server!(a_route_names_who_stands_for_a_group);
+
+async fn a_route_names_who_stands_for_a_group(search_server: SearchServer) {
+    let upstream = search_server.url();
+    let server = Server::new(&upstream);
+    let index = unique_index("page-representative");
+    sample::create(&server, &index).await;
+    store(&server, &index, (0..10).map(article)).await;
+    let rank = json!({"rank": {"field": "media", "order": ["nobody", "medium 4", "medium 2"]}}).to_string();
+    for (choice, expected) in [("oldest", 0), ("newest", 9), (rank.as_str(), 4)] {
+        let spinney = start_for(&upstream, &index, &["--representative", choice]);
+        for query in ["", "?sort=newest", "?sort=most", "?q=harbour", "?format=csv"] {
+            let page = shown(&spinney, &format!("/{index}{query}"));
+            assert!(page.contains(&format!(" closed {expected}")), "{choice} {query}: {page}");
+        }
+    }
+    server.delete_index(&index).await;
+}
+
 on_each_server!(every_note_of_the_api_stands_on_the_page);
 
 async fn every_note_of_the_api_stands_on_the_page(search_server: SearchServer) {
