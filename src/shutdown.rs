@@ -128,19 +128,18 @@ impl Signals {
     }
 }
 
-/// Takes note of SIGHUP, which would end the process in the middle of a write. To other programs it says that they
-/// should read their configuration again, which spinney does at a start alone.
+/// Calls `reload` at each SIGHUP, which would end the process in the middle of a write.
 ///
 /// # Errors
 /// When the handler cannot be installed.
-pub(crate) fn ignore_hangups() -> std::io::Result<()> {
+pub(crate) fn on_hangup(reload: impl Fn() + Send + 'static) -> std::io::Result<()> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
         let mut hangups = signal(SignalKind::hangup())?;
         tokio::spawn(async move {
             while hangups.recv().await.is_some() {
-                tracing::warn!("SIGHUP is ignored: the configuration is read at a start alone, so restart spinney");
+                reload();
             }
         });
     }

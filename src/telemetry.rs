@@ -9,9 +9,11 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
-use tracing_subscriber::EnvFilter;
+use prometheus_client::registry::Registry as MetricRegistry;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
 
 use crate::config::LogFormat;
 use crate::method::{Reason, Reasons};
@@ -22,24 +24,42 @@ pub(crate) const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0
 /// Prefix of every metric.
 const PREFIX: &str = "spinney";
 
+/// The filter of the log, which can be replaced.
+pub(crate) struct LogFilter(reload::Handle<EnvFilter, Registry>);
+
+impl LogFilter {
+    /// Logs by another filter from now on.
+    ///
+    /// # Errors
+    /// When `filter` is not a log filter.
+    pub(crate) fn replace(&self, filter: &str) -> anyhow::Result<()> {
+        Ok(self.0.reload(log_filter(filter)?)?)
+    }
+}
+
 /// Initialises logging to standard error.
 ///
 /// # Errors
 /// When `filter` is not a log filter.
-pub(crate) fn init_log(format: LogFormat, filter: &str) -> anyhow::Result<()> {
+pub(crate) fn init_log(format: LogFormat, filter: &str) -> anyhow::Result<LogFilter> {
+    let (filter, handle) = reload::Layer::new(log_filter(filter)?);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let lines = match format {
+        LogFormat::Text => lines.with_ansi(false).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    tracing_subscriber::registry().with(filter).with(lines).init();
+    Ok(LogFilter(handle))
+}
+
+fn log_filter(filter: &str) -> anyhow::Result<EnvFilter> {
     if let Some(word) = no_level(filter) {
         anyhow::bail!(
             "log: '{word}' is no level: use error, warn, info, debug or trace, or a filter such as spinney=debug"
         );
     }
-    let filter = EnvFilter::try_new(filter)
-        .map_err(|e| anyhow::anyhow!("log: '{filter}' is not a filter such as info or spinney=debug: {e}"))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    match format {
-        LogFormat::Text => builder.with_ansi(false).init(),
-        LogFormat::Json => builder.json().flatten_event(true).init(),
-    }
-    Ok(())
+    EnvFilter::try_new(filter)
+        .map_err(|e| anyhow::anyhow!("log: '{filter}' is not a filter such as info or spinney=debug: {e}"))
 }
 
 /// A directive of a filter that is no level: as a module name it would silence the log.
@@ -64,7 +84,7 @@ macro_rules! counters {
                 [$((stringify!($name), self.$name.get()),)+].into_iter()
             }
 
-            fn register(&self, registry: &mut Registry) {
+            fn register(&self, registry: &mut MetricRegistry) {
                 $(registry.register(
                     stringify!($name),
                     sentence(concat!($($help),+)),
@@ -141,12 +161,12 @@ pub(crate) struct Metrics {
     text_seconds: Histogram,
     lock_wait_seconds: Histogram,
     bulk_bytes: Histogram,
-    registry: Registry,
+    registry: MetricRegistry,
 }
 
 impl Default for Metrics {
     fn default() -> Metrics {
-        let mut registry = Registry::with_prefix(PREFIX);
+        let mut registry = MetricRegistry::with_prefix(PREFIX);
         let counters = Counters::default();
         counters.register(&mut registry);
         let refusals = Family::default();
@@ -245,12 +265,12 @@ impl Metrics {
 /// Gauges, sampled when they are requested.
 #[derive(Debug)]
 pub(crate) struct Gauges {
-    registry: Registry,
+    registry: MetricRegistry,
 }
 
 impl Default for Gauges {
     fn default() -> Gauges {
-        Gauges { registry: Registry::with_prefix(PREFIX) }
+        Gauges { registry: MetricRegistry::with_prefix(PREFIX) }
     }
 }
 

@@ -3,10 +3,13 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use tracing::{info, warn};
+
 use crate::config::{Flags, RawServeOptions, ServeOptions};
+use crate::telemetry::LogFilter;
 use crate::{server, telemetry};
 
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(super) struct ServeArgs {
     /// TOML file with the same options, `-` as `_`, and one `[[route]]` table for each route
     #[arg(long, env = "SPINNEY_CONFIG", value_name = "FILE")]
@@ -31,18 +34,37 @@ impl ServeArgs {
 /// When the configuration is wrong or the address cannot be bound.
 pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let options = args.options()?;
-    telemetry::init_log(options.log_format, &options.log)?;
+    let log = telemetry::init_log(options.log_format, &options.log)?;
+    let reload = {
+        let (args, running) = (args.clone(), options.clone());
+        move || match reload(&args, &running, &log) {
+            Ok(()) => info!("the configuration was read again"),
+            Err(reason) => warn!(reason = format!("{reason:#}"), "the configuration was read again, nothing changes"),
+        }
+    };
     let scheme = if options.tls.is_some() { "https" } else { "http" };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let served = runtime.block_on(server::serve(options, |address, admin| {
+    let ready = |address, admin: Option<_>| {
         // Scripts wait for these lines; one that has stopped reading must not stop the server.
         let mut out = std::io::stdout();
         if let Some(admin) = admin {
             let _ = writeln!(out, "spinney answers probes on {scheme}://{admin}");
         }
         let _ = writeln!(out, "spinney is listening on {scheme}://{address}").and_then(|()| out.flush());
-    }));
+    };
+    let served = runtime.block_on(server::serve(options, ready, reload));
     // A request that outlived the grace period does not hold the process.
     runtime.shutdown_background();
     Ok(served?)
+}
+
+/// Puts into effect what may change while requests are served.
+///
+/// # Errors
+/// When the configuration is wrong, or something else has changed in it.
+fn reload(args: &ServeArgs, running: &ServeOptions, log: &LogFilter) -> anyhow::Result<()> {
+    let wanted = args.options()?;
+    let different = running.only_at_a_start(&wanted);
+    anyhow::ensure!(different.is_empty(), "only a restart changes {}", different.join(", "));
+    log.replace(&wanted.log)
 }

@@ -149,7 +149,7 @@ pub enum Clock {
 }
 
 /// Validated options of one route.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Route {
     index: Vec<IndexPattern>,
     /// Fields that hold the text, dotted when nested; at least one.

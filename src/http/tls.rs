@@ -3,10 +3,16 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
+use parking_lot::Mutex;
+use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore, ServerConfig, SignatureScheme};
+use tracing::{info, warn};
 
 use crate::config::Identity;
 
@@ -87,12 +93,10 @@ pub(crate) fn client(ca: Option<&Path>, identity: Option<&Identity>) -> Result<C
         .with_safe_default_protocol_versions()
         .map_err(TlsError::Provider)?
         .with_root_certificates(roots);
-    match identity {
-        None => Ok(builder.with_no_client_auth()),
-        Some(id) => {
-            builder.with_client_auth_cert(certificates(&id.cert)?, key(&id.key)?).map_err(|source| mismatch(id, source))
-        }
-    }
+    Ok(match identity {
+        None => builder.with_no_client_auth(),
+        Some(identity) => builder.with_client_cert_resolver(Arc::new(RenewedKey::load(identity)?)),
+    })
 }
 
 /// TLS configuration for our own listeners.
@@ -104,8 +108,7 @@ pub(crate) fn server(identity: &Identity) -> Result<Arc<ServerConfig>, TlsError>
         .with_safe_default_protocol_versions()
         .map_err(TlsError::Provider)?
         .with_no_client_auth()
-        .with_single_cert(certificates(&identity.cert)?, key(&identity.key)?)
-        .map_err(|source| mismatch(identity, source))?;
+        .with_cert_resolver(Arc::new(RenewedKey::load(identity)?));
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
@@ -128,9 +131,73 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_file(path).map_err(|source| TlsError::Key { path: path.to_owned(), source })
 }
 
-fn mismatch(identity: &Identity, source: rustls::Error) -> TlsError {
-    TlsError::Mismatch { cert: identity.cert.clone(), key: identity.key.clone(), source }
+/// A certificate chain with its key, which are read again at the first handshake after their files have changed. What
+/// cannot be used then, such as a new certificate before its key is there, leaves the old pair in use.
+#[derive(Debug)]
+struct RenewedKey {
+    identity: Identity,
+    current: Mutex<(FileVersions, Arc<CertifiedKey>)>,
 }
+
+/// Time of the last change, and length, of certificate and key; `None`: there is no such file.
+type FileVersions = [Option<(SystemTime, u64)>; 2];
+
+impl RenewedKey {
+    fn load(identity: &Identity) -> Result<RenewedKey, TlsError> {
+        let versions = file_versions(identity);
+        let current = Mutex::new((versions, Arc::new(certified_key(identity)?)));
+        Ok(RenewedKey { identity: identity.clone(), current })
+    }
+
+    fn current(&self) -> Arc<CertifiedKey> {
+        let versions = file_versions(&self.identity);
+        let mut current = self.current.lock();
+        if current.0 != versions {
+            current.0 = versions;
+            match certified_key(&self.identity) {
+                Ok(key) => {
+                    info!(certificate = %self.identity.cert.display(), "the certificate and its key were read again");
+                    current.1 = Arc::new(key);
+                }
+                Err(error) => {
+                    let reason = anyhow::Error::from(error);
+                    warn!(reason = format!("{reason:#}"), "the certificate and key that were read before stay in use");
+                }
+            }
+        }
+        current.1.clone()
+    }
+}
+
+impl ResolvesServerCert for RenewedKey {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current())
+    }
+}
+
+impl ResolvesClientCert for RenewedKey {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.current())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+fn file_versions(identity: &Identity) -> FileVersions {
+    let version = |path: &Path| {
+        let found = std::fs::metadata(path).ok()?;
+        Some((found.modified().ok()?, found.len()))
+    };
+    [version(&identity.cert), version(&identity.key)]
+}
+
+fn certified_key(identity: &Identity) -> Result<CertifiedKey, TlsError> {
+    CertifiedKey::from_der(certificates(&identity.cert)?, key(&identity.key)?, &provider())
+        .map_err(|source| TlsError::Mismatch { cert: identity.cert.clone(), key: identity.key.clone(), source })
+}
+
 /// The error of TLS that caused another one.
 pub(crate) fn error_in<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
     // The source of an I/O error is that of the error that it holds, which it does not name itself.

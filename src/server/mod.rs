@@ -34,7 +34,7 @@ use crate::http::{Body, ProxyError, body};
 use crate::proxy::note_settled;
 use crate::proxy::router::{self, RequestKind};
 use crate::recovery::RecoveryError;
-use crate::shutdown::{Signals, ignore_hangups};
+use crate::shutdown::{Signals, on_hangup};
 use crate::state::{AppState, StateError};
 use crate::{api, proxy, recovery, ui};
 use accept::Listener;
@@ -79,7 +79,7 @@ pub(crate) enum ServeError {
 }
 
 /// Serves until a signal, then drains requests in flight. `ready` receives the addresses once connections are
-/// accepted: that of the main listener, and that of the admin listener if there is one.
+/// accepted: that of the main listener, and that of the admin listener if there is one. `reload` is called at SIGHUP.
 ///
 /// # Errors
 /// When an address cannot be bound or TLS material cannot be read.
@@ -90,6 +90,7 @@ pub(crate) enum ServeError {
 pub(crate) async fn serve(
     config: ServeOptions,
     ready: impl FnOnce(SocketAddr, Option<SocketAddr>),
+    reload: impl Fn() + Send + 'static,
 ) -> Result<(), ServeError> {
     let tls = config.tls.as_ref().map(tls::server).transpose()?;
     let acceptor = tls.map(TlsAcceptor::from);
@@ -121,7 +122,7 @@ pub(crate) async fn serve(
     catch_up::begin(&state, &config, &service).await;
     // Installed before readiness is reported, because a stop may follow at once.
     let mut signals = Signals::install().map_err(ServeError::Signals)?;
-    ignore_hangups().map_err(ServeError::Signals)?;
+    on_hangup(reload).map_err(ServeError::Signals)?;
     ready(address, admin_address);
     service_manager::ready();
 

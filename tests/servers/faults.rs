@@ -292,7 +292,7 @@ async fn a_node_that_is_down_is_passed_over() {
     Server::new(&upstream).delete_index(&index).await;
 }
 
-/// A supervisor that rotates logs sends it, and a terminal that closes.
+/// A supervisor that rotates logs sends SIGHUP, and a terminal that closes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hangup_in_the_middle_of_a_write_changes_nothing() {
     let upstream = common::opensearch();
@@ -309,13 +309,46 @@ async fn a_hangup_in_the_middle_of_a_write_changes_nothing() {
     });
     flaky.gate.wait_for(1);
     spinney.signal("HUP");
-    spinney.log_line("of the signal", |line| line.contains("SIGHUP is ignored"));
+    spinney.log_line("of the signal", |line| line.contains("the configuration was read again"));
     flaky.gate.open();
     assert_eq!(slow.await.unwrap(), StatusCode::OK);
     assert_eq!(common::http().get(&spinney.url).send().await.unwrap().status(), StatusCode::OK);
     server.refresh(&index).await;
     assert_eq!(server.count(&index).await, DOCUMENTS as u64);
     server.delete_index(&index).await;
+}
+
+/// What may change while requests are served changes; of a file with anything else, nothing does.
+#[test]
+fn a_hangup_reads_the_configuration_again() {
+    let folder = common::scratch("reload");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("spinney.toml");
+    let write = |more: &str| {
+        let text = format!("upstream = ['http://127.0.0.1:1']\n{more}[[route]]\nindex = ['a']\n");
+        std::fs::write(&file, text).unwrap();
+    };
+    write("log = 'warn'\n");
+    let spinney = Spinney::start(&["--config", file.to_str().unwrap()]);
+    let refused = [
+        ("log = 'info'\nbudget = '1mb'\n", "only a restart changes budget"),
+        ("log = 'info'\ngrace = '1s'\nsweep = '10m'\n", "only a restart changes grace, sweep"),
+        ("log = 'info'\nmax_connections = 3\n", "only a restart changes timeouts, client_share and max_connections"),
+        ("log = 'loud'\n", "'loud' is no level"),
+        ("log = 'info'\nnothing = 1\n", "is not valid"),
+        ("log = 'info'\n[[route]]\nindex = ['b']\n", "only a restart changes routes"),
+    ];
+    for (more, reason) in refused {
+        write(more);
+        spinney.signal("HUP");
+        spinney.log_line(reason, |line| line.contains("nothing changes") && line.contains(reason));
+    }
+    let asked = || common::wire::Request::bulk("/a/_bulk", "{\"index\":{}}\n{}\n").to(&spinney.url).status;
+    assert_eq!(asked(), 503);
+    write("log = 'info'\n");
+    spinney.signal("HUP");
+    spinney.log_line("at the new level", |line| line.contains("INFO") && line.contains("was read again"));
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

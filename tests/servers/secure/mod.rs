@@ -430,6 +430,35 @@ async fn tls_on_spinneys_side() {
     std::fs::remove_dir_all(cert.parent().unwrap()).unwrap();
 }
 
+/// Certificates are short-lived. Whoever renews one writes two files, one after the other.
+#[tokio::test]
+async fn a_certificate_is_renewed_without_a_restart() {
+    let (cert, key) = certificate("renewed");
+    let (new_cert, new_key) = certificate("renewal");
+    let [cert_arg, key_arg] = [&cert, &key].map(|path| path.to_str().unwrap());
+    let spinney = Spinney::start(&["--upstream", "http://127.0.0.1:1", "--tls-cert", cert_arg, "--tls-key", key_arg]);
+    let health = format!("{}/_spinney/_health", spinney.url);
+    // Each client has a handshake of its own.
+    let is_shown = async |cert: &Path| trusting(cert).get(&health).send().await.is_ok();
+    assert!(is_shown(&cert).await && !is_shown(&new_cert).await);
+    let old_cert = common::scratch("renewed-before");
+    std::fs::copy(&cert, &old_cert).unwrap();
+    std::fs::copy(&new_cert, &cert).unwrap();
+    // Its key is not there yet.
+    assert!(is_shown(&old_cert).await && !is_shown(&new_cert).await);
+    spinney.log_line("about the key", |line| line.contains("stay in use") && line.contains("do not fit together"));
+    std::fs::copy(&new_key, &key).unwrap();
+    assert!(is_shown(&new_cert).await && !is_shown(&old_cert).await);
+    spinney.log_line("about the renewal", |line| line.contains("were read again"));
+    // Files that are gone change nothing.
+    std::fs::remove_file(&cert).unwrap();
+    assert!(is_shown(&new_cert).await);
+    std::fs::remove_file(old_cert).unwrap();
+    for path in [key, new_key] {
+        std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    }
+}
+
 /// Errors of TLS on the way to a node name their remedy, in commands and in answers to writes.
 #[tokio::test]
 async fn certificates_of_nodes_that_are_not_accepted() {
