@@ -52,7 +52,11 @@ pub(crate) fn init_log(format: LogFormat, filter: &str) -> anyhow::Result<LogFil
     Ok(LogFilter(handle))
 }
 
-fn log_filter(filter: &str) -> anyhow::Result<EnvFilter> {
+/// A filter of the log.
+///
+/// # Errors
+/// When it is none.
+pub(crate) fn log_filter(filter: &str) -> anyhow::Result<EnvFilter> {
     if let Some(word) = no_level(filter) {
         anyhow::bail!(
             "log: '{word}' is no level: use error, warn, info, debug or trace, or a filter such as spinney=debug"

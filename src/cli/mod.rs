@@ -14,6 +14,7 @@ mod serve;
 mod setup;
 mod stamp;
 mod transfer;
+mod validate;
 mod verify;
 
 use std::fmt::Display;
@@ -60,6 +61,11 @@ enum Command {
     /// index, and the rights of the service user. It changes nothing, and a spinney that runs is no obstacle. Exit
     /// codes: 0 for all as it should be; 3 for warnings; 1 for an error.
     Doctor(Box<serve::ServeArgs>),
+    /// Print the configuration that serve has with the same options, environment and file, and ask nobody
+    ///
+    /// All options, also those that were not given, as a file that --config takes; without passwords. Exit codes: 0; 1
+    /// for a configuration that serve would refuse.
+    Validate(Box<serve::ServeArgs>),
     /// Stamp NDJSON from standard input to standard output, without a cluster
     Stamp(Box<stamp::StampArgs>),
     /// Show the forests that are stored in a directory, or shared in a Redis
@@ -96,6 +102,7 @@ pub fn main() -> ExitCode {
     let result = match command {
         Command::Serve(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Validate(args) => validate::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Stamp(args) => stamp::run(&args),
         Command::Inspect(args) => inspect::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Transfer(args) => transfer::run(*args).map(|()| ExitCode::SUCCESS),

@@ -4,6 +4,7 @@
 //! absent. `validate` fills in the defaults and checks combinations: [`ServeOptions`], [`Route`].
 
 mod docid;
+mod effective;
 mod file_fault;
 mod flags;
 mod limits;

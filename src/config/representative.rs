@@ -1,8 +1,9 @@
 //! Which document stands for its group: as `_groups` takes it, and as the route of a page names it.
 
+use std::fmt;
 use std::str::FromStr;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The most values of a representative's rank.
 const MAX_RANKS: usize = 100;
@@ -67,6 +68,20 @@ fn parse_rank(rank: &Value) -> Result<RepresentativeBy, String> {
     }
 }
 
+/// As [`RepresentativeBy::from_str`] takes it.
+impl fmt::Display for RepresentativeBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RepresentativeBy::Relevance => f.write_str("relevance"),
+            RepresentativeBy::Newest => f.write_str("newest"),
+            RepresentativeBy::Oldest => f.write_str("oldest"),
+            RepresentativeBy::First => f.write_str("first"),
+            RepresentativeBy::Most(field) => json!({ "field": field }).fmt(f),
+            RepresentativeBy::Rank { field, order } => json!({"rank": {"field": field, "order": order}}).fmt(f),
+        }
+    }
+}
+
 /// A name such as `first`, or an object as JSON.
 impl FromStr for RepresentativeBy {
     type Err = String;
@@ -82,8 +97,6 @@ impl FromStr for RepresentativeBy {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

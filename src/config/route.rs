@@ -174,6 +174,8 @@ pub struct Route {
     pub forest: String,
     /// Sentences that are boilerplate from the start.
     pub boilerplate: Vec<String>,
+    /// The file that they were read from.
+    pub boilerplate_file: Option<PathBuf>,
     /// Documents that a tree may have.
     pub max_tree: Option<u32>,
     /// Handling of late merges.
@@ -278,6 +280,7 @@ impl RawRoute {
             language_field: self.language_field.map(name),
             representative: self.representative,
             boilerplate: self.boilerplate.as_deref().map_or(Ok(Vec::new()), sentences)?,
+            boilerplate_file: self.boilerplate,
             max_tree: self.max_tree.and_then(|max| max.0).map(|max| max.0),
             late_merges: self.late_merges.map_or(LateMerges::default(), |value| value.0),
             founder_tokens_memory: self.founder_tokens_memory.map_or(FOUNDER_TOKEN_BYTES, |size| size.0),

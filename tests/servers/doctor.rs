@@ -90,6 +90,36 @@ async fn what_is_wrong_and_what_to_do() {
     server.delete_index(&index).await;
 }
 
+/// Flags go over the file, and nobody is asked: there is no cluster, and no Redis.
+#[test]
+fn a_configuration_is_shown_or_refused() {
+    let folder = common::scratch("validate");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("spinney.toml");
+    let validate = |text: &str, more: &[&str]| {
+        std::fs::write(&file, text).unwrap();
+        let output = common::spinney_command().args(["validate", "--config"]).arg(&file).args(more).output().unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    let text =
+        "upstream = ['http://127.0.0.1:1']\nservice_url = 'http://u:secret@127.0.0.2:1'\n[[route]]\nindex = ['a']";
+    let (code, shown) = validate(text, &["--grace", "90s"]);
+    assert!(code == Some(0) && shown.contains("grace = \"90s\"") && !shown.contains("secret"), "{code:?}: {shown}");
+    assert!(shown.contains("method = \"verified\"") && shown.contains("window = \"30d\""), "{shown}");
+    assert_eq!(validate(&shown, &[]), (Some(0), shown));
+    for (text, more, reason) in [
+        ("", &["--log", "verbose"][..], "'verbose' is no level"),
+        ("", &["--tls-cert", "/no/cert.pem", "--tls-key", "/no/key.pem"], "/no/cert.pem"),
+        ("", &["--upstream-ca", "/no/ca.pem"], "/no/ca.pem"),
+        ("budgt = '1mb'", &[], "is `budget` meant"),
+        ("[[route]]\nindex = ['a']\n[[route]]\nindex = ['a']", &[], "route"),
+    ] {
+        let (code, said) = validate(text, more);
+        assert!(code == Some(1) && said.contains(reason), "{text} {more:?}: {code:?}: {said}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 /// Versions before 8 say by a member alone that they waited in vain.
 #[test]
 fn a_cluster_that_stays_red() {
