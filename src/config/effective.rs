@@ -33,7 +33,7 @@ impl ServeOptions {
         if let Some(store) = &self.forest_store {
             options.text("forest_store", &store.address);
             options.path("forest_store_ca", store.ca.as_deref())?;
-            options.choice("on_redis_failure", store.on_loss);
+            options.choice("on_redis_failure", &store.on_loss);
         }
         let service = &self.service_url;
         if service.credentials.is_some() || service.nodes != self.upstream || !service.path.is_empty() {
@@ -51,14 +51,14 @@ impl ServeOptions {
             options.set("threads", i64::try_from(self.threads)?);
         }
         options.text("prefix", &self.prefix);
-        options.choice("stamp", self.stamp);
+        options.choice("stamp", &self.stamp);
         options.text("counts", if self.counts { "on" } else { "off" });
         options.text("sweep", self.sweep.map_or("off".into(), span));
-        options.choice("unstamped", self.unstamped);
-        options.choice("restricted_readers", self.restricted_readers);
+        options.choice("unstamped", &self.unstamped);
+        options.choice("restricted_readers", &self.restricted_readers);
         options.some("docid_endpoint", self.docid_endpoint.as_deref());
         options.some("publish_address", self.publish_address.as_deref());
-        options.choice("log_format", self.log_format);
+        options.choice("log_format", &self.log_format);
         options.text("log", &self.log);
         let routes = self.routes.iter().map(|route| Ok(Value::Table(of_route(route)?)));
         options.set("route", routes.collect::<anyhow::Result<Vec<Value>>>()?);
@@ -132,7 +132,7 @@ impl Options {
     }
 
     /// A value among several that have names.
-    fn choice(&mut self, name: &str, value: impl ValueEnum) {
+    fn choice(&mut self, name: &str, value: &impl ValueEnum) {
         self.some(name, value.to_possible_value().map(|value| value.get_name().to_owned()));
     }
 
@@ -162,8 +162,8 @@ impl Options {
                 Durability::Interval(every) => format!("interval:{}", span(every)),
             },
         );
-        self.choice("on_store_failure", storage.on_failure);
-        self.choice("on_unreadable", storage.on_unreadable);
+        self.choice("on_store_failure", &storage.on_failure);
+        self.choice("on_unreadable", &storage.on_unreadable);
         Ok(())
     }
 }

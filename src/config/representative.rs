@@ -25,7 +25,7 @@ pub enum RepresentativeBy {
     Rank {
         /// The field, a keyword.
         field: String,
-        /// The values, the best first: 1 to [`MAX_RANKS`].
+        /// The values, the best first: 1 to 100.
         order: Vec<String>,
     },
 }

@@ -204,7 +204,7 @@ async fn stories_are_counted_by_medium_and_language(search_server: SearchServer)
     assert!(page.contains(&format!(">{medium}</bdi></a> <span class=\"quiet-text\">{most}</span>")), "{page}");
     // Both at once, and the sort stays.
     let (language, of_language) = languages.iter().next().unwrap();
-    let both = media.iter().map(|(medium, _)| {
+    let both = media.keys().map(|medium| {
         let both = stored.values().filter(|document| {
             document["media"].as_str() == Some(medium) && document["lang"].as_str() == Some(language)
         });
