@@ -23,7 +23,7 @@ pub(super) struct FacetSection {
     pub all: Option<String>,
 }
 
-/// The facets that a list asks for.
+/// The facets that a list can ask for.
 pub(super) fn wanted(names: &ReaderFields) -> Vec<FacetRequest> {
     let fields = [(MEDIUM, &names.medium), (LANGUAGE, &names.language)];
     let wanted = fields.into_iter().filter_map(|(name, field)| {

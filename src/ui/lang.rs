@@ -109,8 +109,9 @@ texts! {
     groups_at_least, groups_about, similar_one, similar_many, similar_hint, matching, media_one, media_many,
     previous, next, first_page, pages, page_number, nothing, nothing_text, dates_reversed, swap_dates,
     no_such_medium, phrase_open, close_phrase, as_words, word_without_hits, without_word, not_together,
-    without_time, without_medium, without_language, stories_by_medium, stories_by_language, all_values, without_words, empty, empty_text, untitled, took, as_files, unstamped_one,
-    unstamped_many, filters, results,
+    without_time, without_medium, without_language, without_words, count_stories, stories_by_medium,
+    stories_by_language, all_values, empty, empty_text, untitled, took, as_files, unstamped_one, unstamped_many,
+    filters, results,
     // An article.
     back, original, first_of, only_one, only_one_text, no_stamp, no_stamp_text, changes, changes_lead, changes_none,
     added_word, added_words, added_character, added_characters, changes_marks, changes_cut, view_changes,

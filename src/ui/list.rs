@@ -47,6 +47,8 @@ struct ListPage<'a> {
     has_medium: bool,
     media: Vec<String>,
     facets: Vec<FacetSection>,
+    /// The list with facets, if it has none and can have some.
+    with_facets: Option<String>,
     total: Option<String>,
     took: String,
     /// Says that documents without a stamp are not shown.
@@ -103,7 +105,9 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
         .chain(names.medium.as_deref().and_then(fields::parent))
         .collect();
     let mut request = question.request(&names, json!(shown), &shell.locale);
-    request.facets = facets::wanted(&names);
+    if question.has_facets {
+        request.facets = facets::wanted(&names);
+    }
     let reader = page.reader(raw_index, &names);
     let media = media(page, raw_index, &names);
     let (groups, media) = tokio::join!(reader.groups(&request), media);
@@ -130,6 +134,8 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
         reasons,
         has_medium: names.medium.is_some(),
         media,
+        with_facets: (!question.has_facets && !facets::wanted(&names).is_empty())
+            .then(|| there(ListParams { has_facets: true, ..question.clone() }.parameters())),
         facets: facets::sections(shell, &groups.facets, &question, &there),
         total: total(shell, &groups),
         took: shell.text(t.took, &[&format::number(groups.took)]),

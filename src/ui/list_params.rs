@@ -17,6 +17,9 @@ const KEPT_PAGES: usize = 24;
 /// Between two places of the trail; no cursor has it in it.
 const STEP: char = '.';
 
+/// The parameter that asks for facets.
+const FACETS: (&str, &str) = ("facets", "shown");
+
 /// The first page, in a trail.
 const START: &str = "-";
 
@@ -96,6 +99,8 @@ pub(super) struct ListParams {
     pub to: Option<String>,
     pub medium: Option<String>,
     pub language: Option<String>,
+    /// Whether its groups are counted by medium and language, which takes longer than the list.
+    pub has_facets: bool,
     /// Only without dates.
     pub within: Option<Within>,
     /// How the reader wants it sorted; `None`: by [`ListParams::sort`].
@@ -131,6 +136,7 @@ impl ListParams {
             to,
             medium: own("medium"),
             language: own("language"),
+            has_facets: query.get(FACETS.0) == Some(FACETS.1),
             chosen_sort: query.get("sort").and_then(ListSort::of),
             skipped: skipped.filter(|_| cursor.is_some()).unwrap_or_default(),
             cursor,
@@ -225,6 +231,7 @@ impl ListParams {
             .with("within", self.within.map(Within::name))
             .with("medium", self.medium.as_deref())
             .with("language", self.language.as_deref())
+            .with(FACETS.0, self.has_facets.then_some(FACETS.1))
             .with("sort", self.chosen_sort.map(ListSort::name))
     }
 

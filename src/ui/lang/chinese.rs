@@ -92,6 +92,7 @@ pub(super) const TEXTS: Texts = Texts {
     without_time: "不限时间：{} 篇",
     without_medium: "不限媒体：{} 篇",
     without_language: "不限语言：{} 篇",
+    count_stories: "按媒体和语言统计报道",
     stories_by_medium: "各媒体的报道",
     stories_by_language: "各语言的报道",
     all_values: "全部",

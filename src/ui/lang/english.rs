@@ -92,6 +92,7 @@ pub(super) const TEXTS: Texts = Texts {
     without_time: "At any time: {}",
     without_medium: "In any medium: {}",
     without_language: "In any language: {}",
+    count_stories: "Count the stories by medium and language",
     stories_by_medium: "Stories by medium",
     stories_by_language: "Stories by language",
     all_values: "All",

@@ -112,7 +112,11 @@ async fn text_from_right_to_left_moves_nothing_around_it() {
         let list = common::http().get(format!("{}{UI}/{index}", spinney.url));
         let list = list.query(&[("q", story.word), ("medium", story.media[0])]).send().await.unwrap();
         let list = list.text().await.unwrap();
-        assert_isolated(&list, &["head title", "input", "option", "a bdi", "h3 a", "span bdi", "article p", "p mark"]);
+        assert_isolated(&list, &["head title", "input", "option", "h3 a", "span bdi", "article p", "p mark"]);
+        assert_isolated(
+            &shown(&spinney, &format!("/{index}?facets=shown")),
+            &["option", "a bdi", "h3 a", "span bdi", "article p"],
+        );
         let article = link(&list, "data-entry");
         let every = [
             &["head title", "article h1", "div p", "span bdi", "svg text", "circle title"][..],
