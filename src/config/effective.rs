@@ -7,12 +7,11 @@ use std::time::Duration;
 use clap::ValueEnum;
 use toml::{Table, Value};
 
-use super::route::Clock;
-use super::storage::Storage;
+use super::route::{Clock, LateMergesValue};
+use super::storage::{DurabilityValue, Storage};
+use super::values::{ByteSize, TimeSpan};
 use super::{Identity, RepresentativeBy, Route, ServeOptions};
-use crate::forest::LateMerges;
 use crate::method::Method;
-use crate::store::Durability;
 
 impl ServeOptions {
     /// All options in effect as TOML, also those that were not given; without passwords.
@@ -20,6 +19,7 @@ impl ServeOptions {
     /// # Errors
     /// A path is no text.
     pub fn effective(&self) -> anyhow::Result<String> {
+        let span = |span: Duration| TimeSpan::from(span).to_string();
         let mut options = Options::default();
         options.text("listen", self.listen);
         options.some("admin_listen", self.admin_listen);
@@ -27,8 +27,8 @@ impl ServeOptions {
         options.path("upstream_ca", self.upstream_ca.as_deref())?;
         options.identity(["upstream_cert", "upstream_key"], self.upstream_identity.as_ref())?;
         options.identity(["tls_cert", "tls_key"], self.tls.as_ref())?;
-        options.text("budget", size(self.budget));
-        options.text("forest_memory", size(self.forest_memory));
+        options.text("budget", ByteSize(self.budget));
+        options.text("forest_memory", ByteSize(self.forest_memory));
         options.storage(self.storage.as_ref())?;
         if let Some(store) = &self.forest_store {
             options.text("forest_store", &store.address);
@@ -42,11 +42,11 @@ impl ServeOptions {
         }
         options.set("recover_at_start", self.recover_at_start);
         options.text("client_share", format!("{}%", self.limits.client_share));
-        options.text("body_timeout", span(self.limits.body_timeout));
+        options.text("body_timeout", TimeSpan::from(self.limits.body_timeout));
         options.text("upstream_timeout", self.limits.upstream_timeout.map_or("none".into(), span));
         options.set("max_connections", i64::try_from(self.limits.connections)?);
-        options.text("idle_timeout", span(self.limits.idle_timeout));
-        options.text("grace", span(self.grace));
+        options.text("idle_timeout", TimeSpan::from(self.limits.idle_timeout));
+        options.text("grace", TimeSpan::from(self.grace));
         if self.threads > 0 {
             options.set("threads", i64::try_from(self.threads)?);
         }
@@ -78,29 +78,14 @@ fn of_route(route: &Route) -> anyhow::Result<Table> {
         options.text("similarity", route.similarity);
     }
     if route.clock != Clock::None {
-        let window = |window: crate::time::Millis| span(Duration::from_millis(window.0.unsigned_abs()));
-        options.text("window", route.window.map_or("none".into(), window));
+        options.text("window", route.window.map_or("none".into(), |window| TimeSpan(window).to_string()));
     }
-    options.text(
-        "clock",
-        match &route.clock {
-            Clock::Arrival => "arrival".to_owned(),
-            Clock::None => "none".to_owned(),
-            Clock::Field(field) => format!("field:{field}"),
-        },
-    );
+    options.text("clock", &route.clock);
     options.text("forest", &route.forest);
     options.path("boilerplate", route.boilerplate_file.as_deref())?;
     options.text("max_tree", route.max_tree.map_or("none".to_owned(), |most| most.to_string()));
-    options.text(
-        "late_merges",
-        match route.late_merges {
-            LateMerges::Off => "off",
-            LateMerges::Suggest => "suggest",
-            LateMerges::Apply => "apply",
-        },
-    );
-    options.text("founder_tokens_memory", size(route.founder_tokens_memory));
+    options.text("late_merges", LateMergesValue(route.late_merges));
+    options.text("founder_tokens_memory", ByteSize(route.founder_tokens_memory));
     options.some("time_field", route.time_field.as_deref());
     options.some("medium_field", route.medium_field.as_deref());
     options.some("language_field", route.language_field.as_deref());
@@ -154,14 +139,7 @@ impl Options {
             return Ok(());
         };
         self.path("data_dir", Some(&storage.data_dir))?;
-        self.text(
-            "durability",
-            match storage.durability {
-                Durability::Batch => "batch".to_owned(),
-                Durability::None => "none".to_owned(),
-                Durability::Interval(every) => format!("interval:{}", span(every)),
-            },
-        );
+        self.text("durability", DurabilityValue(storage.durability));
         self.choice("on_store_failure", &storage.on_failure);
         self.choice("on_unreadable", &storage.on_unreadable);
         Ok(())
@@ -170,20 +148,6 @@ impl Options {
 
 fn without_slash(node: &hyper::Uri) -> String {
     node.to_string().trim_end_matches('/').to_owned()
-}
-
-/// In the largest unit of which it is a multiple.
-fn size(bytes: usize) -> String {
-    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-    let unit = units.into_iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift);
-    unit.map_or_else(|| format!("{bytes}B"), |(shift, name)| format!("{}{name}", bytes >> shift))
-}
-
-fn span(span: Duration) -> String {
-    let millis = span.as_millis();
-    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
-    let unit = units.into_iter().find(|(length, _)| millis > 0 && millis.is_multiple_of(*length));
-    unit.map_or_else(|| format!("{millis}ms"), |(length, name)| format!("{}{name}", millis / length))
 }
 
 #[cfg(test)]
@@ -237,19 +201,5 @@ mod tests {
             let shown = options(text).effective().unwrap();
             assert!(!shown.contains("secret") && !shown.contains("s%65cret"), "{shown}");
         }
-    }
-
-    #[test]
-    fn units() {
-        let mebi = 1 << 20;
-        assert_eq!(
-            [0, 1, 1023, 1024, 256 * mebi, 1024 * mebi, mebi + 1].map(size),
-            ["0B", "1B", "1023B", "1KiB", "256MiB", "1GiB", "1048577B"]
-        );
-        let spans = [0, 999, 1_000, 90_000, 60_000, 3_600_000, 86_400_000, 90_000_000];
-        assert_eq!(
-            spans.map(|millis| span(Duration::from_millis(millis))),
-            ["0ms", "999ms", "1s", "90s", "1m", "1h", "1d", "25h"]
-        );
     }
 }

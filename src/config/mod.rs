@@ -12,6 +12,7 @@ mod memory;
 mod node_url;
 mod probe;
 mod recovery;
+mod reload;
 mod representative;
 mod route;
 mod service;
@@ -423,50 +424,6 @@ impl RawServeOptions {
             log: self.log.unwrap_or_else(|| "info".into()),
             routes,
         })
-    }
-}
-
-impl ServeOptions {
-    /// The options that differ in `wanted` and cannot change while requests are served: all but `log`.
-    pub(crate) fn only_at_a_start(&self, wanted: &ServeOptions) -> Vec<&'static str> {
-        let mut different = Vec::new();
-        macro_rules! compare {
-            ($($field:ident $option:literal,)+) => {{
-                // Names every field, so that none is forgotten.
-                let ServeOptions { $($field: _,)+ log: _ } = self;
-                $(if self.$field != wanted.$field {
-                    different.push($option);
-                })+
-            }};
-        }
-        compare! {
-            listen "listen",
-            admin_listen "admin_listen",
-            upstream "upstream",
-            upstream_ca "upstream_ca",
-            upstream_identity "upstream_cert and upstream_key",
-            tls "tls_cert and tls_key",
-            budget "budget",
-            forest_memory "forest_memory",
-            storage "data_dir and what says how it is used",
-            forest_store "forest_store and what says how it is used",
-            service_url "service_url",
-            recover_at_start "recover_at_start",
-            limits "timeouts, client_share and max_connections",
-            grace "grace",
-            threads "threads",
-            prefix "prefix",
-            stamp "stamp",
-            counts "counts",
-            sweep "sweep",
-            unstamped "unstamped",
-            restricted_readers "restricted_readers",
-            docid_endpoint "docid_endpoint",
-            publish_address "publish_address",
-            log_format "log_format",
-            routes "routes",
-        }
-        different
     }
 }
 

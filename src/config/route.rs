@@ -1,6 +1,6 @@
 //! Which documents of which indices are stamped, and how.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -119,9 +119,29 @@ impl FromStr for Clock {
     }
 }
 
+impl Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Clock::Arrival => f.write_str("arrival"),
+            Clock::None => f.write_str("none"),
+            Clock::Field(field) => write!(f, "field:{field}"),
+        }
+    }
+}
+
 /// The value of `late_merges`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct LateMergesValue(LateMerges);
+pub(super) struct LateMergesValue(pub(super) LateMerges);
+
+impl Display for LateMergesValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            LateMerges::Off => "off",
+            LateMerges::Suggest => "suggest",
+            LateMerges::Apply => "apply",
+        })
+    }
+}
 
 impl FromStr for LateMergesValue {
     type Err = &'static str;

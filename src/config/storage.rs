@@ -1,5 +1,6 @@
 //! Storage of the forests, and the durability of answers.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::Deserialize;
 
-use super::values::{Timeout, from_text};
+use super::values::{TimeSpan, Timeout, from_text};
 use super::{ConfigError, RawServeOptions};
 use crate::store::Durability;
 
@@ -51,9 +52,19 @@ pub enum OnFailure {
 
 /// The value of `--durability`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct DurabilityValue(Durability);
+pub(super) struct DurabilityValue(pub(super) Durability);
 
 from_text!(DurabilityValue);
+
+impl fmt::Display for DurabilityValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Durability::Batch => f.write_str("batch"),
+            Durability::None => f.write_str("none"),
+            Durability::Interval(every) => write!(f, "interval:{}", TimeSpan::from(every)),
+        }
+    }
+}
 
 impl FromStr for DurabilityValue {
     type Err = &'static str;

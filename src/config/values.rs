@@ -147,6 +147,18 @@ impl FromStr for ByteSize {
     }
 }
 
+/// In the largest unit of which it is a multiple.
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.0;
+        let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+        match units.into_iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift) {
+            Some((shift, unit)) => write!(f, "{}{unit}", bytes >> shift),
+            None => write!(f, "{bytes}B"),
+        }
+    }
+}
+
 /// A percentage from 1 to 100: `50%`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Percent(pub u8);
@@ -190,6 +202,25 @@ impl FromStr for TimeSpan {
         };
         let millis = i64::try_from(number).ok().and_then(|number| number.checked_mul(factor));
         millis.map(|millis| TimeSpan(Millis(millis))).ok_or("it is too long")
+    }
+}
+
+/// To the millisecond, which every duration of an option is a multiple of.
+impl From<Duration> for TimeSpan {
+    fn from(duration: Duration) -> TimeSpan {
+        TimeSpan(Millis(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
+    }
+}
+
+/// In the largest unit of which it is a multiple.
+impl fmt::Display for TimeSpan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.0.0;
+        let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+        match units.into_iter().find(|(length, _)| millis > 0 && millis % length == 0) {
+            Some((length, unit)) => write!(f, "{}{unit}", millis / length),
+            None => write!(f, "{millis}ms"),
+        }
     }
 }
 
@@ -308,6 +339,20 @@ mod tests {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }
         assert_eq!(bytes("17179869183GiB"), Ok(17_179_869_183 << 30));
+    }
+
+    #[test]
+    fn values_are_shown_in_the_largest_unit() {
+        let mebi = 1 << 20;
+        assert_eq!(
+            [0, 1, 1023, 1024, 256 * mebi, 1024 * mebi, mebi + 1].map(|bytes| ByteSize(bytes).to_string()),
+            ["0B", "1B", "1023B", "1KiB", "256MiB", "1GiB", "1048577B"]
+        );
+        let spans = [0, 999, 1_000, 90_000, 60_000, 3_600_000, 86_400_000, 90_000_000];
+        assert_eq!(
+            spans.map(|millis| TimeSpan(Millis(millis)).to_string()),
+            ["0ms", "999ms", "1s", "90s", "1m", "1h", "1d", "25h"]
+        );
     }
 
     #[test]

@@ -84,8 +84,8 @@ pub(crate) enum ReadError {
     NoRoots,
     /// The field of an option cannot be aggregated.
     #[error(
-        "{option} {field} is mapped as text here, which the cluster cannot count, and no keyword {field}.keyword stands \
-         beside it in all of these indices: name a field of the type keyword"
+        "{option} {field} is mapped as text here, which the cluster cannot count, and no keyword {field}.keyword \
+         stands beside it in all of these indices: name a field of the type keyword"
     )]
     FieldIsText {
         /// The option that names it.

@@ -105,8 +105,10 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
         .chain(names.medium.as_deref().and_then(fields::parent))
         .collect();
     let mut request = question.request(&names, json!(shown), &shell.locale);
+    let countable = facets::wanted(&names);
+    let offers_facets = !question.has_facets && !countable.is_empty();
     if question.has_facets {
-        request.facets = facets::wanted(&names);
+        request.facets = countable;
     }
     let reader = page.reader(raw_index, &names);
     let media = media(page, raw_index, &names);
@@ -134,8 +136,7 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
         reasons,
         has_medium: names.medium.is_some(),
         media,
-        with_facets: (!question.has_facets && !facets::wanted(&names).is_empty())
-            .then(|| there(ListParams { has_facets: true, ..question.clone() }.parameters())),
+        with_facets: offers_facets.then(|| there(ListParams { has_facets: true, ..question.clone() }.parameters())),
         facets: facets::sections(shell, &groups.facets, &question, &there),
         total: total(shell, &groups),
         took: shell.text(t.took, &[&format::number(groups.took)]),
