@@ -88,6 +88,9 @@ pub(super) struct Records {
     pub(super) forgotten: i64,
     /// When processes were killed or stopped.
     pub(super) ends: Vec<i64>,
+    /// Those after which a process served before it had read what the index has: the cluster had not answered in the
+    /// time that a start waits.
+    pub(super) late_catch_ups: BTreeSet<i64>,
     /// When a disk may have taken no more: its process is out of service until all faults have ended.
     pub(super) dying_disks: Vec<Range<i64>>,
     /// Whether a disk has been made to fail since all faults last ended.
@@ -98,13 +101,16 @@ pub(super) struct Records {
 const GATHERED: i64 = 2_000;
 
 impl Records {
-    /// Whether a process was killed so soon after this answer, and the refusal of an item, that both may have been lost
-    /// with `--durability none`: what that item had founded is nowhere then, and what has joined it is taken for
-    /// foreign.
+    /// Whether a process was killed so soon after this answer that it may have been lost with `--durability none`, and
+    /// - the refusal of an item as well: what that item had founded is nowhere then, and what has joined it is taken for
+    ///   foreign;
+    /// - or the next start served before the index had told of the document: another copy may have come first.
     pub(super) fn may_have_lost_founder(&self, written: &Written) -> bool {
         let is_lost = |at: i64, end: i64| (end - GATHERED..=end).contains(&at);
-        let mut ends = self.ends.iter();
-        ends.any(|&end| is_lost(written.answered, end) && self.refusals.iter().any(|&refusal| is_lost(refusal, end)))
+        let is_unknown = |end: &i64| {
+            self.late_catch_ups.contains(end) || self.refusals.iter().any(|&refusal| is_lost(refusal, *end))
+        };
+        self.ends.iter().any(|end| is_lost(written.answered, *end) && is_unknown(end))
     }
 
     /// Whether a document of an unverified writer was on its way beside other requests.
@@ -217,6 +223,15 @@ impl Scene {
                     world.trace(|| format!("process {number} knows nothing of what is stored"));
                     world.count("starts with nothing", 1);
                     self.records.lock().forgotten = world.time();
+                }
+                let is_unread = |forest: &serde_json::Value| {
+                    forest["state"].as_str().is_some_and(|state| state == "running" || state == "waiting")
+                };
+                if recovery.as_object().is_some_and(|forests| forests.values().any(is_unread)) {
+                    world.count("starts before the index was read", 1);
+                    let mut records = self.records.lock();
+                    let last = records.ends.last().copied();
+                    records.late_catch_ups.extend(last);
                 }
                 *self.slots[number].lock() = Some(Arc::new(process));
             }
