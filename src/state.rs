@@ -13,11 +13,11 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, error, warn};
 
-use crate::access::Access;
+use crate::access::{Access, Door, DoorError};
 use crate::backfill::{FirstStatus, Restamping, SweepStatus};
 use crate::chance::{self, secret_key};
 use crate::clock;
-use crate::cluster::{self, ClientError};
+use crate::cluster::{self, ClientError, Signer};
 use crate::config::{OnRedisFailure, OnUnstamped, RestrictedReaders, ServeOptions};
 use crate::counts::Counts;
 use crate::docid::DocIds;
@@ -57,6 +57,10 @@ pub(crate) struct AppState {
     pub idle_timeout: Duration,
     /// Metrics.
     pub metrics: Metrics,
+    /// Who may send requests.
+    pub door: Door,
+    /// Whether groups may be changed by hand.
+    pub overrides: bool,
     /// Requests in flight.
     pub in_flight: InFlight,
     /// Tokens of open client connections.
@@ -112,6 +116,9 @@ pub(crate) enum StateError {
     /// Invalid nodes or certificates.
     #[error(transparent)]
     Cluster(#[from] ClientError),
+    /// The file of callers.
+    #[error(transparent)]
+    Door(#[from] DoorError),
     /// Error of the forest store.
     #[error("cannot use the forest store")]
     Redis(#[from] std::io::Error),
@@ -170,6 +177,7 @@ impl AppState {
             &config.upstream,
             config.upstream_ca.as_deref(),
             config.upstream_identity.as_ref(),
+            Signer::of(config.sigv4.as_ref()).as_ref(),
             config.limits.upstream_timeout,
         )?;
         Ok(AppState {
@@ -179,6 +187,8 @@ impl AppState {
                 let credentials = config.service_url.credentials.clone().into_iter();
                 credentials.map(|value| (AUTHORIZATION, value)).collect()
             },
+            door: Door::of(config)?,
+            overrides: config.overrides,
             counts: Counts::new(config.counts && !config.routes.is_empty()),
             budget: Budget::new(config.budget, config.limits.client_share),
             body_timeout: config.limits.body_timeout,
@@ -215,15 +225,23 @@ impl AppState {
 
     /// Fields of an index named as in the caller's path.
     pub(crate) async fn reader_fields(&self, caller: &HeaderMap, raw_index: &str) -> ReaderFields {
-        let hash = caller::caller(&self.callers, caller, None);
+        let hash = self.caller(caller, None);
         let (engine, cluster, now) = (&self.engine, &self.cluster, clock::now());
         let fields = self.keyword_forms.fields(engine, cluster, (hash, caller), raw_index, now);
         fields.await
     }
 
+    /// A hash of what the cluster may tell a caller by: nothing, where it sees spinney alone.
+    pub(crate) fn caller(&self, headers: &HeaderMap, query: Option<&str>) -> u64 {
+        match self.cluster.signs() {
+            true => caller::caller(&self.callers, &HeaderMap::new(), None),
+            false => caller::caller(&self.callers, headers, query),
+        }
+    }
+
     /// Dependencies of authorisation.
     pub(crate) fn access(&self) -> Access<'_> {
-        Access { engine: &self.engine, cluster: &self.cluster, service: &self.service }
+        Access { engine: &self.engine, cluster: &self.cluster, service: &self.service, overrides: self.overrides }
     }
 
     /// Request id for the log: the client's, as far as it can be logged, or a new one.

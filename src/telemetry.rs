@@ -62,8 +62,13 @@ pub(crate) fn log_filter(filter: &str) -> anyhow::Result<EnvFilter> {
             "log: '{word}' is no level: use error, warn, info, debug or trace, or a filter such as spinney=debug"
         );
     }
-    EnvFilter::try_new(filter)
-        .map_err(|e| anyhow::anyhow!("log: '{filter}' is not a filter such as info or spinney=debug: {e}"))
+    let wanted = EnvFilter::try_new(filter)
+        .map_err(|e| anyhow::anyhow!("log: '{filter}' is not a filter such as info or spinney=debug: {e}"))?;
+    // The SDK of AWS logs headers with tokens at these levels, and a filter that names it more closely gets them.
+    Ok(match wanted.max_level_hint() > Some(LevelFilter::INFO) {
+        true => EnvFilter::new(format!("aws_=warn,{filter}")),
+        false => wanted,
+    })
 }
 
 /// A directive of a filter that is no level: as a module name it would silence the log.

@@ -46,6 +46,9 @@ impl<'a> ForestEditor<'a> {
         caller: &'a HeaderMap,
         raw_index: &str,
     ) -> Result<ForestEditor<'a>, AccessError> {
+        if !access.overrides {
+            return Err(ProxyError::NoOverrides.into());
+        }
         let (reader, behind) = ForestReader::admit_behind(access, caller, raw_index).await?;
         let mut indices: BTreeSet<String> = reader.indices().map(str::to_owned).collect();
         indices.extend(behind.into_indices());

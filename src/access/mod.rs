@@ -12,6 +12,7 @@
 //! of a data stream or alias in front of it, if the *service user* resolves it so; an alias only if a route names it
 //! literally, because anybody who may change an index may give it an alias that matches another team's pattern.
 
+mod door;
 mod editor;
 mod index_name;
 mod reader;
@@ -23,6 +24,7 @@ use crate::cluster::{Client, IndicesBehind};
 use crate::engine::Engine;
 use crate::http::{Body, ProxyError, full};
 
+pub(crate) use door::{Door, DoorError};
 pub(crate) use editor::ForestEditor;
 pub(crate) use index_name::IndexName;
 pub(crate) use reader::ForestReader;
@@ -34,6 +36,8 @@ pub(crate) struct Access<'a> {
     pub(crate) cluster: &'a Client,
     /// The credentials of the service user.
     pub(crate) service: &'a HeaderMap,
+    /// Whether groups may be changed by hand.
+    pub(crate) overrides: bool,
 }
 
 /// Why access is denied.

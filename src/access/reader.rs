@@ -252,8 +252,12 @@ mod tests {
     fn reader(name: &str, indices: &[&str], behind: &IndicesBehind) -> Result<ForestReader, AccessError> {
         let (engine, service) = (engine(), HeaderMap::new());
         let node = Uri::from_static("http://127.0.0.1:1");
-        let access =
-            Access { engine: &engine, cluster: &Client::new(&[node], None, None, None).unwrap(), service: &service };
+        let access = Access {
+            engine: &engine,
+            cluster: &Client::new(&[node], None, None, None, None).unwrap(),
+            service: &service,
+            overrides: true,
+        };
         let indices = indices.iter().map(|&index| index.to_owned()).collect();
         ForestReader::of(access, IndexName::parse(name).unwrap(), indices, behind)
     }

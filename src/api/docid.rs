@@ -3,10 +3,9 @@
 
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, ORIGIN, REFERER};
+use hyper::header::CONTENT_TYPE;
 use hyper::http::request::Parts;
-use hyper::http::uri::Authority;
-use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde_json::Value;
@@ -16,6 +15,7 @@ use super::ANSWER_BYTES;
 use super::body;
 use crate::docid::{ARTICLE_BYTES, Article, DocIds};
 use crate::engine::{StampError, StampedArticle};
+use crate::http::browser::is_of_another_page;
 use crate::http::budget::Reservation;
 use crate::http::headers::{Encoding, encoding};
 use crate::http::json::{JSON, with_type};
@@ -111,27 +111,6 @@ fn refuse(parts: &Parts) -> Option<ProxyError> {
             "a page of another site asks: an article is placed for programs and for spinney's own address only".into(),
         )
     })
-}
-
-/// Whether a browser marks the request as cross-origin. It says so by `Sec-Fetch-Site` where the connection is safe,
-/// and over plain HTTP by no more than `Origin` and `Referer`.
-fn is_of_another_page(headers: &HeaderMap) -> bool {
-    let of_own = |site: &HeaderValue| site == "same-origin" || site == "none";
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let host: Option<Authority> = host.and_then(|host| host.parse().ok());
-    let is_own = |page: &HeaderValue| {
-        let page = page.to_str().ok().and_then(|page| page.parse::<Uri>().ok());
-        page.zip(host.as_ref()).is_some_and(|(page, host)| {
-            let default = match page.scheme_str() {
-                Some("https") => 443,
-                _ => 80,
-            };
-            let is_host = page.host().is_some_and(|p| p.eq_ignore_ascii_case(host.host()));
-            is_host && page.port_u16().unwrap_or(default) == host.port_u16().unwrap_or(default)
-        })
-    };
-    !headers.get_all("sec-fetch-site").iter().all(of_own)
-        || ![ORIGIN, REFERER].iter().all(|name| headers.get_all(name).iter().all(is_own))
 }
 
 /// The cluster's refusal, if the caller may not search the index. An answer says whether a text like this one is known,
@@ -239,7 +218,6 @@ fn answer(placed: StampedArticle, hottest: Option<&RawValue>) -> Result<Response
 #[cfg(test)]
 mod tests {
     use http_body_util::BodyExt;
-    use hyper::header::HeaderName;
 
     use super::*;
     use crate::fingerprint::Fingerprint;
@@ -263,45 +241,6 @@ mod tests {
             parsed(Some(Stage::Content), Some(hottest)).await,
             r#"{"filterReason":"docId_filter content repeat","docId":"00000000000000ab","filterStatus":"repeat","status":"success","hottest":{"heat" : 1.50}}"#
         );
-    }
-
-    #[test]
-    fn pages_of_others_are_told_by_what_browsers_send() {
-        let is_of_another = |host: &'static str, told: &[(&'static str, &'static str)]| {
-            let host = (HOST, HeaderValue::from_static(host));
-            let told =
-                told.iter().map(|&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-            is_of_another_page(&told.chain([host]).collect())
-        };
-        for (host, name, own) in [
-            ("a:9201", "origin", "http://a:9201"),
-            ("A:9201", "referer", "http://a:9201/_spinney/ui/x?y"),
-            ("a", "origin", "https://a"),
-            ("a:443", "referer", "https://a/"),
-            ("a", "origin", "http://a:80"),
-            ("[::1]:9201", "origin", "http://[::1]:9201"),
-            ("a", "sec-fetch-site", "same-origin"),
-            ("a", "sec-fetch-site", "none"),
-        ] {
-            assert!(!is_of_another(host, &[(name, own)]), "{host} {name} {own}");
-        }
-        assert!(!is_of_another("a", &[]));
-        for (host, name, other) in [
-            ("a:9201", "origin", "http://a:9202"),
-            ("a:9201", "origin", "http://a"),
-            ("a:9201", "origin", "null"),
-            ("a:9201", "origin", ""),
-            ("a:9201", "referer", "http://evil.example/?http://a:9201"),
-            ("a:9201", "referer", "http://a:9201@evil.example/"),
-            ("a:9201", "referer", "/x"),
-            ("a", "sec-fetch-site", "same-site"),
-            ("a", "sec-fetch-site", "cross-site"),
-            ("a", "sec-fetch-site", "anything"),
-        ] {
-            assert!(is_of_another(host, &[(name, other)]), "{host} {name} {other}");
-        }
-        let both = [("sec-fetch-site", "same-origin"), ("origin", "http://b")];
-        assert!(is_of_another("a", &both));
     }
 
     #[test]

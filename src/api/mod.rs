@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::endpoints::{ApiEndpoint, MatchedEndpoint};
 use crate::http::json::{json, with_type};
-use crate::http::{Body, ProxyError, caller, full};
+use crate::http::{Body, ProxyError, full};
 use crate::state::AppState;
 use crate::telemetry::METRICS_TYPE;
 use overrides::Action;
@@ -70,7 +70,7 @@ async fn may_monitor(
     endpoint: ApiEndpoint,
     headers: &HeaderMap,
 ) -> Result<Option<Response<Bytes>>, ProxyError> {
-    let caller = caller::caller(&state.callers, headers, None);
+    let caller = state.caller(headers, None);
     let refused = state.cluster.refuses_health(headers).await;
     let mut monitors = state.monitors.lock();
     match refused {

@@ -18,7 +18,7 @@ use crate::http::budget::Reservation;
 use crate::http::headers::{Encoding, encoding, is_json};
 use crate::http::json::{JSON, with_type};
 use crate::http::query::{decode_segment, parameter};
-use crate::http::{Body, ClientAddress, ProxyError, body, caller};
+use crate::http::{Body, ClientAddress, ProxyError, body};
 use crate::state::AppState;
 
 /// Timeout of a request, for all its searches together.
@@ -141,7 +141,7 @@ impl<'p> AskedIndex<'p> {
             counts: &state.counts,
             restricted: state.restricted_readers,
             turn,
-            caller: caller::caller(&state.callers, headers, None),
+            caller: state.caller(headers, None),
             now: clock::now(),
         })
     }

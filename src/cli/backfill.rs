@@ -15,6 +15,7 @@ use crate::backfill::{
     self, Backfill, BackfillOptions, BackfillOutcome, FlagOutcome, RouteIndices, flag_firsts, put_fields,
 };
 use crate::cluster::operator::Operator;
+use crate::config::AuthFlags;
 use crate::engine::RouteTable;
 use crate::progress::{Progress, ReportProgress};
 use crate::shutdown;
@@ -49,6 +50,8 @@ Examples:
 pub(super) struct BackfillArgs {
     #[command(flatten)]
     spinney: SpinneyFlags,
+    #[command(flatten)]
+    auth: AuthFlags,
     /// URL of a cluster node to read from, which may contain credentials [default: through spinney]
     #[arg(long, env = "SPINNEY_SERVICE_URL", value_name = "URL", hide_env_values = true)]
     service_url: Option<String>,
@@ -100,7 +103,7 @@ async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
     let query = query.transpose().context("--query is no JSON")?;
     let door = args.spinney.spinney()?;
     let cluster = match &args.service_url {
-        Some(url) => Some(args.spinney.operator(url)?),
+        Some(url) => Some(args.spinney.cluster(url, &args.auth)?),
         None => None,
     };
     let reader = cluster.as_ref().unwrap_or(&door);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::cluster::operator::Operator;
-use crate::config::DEFAULT_PREFIX;
+use crate::config::{AuthFlags, DEFAULT_PREFIX};
 
 /// Flags of a running spinney.
 #[derive(clap::Args)]
@@ -25,12 +25,12 @@ pub(super) struct SpinneyFlags {
 impl SpinneyFlags {
     /// The running spinney.
     pub(super) fn spinney(&self) -> anyhow::Result<Operator> {
-        self.operator(&self.spinney_url)
+        Ok(Operator::new(&self.spinney_url, self.upstream_ca.as_deref())?)
     }
 
-    /// An operator for another node with certificates of the same authority.
-    pub(super) fn operator(&self, url: &str) -> anyhow::Result<Operator> {
-        Ok(Operator::new(url, self.upstream_ca.as_deref())?)
+    /// A node of the cluster, with a certificate of the same authority.
+    pub(super) fn cluster(&self, url: &str, auth: &AuthFlags) -> anyhow::Result<Operator> {
+        Ok(Operator::signing(url, self.upstream_ca.as_deref(), auth.sigv4()?.as_ref())?)
     }
 }
 
@@ -49,6 +49,8 @@ pub(super) struct ClusterFlags {
     /// PEM file of the authority that signed the cluster's certificates; only it is trusted then
     #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
     upstream_ca: Option<PathBuf>,
+    #[command(flatten)]
+    auth: AuthFlags,
     /// Prefix of the names of the stamp's fields
     #[arg(long, env = "SPINNEY_PREFIX", value_name = "PREFIX", default_value = DEFAULT_PREFIX)]
     pub(super) prefix: String,
@@ -57,6 +59,7 @@ pub(super) struct ClusterFlags {
 impl ClusterFlags {
     /// The cluster.
     pub(super) fn operator(&self) -> anyhow::Result<Operator> {
-        Ok(Operator::new(&self.upstream, self.upstream_ca.as_deref())?)
+        let sigv4 = self.auth.sigv4()?;
+        Ok(Operator::signing(&self.upstream, self.upstream_ca.as_deref(), sigv4.as_ref())?)
     }
 }

@@ -7,14 +7,16 @@
 //! | the connection broke before the answer began | has failed, is probed | a read goes to one other, else `Broken` |
 //! | no answer in [`PATIENCE`] | is probed | waits; a read goes to one other once the node is ejected |
 //! | no answer in the request's time | has failed, is probed | `TimedOut` |
+//! | 403 to a signature of another time | | is signed for the right one and sent again, once |
 //! | an answer | [`super::outlier`] | is answered |
 //!
 //! The next of a node that is the only one is itself, by another connection.
 //!
 //! What an ejected node has had to do with a write is not known, so a write waits for it as for any other.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
@@ -26,10 +28,11 @@ use hyper_util::client::legacy::Error as HttpError;
 use percent_encoding::percent_decode_str;
 use tokio::time::{Instant, sleep_until};
 
+use super::answer::{AnswerBody, Refusal};
 use super::nodes::{Node, PROBE_TIMEOUT};
 use super::unsent::lend;
-use super::{Client, ClusterError, client_body_error, credentials_of, describe};
-use crate::http::{Body, ClientBodyError, ProxyError, full, headers};
+use super::{Client, ClusterError, Payload, client_body_error, credentials_of, describe, payload};
+use crate::http::{Body, BoxError, ClientBodyError, ProxyError, full, headers};
 
 /// How long a request waits before its node is probed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -42,6 +45,8 @@ enum Failure {
     Unsent(String),
     /// Another node may get the request if it is idempotent.
     Unanswered(String),
+    /// The signature is refused for its time, and nothing else of the request was looked at.
+    OtherTime(StatusCode),
     /// No other node can help.
     Final(ClusterError),
 }
@@ -81,8 +86,11 @@ impl Client {
         mut request: Request<Body>,
         body: Option<Bytes>,
         limit: Option<Duration>,
-    ) -> Result<Response<Incoming>, ClusterError> {
+    ) -> Result<Response<AnswerBody>, ClusterError> {
         headers::strip_hop_by_hop(request.headers_mut());
+        if self.signs() {
+            request = payload::attach(request).await?;
+        }
         // hyper sends a GET without a body unless this is set.
         if request.body().size_hint().exact().is_none() {
             let chunked = HeaderValue::from_static("chunked");
@@ -96,14 +104,25 @@ impl Client {
         if let [only] = nodes.as_slice() {
             nodes.push(only.clone());
         }
-        let mut nodes = nodes.into_iter();
-        while let Some(node) = nodes.next() {
+        let (mut nodes, mut is_signed_again) = (VecDeque::from(nodes), false);
+        while let Some(node) = nodes.pop_front() {
             let (lent_out, lent) = lend(sending);
             let request = address(&node, head.clone(), lent_out).map_err(ClusterError::Unreachable)?;
-            let may_leave = may_repeat && nodes.len() > 0;
+            let may_leave = may_repeat && !nodes.is_empty();
             match self.attempt(&node, request, &terms, may_leave).await {
                 Ok(response) => return Ok(response),
                 Err(Failure::Final(error)) => return Err(error),
+                Err(Failure::OtherTime(status)) if is_signed_again => return Err(other_time(status)),
+                Err(Failure::OtherTime(_)) => {
+                    is_signed_again = true;
+                    // Who refuses may hang up as well.
+                    node.give_up(&node.connections());
+                    nodes.push_front(node);
+                    if let Some(payload) = head.extensions.get::<Payload>() {
+                        sending = payload.body();
+                        continue;
+                    }
+                }
                 Err(Failure::Unreachable(reason)) if !self.nodes.are_several() => {
                     return Err(ClusterError::Unreachable(reason));
                 }
@@ -144,6 +163,8 @@ impl Client {
                 Err(Failure::Unreachable(reason) | Failure::Unsent(reason)) => Err(ClusterError::Unreachable(reason)),
                 Err(Failure::Unanswered(reason)) => Err(ClusterError::Broken(reason)),
                 Err(Failure::Final(error)) => Err(error),
+                // The next one is signed for the right time.
+                Err(Failure::OtherTime(status)) => Err(other_time(status)),
             };
             if last.as_ref().is_ok_and(|status| !status.is_server_error()) {
                 break;
@@ -159,8 +180,15 @@ impl Client {
         request: Request<Body>,
         terms: &Terms<'_>,
         may_leave: bool,
-    ) -> Result<Response<Incoming>, Failure> {
+    ) -> Result<Response<AnswerBody>, Failure> {
         let connections = node.connections();
+        let unsigned =
+            |reason| Failure::Final(ClusterError::NotAdmitted(format!("the request is not signed: {reason}")));
+        let (request, signed_at) = tokio::select! {
+            biased;
+            signed = node.sign(request) => signed.map_err(unsigned)?,
+            limit = terms.over() => return Err(unsigned(format!("not within {} seconds", limit.as_secs()))),
+        };
         let slow = async {
             sleep_until(Instant::now() + PATIENCE).await;
             node.doubt(terms.caller);
@@ -176,7 +204,10 @@ impl Client {
         let error = tokio::select! {
             biased;
             answer = connections.request(request) => match answer {
-                Ok(response) => return Ok(self.received(node, response)),
+                Ok(response) if response.status() == StatusCode::FORBIDDEN && signed_at.is_some() => {
+                    return self.refused(node, response, signed_at).await;
+                }
+                Ok(response) => return Ok(self.received(node, response.map(AnswerBody::Streamed))),
                 Err(error) => error,
             },
             limit = terms.over() => {
@@ -202,7 +233,29 @@ impl Client {
         })
     }
 
-    fn received(&self, node: &Node, mut response: Response<Incoming>) -> Response<Incoming> {
+    /// A signed request was answered with 403.
+    async fn refused(
+        &self,
+        node: &Node,
+        response: Response<Incoming>,
+        signed_at: Option<SystemTime>,
+    ) -> Result<Response<AnswerBody>, Failure> {
+        let (head, status) = (response.headers().clone(), response.status());
+        let broken = |error: BoxError| Failure::Final(ClusterError::Broken(error.to_string()));
+        let refusal = Refusal::read(response).await.map_err(broken)?;
+        let is_clusters = matches!(refusal, Refusal::Cluster(_));
+        if !is_clusters && signed_at.is_some_and(|time| node.learns_time(time, &head)) {
+            return Err(Failure::OtherTime(status));
+        }
+        match refusal {
+            Refusal::Cluster(answer) | Refusal::Silent(answer) => Ok(self.received(node, answer)),
+            Refusal::Service(reason) => Err(Failure::Final(ClusterError::NotAdmitted(format!(
+                "the service answers {status} to spinney's signature: {reason}"
+            )))),
+        }
+    }
+
+    fn received(&self, node: &Node, mut response: Response<AnswerBody>) -> Response<AnswerBody> {
         node.answered(response.status());
         headers::strip_hop_by_hop(response.headers_mut());
         if response.headers().contains_key("x-elastic-product") {
@@ -210,6 +263,10 @@ impl Client {
         }
         response
     }
+}
+
+fn other_time(status: StatusCode) -> ClusterError {
+    ClusterError::NotAdmitted(format!("the service answers {status} to a signature of its own time"))
 }
 
 /// A request to this node, with path and query as they are.

@@ -1,5 +1,6 @@
 //! Nodes that break, hang and come back. Time is paused: it goes by when nothing else can happen.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -14,7 +15,13 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::*;
+use crate::clock;
 use crate::http::BoxError;
+
+thread_local! {
+    /// Whether the requests of this test are signed.
+    static IS_SIGNED: Cell<bool> = const { Cell::new(false) };
+}
 
 const SECOND: Duration = Duration::from_secs(1);
 const SETTLING: Duration = Duration::from_millis(1);
@@ -31,6 +38,10 @@ enum Mode {
     /// Closes the connection after the head.
     BreaksAtTheHead,
     Hangs,
+    /// Answers 403 with a body and this date, and closes the connection.
+    Refuses(&'static str, &'static str),
+    /// The same once it has read the head.
+    RefusesTheHead(&'static str, &'static str),
     /// Answers when so many requests have come.
     Together(Arc<Barrier>),
 }
@@ -85,18 +96,31 @@ async fn serve(mut stream: TcpStream, mode: Arc<Mutex<Mode>>, seen: Arc<Mutex<Ve
         if cuts.load(SeqCst) > made || matches!(now, Mode::BreaksAtTheHead) {
             return;
         }
+        if let Mode::RefusesTheHead(date, body) = now {
+            seen.lock().push("the head".to_owned());
+            // What is behind it has changed its mind by the next one.
+            *mode.lock() = Mode::Breaks;
+            return refuse(&mut stream, date, body).await;
+        }
         let is_chunked = head.contains("transfer-encoding: chunked");
         while read.len() < head.len() + 4 + length || is_chunked && !read.ends_with(b"0\r\n\r\n") {
             let Ok(1..) = stream.read_buf(&mut read).await else { return };
         }
         let target = head.split(" HTTP/").next().unwrap();
         let credentials = head.lines().find_map(|line| line.strip_prefix("authorization: ")).unwrap_or("-");
+        // Whose they are: the caller's own, or those that spinney signs with for everybody.
+        let credentials = match credentials.split_once("=AKIDEXAMPLE/") {
+            Some(("AWS4-HMAC-SHA256 Credential", _)) => "mine",
+            _ => credentials,
+        };
         seen.lock().push(format!("{target} {credentials} {}", String::from_utf8_lossy(&read[head.len() + 4..])));
         let status = match now {
             Mode::Answers(status) => status,
             Mode::BreaksWrites if target.starts_with("HEAD") => 200,
             Mode::Breaks | Mode::BreaksWrites | Mode::BreaksAtTheHead => return,
             Mode::Hangs => std::future::pending().await,
+            Mode::Refuses(date, body) => return refuse(&mut stream, date, body).await,
+            Mode::RefusesTheHead(..) => unreachable!("it has refused"),
             Mode::Together(barrier) => {
                 barrier.wait().await;
                 200
@@ -107,9 +131,23 @@ async fn serve(mut stream: TcpStream, mode: Arc<Mutex<Mode>>, seen: Arc<Mutex<Ve
     }
 }
 
+async fn refuse(stream: &mut TcpStream, date: &str, body: &str) {
+    let length = body.len();
+    let answer = format!("HTTP/1.1 403 Forbidden\r\ndate: {date}\r\ncontent-length: {length}\r\n\r\n{body}");
+    stream.write_all(answer.as_bytes()).await.unwrap();
+}
+
 fn client(nodes: &[&FakeNode]) -> Client {
     let uris: Vec<Uri> = nodes.iter().map(|node| node.uri.clone()).collect();
-    Client::new(&uris, None, None, Some(LIMIT)).unwrap()
+    Client::new(&uris, None, None, signer().as_ref(), Some(LIMIT)).unwrap()
+}
+
+fn signer() -> Option<Arc<Signer>> {
+    #[cfg(feature = "aws")]
+    if IS_SIGNED.get() {
+        return Some(Signer::of_key());
+    }
+    None
 }
 
 fn request(method: Method, path: &str, body: &str) -> Request<Body> {
@@ -265,7 +303,7 @@ async fn a_write_goes_to_the_next_node_when_one_cannot_be_reached() {
     let (gone, good) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), FakeNode::start(Mode::Answers(200)).await);
     let uris = [format!("http://{}", gone.local_addr().unwrap()).parse().unwrap(), good.uri.clone()];
     drop(gone);
-    let client = Client::new(&uris, None, None, Some(LIMIT)).unwrap();
+    let client = Client::new(&uris, None, None, signer().as_ref(), Some(LIMIT)).unwrap();
     assert_eq!(failures(&client, 6).await, 0);
     assert_eq!(good.requests(), 6);
     assert!(good.seen.lock().iter().all(|line| line.ends_with(" a write")), "whole");
@@ -442,4 +480,89 @@ async fn connections_are_kept_alive_by_tcp() {
     assert_eq!(sockopt::tcp_keepidle(socket).unwrap(), 15 * SECOND);
     assert_eq!(sockopt::tcp_keepintvl(socket).unwrap(), 5 * SECOND);
     assert_eq!(sockopt::tcp_keepcnt(socket).unwrap(), 3);
+}
+
+const LONG_AGO: &str = "Thu, 01 Jan 1970 00:00:00 GMT";
+const OF_SERVICE: &str = "{\"message\":\"Signature expired: x\\nThe Canonical String: SECRET\"}";
+const OF_CLUSTER: &str = "{\"error\":{\"type\":\"security_exception\"},\"status\":403}";
+
+/// A refusal is the caller's, unless it is about what spinney has signed.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_told_from_that_of_the_service() {
+    for (body, is_clusters) in [(OF_CLUSTER, true), ("", true), ("<html>403</html>", true), (OF_SERVICE, false)] {
+        let node = FakeNode::start(Mode::Refuses(LONG_AGO, body)).await;
+        let client = client(&[&node]);
+        let answer = write(&client).await;
+        match answer {
+            Ok(status) => assert!(status == 403 && (is_clusters || !IS_SIGNED.get()), "{body}"),
+            Err(ClusterError::NotAdmitted(reason)) => {
+                assert!(IS_SIGNED.get() && !is_clusters && !reason.contains("SECRET"), "{body}: {reason}");
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+        assert_eq!(node.requests(), 1, "a date that nobody believes is no reason to send it again");
+    }
+}
+
+/// A body that was on its way, or that was not asked for yet, is not taken for one that was never sent.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_signed_again_is_sent_once_to_where_it_may_be_read() {
+    let soon = jiff::Timestamp::from_millisecond(clock::system().0 + 3_600_000).unwrap();
+    let soon: &'static str = soon.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string().leak();
+    for refuses in [Mode::Refuses(soon, OF_SERVICE), Mode::RefusesTheHead(soon, OF_SERVICE)] {
+        let (node, other) = (FakeNode::start(refuses.clone()).await, FakeNode::start(Mode::Answers(200)).await);
+        let is_early = matches!(refuses, Mode::RefusesTheHead(..));
+        let client = client(&[&node, &other]);
+        let answer = write(&client).await;
+        if !IS_SIGNED.get() {
+            assert_eq!((answer, node.requests()), (Ok(403), 1));
+            continue;
+        }
+        match is_early {
+            // It breaks then, with the body read.
+            true => assert!(matches!(answer, Err(ClusterError::Broken(_))), "{answer:?}"),
+            false => assert!(matches!(answer, Err(ClusterError::NotAdmitted(_))), "{answer:?}"),
+        }
+        let seen = node.seen.lock().clone();
+        let writes: Vec<_> = seen.iter().filter(|line| line.starts_with("POST") || *line == "the head").collect();
+        assert_eq!(writes.len(), 2, "{seen:?}");
+        assert!(writes[1].ends_with(" mine a write"), "{seen:?}");
+        assert_eq!(other.requests(), 0, "it may have been read");
+    }
+}
+
+/// The same with requests that are signed, whose bodies are there before they are sent.
+#[cfg(feature = "aws")]
+mod signed {
+    macro_rules! signed {
+        ($($test:ident)+) => {
+            $(#[test]
+            fn $test() {
+                super::IS_SIGNED.set(true);
+                super::$test();
+            })+
+        };
+    }
+
+    signed! {
+        a_node_that_breaks_connections_is_passed_over
+        a_node_that_hangs_is_passed_over
+        a_node_that_hangs_is_found_out_before_the_time_of_a_write_is_up
+        a_slow_answer_is_no_failure
+        a_node_that_answers_probes_alone_is_passed_over
+        an_answer_of_any_status_is_no_failure
+        a_read_is_answered_by_another_node
+        a_read_is_tried_on_one_other_node
+        what_goes_on_with_a_search_is_sent_once
+        a_write_goes_to_the_next_node_when_one_cannot_be_reached
+        connections_that_were_forgotten_cost_one_write
+        reads_on_forgotten_connections_go_to_others
+        connections_that_were_forgotten_eject_no_node
+        a_node_comes_back_when_it_answers_a_probe
+        the_last_node_is_not_passed_over
+        a_cluster_is_ready_when_one_node_answers
+        connections_are_kept_alive_by_tcp
+        a_refusal_is_told_from_that_of_the_service
+        a_write_that_is_signed_again_is_sent_once_to_where_it_may_be_read
+    }
 }

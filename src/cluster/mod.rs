@@ -8,6 +8,7 @@
 //! Both trust nothing but the configured authority, follow no redirect and know no proxy of the environment.
 
 mod aliases;
+mod answer;
 mod consent;
 mod early_response;
 mod failover;
@@ -16,12 +17,16 @@ mod failover_tests;
 mod nodes;
 pub(crate) mod operator;
 mod outlier;
+mod payload;
 pub(crate) mod point_in_time;
 pub(crate) mod resolve;
 pub(crate) mod retry;
 pub(crate) mod roots;
 pub(crate) mod scan;
 pub(crate) mod search;
+#[cfg_attr(feature = "aws", path = "sigv4.rs")]
+#[cfg_attr(not(feature = "aws"), path = "unsigned.rs")]
+mod signer;
 #[cfg(feature = "simulation")]
 mod simulated_connector;
 pub(crate) mod sorted_pages;
@@ -31,12 +36,12 @@ mod unsent;
 use std::error::Error;
 use std::path::Path;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, EXPECT, HeaderValue, InvalidHeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, Uri};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -46,8 +51,11 @@ use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ClientBodyError, ProxyError, full, headers};
 use aliases::Aliases;
 pub(crate) use aliases::{Denied, IndicesBehind};
+pub(crate) use answer::AnswerBody;
 use early_response::EarlyResponseConnector;
 use nodes::Nodes;
+pub(crate) use payload::Payload;
+pub(crate) use signer::Signer;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -67,6 +75,10 @@ pub(crate) enum ClusterError {
     /// Nothing was sent.
     #[error("no cluster node could be reached: {0}")]
     Unreachable(String),
+    /// The service in front of the cluster does not take spinney for who it is, or there is nothing to sign with:
+    /// nothing was carried out.
+    #[error("{0}")]
+    NotAdmitted(String),
     /// The connection broke: the request may have been executed.
     #[error("the connection to the cluster broke: {0}")]
     Broken(String),
@@ -93,6 +105,7 @@ impl From<ClusterError> for ProxyError {
     fn from(error: ClusterError) -> ProxyError {
         match error {
             ClusterError::Unreachable(reason) => ProxyError::Unreachable(reason),
+            ClusterError::NotAdmitted(reason) => ProxyError::NotAdmitted(reason),
             ClusterError::Broken(reason) => ProxyError::Broken(reason),
             ClusterError::TimedOut(after) => ProxyError::UpstreamTimeout(after.as_secs()),
             ClusterError::ClientBody(error) => error,
@@ -105,6 +118,8 @@ pub(crate) struct Client {
     nodes: Nodes,
     aliases: Aliases,
     timeout: Option<Duration>,
+    /// Signs requests in spinney's name.
+    signer: Option<Arc<Signer>>,
     elasticsearch: AtomicBool,
     /// `http.max_content_length` in bytes; 0: not known.
     max_content_length: AtomicU64,
@@ -112,8 +127,8 @@ pub(crate) struct Client {
 
 impl Client {
     /// A client for these nodes (scheme and authority each). `ca`: the only authority to trust instead of those of the
-    /// system; `identity`: the certificate to show; `timeout`: how long [`Client::forward`] waits for the head of an
-    /// answer.
+    /// system; `identity`: the certificate to show; `signer`: signs all requests in place of what callers show;
+    /// `timeout`: how long [`Client::forward`] waits for the head of an answer.
     ///
     /// # Errors
     /// When TLS material cannot be read.
@@ -121,6 +136,7 @@ impl Client {
         nodes: &[Uri],
         ca: Option<&Path>,
         identity: Option<&Identity>,
+        signer: Option<&Arc<Signer>>,
         timeout: Option<Duration>,
     ) -> Result<Client, ClientError> {
         let connector = hyper_rustls::HttpsConnectorBuilder::new()
@@ -129,12 +145,30 @@ impl Client {
             .enable_http1()
             .wrap_connector(EarlyResponseConnector::new(tcp()));
         Ok(Client {
-            nodes: Nodes::new(nodes, &connector)?,
+            nodes: Nodes::new(nodes, &connector, signer)?,
             aliases: Aliases::default(),
             timeout,
+            signer: signer.cloned(),
             elasticsearch: AtomicBool::new(false),
             max_content_length: AtomicU64::new(0),
         })
+    }
+
+    /// Whether all requests are signed in spinney's name: then what goes out as a body is a [`Payload`] among the
+    /// extensions of its request, or is short.
+    pub(crate) fn signs(&self) -> bool {
+        self.signer.is_some()
+    }
+
+    /// Finds what requests are signed with, if they are.
+    ///
+    /// # Errors
+    /// There is nothing; the text says why.
+    pub(crate) async fn check_signer(&self) -> Result<(), String> {
+        match &self.signer {
+            Some(signer) => signer.check().await,
+            None => Ok(()),
+        }
     }
 
     /// Whether the cluster is known to be Elasticsearch.
@@ -152,7 +186,7 @@ impl Client {
     /// # Errors
     /// [`ClusterError::Unreachable`] if nothing was sent; [`ClusterError::Broken`] and [`ClusterError::TimedOut`] if
     /// the outcome is indeterminate.
-    pub(crate) async fn forward(&self, request: Request<Body>) -> Result<Response<Incoming>, ClusterError> {
+    pub(crate) async fn forward(&self, request: Request<Body>) -> Result<Response<AnswerBody>, ClusterError> {
         self.exchange(request, None, self.timeout).await
     }
 
@@ -161,7 +195,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::forward`]; [`ClusterError::ClientBody`] if the client disconnected.
-    pub(crate) async fn relay(&self, request: Request<Body>) -> Result<Response<Incoming>, ClusterError> {
+    pub(crate) async fn relay(&self, request: Request<Body>) -> Result<Response<AnswerBody>, ClusterError> {
         self.exchange(request, None, None).await
     }
 
@@ -331,7 +365,7 @@ mod tests {
     #[tokio::test]
     async fn a_large_answer_waits_until_it_may_be_read() {
         for (bytes, waits) in [(SMALL, false), (SMALL + 1, true), (8 * SMALL, true)] {
-            let client = Client::new(&[node(bytes).await], None, None, None).unwrap();
+            let client = Client::new(&[node(bytes).await], None, None, None, None).unwrap();
             let (asks, asked) = oneshot::channel();
             let (allow, allowed) = oneshot::channel::<()>();
             let more = async {
@@ -356,7 +390,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_is_read_up_to_its_limit() {
         for (bytes, fits) in [(SMALL, true), (SMALL + 1, false)] {
-            let client = Client::new(&[node(bytes).await], None, None, None).unwrap();
+            let client = Client::new(&[node(bytes).await], None, None, None, None).unwrap();
             let answer = client.get_as(&HeaderMap::new(), "/", SMALL).await;
             assert_eq!(answer.is_ok(), fits, "{bytes}");
         }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use hyper::header::{HOST, HeaderValue, InvalidHeaderValue};
 use hyper::{HeaderMap, Method, Request, StatusCode, Uri};
 use hyper_rustls::HttpsConnector;
@@ -16,6 +17,8 @@ use tracing::{info, warn};
 
 use super::early_response::EarlyResponseConnector;
 use super::outlier::{Health, is_answer};
+use super::payload::Payload;
+use super::signer::Signer;
 use crate::http::{Body, full, headers};
 
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -38,6 +41,8 @@ pub(super) struct Node {
     pub uri: Uri,
     /// The `Host` of requests to it.
     pub host: HeaderValue,
+    /// Signs what is sent to it.
+    signer: Option<Arc<Signer>>,
     connector: Connector,
     connections: Mutex<Arc<Connections>>,
     /// Health, watched by requests in flight.
@@ -58,12 +63,22 @@ impl Nodes {
     ///
     /// # Errors
     /// If an authority is not a valid header.
-    pub(super) fn new(uris: &[Uri], connector: &Connector) -> Result<Nodes, InvalidHeaderValue> {
+    pub(super) fn new(
+        uris: &[Uri],
+        connector: &Connector,
+        signer: Option<&Arc<Signer>>,
+    ) -> Result<Nodes, InvalidHeaderValue> {
         let start = Instant::now();
+        let host = |uri: &Uri| match (signer, uri.scheme_str(), uri.port_u16()) {
+            // Whoever stands in front of the service may leave out a port that is the default.
+            (Some(_), Some("https"), Some(443)) => HeaderValue::from_str(uri.host().unwrap_or_default()),
+            _ => HeaderValue::from_str(uri.authority().map_or("", |a| a.as_str())),
+        };
         let node = |uri: &Uri| {
             Ok(Arc::new(Node {
                 uri: uri.clone(),
-                host: HeaderValue::from_str(uri.authority().map_or("", |a| a.as_str()))?,
+                host: host(uri)?,
+                signer: signer.cloned(),
                 connector: connector.clone(),
                 connections: Mutex::new(Arc::new(connections(connector))),
                 health: watch::Sender::default(),
@@ -115,6 +130,27 @@ impl Node {
         self.connections.lock().clone()
     }
 
+    /// Signs a request, if requests to it are signed; gives the time that it was signed for.
+    ///
+    /// # Errors
+    /// There is nothing to sign with, or the address cannot be signed; the text says why.
+    pub(super) async fn sign(&self, request: Request<Body>) -> Result<(Request<Body>, Option<SystemTime>), String> {
+        let Some(signer) = &self.signer else {
+            return Ok((request, None));
+        };
+        let (mut head, body) = request.into_parts();
+        let payload = head.extensions.get().cloned().unwrap_or_else(|| Payload::of(Bytes::new()));
+        let time = signer.now();
+        // In a box: looking for credentials takes more of a stack than all else that a request does.
+        Box::pin(signer.sign(&mut head, &self.host, (&payload, time))).await?;
+        Ok((Request::from_parts(head, body), Some(time)))
+    }
+
+    /// Whether a signature for this time was refused for it; the next one is made for the right time.
+    pub(super) fn learns_time(&self, signed_at: SystemTime, refusal: &HeaderMap) -> bool {
+        self.signer.as_ref().is_some_and(|signer| signer.learns_time(signed_at, refusal))
+    }
+
     /// It has answered a request.
     pub(super) fn answered(&self, status: StatusCode) {
         if is_answer(status) && *self.health.borrow() != Health::default() {
@@ -132,7 +168,7 @@ impl Node {
     }
 
     /// Whether these were the current connections.
-    fn give_up(&self, these: &Arc<Connections>) -> bool {
+    pub(super) fn give_up(&self, these: &Arc<Connections>) -> bool {
         let mut current = self.connections.lock();
         let are_current = Arc::ptr_eq(&current, these);
         if are_current {
@@ -193,8 +229,9 @@ impl Node {
         let node = self.clone();
         tokio::spawn(async move {
             let connections = node.connections();
-            let answer = tokio::time::timeout(PROBE_TIMEOUT, connections.request(request)).await;
-            let answered = matches!(answer, Ok(Ok(answer)) if is_answer(answer.status()));
+            let asking = async { connections.request(node.sign(request).await.ok()?.0).await.ok() };
+            let answer = tokio::time::timeout(PROBE_TIMEOUT, asking).await;
+            let answered = matches!(answer, Ok(Some(answer)) if is_answer(answer.status()));
             if !answered {
                 node.give_up(&connections);
             }

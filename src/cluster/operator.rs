@@ -18,9 +18,9 @@ use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use super::retry::Backoff;
-use super::{Client, ClientError, ClusterError, describe};
+use super::{Client, ClientError, ClusterError, Signer, describe};
 use crate::bulk::stored_value;
-use crate::config::{NodeUrl, NodeUrlError, ServeOptions};
+use crate::config::{NodeUrl, NodeUrlError, ServeOptions, Sigv4Options};
 use crate::http::full;
 use crate::time::Millis;
 
@@ -170,8 +170,20 @@ impl Operator {
     /// # Errors
     /// If the URL or the file cannot be used.
     pub(crate) fn new(url: &str, ca: Option<&Path>) -> Result<Operator, OperatorError> {
+        Self::signing(url, ca, None)
+    }
+
+    /// As [`Operator::new`], of a node whose requests are signed, if `sigv4` says how.
+    ///
+    /// # Errors
+    /// As [`Operator::new`].
+    pub(crate) fn signing(
+        url: &str,
+        ca: Option<&Path>,
+        sigv4: Option<&Sigv4Options>,
+    ) -> Result<Operator, OperatorError> {
         let url = NodeUrl::parse(url)?;
-        let client = Client::new(std::slice::from_ref(url.uri()), ca, None, None)?;
+        let client = Client::new(std::slice::from_ref(url.uri()), ca, None, Signer::of(sigv4).as_ref(), None)?;
         Ok(Self::with(Way::Nodes(Box::new(client)), url.path().to_owned(), url.credentials().cloned(), url.to_string()))
     }
 
@@ -182,7 +194,8 @@ impl Operator {
     pub(crate) fn of_service(config: &ServeOptions) -> Result<Operator, OperatorError> {
         let (ca, identity) = (&config.upstream_ca, &config.upstream_identity);
         let service = &config.service_url;
-        let client = Client::new(&service.nodes, ca.as_deref(), identity.as_ref(), None)?;
+        let signer = Signer::of(config.sigv4.as_ref());
+        let client = Client::new(&service.nodes, ca.as_deref(), identity.as_ref(), signer.as_ref(), None)?;
         let shown = |node: &Uri| node.to_string().trim_end_matches('/').to_owned();
         let shown: Vec<String> = service.nodes.iter().map(shown).collect();
         Ok(Self::with(
@@ -204,6 +217,18 @@ impl Operator {
 
     fn with(way: Way, path: String, credentials: Option<HeaderValue>, shown_url: String) -> Operator {
         Operator(Arc::new(Inner { way, path, credentials, shown_url, tasks: TaskTracker::new() }))
+    }
+
+    /// Finds what its requests are signed with, if they are.
+    ///
+    /// # Errors
+    /// There is nothing; the text says why.
+    pub(crate) async fn check_signer(&self) -> Result<(), String> {
+        match &self.0.way {
+            Way::Nodes(client) => client.check_signer().await,
+            #[cfg(test)]
+            Way::Model(_) => Ok(()),
+        }
     }
 
     /// Spawns a task that completes even if its caller is dropped.

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::route::{Clock, LateMergesValue};
 use super::storage::{DurabilityValue, Storage};
 use super::values::{ByteSize, TimeSpan};
-use super::{Identity, RepresentativeBy, Route, ServeOptions};
+use super::{Identity, RepresentativeBy, Route, ServeOptions, UpstreamAuth};
 use crate::method::Method;
 
 impl ServeOptions {
@@ -26,6 +26,15 @@ impl ServeOptions {
         options.list("upstream", self.upstream.iter().map(without_slash));
         options.path("upstream_ca", self.upstream_ca.as_deref())?;
         options.identity(["upstream_cert", "upstream_key"], self.upstream_identity.as_ref())?;
+        if let Some(sigv4) = &self.sigv4 {
+            options.choice("upstream_auth", &UpstreamAuth::Sigv4);
+            options.some("aws_region", sigv4.region.as_deref());
+            options.choice("aws_service", &sigv4.service);
+            options.set("trust_network", self.trust_network);
+        }
+        options.path("callers", self.callers.as_deref())?;
+        options.path("client_ca", self.client_ca.as_deref())?;
+        options.text("overrides", if self.overrides { "on" } else { "off" });
         options.identity(["tls_cert", "tls_key"], self.tls.as_ref())?;
         options.text("budget", ByteSize(self.budget));
         options.text("forest_memory", ByteSize(self.forest_memory));

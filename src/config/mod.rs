@@ -3,6 +3,8 @@
 //! Raw options ([`RawServeOptions`], [`RawRoute`]) hold the given values, each parsed ([`values`]) and any of them
 //! absent. `validate` fills in the defaults and checks combinations: [`ServeOptions`], [`Route`].
 
+mod aws;
+mod callers;
 mod docid;
 mod effective;
 mod file_fault;
@@ -29,6 +31,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
+pub use aws::{AuthFlags, AwsService, Sigv4Options, UpstreamAuth};
+pub use callers::{Callers, CallersError};
 pub use file_fault::FileFault;
 pub use flags::Flags;
 pub use limits::ServeLimits;
@@ -113,6 +117,38 @@ pub struct RawServeOptions {
     /// PEM file of the key of that client certificate
     #[arg(long, env = "SPINNEY_UPSTREAM_KEY", value_name = "FILE")]
     upstream_key: Option<PathBuf>,
+    /// Sign all requests to the cluster, those of callers too: sigv4 (Amazon OpenSearch Service), with the credentials
+    /// of the environment, profile, container or instance. Then whoever reaches spinney acts as spinney: it listens on
+    /// loopback alone, or with --callers, --client-ca or --trust-network
+    #[arg(long, env = "SPINNEY_UPSTREAM_AUTH", value_name = "HOW")]
+    upstream_auth: Option<UpstreamAuth>,
+    /// Region of the domain or collection, for --upstream-auth sigv4 [default: that of the environment or profile]
+    #[arg(long, env = "SPINNEY_AWS_REGION", value_name = "REGION")]
+    aws_region: Option<String>,
+    /// es (a domain) or aoss (a collection of OpenSearch Serverless), for --upstream-auth sigv4 [default: es]
+    #[arg(long, env = "SPINNEY_AWS_SERVICE", value_name = "SERVICE")]
+    aws_service: Option<AwsService>,
+    /// File of those who may send requests, for --upstream-auth sigv4: lines of htpasswd -nB for users with a password
+    /// (name:$2y$…), or name:sha256:HEX for the hash of a bearer token. It is read again when it has changed
+    #[arg(long, env = "SPINNEY_CALLERS", value_name = "FILE")]
+    callers: Option<PathBuf>,
+    /// Serve whoever reaches the address of --listen, without credentials, for --upstream-auth sigv4 [default: false]
+    #[arg(
+        long,
+        env = "SPINNEY_TRUST_NETWORK",
+        value_name = "true|false",
+        num_args = 0..=1,
+        default_missing_value = "true"
+    )]
+    trust_network: Option<bool>,
+    /// PEM file of the authority whose certificates clients have to show, but not to the admin listener; needs a
+    /// certificate to serve TLS with
+    #[arg(long, env = "SPINNEY_CLIENT_CA", value_name = "FILE")]
+    client_ca: Option<PathBuf>,
+    /// Whether groups may be changed by hand (merge, split, pin, undo): on or off [default: on; off with
+    /// --upstream-auth, where all callers have the same rights]
+    #[arg(long, env = "SPINNEY_OVERRIDES", value_name = "WHETHER")]
+    overrides: Option<Switch>,
     /// PEM file of the certificate chain to serve TLS with
     #[arg(long, env = "SPINNEY_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
@@ -318,6 +354,16 @@ pub struct ServeOptions {
     pub upstream_ca: Option<PathBuf>,
     /// The client certificate for the cluster.
     pub upstream_identity: Option<Identity>,
+    /// How requests to the cluster are signed; `None`: they are sent with what their callers show.
+    pub sigv4: Option<Sigv4Options>,
+    /// File of those who may send requests; `None`: whoever reaches the listener.
+    pub callers: Option<PathBuf>,
+    /// Whether signed requests may come from anywhere, without credentials.
+    pub trust_network: bool,
+    /// PEM file of the authority of client certificates.
+    pub client_ca: Option<PathBuf>,
+    /// Whether groups may be changed by hand.
+    pub overrides: bool,
     /// The certificate to serve TLS with.
     pub tls: Option<Identity>,
     /// Bytes of write requests in flight for the whole process.
@@ -396,13 +442,24 @@ impl RawServeOptions {
         if let Some(index) = &self.docid_endpoint {
             docid::endpoint(index, &routes)?;
         }
-        Ok(ServeOptions {
+        let sigv4 = Sigv4Options::of(self.upstream_auth, self.aws_region, self.aws_service)?;
+        let is_serverless = sigv4.as_ref().is_some_and(|sigv4| sigv4.service == AwsService::Aoss);
+        if is_serverless && self.counts == Some(Switch::On) {
+            return Err(ConfigError::option("counts", "OpenSearch Serverless lets nobody see new writes at once: off"));
+        }
+        let counts = !is_serverless && self.counts != Some(Switch::Off);
+        let options = ServeOptions {
             listen: self.listen.map_or(DEFAULT_LISTEN, |address| address.0),
             admin_listen: self.admin_listen.map(|address| address.0),
             limits,
             upstream,
             upstream_ca: self.upstream_ca,
             upstream_identity: identity("upstream_cert", self.upstream_cert, "upstream_key", self.upstream_key)?,
+            sigv4,
+            callers: self.callers,
+            trust_network: self.trust_network.unwrap_or(false),
+            client_ca: self.client_ca,
+            overrides: self.overrides.map_or(self.upstream_auth.is_none(), |switch| switch == Switch::On),
             tls: identity("tls_cert", self.tls_cert, "tls_key", self.tls_key)?,
             budget: self.budget.map_or(256 << 20, |size| size.0),
             storage,
@@ -414,7 +471,7 @@ impl RawServeOptions {
             threads: self.threads.map_or(0, |threads| threads.0.get()),
             prefix: self.prefix.map_or_else(|| DEFAULT_PREFIX.into(), |prefix| prefix.0),
             stamp: self.stamp.unwrap_or_default(),
-            counts: self.counts != Some(Switch::Off),
+            counts,
             sweep: self.sweep.and_then(|interval| interval.0),
             unstamped: self.unstamped.unwrap_or_default(),
             restricted_readers: self.restricted_readers.unwrap_or_default(),
@@ -423,7 +480,9 @@ impl RawServeOptions {
             log_format: self.log_format.unwrap_or_default(),
             log: self.log.unwrap_or_else(|| "info".into()),
             routes,
-        })
+        };
+        options.check_door()?;
+        Ok(options)
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::values::{ByteSize, FieldPrefix, ThreadCount};
-use super::{ConfigError, Flags, RawRoute, RawServeOptions};
+use super::{AuthFlags, ConfigError, Flags, RawRoute, RawServeOptions};
 
 /// The flags of `spinney recover`.
 #[derive(Debug, Clone, Args)]
@@ -20,6 +20,8 @@ pub struct RawRecoverOptions {
     /// PEM file of the authority that signed the cluster's certificates; only it is trusted then
     #[arg(long, env = "SPINNEY_UPSTREAM_CA", value_name = "FILE")]
     upstream_ca: Option<PathBuf>,
+    #[command(flatten)]
+    auth: AuthFlags,
     /// Directory in which the forests are stored: the one that serve is given. No spinney may be running on it
     #[arg(long, env = "SPINNEY_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -46,6 +48,9 @@ impl RawRecoverOptions {
         Ok(RawServeOptions {
             service_url: self.upstream.or(file.service_url),
             upstream_ca: self.upstream_ca.or(file.upstream_ca),
+            upstream_auth: self.auth.upstream_auth.or(file.upstream_auth),
+            aws_region: self.auth.aws_region.or(file.aws_region),
+            aws_service: self.auth.aws_service.or(file.aws_service),
             data_dir: self.data_dir.or(file.data_dir),
             forest_memory: self.forest_memory.or(file.forest_memory),
             threads: self.threads.or(file.threads),

@@ -124,7 +124,7 @@ impl<'a> IndexReader<'a> {
             lists: parts.lists,
             counts: parts.counts,
             engine: parts.engine,
-            access: Access { engine: parts.engine, cluster: parts.cluster, service: parts.service },
+            access: Access { engine: parts.engine, cluster: parts.cluster, service: parts.service, overrides: false },
             restricted: parts.restricted,
             caller: parts.caller,
             now: parts.now,

@@ -1,6 +1,6 @@
 //! Errors of our own, in the cluster's shape.
 
-use hyper::header::{ALLOW, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 
 use super::json::json;
@@ -128,6 +128,18 @@ pub(crate) enum ProxyError {
     /// Nothing was sent.
     #[error("no cluster node could be reached, nothing was sent: {0}")]
     Unreachable(String),
+    /// The service in front of the cluster does not admit spinney.
+    #[error("spinney is not admitted to the cluster, nothing was carried out: {0}")]
+    NotAdmitted(String),
+    /// Somebody tries passwords.
+    #[error("too many passwords wait to be checked: retry later")]
+    DoorBusy,
+    /// Its address cannot be signed.
+    #[error("the request cannot be signed for AWS: {0}")]
+    NotSignable(&'static str),
+    /// A page of another site, or one that has taken this address for its own.
+    #[error("a browser sends this for a page of another site, and spinney signs requests in its own name: {0}")]
+    OtherSite(&'static str),
     /// The outcome of the request is unknown.
     #[error("the connection to the cluster broke after the request had been sent, its outcome is not known: {0}")]
     Broken(String),
@@ -242,6 +254,12 @@ pub(crate) enum ProxyError {
     /// The caller may not read the index.
     #[error("the cluster shows these credentials nothing of {0}: ask as somebody who may search it")]
     NotShown(String),
+    /// The caller has shown nothing that the file of callers has.
+    #[error("show who you are: the user and password (Basic), or the token (Bearer), of a caller of this spinney")]
+    NoCredentials,
+    /// Nobody may change groups.
+    #[error("groups are not changed by hand here (--overrides off)")]
+    NoOverrides,
     /// A bug.
     #[error("spinney failed on this request, nothing was sent; its log says more")]
     Internal,
@@ -251,7 +269,7 @@ impl ProxyError {
     /// The status of the response.
     pub(crate) fn status(&self) -> StatusCode {
         match self {
-            Self::OverBudget { .. } | Self::OverShare { .. } | Self::AnswersNotTaken { .. } => {
+            Self::OverBudget { .. } | Self::OverShare { .. } | Self::AnswersNotTaken { .. } | Self::DoorBusy => {
                 StatusCode::TOO_MANY_REQUESTS
             }
             Self::LargerThanBudget { .. }
@@ -266,11 +284,13 @@ impl ProxyError {
             | Self::ForestBusy { .. }
             | Self::ForestUnsupported { .. }
             | Self::PartialSearch(_)
+            | Self::NotAdmitted(_)
             | Self::Unreachable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Broken(_) | Self::NotTheCluster(_) => StatusCode::BAD_GATEWAY,
             Self::UpstreamTimeout(_) => StatusCode::GATEWAY_TIMEOUT,
             Self::BodyTimeout(_) | Self::BodyTooSlow { .. } | Self::BodyTooLong(_) => StatusCode::REQUEST_TIMEOUT,
             Self::BadBody(_)
+            | Self::NotSignable(_)
             | Self::SignedBody
             | Self::Unstamped(_)
             | Self::NotOneIndex(_)
@@ -282,7 +302,10 @@ impl ProxyError {
             }
             // As the servers answer a content type that they do not take.
             Self::UnsupportedBody => StatusCode::NOT_ACCEPTABLE,
-            Self::NotShown(_) | Self::NotForReaders(_) => StatusCode::FORBIDDEN,
+            Self::NotShown(_) | Self::NotForReaders(_) | Self::NoOverrides | Self::OtherSite(_) => {
+                StatusCode::FORBIDDEN
+            }
+            Self::NoCredentials => StatusCode::UNAUTHORIZED,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -316,8 +339,12 @@ impl ProxyError {
             | Self::BadDocument(_) => "spinney_body_exception",
             Self::NotOneIndex(_) => "spinney_index_name_exception",
             Self::NoRoute(_) => "spinney_no_route_exception",
-            Self::NotShown(_) | Self::NotForReaders(_) => "spinney_forbidden_exception",
-            Self::BadRequest(_) => "spinney_request_exception",
+            Self::NotShown(_) | Self::NotForReaders(_) | Self::NoOverrides | Self::OtherSite(_) => {
+                "spinney_forbidden_exception"
+            }
+            Self::NoCredentials | Self::DoorBusy => "spinney_unauthorized_exception",
+            Self::NotAdmitted(_) => "spinney_upstream_auth_exception",
+            Self::BadRequest(_) | Self::NotSignable(_) => "spinney_request_exception",
             Self::NotFound(_) => "spinney_not_found_exception",
             Self::PartialSearch(_) => "spinney_partial_search_exception",
             Self::SignedBody => "spinney_signed_body_exception",
@@ -347,6 +374,8 @@ impl ProxyError {
                 | Self::ForestFull { .. }
                 | Self::ForestBusy { .. }
                 | Self::PartialSearch(_)
+                | Self::DoorBusy
+                | Self::NotAdmitted(_)
                 | Self::Unreachable(_)
         )
     }
@@ -372,6 +401,9 @@ impl ProxyError {
         let headers = response.headers_mut();
         if let Some(allowed) = allowed {
             headers.insert(ALLOW, HeaderValue::from_static(allowed));
+        }
+        if *self == Self::NoCredentials {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"spinney\", charset=\"UTF-8\""));
         }
         if self.is_temporary() {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));

@@ -2,8 +2,10 @@
 //! Depends on neither the cluster nor the engine.
 
 pub(crate) mod body;
+pub(crate) mod browser;
 pub(crate) mod budget;
 pub(crate) mod caller;
+pub(crate) mod canonical;
 pub(crate) mod error;
 pub(crate) mod headers;
 pub(crate) mod json;

@@ -9,7 +9,9 @@ use parking_lot::Mutex;
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ResolvesServerCert, VerifierBuilderError, WebPkiClientVerifier,
+};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig, SignatureScheme};
 use tracing::{info, warn};
@@ -56,6 +58,14 @@ pub(crate) enum TlsError {
         /// Why.
         source: rustls::Error,
     },
+    /// The authority of clients cannot be used.
+    #[error("{path} is not a usable authority of clients")]
+    Verifier {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: VerifierBuilderError,
+    },
     /// The provider of cryptography cannot be used.
     #[error(transparent)]
     Provider(rustls::Error),
@@ -73,20 +83,23 @@ fn system_roots() -> Arc<RootCertStore> {
     ROOTS.get_or_init(read).clone()
 }
 
+/// The authorities of a file.
+fn authorities(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for cert in certificates(path)? {
+        let added = roots.add(cert);
+        added.map_err(|source| TlsError::Authority { path: path.to_owned(), source })?;
+    }
+    Ok(Arc::new(roots))
+}
+
 /// TLS configuration for calls to the cluster: trusts the system's authorities, or `ca` alone.
 ///
 /// # Errors
 /// When a file cannot be read or contains no certificate or key.
 pub(crate) fn client(ca: Option<&Path>, identity: Option<&Identity>) -> Result<ClientConfig, TlsError> {
     let roots = match ca {
-        Some(path) => {
-            let mut roots = RootCertStore::empty();
-            for cert in certificates(path)? {
-                let added = roots.add(cert);
-                added.map_err(|source| TlsError::Authority { path: path.to_owned(), source })?;
-            }
-            Arc::new(roots)
-        }
+        Some(path) => authorities(path)?,
         None => system_roots(),
     };
     let builder = ClientConfig::builder_with_provider(provider())
@@ -99,17 +112,29 @@ pub(crate) fn client(ca: Option<&Path>, identity: Option<&Identity>) -> Result<C
     })
 }
 
-/// TLS configuration for our own listeners.
+/// TLS configuration for our own listeners. Clients have to show a certificate of `client_ca`, if it is given.
 ///
 /// # Errors
 /// When a file cannot be read or contains no certificate or key.
-pub(crate) fn server(identity: &Identity) -> Result<Arc<ServerConfig>, TlsError> {
-    let mut config = ServerConfig::builder_with_provider(provider())
+pub(crate) fn server(identity: &Identity, client_ca: Option<&Path>) -> Result<Arc<ServerConfig>, TlsError> {
+    let builder = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        .map_err(TlsError::Provider)?
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(RenewedKey::load(identity)?));
+        .map_err(TlsError::Provider)?;
+    let builder = match client_ca {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(authorities(path)?, provider()).build();
+            let verifier = verifier.map_err(|source| TlsError::Verifier { path: path.to_owned(), source })?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(RenewedKey::load(identity)?));
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    if client_ca.is_some() {
+        // A session that is resumed shows no certificate again.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
     Ok(Arc::new(config))
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH};
 use hyper::http::{request, response};
 use hyper::{HeaderMap, Response, Uri};
@@ -16,6 +16,7 @@ use hyper::{HeaderMap, Response, Uri};
 use super::placement::SettleGuard;
 use super::response_body::{Answers, ResponseBody};
 use crate::bulk::{FilterPath, OUTCOME_OF_ITEMS, ResponseScanner};
+use crate::cluster::AnswerBody;
 use crate::engine::Resolution;
 use crate::http::budget::Reservation;
 use crate::http::headers::{self, set_length};
@@ -96,13 +97,13 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 /// When the answer breaks off, or does not end.
 pub(super) async fn answer(
     state: &AppState,
-    response: Response<Incoming>,
+    response: Response<AnswerBody>,
     wanted: WantedParts,
     mut reservation: Reservation,
     placement: SettleGuard,
     in_flight: InFlightGuard,
 ) -> Result<Response<Body>, ProxyError> {
-    let (mut parts, mut body): (response::Parts, Incoming) = response.into_parts();
+    let (mut parts, mut body): (response::Parts, AnswerBody) = response.into_parts();
     let read = tokio::time::timeout(ANSWER_TIMEOUT, read(&mut body, &mut reservation)).await;
     let read = read.unwrap_or_else(|_| Err(ProxyError::Broken("the answer did not end".into())))?;
     let whole = match read {

@@ -60,12 +60,23 @@ pub(crate) async fn handle(
     response
 }
 
+/// A request that is not edited: it is streamed as it comes, or held whole where it has to be signed.
+///
+/// # Errors
+/// When it cannot be held.
+async fn outgoing(state: &AppState, request: Request<Incoming>) -> Result<Request<Body>, ProxyError> {
+    match state.cluster.signs() {
+        false => Ok(request_body::stream(request, state.idle_timeout)),
+        true => write::hold(state, request).await,
+    }
+}
+
 /// Streams a request to the cluster and the response back, byte for byte.
 async fn relay(
     state: &AppState,
     request: Request<Incoming>,
     in_flight: InFlightGuard,
 ) -> Result<Response<Body>, ProxyError> {
-    let response = state.cluster.relay(request_body::stream(request, state.idle_timeout)).await?;
+    let response = state.cluster.relay(outgoing(state, request).await?).await?;
     Ok(response.map(|body| ResponseBody::relay(body, in_flight).boxed()))
 }

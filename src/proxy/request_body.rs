@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use hyper::header::EXPECT;
 use tokio::time::Sleep;
 
 use crate::bulk::Splice;
+use crate::cluster::Payload;
 use crate::http::body::read_to_end;
 use crate::http::budget::Reservation;
 use crate::http::{Body, BoxError, ClientBodyError};
@@ -111,32 +113,50 @@ where
     }
 }
 
-/// A buffered body with its reservation of the budget, released when it is sent.
-pub(super) struct BufferedBody {
-    chunks: Box<dyn Iterator<Item = Bytes> + Send>,
-    left: u64,
-    _reservation: Reservation,
+/// A body that is here whole, with its reservation of the budget.
+#[derive(Clone)]
+pub(super) struct WholeBody {
+    bytes: Bytes,
+    /// Its stamps, which are never copied together with it.
+    splice: Splice,
+    reservation: Arc<Reservation>,
 }
 
-impl BufferedBody {
-    /// An unchanged body.
-    pub(super) fn whole(bytes: Bytes, reservation: Reservation) -> BufferedBody {
-        BufferedBody { left: bytes.len() as u64, chunks: Box::new(std::iter::once(bytes)), _reservation: reservation }
+impl WholeBody {
+    /// `splice`: what is to be edited of it.
+    pub(super) fn new(bytes: Bytes, splice: Splice, reservation: Reservation) -> WholeBody {
+        WholeBody { bytes, splice, reservation: Arc::new(reservation) }
     }
 
-    /// A body with its stamps, which is never copied together.
-    pub(super) fn stamped(splice: Splice, body: Bytes, reservation: Reservation) -> BufferedBody {
-        BufferedBody {
-            left: splice.len(body.len()) as u64,
-            chunks: Box::new(splice.chunks(body, CHUNK_BYTES)),
-            _reservation: reservation,
+    /// How many bytes go out.
+    pub(super) fn length(&self) -> u64 {
+        self.splice.len(self.bytes.len()) as u64
+    }
+
+    fn chunks(self) -> Box<dyn Iterator<Item = Bytes> + Send> {
+        match self.splice.is_empty() {
+            true => Box::new(std::iter::once(self.bytes)),
+            false => Box::new(self.splice.chunks(self.bytes, CHUNK_BYTES)),
         }
     }
 
-    /// How many bytes are still to go out.
-    pub(super) fn length(&self) -> u64 {
-        self.left
+    /// For a request that is sent once: the reservation is released as soon as it is.
+    pub(super) fn once(self) -> Body {
+        let (left, reservation) = (self.length(), self.reservation.clone());
+        BufferedBody { chunks: self.chunks(), left, _reservation: reservation }.boxed_unsync()
     }
+
+    /// For a request that is signed.
+    pub(super) fn into_payload(self) -> Payload {
+        Payload::new(self.clone().chunks(), move || self.clone().once())
+    }
+}
+
+/// A body on its way.
+struct BufferedBody {
+    chunks: Box<dyn Iterator<Item = Bytes> + Send>,
+    left: u64,
+    _reservation: Arc<Reservation>,
 }
 
 impl HttpBody for BufferedBody {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use flate2::write::MultiGzDecoder;
 use http_body_util::BodyExt;
-use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use hyper::{HeaderMap, StatusCode};
 use tokio::runtime::Handle;
 use tracing::{Instrument, Span};
@@ -16,6 +16,7 @@ use tracing::{Instrument, Span};
 use super::detached::Detached;
 use super::placement::SettleGuard;
 use crate::bulk::ResponseScanner;
+use crate::cluster::AnswerBody;
 use crate::engine::Resolution;
 use crate::http::headers::{Encoding, encoding};
 use crate::http::{Body, BoxError};
@@ -29,7 +30,7 @@ use crate::shutdown::InFlightGuard;
 ///
 /// If the client disconnects earlier, a task reads the rest: the outcome at the cluster does not depend on the
 /// client.
-pub(super) struct ResponseBody<B = Incoming>
+pub(super) struct ResponseBody<B = AnswerBody>
 where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
 {

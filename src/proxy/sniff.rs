@@ -7,7 +7,6 @@ use hyper::body::Incoming;
 use hyper::header::ACCEPT_ENCODING;
 use hyper::{Method, Request, Response};
 
-use super::request_body;
 use crate::http::headers::set_length;
 use crate::http::{Body, ProxyError, full};
 use crate::state::AppState;
@@ -35,7 +34,7 @@ pub(super) async fn handle(
     address: &str,
 ) -> Result<Response<Body>, ProxyError> {
     request.headers_mut().remove(ACCEPT_ENCODING);
-    let request = request_body::stream(request, state.idle_timeout);
+    let request = super::outgoing(state, request).await?;
     let (mut parts, body) = state.cluster.forward(request).await?.into_parts();
     let body = Limited::new(body, LIMIT).collect().await.map_err(|e| ProxyError::Broken(e.to_string()))?.to_bytes();
     let body = replace(&body, address);

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use hyper::http::{request, response};
@@ -19,19 +18,18 @@ use super::filtered;
 use super::logging::log_stamped;
 use super::names::{self, index_behind};
 use super::placement::{SettleGuard, place_postponed};
-use super::request_body::BufferedBody;
+use super::request_body::WholeBody;
 use super::response_body::{Answers, ResponseBody};
 use super::router::RequestKind;
 use crate::bulk::Splice;
 use crate::clock;
-use crate::cluster::ClusterError;
+use crate::cluster::{AnswerBody, ClusterError};
 use crate::config::OnUnstamped;
-use crate::engine::{NotUnderstood, SHORT_BODY, StampError, Stamped, Turn, UnstampedDocument, Write};
+use crate::engine::{NotUnderstood, SHORT_BODY, StampError, Stamped, Turn, Unavailable, UnstampedDocument, Write};
 use crate::http::body::{self, Buffered, DecompressError};
 use crate::http::budget::Reservation;
-use crate::http::caller::caller;
 use crate::http::headers::{self, Encoding, set_length};
-use crate::http::{Body, ClientAddress, ProxyError};
+use crate::http::{Body, ClientAddress, ProxyError, full};
 use crate::shutdown::InFlightGuard;
 use crate::state::AppState;
 
@@ -55,6 +53,11 @@ pub(super) async fn classify(
     let write = match target {
         _ if engine.routes().is_empty() => return Ok(None),
         RequestKind::Bulk { index } => Write::Bulk { index: index.map(Into::into) },
+        RequestKind::BulkStream { .. } if state.cluster.signs() => {
+            return Err(ProxyError::NotSignable(
+                "a signature covers the whole body: send _bulk in place of _bulk/stream",
+            ));
+        }
         RequestKind::BulkStream { index } => {
             if may_carry(state, request, index.as_deref()).await {
                 pass_unstamped(state, &"_bulk/stream is answered item by item")?;
@@ -116,7 +119,7 @@ async fn routed(state: &AppState, request: &Request<Incoming>, name: String) -> 
     if state.engine.routes().has(&name) {
         return Some(name);
     }
-    let caller = caller(&state.callers, request.headers(), request.uri().query());
+    let caller = state.caller(request.headers(), request.uri().query());
     index_behind(state, caller, request.headers(), &name, clock::now()).await
 }
 
@@ -143,12 +146,12 @@ pub(super) async fn handle(
 
     let encoding = headers::encoding(&parts.headers);
     let adopted = parts.headers.remove(headers::BACKFILL);
-    let caller = caller(&state.callers, &parts.headers, parts.uri.query());
+    let caller = state.caller(&parts.headers, parts.uri.query());
     let PreparedWrite { content, reservation, placement } =
         prepare(state, write, buffered, encoding, WriteOrigin { caller, headers: &parts.headers, adopted }, &in_flight)
             .await?;
     let body = match content {
-        Content::AsItCame(raw) => BufferedBody::whole(raw, reservation),
+        Content::AsItCame(raw) => WholeBody::new(raw, Splice::default(), reservation),
         Content::Edited { splice, plain } => {
             let length = splice.len(plain.len()) as u64;
             if let Err(error) = may_edit(state, plain.len() as u64, length, &parts.headers).await {
@@ -158,7 +161,7 @@ pub(super) async fn handle(
                 return Err(error);
             }
             parts.headers.remove(CONTENT_ENCODING);
-            BufferedBody::stamped(splice, plain, reservation)
+            WholeBody::new(plain, splice, reservation)
         }
     };
     // A sent write is settled by its response, whether or not the client waits.
@@ -353,7 +356,7 @@ fn count(state: &AppState, stamped: &Stamped, began: Instant) {
 /// Whether an edited body may be sent. If only the stamps push it over the cluster's limit, the refusal is ours; a
 /// body that was too large before is refused by the cluster.
 async fn may_edit(state: &AppState, plain: u64, stamped: u64, caller: &HeaderMap) -> Result<(), ProxyError> {
-    if headers::body_is_signed(caller) {
+    if headers::body_is_signed(caller) && !state.cluster.signs() {
         return Err(ProxyError::SignedBody);
     }
     if stamped <= ASK_LIMIT_ABOVE {
@@ -373,11 +376,19 @@ async fn may_edit(state: &AppState, plain: u64, stamped: u64, caller: &HeaderMap
 async fn forward(
     state: &AppState,
     mut parts: request::Parts,
-    body: BufferedBody,
+    body: WholeBody,
     mut placement: Option<SettleGuard>,
-) -> Result<(Response<Incoming>, Option<SettleGuard>), ProxyError> {
+) -> Result<(Response<AnswerBody>, Option<SettleGuard>), ProxyError> {
     set_length(&mut parts.headers, body.length());
-    let request = Request::from_parts(parts, body.boxed_unsync());
+    let request = match body_to_send(state, &mut parts, body).await {
+        Ok(body) => Request::from_parts(parts, body),
+        Err(reason) => {
+            if let Some(placement) = placement {
+                placement.roll_back().await;
+            }
+            return Err(state.engine_failed(&reason));
+        }
+    };
     if let Some(placement) = &mut placement {
         placement.mark_sent();
     }
@@ -386,7 +397,7 @@ async fn forward(
         Err(error) => {
             if let Some(placement) = placement {
                 match error {
-                    ClusterError::Unreachable(_) => placement.roll_back().await,
+                    ClusterError::Unreachable(_) | ClusterError::NotAdmitted(_) => placement.roll_back().await,
                     ClusterError::Broken(_) | ClusterError::TimedOut(_) | ClusterError::ClientBody(_) => {
                         placement.leave_unknown().await;
                     }
@@ -397,14 +408,45 @@ async fn forward(
     }
 }
 
+/// The body of a request; of one that is signed, its payload is put among the extensions.
+///
+/// # Errors
+/// A thread for text work has failed.
+async fn body_to_send(state: &AppState, parts: &mut request::Parts, body: WholeBody) -> Result<Body, Unavailable> {
+    if !state.cluster.signs() {
+        return Ok(body.once());
+    }
+    let payload = match body.length() <= SHORT_BODY as u64 {
+        true => body.into_payload(),
+        false => state.engine.run(move || body.into_payload()).await?,
+    };
+    parts.extensions.insert(payload);
+    Ok(full(""))
+}
+
+/// A request whose body is held whole, because it has to be signed.
+///
+/// # Errors
+/// When the body cannot be held.
+pub(super) async fn hold(state: &AppState, request: Request<Incoming>) -> Result<Request<Body>, ProxyError> {
+    let (mut parts, body) = request.into_parts();
+    let Buffered { bytes, reservation } = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
+    let body = WholeBody::new(bytes, Splice::default(), reservation);
+    if body.length() > 0 {
+        set_length(&mut parts.headers, body.length());
+    }
+    let body = body_to_send(state, &mut parts, body).await.map_err(|reason| state.engine_failed(&reason))?;
+    Ok(Request::from_parts(parts, body))
+}
+
 /// Settles documents by the response: by its items if it is a success, otherwise by its status.
 async fn attach(
-    response: Response<Incoming>,
+    response: Response<AnswerBody>,
     placement: Option<SettleGuard>,
     is_bulk: bool,
     in_flight: InFlightGuard,
 ) -> Response<Body> {
-    let (parts, body): (response::Parts, Incoming) = response.into_parts();
+    let (parts, body): (response::Parts, AnswerBody) = response.into_parts();
     let body = match placement {
         Some(placement) if parts.status.is_success() => {
             let answers = match is_bulk {

@@ -32,7 +32,7 @@ impl BulkSink for Loopback {
             |error: hyper::Error| OperatorError::Unreachable { url: "spinney itself".into(), reason: describe(&error) };
         let (near, far) = tokio::io::duplex(PIPE);
         let client = ClientAddress(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        tokio::spawn(accept::serve_connection(TokioIo::new(far), client, Purpose::Everything, self.state.clone()));
+        tokio::spawn(accept::serve_connection(TokioIo::new(far), client, Purpose::Loopback, self.state.clone()));
         let connecting = hyper::client::conn::http1::handshake(TokioIo::new(near));
         let (mut sender, connection) = connecting.await.map_err(failed)?;
         tokio::spawn(connection);

@@ -25,10 +25,11 @@ use tracing::{Instrument, debug, info, warn};
 
 use crate::clock;
 use crate::cluster::operator::{Operator, OperatorError};
-use crate::config::{OnRedisFailure, RedisOptions, ServeOptions};
+use crate::config::{AwsService, OnRedisFailure, RedisOptions, ServeOptions};
 use crate::counts::Running;
 use crate::endpoints::{self, ApiEndpoint, Endpoint, MatchedEndpoint};
 use crate::history::{self, HistorySample};
+use crate::http::canonical::canonical;
 use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ProxyError, body};
 use crate::proxy::note_settled;
@@ -73,6 +74,9 @@ pub(crate) enum ServeError {
     /// The forests cannot be rebuilt.
     #[error("the forests are to be recovered before anything is served (--recover-at-start)")]
     Recovery(#[source] RecoveryError),
+    /// There is nothing to sign requests with.
+    #[error("cannot sign requests for AWS: {0}")]
+    Signer(String),
     /// Signals cannot be waited for.
     #[error("cannot wait for signals")]
     Signals(#[source] std::io::Error),
@@ -92,8 +96,11 @@ pub(crate) async fn serve(
     ready: impl FnOnce(SocketAddr, Option<SocketAddr>),
     reload: impl Fn() + Send + 'static,
 ) -> Result<(), ServeError> {
-    let tls = config.tls.as_ref().map(tls::server).transpose()?;
-    let acceptor = tls.map(TlsAcceptor::from);
+    let acceptor = |client_ca| -> Result<Option<TlsAcceptor>, TlsError> {
+        let config = config.tls.as_ref().map(|identity| tls::server(identity, client_ca)).transpose()?;
+        Ok(config.map(TlsAcceptor::from))
+    };
+    let (main_acceptor, admin_acceptor) = (acceptor(config.client_ca.as_deref())?, acceptor(None)?);
     let (listener, address) = listen(config.listen).await?;
     let admin = match config.admin_listen {
         Some(address) => Some(listen(address).await?),
@@ -103,6 +110,7 @@ pub(crate) async fn serve(
         recovery::at_start(&config).await.map_err(ServeError::Recovery)?;
     }
     let service = Operator::of_service(&config)?;
+    service.check_signer().await.map_err(ServeError::Signer)?;
     let state = Arc::new(AppState::new(&config).await?);
     let admin_address = admin.as_ref().map(|(_, address)| *address);
     info!(
@@ -127,10 +135,10 @@ pub(crate) async fn serve(
     service_manager::ready();
 
     let tasks = Tasks::start(&state, &config, &service, EXPIRY_TICK);
-    let main = Listener::main(acceptor.clone(), config.limits);
+    let main = Listener::main(main_acceptor, config.limits);
     let accepting = tokio::spawn(accept::accept(listener, main, state.clone()));
     if let Some((listener, _)) = admin {
-        tokio::spawn(accept::accept(listener, Listener::admin(acceptor), state.clone()));
+        tokio::spawn(accept::accept(listener, Listener::admin(admin_acceptor), state.clone()));
     }
     let signal = signals.next().await.map_err(ServeError::Signals)?;
     service_manager::stopping();
@@ -164,6 +172,14 @@ pub(crate) async fn serve(
 fn warn_of_config(config: &ServeOptions) {
     if let Some(reason) = config.limits.too_many_connections() {
         warn!("{reason}");
+    }
+    if config.sigv4.as_ref().is_some_and(|sigv4| sigv4.service == AwsService::Aoss) {
+        warn!(
+            "OpenSearch Serverless: groups are not counted, the clock of this machine is not compared with the \
+             cluster's, what was written becomes visible within a minute, and collections of time series take no ids, \
+             so no document of theirs is stamped later or follows an override; this was not tried with the service \
+             itself"
+        );
     }
     let is_kept = config.storage.is_some() || config.forest_store.is_some();
     if !is_kept && !config.routes.is_empty() {
@@ -300,6 +316,8 @@ async fn remember(state: Arc<AppState>) {
 pub(crate) enum Purpose {
     /// Everything.
     Everything,
+    /// Everything that spinney asks of itself.
+    Loopback,
     /// Probes and monitors, on a listener of their own.
     Admin,
     /// Beyond the limit: only probes are answered, so that an orchestrator does not restart a busy process.
@@ -318,6 +336,11 @@ async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incom
         path = request.uri().path(),
     );
     let response = async move {
+        let mut request = request;
+        let canonical = match state.cluster.signs() {
+            true => canonical(request.uri()).map(|uri| *request.uri_mut() = uri),
+            false => Ok(()),
+        };
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let is_wanted = |found: &MatchedEndpoint<'_>| {
             let is_docid = found.row.endpoint == Endpoint::Api(ApiEndpoint::DocId);
@@ -325,10 +348,15 @@ async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incom
         };
         let found = endpoints::find(&path).filter(is_wanted);
         // The own endpoints answer while the process drains too: liveness and readiness are asked for then.
+        let refused = match &canonical {
+            Err(reason) => Err(ProxyError::NotSignable(reason)),
+            Ok(()) => admit(state, purpose, found.as_ref(), &request).await,
+        };
         let (result, ours) = match (purpose, found) {
             _ if method == Method::CONNECT => (refuse(request, ProxyError::NoTunnel), true),
-            (Purpose::Everything, Some(found)) => (own(state, &found, request).await, true),
-            (Purpose::Everything, None) => match router::classify(&method, &path) {
+            _ if let Err(error) = refused => (refuse(request, error), true),
+            (Purpose::Everything | Purpose::Loopback, Some(found)) => (own(state, &found, request).await, true),
+            (Purpose::Everything | Purpose::Loopback, None) => match router::classify(&method, &path) {
                 RequestKind::Own(_) => (refuse(request, ProxyError::NoEndpoint(path.clone())), true),
                 target => (proxy::handle(state, target, request).await, false),
             },
@@ -354,6 +382,27 @@ async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incom
     .await;
     state.metrics.observe_request(began.elapsed());
     response
+}
+
+/// Lets a request pass where its caller may send it; probes always pass.
+///
+/// # Errors
+/// Why it may not.
+async fn admit(
+    state: &AppState,
+    purpose: Purpose,
+    found: Option<&MatchedEndpoint<'_>>,
+    request: &Request<Incoming>,
+) -> Result<(), ProxyError> {
+    let is_probe = found
+        .is_some_and(|found| matches!(found.row.endpoint, Endpoint::Api(ApiEndpoint::Health | ApiEndpoint::Ready)));
+    match is_probe || purpose == Purpose::Loopback {
+        true => Ok(()),
+        false => {
+            let is_main = matches!(purpose, Purpose::Everything | Purpose::TooMany);
+            state.door.admit(request, is_main, found.is_some()).await
+        }
+    }
 }
 
 /// Handles an endpoint of the table.
@@ -407,7 +456,7 @@ fn record(state: &AppState, error: &ProxyError) {
         E::Stopping => {
             counters.refused_stopping.inc();
         }
-        E::Unreachable(_) => {
+        E::Unreachable(_) | E::NotAdmitted(_) => {
             counters.upstream_unreachable.inc();
         }
         E::Broken(_) => {
@@ -435,6 +484,10 @@ fn record(state: &AppState, error: &ProxyError) {
         | E::NotFound(_)
         | E::NotForReaders(_)
         | E::NotShown(_)
+        | E::NoCredentials
+        | E::NoOverrides
+        | E::OtherSite(_)
+        | E::NotSignable(_)
         | E::Stopping => debug!(reason = %error, "refused"),
         // Logged once, where it was found.
         E::ForestUnavailable { .. } | E::Internal => debug!(reason = %error, "failed"),

@@ -54,7 +54,7 @@ use crate::engine::ReaderFields;
 use crate::groups::{IndexReader, IndexReaderParts, ReadError, ReaderPermit, SMALL};
 use crate::http::body::Buffered;
 use crate::http::headers::{Encoding, encoding};
-use crate::http::{Body, ProxyError, body, caller};
+use crate::http::{Body, ProxyError, body};
 use crate::state::AppState;
 use error_page::ErrorPage;
 use layout::Layout;
@@ -189,6 +189,6 @@ impl PageRequest<'_> {
 
     /// A hash of the headers by which the cluster identifies the reader.
     fn caller(&self) -> u64 {
-        caller::caller(&self.state.callers, &self.headers, None)
+        self.state.caller(&self.headers, None)
     }
 }

@@ -18,6 +18,8 @@
 
 mod adopting;
 mod alerts;
+#[cfg(feature = "aws")]
+mod aws;
 mod backfill;
 mod budget;
 mod check;

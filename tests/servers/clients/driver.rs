@@ -97,6 +97,11 @@ pub struct Driver {
     raise_on_error: bool,
 }
 
+/// The interpreter with the pinned packages.
+pub fn python() -> PathBuf {
+    cached("clients", "venv/bin/python")
+}
+
 impl Driver {
     fn new(program: PathBuf, library: &str, helper: &'static str) -> Driver {
         Driver {
