@@ -102,8 +102,8 @@ const GATHERED: i64 = 2_000;
 
 impl Records {
     /// Whether a process was killed so soon after this answer that it may have been lost with `--durability none`, and
-    /// - the refusal of an item as well: what that item had founded is nowhere then, and what has joined it is taken for
-    ///   foreign;
+    /// - the refusal of an item as well: what that item had founded is nowhere then, and what has joined it is taken
+    ///   for foreign;
     /// - or the next start served before the index had told of the document: another copy may have come first.
     pub(super) fn may_have_lost_founder(&self, written: &Written) -> bool {
         let is_lost = |at: i64, end: i64| (end - GATHERED..=end).contains(&at);

@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(of(&format!("{{\"message\":\"{}\"}}", "x".repeat(SHOWN + 1))).unwrap().len(), SHOWN);
         for cluster in [
             "",
-            "{\"error\":{\"root_cause\":[{\"type\":\"security_exception\",\"reason\":\"no permissions\"}]},\"status\":403}",
+            "{\"error\":{\"type\":\"security_exception\",\"reason\":\"no permissions\"},\"status\":403}",
             "{\"error\":\"alias [a] missing\",\"status\":403}",
             // The security plugin, of a REST API.
             "{\"status\":\"FORBIDDEN\",\"message\":\"No permission to access REST API\"}",

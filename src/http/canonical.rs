@@ -10,8 +10,8 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove
 /// Characters besides them that stand for themselves in a path.
 const IN_PATH: &[u8] = b"*,$&=:@!'()";
 
-/// The address in the form in which it is signed and sent; the servers read the same in it. Parameters of a signature in
-/// the query are left out.
+/// The address in the form in which it is signed and sent; the servers read the same in it. Parameters of a signature
+/// in the query are left out.
 ///
 /// # Errors
 /// There is no such form; the text says why.
