@@ -1,7 +1,6 @@
 //! Who may send requests at all, where the cluster does not decide it: it sees spinney alone (`cluster/sigv4.rs`).
 
 use std::collections::HashSet;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +13,12 @@ use hyper::{HeaderMap, Method, Request};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
-use tracing::{info, warn};
 
 use crate::chance;
 use crate::config::{Callers, CallersError, ServeOptions};
 use crate::http::ProxyError;
 use crate::http::browser::{is_of_another_page, names_this_machine};
+use crate::http::renewed::Renewed;
 
 /// Passwords that are remembered as right, so that each is hashed slowly once.
 const REMEMBERED: usize = 1_024;
@@ -114,16 +113,12 @@ impl Door {
 /// The check of each request's credentials.
 #[derive(Debug)]
 pub(crate) struct KnownCallers {
-    path: PathBuf,
-    current: Mutex<(Option<FileVersion>, Arc<Known>)>,
+    known: Renewed<Known>,
     /// Held while a password is hashed: guesses must not take all processors.
     hashing: Arc<Semaphore>,
     /// In front of what is remembered.
     salt: u64,
 }
-
-/// Which file it is, the time of its last change in seconds and nanoseconds, and its length.
-type FileVersion = (u64, i64, i64, u64);
 
 /// Callers, and who of them has been checked.
 #[derive(Debug)]
@@ -138,14 +133,12 @@ impl KnownCallers {
     /// # Errors
     /// It cannot be read, or a line is wrong.
     fn open(path: &Path, salt: u64) -> Result<KnownCallers, DoorError> {
-        let version = version(path);
-        let known = Arc::new(read(path)?);
-        Ok(KnownCallers {
-            path: path.to_owned(),
-            current: Mutex::new((version, known)),
-            hashing: Arc::new(Semaphore::new(1)),
-            salt,
-        })
+        let read = {
+            let path = path.to_owned();
+            move || read(&path)
+        };
+        let known = Renewed::load("the callers", &[path], read)?;
+        Ok(KnownCallers { known, hashing: Arc::new(Semaphore::new(1)), salt })
     }
 
     /// Lets a request pass whose `Authorization` is that of a caller.
@@ -158,7 +151,7 @@ impl KnownCallers {
             return Err(ProxyError::NoCredentials);
         };
         let is_caller = match scheme(shown.as_bytes()) {
-            Some(("bearer", token)) => self.known().callers.tokens.contains_key(&hash(&[token])),
+            Some(("bearer", token)) => self.known.current().callers.tokens.contains_key(&hash(&[token])),
             Some(("basic", encoded)) => self.is_password(encoded).await?,
             _ => false,
         };
@@ -167,7 +160,7 @@ impl KnownCallers {
 
     async fn is_password(&self, encoded: &[u8]) -> Result<bool, ProxyError> {
         let Some((name, password)) = decode(encoded) else { return Ok(false) };
-        let known = self.known();
+        let known = self.known.current();
         let remembered = hash(&[&self.salt.to_le_bytes(), &name.len().to_le_bytes(), name.as_bytes(), &password]);
         if known.checked.lock().contains(&remembered) {
             return Ok(true);
@@ -194,36 +187,11 @@ impl KnownCallers {
         }
         Ok(is_right)
     }
-
-    /// The callers, read again if their file has changed. What cannot be read leaves the old ones.
-    fn known(&self) -> Arc<Known> {
-        let version = version(&self.path);
-        let mut current = self.current.lock();
-        if current.0 != version {
-            current.0 = version;
-            match read(&self.path) {
-                Ok(known) => {
-                    info!(file = %self.path.display(), "the callers were read again");
-                    current.1 = Arc::new(known);
-                }
-                Err(error) => {
-                    let reason = anyhow::Error::from(error);
-                    warn!(reason = format!("{reason:#}"), "the callers that were read before stay in force");
-                }
-            }
-        }
-        current.1.clone()
-    }
-}
-
-fn version(path: &Path) -> Option<FileVersion> {
-    let found = std::fs::metadata(path).ok()?;
-    Some((found.ino(), found.ctime(), found.ctime_nsec(), found.len()))
 }
 
 fn read(path: &Path) -> Result<Known, DoorError> {
     let cannot_read = |source| DoorError::Read { path: path.to_owned(), source };
-    // Of a pipe there is no telling when it ends.
+    // A pipe may never end.
     if !std::fs::metadata(path).map_err(cannot_read)?.is_file() {
         return Err(cannot_read(std::io::ErrorKind::InvalidInput.into()));
     }

@@ -46,7 +46,7 @@ const LIE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Longest wait for credentials: requests wait for them.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Headers by which a plugin of the cluster takes somebody for another, beside those of a signature.
+/// Headers of impersonation and of sessions, beside those of a signature.
 const OF_ANOTHER: [&str; 6] = [
     "cookie",
     "date",

@@ -24,8 +24,8 @@ pub struct CallersError {
 }
 
 impl Callers {
-    /// Reads lines of `name:$2y$…` (bcrypt, as `htpasswd -nB` writes them) and `name:sha256:HEX` (the hash of a bearer
-    /// token). Empty lines and those that begin with `#` are left out.
+    /// Reads lines of `name:$2y$…` (bcrypt, as `htpasswd -nB` writes them) and `name:sha256:HEX` (a bearer token's
+    /// hash). Empty lines and those that begin with `#` are left out.
     ///
     /// # Errors
     /// A line is neither, a name stands twice, or there is no line.

@@ -10,8 +10,7 @@ use hyper::{HeaderMap, Uri};
 /// and over plain HTTP by no more than `Origin` and `Referer`.
 pub(crate) fn is_of_another_page(headers: &HeaderMap) -> bool {
     let of_own = |site: &HeaderValue| site == "same-origin" || site == "none";
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let host: Option<Authority> = host.and_then(|host| host.parse().ok());
+    let host = headers.get(HOST).and_then(authority);
     let is_own = |page: &HeaderValue| {
         let page = page.to_str().ok().and_then(|page| page.parse::<Uri>().ok());
         page.zip(host.as_ref()).is_some_and(|(page, host)| {
@@ -27,12 +26,15 @@ pub(crate) fn is_of_another_page(headers: &HeaderMap) -> bool {
         || ![ORIGIN, REFERER].iter().all(|name| headers.get_all(name).iter().all(is_own))
 }
 
+fn authority(host: &HeaderValue) -> Option<Authority> {
+    host.to_str().ok()?.parse().ok()
+}
+
 /// Whether `Host` names this machine. A page that has a name of its own lead to this machine sends that name.
 pub(crate) fn names_this_machine(headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
-    let host = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
-    host.is_some_and(|host| {
+    authority(host).is_some_and(|host| {
         let host = host.host();
         let address: Result<IpAddr, _> = host.trim_start_matches('[').trim_end_matches(']').parse();
         host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.to_canonical().is_loopback())

@@ -10,6 +10,7 @@ pub(crate) mod error;
 pub(crate) mod headers;
 pub(crate) mod json;
 pub(crate) mod query;
+pub(crate) mod renewed;
 pub(crate) mod tls;
 mod wire;
 

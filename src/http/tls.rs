@@ -3,9 +3,7 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
 
-use parking_lot::Mutex;
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -14,8 +12,8 @@ use rustls::server::{
 };
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig, SignatureScheme};
-use tracing::{info, warn};
 
+use super::renewed::Renewed;
 use crate::config::Identity;
 
 /// Errors of TLS material.
@@ -156,66 +154,34 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_file(path).map_err(|source| TlsError::Key { path: path.to_owned(), source })
 }
 
-/// A certificate chain with its key, which are read again at the first handshake after their files have changed. What
-/// cannot be used then, such as a new certificate before its key is there, leaves the old pair in use.
+/// A certificate chain with its key, which are read again at the first handshake after their files have changed.
 #[derive(Debug)]
-struct RenewedKey {
-    identity: Identity,
-    current: Mutex<(FileVersions, Arc<CertifiedKey>)>,
-}
-
-/// Time of the last change, and length, of certificate and key; `None`: there is no such file.
-type FileVersions = [Option<(SystemTime, u64)>; 2];
+struct RenewedKey(Renewed<CertifiedKey>);
 
 impl RenewedKey {
     fn load(identity: &Identity) -> Result<RenewedKey, TlsError> {
-        let versions = file_versions(identity);
-        let current = Mutex::new((versions, Arc::new(certified_key(identity)?)));
-        Ok(RenewedKey { identity: identity.clone(), current })
-    }
-
-    fn current(&self) -> Arc<CertifiedKey> {
-        let versions = file_versions(&self.identity);
-        let mut current = self.current.lock();
-        if current.0 != versions {
-            current.0 = versions;
-            match certified_key(&self.identity) {
-                Ok(key) => {
-                    info!(certificate = %self.identity.cert.display(), "the certificate and its key were read again");
-                    current.1 = Arc::new(key);
-                }
-                Err(error) => {
-                    let reason = anyhow::Error::from(error);
-                    warn!(reason = format!("{reason:#}"), "the certificate and key that were read before stay in use");
-                }
-            }
-        }
-        current.1.clone()
+        let read = {
+            let identity = identity.clone();
+            move || certified_key(&identity)
+        };
+        Renewed::load("the certificate and its key", &[&identity.cert, &identity.key], read).map(RenewedKey)
     }
 }
 
 impl ResolvesServerCert for RenewedKey {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.current())
+        Some(self.0.current())
     }
 }
 
 impl ResolvesClientCert for RenewedKey {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        Some(self.current())
+        Some(self.0.current())
     }
 
     fn has_certs(&self) -> bool {
         true
     }
-}
-
-fn file_versions(identity: &Identity) -> FileVersions {
-    let version = |path: &Path| {
-        let found = std::fs::metadata(path).ok()?;
-        Some((found.modified().ok()?, found.len()))
-    };
-    [version(&identity.cert), version(&identity.key)]
 }
 
 fn certified_key(identity: &Identity) -> Result<CertifiedKey, TlsError> {

@@ -9,7 +9,9 @@ mod connections;
 mod head_timeout;
 mod indeterminate;
 mod loopback;
+mod record;
 mod service_manager;
+mod warnings;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,11 +23,11 @@ use hyper::{Method, Request, Response};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
-use tracing::{Instrument, debug, info, warn};
+use tracing::{Instrument, info, warn};
 
 use crate::clock;
 use crate::cluster::operator::{Operator, OperatorError};
-use crate::config::{AwsService, OnRedisFailure, RedisOptions, ServeOptions};
+use crate::config::ServeOptions;
 use crate::counts::Running;
 use crate::endpoints::{self, ApiEndpoint, Endpoint, MatchedEndpoint};
 use crate::history::{self, HistorySample};
@@ -39,6 +41,8 @@ use crate::shutdown::{Signals, on_hangup};
 use crate::state::{AppState, StateError};
 use crate::{api, proxy, recovery, ui};
 use accept::Listener;
+use record::record;
+use warnings::{warn_of_config, warn_of_eviction};
 pub(crate) use {accept::serve_connection, catch_up::begin as begin_catching_up};
 
 /// Interval and batch size of removing expired nodes while there are no writes.
@@ -166,53 +170,6 @@ pub(crate) async fn serve(
     let _ = tokio::task::spawn_blocking(move || engine.forests().close()).await;
     info!("stopped");
     Ok(())
-}
-
-/// Logs settings that are valid and probably not intended.
-fn warn_of_config(config: &ServeOptions) {
-    if let Some(reason) = config.limits.too_many_connections() {
-        warn!("{reason}");
-    }
-    if config.sigv4.as_ref().is_some_and(|sigv4| sigv4.service == AwsService::Aoss) {
-        warn!(
-            "OpenSearch Serverless: groups are not counted, the clock of this machine is not compared with the \
-             cluster's, what was written becomes visible within a minute, and collections of time series take no ids, \
-             so no document of theirs is stamped later or follows an override; this was not tried with the service \
-             itself"
-        );
-    }
-    let is_kept = config.storage.is_some() || config.forest_store.is_some();
-    if !is_kept && !config.routes.is_empty() {
-        warn!(
-            "the forests are in memory alone: after a restart no document is known; give a directory with --data-dir"
-        );
-    }
-    let falls_back = |store: &RedisOptions| store.on_loss == OnRedisFailure::Local;
-    if config.forest_store.as_ref().is_some_and(falls_back) && config.sweep.is_none() {
-        warn!(
-            "documents that get roots while the forest store is away keep them until a spinney with --sweep puts them \
-             right, and this one has none"
-        );
-    }
-    if config.routes.is_empty() {
-        warn!("no route is configured, so nothing is stamped: give --index, or [[route]] tables in the file");
-    }
-}
-
-/// Says once that documents are forgotten before their window ends. Redis of a shared forest forgets nothing, and
-/// is not asked.
-async fn warn_of_eviction(state: &AppState) -> bool {
-    let forests = state.engine.forests().own_stats().await.unwrap_or_default();
-    let full = forests.iter().find(|(_, stats)| stats.evicted_total > 0);
-    if let Some((forest, stats)) = full {
-        warn!(
-            forest,
-            nodes = stats.nodes,
-            "the forest is full: what came longest ago is forgotten before its window ends; give it more with \
-             --forest-memory, or a shorter window"
-        );
-    }
-    full.is_some()
 }
 
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
@@ -436,62 +393,6 @@ fn mark_as_ours(state: &AppState, response: &mut Response<Body>, opaque_id: Opti
     }
     if state.cluster.is_elasticsearch() {
         headers.insert("x-elastic-product", HeaderValue::from_static("Elasticsearch"));
-    }
-}
-
-/// Counts and logs an error.
-fn record(state: &AppState, error: &ProxyError) {
-    use ProxyError as E;
-    let counters = &state.metrics.counters;
-    match error {
-        E::OverBudget { .. } | E::OverShare { .. } | E::LargerThanBudget { .. } | E::LargerThanShare { .. } => {
-            counters.refused_over_budget.inc();
-        }
-        E::BodyTimeout(_) | E::BodyTooSlow { .. } | E::BodyTooLong(_) => {
-            counters.bodies_too_slow.inc();
-        }
-        E::TooManyConnections => {
-            counters.connections_refused.inc();
-        }
-        E::Stopping => {
-            counters.refused_stopping.inc();
-        }
-        E::Unreachable(_) | E::NotAdmitted(_) => {
-            counters.upstream_unreachable.inc();
-        }
-        E::Broken(_) => {
-            counters.upstream_broken.inc();
-        }
-        E::UpstreamTimeout(_) => {
-            counters.upstream_timed_out.inc();
-        }
-        _ => {}
-    }
-    match error {
-        // Errors of clients, and those of every shutdown.
-        E::NoEndpoint(_)
-        | E::NotAdmin(_)
-        | E::GetOnly
-        | E::GetOrPostOnly
-        | E::PostOnly
-        | E::NoTunnel
-        | E::LongBody(_)
-        | E::NotOneIndex(_)
-        | E::NoRoute(_)
-        | E::UnsupportedBody
-        | E::BadDocument(_)
-        | E::BadRequest(_)
-        | E::NotFound(_)
-        | E::NotForReaders(_)
-        | E::NotShown(_)
-        | E::NoCredentials
-        | E::NoOverrides
-        | E::OtherSite(_)
-        | E::NotSignable(_)
-        | E::Stopping => debug!(reason = %error, "refused"),
-        // Logged once, where it was found.
-        E::ForestUnavailable { .. } | E::Internal => debug!(reason = %error, "failed"),
-        _ => warn!(reason = %error, "refused"),
     }
 }
 
