@@ -57,10 +57,7 @@ impl Walk {
         let mut scene = Scene::with("walk", &options).await;
         let (open, closed) = (scene.open.clone(), scene.closed.clone());
         scene.spinney = {
-            let mut args = super::args(&scene.secure, "longest");
-            let at = args.iter().position(|arg| arg == "--index").unwrap();
-            // What is said here is followed in no index of another test.
-            args[at + 1] = format!("{open}*,{closed}*,{literal}");
+            let mut args = super::args(&scene.secure, &format!("{open}*,{closed}*,{literal}"), "longest");
             args.extend(options.map(str::to_owned));
             super::start(&args)
         };

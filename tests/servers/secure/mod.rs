@@ -53,9 +53,11 @@ fn trusting(authority: &Path) -> Client {
     builder.tls_certs_only([Certificate::from_pem(&pem).unwrap()]).build().unwrap()
 }
 
-fn args(secure: &Secure, method: &str) -> Vec<String> {
+/// `routes`: patterns that fit no index of another test. What runs in the background (counts, first documents) would
+/// wait for those, too.
+fn args(secure: &Secure, routes: &str, method: &str) -> Vec<String> {
     let ca = secure.ca.to_str().unwrap();
-    let args = ["--upstream", &secure.url, "--upstream-ca", ca, "--index", "open-*,closed-*", "--method", method];
+    let args = ["--upstream", &secure.url, "--upstream-ca", ca, "--index", routes, "--method", method];
     args.map(str::to_owned).to_vec()
 }
 
@@ -86,7 +88,7 @@ impl Scene {
             let settings = json!({"settings": {"number_of_shards": 1, "number_of_replicas": 0}});
             server.create_index(index, settings).await;
         }
-        let mut args = args(&secure, method);
+        let mut args = args(&secure, &format!("{open}*,{closed}*"), method);
         args.extend(more.iter().map(|&arg| arg.to_owned()));
         Scene { client: trusting(&secure.ca), spinney: start(&args), secure, server, open, closed }
     }
@@ -316,7 +318,7 @@ async fn own_endpoints() {
 #[tokio::test]
 async fn an_unknown_authority() {
     let secure = common::opensearch_secure();
-    let mut args = args(&secure, "longest");
+    let mut args = args(&secure, "open-x", "longest");
     args.drain(2..4);
     let spinney = start(&args);
     let bulk = Request::bulk("/open-x/_bulk", article("a", 1)).header("Authorization", &basic(WRITER));

@@ -398,6 +398,8 @@ async fn docids_are_for_those_whom_the_cluster_lets_ask() {
             "title",
             "--text-field",
             "content",
+            "--index",
+            "closed-docid",
             "--docid-endpoint",
             "closed-docid",
         ],

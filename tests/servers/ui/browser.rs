@@ -83,19 +83,19 @@ async fn editing_in_chromium() {
 async fn signing_in_in_chromium() {
     let secure = common::opensearch_secure();
     let ca = secure.ca.to_str().unwrap();
+    let index = unique_index("page").replace("news-", "open-");
     let spinney = Spinney::start(&[
         "--upstream",
         &secure.url,
         "--upstream-ca",
         ca,
         "--index",
-        "open-*",
+        &index,
         "--title-field",
         "title",
         "--medium-field",
         "media",
     ]);
-    let index = unique_index("page").replace("news-", "open-");
     let source = json!({"title": "Harbour closed", "content": "The harbour was closed for two days.", "media": "Wire"});
     let client = common::http();
     let mapping = json!({"mappings": {"properties": {"media": {"type": "keyword"}}}});
