@@ -43,6 +43,7 @@ struct ProfileAnswer {
 #[derive(Deserialize)]
 struct Shards {
     total: u64,
+    successful: Option<u64>,
     #[serde(default)]
     failed: u64,
 }
@@ -169,7 +170,7 @@ fn no_route(name: &IndexName, index: &str) -> ProxyError {
 /// and answer 200.
 async fn searched(access: Access<'_>, caller: &HeaderMap, name: &IndexName) -> Result<BTreeSet<String>, AccessError> {
     let path = format!(
-        "/{}/_search?allow_partial_search_results=false&filter_path=error,status,timed_out,_shards.total,_shards.failed,profile.shards.id",
+        "/{}/_search?allow_partial_search_results=false&filter_path=error,status,timed_out,_shards.total,_shards.successful,_shards.failed,profile.shards.id",
         name.in_path()
     );
     // A query that no shard can be left out for.
@@ -207,12 +208,13 @@ fn indices_of(name: &IndexName, answer: &Response<Bytes>) -> Result<BTreeSet<Str
     // A load balancer has pages of its own for every status, and they are no consent.
     let not_understood = || ProxyError::NotTheCluster("POST /INDEX/_search");
     let answer: ProfileAnswer = serde_json::from_slice(answer.body()).map_err(|_| not_understood())?;
-    if answer.timed_out || answer.shards.failed > 0 {
+    let Shards { total, successful, failed } = answer.shards;
+    if answer.timed_out || failed > 0 || successful.is_some_and(|successful| successful < total) {
         let reason = "the cluster searched only a part of the index: retry later";
         return Err(ProxyError::PartialSearch(reason.into()));
     }
     // OpenSearch can be configured to search nothing instead of refusing; any index has a shard.
-    if answer.shards.total == 0 {
+    if total == 0 {
         return Err(ProxyError::NotShown(name.as_str().to_owned()));
     }
     let shards = answer.profile.shards.iter();

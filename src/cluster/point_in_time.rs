@@ -100,11 +100,15 @@ async fn open_in(operator: &Operator, known: &OnceLock<Api>, indices: &str) -> R
 }
 
 async fn open(operator: &Operator, api: Api, indices: &str) -> Result<Value, OperatorError> {
-    let end = match api {
-        Api::Elasticsearch => "_pit",
-        Api::OpenSearch => "_search/point_in_time",
+    let path = match api {
+        // Without one of its shards Elasticsearch opens none, unless it is asked for that.
+        Api::Elasticsearch => format!("/{indices}/_pit?keep_alive={KEEP_ALIVE}"),
+        // Unless it is forbidden, OpenSearch opens one of the shards that are there, whose searches are complete then:
+        // the documents of a shard that is starting would be passed over, and nothing would say so.
+        Api::OpenSearch => {
+            format!("/{indices}/_search/point_in_time?keep_alive={KEEP_ALIVE}&allow_partial_pit_creation=false")
+        }
     };
-    let path = format!("/{indices}/{end}?keep_alive={KEEP_ALIVE}");
     operator.ask(Method::POST, &path, None).await
 }
 

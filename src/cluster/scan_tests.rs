@@ -110,7 +110,8 @@ async fn a_scan_survives_a_busy_cluster_and_a_lost_point_in_time() {
     let asked = asked.await.unwrap();
     let paths: Vec<&str> = asked.iter().map(|(path, _)| path.as_str()).collect();
     assert_eq!(paths[1], "POST /news-*/_pit?keep_alive=5m HTTP/1.1");
-    assert_eq!(paths[2], "POST /news-*/_search/point_in_time?keep_alive=5m HTTP/1.1");
+    let open = "POST /news-*/_search/point_in_time?keep_alive=5m&allow_partial_pit_creation=false HTTP/1.1";
+    assert_eq!(paths[2], open);
     assert_eq!(paths[10], "DELETE /_search/point_in_time HTTP/1.1");
     let body = |at: usize| &asked[at].1;
     assert_eq!(body(3)["_source"], json!(["content", "cluster_root", "cluster_first"]));
@@ -147,6 +148,31 @@ async fn what_cannot_be_read_is_told() {
     // No index, nothing to read.
     let (operator, _) = cluster(vec![overview(0, 0)]).await;
     assert!(wanted().pages(&operator, 1).await.unwrap().is_none());
+}
+
+/// An index may have an `index.max_result_window` below the usual one.
+#[tokio::test]
+async fn pages_are_no_larger_than_an_index_returns() {
+    let too_large = || (400, json!({"error": {"reason": "Result window is too large, it must be at most [50]"}}));
+    let (operator, asked) = cluster(vec![
+        overview(1, 3),
+        (200, json!({"id": "one"})),
+        too_large(),
+        too_large(),
+        page(&[(1, "a"), (2, "b")]),
+        (200, json!({})),
+    ])
+    .await;
+    let mut scan = wanted().pages(&operator, 100).await.unwrap().unwrap();
+    assert_eq!(ids(scan.next().await.unwrap()), [of("a", 1), of("b", 2)]);
+    assert!(scan.next().await.unwrap().is_none());
+    // Where not even one document is returned, nothing helps.
+    let (operator, _) = cluster(vec![overview(1, 3), (200, json!({"id": "one"})), too_large()]).await;
+    let mut scan = wanted().pages(&operator, 1).await.unwrap().unwrap();
+    assert!(scan.next().await.unwrap_err().to_string().contains("Result window"));
+    let asked = asked.await.unwrap();
+    let sizes: Vec<&Value> = asked[2..5].iter().map(|(_, body)| &body["size"]).collect();
+    assert_eq!(sizes, [&json!(100), &json!(50), &json!(25)]);
 }
 
 #[test]

@@ -63,6 +63,9 @@ struct Raw<H, A> {
 #[derive(Deserialize)]
 struct Shards {
     total: u64,
+    /// With those that were passed over because they have nothing that matches. A shard without any copy is no failure
+    /// to OpenSearch: it is only missing here.
+    successful: Option<u64>,
     failed: u64,
 }
 
@@ -86,7 +89,8 @@ impl<'a, H: Deserialize<'a>, A: Deserialize<'a>> SearchResponse<H, A> {
     pub(crate) fn parse(body: &'a [u8]) -> Result<SearchResponse<H, A>, SearchFault> {
         let raw: Raw<H, A> =
             serde_json::from_slice(body).map_err(|error| SearchFault::NotUnderstood(error.to_string()))?;
-        let Shards { total, failed } = raw.shards;
+        let Shards { total, successful, failed } = raw.shards;
+        let failed = failed.max(successful.map_or(0, |successful| total.saturating_sub(successful)));
         if raw.timed_out || failed > 0 {
             return Err(SearchFault::Partial { failed, total });
         }
@@ -132,6 +136,16 @@ mod tests {
         let mut partial = whole.clone();
         partial["_shards"]["failed"] = 1.into();
         assert_eq!(parse(&partial).unwrap_err(), SearchFault::Partial { failed: 1, total: 3 });
+        // So OpenSearch 3.6 answers where an index has a shard that is nowhere.
+        for (shards, missing) in [
+            (json!({"total": 3, "successful": 3, "skipped": 2, "failed": 0}), 0),
+            (json!({"total": 3, "successful": 1, "skipped": 0, "failed": 0}), 2),
+        ] {
+            let mut answer = whole.clone();
+            answer["_shards"] = shards;
+            let fault = SearchFault::Partial { failed: missing, total: 3 };
+            assert_eq!(parse(&answer).err(), (missing > 0).then_some(fault));
+        }
         for member in ["timed_out", "_shards", "hits"] {
             let mut less = whole.clone();
             less.as_object_mut().unwrap().remove(member);

@@ -329,6 +329,11 @@ impl<'o> SortedPages<'o> {
                 self.tie = "_id";
                 self.after = None;
                 continue;
+            } else if status == Some(400) && answer.contains("Result window is too large") && self.size > 1 {
+                // An index of these has a smaller `index.max_result_window`.
+                self.size /= 2;
+                self.most = self.size;
+                continue;
             } else if !error.may_pass() {
                 return Err(error.into());
             } else if status.is_some() {

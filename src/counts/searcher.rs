@@ -138,7 +138,8 @@ impl Searcher {
             in_path(index)
         );
         let answer = self.ask(Method::POST, &path, Some(body)).await?;
-        if answer["timed_out"] != false || answer["_shards"]["failed"] != 0 {
+        let shards = &answer["_shards"];
+        if answer["timed_out"] != false || shards["failed"] != 0 || shards["successful"] != shards["total"] {
             return Err(not_understood(&path, "a part of it is missing"));
         }
         Ok(answer)

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::common::flaky::{Fault, Flaky};
 use crate::common::{self, Server, Spinney, Waiting, twin};
-use reqwest::{Client, StatusCode};
+use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -155,8 +155,51 @@ async fn node_killed_in_the_middle_of_a_load_and_started_again() {
     node.script("restart");
     load.end().await;
     // Nodes of unknown outcome stayed, so a retry found them: one root for each group.
-    for (group, roots) in stored_roots(&Server::new(&node.url), &index).await.iter().enumerate() {
+    let server = Server::new(&node.url);
+    for (group, roots) in stored_roots(&server, &index).await.iter().enumerate() {
         assert_eq!(roots.len(), 1, "group {group} has the roots {roots:?}");
+    }
+    an_index_that_is_away_is_not_passed_over(&server, &spinney.url).await;
+}
+
+/// OpenSearch answers for the shards that are there, and says of the others only that it has not searched them. On the
+/// node of the test above: a red cluster would be in the way of others.
+async fn an_index_that_is_away_is_not_passed_over(server: &Server, spinney: &str) {
+    let pattern = common::unique_index("away");
+    let (there, away) = (format!("{pattern}-there"), format!("{pattern}-away"));
+    for index in [&there, &away] {
+        server.create_index(index, json!({"settings": {"number_of_shards": 1, "number_of_replicas": 0}})).await;
+        let path = format!("/{index}/_doc/{index}?refresh=true");
+        let (status, answer) = server.request(Method::PUT, &path, Some(json!({"content": text(0, 0)}))).await;
+        assert!(status.is_success(), "{answer}");
+    }
+    let allocate = async |node: Value| {
+        let settings = json!({"index.routing.allocation.require._name": node});
+        let (status, answer) = server.request(Method::PUT, &format!("/{away}/_settings"), Some(settings)).await;
+        assert!(status.is_success(), "{answer}");
+    };
+    allocate(json!("nobody")).await;
+    for path in [format!("/{away}/_close"), format!("/{away}/_open?wait_for_active_shards=0")] {
+        let (status, answer) = server.request(Method::POST, &path, None).await;
+        assert!(status.is_success(), "{answer}");
+    }
+    let open = format!("/{pattern}-*/_search/point_in_time?keep_alive=1m");
+    for (more, expected) in [("", 200), ("&allow_partial_pit_creation=false", 503)] {
+        let (status, answer) = server.request(Method::POST, &format!("{open}{more}"), None).await;
+        assert_eq!(status, expected, "{answer}");
+    }
+    let all = format!("{pattern}-*");
+    let backfill = || crate::backfill::backfill(spinney, &["--index", &all]);
+    let (code, said) = backfill();
+    assert!(code == Some(1) && said.contains("1 of 2 shards"), "{code:?}: {said}");
+    allocate(Value::Null).await;
+    let (status, answer) =
+        server.request(Method::GET, &format!("/_cluster/health/{away}?wait_for_status=green"), None).await;
+    assert!(status.is_success(), "{answer}");
+    let (code, said) = backfill();
+    assert_eq!(code, Some(0), "{said}");
+    for index in [&there, &away] {
+        assert!(common::root_of(&server.documents(index).await[index.as_str()]).is_some());
     }
 }
 
