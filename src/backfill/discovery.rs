@@ -365,6 +365,8 @@ impl RouteIndices {
             all.refresh = all.refresh.max(refresh.unwrap_or(NEVER_REFRESHED));
             all.is_manual |= refresh.is_none();
             all.blocked.extend(block_of(settings).map(|_| index.clone()));
+            let window = settings["index.max_result_window"].as_str().and_then(|set| set.parse().ok());
+            all.window = all.window.min(window.unwrap_or(RESULT_WINDOW));
         }
         Ok(all)
     }
@@ -381,7 +383,7 @@ impl RouteIndices {
 }
 
 /// What some indices are set to.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct IndexSettings {
     /// Those that accept no writes.
     pub(super) blocked: HashSet<String>,
@@ -389,6 +391,14 @@ pub(super) struct IndexSettings {
     pub(super) refresh: Duration,
     /// Whether one is refreshed by hand: nobody knows when searches see what is written.
     pub(super) is_manual: bool,
+    /// The most documents that a search may return.
+    pub(super) window: usize,
+}
+
+impl Default for IndexSettings {
+    fn default() -> Self {
+        IndexSettings { blocked: HashSet::new(), refresh: Duration::ZERO, is_manual: false, window: RESULT_WINDOW }
+    }
 }
 
 impl IndexSettings {
@@ -396,8 +406,12 @@ impl IndexSettings {
         self.blocked.extend(other.blocked);
         self.refresh = self.refresh.max(other.refresh);
         self.is_manual |= other.is_manual;
+        self.window = self.window.min(other.window);
     }
 }
+
+/// The servers' default of `index.max_result_window`.
+const RESULT_WINDOW: usize = 10_000;
 
 /// How long writes to an index that is never refreshed by itself are waited for.
 const NEVER_REFRESHED: Duration = Duration::from_mins(1);

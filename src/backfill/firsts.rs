@@ -26,6 +26,7 @@ use tracing::{debug, warn};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::bulk_lines::{self, StampOutcome, WriteForm};
+use super::discovery::IndexSettings;
 use super::sending::write_own;
 use super::{BackfillError, Restamping};
 use crate::cluster::operator::Operator;
@@ -36,7 +37,7 @@ use crate::fingerprint::Fingerprint;
 use crate::forest::{DocumentHash, Root};
 pub(crate) use adopt::{FlagOutcome, flag_firsts};
 pub(crate) use status::FirstStatus;
-use stored_groups::{MOST_GROUPS, RangeResult, StoredGroup, View, visible_after};
+use stored_groups::{Candidate, MOST_GROUPS, PassedOver, RangeResult, StoredGroup, View, visible_after};
 
 /// How often notes of settled writes are taken.
 const TICK: Duration = Duration::from_millis(2_750);
@@ -52,6 +53,9 @@ const ROUND: Duration = Duration::from_secs(16);
 
 /// The most groups that wait; others are found by the next scan.
 const MOST: usize = 100_000;
+
+/// The most documents that are remembered because they cannot be updated. Others are tried again.
+const MOST_REFUSED: usize = 1_000;
 
 /// A document whose flag was written is not given the same flag again at once: after twice this time, and each time
 /// after twice as long as the last time. Another spinney may not see the same indices, or the mapping does not take it.
@@ -93,6 +97,8 @@ struct ForestWork<'a> {
     scan_at: Instant,
     /// The groups that were written lately.
     repaired: HashMap<i64, Repaired>,
+    /// Documents that the cluster does not let be updated: index and id.
+    refused: HashSet<(String, String)>,
     failures: u32,
     not_before: Instant,
 }
@@ -127,6 +133,7 @@ impl ForestWork<'_> {
             scan: None,
             scan_at: now,
             repaired: HashMap::new(),
+            refused: HashSet::new(),
             failures: 0,
             not_before: now,
         }
@@ -147,6 +154,27 @@ impl ForestWork<'_> {
             false => self.due_at.min(self.scan_at),
         };
         due.max(self.not_before)
+    }
+
+    /// The cluster refuses to update a document. Returns whether that was not known.
+    fn refuse(&mut self, hit: &StoredHit) -> bool {
+        if self.refused.len() >= MOST_REFUSED {
+            self.refused.clear();
+        }
+        self.refused.insert((hit.index.clone(), hit.id.clone()))
+    }
+
+    /// Documents that cannot be written.
+    fn passed_over<'s>(&'s self, settings: &'s IndexSettings) -> PassedOver<'s> {
+        PassedOver {
+            blocked: settings.blocked.iter().map(String::as_str).collect(),
+            ids: self.refused.iter().map(|(_, id)| id.as_str()).collect(),
+        }
+    }
+
+    fn is_refused(&self, hit: &StoredHit) -> bool {
+        // Almost always there is none.
+        !self.refused.is_empty() && self.refused.contains(&(hit.index.clone(), hit.id.clone()))
     }
 
     /// Whether a group may be written in this way.
@@ -224,13 +252,16 @@ impl<'a> FirstKeeper<'a> {
             false => return false,
         };
         let Err(error) = done else {
-            work.failures = 0;
-            self.status.succeeded();
+            // A scan that succeeds tells nothing of repairs that fail.
+            if is_repair || work.due.is_empty() {
+                work.failures = 0;
+                self.status.succeeded(&work.forest);
+            }
             return is_repair;
         };
         work.not_before = Instant::now() + backoff(work.failures);
         work.failures = work.failures.saturating_add(1);
-        if self.status.failed(&error.to_string()) {
+        if self.status.failed(&work.forest, &error.to_string()) {
             warn!(forest = work.forest, %error, "groups without one first document are not looked for");
         }
         is_repair
@@ -296,19 +327,23 @@ impl<'a> FirstKeeper<'a> {
             work.due_at = Instant::now() + visible;
             return Ok(());
         }
-        let keys: Vec<i64> = work.due.iter().copied().take(MOST_GROUPS).collect();
-        let groups = view.groups(&keys, &HashSet::new()).await?;
-        let (mut firsts, mut wrong) = (Vec::new(), Vec::new());
+        let keys: Vec<i64> = work.due.iter().copied().take(MOST_GROUPS.min(settings.window)).collect();
+        let groups = self.groups(&view, &settings, &keys).await?;
+        let (mut firsts, mut right, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
         for &key in &keys {
             match groups.get(&key) {
                 // Its documents may be there all the same.
                 None if settings.is_manual => {}
                 None => firsts.push((Root(Fingerprint(key.cast_unsigned())), DocumentHash::VACANT)),
-                Some(StoredGroup { best, firsts: 1 }) if best.is_first => firsts.push(first_of(key, &best.hit)),
+                Some(StoredGroup { best, firsts: 1 }) if best.is_first => {
+                    firsts.push(first_of(key, &best.hit));
+                    right.push(key);
+                }
                 Some(_) => wrong.push(key),
             }
         }
-        let chosen = self.chosen(&view, &wrong, &groups, &settings.blocked).await?;
+        let mut chosen = self.chosen((&view, &settings), &wrong, &groups, work).await?;
+        chosen.extend(self.copies(&view, &settings, &right, work).await?);
         let mut flagged = Vec::new();
         let mut contested = 0;
         for (key, documents) in chosen {
@@ -328,39 +363,82 @@ impl<'a> FirstKeeper<'a> {
         Ok(())
     }
 
+    /// What is stored of these groups. Where that is nothing, or no first document, the latest writes are made visible
+    /// before it is believed: a busy cluster shows them later than its refresh interval says.
+    async fn groups(
+        &self,
+        view: &View<'_>,
+        settings: &IndexSettings,
+        keys: &[i64],
+    ) -> Result<HashMap<i64, StoredGroup>, FirstsError> {
+        let mut groups = view.groups(keys, &PassedOver::default()).await?;
+        let has_first = |key: &i64| groups.get(key).is_some_and(|group| group.best.is_first);
+        let without: Vec<i64> = keys.iter().copied().filter(|key| !has_first(key)).collect();
+        if !without.is_empty() && !settings.is_manual {
+            view.refresh().await?;
+            groups.extend(view.groups(&without, &PassedOver::default()).await?);
+        }
+        Ok(groups)
+    }
+
     /// Chooses the first document of each of these groups, and returns the documents whose flags are wrong.
     async fn chosen(
         &self,
-        view: &View<'_>,
+        (view, settings): (&View<'_>, &IndexSettings),
         keys: &[i64],
         groups: &HashMap<i64, StoredGroup>,
-        blocked: &HashSet<String>,
+        work: &ForestWork<'_>,
     ) -> Result<Vec<(i64, Vec<Flagged>)>, FirstsError> {
-        let is_blocked = |hit: &StoredHit| blocked.contains(&hit.index);
+        let is_blocked = |hit: &StoredHit| settings.blocked.contains(&hit.index);
+        let is_passed = |hit: &StoredHit| is_blocked(hit) || work.is_refused(hit);
         let (several, none): (Vec<i64>, Vec<i64>) =
             keys.iter().partition(|key| groups.get(key).is_some_and(|group| group.best.is_first));
         let mut chosen = Vec::new();
         if !several.is_empty() {
-            for (key, documents) in view.firsts(&several).await? {
+            for (key, documents) in view.firsts(&several, settings.window).await? {
                 // What cannot be cleared stays.
-                let kept = documents.iter().position(|document| is_blocked(&document.hit)).unwrap_or(0);
+                let kept = documents.iter().position(|document| is_passed(&document.hit)).unwrap_or(0);
                 let others = documents.into_iter().enumerate().filter(|(at, _)| *at != kept).map(|(_, of)| of.hit);
                 let cleared = others.filter(|hit| !is_blocked(hit)).map(|hit| Flagged { key, hit, first: false });
                 chosen.push((key, cleared.collect()));
             }
         }
         let hidden: Vec<i64> =
-            none.iter().copied().filter(|key| groups.get(key).is_some_and(|of| is_blocked(&of.best.hit))).collect();
+            none.iter().copied().filter(|key| groups.get(key).is_some_and(|of| is_passed(&of.best.hit))).collect();
         let writable = match hidden.is_empty() {
             true => HashMap::new(),
-            false => view.groups(&hidden, blocked).await?,
+            false => view.groups(&hidden, &work.passed_over(settings)).await?,
         };
         for key in none {
-            let group = groups.get(&key).filter(|group| !is_blocked(&group.best.hit)).or_else(|| writable.get(&key));
+            let found = groups.get(&key);
+            let group = found.filter(|group| !is_passed(&group.best.hit)).or_else(|| writable.get(&key));
+            // Where all are refused, the earliest is tried again after a while.
+            let group = group.or_else(|| found.filter(|group| !is_blocked(&group.best.hit)));
             let elected = group.map(|group| Flagged { key, hit: group.best.hit.clone(), first: true });
             chosen.push((key, elected.into_iter().collect()));
         }
         Ok(chosen)
+    }
+
+    /// The documents of groups with a first one that do not say that they are not, some at a time: an update that made
+    /// a document may have left that open. Were the first one deleted, the scan would not find their group.
+    async fn copies(
+        &self,
+        view: &View<'_>,
+        settings: &IndexSettings,
+        keys: &[i64],
+        work: &ForestWork<'_>,
+    ) -> Result<Vec<(i64, Vec<Flagged>)>, FirstsError> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let most = MOST_GROUPS.min(settings.window);
+        let found = view.unflagged(keys, most, &work.passed_over(settings)).await?;
+        let flagged = |key: i64, hit: StoredHit| Flagged { key, hit, first: false };
+        let of_group = |(key, copies): (i64, Vec<Candidate>)| {
+            (key, copies.into_iter().map(|copy| flagged(key, copy.hit)).collect())
+        };
+        Ok(found.into_iter().map(of_group).collect())
     }
 
     /// Writes flags. Who was elected is remembered at once: it may be sent again before it is found.
@@ -378,9 +456,16 @@ impl<'a> FirstKeeper<'a> {
                     elected.extend(flagged.first.then(|| first_of(flagged.key, &flagged.hit)));
                 }
                 StampOutcome::Unchanged | StampOutcome::Gone | StampOutcome::Changed => {}
-                StampOutcome::Later(reason) | StampOutcome::Refused(reason) => {
+                StampOutcome::Later(reason) => {
                     let StoredHit { index, id, .. } = &flagged.hit;
-                    debug!(index, id, reason, "the flag of a first document is not written");
+                    debug!(index, id, reason, "the flag of a first document is not written yet");
+                    self.status.refused();
+                }
+                StampOutcome::Refused(reason) => {
+                    let StoredHit { index, id, .. } = &flagged.hit;
+                    if work.refuse(&flagged.hit) {
+                        warn!(index, id, reason, "a document cannot be updated: it is passed over as the first one");
+                    }
                     self.status.refused();
                 }
             }

@@ -21,6 +21,8 @@ struct SortKey {
     field: String,
     is_descending: bool,
     is_missing_first: bool,
+    /// The value of documents without one.
+    missing: Option<Value>,
     unmapped: Option<String>,
 }
 
@@ -44,6 +46,7 @@ impl SortKey {
         Ok(SortKey {
             is_descending: order == "desc",
             is_missing_first: missing == "_first",
+            missing: of.get("missing").filter(|missing| missing.is_number()).cloned(),
             unmapped: of["unmapped_type"].as_str().map(str::to_owned),
             field,
         })
@@ -71,7 +74,9 @@ impl SortKey {
             true => terms.into_iter().max_by(compare),
             false => terms.into_iter().min_by(compare),
         };
-        value.unwrap_or_else(|| match self.kind(found) {
+        // A boolean is sorted as a number.
+        let value = value.map(|value| value.as_bool().map_or(value, |is_so| u8::from(is_so).into()));
+        value.or_else(|| self.missing.clone()).unwrap_or_else(|| match self.kind(found) {
             "date" | "date_nanos" | "long" | "integer" | "short" | "byte" => {
                 // The extreme that comes first or last in this order.
                 json!(if self.is_missing_first == self.is_descending { i64::MAX } else { i64::MIN })

@@ -1,10 +1,10 @@
 //! Stored documents with a stamp of before there was the field get it: which one is the first of its group.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use super::{MOST_GROUPS, View, write_flags};
+use super::{MOST_GROUPS, PassedOver, View, write_flags};
 use crate::backfill::bulk_lines::StampOutcome;
 use crate::backfill::discovery::RouteIndices;
 use crate::backfill::{BackfillError, BackfillOptions};
@@ -106,7 +106,7 @@ async fn flag_page(
     let mut keys: Vec<i64> = page.iter().filter_map(key_of).collect();
     keys.sort_unstable();
     keys.dedup();
-    let groups = view.groups(&keys, &HashSet::new()).await?;
+    let groups = view.groups(&keys, &PassedOver::default()).await?;
     let mut elected: HashMap<(&str, &str), &StoredHit> = groups
         .values()
         .filter(|group| !group.best.is_first)

@@ -14,8 +14,8 @@ pub(crate) struct FirstStatus(Mutex<State>);
 
 #[derive(Debug, Clone, Default)]
 struct State {
-    /// Why it does not go on; empty: it does.
-    reason: String,
+    /// The forests in which it does not go on, and why.
+    reasons: BTreeMap<String, String>,
     waiting: u64,
     searched: u64,
     elected: u64,
@@ -62,25 +62,24 @@ impl FirstStatus {
         before != left_out && !left_out.is_empty()
     }
 
-    pub(super) fn succeeded(&self) {
-        self.0.lock().reason.clear();
+    pub(super) fn succeeded(&self, forest: &str) {
+        self.0.lock().reasons.remove(forest);
     }
 
-    /// Counts a failure. Returns whether it is another one than the last.
-    pub(super) fn failed(&self, reason: &str) -> bool {
+    /// Counts a failure. Returns whether it is another one than the last of this forest.
+    pub(super) fn failed(&self, forest: &str, reason: &str) -> bool {
         let mut state = self.0.lock();
         state.errors += 1;
-        let is_new = state.reason != reason;
-        reason.clone_into(&mut state.reason);
-        is_new
+        let before = state.reasons.insert(forest.to_owned(), reason.to_owned());
+        before.is_none_or(|before| before != reason)
     }
 
     /// As `_stats` shows it.
     pub(crate) fn shown(&self) -> Value {
         let state = self.0.lock().clone();
         json!({
-            "state": if state.reason.is_empty() { "searching" } else { "failing" },
-            "reason": state.reason,
+            "state": if state.reasons.is_empty() { "searching" } else { "failing" },
+            "reason": state.reasons.values().next().map_or("", String::as_str),
             "waiting": state.waiting,
             "searched": state.searched,
             "elected": state.elected,

@@ -21,9 +21,6 @@ use crate::engine::RouteTable;
 /// The most groups of one search.
 pub(super) const MOST_GROUPS: usize = 500;
 
-/// The most documents of one search.
-const MOST_DOCUMENTS: usize = 10_000;
-
 /// The most groups of a range, below the servers' limit of 65,535 buckets.
 const MOST_OF_RANGE: usize = 65_000;
 
@@ -35,6 +32,21 @@ pub(super) struct View<'o> {
     pub(super) left_out: Vec<String>,
     /// Indices whose documents are not updated: an update would lose what the stored source has not.
     unwritable: HashSet<String>,
+}
+
+/// Documents that are not looked at.
+#[derive(Debug, Default)]
+pub(super) struct PassedOver<'a> {
+    /// Indices that take no writes.
+    pub(super) blocked: HashSet<&'a str>,
+    /// Documents by their ids, in whatever index.
+    pub(super) ids: Vec<&'a str>,
+}
+
+impl PassedOver<'_> {
+    fn query(&self) -> Value {
+        json!([{"terms": {"_index": self.blocked}}, {"ids": {"values": self.ids}}])
+    }
 }
 
 /// What is stored of a group.
@@ -155,20 +167,25 @@ impl<'o> View<'o> {
         Ok(all)
     }
 
+    /// Makes the latest writes visible, as far as the service user may.
+    pub(super) async fn refresh(&self) -> Result<(), BackfillError> {
+        for target in &self.targets {
+            self.operator.refresh(target.expression(), 1).await?;
+        }
+        Ok(())
+    }
+
     /// What is stored of these groups, at most [`MOST_GROUPS`] of them; those without a document are not in it.
-    /// `blocked`: indices whose documents are passed over.
     pub(super) async fn groups(
         &self,
         keys: &[i64],
-        blocked: &HashSet<String>,
+        without: &PassedOver<'_>,
     ) -> Result<HashMap<i64, StoredGroup>, BackfillError> {
         let mut groups: HashMap<i64, StoredGroup> = HashMap::new();
         for target in &self.targets {
             let (key, first) = (target.names.key(), target.names.first());
             let mut query = filtered(target, [json!({"terms": {key: keys}})]);
-            if !blocked.is_empty() {
-                query["bool"]["must_not"] = json!([{"terms": {"_index": blocked}}]);
-            }
+            query["bool"]["must_not"] = without.query();
             let mut body = candidates(target, &query, keys.len());
             body["collapse"] = json!({"field": key});
             body["aggs"] = json!({"firsts": {
@@ -190,12 +207,39 @@ impl<'o> View<'o> {
         Ok(groups)
     }
 
-    /// The documents of these groups that are stamped as first, in order; of very many, some.
-    pub(super) async fn firsts(&self, keys: &[i64]) -> Result<BTreeMap<i64, Vec<Candidate>>, BackfillError> {
+    /// The documents of these groups that are stamped as first, in order; of very many, some: at most so many.
+    pub(super) async fn firsts(
+        &self,
+        keys: &[i64],
+        most: usize,
+    ) -> Result<BTreeMap<i64, Vec<Candidate>>, BackfillError> {
+        self.sorted(keys, most, &PassedOver::default(), |first| json!({"term": {first: true}})).await
+    }
+
+    /// The documents of these groups that do not say whether they are first, in order; of very many, some.
+    pub(super) async fn unflagged(
+        &self,
+        keys: &[i64],
+        most: usize,
+        without: &PassedOver<'_>,
+    ) -> Result<BTreeMap<i64, Vec<Candidate>>, BackfillError> {
+        let unflagged = |first: &str| json!({"bool": {"must_not": [{"exists": {"field": first}}]}});
+        self.sorted(keys, most, without, unflagged).await
+    }
+
+    async fn sorted(
+        &self,
+        keys: &[i64],
+        most: usize,
+        without: &PassedOver<'_>,
+        by_flag: impl Fn(&str) -> Value,
+    ) -> Result<BTreeMap<i64, Vec<Candidate>>, BackfillError> {
         let mut all: BTreeMap<i64, Vec<Candidate>> = BTreeMap::new();
         for target in &self.targets {
-            let filters = [json!({"terms": {target.names.key(): keys}}), json!({"term": {target.names.first(): true}})];
-            let body = candidates(target, &filtered(target, filters), MOST_DOCUMENTS);
+            let filters = [json!({"terms": {target.names.key(): keys}}), by_flag(target.names.first())];
+            let mut query = filtered(target, filters);
+            query["bool"]["must_not"] = without.query();
+            let body = candidates(target, &query, most);
             let found = self.search(target, &body).await?;
             let found: SearchResponse<Hit> = SearchResponse::parse(&found)?;
             for (key, candidate) in found.hits.into_iter().filter_map(|hit| candidate(target, hit)) {
@@ -279,7 +323,8 @@ fn candidates(target: &RouteIndices, query: &Value, size: usize) -> Value {
         "query": query,
         "docvalue_fields": [names.key(), names.first()],
         "sort": [
-            {names.first(): {"order": "desc", "missing": "_last", "unmapped_type": "boolean"}},
+            // One that does not say is no worse than one that says it is not.
+            {names.first(): {"order": "desc", "missing": 0, "unmapped_type": "boolean"}},
             {names.arrival(): {"order": "asc", "missing": "_last", "unmapped_type": "date", "numeric_type": "date"}},
             {"_seq_no": {"order": "asc", "unmapped_type": "long"}},
         ],

@@ -35,6 +35,12 @@ struct World {
     unread: Option<String>,
     /// Its documents take no flag, and nobody is told.
     deaf: bool,
+    /// Ids of documents that no update is taken for.
+    refused: BTreeSet<String>,
+    /// What searches do not see before a refresh.
+    late: BTreeMap<(String, String), Stored>,
+    /// `index.max_result_window` of each index; 0: the usual one.
+    window: u64,
     written: u64,
     searches: u64,
 }
@@ -61,13 +67,25 @@ impl World {
             ("GET", [names, "_settings"]) => {
                 let settings = names.split(',').map(|name| {
                     let is_blocked = self.blocked.contains(name).to_string();
-                    let settings = json!({"index.blocks.write": is_blocked, "index.refresh_interval": "1s"});
+                    let mut settings = json!({"index.blocks.write": is_blocked, "index.refresh_interval": "1s"});
+                    if self.window > 0 {
+                        settings["index.max_result_window"] = self.window.to_string().into();
+                    }
                     (name.to_owned(), json!({ "settings": settings }))
                 });
                 Some((200, settings.collect::<serde_json::Map<_, _>>().into()))
             }
             ("GET", [_, "_mapping"]) => Some((200, self.mappings.clone())),
+            ("POST", [_, "_refresh"]) => {
+                let late = std::mem::take(&mut self.late);
+                self.documents.extend(late);
+                Some((200, json!({})))
+            }
             ("POST", [names, "_search"]) => {
+                let asked: Value = serde_json::from_slice(body).unwrap();
+                if self.window > 0 && asked["size"].as_u64().unwrap() > self.window {
+                    return Some((400, json!({"error": {"reason": "Result window is too large"}})));
+                }
                 if self.unread.as_ref().is_some_and(|unread| names.split(',').any(|name| name == unread)) {
                     return Some((503, json!({"error": {"type": "search_phase_execution_exception"}})));
                 }
@@ -90,6 +108,7 @@ impl World {
             "terms" => what["cluster_key"].as_array().unwrap().contains(&json!(of.key)),
             "term" => of.first == Some(true) && what["cluster_first"] == true,
             "exists" => what["field"] != "cluster_first" || of.first.is_some(),
+            "ids" => what["values"].as_array().unwrap().contains(&json!(name.1)),
             "range" => {
                 let range = &what["cluster_key"];
                 (range["gte"].as_i64().unwrap()..=range["lte"].as_i64().unwrap()).contains(&of.key)
@@ -102,7 +121,15 @@ impl World {
         self.searches += 1;
         let mut found: Vec<(&(String, String), &Stored)> =
             self.documents.iter().filter(|(name, of)| World::fits(name, of, &body["query"])).collect();
-        found.sort_by_key(|(_, of)| (of.first != Some(true), of.arrival));
+        let missing = &body["sort"][0]["cluster_first"]["missing"];
+        found.sort_by_key(|(_, of)| {
+            let first = match of.first {
+                Some(true) => 0,
+                None if *missing != 0 => 2,
+                Some(false) | None => 1,
+            };
+            (first, of.arrival)
+        });
         let total = found.len();
         let buckets = |least: u64| {
             let mut groups: BTreeMap<i64, [u64; 2]> = BTreeMap::new();
@@ -152,6 +179,7 @@ impl World {
             let status = match self.documents.get_mut(&(index.clone(), id)) {
                 _ if self.blocked.contains(&index) => 403,
                 None => 404,
+                Some(_) if self.refused.contains(meta["_id"].as_str().unwrap()) => 400,
                 Some(stored) if meta["if_seq_no"] != stored.seq_no => 409,
                 Some(stored) => {
                     self.written += 1;
@@ -335,6 +363,117 @@ async fn an_index_of_another_mapping_is_left_out_and_one_without_its_source_is_n
         let left_out = scene.status.shown()["left_out"].to_string();
         assert_eq!(left_out.contains("wire: the field"), mapping.get("properties").is_some(), "{left_out}");
     }
+}
+
+/// Those of before there was the field, and those that an update made while nobody knew the first one.
+#[tokio::test(start_paused = true)]
+async fn the_earliest_is_elected_whether_it_says_that_it_is_not_the_first_or_nothing() {
+    let mut world = World::default();
+    for (id, of) in [("1", (1, None, 10)), ("2", (1, None, 20)), ("3", (1, Some(false), 30))] {
+        world.put("news-1", id, of);
+    }
+    let scene = Scene::new(world);
+    scene.work(LONG).await;
+    let world = scene.world.lock();
+    assert_eq!(world.firsts()[&1], ["1"]);
+    // The others say now that they are not, by which they are found when this one is deleted.
+    let flags: Vec<_> = world.documents.values().map(|of| of.first).collect();
+    assert_eq!(flags, [Some(true), Some(false), Some(false)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_that_say_nothing_are_found_when_the_first_is_deleted() {
+    let mut world = World::default();
+    for (id, of) in [("1", (1, Some(true), 10)), ("2", (1, None, 20)), ("3", (1, None, 30))] {
+        world.put("news-1", id, of);
+    }
+    let scene = Scene::new(world);
+    let root = Root(Fingerprint(1));
+    scene.work(Duration::from_secs(1)).await;
+    scene.engine.note_unsure_firsts("f", std::iter::once(root));
+    scene.work(LONG).await;
+    assert_eq!(scene.world.lock().firsts()[&1], ["1"]);
+    scene.world.lock().documents.remove(&("news-1".into(), "1".into()));
+    // Past spinney: the scan finds it.
+    scene.work(LONG).await;
+    assert_eq!(scene.world.lock().firsts()[&1], ["2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_document_that_cannot_be_updated_is_passed_over() {
+    let mut world = World { refused: BTreeSet::from(["12".to_owned(), "21".to_owned()]), ..World::default() };
+    // 1: the later one cannot be cleared. 2: the earliest cannot be elected. 3: of one id in two indices neither can.
+    for (index, id, of) in [
+        ("news-1", "11", (1, Some(true), 10)),
+        ("wire", "12", (1, Some(true), 20)),
+        ("wire", "21", (2, Some(false), 10)),
+        ("news-1", "22", (2, Some(false), 20)),
+        ("news-1", "12", (3, Some(false), 10)),
+        ("wire", "21b", (3, Some(false), 20)),
+    ] {
+        world.put(index, id, of);
+    }
+    let scene = Scene::new(world);
+    scene.work(LONG).await;
+    let world = scene.world.lock();
+    assert_eq!(world.firsts(), BTreeMap::from([(1, vec!["12"]), (2, vec!["22"]), (3, vec!["21b"])]));
+    drop(world);
+    let mut work = ForestWork::new("f".into());
+    let hit = |n: usize| StoredHit {
+        index: "news-1".into(),
+        id: n.to_string(),
+        routing: None,
+        seq_no: 1,
+        term: 1,
+        source: bytes::Bytes::new(),
+        place: None,
+    };
+    (0..MOST_REFUSED).for_each(|n| assert!(work.refuse(&hit(n))));
+    assert!(!work.is_refused(&hit(MOST_REFUSED)) && work.is_refused(&hit(0)) && work.refused.len() == MOST_REFUSED);
+    assert!(work.refuse(&hit(MOST_REFUSED)) && work.refused.len() == 1);
+}
+
+/// A busy cluster shows writes later than its refresh interval says.
+#[tokio::test(start_paused = true)]
+async fn what_searches_do_not_see_yet_is_made_visible_before_another_is_elected() {
+    let mut world = World::default();
+    world.put("news-1", "2", (1, Some(false), 20));
+    let early = Stored { key: 1, first: Some(false), arrival: 10, seq_no: 1 };
+    world.late.insert(("wire".into(), "1".into()), early);
+    let scene = Scene::new(world);
+    scene.work(LONG).await;
+    let world = scene.world.lock();
+    assert_eq!((world.firsts(), world.written), (BTreeMap::from([(1, vec!["1"])]), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_whose_searches_return_few_documents_hides_no_others() {
+    for window in [2, 500] {
+        let mut world = World { window, ..World::default() };
+        for (id, of) in [
+            ("11", (1, Some(true), 10)),
+            ("12", (1, Some(true), 20)),
+            ("13", (1, Some(true), 30)),
+            ("21", (2, Some(false), 10)),
+            ("31", (3, Some(false), 10)),
+        ] {
+            world.put("news-1", id, of);
+        }
+        let scene = Scene::new(world);
+        scene.work(LONG * 2).await;
+        let expected = BTreeMap::from([(1, vec!["11"]), (2, vec!["21"]), (3, vec!["31"])]);
+        assert_eq!(scene.world.lock().firsts(), expected, "{window}");
+    }
+}
+
+#[test]
+fn a_failure_of_one_forest_is_not_over_when_another_goes_on() {
+    let status = FirstStatus::default();
+    assert!(status.failed("a", "away") && status.failed("b", "away") && !status.failed("a", "away"));
+    status.succeeded("b");
+    assert_eq!((&status.shown()["state"], &status.shown()["reason"]), (&json!("failing"), &json!("away")));
+    status.succeeded("a");
+    assert_eq!((&status.shown()["state"], &status.shown()["reason"]), (&json!("searching"), &json!("")));
 }
 
 #[tokio::test(start_paused = true)]
