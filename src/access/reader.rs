@@ -170,7 +170,8 @@ fn no_route(name: &IndexName, index: &str) -> ProxyError {
 /// and answer 200.
 async fn searched(access: Access<'_>, caller: &HeaderMap, name: &IndexName) -> Result<BTreeSet<String>, AccessError> {
     let path = format!(
-        "/{}/_search?allow_partial_search_results=false&filter_path=error,status,timed_out,_shards.total,_shards.successful,_shards.failed,profile.shards.id",
+        "/{}/_search?allow_partial_search_results=false&filter_path=error,status,timed_out,_shards.total,\
+         _shards.successful,_shards.failed,profile.shards.id",
         name.in_path()
     );
     // A query that no shard can be left out for.
