@@ -173,7 +173,7 @@ async fn may_be_one(page: &PageRequest<'_>, index: &str, id: &str, own: Root, na
     shown.collect()
 }
 
-/// The first article of a group, or the group as a file.
+/// The first article of a group, with the filter of the address, or the group as a file.
 pub(super) async fn first_of(page: &PageRequest<'_>, raw_index: &str, root: &str) -> Result<Response<Body>, ErrorPage> {
     if let Some(format) = FileFormat::of(&page.shell.parameters) {
         return files::group(page, raw_index, root, format).await;
@@ -183,7 +183,8 @@ pub(super) async fn first_of(page: &PageRequest<'_>, raw_index: &str, root: &str
     let request = MembersRequest { size: 1, cursor: None, source: Value::Bool(false), filters: Vec::new() };
     let similar = reader.root(root, &request).await?;
     let first = similar.hits.first().ok_or(ReadError::NotTheCluster)?;
-    Ok(response::elsewhere(&url::article(&first.index, &first.id)))
+    let query = member_list::unpaged(&page.shell.parameters).without(&[files::PARAMETER]);
+    Ok(response::elsewhere(&(url::article(&first.index, &first.id) + &query.suffix())))
 }
 
 /// The articles of the group that the page shows, as files.

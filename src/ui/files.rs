@@ -26,7 +26,13 @@ use crate::time::{Millis, format_date};
 const SUMMARY: usize = 400;
 
 /// The parameter that asks for a file.
-const PARAMETER: &str = "format";
+pub(super) const PARAMETER: &str = "format";
+
+/// Columns of every CSV file; those of its kind and `next` follow.
+const COLUMNS: [&str; 7] = ["root", "index", "id", "title", "medium", "time", "url"];
+
+const GROUP_COLUMNS: [&str; 5] = ["similar_count", "matching_count", "media", "first", "last"];
+const MEMBER_COLUMNS: [&str; 1] = ["similarity"];
 
 /// A kind of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,11 +94,9 @@ pub(super) fn links(
     query: &QueryString,
     place: Option<(&str, &str)>,
 ) -> Vec<FileLink> {
-    // A feed reader has no cookie.
-    let zone = Some(shell.locale.zone_name()).filter(|zone| *zone != "UTC");
     let links = FileFormat::ALL.map(|format| {
         let is_feed = format == FileFormat::Atom;
-        let query = query.with(PARAMETER, Some(format.name())).with("zone", zone);
+        let query = shell.for_programs(&query.with(PARAMETER, Some(format.name())));
         let query = match place.filter(|_| !is_feed) {
             Some((name, cursor)) => query.with(name, Some(cursor)),
             None => query,
@@ -127,8 +131,8 @@ struct FileRow {
     updated: Option<Millis>,
     link: Option<String>,
     summary: String,
-    /// The columns of its kind.
-    more: Vec<(&'static str, String)>,
+    /// Cells of the columns of its kind.
+    more: Vec<String>,
 }
 
 /// A file that is being made.
@@ -139,6 +143,8 @@ struct FilePage {
     page: String,
     this: String,
     next: Option<String>,
+    /// The columns of its kind.
+    columns: &'static [&'static str],
     rows: Vec<FileRow>,
     json: Value,
 }
@@ -157,16 +163,17 @@ pub(super) async fn list(
     let index = decode_segment(raw_index).into_owned();
     let address = url::list(&index);
     let words = question.words.as_ref().map(|words| format!("{words} · ")).unwrap_or_default();
-    let parameters = &page.shell.parameters;
+    let parameters = page.shell.for_programs(&page.shell.parameters);
     let file = FilePage {
         identity: format!("list {index} {}", question.parameters().text()),
         title: format!("{words}{index}"),
-        page: address.clone() + &question.parameters().suffix(),
+        page: address.clone() + &page.shell.for_programs(&question.parameters()).suffix(),
         this: address.clone() + &parameters.suffix(),
         next: groups.next.as_deref().map(|next| {
             let there = parameters.without(&["trail", "skipped"]).with("cursor", Some(next));
             address.clone() + &there.suffix()
         }),
+        columns: &GROUP_COLUMNS,
         rows: groups.groups.iter().map(|group| group_row(page.shell, group, &index, &names)).collect(),
         json: groups.to_json(),
     };
@@ -181,12 +188,12 @@ pub(super) async fn group(
     format: FileFormat,
 ) -> Result<Response<Body>, ErrorPage> {
     let names = page.fields(raw_index).await;
-    let parameters = &page.shell.parameters;
+    let parameters = page.shell.for_programs(&page.shell.parameters);
     let request = MembersRequest {
         size: MAX_SIZE,
         cursor: parameters.get(member_list::CURSOR).map(str::to_owned),
         source: shown(&names, format),
-        filters: MemberFilter::read(parameters).filters(&names),
+        filters: MemberFilter::read(&parameters).filters(&names),
     };
     let members = page.reader(raw_index, &names).root(root, &request).await?;
     let index = decode_segment(raw_index).into_owned();
@@ -195,12 +202,13 @@ pub(super) async fn group(
     let file = FilePage {
         identity: format!("group {index} {root}"),
         title: first.unwrap_or_else(|| root.to_owned()),
-        page: address.clone(),
+        page: address.clone() + &member_list::unpaged(&parameters).without(&[PARAMETER]).suffix(),
         this: address.clone() + &parameters.suffix(),
         next: members
             .next
             .as_deref()
             .map(|next| address.clone() + &parameters.with(member_list::CURSOR, Some(next)).suffix()),
+        columns: &MEMBER_COLUMNS,
         rows: members.hits.iter().map(|hit| member_row(page.shell, hit, root, &names)).collect(),
         json: members.to_json(),
     };
@@ -238,11 +246,11 @@ fn group_row(shell: &Layout, group: &GroupSummary, index: &str, names: &ReaderFi
         link: fields::link(source, names.url.as_deref()),
         summary: format!("{} — {}", numbers.join(", "), summary(source, names)),
         more: vec![
-            ("similar_count", group.similar_count.to_string()),
-            ("matching_count", group.matching_count.to_string()),
-            ("media", group.media.map(|media| media.to_string()).unwrap_or_default()),
-            ("first", time(group.first)),
-            ("last", time(group.last)),
+            group.similar_count.to_string(),
+            group.matching_count.to_string(),
+            group.media.map(|media| media.to_string()).unwrap_or_default(),
+            time(group.first),
+            time(group.last),
         ],
     }
 }
@@ -259,7 +267,7 @@ fn member_row(shell: &Layout, hit: &SimilarHit, root: &str, names: &ReaderFields
         updated: hit.time,
         link: fields::link(&hit.source, names.url.as_deref()),
         summary: summary(&hit.source, names),
-        more: vec![("similarity", hit.similarity.map(|ratio| format!("{ratio:.2}")).unwrap_or_default())],
+        more: vec![hit.similarity.map(|ratio| format!("{ratio:.2}")).unwrap_or_default()],
     }
 }
 
@@ -315,12 +323,15 @@ impl FilePage {
         atom
     }
 
-    /// RFC 4180. The last row has the address of the next page; a mark at the beginning says that it is UTF-8.
+    /// RFC 4180. The last row has the address of the next page, if need be alone; a mark at the beginning says that it
+    /// is UTF-8.
     fn csv(&self) -> String {
         let mut csv = String::from("\u{feff}");
-        let more = self.rows.first().map(|row| row.more.iter().map(|(name, _)| *name)).into_iter().flatten();
-        let names = ["root", "index", "id", "title", "medium", "time", "url"].into_iter().chain(more).chain(["next"]);
-        line(&mut csv, names);
+        let own = COLUMNS.iter().chain(self.columns).copied();
+        line(&mut csv, own.clone().chain(["next"]));
+        if let Some(next) = self.next.as_deref().filter(|_| self.rows.is_empty()) {
+            line(&mut csv, own.map(|_| "").chain([next]));
+        }
         for (at, row) in self.rows.iter().enumerate() {
             let time = row.time.and_then(rfc3339).unwrap_or_default();
             let next = self.next.as_deref().filter(|_| at + 1 == self.rows.len()).unwrap_or_default();
@@ -328,7 +339,7 @@ impl FilePage {
             let own = own.into_iter().map(String::as_str);
             let own = own.chain([row.medium.as_deref().unwrap_or_default(), &time]);
             let own = own.chain([row.link.as_deref().unwrap_or_default()]);
-            line(&mut csv, own.chain(row.more.iter().map(|(_, value)| value.as_str())).chain([next]));
+            line(&mut csv, own.chain(row.more.iter().map(String::as_str)).chain([next]));
         }
         csv
     }
@@ -408,7 +419,7 @@ mod tests {
             updated: Some(Millis(1_795_251_000_000)),
             link: Some("https://a.example/?x=1&y=2".into()),
             summary: "\u{0}<b>".into(),
-            more: vec![("similar_count", "3".into())],
+            more: vec!["3".into()],
         }
     }
 
@@ -419,6 +430,7 @@ mod tests {
             page: "/_spinney/ui/news-1".into(),
             this: "/_spinney/ui/news-1?format=atom".into(),
             next: Some("/_spinney/ui/news-1?format=atom&cursor=c".into()),
+            columns: &["similar_count"],
             rows,
             json: json!({}),
         }
@@ -441,6 +453,17 @@ mod tests {
             line(&mut text, [formula].into_iter());
             assert!(text.starts_with("\"'"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_file_without_rows_has_the_same_columns_and_the_address_of_the_next() {
+        let first = |csv: &str| csv.split("\r\n").next().unwrap_or_default().to_owned();
+        let (some, none) = (file(vec![row("a")]).csv(), file(vec![]).csv());
+        assert_eq!(first(&none), first(&some));
+        let cells: Vec<&str> = none.split("\r\n").nth(1).unwrap().split(',').collect();
+        assert_eq!((cells.len(), cells[8]), (9, "\"/_spinney/ui/news-1?format=atom&cursor=c\""), "{none}");
+        let last = FilePage { next: None, ..file(vec![]) }.csv();
+        assert_eq!(last.matches("\r\n").count(), 1, "{last}");
     }
 
     #[test]

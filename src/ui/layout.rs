@@ -118,6 +118,13 @@ impl Layout {
         self.parameters.suffix()
     }
 
+    /// Parameters of an address for programs, which keep no cookie: with the time zone, and the language of the URL.
+    pub(super) fn for_programs(&self, query: &QueryString) -> QueryString {
+        let [lang, _, zone] = &self.asked;
+        let zone_name = Some(self.locale.zone_name()).filter(|name| zone.is_some() || *name != "UTC");
+        query.with("lang", lang.as_ref().map(|(_, code)| code.as_str())).with("zone", zone_name)
+    }
+
     /// This page in the other language.
     pub(super) fn in_other_language(&self) -> String {
         let lang = self.locale.lang.other().code();
@@ -287,6 +294,20 @@ mod tests {
         let shell = shell("/x?q=a%26b&lang=en&cursor=c", &[]);
         assert_eq!(shell.in_other_language(), "/_spinney/ui/news-1?q=a%26b&cursor=c&lang=zh");
         assert_eq!(shell.query(), "?q=a%26b&cursor=c");
+    }
+
+    /// A feed reader that follows an address has to find the same days.
+    #[test]
+    fn addresses_for_programs_have_what_cookies_have() {
+        let of = |uri: &str, headers: &[(&str, &str)]| {
+            let shell = shell(uri, headers);
+            shell.for_programs(&shell.parameters).suffix()
+        };
+        let cookie = [("cookie", "spinney_zone=Asia/Tokyo; spinney_lang=zh; spinney_theme=dark")];
+        assert_eq!(of("/?zone=asia/tokyo&q=a&lang=zh&theme=dark", &[]), "?q=a&lang=zh&zone=Asia%2FTokyo");
+        assert_eq!(of("/?q=a", &cookie), "?q=a&zone=Asia%2FTokyo");
+        assert_eq!(of("/?q=a&zone=UTC", &cookie), "?q=a&zone=UTC");
+        assert_eq!(of("/?q=a", &[]), "?q=a");
     }
 
     #[test]

@@ -37,6 +37,11 @@ pub(super) const CURSOR: &str = "members";
 /// Parameters of a page of the table.
 const PAGING: [&str; 2] = [CURSOR, "before"];
 
+/// The parameters of a group without the place in its table.
+pub(super) fn unpaged(parameters: &QueryString) -> QueryString {
+    parameters.without(&PAGING)
+}
+
 impl MemberFilter {
     pub(super) fn read(query: &QueryString) -> MemberFilter {
         let own = |name: &str| query.get(name).map(str::to_owned);
@@ -163,7 +168,7 @@ impl MemberSection {
         let t = shell.t();
         let Members { similar, before, count } = members;
         let (number, address) = (format::number, url::article(&found.index, &found.id));
-        let unpaged = shell.parameters.without(&PAGING);
+        let unpaged = unpaged(&shell.parameters);
         let unfiltered = unpaged.without(&PARAMETERS);
         let to = |query: &QueryString| address.clone() + &query.suffix() + "#others";
         let is_part = similar.next.is_some() || *before > 0 || filter.is_set();
