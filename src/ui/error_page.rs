@@ -2,7 +2,7 @@
 
 use askama::Template;
 use bytes::Bytes;
-use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::WWW_AUTHENTICATE;
 use hyper::{Response, StatusCode};
 use serde_json::Value;
 
@@ -22,30 +22,49 @@ pub(super) struct ErrorPage {
     pub status: StatusCode,
     /// The cluster's message, or ours.
     reason: Option<String>,
-    /// Whether it is the cluster's message.
-    by_cluster: bool,
-    /// The cluster's `WWW-Authenticate` challenges.
-    challenges: Vec<HeaderValue>,
+    origin: ErrorOrigin,
+}
+
+/// Where an error comes from.
+#[derive(Debug)]
+enum ErrorOrigin {
+    /// The cluster's refusal.
+    Cluster(Box<Response<Bytes>>),
+    /// An error that endpoints for programs have, too.
+    Proxy(ProxyError),
+    /// Pages alone have it.
+    Page,
 }
 
 impl ErrorPage {
     pub(super) fn new(status: StatusCode, reason: Option<String>) -> ErrorPage {
-        ErrorPage { status, reason, by_cluster: false, challenges: Vec::new() }
+        ErrorPage { status, reason, origin: ErrorOrigin::Page }
     }
 
     /// From a refusal of the cluster.
     pub(super) fn of_cluster(answer: &Response<Bytes>) -> ErrorPage {
-        let challenges = answer.headers().get_all(WWW_AUTHENTICATE);
         ErrorPage {
             status: answer.status(),
             reason: reason(answer.body()),
-            by_cluster: true,
-            challenges: challenges.iter().cloned().collect(),
+            origin: ErrorOrigin::Cluster(Box::new(answer.clone())),
         }
     }
 
-    /// As a page.
-    pub(super) fn page(&self, shell: &Layout) -> Response<Body> {
+    /// As a page, or in the cluster's shape for a program.
+    pub(super) fn response(&self, shell: &Layout, is_for_program: bool) -> Response<Body> {
+        let answer = match &self.origin {
+            ErrorOrigin::Cluster(answer) if is_for_program => (**answer).clone().map(full),
+            ErrorOrigin::Proxy(error) if is_for_program => error.response(),
+            _ => return self.page(shell),
+        };
+        response::for_program(answer, !shell.by_script)
+    }
+
+    fn by_cluster(&self) -> bool {
+        matches!(self.origin, ErrorOrigin::Cluster(_))
+    }
+
+    fn page(&self, shell: &Layout) -> Response<Body> {
         let template = ErrorTemplate {
             shell,
             t: shell.t(),
@@ -60,8 +79,10 @@ impl ErrorPage {
             *plain.status_mut() = problem.status();
             plain
         });
-        if !shell.by_script {
-            for challenge in &self.challenges {
+        if let ErrorOrigin::Cluster(answer) = &self.origin
+            && !shell.by_script
+        {
+            for challenge in answer.headers().get_all(WWW_AUTHENTICATE) {
                 page.headers_mut().append(WWW_AUTHENTICATE, challenge.clone());
             }
         }
@@ -110,7 +131,7 @@ impl From<ReadError> for ErrorPage {
 
 impl From<ProxyError> for ErrorPage {
     fn from(error: ProxyError) -> ErrorPage {
-        ErrorPage::new(error.status(), Some(error.to_string()))
+        ErrorPage { status: error.status(), reason: Some(error.to_string()), origin: ErrorOrigin::Proxy(error) }
     }
 }
 

@@ -17,8 +17,8 @@ use super::{PageRequest, fields, format, response, url};
 use crate::engine::ReaderFields;
 use crate::groups::GroupsPage;
 use crate::groups::answer::{GroupSummary, Relation};
-use crate::http::Body;
 use crate::http::query::decode_segment;
+use crate::http::{Body, ProxyError};
 use crate::text::isolate;
 
 /// Characters of a text that an entry shows.
@@ -89,7 +89,7 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
     let t = shell.t();
     let question = ListParams::read(&shell.parameters).map_err(|(name, value)| {
         let reason = shell.text(t.bad_date, &[name, &isolate(&value)]);
-        ErrorPage::new(StatusCode::BAD_REQUEST, Some(reason))
+        ErrorPage::from(ProxyError::BadRequest(reason))
     })?;
     if let Some(format) = FileFormat::of(&shell.parameters) {
         return files::list(page, raw_index, &question, format).await;

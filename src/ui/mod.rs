@@ -57,6 +57,7 @@ use crate::http::headers::{Encoding, encoding};
 use crate::http::{Body, ProxyError, body};
 use crate::state::AppState;
 use error_page::ErrorPage;
+use files::FileFormat;
 use layout::Layout;
 
 /// How long a page may take, all searches together.
@@ -85,7 +86,7 @@ pub(crate) async fn handle(
     }
     let shell = Layout::new(&parts, url::behind(parts.uri.path()));
     let Some(_in_flight) = state.in_flight.enter() else {
-        return Ok(ErrorPage::from(ProxyError::Stopping).page(&shell));
+        return Ok(ErrorPage::from(ProxyError::Stopping).response(&shell, is_file(endpoint, &shell)));
     };
     let page = PageRequest {
         state,
@@ -96,8 +97,13 @@ pub(crate) async fn handle(
     let form = form.as_ref().map(|form| &*form.bytes);
     let shown = tokio::time::timeout(TIMEOUT, page.show(endpoint, found, form)).await;
     let shown = shown.unwrap_or(Err(ReadError::TimedOut(TIMEOUT).into()));
-    let answer = shown.unwrap_or_else(|problem| problem.page(&shell));
+    let answer = shown.unwrap_or_else(|problem| problem.response(&shell, is_file(endpoint, &shell)));
     Ok(shell.remembered(answer))
+}
+
+/// Whether a request asks for a file, which a program reads.
+fn is_file(endpoint: PageEndpoint, shell: &Layout) -> bool {
+    matches!(endpoint, PageEndpoint::List | PageEndpoint::Group) && FileFormat::of(&shell.parameters).is_some()
 }
 
 /// A submitted form.

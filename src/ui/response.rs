@@ -3,7 +3,7 @@
 use askama::Template;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LINK, LOCATION,
-    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+    REFERRER_POLICY, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 use tracing::error;
@@ -62,6 +62,16 @@ pub(super) fn file(kind: &'static str, name: &str, next: Option<&str>, text: Str
             answer.headers_mut().insert(header, value);
         }
     }
+    protect(&mut answer);
+    answer
+}
+
+/// An error for a program that asked for a file. `may_challenge`: whether the browser may ask the reader who that is.
+pub(super) fn for_program(mut answer: Response<Body>, may_challenge: bool) -> Response<Body> {
+    if !may_challenge {
+        answer.headers_mut().remove(WWW_AUTHENTICATE);
+    }
+    set(&mut answer, CACHE_CONTROL, "no-store");
     protect(&mut answer);
     answer
 }

@@ -1,6 +1,6 @@
-//! Files and addresses of groups: where they go on, and what they keep of a filter.
+//! Files and addresses of groups: where they go on, what they keep of a filter, errors that programs read.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{UI, editor, followed, get, links, sample, shown, start, start_for};
 use crate::common::wire::{Answer, Request};
@@ -98,5 +98,49 @@ async fn the_address_of_a_group_keeps_its_filter(search_server: SearchServer) {
     let feed = shown(&spinney, &format!("{group}?in_medium=medium+7&format=atom"));
     let alternate = format!("<link rel=\"alternate\" type=\"text/html\" href=\"{UI}{group}?in_medium=medium+7\"/>");
     assert!(feed.contains(&alternate), "{feed}");
+    server.delete_index(&index).await;
+}
+
+on_each_server!(programs_get_errors_as_the_api_has_them);
+
+async fn programs_get_errors_as_the_api_has_them(search_server: SearchServer) {
+    let upstream = search_server.url();
+    let server = Server::new(&upstream);
+    let spinney = start(&upstream);
+    let index = unique_index("page-errors");
+    sample::create(&server, &index).await;
+    editor::store(&server, &index, (0..3).map(editor::article)).await;
+    let reason = |error: &Value| error["error"]["reason"].as_str().unwrap_or_default().to_owned();
+    for format in ["json", "csv", "atom"] {
+        for (path, status, said) in [
+            (format!("/{index}?from=yesterday"), 400, "[from] takes a date"),
+            (format!("/{index}?cursor=x"), 400, "cursor"),
+            (format!("/{index}/group/x?a=b"), 400, "16 hex digits"),
+            (format!("/{index}/group/00000000000000bb?a=b"), 404, "no document of the group"),
+            ("/news-missing?a=b".to_owned(), 404, "no such index [news-missing]"),
+            ("/news-missing/group/00000000000000aa?a=b".to_owned(), 404, "no such index [news-missing]"),
+        ] {
+            let answer = get(&spinney, &format!("{path}&format={format}"));
+            assert_eq!(answer.status, status, "{path}: {}", answer.text());
+            assert!(answer.header("content-type").unwrap().starts_with("application/json"), "{path}");
+            assert_eq!(answer.header("cache-control"), Some("no-store"), "{path}");
+            assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+            let error = answer.json();
+            assert_eq!(error["status"], status, "{error}");
+            assert!(reason(&error).contains(said), "{path}: {error}");
+            // People get a page.
+            let page = get(&spinney, &path);
+            assert_eq!(page.status, status, "{path}");
+            assert!(page.header("content-type").unwrap().starts_with("text/html"), "{path}");
+        }
+    }
+    let api = Request::json("POST", "/_spinney/news-missing/_groups", "{}").to(&spinney.url).json();
+    assert_eq!(get(&spinney, "/news-missing?format=csv").json()["error"]["type"], api["error"]["type"]);
+    // An article is no file.
+    let article = get(&spinney, "/news-missing/article/a?format=json");
+    assert!(article.header("content-type").unwrap().starts_with("text/html"));
+    // Columns do not depend on rows.
+    let head = |query: &str| shown(&spinney, &format!("/{index}?format=csv{query}")).lines().next().unwrap().to_owned();
+    assert_eq!(head("&q=nobodywrotethis"), head(""));
     server.delete_index(&index).await;
 }
