@@ -105,6 +105,11 @@ impl<'a, H: Deserialize<'a>, A: Deserialize<'a>> SearchResponse<H, A> {
 }
 
 impl<H, A> SearchResponse<H, A> {
+    /// That no document matches.
+    pub(crate) fn none() -> SearchResponse<H, A> {
+        SearchResponse { pit_id: None, shards: 0, total: Some((0, true)), hits: Vec::new(), aggregations: None }
+    }
+
     /// How many documents match, and whether that is all of them.
     pub(crate) fn total(&self) -> (u64, bool) {
         self.total.unwrap_or((0, false))

@@ -64,8 +64,8 @@ pub(super) struct SearchSource<'a> {
     pub preference: String,
 }
 
-/// Whether an index of several has no field to collapse by. It has no stamped documents either, which its shards find
-/// out when they are asked before the search, and then they are left alone.
+/// Whether an index has no field to collapse by. It has no stamped documents either, which its shards find out when
+/// they are asked before the search, and then they are left alone; but for one, if all of them are.
 fn lacks_the_field(refused: &Response<Bytes>) -> bool {
     let text = String::from_utf8_lossy(refused.body());
     refused.status() == StatusCode::BAD_REQUEST && text.contains("in order to collapse on")
@@ -88,6 +88,13 @@ fn written_anew(mut search: Value) -> Option<Value> {
     };
     *shown = json!({"excludes": [NO_FIELD]});
     is_whole.then_some(search)
+}
+
+fn understood<A: for<'de> Deserialize<'de>>(answer: &Response<Bytes>) -> Result<SearchAnswer<A>, ReadError> {
+    SearchAnswer::parse(answer.body()).map_err(|fault| match fault {
+        SearchFault::NotUnderstood(_) => ReadError::NotTheCluster,
+        SearchFault::Partial { .. } => ReadError::Partial,
+    })
 }
 
 /// The body of a search that the servers end in time.
@@ -161,14 +168,28 @@ impl SearchSource<'_> {
                     return Err(ReadError::Refused(refused));
                 }
                 let path = format!("{path}&pre_filter_shard_size=1");
-                self.ask(Method::POST, &path, Some(body)).await?
+                match self.ask(Method::POST, &path, Some(body)).await {
+                    Err(ReadError::Refused(refused)) if lacks_the_field(&refused) => {
+                        return match self.has_stamped(raw_index).await? {
+                            true => Err(ReadError::Refused(refused)),
+                            false => Ok(SearchAnswer::none()),
+                        };
+                    }
+                    answer => answer?,
+                }
             }
             answer => answer?,
         };
-        SearchAnswer::parse(answer.body()).map_err(|fault| match fault {
-            SearchFault::NotUnderstood(_) => ReadError::NotTheCluster,
-            SearchFault::Partial { .. } => ReadError::Partial,
-        })
+        understood(&answer)
+    }
+
+    /// Whether an index has a document with a stamp.
+    async fn has_stamped(&self, raw_index: &str) -> Result<bool, ReadError> {
+        let path = format!("/{raw_index}/_search?allow_partial_search_results=false&preference={}", self.preference);
+        let exists = json!({"exists": {"field": self.fields.key}});
+        let body = in_time(json!({"size": 0, "track_total_hits": 1, "query": exists})).to_string();
+        let answer = self.ask(Method::POST, &path, Some(body.into())).await?;
+        Ok(understood::<Value>(&answer)?.total().0 > 0)
     }
 
     /// Option and name of the field because of which a search was refused: it is a text.
