@@ -11,7 +11,7 @@ use super::layout::Layout;
 use super::list_params::ListParams;
 use super::member_list::{self, MemberFilter, media_of};
 use super::url::QueryString;
-use super::{PageRequest, fields, response, url};
+use super::{PageRequest, fields, filter_check, response, url};
 use crate::clock;
 use crate::engine::ReaderFields;
 use crate::groups::answer::{GroupSummary, SimilarHit};
@@ -160,6 +160,9 @@ pub(super) async fn list(
     let asked = question.request(&names, shown(&names, format), &page.shell.locale);
     let request = GroupsRequest { size: MAX_SIZE, ..asked };
     let groups = page.reader(raw_index, &names).groups(&request).await?;
+    if groups.groups.is_empty() {
+        filter_check::list(page, raw_index, question, &names).await?;
+    }
     let index = decode_segment(raw_index).into_owned();
     let address = url::list(&index);
     let words = question.words.as_ref().map(|words| format!("{words} · ")).unwrap_or_default();
@@ -189,13 +192,17 @@ pub(super) async fn group(
 ) -> Result<Response<Body>, ErrorPage> {
     let names = page.fields(raw_index).await;
     let parameters = page.shell.for_programs(&page.shell.parameters);
+    let filter = MemberFilter::read(&parameters);
     let request = MembersRequest {
         size: MAX_SIZE,
         cursor: parameters.get(member_list::CURSOR).map(str::to_owned),
         source: shown(&names, format),
-        filters: MemberFilter::read(&parameters).filters(&names),
+        filters: filter.filters(&names),
     };
     let members = page.reader(raw_index, &names).root(root, &request).await?;
+    if members.hits.is_empty() {
+        filter_check::group(page, raw_index, members.root, &filter, &names).await?;
+    }
     let index = decode_segment(raw_index).into_owned();
     let address = url::group(&index, root);
     let first = members.hits.first().map(|hit| page.shell.title(&hit.source, &names));

@@ -13,7 +13,7 @@ use super::layout::Layout;
 use super::list_params::{ListParams, ListSort, Within};
 use super::member_list::media_of;
 use super::nothing::{self, EmptyReason};
-use super::{PageRequest, fields, format, response, url};
+use super::{PageRequest, fields, filter_check, format, response, url};
 use crate::engine::ReaderFields;
 use crate::groups::GroupsPage;
 use crate::groups::answer::{GroupSummary, Relation};
@@ -122,6 +122,9 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
     let entries = EntryBuilder { shell, names: &names, back: back(&index, &question), highlights };
     let address = url::list(&index);
     let there = |query: url::QueryString| address.clone() + &query.suffix();
+    if groups.groups.is_empty() {
+        filter_check::list(page, raw_index, &question, &names).await?;
+    }
     let reasons = match question.is_narrowed() && groups.groups.is_empty() {
         true => nothing::reasons(page, raw_index, &question, &names, &media, &there).await,
         false => Vec::new(),

@@ -20,6 +20,7 @@ mod error_page;
 mod facets;
 mod fields;
 mod files;
+mod filter_check;
 mod format;
 mod group;
 mod highlight;
