@@ -12,7 +12,7 @@ use super::lang::Texts;
 use super::layout::Layout;
 use super::list_params::{ListParams, ListSort, Within};
 use super::member_list::media_of;
-use super::nothing::{self, EmptyReason};
+use super::nothing::{self, EmptyList};
 use super::{PageRequest, fields, filter_check, format, response, url};
 use crate::engine::ReaderFields;
 use crate::groups::GroupsPage;
@@ -57,7 +57,7 @@ struct ListPage<'a> {
     notes: Vec<String>,
     entries: Vec<GroupEntry>,
     /// Why there are none.
-    reasons: Vec<EmptyReason>,
+    empty: Option<EmptyList>,
     page_number: Option<String>,
     first: Option<String>,
     previous: Option<String>,
@@ -122,12 +122,12 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
     let entries = EntryBuilder { shell, names: &names, back: back(&index, &question), highlights };
     let address = url::list(&index);
     let there = |query: url::QueryString| address.clone() + &query.suffix();
-    if groups.groups.is_empty() {
-        filter_check::list(page, raw_index, &question, &names).await?;
-    }
-    let reasons = match question.is_narrowed() && groups.groups.is_empty() {
-        true => nothing::reasons(page, raw_index, &question, &names, &media, &there).await,
-        false => Vec::new(),
+    let empty = match groups.groups.is_empty() {
+        true => {
+            filter_check::list(page, raw_index, &question, &names).await?;
+            Some(nothing::empty_list(page, raw_index, &question, &names, &groups, &media, &there).await)
+        }
+        false => None,
     };
     let list = ListPage {
         shell,
@@ -136,7 +136,7 @@ pub(super) async fn show(page: &PageRequest<'_>, raw_index: &str) -> Result<Resp
         sorts: ListSort::ALL.map(|sort| (sort.name(), sort.label(t), question.chosen_sort == Some(sort))),
         times: times(shell, &question, &there),
         notes: groups.notes.clone(),
-        reasons,
+        empty,
         has_medium: names.medium.is_some(),
         media,
         with_facets: offers_facets.then(|| there(ListParams { has_facets: true, ..question.clone() }.parameters())),

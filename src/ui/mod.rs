@@ -35,6 +35,7 @@ mod nothing;
 mod override_form;
 mod overview;
 mod plot;
+mod query_words;
 mod response;
 mod script;
 mod timeline;

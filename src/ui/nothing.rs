@@ -4,11 +4,11 @@ use serde_json::{Map, Value, json};
 
 use super::PageRequest;
 use super::list_params::{ListParams, words_query};
+use super::query_words::{single_words, without_word};
 use super::url::QueryString;
 use crate::engine::ReaderFields;
-
-/// Words that are tried one by one.
-const WORDS: usize = 12;
+use crate::groups::GroupsPage;
+use crate::groups::request::match_all;
 
 /// Media that are proposed instead of one that does not exist.
 const PROPOSED: usize = 12;
@@ -25,28 +25,62 @@ pub(super) struct EmptyReason {
     pub ways: Vec<(String, String)>,
 }
 
+/// A list without entries.
+pub(super) struct EmptyList {
+    pub title: &'static str,
+    /// Said where there are no reasons.
+    pub text: &'static str,
+    pub reasons: Vec<EmptyReason>,
+}
+
 /// What the cluster counted for the parts of a list's query.
 #[derive(Default)]
-struct Counts(Map<String, Value>);
+struct Counts {
+    /// Whether no article has a stamp.
+    is_none_stamped: bool,
+    stamped: Map<String, Value>,
+    unstamped: Map<String, Value>,
+}
 
 impl Counts {
+    /// Articles with a stamp.
     fn of(&self, name: &str) -> Option<u64> {
-        self.0.get(name)?.get("doc_count")?.as_u64()
+        self.stamped.get(name)?.get("doc_count")?.as_u64()
+    }
+
+    /// Whether articles without a stamp have it.
+    fn is_unstamped(&self, name: &str) -> bool {
+        let count = self.unstamped.get(name).and_then(|part| part.get("doc_count")?.as_u64());
+        count.is_some_and(|count| count > 0)
     }
 }
 
-/// The reasons that are found. `media`: those that exist. `there`: makes an address of parameters.
-pub(super) async fn reasons(
+/// What a list without entries says. `found`: the list; `media`: those that exist; `there`: makes an address of
+/// parameters.
+pub(super) async fn empty_list(
     page: &PageRequest<'_>,
     raw_index: &str,
     question: &ListParams,
     names: &ReaderFields,
+    found: &GroupsPage,
     media: &[String],
     there: &(dyn Fn(QueryString) -> String + Sync),
-) -> Vec<EmptyReason> {
+) -> EmptyList {
+    let t = page.shell.t();
+    let nothing_yet = EmptyList { title: t.empty, text: t.empty_text, reasons: Vec::new() };
+    if !question.is_narrowed() {
+        return nothing_yet;
+    }
     let words: Vec<String> = question.words.as_deref().map(single_words).unwrap_or_default();
     let counts = counts(page, raw_index, question, names, &words).await;
-    explain(page.shell.t(), question, &words, &counts, media, there)
+    if counts.is_none_stamped {
+        return nothing_yet;
+    }
+    let (title, text) = match found.unstamped {
+        0 => (t.nothing, t.nothing_text),
+        _ => (t.nothing_stamped, t.nothing_stamped_text),
+    };
+    EmptyList { title, text, reasons: explain(t, question, &words, &counts, media, there) }
 }
 
 /// Counts what would be found by each word, by the medium, and without each filter.
@@ -58,32 +92,43 @@ async fn counts(
     words: &[String],
 ) -> Counts {
     let locale = &page.shell.locale;
-    let mut filters = Map::new();
+    let mut single = Map::from_iter([("all".to_owned(), match_all())]);
     for (at, word) in words.iter().enumerate() {
-        filters.insert(format!("word {at}"), words_query(word, names));
+        single.insert(format!("word {at}"), words_query(word, names));
     }
-    let mut others = without(question);
     if let Some(medium) = &question.medium {
         let only = ListParams { medium: Some(medium.clone()), ..ListParams::default() };
-        others.push(("medium only", only));
+        single.insert("medium only".to_owned(), only.query(names, locale));
     }
-    for (name, other) in others {
-        filters.insert(name.to_owned(), other.query(names, locale));
+    let mut all = single.clone();
+    for (name, other) in without(question) {
+        all.insert(name.to_owned(), other.query(names, locale));
     }
     let exists = json!({"exists": {"field": names.key}});
+    let parts = |filters: Map<String, Value>| json!({"parts": {"filters": {"filters": filters}}});
     let body = json!({
         "size": 0,
         "track_total_hits": false,
-        "query": {"bool": {"filter": [exists]}},
-        "aggs": {"parts": {"filters": {"filters": filters}}},
+        "aggs": {
+            "stamped": {"filter": exists, "aggs": parts(all)},
+            "unstamped": {"filter": {"bool": {"must_not": exists}}, "aggs": parts(single)},
+        },
     });
     let Ok(mut found) = page.search(raw_index, &body).await else {
         return Counts::default();
     };
-    match found.pointer_mut("/aggregations/parts/buckets").map(Value::take) {
-        Some(Value::Object(buckets)) => Counts(buckets),
-        _ => Counts::default(),
-    }
+    let mut parts = |of: &str| {
+        let buckets = found.pointer_mut(&format!("/aggregations/{of}/parts/buckets")).map(Value::take);
+        match buckets {
+            Some(Value::Object(buckets)) => buckets,
+            _ => Map::new(),
+        }
+    };
+    let mut counts = Counts { is_none_stamped: false, stamped: parts("stamped"), unstamped: parts("unstamped") };
+    // Without a shard, as for a pattern that no index fits, there is no aggregation.
+    let is_without_shards = found.pointer("/_shards/total") == Some(&json!(0));
+    counts.is_none_stamped = is_without_shards || counts.of("all") == Some(0);
+    counts
 }
 
 /// The list without one of its filters, where it has others.
@@ -104,13 +149,6 @@ fn without(question: &ListParams) -> Vec<(&'static str, ListParams)> {
     }
     others.retain(|(_, other)| other.is_narrowed());
     others
-}
-
-/// The words of a query that have to match, without operators.
-fn single_words(query: &str) -> Vec<String> {
-    let words = query.split(|c: char| c.is_whitespace() || matches!(c, '"' | '+' | '|' | '(' | ')' | '~'));
-    let words = words.filter(|word| !word.starts_with('-') && word.contains(char::is_alphanumeric));
-    words.take(WORDS).map(str::to_owned).collect()
 }
 
 fn explain(
@@ -144,7 +182,11 @@ fn explain(
             let other = ListParams { medium: Some(medium.clone()), ..first.clone() };
             (medium.clone(), to(other))
         });
-        reasons.push(about(t.no_such_medium, medium, ways.collect()));
+        let text = match counts.is_unstamped("medium only") {
+            false => t.no_such_medium,
+            true => t.medium_without_stamp,
+        };
+        reasons.push(about(text, medium, ways.collect()));
     }
     if let Some(query) = question.words.as_deref().filter(|words| words.matches('"').count() % 2 == 1) {
         let closed = ListParams { words: Some(format!("{query}\"")), ..first.clone() };
@@ -152,13 +194,18 @@ fn explain(
         let ways = vec![(t.close_phrase.to_owned(), to(closed)), (t.as_words.to_owned(), to(apart))];
         reasons.push(plain(t.phrase_open, ways));
     }
-    let missing = words.iter().enumerate().filter(|(at, _)| counts.of(&format!("word {at}")) == Some(0));
-    for (_, word) in missing {
-        let kept = question.words.as_deref().unwrap_or_default().replace(word.as_str(), " ");
-        let kept = kept.split_whitespace().collect::<Vec<_>>().join(" ");
-        let kept = Some(kept).filter(|kept| kept.contains(char::is_alphanumeric));
+    for (at, word) in words.iter().enumerate() {
+        let name = format!("word {at}");
+        if counts.of(&name) != Some(0) {
+            continue;
+        }
+        let kept = question.words.as_deref().and_then(|query| without_word(query, word));
         let other = ListParams { words: kept, ..first.clone() };
-        reasons.push(about(t.word_without_hits, word, vec![(t.without_word.to_owned(), to(other))]));
+        let text = match counts.is_unstamped(&name) {
+            false => t.word_without_hits,
+            true => t.word_without_stamp,
+        };
+        reasons.push(about(text, word, vec![(t.without_word.to_owned(), to(other))]));
     }
     let ways = without(question).into_iter().filter_map(|(name, other)| {
         let count = counts.of(name).filter(|count| *count > 0)?;
@@ -181,7 +228,8 @@ fn explain(
 fn proposed<'m>(medium: &str, media: &'m [String]) -> Vec<&'m String> {
     let letters = |name: &str| name.chars().take(NAME_CHARS).flat_map(char::to_lowercase).collect::<String>();
     let wanted = letters(medium);
-    let mut sorted: Vec<&String> = media.iter().collect();
+    // It exists itself where no article of it has a stamp.
+    let mut sorted: Vec<&String> = media.iter().filter(|name| *name != medium).collect();
     let distance = |name: &str| {
         let name = letters(name);
         let is_part = name.contains(&wanted) || wanted.contains(&name);
@@ -198,14 +246,21 @@ mod tests {
     use super::super::lang::Lang;
     use super::*;
 
-    fn explained(query: &str, counts: &Value) -> Vec<(String, Vec<String>)> {
+    fn explained(query: &str, stamped: &Value) -> Vec<(String, Vec<String>)> {
+        explained_with(query, stamped, &json!({}))
+    }
+
+    fn explained_with(query: &str, stamped: &Value, unstamped: &Value) -> Vec<(String, Vec<String>)> {
         let question = ListParams::read(&QueryString::parse(Some(query))).unwrap();
         let words = question.words.as_deref().map(single_words).unwrap_or_default();
-        let counts: Map<String, Value> =
-            counts.as_object().unwrap().iter().map(|(name, n)| (name.clone(), json!({"doc_count": n}))).collect();
+        let parts = |counts: &Value| -> Map<String, Value> {
+            let counts = counts.as_object().unwrap().iter();
+            counts.map(|(name, n)| (name.clone(), json!({"doc_count": n}))).collect()
+        };
+        let counts = Counts { is_none_stamped: false, stamped: parts(stamped), unstamped: parts(unstamped) };
         let media = ["Bay Post", "The Wire", "Wire"].map(str::to_owned);
         let there = |query: QueryString| query.suffix();
-        let reasons = explain(Lang::English.texts(), &question, &words, &Counts(counts), &media, &there).into_iter();
+        let reasons = explain(Lang::English.texts(), &question, &words, &counts, &media, &there).into_iter();
         let shown = reasons.map(|reason| {
             let text = format!("{}{}{}", reason.text.0, reason.quoted.unwrap_or_default(), reason.text.1);
             (text, reason.ways.into_iter().map(|(_, address)| address).collect())
@@ -230,8 +285,18 @@ mod tests {
     }
 
     #[test]
-    fn words_are_taken_apart_without_operators() {
-        assert_eq!(single_words("a +\"b c\" -d | (e~ f*) - --"), ["a", "b", "c", "e", "f*"]);
-        assert_eq!(single_words(&"x ".repeat(100)).len(), WORDS);
+    fn articles_without_a_stamp_are_no_articles_that_do_not_exist() {
+        let counts = json!({"word 0": 0, "word 1": 0, "medium only": 0});
+        let found = explained_with("q=a+b&medium=Wire", &counts, &json!({"word 1": 5, "medium only": 1}));
+        let texts: Vec<&str> = found.iter().map(|(text, _)| text.as_str()).collect();
+        assert_eq!(
+            texts,
+            [
+                "No article with a stamp is of the medium “Wire”. These exist:",
+                "No article has the word “a”.",
+                "No article with a stamp has the word “b”."
+            ]
+        );
+        assert!(found[0].1.iter().all(|way| !way.ends_with("medium=Wire")), "{found:?}");
     }
 }

@@ -153,6 +153,7 @@ async fn an_empty_list_says_why_and_leads_out(search_server: SearchServer) {
         ("medium=medium+x", "is of the medium “<bdi>medium x</bdi>”", "?medium=medium+3"),
         ("q=%22harbour+ship", "does not end with one", "?q=%22harbour+ship%22"),
         ("q=harbour+nobodywrotethis", "has the word “<bdi>nobodywrotethis</bdi>”", "?q=harbour"),
+        ("q=harb+harbour", "has the word “<bdi>harb</bdi>”", "?q=harbour"),
         ("q=harbour&from=2030-01-01", "These would find something", "?q=harbour"),
     ] {
         let page = shown(&spinney, &format!("/{index}?{query}"));

@@ -2,6 +2,7 @@
 
 mod browser;
 mod editor;
+mod empty;
 mod files;
 mod rtl;
 mod sample;
