@@ -1,5 +1,6 @@
 //! A group as a whole: its first article, and counts over all its articles that the reader may see.
 
+use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::document::IndexedDocument;
@@ -53,13 +54,13 @@ pub(super) async fn facts(
     root: Root,
     names: &ReaderFields,
 ) -> Result<Option<GroupFacts>, ErrorPage> {
-    let time = &names.time;
+    let (time, zone) = (&names.time, page.shell.locale.zone_name());
     let mut counts = json!({
         "first": {"min": {"field": time}},
         "last": {"max": {"field": time}},
         "intervals": {"auto_date_histogram": {
             "field": time, "buckets": INTERVALS, "minimum_interval": "minute",
-            "time_zone": page.shell.locale.zone_name(),
+            "time_zone": zone,
         }},
     });
     if let Some(medium) = &names.medium {
@@ -74,17 +75,26 @@ pub(super) async fn facts(
         "sort": members_order(time),
         "aggs": counts,
     });
-    let found = match page.search(raw_index, &body).await {
-        // Only dates can be put into intervals.
-        Err(refused) if refused.status.as_u16() == 400 => {
-            if let Some(counts) = body.get_mut("aggs").and_then(Value::as_object_mut) {
-                counts.remove("intervals");
-            }
-            page.search(raw_index, &body).await?
+    let mut found = page.search(raw_index, &body).await;
+    if is_bad_request(&found) && zone != "UTC" {
+        // A zone that the cluster does not know, such as one that is newer than it.
+        if let Some(intervals) = body.pointer_mut("/aggs/intervals/auto_date_histogram") {
+            intervals["time_zone"] = "UTC".into();
         }
-        found => found?,
-    };
-    Ok(read(found, names)?)
+        found = page.search(raw_index, &body).await;
+    }
+    if is_bad_request(&found) {
+        // Only dates can be put into intervals.
+        if let Some(counts) = body.get_mut("aggs").and_then(Value::as_object_mut) {
+            counts.remove("intervals");
+        }
+        found = page.search(raw_index, &body).await;
+    }
+    Ok(read(found?, names)?)
+}
+
+fn is_bad_request(found: &Result<Value, ErrorPage>) -> bool {
+    found.as_ref().is_err_and(|refused| refused.status == StatusCode::BAD_REQUEST)
 }
 
 /// The groups of which the reader sees a document; `None` if that cannot be determined.

@@ -71,6 +71,11 @@ async fn a_group_of_ten_thousand_is_read_in_parts(search_server: SearchServer) {
         let more = links(&page, "class=\"forward\"")[0].clone();
         page = followed(&spinney, &more);
     }
+    // A zone that the servers do not know, as one may be that is newer than they are.
+    let bars = |zone: &str| {
+        shown(&spinney, &format!("/{index}/article/m5000?zone={zone}")).matches("<rect class=\"bar\"").count()
+    };
+    assert_eq!(bars("Factory"), bars("UTC"));
     // A filter inside the group: by medium, by time, by words. The article itself stays.
     let first = shown(&spinney, &format!("/{index}/article/m5000"));
     let of_medium = shown(&spinney, &format!("/{index}/article/m5000?in_medium=medium+7"));
