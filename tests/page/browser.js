@@ -320,6 +320,12 @@ async function editing(browser, job) {
   await page.getByText('is of the medium').waitFor();
   await reader.check('no such medium');
   assert.equal(await overflows(), false);
+  // Names and words without a blank do not make the page wider.
+  const long = 'y'.repeat(300);
+  for (const path of [`?sort=newest`, `?facets=shown`, `?q=${long}`, `?medium=${long}`, `/article/${job.long}`]) {
+    await reader.go(`/${job.index}${path}`);
+    assert.equal(await overflows(), false, path);
+  }
   // The group, from an article of its middle.
   await reader.go(`/${job.index}/article/${job.middle}`);
   await page.locator('#others').getByText('Articles 1 to 100 of').waitFor();

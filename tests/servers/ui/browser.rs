@@ -70,9 +70,15 @@ async fn editing_in_chromium() {
         "published_at": "2026-01-02T03:04:05Z",
     });
     sample::write(&spinney, &index, "html", &source);
+    // A name of a medium without a blank.
+    let source = json!({
+        "title": "A long name", "content": "Gulls are counted on the roofs of the town every spring.",
+        "media": "x".repeat(300), "published_at": "2026-01-02T03:04:05Z",
+    });
+    sample::write(&spinney, &index, "long", &source);
     server.refresh(&index).await;
     let job = json!({
-        "url": spinney.url, "index": index, "middle": "m1000", "html": "html",
+        "url": spinney.url, "index": index, "middle": "m1000", "html": "html", "long": "long",
         "text": "The port\n\nof Beirut & its ships\n\nنص عربي",
     });
     drive("editing", &job);
