@@ -152,11 +152,11 @@ impl Scene {
     /// Each group has one first document.
     fn check_firsts(&self) -> Result<(), String> {
         let cluster = self.upstream.cluster.lock();
-        let mut groups: BTreeMap<i64, (u64, Vec<String>)> = BTreeMap::new();
+        let mut groups: BTreeMap<i64, (Vec<String>, Vec<String>)> = BTreeMap::new();
         for index in INDICES.iter().filter(|index| is_routed(index)) {
             for (id, (source, _)) in cluster.stored(index) {
                 let group = groups.entry(source["cluster_key"].as_i64().unwrap_or_default()).or_default();
-                group.0 += 1;
+                group.0.push(format!("{index}/{id}: {}", source["cluster_first"]));
                 if source["cluster_first"] == true {
                     group.1.push(format!("{index}/{id}"));
                 }
@@ -164,7 +164,7 @@ impl Scene {
         }
         for (key, (documents, firsts)) in &groups {
             if firsts.len() != 1 {
-                return Err(format!("the group {key:x} of {documents} documents has the first documents {firsts:?}"));
+                return Err(format!("the group {key:x} of {documents:?} has the first documents {firsts:?}"));
             }
             self.world.count("groups with one first document", u64::from(*documents > 1));
         }

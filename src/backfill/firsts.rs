@@ -8,7 +8,8 @@
 //!        ^                                                              +-- again, until one is found
 //! ```
 //!
-//! Writes are guarded by the version that was read. Of the processes that share a forest one does this.
+//! Writes are guarded by the version that was read. Of the processes that share a forest one scans; each looks at the
+//! groups of its own writes, since no scan finds one of which no document says anything.
 
 mod adopt;
 mod status;
@@ -93,6 +94,8 @@ struct ForestWork<'a> {
     due_at: Instant,
     /// How long that takes, as far as is known.
     visible: Duration,
+    /// Whether it is this process that scans.
+    scans: bool,
     scan: Option<Scan<'a>>,
     scan_at: Instant,
     /// The groups that were written lately.
@@ -130,6 +133,7 @@ impl ForestWork<'_> {
             due: Vec::new(),
             due_at: now,
             visible: Duration::from_millis(2_500),
+            scans: false,
             scan: None,
             scan_at: now,
             repaired: HashMap::new(),
@@ -149,11 +153,9 @@ impl ForestWork<'_> {
 
     /// When the next piece of work is due.
     fn next(&self) -> Instant {
-        let due = match self.due.is_empty() {
-            true => self.scan_at,
-            false => self.due_at.min(self.scan_at),
-        };
-        due.max(self.not_before)
+        let scan = self.scans.then_some(self.scan_at);
+        let due = (!self.due.is_empty()).then_some(self.due_at);
+        scan.into_iter().chain(due).min().unwrap_or_else(|| Instant::now() + TICK).max(self.not_before)
     }
 
     /// The cluster refuses to update a document. Returns whether that was not known.
@@ -232,11 +234,11 @@ impl<'a> FirstKeeper<'a> {
     /// Does a piece of work, if any is due. Returns whether groups were put right.
     async fn advance(&self, work: &mut ForestWork<'a>) -> bool {
         let unsure = self.engine.unsure_firsts(&work.forest);
-        if !self.restamping.leads(&work.forest, &self.shared_forests) {
-            *work = ForestWork::new(std::mem::take(&mut work.forest));
-            return false;
-        }
         work.add(unsure.into_iter().map(|root| root.0.0.cast_signed()));
+        work.scans = self.restamping.leads(&work.forest, &self.shared_forests);
+        if !work.scans {
+            work.scan = None;
+        }
         let now = Instant::now();
         if now < work.not_before {
             return false;
@@ -248,7 +250,7 @@ impl<'a> FirstKeeper<'a> {
         let is_repair = !work.due.is_empty() && now >= work.due_at;
         let done = match is_repair {
             true => self.repair(work).await,
-            false if now >= work.scan_at => self.scan(work).await,
+            false if work.scans && now >= work.scan_at => self.scan(work).await,
             false => return false,
         };
         let Err(error) = done else {
