@@ -170,7 +170,8 @@ impl SearchSource<'_> {
                 let path = format!("{path}&pre_filter_shard_size=1");
                 match self.ask(Method::POST, &path, Some(body)).await {
                     Err(ReadError::Refused(refused)) if lacks_the_field(&refused) => {
-                        return match self.has_stamped(raw_index).await? {
+                        // On the heap: every search would have room for a second one.
+                        return match Box::pin(self.has_stamped(raw_index)).await? {
                             true => Err(ReadError::Refused(refused)),
                             false => Ok(SearchAnswer::none()),
                         };
