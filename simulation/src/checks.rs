@@ -166,7 +166,7 @@ impl Scene {
             if firsts.len() != 1 {
                 return Err(format!("the group {key:x} of {documents:?} has the first documents {firsts:?}"));
             }
-            self.world.count("groups with one first document", u64::from(*documents > 1));
+            self.world.count("groups with one first document", u64::from(documents.len() > 1));
         }
         Ok(())
     }

@@ -238,7 +238,8 @@ async fn as_a_naive_count(upstream: &str, label: &str, shards: u32) {
     // The Elasticsearch that tests run has no module for it.
     if label == "counts-os" {
         let query = json!({"query": {"terms": {"medium": ["m1", "m2"]}}});
-        let path = format!("/{}/_delete_by_query?refresh=true", scene.index);
+        // Flags of first documents are put right meanwhile.
+        let path = format!("/{}/_delete_by_query?refresh=true&conflicts=proceed", scene.index);
         scene.send("POST", &path, &query);
         scene.holds("after a deletion by query").await;
     }

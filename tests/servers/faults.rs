@@ -167,22 +167,18 @@ async fn node_killed_in_the_middle_of_a_load_and_started_again() {
 async fn an_index_that_is_away_is_not_passed_over(server: &Server, spinney: &str) {
     let pattern = common::unique_index("away");
     let (there, away) = (format!("{pattern}-there"), format!("{pattern}-away"));
-    for index in [&there, &away] {
-        server.create_index(index, json!({"settings": {"number_of_shards": 1, "number_of_replicas": 0}})).await;
-        let path = format!("/{index}/_doc/{index}?refresh=true");
-        let (status, answer) = server.request(Method::PUT, &path, Some(json!({"content": text(0, 0)}))).await;
-        assert!(status.is_success(), "{answer}");
-    }
-    let allocate = async |node: Value| {
-        let settings = json!({"index.routing.allocation.require._name": node});
-        let (status, answer) = server.request(Method::PUT, &format!("/{away}/_settings"), Some(settings)).await;
-        assert!(status.is_success(), "{answer}");
+    let document = || Some(json!({"content": text(0, 0)}));
+    let done = async |method: Method, path: &str, body: Option<Value>| {
+        let (status, answer) = server.request(method, path, body).await;
+        assert!(status.is_success(), "{path}: {answer}");
     };
-    allocate(json!("nobody")).await;
-    for path in [format!("/{away}/_close"), format!("/{away}/_open?wait_for_active_shards=0")] {
-        let (status, answer) = server.request(Method::POST, &path, None).await;
-        assert!(status.is_success(), "{answer}");
-    }
+    let settings = json!({"number_of_shards": 1, "number_of_replicas": 0});
+    server.create_index(&there, json!({ "settings": settings })).await;
+    done(Method::PUT, &format!("/{there}/_doc/{there}?refresh=true"), document()).await;
+    let mut nowhere = settings;
+    nowhere["index.routing.allocation.require._name"] = "nobody".into();
+    let path = format!("/{away}?wait_for_active_shards=0");
+    done(Method::PUT, &path, Some(json!({ "settings": nowhere }))).await;
     let open = format!("/{pattern}-*/_search/point_in_time?keep_alive=1m");
     for (more, expected) in [("", 200), ("&allow_partial_pit_creation=false", 503)] {
         let (status, answer) = server.request(Method::POST, &format!("{open}{more}"), None).await;
@@ -192,10 +188,10 @@ async fn an_index_that_is_away_is_not_passed_over(server: &Server, spinney: &str
     let backfill = || crate::backfill::backfill(spinney, &["--index", &all]);
     let (code, said) = backfill();
     assert!(code == Some(1) && said.contains("1 of 2 shards"), "{code:?}: {said}");
-    allocate(Value::Null).await;
-    let (status, answer) =
-        server.request(Method::GET, &format!("/_cluster/health/{away}?wait_for_status=green"), None).await;
-    assert!(status.is_success(), "{answer}");
+    let anywhere = json!({"index.routing.allocation.require._name": null});
+    done(Method::PUT, &format!("/{away}/_settings"), Some(anywhere)).await;
+    done(Method::GET, &format!("/_cluster/health/{away}?wait_for_status=green"), None).await;
+    done(Method::PUT, &format!("/{away}/_doc/{away}?refresh=true"), document()).await;
     let (code, said) = backfill();
     assert_eq!(code, Some(0), "{said}");
     for index in [&there, &away] {

@@ -127,6 +127,11 @@ impl<'o> View<'o> {
         let mut left_out = Vec::new();
         for index in &target.indices {
             let mapping = &mappings[index]["mappings"];
+            // No document has been stamped there, and one shard without the field could not be searched by it.
+            if mapping["properties"][target.names.key()].is_null() {
+                left_out.push(index.clone());
+                continue;
+            }
             if let Some(fault) = mapping::search_fault(mapping, &target.names) {
                 self.left_out.push(format!("{index}: {fault}"));
                 left_out.push(index.clone());

@@ -75,7 +75,24 @@ impl World {
                 });
                 Some((200, settings.collect::<serde_json::Map<_, _>>().into()))
             }
-            ("GET", [_, "_mapping"]) => Some((200, self.mappings.clone())),
+            ("GET", [names, "_mapping"]) => {
+                let usual = json!({"mappings": {"properties": {"cluster_key": {"type": "long"}}}});
+                let mut mappings: serde_json::Map<_, _> =
+                    names.split(',').map(|name| (name.to_owned(), usual.clone())).collect();
+                for (name, other) in self.mappings.as_object().into_iter().flatten() {
+                    let mut of = usual["mappings"].clone();
+                    for (member, value) in other["mappings"].as_object().into_iter().flatten() {
+                        match member.as_str() {
+                            "properties" => value.as_object().into_iter().flatten().for_each(|(field, value)| {
+                                of["properties"][field] = value.clone();
+                            }),
+                            _ => of[member] = value.clone(),
+                        }
+                    }
+                    mappings.insert(name.clone(), json!({ "mappings": of }));
+                }
+                Some((200, mappings.into()))
+            }
             ("POST", [_, "_refresh"]) => {
                 let late = std::mem::take(&mut self.late);
                 self.documents.extend(late);
