@@ -37,6 +37,8 @@ struct World {
     deaf: bool,
     /// Ids of documents that no update is taken for.
     refused: BTreeSet<String>,
+    /// Indices without the stamp's fields, which have no document: a search that names one is refused.
+    unmapped: BTreeSet<String>,
     /// What searches do not see before a refresh.
     late: BTreeMap<(String, String), Stored>,
     /// `index.max_result_window` of each index; 0: the usual one.
@@ -79,6 +81,7 @@ impl World {
                 let usual = json!({"mappings": {"properties": {"cluster_key": {"type": "long"}}}});
                 let mut mappings: serde_json::Map<_, _> =
                     names.split(',').map(|name| (name.to_owned(), usual.clone())).collect();
+                mappings.retain(|name, _| !self.unmapped.contains(name));
                 for (name, other) in self.mappings.as_object().into_iter().flatten() {
                     let mut of = usual["mappings"].clone();
                     for (member, value) in other["mappings"].as_object().into_iter().flatten() {
@@ -100,6 +103,10 @@ impl World {
             }
             ("POST", [names, "_search"]) => {
                 let asked: Value = serde_json::from_slice(body).unwrap();
+                if names.split(',').any(|name| self.unmapped.contains(name)) {
+                    let reason = "no mapping found for `cluster_key` in order to collapse on";
+                    return Some((400, json!({"error": {"reason": reason}})));
+                }
                 if self.window > 0 && asked["size"].as_u64().unwrap() > self.window {
                     return Some((400, json!({"error": {"reason": "Result window is too large"}})));
                 }
@@ -481,6 +488,17 @@ async fn an_index_whose_searches_return_few_documents_hides_no_others() {
         let expected = BTreeMap::from([(1, vec!["11"]), (2, vec!["21"]), (3, vec!["31"])]);
         assert_eq!(scene.world.lock().firsts(), expected, "{window}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_before_its_first_stamp_hides_no_others() {
+    let unmapped = ["news-2", "wire"].map(str::to_owned);
+    let mut world = World { unmapped: unmapped.into(), ..World::default() };
+    world.put("news-1", "1", (1, Some(false), 10));
+    let scene = Scene::new(world);
+    scene.work(LONG).await;
+    assert_eq!(scene.world.lock().firsts()[&1], ["1"]);
+    assert_eq!(scene.status.shown()["errors"], 0);
 }
 
 #[test]
