@@ -337,32 +337,19 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
     /// or the one in which all of its fingerprints have their nodes. [`changes`] sees to it that one of the three is
     /// so, and because a node never changes its tree, a document that comes again always lands on the same root,
     /// whatever was placed in between.
-    ///
-    /// Another text may have the same hash and other fingerprints, for example one in capitals, whose sentences end
-    /// elsewhere. If that takes the hash as its root, the earlier of the two trees is the one of this document.
     fn known(&self) -> Option<TreeIndex> {
-        let by_hash = self.seen.whole;
-        // Where verdicts change, the text is known by its hash alone: what its proof leaves out by now does not matter.
-        let in_one = || self.in_one().filter(|_| by_hash.is_none() || !P::LEARNS);
-        let by_fingerprints = self.founded().or_else(in_one);
-        let added = |tree: TreeIndex| self.tree(tree).map(|tree| tree.added);
-        match (by_hash, by_fingerprints) {
-            (Some(by_hash), Some(other)) if added(other) > added(by_hash) => Some(by_hash),
-            (by_hash, other) => other.or(by_hash),
+        // The text itself is known; what its proof leaves out by now does not matter.
+        if let Some(own) = self.seen.whole {
+            return Some(own);
         }
-    }
-
-    /// The tree that the text of the document founded, as far as its proof shows that.
-    fn founded(&self) -> Option<TreeIndex> {
-        let of_text = |&tree: &TreeIndex| {
-            let proof = self.tree(tree).and_then(|tree| tree.proof);
+        let mut founded = self.seen.known_by.iter().flatten();
+        let of_text = |tree: &&TreeIndex| {
+            let proof = self.tree(**tree).and_then(|tree| tree.proof);
             proof.is_some_and(|proof| proof.is_of_text(self.query.whole))
         };
-        self.seen.known_by.iter().flatten().copied().find(of_text)
-    }
-
-    /// The tree in which all fingerprints of the document have their nodes, if it belongs there.
-    fn in_one(&self) -> Option<TreeIndex> {
+        if let Some(&tree) = founded.find(of_text) {
+            return Some(tree);
+        }
         let mut own = self.seen.fingerprints.iter().map(|spot| spot.own);
         let first = own.next()??;
         let in_one = own.all(|own| own == Some(first));

@@ -216,36 +216,29 @@ fn a_tree_is_told_once_of_each_size() {
     assert_eq!(told, [TreeNotice::Full(size(3)), TreeNotice::Large(size(1_000)), TreeNotice::Large(size(10_000))]);
 }
 
-/// A forest of the strict rules whose trees are full with so many documents.
-fn strict(max_tree: u32) -> LocalForest<Strict> {
-    let settings = Settings { k: Distance(3), ..SETTINGS };
-    let port = LocalForest::<Strict>::new("test", settings, (), (), Arc::new(Inline)).unwrap();
-    port.with_max_tree(Some(max_tree))
-}
-
-fn place_strict(port: &LocalForest<Strict>, print: u64, whole: u64) -> RootAssignment {
-    let batch = Batch {
-        documents: vec![ForestDocument {
-            features: Some(Features::Strict(StrictFeatures {
-                fingerprints: vec![Fingerprint(print)],
-                whole: Fingerprint(whole),
-            })),
-            when: DocumentTime::Still,
-            title: None,
-            id: Default::default(),
-            given: None,
-        }],
-        commit: Commit::AtOnce,
-        earlier: EarlierDocuments::default(),
-    };
-    let mut replies = block_on(port.place(batch)).unwrap().replies;
-    replies.remove(0).placed.unwrap()
-}
-
 #[test]
 fn a_full_tree_takes_only_what_it_knows() {
-    let port = strict(3);
-    let place = |print: u64| place_strict(&port, print, print);
+    let settings = Settings { k: Distance(3), ..SETTINGS };
+    let port = LocalForest::<Strict>::new("test", settings, (), (), Arc::new(Inline)).unwrap();
+    let port = port.with_max_tree(Some(3));
+    let place = |print: u64| {
+        let batch = Batch {
+            documents: vec![ForestDocument {
+                features: Some(Features::Strict(StrictFeatures {
+                    fingerprints: vec![Fingerprint(print)],
+                    whole: Fingerprint(print),
+                })),
+                when: DocumentTime::Still,
+                title: None,
+                id: Default::default(),
+                given: None,
+            }],
+            commit: Commit::AtOnce,
+            earlier: EarlierDocuments::default(),
+        };
+        let mut replies = block_on(port.place(batch)).unwrap().replies;
+        replies.remove(0).placed.unwrap()
+    };
     let first = place(0).root;
     assert_eq!((place(0).root, place(1).root), (first, first));
     let beyond = place(2);
@@ -256,29 +249,4 @@ fn a_full_tree_takes_only_what_it_knows() {
     assert_eq!(place(2).root, beyond.root);
     let tree = block_on(port.tree(first)).unwrap().unwrap();
     assert_eq!((tree.documents, tree.closed), (5, Some(Refusal::Full)));
-}
-
-/// Sentences end elsewhere in capitals: two texts with one hash, and with fingerprints of their own. The second is
-/// refused by a full tree, and takes the hash as its root.
-#[test]
-fn a_text_keeps_its_root_when_another_takes_its_hash() {
-    const FULL: u64 = 0;
-    const CAPITALS: u64 = 0xffff_0000_ffff_0000;
-    const HASH: u64 = 0x0f0f_0f0f_0f0f_0f0f;
-    let port = strict(1);
-    let place = |print: u64, whole: u64| place_strict(&port, print, whole).root;
-    place(FULL, 1);
-    assert_eq!(place(CAPITALS, HASH), Root(Fingerprint(CAPITALS)));
-    assert_eq!(place(FULL ^ 1, HASH), Root(Fingerprint(HASH)));
-    for _ in 0..2 {
-        assert_eq!(place(CAPITALS, HASH), Root(Fingerprint(CAPITALS)));
-        assert_eq!(place(FULL ^ 1, HASH), Root(Fingerprint(HASH)));
-    }
-    // The other way round the text is known by its hash.
-    let port = strict(1);
-    let place = |print: u64, whole: u64| place_strict(&port, print, whole).root;
-    place(FULL, 1);
-    for print in [FULL ^ 1, CAPITALS, FULL ^ 1, CAPITALS] {
-        assert_eq!(place(print, HASH), Root(Fingerprint(HASH)));
-    }
 }

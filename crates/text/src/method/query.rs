@@ -21,8 +21,6 @@ pub trait Proof: Clone {
     const CROWDED: bool = false;
     /// Whether the proofs of two roots show that their trees are one.
     const TELLS_OF_ROOTS: bool = false;
-    /// Whether the verdict on two proofs may change, because the forest learns or forgets what it depends on.
-    const LEARNS: bool = false;
     /// Most candidates near one fingerprint: the nearest, then those with the smallest fingerprints. Bounds the work
     /// for a document where a crowd is no accident.
     const CANDIDATES: usize = usize::MAX;

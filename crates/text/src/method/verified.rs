@@ -231,7 +231,6 @@ impl Founder {
 
 impl super::Proof for Founder {
     const TELLS_OF_ROOTS: bool = true;
-    const LEARNS: bool = true;
     type Thresholds = Similarity;
 
     fn is_of_text(&self, whole: Fingerprint) -> bool {

@@ -9,11 +9,7 @@ use crate::shared::layout::read_bucket;
 const K: Distance = Distance(3);
 
 pub(super) fn process(memory: &InMemoryRedis, seed: u64) -> SharedForest<Strict> {
-    process_of(memory, seed, None)
-}
-
-fn process_of(memory: &InMemoryRedis, seed: u64, max_tree: Option<u32>) -> SharedForest<Strict> {
-    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree, founder_token_bytes: 0 };
+    let settings = SharedSettings { window: Some(Millis(WINDOW)), max_tree: None, founder_token_bytes: 0 };
     let of = ("test", "k=3");
     let (threads, keys) = (Arc::new(Threads), Arc::new(memory.clone()));
     SharedForest::new(
@@ -156,28 +152,4 @@ fn what_lives_on_is_named_as_long() {
 
 fn root(fingerprint: u64) -> Root {
     Root(Fingerprint(fingerprint))
-}
-
-/// As the test of this name of the local forest.
-#[test]
-fn a_text_keeps_its_root_when_another_takes_its_hash() {
-    const FULL: u64 = 0;
-    const CAPITALS: u64 = 0xffff_0000_ffff_0000;
-    const HASH: u64 = 0x0f0f_0f0f_0f0f_0f0f;
-    let memory = InMemoryRedis::default();
-    let forest = process_of(&memory, 1, Some(1));
-    let mut now = 0;
-    let mut write = |print: u64, whole: u64| {
-        now += 1;
-        let features = StrictFeatures { fingerprints: vec![Fingerprint(print)], whole: Fingerprint(whole) };
-        let placed = place(&forest, vec![at(Features::Strict(features), now)]);
-        let root = placed[0].root.0.0;
-        settle(&forest, placed, ItemOutcome::Accepted);
-        root
-    };
-    write(FULL, 1);
-    for _ in 0..2 {
-        assert_eq!(write(CAPITALS, HASH), CAPITALS);
-        assert_eq!(write(FULL ^ 1, HASH), HASH);
-    }
 }
