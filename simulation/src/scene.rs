@@ -113,6 +113,16 @@ impl Records {
         self.ends.iter().any(|end| is_lost(written.answered, *end) && is_unknown(end))
     }
 
+    /// Whether another story differs in capitals alone. The two have one hash and, because sentences end elsewhere, other
+    /// fingerprints: if the later one takes the hash as its root, the earlier one is looked up there from then on.
+    pub(super) fn has_twin(&self, story: usize) -> bool {
+        let one = &self.stories[story];
+        let is_twin = |other: &Story| {
+            other.title == one.title && other.body != one.body && other.body.to_uppercase() == one.body.to_uppercase()
+        };
+        self.stories.iter().any(is_twin)
+    }
+
     /// Whether a document of an unverified writer was on its way beside other requests.
     pub(super) fn was_unseen(&self, written: &Written) -> bool {
         let is_beside = |&&(sent, answered): &&(i64, i64)| sent <= written.answered && written.sent <= answered;

@@ -357,6 +357,8 @@ async fn what_takes_no_writes_is_neither_cleared_nor_elected() {
     let world = scene.world.lock();
     assert_eq!(world.firsts(), BTreeMap::from([(1, vec!["12"]), (2, vec!["22"]), (3, vec![])]));
     assert_eq!(world.written, 2);
+    // Nor is it tried.
+    assert_eq!(scene.status.shown()["refused"], 0);
 }
 
 #[tokio::test(start_paused = true)]
