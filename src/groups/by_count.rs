@@ -4,7 +4,8 @@
 //!
 //! Whether a group is shown by the one or by the other does not depend on when a page is asked for: so none is shown
 //! twice or left out, also where the index of roots is late. One that is being made changes from page to page: then the
-//! list comes from the documents.
+//! list comes from the documents. The documents order groups of equal count otherwise, so a cursor goes on where its
+//! first page has begun, or is refused.
 
 use std::collections::HashSet;
 
@@ -16,7 +17,7 @@ use super::group_counts;
 use super::group_order::{self, GroupOrder, GroupSource, compared_at_once};
 use super::page::{BatchRequest, GroupBatch, Page, PageParts, first_block};
 use super::query::SearchQuery;
-use super::request::{Direction, GroupsRequest, SortBy};
+use super::request::{Direction, GroupsRequest, RequestError, SortBy};
 use super::roots;
 use super::walk::{self, WalkBlock, WalkOrder};
 use crate::config::RestrictedReaders;
@@ -27,6 +28,10 @@ struct CountOrder<'r, 'a> {
     request: &'r GroupsRequest,
     order: GroupOrder,
 }
+
+/// A cursor whose first page was in the order of the index of roots.
+const ORDER_GONE: RequestError =
+    RequestError::Cursor("goes on in the order of the index of roots, which cannot be read any more");
 
 /// One page.
 ///
@@ -40,9 +45,11 @@ pub(super) async fn page(
     if request.sort == SortBy::SimilarCount && reader.restricted == RestrictedReaders::Refuse {
         return Err(ReadError::Restricted);
     }
-    match page_from(reader, request, cursor.clone(), true).await {
-        // It went between two pages: the same order comes from the documents.
-        Err(ReadError::NoRoots) => page_from(reader, request, cursor, false).await,
+    let is_first = cursor.is_none();
+    match page_from(reader, request, cursor, true).await {
+        // It went while the page was read: the order comes from the documents.
+        Err(ReadError::NoRoots) if is_first => page_from(reader, request, None, false).await,
+        Err(ReadError::NoRoots) => Err(ORDER_GONE.into()),
         page => page,
     }
 }
@@ -63,7 +70,7 @@ async fn page_from(
         }
         Some(PageCursor { place, total, listing, list }) => {
             parts.total = total.map(Total::of_cursor);
-            (group_order::next(reader, request, roots, (listing, list)).await?, place)
+            (group_order::next(reader, request, roots, (listing, list), &mut parts).await?, place)
         }
     };
     let mut by_count = CountOrder { reader, request, order };

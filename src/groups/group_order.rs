@@ -115,21 +115,28 @@ pub(super) async fn first(
     }
 }
 
-/// The order of a page after another one.
+/// The order of a page after another one. Adds a note.
 ///
 /// # Errors
-/// As [`first`].
+/// As [`first`]; [`ReadError::NoRoots`] when the first page was in the order of an index of roots, and this cannot be.
 pub(super) async fn next(
     reader: &IndexReader<'_>,
     request: &GroupsRequest,
     roots: Option<String>,
     (listing, id): (Listing, Option<u64>),
+    parts: &mut PageParts,
 ) -> Result<GroupOrder, ReadError> {
     let kept = id.and_then(|id| Some((id, reader.lists.get(id, reader.caller, reader.now)?)));
     let from = match (kept, roots) {
         (Some((id, list)), _) => GroupSource::List { list, id },
-        (None, Some(name)) if id.is_none() && listing != Listing::All => GroupSource::Roots { name },
+        (None, Some(name)) if id.is_none() && listing != Listing::All => {
+            let entries = reader.counts.entries(&reader.index);
+            let note = (entries == Entries::Unfinished).then(|| note_of(entries, "the order of groups follows"));
+            parts.notes.extend(note.flatten());
+            GroupSource::Roots { name }
+        }
         (None, _) if request.sort == SortBy::MatchingCount && !request.is_whole_index() => GroupSource::NotYet,
+        (None, None) if id.is_none() && listing != Listing::All => return Err(ReadError::NoRoots),
         (None, _) => return Ok(list(reader, request, listing, None).await?.0),
     };
     Ok(GroupOrder { listing, from, first: None })

@@ -81,13 +81,15 @@ const SIZES: [usize; 4] = [7, 20, 50, 100];
 
 /// A cursor to the first page that lists the groups in this way: first pages choose by the number of documents, and
 /// pages after them by the cursor.
-pub fn first_cursor(index: &str, query: &Value, ascending: bool, exact: bool, listing: &str) -> String {
+/// `by_documents`: from a list that is not kept any more; otherwise from the index of roots.
+fn first_cursor(index: &str, query: &Value, ascending: bool, exact: bool, by_documents: bool) -> String {
     use base64::Engine as _;
     let direction = if ascending { "Ascending" } else { "Descending" };
     let question = format!("{index} {query} SimilarCount {direction} {exact}");
     let question = xxhash_rust::xxh3::xxh3_64(question.as_bytes());
     let place = if ascending { "Walked" } else { "Listed" };
-    let cursor = json!([3, {"place": {(place): null}, "total": null, "listing": listing, "list": null}]).to_string();
+    let list = by_documents.then_some(1);
+    let cursor = json!([3, {"place": {(place): null}, "total": null, "listing": "Index", "list": list}]).to_string();
     let checksum = xxhash_rust::xxh3::xxh3_64_with_seed(cursor.as_bytes(), question);
     let bytes = [&checksum.to_le_bytes(), cursor.as_bytes()].concat();
     base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes)
@@ -98,6 +100,7 @@ async fn compare_order_of_index(spinney: &Server, index: &str, docs: &Docs, rand
     for query in [Query::Topic, Query::Scored] {
         for ascending in [true, false] {
             let exact = random.percent(50);
+            let by_documents = exact || roots == Roots::Missing;
             let order = if ascending { "asc" } else { "desc" };
             let mut expected = corpus::naive(docs, query);
             // A page may end where the list does.
@@ -105,7 +108,7 @@ async fn compare_order_of_index(spinney: &Server, index: &str, docs: &Docs, rand
             let size = if random.percent(50) { listed.clamp(1, 100) } else { random.pick(&SIZES) };
             let question = json!({
                 "query": query.body(), "sort": {"similar_count": order}, "size": size, "exact": exact,
-                "cursor": first_cursor(index, &query.body(), ascending, exact, "Index"), "_source": false,
+                "cursor": first_cursor(index, &query.body(), ascending, exact, by_documents), "_source": false,
             });
             let pages = read_all(spinney, index, &question).await;
             let mut found: Vec<&Value> = pages.iter().flat_map(|page| page["groups"].as_array().unwrap()).collect();
@@ -393,7 +396,8 @@ async fn what_nobody_writes_to_is_neither_repeated_nor_skipped() {
     }
 }
 
-/// The index of roots goes, or comes, between two pages: the order goes on as it was.
+/// The index of roots goes between two pages. The documents order groups of equal count otherwise, so a cursor does not
+/// go on there: it is refused, and the list can begin again.
 #[tokio::test]
 async fn the_index_of_roots_may_go_between_two_pages() {
     let upstream = common::opensearch();
@@ -406,28 +410,49 @@ async fn the_index_of_roots_may_go_between_two_pages() {
     corpus::create(&server, &index, 2).await;
     corpus::store(&server, &index, &Docs::new(), &docs).await;
     let path = format!("/_spinney/{index}/_groups");
-    for (order, pages_before) in [("desc", 1), ("asc", 1), ("desc", 6), ("asc", 6)] {
+    let mut expected = corpus::naive(&docs, Query::All);
+    for (order, pages_before, how) in
+        [("desc", 1, "gone"), ("asc", 1, "closed"), ("desc", 6, "closed"), ("asc", 6, "gone")]
+    {
         write_roots(&server, &index, &docs, &mut random, true).await;
         let mut question = json!({"sort": {"similar_count": order}, "size": 12});
+        let roots = format!("spinney-roots-{index}");
+        corpus::sort(&mut expected, &docs, Query::All, "similar_count", order == "asc");
+        let expected: Vec<i64> = expected.iter().map(|group| group.key).collect();
         let mut shown: Vec<i64> = Vec::new();
         let mut pages = 0;
-        loop {
+        let refused = loop {
             let (status, page) = reader.request(Method::POST, &path, Some(question.clone())).await;
-            assert_eq!(status, StatusCode::OK, "{page}");
+            if status != StatusCode::OK {
+                break (status, page);
+            }
             shown.extend(page["groups"].as_array().unwrap().iter().map(|group| group["key"].as_i64().unwrap()));
-            pages += 1;
-            if pages == pages_before {
-                server.delete_index(&format!("spinney-roots-{index}")).await;
-            }
-            if page["next"].is_null() {
-                break;
-            }
+            assert!(!page["next"].is_null(), "{order} {how}: goes on by the documents");
             question["cursor"] = page["next"].clone();
+            pages += 1;
+            if pages == pages_before && how == "gone" {
+                server.delete_index(&roots).await;
+            } else if pages == pages_before {
+                let (status, answer) = server.request(Method::POST, &format!("/{roots}/_close"), None).await;
+                assert!(status.is_success(), "{answer}");
+            }
+        };
+        // What the walk alone can tell is no different.
+        assert!(pages >= pages_before && expected.starts_with(&shown), "{order} {how}");
+        let (status, answer) = refused;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{answer}");
+        assert_eq!(answer["error"]["type"], "spinney_request_exception", "{answer}");
+        let reason = answer["error"]["reason"].as_str().unwrap();
+        assert!(reason.contains("[cursor] goes on in the order of the index of roots"), "{reason}");
+        assert!(reason.contains("leave it away for the first page"), "{reason}");
+
+        question.as_object_mut().unwrap().remove("cursor");
+        let pages = read_all(&reader, &index, &question).await;
+        let shown = pages.iter().flat_map(|page| page["groups"].as_array().unwrap());
+        assert_eq!(shown.map(|group| group["key"].as_i64().unwrap()).collect::<Vec<_>>(), expected, "{order} {how}");
+        if how == "closed" {
+            server.delete_index(&roots).await;
         }
-        assert!(pages > pages_before);
-        let mut expected = corpus::naive(&docs, Query::All);
-        corpus::sort(&mut expected, &docs, Query::All, "similar_count", order == "asc");
-        assert_eq!(shown, expected.iter().map(|group| group.key).collect::<Vec<_>>(), "{order} {pages_before}");
     }
     server.delete_index(&index).await;
 }
@@ -481,6 +506,16 @@ async fn the_index_of_roots_may_be_made_between_two_pages() {
         assert_eq!(all, expected.iter().map(|group| group.key).collect());
         server.delete_index(&roots).await;
     }
+    // A list that began in its order goes on there, and says so.
+    write_roots(&server, &index, &docs, &mut random, true).await;
+    let query = Query::Topic.body();
+    let cursor = first_cursor(&index, &query, false, false, false);
+    let question = json!({"query": query, "cursor": cursor});
+    let (status, page) = reader.request(Method::POST, &path, Some(question)).await;
+    assert_eq!(status, StatusCode::OK, "{page}");
+    let is_told = page["notes"][0].as_str().is_some_and(|note| note.contains("groups may come twice, or not at all"));
+    assert!(is_told, "{}", page["notes"]);
+    server.delete_index(&roots).await;
     server.delete_index(&index).await;
 }
 
