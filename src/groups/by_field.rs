@@ -17,6 +17,10 @@ use super::page::{BatchRequest, GroupBatch, Page, PageParts, first_block};
 use super::request::GroupsRequest;
 use super::walk::{self, WalkBlock, WalkOrder};
 
+/// Of a further page by score: a cursor is a score, and those of all documents change with what is written.
+const SCORES_MOVE: &str = "scores move while documents are written: groups may be missing, or come twice, on further \
+                           pages; sort by a field for a whole list";
+
 /// Reads one page of groups, ordered by `field`.
 ///
 /// # Errors
@@ -47,6 +51,10 @@ pub(super) async fn page(
         }
         Some(cursor) => {
             parts.total = cursor.total.map(Total::of_cursor);
+            // Without a query all scores are the same.
+            if field == "_score" && !request.is_whole_index() {
+                parts.notes.push(SCORES_MOVE.into());
+            }
             GroupBatch::before(cursor.place)
         }
     };

@@ -5,5 +5,6 @@ mod errors;
 mod facets;
 mod groups;
 mod members;
+mod notes;
 mod odd;
 mod vectors;
