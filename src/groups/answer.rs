@@ -97,6 +97,8 @@ pub(crate) struct Representative {
     pub source: Value,
     /// Its score under the query, where it was chosen by relevance.
     pub score: Option<f64>,
+    /// Its time as the cluster reads it; `None` if it has none, or its time field is mapped as no date.
+    pub time: Option<Millis>,
 }
 
 /// One page of the documents of a group, earliest first.

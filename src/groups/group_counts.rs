@@ -10,7 +10,7 @@ use super::enumerate::{NO_TIME, millis};
 use super::error::ReadError;
 use super::query::SearchQuery;
 use super::request::GroupsRequest;
-use super::search::{SearchAnswer, SearchHit, SearchSource};
+use super::search::{SearchAnswer, SearchHit, SearchSource, in_millis};
 use super::walk::{WalkOrder, walked};
 use crate::config::RepresentativeBy;
 use crate::fingerprint::Fingerprint;
@@ -229,8 +229,13 @@ fn rank(field: &str, order: &[String]) -> Value {
 
 fn representative(source: &SearchSource<'_>, hit: SearchHit, by_score: bool) -> Option<(i64, Representative)> {
     let key = hit.number(&source.fields.key)?;
-    let representative =
-        Representative { index: hit.index, id: hit.id, source: hit.source, score: hit.score.filter(|_| by_score) };
+    let representative = Representative {
+        time: hit.time(&source.fields.time),
+        index: hit.index,
+        id: hit.id,
+        source: hit.source,
+        score: hit.score.filter(|_| by_score),
+    };
     Some((key, representative))
 }
 
@@ -258,4 +263,5 @@ async fn collapsed(
         body["aggs"] = json!({ "groups": groups });
     }
     source.search_by(query, body).await
+        body["docvalue_fields"] = json!([in_millis(&source.fields.time)]);
 }

@@ -254,10 +254,11 @@ fn is_not_one_index(refused: &Response<Bytes>) -> bool {
 /// Index and id of a document, and how similar its text is to the representative's.
 type Similarity = ((String, String), Option<f32>);
 
-/// The order of the documents of a group: by time, those without one last, ties by order of writing.
+/// The order of the documents of a group: by time, those without one last, ties by order of writing. As `date`, the
+/// times of `date_nanos` are milliseconds, too.
 pub(crate) fn members_order(time: &str) -> Value {
     json!([
-        {(time): {"order": "asc", "missing": "_last", "unmapped_type": "date"}},
+        {(time): {"order": "asc", "missing": "_last", "unmapped_type": "date", "numeric_type": "date"}},
         {"_seq_no": {"order": "asc", "unmapped_type": "long"}},
     ])
 }

@@ -11,6 +11,7 @@ use super::query::SearchQuery;
 use crate::cluster::Client;
 use crate::cluster::search::{SearchFault, SearchResponse, Stored};
 use crate::engine::{FieldUse, ReaderFields};
+use crate::time::Millis;
 
 /// Most bytes of a response.
 const ANSWER_BYTES: usize = 64 << 20;
@@ -43,7 +44,24 @@ pub(super) struct SearchHit {
     pub fields: Map<String, Value>,
 }
 
+/// A date, asked for as [`SearchHit::time`] reads it, whatever formats its mapping has.
+pub(super) fn in_millis(field: &str) -> Value {
+    json!({"field": field, "format": "epoch_millis"})
+}
+
 impl SearchHit {
+    /// The earliest of the times that were asked for by [`in_millis`]. `None`: there is none, or the field is no date:
+    /// then its numbers are written otherwise.
+    pub(super) fn time(&self, field: &str) -> Option<Millis> {
+        let times = self.fields.get(field)?.as_array()?;
+        let millis = times.iter().filter_map(|time| {
+            let text = time.as_str()?;
+            // Behind the point of a `date_nanos` are parts of a millisecond.
+            text.split_once('.').map_or(text, |(whole, _)| whole).parse().ok().map(Millis)
+        });
+        millis.min()
+    }
+
     /// A requested field as a number.
     pub(super) fn number(&self, field: &str) -> Option<i64> {
         self.fields.get(field)?.as_array()?.first()?.as_i64()

@@ -65,7 +65,8 @@ pub(super) fn sample() -> ReaderFields {
     }
 }
 
-/// A time: a date as text, or a number of milliseconds.
+/// A time as it is written in the source: a date as text, or a number of milliseconds. Other formats of a mapping are
+/// known to the cluster alone.
 pub(super) fn time(source: &Value, path: &str) -> Option<Millis> {
     let times = values(source, path).into_iter().filter_map(|value| match value {
         Value::String(text) => parse_date(text),

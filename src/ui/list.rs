@@ -16,7 +16,7 @@ use super::nothing::{self, EmptyList};
 use super::{PageRequest, fields, filter_check, format, response, url};
 use crate::engine::ReaderFields;
 use crate::groups::GroupsPage;
-use crate::groups::answer::{GroupSummary, Relation};
+use crate::groups::answer::{GroupSummary, Relation, Representative};
 use crate::http::query::decode_segment;
 use crate::http::{Body, ProxyError};
 use crate::text::isolate;
@@ -277,7 +277,7 @@ impl EntryBuilder<'_> {
             address,
             snippet,
             medium: fields::keyword(source, names.medium.as_deref()).map(str::to_owned),
-            time: self.time(source),
+            time: self.time(representative),
             is_single,
             similar: shell.similar(group.similar_count),
             matching,
@@ -286,8 +286,9 @@ impl EntryBuilder<'_> {
         }
     }
 
-    fn time(&self, source: &Value) -> Option<(String, String)> {
-        let time = fields::time(source, &self.names.time)?;
+    fn time(&self, representative: &Representative) -> Option<(String, String)> {
+        let written = || fields::time(&representative.source, &self.names.time);
+        let time = representative.time.or_else(written)?;
         let machine = crate::time::format_date(time);
         Some((format::time(time, &self.shell.locale), machine))
     }

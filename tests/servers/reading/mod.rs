@@ -7,4 +7,5 @@ mod groups;
 mod members;
 mod notes;
 mod odd;
+mod times;
 mod vectors;
