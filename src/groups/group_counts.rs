@@ -9,6 +9,7 @@ use super::cursor::WalkedDocument;
 use super::enumerate::{NO_TIME, millis};
 use super::error::ReadError;
 use super::query::SearchQuery;
+use super::rank_field;
 use super::request::GroupsRequest;
 use super::search::{SearchAnswer, SearchHit, SearchSource, in_millis};
 use super::walk::{WalkOrder, walked};
@@ -196,7 +197,8 @@ async fn representatives(
 ) -> Result<FirstDocuments, ReadError> {
     let time =
         |order: &str| json!({(&source.fields.time): {"order": order, "missing": "_last", "unmapped_type": "date"}});
-    let sort = match &request.representative {
+    let by = rank_field::resolved(source, &request.representative).await?;
+    let sort = match &by {
         RepresentativeBy::Relevance if is_by_score(request) => json!(["_score", time("desc")]),
         RepresentativeBy::Relevance | RepresentativeBy::Newest => json!([time("desc")]),
         RepresentativeBy::Oldest => json!([time("asc")]),
@@ -210,7 +212,7 @@ async fn representatives(
         RepresentativeBy::Rank { .. } => json!(["_score", time("asc")]),
     };
     let of_groups = source.of_groups(keys);
-    let query = match &request.representative {
+    let query = match &by {
         RepresentativeBy::Rank { field, order } => request.query.scored_by(&rank(field, order), &[of_groups]),
         _ => request.query.narrowed(vec![of_groups]),
     };
@@ -261,7 +263,7 @@ async fn collapsed(
     }
     if let Some(groups) = groups {
         body["aggs"] = json!({ "groups": groups });
+        body["docvalue_fields"] = json!([in_millis(&source.fields.time)]);
     }
     source.search_by(query, body).await
-        body["docvalue_fields"] = json!([in_millis(&source.fields.time)]);
 }

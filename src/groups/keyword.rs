@@ -22,7 +22,7 @@ const REMEMBERED: usize = 1024;
 const ANSWER_BYTES: usize = 1 << 20;
 
 /// Suffix of the subfield in dynamic mappings.
-const BESIDE: &str = ".keyword";
+pub(super) const BESIDE: &str = ".keyword";
 
 /// Cache of the aggregatable form of fields by index and caller: callers may see different indices behind one name.
 #[derive(Debug, Default)]
@@ -95,7 +95,7 @@ async fn is_beside(cluster: &Client, caller: &HeaderMap, raw_index: &str, field:
     of_capabilities(&parsed, field)
 }
 
-fn of_capabilities(parsed: &Value, field: &str) -> Option<bool> {
+pub(super) fn of_capabilities(parsed: &Value, field: &str) -> Option<bool> {
     let fields = parsed.get("fields")?;
     let can_be_counted = |name: &str| {
         let types: Option<&Map<String, Value>> = fields.get(name)?.as_object();

@@ -32,6 +32,7 @@ mod members;
 mod page;
 mod permits;
 mod query;
+mod rank_field;
 pub(crate) mod request;
 mod roots;
 mod search;

@@ -196,3 +196,56 @@ async fn a_key_that_is_no_number_is_named() {
         server.delete_index(&index).await;
     }
 }
+
+/// A rank by a field that is missing, or a text, ranks nothing: that is refused, as for a field that is compared.
+#[tokio::test]
+async fn a_rank_that_cannot_be() {
+    for upstream in [common::opensearch(), common::elasticsearch()] {
+        let server = Server::new(&upstream);
+        let spinney = corpus::start(&upstream, &[]);
+        let reader = Server::new(&spinney.url);
+        let index = unique_index("groups-rank");
+        let keyword = json!({"type": "keyword"});
+        let properties = json!({
+            "cluster_key": {"type": "long"}, "cluster_root": keyword, "date": {"type": "date"}, "content": {"type": "text"},
+            "medium": keyword, "at": {"properties": {"place": keyword}},
+            "source": {"type": "text", "fields": {"keyword": keyword}},
+        });
+        server.create_index(&index, json!({"mappings": {"properties": properties}})).await;
+        let lines = ["The Wire", "The Post"].map(|name| {
+            let source = json!({
+                "cluster_key": 9, "cluster_root": corpus::root(9), "date": 0, "content": name, "medium": name,
+                "source": name, "at": {"place": name},
+            });
+            [json!({"index": {"_id": name}}), source]
+        });
+        corpus::bulk(&server, &index, &lines.concat()).await;
+        let path = format!("/_spinney/{index}/_groups");
+        let ask = async |representative: Value| {
+            reader.request(Method::POST, &path, Some(json!({"representative": representative}))).await
+        };
+        for order in [["The Wire", "The Post"], ["The Post", "The Wire"]] {
+            for field in ["medium", "source", "source.keyword", "at.place"] {
+                let (status, page) = ask(json!({"rank": {"field": field, "order": order}})).await;
+                assert_eq!(status, StatusCode::OK, "{field}: {page}");
+                assert_eq!(page["groups"][0]["representative"]["_id"], order[0], "{field}: {page}");
+            }
+        }
+        for (field, expected) in [
+            ("nosuch", "[representative] ranks by nosuch, which none of these indices has"),
+            ("at", "[representative] ranks by at, which none of these indices has"),
+            (
+                "content",
+                "[representative] ranks by content, which is mapped as text here, and no keyword content.keyword",
+            ),
+        ] {
+            let (status, answer) = ask(json!({"rank": {"field": field, "order": ["The Wire"]}})).await;
+            assert_eq!(status, StatusCode::BAD_REQUEST, "{field}: {answer}");
+            assert_eq!(answer["error"]["type"], "spinney_request_exception", "{answer}");
+            assert!(reason(&answer).starts_with(expected), "{answer}");
+            let (status, answer) = ask(json!({ "field": field })).await;
+            assert_eq!(status, StatusCode::BAD_REQUEST, "{field}: {answer}");
+        }
+        server.delete_index(&index).await;
+    }
+}
