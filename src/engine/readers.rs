@@ -26,6 +26,8 @@ pub struct ReaderFields {
     pub url: Option<String>,
     /// The document that stands for its group, if the route says it.
     pub representative: Option<RepresentativeBy>,
+    /// Whether they are those of a route.
+    pub has_route: bool,
 }
 
 /// A route as readers see it.
@@ -54,7 +56,15 @@ impl Routes {
             title: route.and_then(|route| route.title_field.clone()),
             url: route.and_then(|route| route.url_field.clone()),
             representative: route.and_then(|route| route.representative.clone()),
+            has_route: route.is_some(),
         }
+    }
+
+    /// The first of some indices, if all of them belong to its route.
+    pub fn first_of_one_route<'i>(&self, indices: &'i [String]) -> Option<&'i str> {
+        let first = indices.first()?;
+        let route = self.find(first)?;
+        indices.iter().all(|index| self.find(index) == Some(route)).then_some(first)
     }
 
     /// The routes in their order.

@@ -1,4 +1,5 @@
-//! Aggregatable form of a field: dynamic mapping makes a text field with a `keyword` subfield.
+//! Fields of an index as its readers need them: by a route that knows its name or all indices behind it, and in their
+//! aggregatable form, since dynamic mapping makes a text field with a `keyword` subfield.
 
 use std::collections::HashMap;
 
@@ -24,14 +25,23 @@ const ANSWER_BYTES: usize = 1 << 20;
 /// Suffix of the subfield in dynamic mappings.
 pub(super) const BESIDE: &str = ".keyword";
 
-/// Cache of the aggregatable form of fields by index and caller: callers may see different indices behind one name.
+/// Cache of what is asked about fields, by index and caller: callers may see different indices behind one name.
 #[derive(Debug, Default)]
-pub(crate) struct KeywordForms(Mutex<HashMap<(u64, String), KnownForm>>);
+pub(crate) struct KeywordForms {
+    /// Whether only the keyword subfield can be aggregated.
+    beside: Known<bool>,
+    /// An index behind a name that no route matches, if one route matches all of them.
+    routed: Known<Option<String>>,
+}
 
-#[derive(Debug, Clone)]
-struct KnownForm {
-    at: Millis,
-    is_beside: bool,
+/// Results that are kept for a while.
+#[derive(Debug)]
+struct Known<T>(Mutex<HashMap<(u64, String), (Millis, T)>>);
+
+impl<T> Default for Known<T> {
+    fn default() -> Known<T> {
+        Known(Mutex::default())
+    }
 }
 
 impl KeywordForms {
@@ -47,15 +57,21 @@ impl KeywordForms {
         now: Millis,
     ) -> ReaderFields {
         let mut fields = engine.routes().reader_fields(&decode_segment(raw_index));
+        if !fields.has_route {
+            let index = self.routed_index(engine, cluster, (caller, headers), (raw_index, &fields.key), now).await;
+            if let Some(index) = index {
+                fields = engine.routes().reader_fields(&index);
+            }
+        }
         let counted = fields.medium.iter_mut().chain(&mut fields.language);
         for field in counted.filter(|field| !field.ends_with(BESIDE)) {
             let name = (caller, format!("{raw_index}/{field}"));
-            let is_beside = match self.known(&name, now) {
+            let is_beside = match self.beside.known(&name, now) {
                 Some(is_beside) => is_beside,
                 None => {
                     let asked = is_beside(cluster, headers, raw_index, field).await;
                     if let Some(is_beside) = asked {
-                        self.remember(name, is_beside, now);
+                        self.beside.remember(name, is_beside, now);
                     }
                     asked.unwrap_or_default()
                 }
@@ -67,20 +83,54 @@ impl KeywordForms {
         fields
     }
 
-    fn known(&self, name: &(u64, String), now: Millis) -> Option<bool> {
+    /// An index behind a name that no route matches, if one route matches all of them.
+    async fn routed_index(
+        &self,
+        engine: &Engine,
+        cluster: &Client,
+        (caller, headers): (u64, &HeaderMap),
+        (raw_index, key): (&str, &str),
+        now: Millis,
+    ) -> Option<String> {
+        let name = (caller, raw_index.to_owned());
+        if let Some(known) = self.routed.known(&name, now) {
+            return known;
+        }
+        let indices = indices(cluster, headers, raw_index, key).await?;
+        let routed = engine.routes().first_of_one_route(&indices).map(str::to_owned);
+        self.routed.remember(name, routed.clone(), now);
+        routed
+    }
+}
+
+impl<T: Clone> Known<T> {
+    fn known(&self, name: &(u64, String), now: Millis) -> Option<T> {
         let known = self.0.lock();
-        let known = known.get(name)?;
-        let is_fresh = now.0.saturating_sub(known.at.0) < REMEMBERED_FOR.0;
-        is_fresh.then_some(known.is_beside)
+        let (at, known) = known.get(name)?;
+        let is_fresh = now.0.saturating_sub(at.0) < REMEMBERED_FOR.0;
+        is_fresh.then(|| known.clone())
     }
 
-    fn remember(&self, name: (u64, String), is_beside: bool, at: Millis) {
+    fn remember(&self, name: (u64, String), result: T, at: Millis) {
         let mut known = self.0.lock();
         if known.len() >= REMEMBERED {
             known.clear();
         }
-        known.insert(name, KnownForm { at, is_beside });
+        known.insert(name, (at, result));
     }
+}
+
+/// The indices behind a name that the caller may see; `None` if the cluster does not tell.
+async fn indices(cluster: &Client, caller: &HeaderMap, raw_index: &str, field: &str) -> Option<Vec<String>> {
+    let name = utf8_percent_encode(field, NON_ALPHANUMERIC);
+    let path = format!("/{raw_index}/_field_caps?fields={name}&filter_path=indices");
+    let answer = cluster.get_as(caller, &path, ANSWER_BYTES).await.ok()?;
+    if answer.status() != StatusCode::OK {
+        return None;
+    }
+    let parsed: Value = serde_json::from_slice(answer.body()).ok()?;
+    let indices = parsed.get("indices").and_then(Value::as_array).into_iter().flatten();
+    indices.map(|index| index.as_str().map(str::to_owned)).collect()
 }
 
 /// Whether only the keyword subfield can be aggregated; `None` if the cluster does not tell.
@@ -138,7 +188,7 @@ mod tests {
 
     #[test]
     fn answers_are_remembered_for_a_while() {
-        let forms = KeywordForms::default();
+        let forms = Known::default();
         let name = |caller: u64, index: &str| (caller, index.to_owned());
         let first = name(1, "a/m");
         forms.remember(first.clone(), true, Millis(0));

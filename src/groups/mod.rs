@@ -162,7 +162,14 @@ impl<'a> IndexReader<'a> {
                 false => Ok(Vec::new()),
             }
         };
-        let (page, facets) = tokio::try_join!(page, facets)?;
+        let (mut page, facets) = tokio::try_join!(page, facets)?;
+        if is_first && !self.source.fields.has_route {
+            page.notes.push(format!(
+                "no one route matches [{}]: times are those of the arrival, and titles, media and languages are not \
+                 known; name an index, an alias or a pattern of one route",
+                self.index
+            ));
+        }
         Ok(GroupsPage {
             groups: page.groups,
             total: page.total,

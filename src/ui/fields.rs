@@ -62,6 +62,7 @@ pub(super) fn sample() -> ReaderFields {
         title: Some("title".into()),
         url: None,
         representative: None,
+        has_route: true,
     }
 }
 
