@@ -46,7 +46,7 @@ pub(crate) struct GroupsRequest {
     pub exact: bool,
 }
 
-/// Sort of groups. Ties: the newest document first, then by key.
+/// Sort of groups. Ties: by count the newest document first, then by key; otherwise by key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum SortBy {
     /// The documents of the group in the whole index.

@@ -85,7 +85,7 @@ fn groups() -> Value {
     json!({"bool": {"must": [match_all()], "filter": [{"range": {COUNT: {"gte": 2}}}]}})
 }
 
-/// The entries after a position: by number of documents, then newest first, then by key.
+/// The entries after a position: by number of documents, then latest arrival first, then by key.
 ///
 /// # Errors
 /// As [`SearchSource::search`]; [`ReadError::NoRoots`] when there is none any more.
