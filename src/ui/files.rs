@@ -248,7 +248,7 @@ fn group_row(shell: &Layout, group: &GroupSummary, index: &str, names: &ReaderFi
         id: representative.id.clone(),
         title: shell.title(source, names),
         medium: fields::keyword(source, names.medium.as_deref()).map(str::to_owned),
-        time: fields::time(source, &names.time),
+        time: representative.time.or_else(|| fields::time(source, &names.time)),
         updated: group.last,
         link: fields::link(source, names.url.as_deref()),
         summary: format!("{} — {}", numbers.join(", "), summary(source, names)),
