@@ -337,6 +337,10 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
     /// or the one in which all of its fingerprints have their nodes. [`changes`] sees to it that one of the three is
     /// so, and because a node never changes its tree, a document that comes again always lands on the same root,
     /// whatever was placed in between.
+    ///
+    /// But for one: a text that differs in capitals alone has the same hash and, since sentences end elsewhere, other
+    /// fingerprints. If a full tree refuses it, and it takes the hash as its root, the earlier text is looked up there
+    /// from then on. By what a text was placed is not kept, so the two cannot be told apart.
     fn known(&self) -> Option<TreeIndex> {
         // The text itself is known; what its proof leaves out by now does not matter.
         if let Some(own) = self.seen.whole {
