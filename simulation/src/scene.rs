@@ -113,8 +113,8 @@ impl Records {
         self.ends.iter().any(|end| is_lost(written.answered, *end) && is_unknown(end))
     }
 
-    /// Whether another story differs in capitals alone. The two have one hash and, because sentences end elsewhere, other
-    /// fingerprints: if the later one takes the hash as its root, the earlier one is looked up there from then on.
+    /// Whether another story differs in capitals alone. The two have one hash and, because sentences end elsewhere,
+    /// other fingerprints: if the later one takes the hash as its root, the earlier one is looked up there from then on.
     pub(super) fn has_twin(&self, story: usize) -> bool {
         let one = &self.stories[story];
         let is_twin = |other: &Story| {

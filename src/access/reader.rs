@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::{Access, AccessError, IndexName};
 use crate::cluster::IndicesBehind;
+use crate::cluster::search::missing_shards;
 use crate::http::ProxyError;
 
 /// Most bytes of the cluster's response.
@@ -210,7 +211,7 @@ fn indices_of(name: &IndexName, answer: &Response<Bytes>) -> Result<BTreeSet<Str
     let not_understood = || ProxyError::NotTheCluster("POST /INDEX/_search");
     let answer: ProfileAnswer = serde_json::from_slice(answer.body()).map_err(|_| not_understood())?;
     let Shards { total, successful, failed } = answer.shards;
-    if answer.timed_out || failed > 0 || successful.is_some_and(|successful| successful < total) {
+    if answer.timed_out || missing_shards(total, successful, failed) > 0 {
         let reason = "the cluster searched only a part of the index: retry later";
         return Err(ProxyError::PartialSearch(reason.into()));
     }

@@ -63,10 +63,14 @@ struct Raw<H, A> {
 #[derive(Deserialize)]
 struct Shards {
     total: u64,
-    /// With those that were passed over because they have nothing that matches. A shard without any copy is no failure
-    /// to OpenSearch: it is only missing here.
     successful: Option<u64>,
     failed: u64,
+}
+
+/// How many shards are missing in an answer. `successful` has those that were passed over because nothing in them
+/// matches. A shard without any copy is no failure to OpenSearch: it is only missing there.
+pub(crate) fn missing_shards(total: u64, successful: Option<u64>, failed: u64) -> u64 {
+    failed.max(successful.map_or(0, |successful| total.saturating_sub(successful)))
 }
 
 #[derive(Deserialize)]
@@ -90,7 +94,7 @@ impl<'a, H: Deserialize<'a>, A: Deserialize<'a>> SearchResponse<H, A> {
         let raw: Raw<H, A> =
             serde_json::from_slice(body).map_err(|error| SearchFault::NotUnderstood(error.to_string()))?;
         let Shards { total, successful, failed } = raw.shards;
-        let failed = failed.max(successful.map_or(0, |successful| total.saturating_sub(successful)));
+        let failed = missing_shards(total, successful, failed);
         if raw.timed_out || failed > 0 {
             return Err(SearchFault::Partial { failed, total });
         }

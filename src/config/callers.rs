@@ -140,7 +140,7 @@ impl ServeOptions {
             return Err(ConfigError::option(
                 "admin_listen",
                 format!(
-                    "whoever reaches {address} would read statistics and metrics, which the cluster shows spinney: \
+                    "anyone who reaches {address} would read statistics and metrics, which the cluster shows spinney: \
                      listen on 127.0.0.1, say who may with callers, or that all may with trust_network"
                 ),
             ));
@@ -150,7 +150,7 @@ impl ServeOptions {
             return Err(ConfigError::option(
                 "listen",
                 format!(
-                    "whoever reaches {} would act on the cluster as spinney: listen on 127.0.0.1, say who may with \
+                    "anyone who reaches {} would act on the cluster as spinney: listen on 127.0.0.1, say who may with \
                      callers or client_ca, or that all may with trust_network",
                     self.listen
                 ),
@@ -223,7 +223,7 @@ mod tests {
         }
         for open in ["0.0.0.0:1", "10.0.0.1:1", "[::]:1", "[::ffff:127.0.0.1]:1"] {
             let open = format!("listen = '{open}'");
-            assert!(signed(&open).unwrap_err().starts_with("listen: whoever reaches"), "{open}");
+            assert!(signed(&open).unwrap_err().starts_with("listen: anyone who reaches"), "{open}");
             for shown in ["callers = 'file'", "trust_network = true", "client_ca = 'a'\ntls_cert = 'c'\ntls_key = 'k'"]
             {
                 assert_eq!(signed(&format!("{open}\n{shown}")), Ok(()), "{open} {shown}");
@@ -231,7 +231,7 @@ mod tests {
         }
         let admin = "listen = '0.0.0.0:1'\nadmin_listen = '0.0.0.0:2'";
         let shown = signed(&format!("{admin}\nclient_ca = 'a'\ntls_cert = 'c'\ntls_key = 'k'"));
-        assert!(shown.unwrap_err().starts_with("admin_listen: whoever reaches"));
+        assert!(shown.unwrap_err().starts_with("admin_listen: anyone who reaches"));
         assert_eq!(signed(&format!("{admin}\ncallers = 'file'")), Ok(()));
         for plain in ["http://es", "http://10.0.0.1:9200"] {
             assert!(signed(&format!("upstream = ['{plain}']")).unwrap_err().contains("https://"), "{plain}");

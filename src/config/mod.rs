@@ -121,7 +121,7 @@ pub struct RawServeOptions {
     #[arg(long, env = "SPINNEY_UPSTREAM_KEY", value_name = "FILE")]
     upstream_key: Option<PathBuf>,
     /// Sign all requests to the cluster, those of callers too: sigv4 (Amazon OpenSearch Service), with the credentials
-    /// of the environment, profile, container or instance. Then whoever reaches spinney acts as spinney: it listens on
+    /// of the environment, profile, container or instance. Then anyone who reaches it acts as spinney: it listens on
     /// loopback alone, or with --callers, --client-ca or --trust-network
     #[arg(long, env = "SPINNEY_UPSTREAM_AUTH", value_name = "HOW")]
     upstream_auth: Option<UpstreamAuth>,
@@ -135,7 +135,7 @@ pub struct RawServeOptions {
     /// (name:$2y$…), or name:sha256:HEX for the hash of a bearer token. It is read again when it has changed
     #[arg(long, env = "SPINNEY_CALLERS", value_name = "FILE")]
     callers: Option<PathBuf>,
-    /// Serve whoever reaches the address of --listen, without credentials, for --upstream-auth sigv4 [default: false]
+    /// Serve anyone who reaches the address of --listen, without credentials, for --upstream-auth sigv4 [default: false]
     #[arg(
         long,
         env = "SPINNEY_TRUST_NETWORK",
@@ -303,7 +303,7 @@ pub struct ServeOptions {
     pub upstream_identity: Option<Identity>,
     /// How requests to the cluster are signed; `None`: they are sent with what their callers show.
     pub sigv4: Option<Sigv4Options>,
-    /// File of those who may send requests; `None`: whoever reaches the listener.
+    /// File of those who may send requests; `None`: anyone who reaches the listener.
     pub callers: Option<PathBuf>,
     /// Whether signed requests may come from anywhere, without credentials.
     pub trust_network: bool,

@@ -120,28 +120,33 @@ impl<T: Clone> Known<T> {
     }
 }
 
-/// The indices behind a name that the caller may see; `None` if the cluster does not tell.
-async fn indices(cluster: &Client, caller: &HeaderMap, raw_index: &str, field: &str) -> Option<Vec<String>> {
-    let name = utf8_percent_encode(field, NON_ALPHANUMERIC);
-    let path = format!("/{raw_index}/_field_caps?fields={name}&filter_path=indices");
+/// What a mapping has under these names, as `_field_caps` answers the caller; `None` if the cluster does not tell.
+pub(super) async fn capabilities<'f>(
+    cluster: &Client,
+    caller: &HeaderMap,
+    raw_index: &str,
+    fields: impl Iterator<Item = &'f str>,
+) -> Option<Value> {
+    let fields: Vec<String> = fields.map(|field| utf8_percent_encode(field, NON_ALPHANUMERIC).to_string()).collect();
+    let path = format!("/{raw_index}/_field_caps?fields={}", fields.join(","));
     let answer = cluster.get_as(caller, &path, ANSWER_BYTES).await.ok()?;
     if answer.status() != StatusCode::OK {
         return None;
     }
-    let parsed: Value = serde_json::from_slice(answer.body()).ok()?;
+    serde_json::from_slice(answer.body()).ok()
+}
+
+/// The indices behind a name that the caller may see; `None` if the cluster does not tell.
+async fn indices(cluster: &Client, caller: &HeaderMap, raw_index: &str, field: &str) -> Option<Vec<String>> {
+    let parsed = capabilities(cluster, caller, raw_index, std::iter::once(field)).await?;
     let indices = parsed.get("indices").and_then(Value::as_array).into_iter().flatten();
     indices.map(|index| index.as_str().map(str::to_owned)).collect()
 }
 
 /// Whether only the keyword subfield can be aggregated; `None` if the cluster does not tell.
 async fn is_beside(cluster: &Client, caller: &HeaderMap, raw_index: &str, field: &str) -> Option<bool> {
-    let name = utf8_percent_encode(field, NON_ALPHANUMERIC);
-    let path = format!("/{raw_index}/_field_caps?fields={name},{name}{BESIDE}");
-    let answer = cluster.get_as(caller, &path, ANSWER_BYTES).await.ok()?;
-    if answer.status() != StatusCode::OK {
-        return None;
-    }
-    let parsed: Value = serde_json::from_slice(answer.body()).ok()?;
+    let beside = format!("{field}{BESIDE}");
+    let parsed = capabilities(cluster, caller, raw_index, [field, &beside].into_iter()).await?;
     of_capabilities(&parsed, field)
 }
 

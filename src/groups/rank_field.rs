@@ -1,16 +1,12 @@
 //! The field by which representatives are ranked, in the form that has whole values.
 
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
 use super::error::ReadError;
-use super::keyword::{BESIDE, of_capabilities};
+use super::keyword::{BESIDE, capabilities, of_capabilities};
 use super::request::RequestError;
 use super::search::SearchSource;
 use crate::config::RepresentativeBy;
-
-/// Most bytes of a response of `_field_caps`.
-const ANSWER_BYTES: usize = 1 << 20;
 
 /// Types whose subfields are no fields of the mapping.
 const OF_ANY_FIELDS: [&str; 2] = ["flattened", "flat_object"];
@@ -28,8 +24,8 @@ enum RankField {
     Missing,
 }
 
-/// The representatives of a request: a rank by a field that can be ranked by. A query for a value of a missing field, or
-/// of a text, finds nothing or something else, and is no error to the servers. Asks the cluster with the caller's
+/// The representatives of a request: a rank by a field that can be ranked by. A query for a value of a missing field,
+/// or of a text, finds nothing or something else, and is no error to the servers. Asks the cluster with the caller's
 /// credentials; without an answer they stay as they are.
 ///
 /// # Errors
@@ -41,19 +37,17 @@ pub(super) async fn resolved(
     let RepresentativeBy::Rank { field, order } = representative else {
         return Ok(representative.clone());
     };
-    let asked = [field.clone(), format!("{field}{BESIDE}")].into_iter().chain(parents(field).map(str::to_owned));
-    let asked: Vec<String> = asked.map(|name| utf8_percent_encode(&name, NON_ALPHANUMERIC).to_string()).collect();
-    let path = format!("/{}/_field_caps?fields={}", source.raw_index, asked.join(","));
-    let answer = source.cluster.get_as(source.caller, &path, ANSWER_BYTES).await;
-    let parsed = answer.ok().and_then(|answer| serde_json::from_slice(answer.body()).ok());
+    let beside = format!("{field}{BESIDE}");
+    let asked = [field.as_str(), &beside].into_iter().chain(parents(field));
+    let parsed = capabilities(source.cluster, source.caller, source.raw_index, asked).await;
     let reason = match parsed.and_then(|parsed| of_mapping(&parsed, field)) {
         Some(RankField::Whole) | None => return Ok(representative.clone()),
         Some(RankField::Beside) => {
-            return Ok(RepresentativeBy::Rank { field: format!("{field}{BESIDE}"), order: order.clone() });
+            return Ok(RepresentativeBy::Rank { field: beside, order: order.clone() });
         }
         Some(RankField::Missing) => format!("ranks by {field}, which none of these indices has"),
         Some(RankField::Text) => format!(
-            "ranks by {field}, which is mapped as text here, and no keyword {field}{BESIDE} stands beside it in all \
+            "ranks by {field}, which is mapped as text here, and no keyword {beside} stands beside it in all \
              of these indices"
         ),
     };

@@ -162,8 +162,8 @@ async fn node_killed_in_the_middle_of_a_load_and_started_again() {
     a_shard_that_is_away_is_not_passed_over(&server).await;
 }
 
-/// OpenSearch opens a point in time of the shards that are there unless that is forbidden, as `cluster/point_in_time.rs`
-/// does, and says of the others only that they were not successful. On the node of the test above: a red cluster would
+/// OpenSearch opens a point in time of the shards that are there unless that is forbidden, as
+/// `cluster/point_in_time.rs` does, and says of the others only that they were not successful. On the node of the test above: a red cluster would
 /// be in the way of others.
 async fn a_shard_that_is_away_is_not_passed_over(server: &Server) {
     let pattern = common::unique_index("away");

@@ -137,7 +137,7 @@ async fn browsers_are_not_led_here() {
     assert_eq!(ask(Method::POST, &[("host", &own), ("origin", &origin)]).await, StatusCode::NOT_FOUND);
 }
 
-/// `--client-ca`: whoever has no certificate of it gets no answer.
+/// `--client-ca`: a client without a certificate of it gets no answer.
 #[tokio::test]
 async fn clients_show_certificates() {
     let folder = scratch("client-ca");

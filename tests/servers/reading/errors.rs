@@ -207,7 +207,8 @@ async fn a_rank_that_cannot_be() {
         let index = unique_index("groups-rank");
         let keyword = json!({"type": "keyword"});
         let properties = json!({
-            "cluster_key": {"type": "long"}, "cluster_root": keyword, "date": {"type": "date"}, "content": {"type": "text"},
+            "cluster_key": {"type": "long"}, "cluster_root": keyword, "date": {"type": "date"},
+            "content": {"type": "text"},
             "medium": keyword, "at": {"properties": {"place": keyword}},
             "source": {"type": "text", "fields": {"keyword": keyword}},
         });
