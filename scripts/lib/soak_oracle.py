@@ -10,12 +10,14 @@ TOLD = 15
 
 
 class Record:
-    """A document: which texts it may have (None: it may not be there), and when it was last sent, in milliseconds."""
+    """A document: which texts it may have (None: it may not be there), and when, in milliseconds, it was last sent
+    (`tried`), and when last with an answer that it is accepted (`taken`)."""
 
-    __slots__ = ("n", "index", "id", "texts", "bypass", "sent")
+    __slots__ = ("n", "index", "id", "texts", "bypass", "tried", "taken")
 
     def __init__(self, n, index, id, bypass=False):
-        self.n, self.index, self.id, self.texts, self.bypass, self.sent = n, index, id, {None}, bypass, 0
+        self.n, self.index, self.id, self.texts, self.bypass = n, index, id, {None}, bypass
+        self.tried = self.taken = 0
 
 
 # What the index shows of a document.
@@ -66,7 +68,7 @@ class Oracle:
     def acknowledge(self, record, text):
         """The cluster has said that the document has this text, or (None) is deleted."""
         with self.lock:
-            record.texts = {text}
+            record.texts, record.taken = {text}, record.tried
             if text is not None:
                 self.acknowledged += 1
                 self.recent.append((text, record.index))
@@ -74,7 +76,7 @@ class Oracle:
     def unknown(self, record, text):
         """It is being sent: until an answer comes it may have this text, or one of those before."""
         with self.lock:
-            record.texts, record.sent = record.texts | {text}, int(time.time() * 1000)
+            record.texts, record.tried = record.texts | {text}, int(time.time() * 1000)
 
     def touch(self, names):
         with self.lock:
@@ -105,16 +107,17 @@ class Oracle:
     # ---- checks, while nobody writes ----
 
     def dated(self, found):
-        """The same with the time at which each text was last given to spinney.
+        """The same with the time at which each text was last accepted through spinney.
 
-        That is the arrival, but of an update, which keeps the date of a text that has come before.
+        That is the arrival, but of an update, which keeps the date of a text that has come before. An attempt that was
+        refused, or not made any more, says nothing: nobody has seen the text then.
         """
         for shown in found:
             record = self.records.get(shown.n)
             yield (
                 shown
                 if shown.arrival is None or record is None
-                else shown._replace(arrival=max(shown.arrival, record.sent))
+                else shown._replace(arrival=max(shown.arrival, record.taken))
             )
 
     def check(self, found, losers, stamped):
@@ -165,10 +168,14 @@ class Oracle:
         return any(begin <= arrival <= end for begin, end in self.lossy)
 
     def together(self, found):
-        """The same text has the root that it had less than a window before: nine tenths, its end is not exact."""
+        """The same text has the root that it had less than a window before: nine tenths, its end is not exact.
+
+        Of a document whose last attempt nobody has answered it is not known when its text was last given.
+        """
         texts = collections.defaultdict(list)
         for shown in found:
-            if shown.root and shown.arrival:
+            record = self.records.get(shown.n)
+            if shown.root and shown.arrival and record and record.taken == record.tried:
                 texts[self.forest_of[shown.index], shown.text].append(shown)
         for (_, text), copies in texts.items():
             if len(copies) < 2 or self.documents.may_be_blank(text):
