@@ -354,7 +354,7 @@ async function editing(browser, job) {
 
 // A cluster with users: credentials in memory only.
 async function signing(browser, job) {
-  const reader = await Reader.open(browser, job, { expected: ['401', '403'] });
+  const reader = await Reader.open(browser, job, { expected: ['401', '403', '429'] });
   const { page } = reader;
   const sent = [];
   page.on('request', (request) => sent.push(request.headers().authorization));
@@ -381,7 +381,30 @@ async function signing(browser, job) {
   await page.waitForFunction(() => document.activeElement.tagName === 'MAIN');
   await page.getByRole('heading', { name: job.title }).waitFor();
   await reader.check('signed in');
+  // A browser's own download would go without credentials.
+  const file = async (label) => {
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.locator('.files').getByRole('link', { name: label, exact: true }).click(),
+    ]);
+    const text = fs.readFileSync(await download.path(), 'utf8');
+    assert.ok(text.includes(job.title), `${download.suggestedFilename()}: ${text}`);
+  };
+  for (const label of ['Atom', 'CSV', 'JSON']) await file(label);
   await page.goBack();
+  await page.getByRole('link', { name: job.title }).waitFor();
+  for (const label of ['Atom', 'CSV', 'JSON']) await file(label);
+  // An error is no file: the page is shown again.
+  let saved = 0;
+  page.on('download', () => saved++);
+  const isFile = (url) => url.search.includes('csv');
+  await page.route(isFile, (route) => route.fulfill({ status: 429, contentType: 'application/json', body: '{}' }));
+  await Promise.all([
+    page.waitForResponse((response) => response.url() === page.url() && response.ok()),
+    page.locator('.files').getByRole('link', { name: 'CSV', exact: true }).click(),
+  ]);
+  assert.equal(saved, 0);
+  await page.unroute(isFile);
   await page.getByRole('searchbox').fill('harbour');
   await page.getByRole('button', { name: 'Search' }).click();
   await page.waitForURL('**q=harbour**');

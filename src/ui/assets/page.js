@@ -78,7 +78,9 @@
 
   // A file needs the credentials as well.
   async function save(url, name) {
-    const response = await ask(url);
+    const response = await ask(url).catch(() => null);
+    // Nobody wants an error under that name: the page says what is wrong.
+    if (!response?.ok) return go(location.href, { push: false });
     const link = document.createElement('a');
     link.href = URL.createObjectURL(await response.blob());
     link.download = name;

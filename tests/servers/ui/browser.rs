@@ -107,10 +107,14 @@ async fn signing_in_in_chromium() {
     let mapping = json!({"mappings": {"properties": {"media": {"type": "keyword"}}}});
     let made = client.put(format!("{}/{index}", spinney.url)).basic_auth("admin", Some("admin")).json(&mapping);
     assert!(made.send().await.unwrap().status().is_success());
-    let path = format!("{}/{index}/_doc/a?refresh=true", spinney.url);
-    let write = client.put(path).basic_auth("admin", Some("admin")).json(&source);
-    let written = write.send().await.unwrap();
-    assert!(written.status().is_success(), "{}", written.text().await.unwrap());
+    // A group of two: one alone has no files.
+    let reprint = json!({"title": "Port shut", "content": source["content"], "media": "Gazette"});
+    for (id, source) in [("a", source), ("b", reprint)] {
+        let path = format!("{}/{index}/_doc/{id}?refresh=true", spinney.url);
+        let write = client.put(path).basic_auth("admin", Some("admin")).json(&source);
+        let written = write.send().await.unwrap();
+        assert!(written.status().is_success(), "{}", written.text().await.unwrap());
+    }
     let job = json!({
         "url": spinney.url, "index": index, "user": "reader", "password": "aspen-Hazel-2906", "title": "Harbour closed",
     });
