@@ -95,6 +95,8 @@ enum Way {
     Batch,
     /// The same with answers that wait for nothing.
     Unsynced,
+    /// Through spinney in memory, which signs what it sends.
+    Signed,
 }
 
 impl Way {
@@ -106,11 +108,12 @@ impl Way {
             Way::Nginx => "nginx",
             Way::Batch => "batch",
             Way::Unsynced => "unsynced",
+            Way::Signed => "signed",
         }
     }
 
     fn is_spinney(self) -> bool {
-        matches!(self, Way::Spinney | Way::Batch | Way::Unsynced)
+        matches!(self, Way::Spinney | Way::Batch | Way::Unsynced | Way::Signed)
     }
 
     fn writes_stamps(self) -> bool {
@@ -118,11 +121,11 @@ impl Way {
     }
 }
 
-const WAYS: [Way; 6] = [Way::Direct, Way::Spinney, Way::Stamped, Way::Batch, Way::Nginx, Way::Unsynced];
+const WAYS: [Way; 7] = [Way::Direct, Way::Spinney, Way::Stamped, Way::Signed, Way::Batch, Way::Nginx, Way::Unsynced];
 
 /// The ways of a round in an order that changes from round to round: each is in every place, and none always follows
 /// the same other one.
-fn order(round: usize) -> [Way; 6] {
+fn order(round: usize) -> [Way; 7] {
     let mut order = WAYS;
     order.rotate_left(round / 2 % WAYS.len());
     if round % 2 == 1 {
@@ -246,6 +249,7 @@ impl Bench {
         let more = match way {
             Way::Batch => stored("batch"),
             Way::Unsynced => stored("none"),
+            Way::Signed => vec!["--upstream-auth", "sigv4", "--aws-region", "eu-central-1"],
             _ => Vec::new(),
         };
         // Nothing is found again: every load begins with an empty forest.
@@ -383,6 +387,7 @@ struct Results {
     nginx: Vec<f64>,
     batch: Vec<f64>,
     unsynced: Vec<f64>,
+    signed: Vec<f64>,
     cpu: Vec<f64>,
     peak_rss_mb: f64,
 }
@@ -396,6 +401,7 @@ impl Results {
             Way::Nginx => &mut self.nginx,
             Way::Batch => &mut self.batch,
             Way::Unsynced => &mut self.unsynced,
+            Way::Signed => &mut self.signed,
         }
     }
 
@@ -430,6 +436,7 @@ impl Results {
             "ratio_to_stamped": rounded(Self::ratio(&self.proxied, &self.stamped), 4),
             "ratio_batch_to_memory": rounded(Self::ratio(&self.batch, &self.proxied), 4),
             "ratio_batch_to_unsynced": rounded(Self::ratio(&self.batch, &self.unsynced), 4),
+            "ratio_signed_to_memory": rounded(Self::ratio(&self.signed, &self.proxied), 4),
             "cpu_s_per_1000_docs": rounded(median(&self.cpu), 5),
             "peak_rss_mb": rounded(self.peak_rss_mb, 1),
             "added_p50_ms": added(0.50),

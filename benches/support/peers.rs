@@ -48,7 +48,9 @@ pub async fn spinney(
     more: &[&str],
 ) -> anyhow::Result<Proxy> {
     let mut command = Command::new(program);
+    // What signs if it is told to; any will do for a server that does not look.
     command
+        .envs([("AWS_ACCESS_KEY_ID", "bench"), ("AWS_SECRET_ACCESS_KEY", "bench")])
         .args(["serve", "--upstream", upstream, "--index", "bench-*"])
         .args(["--counts", "off"])
         .args(more)
