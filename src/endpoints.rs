@@ -26,6 +26,7 @@ pub enum ApiEndpoint {
     Stats,
     Metrics,
     Routes,
+    Reload,
     Check,
     Groups,
     Similar,
@@ -79,6 +80,7 @@ pub const ENDPOINTS: &[EndpointRow] = &[
     api(ApiEndpoint::Stats, "/_spinney/_stats", READ),
     api(ApiEndpoint::Metrics, "/_spinney/_metrics", READ),
     api(ApiEndpoint::Routes, "/_spinney/_routes", READ),
+    api(ApiEndpoint::Reload, "/_spinney/_reload", POST),
     api(ApiEndpoint::Check, "/_spinney/{index}/_check", POST),
     api(ApiEndpoint::Groups, "/_spinney/{index}/_groups", READ_WITH_BODY),
     api(ApiEndpoint::Similar, "/_spinney/{index}/_similar/{id}", READ),
@@ -119,6 +121,16 @@ impl EndpointRow {
             self.endpoint,
             Endpoint::Api(ApiEndpoint::Health | ApiEndpoint::Ready | ApiEndpoint::Stats | ApiEndpoint::Metrics)
         )
+    }
+
+    /// Whether the admin listener has it.
+    pub(crate) fn is_administrative(&self) -> bool {
+        self.is_monitored() || self.is_only_administrative()
+    }
+
+    /// Whether nobody else has it.
+    pub(crate) fn is_only_administrative(&self) -> bool {
+        self.endpoint == Endpoint::Api(ApiEndpoint::Reload)
     }
 
     /// Error for a method that is not allowed, if any.

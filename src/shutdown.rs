@@ -128,7 +128,7 @@ impl Signals {
     }
 }
 
-/// Calls `reload` at each SIGHUP, which would end the process in the middle of a write.
+/// Calls `reload` at each SIGHUP, which would otherwise end the process in the middle of a write.
 ///
 /// # Errors
 /// When the handler cannot be installed.

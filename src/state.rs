@@ -2,23 +2,23 @@
 
 use std::collections::HashSet;
 use std::hash::RandomState;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
-use tracing::{debug, error, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::access::{Access, Door, DoorError};
 use crate::backfill::{FirstStatus, Restamping, SweepStatus};
 use crate::chance::{self, secret_key};
 use crate::clock;
 use crate::cluster::{self, ClientError, Signer};
-use crate::config::{OnRedisFailure, OnUnstamped, RestrictedReaders, ServeOptions};
+use crate::config::{OnRedisFailure, OnUnstamped, RestrictedReaders, ServeLimits, ServeOptions};
 use crate::counts::Counts;
 use crate::docid::DocIds;
 use crate::engine::{Engine, EngineError, ReaderFields, RequestContext, Unavailable};
@@ -30,7 +30,7 @@ use crate::http::{ProxyError, caller};
 use crate::recovery;
 use crate::redis::{EvictsKeys, TcpRedis};
 use crate::shutdown::{InFlight, Writes};
-use crate::telemetry::Metrics;
+use crate::telemetry::{AccessLog, AccessLogError, Metrics};
 
 /// Length up to which a client's request id is logged.
 const REQUEST_ID_CHARS: usize = 128;
@@ -38,6 +38,9 @@ const REQUEST_ID_CHARS: usize = 128;
 /// Bytes of large responses that readers have not received yet: in total, and the percentage for one client.
 pub(crate) const ANSWERS: usize = 256 << 20;
 const ANSWERS_OF_ONE: u8 = 50;
+
+/// Reads the configuration again, puts into effect what may change, and returns its options.
+pub(crate) type Reload = Box<dyn Fn(&AppState) -> anyhow::Result<Vec<&'static str>> + Send + Sync>;
 
 /// State shared by all requests. Created by the server, used by the proxy and the own endpoints.
 pub(crate) struct AppState {
@@ -51,10 +54,12 @@ pub(crate) struct AppState {
     pub counts: Counts,
     /// Budget of write requests in bytes.
     pub budget: Arc<Budget>,
-    /// Time limit for the body of a write.
-    pub body_timeout: Duration,
-    /// Idle timeout of clients.
-    pub idle_timeout: Duration,
+    /// Limits, which may change.
+    limits: RwLock<ServeLimits>,
+    /// Reads the configuration again, once there is one.
+    pub reload: OnceLock<Reload>,
+    /// The access log, if there is one.
+    pub access_log: Option<Arc<AccessLog>>,
     /// Metrics.
     pub metrics: Metrics,
     /// Who may send requests.
@@ -119,6 +124,9 @@ pub(crate) enum StateError {
     /// The file of callers.
     #[error(transparent)]
     Door(#[from] DoorError),
+    /// The file of the access log.
+    #[error(transparent)]
+    AccessLog(#[from] AccessLogError),
     /// Error of the forest store.
     #[error("cannot use the forest store")]
     Redis(#[from] std::io::Error),
@@ -190,9 +198,10 @@ impl AppState {
             door: Door::of(config)?,
             overrides: config.overrides,
             counts: Counts::new(config.counts && !config.routes.is_empty()),
-            budget: Budget::new(config.budget, config.limits.client_share),
-            body_timeout: config.limits.body_timeout,
-            idle_timeout: config.limits.idle_timeout,
+            budget: Budget::new(config.limits.budget, config.limits.client_share),
+            limits: RwLock::new(config.limits),
+            reload: OnceLock::new(),
+            access_log: config.access_log.as_deref().map(AccessLog::open).transpose()?.map(Arc::new),
             metrics: Metrics::default(),
             in_flight: InFlight::default(),
             connections: TaskTracker::new(),
@@ -239,6 +248,36 @@ impl AppState {
         }
     }
 
+    /// Limits as they are now.
+    pub(crate) fn limits(&self) -> ServeLimits {
+        *self.limits.read()
+    }
+
+    /// Other limits from now on. What is held or in flight stays.
+    pub(crate) fn set_limits(&self, limits: ServeLimits) {
+        *self.limits.write() = limits;
+        self.budget.resize(limits.budget, limits.client_share);
+        self.cluster.set_timeout(limits.upstream_timeout);
+    }
+
+    /// Opens the access log again and puts into effect what has changed in the configuration and may change at run
+    /// time. Returns the options that have changed.
+    ///
+    /// # Errors
+    /// The configuration is wrong, or something else has changed in it: nothing of it takes effect.
+    pub(crate) fn reload(&self) -> anyhow::Result<Vec<&'static str>> {
+        if let Some(log) = &self.access_log {
+            log.reopen();
+        }
+        let reload = self.reload.get().ok_or_else(|| anyhow::anyhow!("it is not read at a start yet"))?;
+        let changed = reload(self);
+        match &changed {
+            Ok(changed) => info!(changed = changed.join(", "), "the configuration was read again"),
+            Err(reason) => warn!(reason = format!("{reason:#}"), "the configuration was read again, nothing changes"),
+        }
+        changed
+    }
+
     /// Dependencies of authorisation.
     pub(crate) fn access(&self) -> Access<'_> {
         Access { engine: &self.engine, cluster: &self.cluster, service: &self.service, overrides: self.overrides }
@@ -247,7 +286,7 @@ impl AppState {
     /// Request id for the log: the client's, as far as it can be logged, or a new one.
     pub(crate) fn request_id(&self, opaque_id: Option<&HeaderValue>) -> String {
         match opaque_id {
-            Some(id) if !id.is_empty() => loggable(id.as_bytes()),
+            Some(id) if !id.is_empty() => loggable(id),
             _ => format!("{:08x}-{}", self.nonce as u32, self.requests.fetch_add(1, Relaxed)),
         }
     }
@@ -301,13 +340,13 @@ impl AppState {
     }
 }
 
-/// Makes a foreign id safe for a log line: short, and without characters that could end its field.
-fn loggable(id: &[u8]) -> String {
+/// Makes a client's header safe for a log line: short, and without characters that could end its field.
+pub(crate) fn loggable(value: &HeaderValue) -> String {
     let shown = |&byte: &u8| {
         let plain = byte.is_ascii_graphic() && !b"\"\\={}".contains(&byte);
         if plain { char::from(byte) } else { '_' }
     };
-    id.iter().take(REQUEST_ID_CHARS).map(shown).collect()
+    value.as_bytes().iter().take(REQUEST_ID_CHARS).map(shown).collect()
 }
 
 #[cfg(test)]

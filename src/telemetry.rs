@@ -1,19 +1,28 @@
 //! Metrics for `_stats` and `_metrics`, and the format of the log.
 
+mod access_log;
+#[cfg(target_os = "linux")]
+mod process;
+
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use hyper::StatusCode;
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry as MetricRegistry;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
+
+pub(crate) use access_log::{AccessLog, AccessLogError, Line, PATH_BYTES};
 
 use crate::config::LogFormat;
 use crate::method::{Reason, Reasons};
@@ -21,8 +30,11 @@ use crate::method::{Reason, Reasons};
 /// The content type of [`Metrics::encode`].
 pub(crate) const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Prefix of every metric.
+/// Prefix of every metric but those of the process.
 const PREFIX: &str = "spinney";
+
+/// Optional features of this build.
+const FEATURES: &str = if cfg!(feature = "aws") { "aws" } else { "" };
 
 /// The filter of the log, which can be replaced.
 pub(crate) struct LogFilter(reload::Handle<EnvFilter, Registry>);
@@ -160,13 +172,27 @@ counters! {
 /// Label and value of a reason.
 type ReasonLabel = [(&'static str, &'static str); 1];
 
+/// What was asked for, and the status of the answer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResponseLabels {
+    endpoint: &'static str,
+    status: u16,
+}
+
+/// Label and what was asked for.
+type EndpointLabel = [(&'static str, &'static str); 1];
+
+/// Label and name of a forest.
+type ForestLabel = [(&'static str, String); 1];
+
 /// All metrics that are counted or measured while requests are answered.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     /// Counters.
     pub counters: Counters,
     refusals: Family<ReasonLabel, Counter>,
-    request_seconds: Histogram,
+    responses: Family<ResponseLabels, Counter>,
+    request_seconds: Family<EndpointLabel, Histogram, fn() -> Histogram>,
     text_seconds: Histogram,
     lock_wait_seconds: Histogram,
     bulk_bytes: Histogram,
@@ -188,6 +214,21 @@ impl Default for Metrics {
             "Near trees that documents were not let into, which founded a tree of their own",
             refusals.clone(),
         );
+        registry.register(
+            "build",
+            "Version of the program, and the features that it was built with",
+            Info::new([("version", env!("CARGO_PKG_VERSION")), ("features", FEATURES)]),
+        );
+        let responses = Family::default();
+        registry.register("responses", "Responses by what was requested and by status", responses.clone());
+        // 1 ms to 33 s.
+        let seconds = || Histogram::new(exponential_buckets(0.001, 2.0, 16));
+        let request_seconds: Family<_, _, fn() -> Histogram> = Family::new_with_constructor(seconds);
+        registry.register(
+            "request_seconds",
+            "Seconds from the head of a request to the head of its response",
+            request_seconds.clone(),
+        );
         let mut histogram = |name: &str, help: &str, first: f64, factor: f64, buckets: u16| {
             let histogram = Histogram::new(exponential_buckets(first, factor, buckets));
             registry.register(name, help, histogram.clone());
@@ -196,14 +237,8 @@ impl Default for Metrics {
         Metrics {
             counters,
             refusals,
-            // 1 ms to 33 s.
-            request_seconds: histogram(
-                "request_seconds",
-                "Seconds from the head of a request to the head of its response",
-                0.001,
-                2.0,
-                16,
-            ),
+            responses,
+            request_seconds,
             // 0.1 ms to 26 s.
             text_seconds: histogram(
                 "text_seconds",
@@ -228,9 +263,10 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Records when the head of a response is ready.
-    pub(crate) fn observe_request(&self, took: Duration) {
-        self.request_seconds.observe(took.as_secs_f64());
+    /// Records that the head of a response is ready. `endpoint`: one of few that the program knows, not a path.
+    pub(crate) fn observe_response(&self, endpoint: &'static str, status: StatusCode, took: Duration) {
+        self.responses.get_or_create(&ResponseLabels { endpoint, status: status.as_u16() }).inc();
+        self.request_seconds.get_or_create(&[("endpoint", endpoint)]).observe(took.as_secs_f64());
     }
 
     /// Records the size of a bulk.
@@ -258,48 +294,107 @@ impl Metrics {
         Reason::ALL.into_iter().map(move |reason| (reason, count(reason)))
     }
 
-    /// All metrics and these gauges in the OpenMetrics text format.
+    /// All metrics and these samples in the OpenMetrics text format.
     ///
     /// # Errors
     /// Never with the metrics that are registered here.
-    pub(crate) fn encode(&self, gauges: &Gauges) -> Result<String, fmt::Error> {
+    pub(crate) fn encode(&self, samples: &Samples) -> Result<String, fmt::Error> {
         let mut text = String::new();
         encode_registry(&mut text, &self.registry)?;
-        encode_registry(&mut text, &gauges.registry)?;
+        encode_registry(&mut text, &samples.registry)?;
+        #[cfg(target_os = "linux")]
+        encode_registry(&mut text, &process::registry())?;
         encode_eof(&mut text)?;
         Ok(text)
     }
 }
 
-/// Gauges, sampled when they are requested.
+/// Whether a value may fall.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    /// It may.
+    Gauge,
+    /// It is counted since the start of the process; the name gets `_total`.
+    Counter,
+}
+
+/// A value that is read when somebody requests it.
 #[derive(Debug)]
-pub(crate) struct Gauges {
+pub(crate) struct Sample {
+    kind: Kind,
+    name: &'static str,
+    help: &'static str,
+    value: u64,
+}
+
+impl Sample {
+    pub(crate) const fn gauge(name: &'static str, help: &'static str, value: u64) -> Sample {
+        Sample { kind: Kind::Gauge, name, help, value }
+    }
+
+    pub(crate) const fn counter(name: &'static str, help: &'static str, value: u64) -> Sample {
+        Sample { kind: Kind::Counter, name, help, value }
+    }
+}
+
+/// All samples of one request.
+#[derive(Debug)]
+pub(crate) struct Samples {
     registry: MetricRegistry,
 }
 
-impl Default for Gauges {
-    fn default() -> Gauges {
-        Gauges { registry: MetricRegistry::with_prefix(PREFIX) }
+impl Default for Samples {
+    fn default() -> Samples {
+        Samples { registry: MetricRegistry::with_prefix(PREFIX) }
     }
 }
 
-impl Gauges {
+impl Samples {
     /// Adds one value.
-    pub(crate) fn add(&mut self, name: &str, help: &str, value: u64) {
-        let gauge = Gauge::<u64, AtomicU64>::default();
-        gauge.set(value);
-        self.registry.register(name, help, gauge);
+    pub(crate) fn add(&mut self, Sample { kind, name, help, value }: Sample) {
+        match kind {
+            Kind::Gauge => self.registry.register(name, help, gauge(value)),
+            Kind::Counter => self.registry.register(name, help, ConstCounter::new(value)),
+        }
+    }
+
+    /// Adds a time since the start, in seconds.
+    pub(crate) fn add_seconds(&mut self, name: &str, help: &str, value: Duration) {
+        self.registry.register(name, help, ConstCounter::new(value.as_secs_f64()));
     }
 
     /// Adds a value for each forest.
-    pub(crate) fn add_by_forest<'f>(&mut self, name: &str, help: &str, values: impl Iterator<Item = (&'f str, u64)>) {
-        let gauges = Family::<[(&str, String); 1], Gauge<u64, AtomicU64>>::default();
-        for (forest, value) in values {
-            let label = [("forest", forest.to_owned())];
-            gauges.get_or_create(&label).set(value);
+    pub(crate) fn add_by_forest<'f>(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        help: &str,
+        values: impl Iterator<Item = (&'f str, u64)>,
+    ) {
+        let values = values.map(|(forest, value)| ([("forest", forest.to_owned())], value));
+        match kind {
+            Kind::Gauge => {
+                let family = Family::<ForestLabel, Gauge<u64, AtomicU64>>::default();
+                for (label, value) in values {
+                    family.get_or_create(&label).set(value);
+                }
+                self.registry.register(name, help, family);
+            }
+            Kind::Counter => {
+                let family = Family::<ForestLabel, Counter>::default();
+                for (label, value) in values {
+                    family.get_or_create(&label).inc_by(value);
+                }
+                self.registry.register(name, help, family);
+            }
         }
-        self.registry.register(name, help, gauges);
     }
+}
+
+fn gauge(value: u64) -> Gauge<u64, AtomicU64> {
+    let gauge = Gauge::default();
+    gauge.set(value);
+    gauge
 }
 
 fn label(reason: Reason) -> ReasonLabel {
@@ -345,15 +440,18 @@ mod tests {
         let mut reasons = Reasons::default();
         reasons.add(Reason::Numbers);
         metrics.count_refusals(reasons);
-        metrics.observe_request(Duration::from_millis(3));
+        metrics.observe_response("_bulk", StatusCode::OK, Duration::from_millis(3));
         metrics.observe_stamping(Duration::from_millis(3), Duration::from_millis(1));
         metrics.observe_bulk(2048);
-        let mut gauges = Gauges::default();
-        gauges.add("uptime_seconds", "Seconds since the start", 7);
+        let mut samples = Samples::default();
+        samples.add(Sample::gauge("uptime_seconds", "Seconds since the start", 7));
+        samples.add(Sample::counter("restamped", "Documents", 8));
+        samples.add_seconds("counts_busy_seconds", "Time", Duration::from_millis(1500));
         let forests = [("a\"b", 1), ("c", 2)];
-        gauges.add_by_forest("forest_nodes", "Nodes", forests.into_iter());
+        samples.add_by_forest(Kind::Gauge, "forest_nodes", "Nodes", forests.into_iter());
+        samples.add_by_forest(Kind::Counter, "forest_evicted", "Nodes", forests.into_iter());
 
-        let text = metrics.encode(&gauges).unwrap();
+        let text = metrics.encode(&samples).unwrap();
         for line in [
             "# HELP spinney_requests Requests received, own endpoints included.",
             "# TYPE spinney_requests counter",
@@ -361,13 +459,21 @@ mod tests {
             "spinney_refusals_total{reason=\"numbers\"} 1",
             "spinney_refusals_total{reason=\"radius\"} 0",
             "# TYPE spinney_request_seconds histogram",
-            "spinney_request_seconds_bucket{le=\"0.004\"} 1",
+            "spinney_request_seconds_bucket{le=\"0.004\",endpoint=\"_bulk\"} 1",
+            "spinney_responses_total{endpoint=\"_bulk\",status=\"200\"} 1",
+            &format!("spinney_build_info{{version=\"{}\",features=\"{FEATURES}\"}} 1", env!("CARGO_PKG_VERSION")),
             "spinney_text_seconds_count 1",
             "spinney_lock_wait_seconds_sum 0.001",
             "spinney_bulk_bytes_sum 2048.0",
             "spinney_uptime_seconds 7",
             "spinney_forest_nodes{forest=\"a\\\"b\"} 1",
             "spinney_forest_nodes{forest=\"c\"} 2",
+            "# TYPE spinney_forest_nodes gauge",
+            "# TYPE spinney_forest_evicted counter",
+            "spinney_forest_evicted_total{forest=\"c\"} 2",
+            "# TYPE spinney_restamped counter",
+            "spinney_restamped_total 8",
+            "spinney_counts_busy_seconds_total 1.5",
         ] {
             assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line}\n{text}");
         }

@@ -66,7 +66,7 @@ pub(super) async fn read<T: Send + 'static>(
     read: impl FnOnce(&Bytes) -> T + Send + 'static,
 ) -> Result<(T, Reservation), ProxyError> {
     let Limit { bytes: most, times } = limit;
-    let time = state.body_timeout;
+    let time = state.limits().body_timeout;
     let buffered = body::buffer_up_to(most, &state.budget, time, parts, body).await?;
     let Buffered { bytes: raw, mut reservation } = buffered;
     let encoding = encoding(&parts.headers);

@@ -21,25 +21,37 @@ pub(super) async fn ready(state: &AppState, caller: &HeaderMap) -> Response<Body
     }
 }
 
-async fn why_not(state: &AppState, caller: &HeaderMap) -> Option<&'static str> {
+async fn why_not(state: &AppState, caller: &HeaderMap) -> Option<String> {
     if state.in_flight.is_draining() {
-        return Some("stopping");
+        return Some("stopping".into());
     }
-    if let Some(unavailable) = state.engine.forests().unavailable() {
-        // The caller may be anonymous, so only the log names the forest and the reason.
+    let forest = match state.engine.forests().unavailable() {
+        Some(unavailable) => Err(unavailable),
+        None => state.engine.forests().check_settings().await,
+    };
+    if let Err(unavailable) = forest {
         state.engine_failed(&unavailable);
-        return Some(match unavailable {
-            Unavailable::Away { .. } => "a forest cannot be reached where it is kept",
-            _ => "a forest is out of service: the log says why, and spinney has to be restarted",
-        });
-    }
-    if let Err(other @ Unavailable::Unsupported { .. }) = state.engine.forests().check_settings().await {
-        state.engine_failed(&other);
-        return Some("a forest is kept with other settings or fields than those of this process");
+        // The caller may be anonymous, and what is wrong may quote documents: the log has it.
+        match unavailable {
+            Unavailable::Poisoned { forest, .. } | Unavailable::NotStored { forest, .. } => {
+                return Some(format!(
+                    "the forest '{forest}' is out of service: the log says why, and spinney has to be restarted"
+                ));
+            }
+            Unavailable::Away { forest, .. } => {
+                return Some(format!("the forest '{forest}' cannot be reached where it is kept: the log says why"));
+            }
+            Unavailable::Unsupported { forest, .. } => {
+                return Some(format!(
+                    "the forest '{forest}' is kept with other settings or fields than this process's"
+                ));
+            }
+            _ => {}
+        }
     }
     match state.cluster.ping(caller, ROOT, ANSWER_BYTES).await {
         Ok(status) if !status.is_server_error() => None,
-        Ok(_) => Some("the cluster answers with errors"),
-        Err(_) => Some("the cluster cannot be reached"),
+        Ok(status) => Some(format!("the cluster answers with errors: {status}")),
+        Err(reason) => Some(reason.to_string()),
     }
 }

@@ -27,20 +27,26 @@ const MOST_MONITORS: usize = 256;
 /// Most bytes of the cluster's response to a request on a caller's behalf.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// Handles a request for one of the own endpoints. The method is one that it takes.
+/// Handles a request for one of the own endpoints. The method is one that it takes. `is_admin`: it came by the admin
+/// listener, whose callers the operator has chosen.
 ///
 /// # Errors
 /// When the question is wrong or the cluster cannot be asked.
 pub(crate) async fn handle(
     state: &AppState,
     endpoint: ApiEndpoint,
+    is_admin: bool,
     found: &MatchedEndpoint<'_>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, ProxyError> {
     let MatchedEndpoint { index, name, .. } = *found;
     let what = match endpoint {
         ApiEndpoint::Health | ApiEndpoint::Ready | ApiEndpoint::Stats | ApiEndpoint::Metrics | ApiEndpoint::Routes => {
-            return monitored(state, endpoint, &request).await;
+            return monitored(state, endpoint, is_admin, &request).await;
+        }
+        ApiEndpoint::Reload => {
+            let changed = state.reload().map_err(|reason| ProxyError::NotReloaded(format!("{reason:#}")))?;
+            return Ok(json(StatusCode::OK, &json!({"changed": changed})));
         }
         ApiEndpoint::DocId => return docid::handle(state, request).await,
         ApiEndpoint::Check => return check::handle(state, index, request).await,
@@ -99,6 +105,7 @@ async fn may_monitor(
 async fn monitored(
     state: &AppState,
     endpoint: ApiEndpoint,
+    is_admin: bool,
     request: &Request<Incoming>,
 ) -> Result<Response<Body>, ProxyError> {
     match endpoint {
@@ -106,7 +113,7 @@ async fn monitored(
         ApiEndpoint::Ready => return Ok(health::ready(state, request.headers()).await),
         _ => {}
     }
-    if let Some(refused) = may_monitor(state, endpoint, request.headers()).await? {
+    if !is_admin && let Some(refused) = may_monitor(state, endpoint, request.headers()).await? {
         return Ok(refused.map(full));
     }
     match endpoint {

@@ -9,7 +9,7 @@ use crate::forest::shared::keys::Evictions;
 use crate::forest::{ForestStats, StoredStats, TreeSize};
 use crate::http::ProxyError;
 use crate::state::AppState;
-use crate::telemetry::Gauges;
+use crate::telemetry::{Kind, Sample, Samples};
 
 /// State of the process as JSON. A forest that is out of service has no figures; `unavailable` gives the reason.
 pub(super) async fn stats(state: &AppState) -> Value {
@@ -106,13 +106,14 @@ fn tree(size: &TreeSize) -> Value {
     })
 }
 
-/// Adds the gauges of stored forests; `failed`: forests out of service after a disk failure.
-fn add_stored(gauges: &mut Gauges, forests: &[(String, ForestStats)], failed: &[String]) {
+/// Adds the samples of stored forests; `failed`: forests out of service after a disk failure.
+fn add_stored(samples: &mut Samples, forests: &[(String, ForestStats)], failed: &[String]) {
     let stored =
         |(name, stats): &'_ (String, ForestStats)| Some((name.clone(), stats.stored.as_ref()?.has_failed.into()));
     let failures: Vec<(String, u64)> =
         forests.iter().filter_map(stored).chain(failed.iter().map(|name| (name.clone(), 1))).collect();
-    gauges.add_by_forest(
+    samples.add_by_forest(
+        Kind::Gauge,
         "store_failed",
         "Whether the disk has failed, so that nothing more is stored",
         failures.iter().map(|(name, value)| (name.as_str(), *value)),
@@ -122,60 +123,61 @@ fn add_stored(gauges: &mut Gauges, forests: &[(String, ForestStats)], failed: &[
             let stored = stats.stored.as_ref()?;
             Some((name.as_str(), value(stored)))
         });
-        gauges.add_by_forest(name, help, stored);
+        samples.add_by_forest(Kind::Gauge, name, help, stored);
     };
     each("store_waiting_bytes", "Bytes of changes on their way to the disk", |s| s.waiting_bytes);
     each("store_journal_bytes", "Bytes of changes since the last snapshot, which a start replays", |s| s.journal_bytes);
     each("store_snapshot_bytes", "Bytes of the last snapshot", |s| s.snapshot_bytes);
 }
 
-fn add_shared(gauges: &mut Gauges, forests: &[(String, ForestStats)]) {
+fn add_shared(samples: &mut Samples, forests: &[(String, ForestStats)]) {
     let mut each = |name, help, value: fn(&SharedStats) -> u64| {
         let shared = forests.iter().filter_map(|(name, stats)| {
             let shared = stats.shared.as_ref()?;
             Some((name.as_str(), value(shared)))
         });
-        gauges.add_by_forest(name, help, shared);
+        samples.add_by_forest(Kind::Counter, name, help, shared);
     };
-    each("shared_documents", "Documents placed in the shared forest since the start", |s| s.documents);
-    each("shared_commands", "Commands to the Redis that keeps it since the start, each on one key", |s| s.commands);
-    each("shared_round_trips", "Times since the start that it was asked and waited for", |s| s.round_trips);
-    each(
-        "shared_conflicts",
-        "Placements since the start that began again because another process was faster or not done",
-        |s| s.conflicts,
-    );
-    each(
-        "shared_unreadable",
-        "Values since the start that were no such value as this version writes, and counted as absent",
-        |s| s.unreadable,
-    );
+    each("shared_documents", "Documents placed in the shared forest", |s| s.documents);
+    each("shared_commands", "Commands to the Redis that keeps it, each on one key", |s| s.commands);
+    each("shared_round_trips", "Times that it was asked and waited for", |s| s.round_trips);
+    each("shared_conflicts", "Placements that began again because another process was faster or not done", |s| {
+        s.conflicts
+    });
+    each("shared_unreadable", "Values that were no such value as this version writes, and counted as absent", |s| {
+        s.unreadable
+    });
 }
 
 /// How far counting in the background is.
-fn add_counts(gauges: &mut Gauges, progress: &Progress) {
+fn add_counts(samples: &mut Samples, progress: &Progress) {
     let Progress { dirty_groups, reconciling, unscanned: _, lag, status } = progress;
     let is_well = status.state == CountState::Counting;
-    for (name, help, value) in [
-        ("counts_up", "Whether groups are counted: 1, or 0 if the cluster refuses or is away", u64::from(is_well)),
-        (
+    let errors = "Times that the cluster could not be asked, or refused";
+    for sample in [
+        Sample::gauge(
+            "counts_up",
+            "Whether groups are counted: 1, or 0 if the cluster refuses or is away",
+            u64::from(is_well),
+        ),
+        Sample::gauge(
             "counts_lag_seconds",
             "Seconds since the first write whose groups have not been counted, rounded up",
             lag.as_secs() + u64::from(lag.subsec_nanos() > 0),
         ),
-        ("counts_dirty_groups", "Roots that wait to be counted", *dirty_groups),
-        ("counts_reconciling_indices", "Indices that wait to be compared with their entries as a whole", *reconciling),
-        ("counts_entries_written", "Entries of roots indices that were written since the start", status.kept.written),
-        ("counts_entries_removed", "Entries of roots indices that were removed since the start", status.kept.removed),
-        (
-            "counts_busy_milliseconds",
-            "Time since the start in which the cluster counted for spinney",
-            u64::try_from(status.busy.as_millis()).unwrap_or(u64::MAX),
+        Sample::gauge("counts_dirty_groups", "Roots that wait to be counted", *dirty_groups),
+        Sample::gauge(
+            "counts_reconciling_indices",
+            "Indices that wait to be compared with their entries as a whole",
+            *reconciling,
         ),
-        ("counts_errors", "Times that the cluster could not be asked, or refused", status.errors),
+        Sample::counter("counts_entries_written", "Entries of roots indices that were written", status.kept.written),
+        Sample::counter("counts_entries_removed", "Entries of roots indices that were removed", status.kept.removed),
+        Sample::counter("counts_errors", errors, status.errors),
     ] {
-        gauges.add(name, help, value);
+        samples.add(sample);
     }
+    samples.add_seconds("counts_busy_seconds", "Time in which the cluster counted for spinney", status.busy);
 }
 
 /// The state as OpenMetrics text. Of a forest that is out of service there is nothing but that.
@@ -183,27 +185,39 @@ fn add_counts(gauges: &mut Gauges, progress: &Progress) {
 /// # Errors
 /// As [`Metrics::encode`](crate::telemetry::Metrics::encode).
 pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
-    let mut gauges = Gauges::default();
-    gauges.add("uptime_seconds", "Seconds since the start", state.started.elapsed().as_secs());
-    gauges.add("requests_in_flight", "Requests being answered", state.in_flight.count() as u64);
-    gauges.add("connections", "Connections of clients", state.connections.len() as u64);
-    gauges.add("budget_bytes", "Budget of bytes in flight", state.budget.capacity() as u64);
-    gauges.add("budget_used_bytes", "Bytes of write requests held", state.budget.used() as u64);
+    let mut samples = Samples::default();
+    samples.add(Sample::gauge("uptime_seconds", "Seconds since the start", state.started.elapsed().as_secs()));
+    samples.add(Sample::gauge("requests_in_flight", "Requests being answered", state.in_flight.count() as u64));
+    samples.add(Sample::gauge("connections", "Connections of clients", state.connections.len() as u64));
+    samples.add(Sample::gauge("budget_bytes", "Budget of bytes in flight", state.budget.capacity() as u64));
+    samples.add(Sample::gauge("budget_used_bytes", "Bytes of write requests held", state.budget.used() as u64));
+    if let Some(log) = &state.access_log {
+        let help = "Lines of the access log that were not written, because its disk is too slow";
+        samples.add(Sample::counter("access_log_dropped", help, log.dropped()));
+    }
     if let Some(progress) = state.counts.progress() {
-        add_counts(&mut gauges, &progress);
+        add_counts(&mut samples, &progress);
     }
-    for (name, help, value) in state.restamping.metrics().into_iter().chain(state.firsts.metrics()) {
-        gauges.add(name, help, value);
-    }
-    for (name, help, value) in state.swept.metrics() {
-        gauges.add(name, help, value);
-    }
+    let of_tasks = state.restamping.metrics().into_iter().chain(state.firsts.metrics()).chain(state.swept.metrics());
+    of_tasks.for_each(|sample| samples.add(sample));
     if let Some(is_away) = state.engine.forests().redis_is_away() {
-        gauges.add("forest_store_away", "Whether the Redis that keeps the shared forests is away", is_away.into());
+        samples.add(Sample::gauge(
+            "forest_store_away",
+            "Whether the Redis that keeps the shared forests is away",
+            is_away.into(),
+        ));
     }
     if let Some(Evictions { is_on, keys }) = state.engine.forests().store_evictions() {
-        gauges.add("forest_store_evicts", "Whether that Redis removes keys when its memory is full", is_on.into());
-        gauges.add("forest_store_evicted_keys", "Keys that it has removed so since its start, of anybody", keys);
+        samples.add(Sample::gauge(
+            "forest_store_evicts",
+            "Whether that Redis removes keys when its memory is full",
+            is_on.into(),
+        ));
+        samples.add(Sample::counter(
+            "forest_store_evicted_keys",
+            "Keys that it has removed so since its start, of anybody",
+            keys,
+        ));
     }
     let (mut forests, mut failed) = (Vec::new(), Vec::new());
     for (name, stats) in state.engine.forests().each_stats().await {
@@ -214,51 +228,55 @@ pub(super) async fn metrics(state: &AppState) -> Result<String, ProxyError> {
             Err(_) => {}
         }
     }
-    let mut each = |name, help, value: fn(&ForestStats) -> usize| {
-        let values = forests.iter().map(|(name, stats)| (name.as_str(), value(stats) as u64));
-        gauges.add_by_forest(name, help, values);
+    let mut each = |kind, name, help, value: fn(&ForestStats) -> u64| {
+        let values = forests.iter().map(|(name, stats)| (name.as_str(), value(stats)));
+        samples.add_by_forest(kind, name, help, values);
     };
-    each("forest_nodes", "Fingerprints remembered", |s| s.nodes);
-    each("forest_roots", "Trees: clusters of similar documents", |s| s.roots);
-    each("forest_memory_bytes", "Memory of the forest", |s| s.memory_bytes);
-    each("forest_founder_tokens_bytes", "Text of founders, kept for second looks", |s| s.founder_tokens.bytes);
+    let (now, counted) = (Kind::Gauge, Kind::Counter);
+    each(now, "forest_nodes", "Fingerprints remembered", |s| s.nodes as u64);
+    each(now, "forest_roots", "Trees: clusters of similar documents", |s| s.roots as u64);
+    each(now, "forest_memory_bytes", "Memory of the forest", |s| s.memory_bytes as u64);
+    each(now, "forest_founder_tokens_bytes", "Text of founders, kept for second looks", |s| {
+        s.founder_tokens.bytes as u64
+    });
     each(
+        counted,
         "forest_founder_tokens_missing",
         "How often a document met a near tree whose text had gone, and only the proof decided",
-        |s| usize::try_from(s.founder_tokens.missing_total).unwrap_or(usize::MAX),
+        |s| s.founder_tokens.missing_total,
     );
-    each("forest_late_merges_suggested", "Pairs of clusters that may be one, suggested to people", |s| {
-        s.late_merges.suggested
+    each(now, "forest_late_merges_suggested", "Pairs of clusters that may be one, suggested to people", |s| {
+        s.late_merges.suggested as u64
     });
     each(
+        counted,
         "forest_late_merges_applied",
-        "Pairs of clusters that were made one since the start, because a document agrees with both",
-        |s| usize::try_from(s.late_merges.applied_total).unwrap_or(usize::MAX),
+        "Pairs of clusters that were made one, because a document agrees with both",
+        |s| s.late_merges.applied_total,
     );
     each(
+        counted,
         "forest_late_merges_no_room",
-        "Pairs of clusters that were left apart since the start, because the limit of overrides was reached",
-        |s| usize::try_from(s.late_merges.no_room_total).unwrap_or(usize::MAX),
+        "Pairs of clusters that were left apart, because the limit of overrides was reached",
+        |s| s.late_merges.no_room_total,
     );
-    each("forest_evicted", "Nodes that went before the window's end, for want of memory", |s| {
-        usize::try_from(s.evicted_total).unwrap_or(usize::MAX)
+    each(counted, "forest_evicted", "Nodes that went before the window's end, for want of memory", |s| s.evicted_total);
+    each(now, "forest_largest_tree_documents", "Documents that came to the largest tree, once it has many", |s| {
+        s.largest.map_or(0, |tree| tree.documents.into())
     });
-    each("forest_largest_tree_documents", "Documents that came to the largest tree, once it has many", |s| {
-        s.largest.map_or(0, |tree| tree.documents as usize)
+    each(now, "forest_largest_tree_titles", "About how many different titles they have; 250 stands for more", |s| {
+        s.largest.map_or(0, |tree| tree.titles.into())
     });
-    each("forest_largest_tree_titles", "About how many different titles they have; 250 stands for more", |s| {
-        s.largest.map_or(0, |tree| tree.titles as usize)
-    });
-    each("forest_page_chrome_trees", "Trees of what stands around articles, which take nobody any more", |s| {
-        s.page_chrome_trees
+    each(now, "forest_page_chrome_trees", "Trees of what stands around articles, which take nobody any more", |s| {
+        s.page_chrome_trees as u64
     });
     if !failed.is_empty() || forests.iter().any(|(_, stats)| stats.stored.is_some()) {
-        add_stored(&mut gauges, &forests, &failed);
+        add_stored(&mut samples, &forests, &failed);
     }
     if forests.iter().any(|(_, stats)| stats.shared.is_some()) {
-        add_shared(&mut gauges, &forests);
+        add_shared(&mut samples, &forests);
     }
-    state.metrics.encode(&gauges).map_err(|_| ProxyError::Internal)
+    state.metrics.encode(&samples).map_err(|_| ProxyError::Internal)
 }
 
 #[cfg(test)]

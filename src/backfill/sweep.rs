@@ -13,6 +13,7 @@ use super::discovery::{RouteIndices, discover_route, put_fields};
 use super::run::{Backfill, BackfillOptions, BackfillOutcome};
 use crate::cluster::operator::Operator;
 use crate::engine::RouteTable;
+use crate::telemetry::Sample;
 
 /// Documents of a bulk, few enough not to delay those of other writers.
 const BATCH: usize = 500;
@@ -77,24 +78,24 @@ impl SweepStatus {
         }))
     }
 
-    /// Names, help texts and values of the metrics; empty if sweeps are off.
-    pub(crate) fn metrics(&self) -> Vec<(&'static str, &'static str, u64)> {
+    /// The metrics; empty if sweeps are off.
+    pub(crate) fn metrics(&self) -> Vec<Sample> {
         let Some(every) = self.every else {
             return Vec::new();
         };
         let status = self.status.lock().clone();
         vec![
-            (
+            Sample::gauge(
                 "sweep_lag_seconds",
                 "Seconds since the begin of the last look that left no document without a stamp",
                 status.complete_until.elapsed().as_secs(),
             ),
-            ("sweep_interval_seconds", "Pause between two passes, as --sweep says", every.as_secs()),
-            ("sweep_found", "Documents without a stamp that the last look has found", status.found),
-            ("sweep_left", "Of them, those that have no stamp yet", status.left),
-            ("sweep_stamped", "Documents that passes have stamped since the start", status.outcome.stamped),
-            ("sweep_failed", "Times since the start that a document could not be stamped", status.outcome.failed),
-            ("sweep_errors", "Looks since the start that were broken off", status.errors),
+            Sample::gauge("sweep_interval_seconds", "Pause between two passes, as --sweep says", every.as_secs()),
+            Sample::gauge("sweep_found", "Documents without a stamp that the last look has found", status.found),
+            Sample::gauge("sweep_left", "Of them, those that have no stamp yet", status.left),
+            Sample::counter("sweep_stamped", "Documents that passes have stamped", status.outcome.stamped),
+            Sample::counter("sweep_failed", "Times that a document could not be stamped", status.outcome.failed),
+            Sample::counter("sweep_errors", "Looks that were broken off", status.errors),
         ]
     }
 

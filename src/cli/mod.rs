@@ -10,6 +10,7 @@ mod health;
 mod inspect;
 mod reconcile;
 mod recover;
+mod reload;
 mod serve;
 mod setup;
 mod stamp;
@@ -84,6 +85,8 @@ enum Command {
     Setup(setup::SetupArgs),
     /// Ask a running spinney whether it is healthy
     Health(health::HealthArgs),
+    /// Have a running spinney read its configuration again
+    Reload(reload::ReloadArgs),
     /// Write the manual pages into a directory
     #[command(hide = true)]
     Man(generate::ManArgs),
@@ -112,6 +115,7 @@ pub fn main() -> ExitCode {
         Command::Verify(args) => verify::run(&args),
         Command::Setup(args) => setup::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Health(args) => health::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Reload(args) => reload::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Man(args) => generate::man(&args, Cli::command()).map(|()| ExitCode::SUCCESS),
         Command::Completions(args) => {
             generate::completions(&args, Cli::command());

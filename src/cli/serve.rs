@@ -3,9 +3,10 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use tracing::{info, warn};
+use parking_lot::Mutex;
 
 use crate::config::{Flags, RawServeOptions, ServeOptions};
+use crate::state::AppState;
 use crate::telemetry::LogFilter;
 use crate::{server, telemetry};
 
@@ -35,13 +36,8 @@ impl ServeArgs {
 pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let options = args.options()?;
     let log = telemetry::init_log(options.log_format, &options.log)?;
-    let reload = {
-        let (args, running) = (args.clone(), options.clone());
-        move || match reload(&args, &running, &log) {
-            Ok(()) => info!("the configuration was read again"),
-            Err(reason) => warn!(reason = format!("{reason:#}"), "the configuration was read again, nothing changes"),
-        }
-    };
+    let (reloaded, running) = (args.clone(), Mutex::new(options.clone()));
+    let reload = move |state: &AppState| reload(&reloaded, &mut running.lock(), &log, state);
     let scheme = if options.tls.is_some() { "https" } else { "http" };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ready = |address, admin: Option<_>| {
@@ -52,19 +48,29 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
         }
         let _ = writeln!(out, "spinney is listening on {scheme}://{address}").and_then(|()| out.flush());
     };
-    let served = runtime.block_on(server::serve(options, ready, reload));
+    let served = runtime.block_on(server::serve(options, ready, Box::new(reload)));
     // A request that outlived the grace period does not hold the process.
     runtime.shutdown_background();
     Ok(served?)
 }
 
-/// Puts into effect what may change while requests are served.
+/// Puts into effect what may change while requests are served, and returns the options that have changed.
 ///
 /// # Errors
 /// When the configuration is wrong, or something else has changed in it.
-fn reload(args: &ServeArgs, running: &ServeOptions, log: &LogFilter) -> anyhow::Result<()> {
+fn reload(
+    args: &ServeArgs,
+    running: &mut ServeOptions,
+    log: &LogFilter,
+    state: &AppState,
+) -> anyhow::Result<Vec<&'static str>> {
     let wanted = args.options()?;
     let different = running.only_at_a_start(&wanted);
     anyhow::ensure!(different.is_empty(), "only a restart changes {}", different.join(", "));
-    log.replace(&wanted.log)
+    let changed = running.at_run_time(&wanted);
+    // It alone may fail, so it is first.
+    log.replace(&wanted.log)?;
+    state.set_limits(wanted.limits);
+    *running = wanted;
+    Ok(changed)
 }

@@ -149,7 +149,7 @@ impl Client {
         let mut head = Request::new(()).into_parts().0;
         head.uri = Uri::try_from(path).map_err(|error| ClusterError::Unreachable(error.to_string()))?;
         head.headers = credentials_of(caller);
-        let limit = if self.nodes.are_several() { Some(PROBE_TIMEOUT) } else { self.timeout };
+        let limit = if self.nodes.are_several() { Some(PROBE_TIMEOUT) } else { self.timeout() };
         let mut last = Err(ClusterError::Unreachable("no node is configured".into()));
         for node in self.nodes.in_order(caller) {
             let request = address(&node, head.clone(), full("")).map_err(ClusterError::Unreachable)?;

@@ -45,6 +45,7 @@ use http_body_util::{BodyExt, Limited};
 use hyper::header::{CONTENT_TYPE, EXPECT, HeaderValue, InvalidHeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, Uri};
 use hyper_util::client::legacy::connect::HttpConnector;
+use parking_lot::RwLock;
 
 use crate::config::Identity;
 use crate::http::tls::{self, TlsError};
@@ -117,7 +118,7 @@ impl From<ClusterError> for ProxyError {
 pub(crate) struct Client {
     nodes: Nodes,
     aliases: Aliases,
-    timeout: Option<Duration>,
+    timeout: RwLock<Option<Duration>>,
     /// Signs requests in spinney's name.
     signer: Option<Arc<Signer>>,
     elasticsearch: AtomicBool,
@@ -147,11 +148,20 @@ impl Client {
         Ok(Client {
             nodes: Nodes::new(nodes, &connector, signer)?,
             aliases: Aliases::default(),
-            timeout,
+            timeout: RwLock::new(timeout),
             signer: signer.cloned(),
             elasticsearch: AtomicBool::new(false),
             max_content_length: AtomicU64::new(0),
         })
+    }
+
+    /// Sets how long [`Client::forward`] waits from now on.
+    pub(crate) fn set_timeout(&self, timeout: Option<Duration>) {
+        *self.timeout.write() = timeout;
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        *self.timeout.read()
     }
 
     /// Whether all requests are signed in spinney's name: then what goes out as a body is a [`Payload`] among the
@@ -187,7 +197,7 @@ impl Client {
     /// [`ClusterError::Unreachable`] if nothing was sent; [`ClusterError::Broken`] and [`ClusterError::TimedOut`] if
     /// the outcome is indeterminate.
     pub(crate) async fn forward(&self, request: Request<Body>) -> Result<Response<AnswerBody>, ClusterError> {
-        self.exchange(request, None, self.timeout).await
+        self.exchange(request, None, self.timeout()).await
     }
 
     /// Relays a request without a time-out: a search, a merge or a reindex takes as long as it does, and a client
@@ -253,7 +263,7 @@ impl Client {
             let json = HeaderValue::from_static("application/json");
             request.headers_mut().insert(CONTENT_TYPE, json);
         }
-        let (parts, body) = self.exchange(request, Some(body), self.timeout).await?.into_parts();
+        let (parts, body) = self.exchange(request, Some(body), self.timeout()).await?.into_parts();
         let mut body = pin!(Limited::new(body, limit));
         let (mut read, mut more) = (BytesMut::new(), Some(more));
         while let Some(frame) = body.frame().await {

@@ -36,7 +36,7 @@ impl ServeOptions {
         options.path("client_ca", self.client_ca.as_deref())?;
         options.text("overrides", if self.overrides { "on" } else { "off" });
         options.identity(["tls_cert", "tls_key"], self.tls.as_ref())?;
-        options.text("budget", ByteSize(self.budget));
+        options.text("budget", ByteSize(self.limits.budget));
         options.text("forest_memory", ByteSize(self.forest_memory));
         options.storage(self.storage.as_ref())?;
         if let Some(store) = &self.forest_store {
@@ -55,7 +55,7 @@ impl ServeOptions {
         options.text("upstream_timeout", self.limits.upstream_timeout.map_or("none".into(), span));
         options.set("max_connections", i64::try_from(self.limits.connections)?);
         options.text("idle_timeout", TimeSpan::from(self.limits.idle_timeout));
-        options.text("grace", TimeSpan::from(self.grace));
+        options.text("grace", TimeSpan::from(self.limits.grace));
         if self.threads > 0 {
             options.set("threads", i64::try_from(self.threads)?);
         }
@@ -67,6 +67,7 @@ impl ServeOptions {
         options.choice("restricted_readers", &self.restricted_readers);
         options.some("docid_endpoint", self.docid_endpoint.as_deref());
         options.some("publish_address", self.publish_address.as_deref());
+        options.path("access_log", self.access_log.as_deref())?;
         options.choice("log_format", &self.log_format);
         options.text("log", &self.log);
         let routes = self.routes.iter().map(|route| Ok(Value::Table(of_route(route)?)));

@@ -109,7 +109,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         let options = options.unwrap().validate().unwrap();
         let routes = options.routes.iter().map(|route| (route.forest.clone(), route.k.0)).collect();
-        (format!("{} {}", options.budget >> 20, options.listen.port()), routes)
+        (format!("{} {}", options.limits.budget >> 20, options.listen.port()), routes)
     }
 
     #[test]

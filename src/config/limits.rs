@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use super::RawServeOptions;
-use super::values::{OrNone, Timeout};
+use super::values::{OrNone, TimeSpan, Timeout};
 
 /// Connections served at once where neither the operator nor the system sets a number.
 const CONNECTIONS: usize = 480;
@@ -16,9 +16,14 @@ const MOST_CONNECTIONS: usize = 8192;
 /// and the connections beyond the cap that are refused.
 const OTHER_FILES: usize = 64;
 
-/// Validated limits of `spinney serve`.
+/// Default of the budget.
+const BUDGET: usize = 256 << 20;
+
+/// Validated limits of `spinney serve`. They may change while requests are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServeLimits {
+    /// Bytes of write requests in flight for the whole process.
+    pub budget: usize,
     /// Percentage of the budget that one client address may hold; from 1 to 100.
     pub client_share: u8,
     /// How long the body of a write may take from its head to its end.
@@ -29,6 +34,8 @@ pub struct ServeLimits {
     pub connections: usize,
     /// How long a connection may be idle between two requests, and in the middle of a body that is relayed.
     pub idle_timeout: Duration,
+    /// How long a stop waits for requests in flight.
+    pub grace: Duration,
 }
 
 impl ServeLimits {
@@ -37,11 +44,13 @@ impl ServeLimits {
         let ten_minutes = Timeout(Duration::from_secs(600));
         let upstream_timeout = raw.upstream_timeout.unwrap_or(OrNone(Some(ten_minutes)));
         ServeLimits {
+            budget: raw.budget.map_or(BUDGET, |budget| budget.0),
             client_share: raw.client_share.map_or(50, |share| share.0),
             body_timeout: raw.body_timeout.unwrap_or(ten_minutes).0,
             upstream_timeout: upstream_timeout.0.map(|timeout| timeout.0),
             connections: raw.max_connections.map_or_else(|| default_connections(open_files()), NonZeroUsize::get),
             idle_timeout: raw.idle_timeout.unwrap_or(ten_minutes).0,
+            grace: raw.grace.map_or(Duration::from_secs(30), TimeSpan::duration),
         }
     }
 
@@ -67,18 +76,19 @@ fn default_connections(files: Option<usize>) -> usize {
     files.map_or(CONNECTIONS, |files| (files.saturating_sub(OTHER_FILES) / 2).clamp(1, MOST_CONNECTIONS))
 }
 
-/// The process's limit of open files, where the system has it in a file.
+/// The process's limit of open files, where the system says it.
+#[cfg(target_os = "linux")]
 fn open_files() -> Option<usize> {
-    soft_limit(&std::fs::read_to_string("/proc/self/limits").ok()?)
+    let limits = procfs::process::Process::myself().and_then(|process| process.limits()).ok()?;
+    match limits.max_open_files.soft_limit {
+        procfs::process::LimitValue::Unlimited => Some(usize::MAX),
+        procfs::process::LimitValue::Value(files) => usize::try_from(files).ok(),
+    }
 }
 
-/// `Max open files            1024                 524288               files`
-fn soft_limit(limits: &str) -> Option<usize> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    match line.split_whitespace().next()? {
-        "unlimited" => Some(usize::MAX),
-        number => number.parse().ok(),
-    }
+#[cfg(not(target_os = "linux"))]
+fn open_files() -> Option<usize> {
+    None
 }
 
 #[cfg(test)]
@@ -94,6 +104,7 @@ mod tests {
     fn limits_have_defaults() {
         let ten_minutes = Duration::from_secs(600);
         let limits = limits("").unwrap();
+        assert_eq!(limits.budget, 256 << 20);
         assert_eq!(limits.client_share, 50);
         assert_eq!(limits.body_timeout, ten_minutes);
         assert_eq!(limits.upstream_timeout, Some(ten_minutes));
@@ -104,14 +115,16 @@ mod tests {
 
     #[test]
     fn limits_can_be_chosen() {
-        let chosen = "client_share = '100 %'\nbody_timeout = '90s'\nupstream_timeout = 'none'\nmax_connections = 7\n\
+        let chosen = "budget = '1MiB'\ngrace = '0s'\nclient_share = '100 %'\nbody_timeout = '90s'\nupstream_timeout = 'none'\nmax_connections = 7\n\
                       idle_timeout = '1h'";
         let expected = ServeLimits {
+            budget: 1 << 20,
             client_share: 100,
             body_timeout: Duration::from_secs(90),
             upstream_timeout: None,
             connections: 7,
             idle_timeout: Duration::from_secs(3600),
+            grace: Duration::ZERO,
         };
         assert_eq!(limits(chosen), Ok(expected));
     }
@@ -131,12 +144,7 @@ mod tests {
 
     #[test]
     fn connections_stay_below_the_files_that_may_be_open() {
-        let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
-                    Max processes             7823                 7823                 processes \n\
-                    Max open files            1024                 524288               files     \n";
-        assert_eq!(soft_limit(text), Some(1024));
-        assert_eq!(soft_limit(&text.replace("1024", "unlimited")), Some(usize::MAX));
-        assert_eq!(soft_limit("Max processes 1 1"), None);
+        assert!(open_files().is_some());
         for (files, connections) in [
             (None, CONNECTIONS),
             (Some(1024), 480),

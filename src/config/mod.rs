@@ -265,6 +265,9 @@ pub struct RawServeOptions {
     /// spinney
     #[arg(long, env = "SPINNEY_PUBLISH_ADDRESS", value_name = "HOST:PORT")]
     publish_address: Option<PublishAddress>,
+    /// File for one line of JSON about each request, or - for standard output; it is opened again at SIGHUP
+    #[arg(long, env = "SPINNEY_ACCESS_LOG", value_name = "FILE")]
+    access_log: Option<PathBuf>,
     /// Form of the log lines on standard error: text or json [default: text]
     #[arg(long, env = "SPINNEY_LOG_FORMAT", value_name = "FORMAT")]
     log_format: Option<LogFormat>,
@@ -313,8 +316,6 @@ pub struct ServeOptions {
     pub overrides: bool,
     /// The certificate to serve TLS with.
     pub tls: Option<Identity>,
-    /// Bytes of write requests in flight for the whole process.
-    pub budget: usize,
     /// Bytes that all forests together may take; above it the oldest arrivals go before the window's end.
     pub forest_memory: usize,
     /// Where the forests are stored; `None`: in memory alone.
@@ -327,8 +328,6 @@ pub struct ServeOptions {
     pub recover_at_start: bool,
     /// How much, how many and how long.
     pub limits: ServeLimits,
-    /// How long a stop waits for requests in flight.
-    pub grace: Duration,
     /// Threads for text work; 0 means all cores.
     pub threads: usize,
     /// Prefix of the stamp's fields.
@@ -347,6 +346,8 @@ pub struct ServeOptions {
     pub docid_endpoint: Option<String>,
     /// `host:port` to put into the answers that sniffing clients read.
     pub publish_address: Option<String>,
+    /// File for a line about each request; `-`: standard output.
+    pub access_log: Option<PathBuf>,
     /// Form of the log lines.
     pub log_format: LogFormat,
     /// Filter of the log, such as `info` or `spinney=debug`.
@@ -408,13 +409,11 @@ impl RawServeOptions {
             client_ca: self.client_ca,
             overrides: self.overrides.map_or(self.upstream_auth.is_none(), |switch| switch == Switch::On),
             tls: identity("tls_cert", self.tls_cert, "tls_key", self.tls_key)?,
-            budget: self.budget.map_or(256 << 20, |size| size.0),
             storage,
             forest_store,
             service_url,
             recover_at_start,
             forest_memory: self.forest_memory.map_or_else(half_of_machine, |size| size.0),
-            grace: self.grace.map_or(Duration::from_secs(30), TimeSpan::duration),
             threads: self.threads.map_or(0, |threads| threads.0.get()),
             prefix: self.prefix.map_or_else(|| DEFAULT_PREFIX.into(), |prefix| prefix.0),
             stamp: self.stamp.unwrap_or_default(),
@@ -424,6 +423,7 @@ impl RawServeOptions {
             restricted_readers: self.restricted_readers.unwrap_or_default(),
             docid_endpoint: self.docid_endpoint,
             publish_address: self.publish_address.map(|address| address.0),
+            access_log: self.access_log,
             log_format: self.log_format.unwrap_or_default(),
             log: self.log.unwrap_or_else(|| "info".into()),
             routes,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
@@ -15,10 +15,10 @@ const LARGEST_BODY: usize = 100 << 20;
 /// The budget of bytes of write requests in memory. Totals are atomics; the lock protects the shares of clients.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    capacity: usize,
+    capacity: AtomicUsize,
     used: AtomicUsize,
-    /// Share of one client, if that admits a body as large as the cluster accepts.
-    share: usize,
+    /// Percentage for one client, if that admits a body as large as the cluster accepts.
+    percent: AtomicU8,
     /// The largest body: a client may hold one even if its share is smaller.
     largest_body: AtomicUsize,
     /// Bytes held, by client.
@@ -37,20 +37,24 @@ pub(crate) struct Reservation {
 impl Budget {
     /// An unused budget; `percent`: the share of each client.
     pub(crate) fn new(capacity: usize, percent: u8) -> Arc<Budget> {
-        // In this order: a budget need not be a hundredfold to be shared, and must not overflow.
-        let share = capacity / 100 * usize::from(percent) + capacity % 100 * usize::from(percent) / 100;
         Arc::new(Budget {
-            capacity,
+            capacity: AtomicUsize::new(capacity),
             used: AtomicUsize::new(0),
-            share,
+            percent: AtomicU8::new(percent),
             largest_body: AtomicUsize::new(LARGEST_BODY),
             clients: Mutex::default(),
         })
     }
 
+    /// Sets both from now on; what is held stays.
+    pub(crate) fn resize(&self, capacity: usize, percent: u8) {
+        self.capacity.store(capacity, Relaxed);
+        self.percent.store(percent, Relaxed);
+    }
+
     /// Bytes that may be used.
     pub(crate) fn capacity(&self) -> usize {
-        self.capacity
+        self.capacity.load(Relaxed)
     }
 
     /// Bytes that are used.
@@ -76,8 +80,10 @@ impl Budget {
 
     /// Bytes that one client may hold of bodies that are still arriving.
     fn allowed(&self) -> usize {
-        let largest = self.largest_body.load(Relaxed);
-        self.share.max(largest).min(self.capacity)
+        let (capacity, percent) = (self.capacity(), usize::from(self.percent.load(Relaxed)));
+        // In this order: a budget need not be a hundredfold to be shared, and must not overflow.
+        let share = capacity / 100 * percent + capacity % 100 * percent / 100;
+        share.max(self.largest_body.load(Relaxed)).min(capacity)
     }
 
     /// Whether a body of this size can be held at all.
@@ -85,7 +91,7 @@ impl Budget {
     /// # Errors
     /// [`ProxyError::LargerThanBudget`], [`ProxyError::LargerThanShare`].
     pub(crate) fn could_hold(&self, wanted: usize) -> Result<(), ProxyError> {
-        let (budget, allowed) = (self.capacity, self.allowed());
+        let (budget, allowed) = (self.capacity(), self.allowed());
         if wanted > budget {
             return Err(ProxyError::LargerThanBudget { wanted, budget });
         }
@@ -114,7 +120,7 @@ impl Reservation {
     /// # Errors
     /// As [`Reservation::receive`].
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), ProxyError> {
-        let budget = self.budget.capacity;
+        let budget = self.budget.capacity();
         if bytes > budget {
             return Err(ProxyError::LargerThanBudget { wanted: bytes, budget });
         }
@@ -123,7 +129,7 @@ impl Reservation {
 
     fn take(&mut self, bytes: usize, whole: bool) -> Result<(), ProxyError> {
         let wanted = bytes.saturating_sub(self.bytes);
-        let (budget, allowed) = (self.budget.capacity, self.budget.allowed());
+        let (budget, allowed) = (self.budget.capacity(), self.budget.allowed());
         let is_allowed = |held: usize| {
             let sum = held.checked_add(wanted)?;
             let is_only_one = held == self.bytes;

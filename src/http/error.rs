@@ -205,10 +205,16 @@ pub(crate) enum ProxyError {
     NoEndpoint(String),
     /// The listener of probes and monitors has nothing else.
     #[error(
-        "{0} is not served on this address: here are GET /_spinney/_health, _ready, _stats and _metrics; send \
-         everything else to the address of --listen"
+        "{0} is not served on this address: here are GET /metrics, GET /_spinney/_health, _ready, _stats and _metrics, \
+         and POST /_spinney/_reload; send everything else to the address of --listen"
     )]
     NotAdmin(String),
+    /// An endpoint that the main listener does not have.
+    #[error("spinney reads its configuration again at the address of --admin-listen alone: ask there, or send SIGHUP")]
+    OnlyAdmin,
+    /// The configuration was read again, and is wrong, or cannot change at run time.
+    #[error("the configuration was read again, nothing changes: {0}")]
+    NotReloaded(String),
     /// An endpoint that shows something.
     #[error("this endpoint of spinney takes GET only")]
     GetOnly,
@@ -295,8 +301,11 @@ impl ProxyError {
             | Self::Unstamped(_)
             | Self::NotOneIndex(_)
             | Self::BadDocument(_)
+            | Self::NotReloaded(_)
             | Self::BadRequest(_) => StatusCode::BAD_REQUEST,
-            Self::NoEndpoint(_) | Self::NotAdmin(_) | Self::NoRoute(_) | Self::NotFound(_) => StatusCode::NOT_FOUND,
+            Self::NoEndpoint(_) | Self::NotAdmin(_) | Self::OnlyAdmin | Self::NoRoute(_) | Self::NotFound(_) => {
+                StatusCode::NOT_FOUND
+            }
             Self::GetOnly | Self::GetOrPostOnly | Self::PostOnly | Self::DeleteOnly | Self::NoTunnel => {
                 StatusCode::METHOD_NOT_ALLOWED
             }
@@ -344,13 +353,14 @@ impl ProxyError {
             }
             Self::NoCredentials | Self::DoorBusy => "spinney_unauthorized_exception",
             Self::NotAdmitted(_) => "spinney_upstream_auth_exception",
-            Self::BadRequest(_) | Self::NotSignable(_) => "spinney_request_exception",
+            Self::BadRequest(_) | Self::NotSignable(_) | Self::NotReloaded(_) => "spinney_request_exception",
             Self::NotFound(_) => "spinney_not_found_exception",
             Self::PartialSearch(_) => "spinney_partial_search_exception",
             Self::SignedBody => "spinney_signed_body_exception",
             Self::Unstamped(_) => "spinney_unstamped_exception",
             Self::NoEndpoint(_)
             | Self::NotAdmin(_)
+            | Self::OnlyAdmin
             | Self::GetOnly
             | Self::GetOrPostOnly
             | Self::PostOnly

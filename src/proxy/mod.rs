@@ -66,7 +66,7 @@ pub(crate) async fn handle(
 /// When it cannot be held.
 async fn outgoing(state: &AppState, request: Request<Incoming>) -> Result<Request<Body>, ProxyError> {
     match state.cluster.signs() {
-        false => Ok(request_body::stream(request, state.idle_timeout)),
+        false => Ok(request_body::stream(request, state.limits().idle_timeout)),
         true => write::hold(state, request).await,
     }
 }

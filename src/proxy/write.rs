@@ -138,7 +138,7 @@ pub(super) async fn handle(
     let counters = &state.metrics.counters;
     let kind = if is_bulk { &counters.bulk_requests } else { &counters.document_requests };
     kind.inc();
-    let buffered = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
+    let buffered = body::buffer(&state.budget, state.limits().body_timeout, &parts, body).await?;
     counters.write_bytes.inc_by(buffered.bytes.len() as u64);
     if is_bulk {
         state.metrics.observe_bulk(buffered.bytes.len());
@@ -430,7 +430,8 @@ async fn body_to_send(state: &AppState, parts: &mut request::Parts, body: WholeB
 /// When the body cannot be held.
 pub(super) async fn hold(state: &AppState, request: Request<Incoming>) -> Result<Request<Body>, ProxyError> {
     let (mut parts, body) = request.into_parts();
-    let Buffered { bytes, reservation } = body::buffer(&state.budget, state.body_timeout, &parts, body).await?;
+    let Buffered { bytes, reservation } =
+        body::buffer(&state.budget, state.limits().body_timeout, &parts, body).await?;
     let body = WholeBody::new(bytes, Splice::default(), reservation);
     if body.length() > 0 {
         set_length(&mut parts.headers, body.length());

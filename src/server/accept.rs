@@ -18,7 +18,6 @@ use tracing::{debug, error};
 use super::connections::{ConnectionSlot, Connections, Eviction};
 use super::head_timeout::{HEAD_TIMEOUT, head_timeout};
 use super::{Purpose, respond};
-use crate::config::ServeLimits;
 use crate::http::ClientAddress;
 use crate::state::AppState;
 
@@ -41,7 +40,6 @@ const FEW: usize = 16;
 pub(super) struct Listener {
     tls: Option<TlsAcceptor>,
     purpose: Purpose,
-    idle: Duration,
     connections: Arc<Connections>,
     evict: Eviction,
     /// Slots for connections beyond the limit.
@@ -50,12 +48,12 @@ pub(super) struct Listener {
 
 impl Listener {
     /// For everything.
-    pub(super) fn main(tls: Option<TlsAcceptor>, limits: ServeLimits) -> Listener {
+    pub(super) fn main(tls: Option<TlsAcceptor>) -> Listener {
         Listener {
             tls,
             purpose: Purpose::Everything,
-            idle: limits.idle_timeout,
-            connections: Connections::new(limits.connections),
+            // The limit is set whenever one comes.
+            connections: Connections::new(0),
             evict: Eviction::Waiting,
             too_many: Connections::new(FEW),
         }
@@ -66,7 +64,6 @@ impl Listener {
         Listener {
             tls,
             purpose: Purpose::Admin,
-            idle: HEAD_TIMEOUT,
             connections: Connections::new(FEW),
             evict: Eviction::Any,
             too_many: Connections::new(0),
@@ -96,6 +93,12 @@ pub(super) async fn accept(listener: TcpListener, door: Listener, state: Arc<App
                 continue;
             }
         };
+        let mut idle = HEAD_TIMEOUT;
+        if door.purpose == Purpose::Everything {
+            let limits = state.limits();
+            door.connections.limit(limits.connections);
+            idle = limits.idle_timeout;
+        }
         let Some((purpose, slot, evicted)) = door.admit() else {
             continue;
         };
@@ -103,8 +106,7 @@ pub(super) async fn accept(listener: TcpListener, door: Listener, state: Arc<App
             state.metrics.counters.connections_evicted.inc();
         }
         let (state, tls) = (state.clone(), door.tls.clone());
-        let open =
-            Open { client: ClientAddress(peer.ip().to_canonical()), purpose, idle: door.idle, slot: Arc::new(slot) };
+        let open = Open { client: ClientAddress(peer.ip().to_canonical()), purpose, idle, slot: Arc::new(slot) };
         tokio::spawn(async move {
             let _counted = state.connections.token();
             if let Err(error) = connection(stream, tls, open, state).await {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 /// The open connections of a listener, within its limit.
 #[derive(Debug)]
 pub(super) struct Connections {
-    most: usize,
+    most: AtomicUsize,
     /// Logical clock of events.
     clock: AtomicU64,
     /// By when they were accepted.
@@ -48,7 +48,12 @@ pub(super) enum Eviction {
 impl Connections {
     /// No connection yet.
     pub(super) fn new(most: usize) -> Arc<Connections> {
-        Arc::new(Connections { most, clock: AtomicU64::new(1), open: Mutex::default() })
+        Arc::new(Connections { most: AtomicUsize::new(most), clock: AtomicU64::new(1), open: Mutex::default() })
+    }
+
+    /// Sets the limit from now on; connections beyond it stay until they end or another one comes.
+    pub(super) fn limit(&self, most: usize) {
+        self.most.store(most, Relaxed);
     }
 
     /// Takes a slot, and returns whether another connection was evicted; `None` if there is no slot.
@@ -56,7 +61,7 @@ impl Connections {
         let now = self.now();
         let mut open = self.open.lock();
         let mut evicted = false;
-        if open.len() >= self.most {
+        if open.len() >= self.most.load(Relaxed) {
             let goes = Self::first_to_go(&open).or_else(|| match evict {
                 Eviction::Waiting => None,
                 Eviction::Any => open.keys().next().copied(),

@@ -18,8 +18,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, HeaderValue, USER_AGENT};
 use hyper::{Method, Request, Response};
+use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
@@ -33,12 +34,13 @@ use crate::endpoints::{self, ApiEndpoint, Endpoint, MatchedEndpoint};
 use crate::history::{self, HistorySample};
 use crate::http::canonical::canonical;
 use crate::http::tls::{self, TlsError};
-use crate::http::{Body, ProxyError, body};
+use crate::http::{Body, ClientAddress, ProxyError, body};
 use crate::proxy::note_settled;
 use crate::proxy::router::{self, RequestKind};
 use crate::recovery::RecoveryError;
 use crate::shutdown::{Signals, on_hangup};
-use crate::state::{AppState, StateError};
+use crate::state::{AppState, Reload, StateError, loggable};
+use crate::telemetry::{AccessLog, Line, PATH_BYTES};
 use crate::{api, proxy, recovery, ui};
 use accept::Listener;
 use record::record;
@@ -51,6 +53,9 @@ const EXPIRY_BUDGET: usize = 2_000;
 
 /// How long a shutdown waits for points in time to be closed.
 const CLOSING: Duration = Duration::from_secs(2);
+
+/// The endpoint that the admin listener has under `/metrics` too.
+const METRICS_PATH: &str = "/_spinney/_metrics";
 
 /// Ticks between two checks for forests at their memory limit.
 const EVICTION_TICKS: u64 = 50;
@@ -87,7 +92,8 @@ pub(crate) enum ServeError {
 }
 
 /// Serves until a signal, then drains requests in flight. `ready` receives the addresses once connections are
-/// accepted: that of the main listener, and that of the admin listener if there is one. `reload` is called at SIGHUP.
+/// accepted: that of the main listener, and that of the admin listener if there is one. `reload` is called at SIGHUP, and
+/// when somebody asks for it.
 ///
 /// # Errors
 /// When an address cannot be bound or TLS material cannot be read.
@@ -98,7 +104,7 @@ pub(crate) enum ServeError {
 pub(crate) async fn serve(
     config: ServeOptions,
     ready: impl FnOnce(SocketAddr, Option<SocketAddr>),
-    reload: impl Fn() + Send + 'static,
+    reload: Reload,
 ) -> Result<(), ServeError> {
     let acceptor = |client_ca| -> Result<Option<TlsAcceptor>, TlsError> {
         let config = config.tls.as_ref().map(|identity| tls::server(identity, client_ca)).transpose()?;
@@ -134,12 +140,18 @@ pub(crate) async fn serve(
     catch_up::begin(&state, &config, &service).await;
     // Installed before readiness is reported, because a stop may follow at once.
     let mut signals = Signals::install().map_err(ServeError::Signals)?;
-    on_hangup(reload).map_err(ServeError::Signals)?;
+    let _ = state.reload.set(reload);
+    on_hangup({
+        let state = state.clone();
+        // It has said in the log what came of it.
+        move || drop(state.reload())
+    })
+    .map_err(ServeError::Signals)?;
     ready(address, admin_address);
     service_manager::ready();
 
     let tasks = Tasks::start(&state, &config, &service, EXPIRY_TICK);
-    let main = Listener::main(main_acceptor, config.limits);
+    let main = Listener::main(main_acceptor);
     let accepting = tokio::spawn(accept::accept(listener, main, state.clone()));
     if let Some((listener, _)) = admin {
         tokio::spawn(accept::accept(listener, Listener::admin(admin_acceptor), state.clone()));
@@ -151,7 +163,7 @@ pub(crate) async fn serve(
     // A second signal ends the wait.
     let cut_off = tokio::select! {
         biased;
-        cut_off = state.in_flight.drain(config.grace) => cut_off,
+        cut_off = state.in_flight.drain(state.limits().grace) => cut_off,
         again = signals.next() => {
             let signal = again.map_err(ServeError::Signals)?;
             warn!(signal, in_flight = state.in_flight.count(), "stopping at once");
@@ -167,7 +179,11 @@ pub(crate) async fn serve(
     }
     let engine = state.engine.clone();
     // A panic in it has been logged by the panic hook.
-    let _ = tokio::task::spawn_blocking(move || engine.forests().close()).await;
+    let _ = tokio::task::spawn_blocking(move || {
+        engine.forests().close();
+        state.access_log.iter().for_each(|log| log.close());
+    })
+    .await;
     info!("stopped");
     Ok(())
 }
@@ -286,24 +302,33 @@ async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incom
     let began = Instant::now();
     state.metrics.counters.requests.inc();
     let opaque_id = request.headers().get("x-opaque-id").cloned();
+    let id = state.request_id(opaque_id.as_ref());
     let span = tracing::info_span!(
         "request",
-        id = %state.request_id(opaque_id.as_ref()),
+        %id,
         method = %request.method(),
         path = request.uri().path(),
     );
-    let response = async move {
+    let line = state.access_log.as_ref().map(|_| access_line(&request, &id));
+    let (endpoint, response) = async move {
         let mut request = request;
         let canonical = match state.cluster.signs() {
             true => canonical(request.uri()).map(|uri| *request.uri_mut() = uri),
             false => Ok(()),
         };
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let method = request.method().clone();
+        let path = match (purpose, request.uri().path()) {
+            // Where Prometheus looks for metrics, if nobody says otherwise.
+            (Purpose::Admin, "/metrics") => METRICS_PATH,
+            (_, path) => path,
+        };
+        let path = path.to_owned();
         let is_wanted = |found: &MatchedEndpoint<'_>| {
             let is_docid = found.row.endpoint == Endpoint::Api(ApiEndpoint::DocId);
             !is_docid || state.docids.is_some()
         };
         let found = endpoints::find(&path).filter(is_wanted);
+        let endpoint = endpoint(&method, &path, found.as_ref());
         // The own endpoints answer while the process drains too: liveness and readiness are asked for then.
         let refused = match &canonical {
             Err(reason) => Err(ProxyError::NotSignable(reason)),
@@ -312,12 +337,22 @@ async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incom
         let (result, ours) = match (purpose, found) {
             _ if method == Method::CONNECT => (refuse(request, ProxyError::NoTunnel), true),
             _ if let Err(error) = refused => (refuse(request, error), true),
-            (Purpose::Everything | Purpose::Loopback, Some(found)) => (own(state, &found, request).await, true),
+            (Purpose::Everything | Purpose::Loopback, Some(found)) if found.row.is_only_administrative() => {
+                (refuse(request, ProxyError::OnlyAdmin), true)
+            }
+            (Purpose::Everything | Purpose::Loopback, Some(found)) => {
+                (own(state, purpose, &found, request).await, true)
+            }
             (Purpose::Everything | Purpose::Loopback, None) => match router::classify(&method, &path) {
                 RequestKind::Own(_) => (refuse(request, ProxyError::NoEndpoint(path.clone())), true),
                 target => (proxy::handle(state, target, request).await, false),
             },
-            (_, Some(found)) if found.row.is_monitored() => (own(state, &found, request).await, true),
+            (Purpose::Admin, Some(found)) if found.row.is_administrative() => {
+                (own(state, purpose, &found, request).await, true)
+            }
+            (Purpose::TooMany, Some(found)) if found.row.is_monitored() => {
+                (own(state, purpose, &found, request).await, true)
+            }
             (Purpose::Admin, _) => (refuse(request, ProxyError::NotAdmin(path.clone())), true),
             (Purpose::TooMany, _) => (refuse(request, ProxyError::TooManyConnections), true),
         };
@@ -333,12 +368,46 @@ async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incom
         if draining {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        response
+        (endpoint, response)
     }
     .instrument(span)
     .await;
-    state.metrics.observe_request(began.elapsed());
-    response
+    state.metrics.observe_response(endpoint, response.status(), began.elapsed());
+    match (&state.access_log, line) {
+        (Some(log), Some(line)) => AccessLog::follow(log, line, began, response),
+        _ => response,
+    }
+}
+
+/// What the access log says of a request before it is answered.
+fn access_line(request: &Request<Incoming>, id: &str) -> Line {
+    let path = request.uri().path();
+    let header = |name| request.headers().get(name);
+    Line {
+        time: Timestamp::from_millisecond(clock::system().0).unwrap_or_default().to_string(),
+        id: id.to_owned(),
+        client: ClientAddress::of(request.extensions()).0,
+        method: request.method().to_string(),
+        // An address is ASCII.
+        path: path.get(..PATH_BYTES).unwrap_or(path).to_owned(),
+        user_agent: header(USER_AGENT).map(loggable),
+        request_bytes: header(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok()),
+        status: 0,
+        response_bytes: 0,
+        seconds: 0.0,
+        aborted: false,
+    }
+}
+
+/// Name of what a request asks for in the metrics; they know few.
+fn endpoint(method: &Method, path: &str, found: Option<&MatchedEndpoint<'_>>) -> &'static str {
+    match (found, router::classify(method, path)) {
+        (Some(found), _) => found.row.path,
+        (None, RequestKind::Bulk { .. } | RequestKind::BulkStream { .. }) => "_bulk",
+        (None, RequestKind::Document { .. }) => "_doc",
+        (None, RequestKind::Own(_)) => "/_spinney",
+        (None, RequestKind::Relay) => "relay",
+    }
 }
 
 /// Lets a request pass where its caller may send it; probes always pass.
@@ -365,6 +434,7 @@ async fn admit(
 /// Handles an endpoint of the table.
 async fn own(
     state: &Arc<AppState>,
+    purpose: Purpose,
     found: &MatchedEndpoint<'_>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, ProxyError> {
@@ -372,7 +442,7 @@ async fn own(
         return refuse(request, error);
     }
     match found.row.endpoint {
-        Endpoint::Api(endpoint) => api::handle(state, endpoint, found, request).await,
+        Endpoint::Api(endpoint) => api::handle(state, endpoint, purpose == Purpose::Admin, found, request).await,
         Endpoint::Page(endpoint) => ui::handle(state, endpoint, found, request).await,
     }
 }
@@ -408,7 +478,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::http::{ClientAddress, full};
+    use crate::http::full;
 
     /// One request over a connection of its own.
     async fn ask(state: &Arc<AppState>, method: Method, path: &str, body: &'static str) -> Answer {
@@ -473,7 +543,7 @@ mod tests {
         assert_eq!(ready.status, StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(
             ready.body["reason"],
-            "a forest is out of service: the log says why, and spinney has to be restarted"
+            "the forest 'news-*' is out of service: the log says why, and spinney has to be restarted"
         );
         let alive = ask(&state, Method::GET, "/_spinney/_health", "").await;
         assert_eq!(alive.status, StatusCode::OK);

@@ -37,6 +37,8 @@ pub(super) fn record(state: &AppState, error: &ProxyError) {
         // Errors of clients, and those of every shutdown.
         E::NoEndpoint(_)
         | E::NotAdmin(_)
+        | E::NotReloaded(_)
+        | E::OnlyAdmin
         | E::GetOnly
         | E::GetOrPostOnly
         | E::PostOnly

@@ -114,7 +114,7 @@ async fn read_form(state: &AppState, parts: &request::Parts, body: Incoming) -> 
         body::discard(body, &parts.headers);
         return Err(ProxyError::UnsupportedBody);
     }
-    let (most, time) = (override_form::FORM_BYTES, state.body_timeout);
+    let (most, time) = (override_form::FORM_BYTES, state.limits().body_timeout);
     body::buffer_up_to(most, &state.budget, time, parts, body).await
 }
 

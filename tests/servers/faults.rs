@@ -359,9 +359,8 @@ fn a_hangup_reads_the_configuration_again() {
     write("log = 'warn'\n");
     let spinney = Spinney::start(&["--config", file.to_str().unwrap()]);
     let refused = [
-        ("log = 'info'\nbudget = '1mb'\n", "only a restart changes budget"),
-        ("log = 'info'\ngrace = '1s'\nsweep = '10m'\n", "only a restart changes grace, sweep"),
-        ("log = 'info'\nmax_connections = 3\n", "only a restart changes timeouts, client_share and max_connections"),
+        ("log = 'info'\nbudget = '1mb'\nsweep = '10m'\n", "only a restart changes sweep"),
+        ("log = 'info'\nthreads = 3\nstamp = 'full'\n", "only a restart changes threads, stamp"),
         ("log = 'loud'\n", "'loud' is no level"),
         ("log = 'info'\nnothing = 1\n", "is not valid"),
         ("log = 'info'\n[[route]]\nindex = ['b']\n", "only a restart changes routes"),

@@ -88,15 +88,13 @@ fn an_address_for_probes_alone() {
     let fake = gated(&gate);
     let more = ["--max-connections", "1", "--admin-listen", "127.0.0.1:0"];
     let spinney = start(&fake.url, &more);
-    let line = spinney.log_line("the addresses", |line| line.contains("admin_address="));
-    let (_, address) = line.split_once("admin_address=").unwrap();
-    let admin = format!("http://{}", address.split(' ').next().unwrap());
+    let admin = spinney.admin_url();
     let mut busy = Wire::connect(&spinney.url);
     busy.send(&bulk().bytes());
     gate.wait_for(1);
     let silent: Vec<_> = (0..50).map(|_| Wire::connect(&admin)).collect();
-    for path in ["_health", "_ready", "_stats", "_metrics"] {
-        let answer = Request::get(&format!("/_spinney/{path}")).to(&admin);
+    for path in ["/_spinney/_health", "/_spinney/_ready", "/_spinney/_stats", "/_spinney/_metrics", "/metrics"] {
+        let answer = Request::get(path).to(&admin);
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
     }
     drop(silent);

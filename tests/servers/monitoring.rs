@@ -13,7 +13,7 @@ use crate::clients::driver::{installed, scripts};
 use crate::common::fake::{self, Fake, Reply};
 use crate::common::redis::Redis;
 use crate::common::wire::Request;
-use crate::common::{self, Spinney, twin, unique_index};
+use crate::common::{self, Spinney, twin, unique_index, wait_until};
 
 /// The names of the samples of each family, as the parser of the Python client reads them.
 fn parsed(metrics: &str) -> BTreeMap<String, BTreeSet<String>> {
@@ -34,7 +34,7 @@ fn parsed(metrics: &str) -> BTreeMap<String, BTreeSet<String>> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Everything in the dashboard that looks like the name of a metric of ours.
+/// Everything in the dashboard that looks like the name of a metric of ours, or of the process.
 fn named_in_dashboard() -> BTreeSet<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/grafana.json");
     let dashboard: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
@@ -46,7 +46,7 @@ fn named_in_dashboard() -> BTreeSet<String> {
             Value::Object(members) => values.extend(members.values()),
             Value::String(text) => {
                 let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-                let ours = words.filter(|word| word.starts_with("spinney_"));
+                let ours = words.filter(|word| word.starts_with("spinney_") || word.starts_with("process_"));
                 names.extend(ours.map(str::to_owned));
             }
             _ => {}
@@ -66,6 +66,8 @@ async fn the_dashboard_shows_every_metric() {
     let mut args = vec!["--upstream", &upstream, "--index", &index];
     args.extend(["--text-field", "content", "--counts", "on", "--sweep", "1h", "--data-dir", &data]);
     args.extend(forest);
+    let access_log = common::scratch("access-log");
+    args.extend(["--access-log", access_log.to_str().unwrap()]);
     let spinney = Spinney::start(&args);
     // A forest is kept in one place.
     let redis = Redis::start();
@@ -105,6 +107,50 @@ async fn the_dashboard_shows_every_metric() {
     let roots = format!("/spinney-roots-{index}?ignore_unavailable=true");
     server.request(reqwest::Method::DELETE, &roots, None).await;
     fs::remove_dir_all(data_dir).unwrap();
+    fs::remove_file(access_log).unwrap();
+}
+
+/// One line for each request that is over, in the file that has the name at that time.
+#[test]
+fn requests_are_in_the_access_log() {
+    let cluster = Fake::start(|_| Reply::Bytes(fake::json(200, "", "{\"took\":1,\"errors\":false,\"items\":[]}")));
+    let (path, old) = (common::scratch("access"), common::scratch("access-old"));
+    let file = path.to_str().unwrap();
+    let mut spinney = Spinney::start(&["--upstream", &cluster.url, "--index", "news-*", "--access-log", file]);
+    let body = "{\"index\":{}}\n{\"content\":\"a b c\"}\n";
+    let bulk = Request::bulk("/news-1/_bulk?token=Pa55wArd", body).header("X-Opaque-Id", "a \"b\"");
+    assert_eq!(bulk.header("User-Agent", "crawler\n".trim_end()).to(&spinney.url).status, 200);
+    assert_eq!(Request::new("HEAD", "/news-1").to(&spinney.url).status, 200);
+    assert_eq!(Request::get(&format!("/_spinney/{}", "x".repeat(5_000))).to(&spinney.url).status, 404);
+    let written = |path: &Path| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        assert!(!text.contains("Pa55"), "{text}");
+        text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect::<Vec<_>>()
+    };
+    wait_until("the lines are there", || written(&path).len() == 3);
+    fs::rename(&path, &old).unwrap();
+    spinney.signal("HUP");
+    spinney.log_line("of the signal", |line| line.contains("the configuration was read again"));
+    assert_eq!(Request::get("/_spinney/_health").to(&spinney.url).status, 200);
+    // What waits is written at the end.
+    assert_eq!(spinney.terminate(), Some(0));
+    let lines = [written(&old), written(&path)].concat();
+    let of = |name: &str| lines.iter().map(|line| line[name].clone()).collect::<Vec<_>>();
+    assert_eq!(of("status"), [200, 200, 404, 200]);
+    assert_eq!(of("method"), ["POST", "HEAD", "GET", "GET"]);
+    assert_eq!(of("path")[..2], ["/news-1/_bulk", "/news-1"]);
+    assert_eq!(of("path")[2].as_str().unwrap().len(), 1_024);
+    assert_eq!(lines[0]["id"], "a__b_");
+    assert_eq!(lines[0]["user_agent"], "crawler");
+    assert_eq!(lines[0]["request_bytes"], body.len());
+    assert!(lines.iter().all(|line| line["client"] == "127.0.0.1" && line["aborted"].is_null()), "{lines:?}");
+    assert!(lines[0]["response_bytes"].as_u64() > Some(0) && lines[0]["seconds"].as_f64() > Some(0.0), "{lines:?}");
+    assert_eq!(written(&path).len(), 1);
+    fs::remove_file(path).unwrap();
+    fs::remove_file(old).unwrap();
+
+    let refused = Spinney::try_start("127.0.0.1:0", &["--access-log", "/no/such/directory/log"]).err().unwrap();
+    assert!(refused.log.contains("cannot write the access log /no/such/directory/log"), "{}", refused.log);
 }
 
 /// An alert about a cluster that is away needs the metrics of that time. Who gets them has got them before.
@@ -140,12 +186,19 @@ fn metrics_are_there_when_the_cluster_is_not() {
         }
         request.to(&spinney.url)
     };
+    let admin = spinney.admin_url();
     const METRICS: &str = "/_spinney/_metrics";
     const NOBODY: &str = "Basic bm9ib2R5Og==";
     assert_eq!(ask(METRICS, None).status, 200);
     assert_eq!(ask(METRICS, Some(NOBODY)).status, 403);
     for away in [0, 503] {
         *how.lock().unwrap() = away;
+        // The admin listener asks the cluster about nobody.
+        let before = fake.received().len();
+        for path in ["/metrics", METRICS, "/_spinney/_stats"] {
+            assert_eq!(Request::get(path).to(&admin).status, 200, "{path}");
+        }
+        assert_eq!(fake.received().len(), before);
         let answer = ask(METRICS, None);
         assert_eq!(answer.status, 200, "{away}: {}", answer.text());
         assert!(answer.text().contains("spinney_upstream_"), "{}", answer.text());

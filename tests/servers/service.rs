@@ -4,6 +4,7 @@ use std::process::Output;
 
 use crate::common::Spinney;
 use crate::common::fake::{self, Fake, Reply};
+use crate::common::wire::Request;
 
 fn cluster() -> Fake {
     Fake::start(|_| Reply::Bytes(fake::json(200, "", "{}")))
@@ -138,12 +139,59 @@ fn health_is_that_of_the_running_process() {
     // One whose cluster is not there.
     let alone = Spinney::start(&["--upstream", "http://127.0.0.1:1", "--index", "news-*"]);
     assert_eq!(health(&["--url", &alone.url], &[]).0, Some(0));
-    let not_ready = format!("spinney: {} is not ready: the cluster cannot be reached", alone.url);
-    assert_eq!(health(&["--url", &alone.url, "--ready"], &[]), (Some(1), not_ready));
+    let not_ready = format!("spinney: {} is not ready: no cluster node could be reached: ", alone.url);
+    let (code, line) = health(&["--url", &alone.url, "--ready"], &[]);
+    assert!(code == Some(1) && line.starts_with(&not_ready), "{line}");
     assert_eq!(spinney.terminate(), Some(0));
     let (code, line) = health(&["--url", &url], &[]);
     assert_eq!(code, Some(1));
     assert!(line.starts_with(&format!("spinney: {url} is not healthy: ")), "{line}");
+}
+
+/// The limits and the log change, or nothing does; the command says which.
+#[test]
+fn a_running_spinney_reads_its_configuration_again() {
+    let cluster = cluster();
+    let file = crate::common::scratch("reload");
+    let write = |more: &str| {
+        let route = "[[route]]\nindex = ['news-*']\n";
+        let text = format!("upstream = ['{}']\nadmin_listen = '127.0.0.1:0'\n{more}{route}", cluster.url);
+        std::fs::write(&file, text).unwrap();
+    };
+    write("");
+    let spinney = Spinney::start(&["--config", file.to_str().unwrap()]);
+    let admin = spinney.admin_url();
+    let reload = |url: &str| {
+        let output = run(&["reload", "--url", url], &[]);
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.code(), said.trim_end().to_owned())
+    };
+    let budget = || Request::get("/_spinney/_stats").to(&admin).json()["budget"]["bytes"].clone();
+    assert_eq!(reload(&admin), (Some(0), "nothing has changed".into()));
+    write(
+        "budget = '1MiB'\nclient_share = '1%'\nbody_timeout = '1s'\nupstream_timeout = 'none'\n\
+           max_connections = 2\nidle_timeout = '1s'\ngrace = '1s'\nlog = 'spinney=debug'\n",
+    );
+    let all = "budget, client_share, body_timeout, upstream_timeout, max_connections, idle_timeout, grace, log";
+    assert_eq!(reload(&admin), (Some(0), format!("changed: {all}")));
+    assert_eq!(budget(), 1 << 20);
+    let large = Request::bulk("/news-1/_bulk", " ".repeat(2 << 20));
+    assert_eq!(large.to(&spinney.url).status, 413);
+    for (more, reason) in [
+        ("budget = '2MiB'\nsweep = '10m'\n", "only a restart changes sweep"),
+        ("budget = '2MiB'\nlog = 'loud'\n", "'loud' is no level"),
+        ("budget = 'much'\n", "use a whole number with KiB"),
+    ] {
+        write(more);
+        let (code, said) = reload(&admin);
+        assert_eq!(code, Some(1));
+        assert!(said.contains(reason) && said.contains("nothing changes"), "{said}");
+        assert_eq!(budget(), 1 << 20, "{reason}");
+    }
+    let (code, said) = reload(&spinney.url);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("at the address of --admin-listen alone"), "{said}");
+    std::fs::remove_file(file).unwrap();
 }
 
 /// As systemd is told with `Type=notify`.

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use crate::telemetry::Sample;
+
 /// Most indices that are named.
 const NAMED: usize = 10;
 
@@ -92,13 +94,17 @@ impl FirstStatus {
         })
     }
 
-    /// Names, help and values of the metrics.
-    pub(crate) fn metrics(&self) -> [(&'static str, &'static str, u64); 3] {
+    /// The metrics.
+    pub(crate) fn metrics(&self) -> [Sample; 3] {
         let state = self.0.lock();
         [
-            ("firsts_elected", "Stored documents that became the first of their group since the start", state.elected),
-            ("firsts_cleared", "Stored documents that are not the first of their group any more", state.cleared),
-            ("firsts_errors", "Failed searches for groups without one first document since the start", state.errors),
+            Sample::counter("firsts_elected", "Stored documents that became the first of their group", state.elected),
+            Sample::counter(
+                "firsts_cleared",
+                "Stored documents that are not the first of their group any more",
+                state.cleared,
+            ),
+            Sample::counter("firsts_errors", "Failed searches for groups without one first document", state.errors),
         ]
     }
 }

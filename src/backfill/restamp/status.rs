@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::backfill::override_progress::OverrideProgress;
+use crate::telemetry::Sample;
 
 /// Status of restamping, and the signal that wakes its task.
 #[derive(Debug, Default)]
@@ -77,18 +78,18 @@ impl Restamping {
     }
 
     /// Names, help and values of the metrics.
-    pub(crate) fn metrics(&self) -> [(&'static str, &'static str, u64); 3] {
+    pub(crate) fn metrics(&self) -> [Sample; 3] {
         let status = self.status.lock();
         [
-            ("overrides_waiting", "Overrides that stored documents may not follow yet", status.waiting),
-            (
+            Sample::gauge("overrides_waiting", "Overrides that stored documents may not follow yet", status.waiting),
+            Sample::counter(
                 "restamped",
-                "Stored documents that got another root since the start, because somebody has said so",
+                "Stored documents that got another root, because somebody has said so",
                 status.stamped,
             ),
-            (
+            Sample::counter(
                 "restamp_errors",
-                "Times since the start that stored documents could not be given another root",
+                "Times that stored documents could not be given another root",
                 status.errors,
             ),
         ]

@@ -232,6 +232,13 @@ impl Spinney {
     }
 
     /// `host:port` of [`Spinney::url`]: what [`Spinney::start_at`] takes.
+    /// URL of the admin listener, which `--admin-listen 127.0.0.1:0` asks for.
+    pub fn admin_url(&self) -> String {
+        let line = self.log_line("the addresses", |line| line.contains("admin_address="));
+        let (_, address) = line.split_once("admin_address=").unwrap();
+        format!("http://{}", address.split(' ').next().unwrap())
+    }
+
     pub fn address(&self) -> &str {
         self.url.split_once("://").map_or("", |(_, rest)| rest)
     }

@@ -240,6 +240,7 @@ impl Walk {
             | ApiEndpoint::Stats
             | ApiEndpoint::Metrics
             | ApiEndpoint::Routes
+            | ApiEndpoint::Reload
             | ApiEndpoint::Similar
             | ApiEndpoint::Root
             | ApiEndpoint::Overrides
