@@ -71,7 +71,7 @@ async fn as_it_stands(pages: &[&str]) {
             assert!(root.join("scripts").join(name).is_file(), "{page}: {command}");
             continue;
         }
-        if command.starts_with("cargo install") {
+        if command.starts_with("git clone <repository>") {
             continue;
         }
         run += 1;
