@@ -8,6 +8,7 @@ mod articles;
 pub mod driver;
 mod mixed;
 mod newer;
+mod shippers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
