@@ -3,6 +3,7 @@
 recipes.py block PAGE LANGUAGE [N]       the Nth fenced block of a language (the first one by default)
 recipes.py shell PAGE                    all sh blocks, one after the other
 recipes.py articles COUNT                a bulk of so many articles, each twice, for the index news-1
+recipes.py records COUNT                 the same articles as NDJSON, each with its id
 recipes.py crawled DIRECTORY             pages of four articles, one of them under two addresses
 recipes.py sizes                         similar counts of the answer of _groups on standard input, as they come
 """
@@ -35,6 +36,12 @@ def bulk(count):
             yield json.dumps({"title": title, "content": content})
 
 
+def records(count):
+    lines = iter(bulk(count))
+    for action, source in zip(lines, lines):
+        yield json.dumps({"id": json.loads(action)["index"]["_id"], **json.loads(source)})
+
+
 def crawled(directory):
     for name, seed in (("a", 1), ("b", 2), ("c", 3), ("d", 1)):
         title, content = article(seed)
@@ -50,6 +57,8 @@ match sys.argv[1:]:
         print("".join(blocks(page, "sh")), end="")
     case ["articles", count]:
         print("\n".join(bulk(int(count))))
+    case ["records", count]:
+        print("\n".join(records(int(count))))
     case ["crawled", directory]:
         crawled(directory)
     case ["sizes"]:
