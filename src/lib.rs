@@ -45,7 +45,7 @@ mod http;
 pub mod engine;
 // The Redis client of shared forests.
 pub mod redis;
-// Chance, the clock, recent history, metrics and logs, the graceful stop.
+// Chance, the clock, recent history, metrics, logs and traces, the graceful stop.
 mod chance;
 mod clock;
 mod doctor;
@@ -53,6 +53,8 @@ mod history;
 mod shutdown;
 pub mod system;
 mod telemetry;
+#[cfg_attr(not(feature = "otel"), path = "untraced.rs")]
+mod traces;
 // What the development crate `simulation` starts by hand.
 #[doc(hidden)]
 pub mod parts;

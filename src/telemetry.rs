@@ -34,7 +34,12 @@ pub(crate) const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0
 const PREFIX: &str = "spinney";
 
 /// Optional features of this build.
-const FEATURES: &str = if cfg!(feature = "aws") { "aws" } else { "" };
+const FEATURES: &str = match (cfg!(feature = "aws"), cfg!(feature = "otel")) {
+    (true, true) => "aws,otel",
+    (true, false) => "aws",
+    (false, true) => "otel",
+    (false, false) => "",
+};
 
 /// The filter of the log, which can be replaced.
 pub(crate) struct LogFilter(reload::Handle<EnvFilter, Registry>);

@@ -124,7 +124,7 @@ spinney_program() {
 # bench_program NAME: builds a benchmark, with the features of the packages, and sets `program`.
 bench_program() {
   say "building"
-  run cargo bench --quiet --no-run --features aws --bench "$1" --message-format=json-render-diagnostics \
+  run cargo bench --quiet --no-run --features aws,otel --bench "$1" --message-format=json-render-diagnostics \
     >"$work/build.json" || die "the build failed"
   program=$(sed -n 's/.*"kind":\["bench"\].*"executable":"\([^"]*\)".*/\1/p' "$work/build.json")
   [ -x "$program" ] || die "cargo built no benchmark $1"

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::config::{Flags, RawServeOptions, ServeOptions};
 use crate::state::AppState;
 use crate::telemetry::LogFilter;
-use crate::{server, telemetry};
+use crate::{server, telemetry, traces};
 
 #[derive(Clone, clap::Args)]
 pub(super) struct ServeArgs {
@@ -36,6 +36,7 @@ impl ServeArgs {
 pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let options = args.options()?;
     let log = telemetry::init_log(options.log_format, &options.log)?;
+    let traces = traces::start();
     let (reloaded, running) = (args.clone(), Mutex::new(options.clone()));
     let reload = move |state: &AppState| reload(&reloaded, &mut running.lock(), &log, state);
     let scheme = if options.tls.is_some() { "https" } else { "http" };
@@ -49,6 +50,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
         let _ = writeln!(out, "spinney is listening on {scheme}://{address}").and_then(|()| out.flush());
     };
     let served = runtime.block_on(server::serve(options, ready, Box::new(reload)));
+    traces.flush();
     // A request that outlived the grace period does not hold the process.
     runtime.shutdown_background();
     Ok(served?)

@@ -26,6 +26,7 @@ use hyper::{Request, Response};
 use crate::http::{Body, ProxyError};
 use crate::shutdown::InFlightGuard;
 use crate::state::AppState;
+use crate::traces::TraceSpan;
 use counted::PassingChange;
 pub(crate) use placement::note_settled;
 use response_body::ResponseBody;
@@ -39,10 +40,11 @@ pub(crate) async fn handle(
     state: &Arc<AppState>,
     target: RequestKind<'_>,
     request: Request<Incoming>,
+    trace: &TraceSpan,
 ) -> Result<Response<Body>, ProxyError> {
     let in_flight = state.in_flight.enter().ok_or(ProxyError::Stopping)?;
     if let Some(write) = write::classify(state, target, &request).await? {
-        return write::handle(state, write, request, in_flight).await;
+        return write::handle(state, write, request, in_flight, trace).await;
     }
     if let Some(address) = &state.publish_address
         && sniff::asks_for_addresses(request.method(), request.uri().path())
@@ -53,7 +55,7 @@ pub(crate) async fn handle(
         true => PassingChange::of(request.method(), request.uri().path()),
         false => None,
     };
-    let response = relay(state, request, in_flight).await;
+    let response = relay(state, request, in_flight, trace).await;
     if let Some(passing) = passing {
         passing.note(state, response.as_ref().map(Response::status));
     }
@@ -76,7 +78,9 @@ async fn relay(
     state: &AppState,
     request: Request<Incoming>,
     in_flight: InFlightGuard,
+    trace: &TraceSpan,
 ) -> Result<Response<Body>, ProxyError> {
-    let response = state.cluster.relay(outgoing(state, request).await?).await?;
+    let request = outgoing(state, request).await?;
+    let response = trace.upstream(state.cluster.relay(request)).await?;
     Ok(response.map(|body| ResponseBody::relay(body, in_flight).boxed()))
 }

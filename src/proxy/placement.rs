@@ -13,6 +13,7 @@ use crate::engine::{HeldDocuments, Resolution, SettledRequest, Unavailable};
 use crate::forest::{TreeNotice, TreeSize};
 use crate::shutdown::{InFlightGuard, WriteGuard};
 use crate::state::AppState;
+use crate::traces::TraceSpan;
 
 /// Most postponed documents that one write places before its own.
 const POSTPONED: usize = 2_000;
@@ -32,6 +33,7 @@ pub(super) struct SettleGuard {
     placed: Option<Box<HeldDocuments>>,
     /// Index in the path of the request.
     index: Option<String>,
+    trace: TraceSpan,
     sent: bool,
 }
 
@@ -50,6 +52,7 @@ impl SettleGuard {
             turn: None,
             placed: Some(Box::new(placed)),
             index: None,
+            trace: TraceSpan::default(),
             sent: false,
         }
     }
@@ -63,6 +66,12 @@ impl SettleGuard {
     /// Sets the turn of an unverified writer.
     pub(super) fn in_turn(mut self, turn: Option<OwnedSemaphorePermit>) -> SettleGuard {
         self.turn = turn;
+        self
+    }
+
+    /// Sets the span of the request, which lasts until the documents are settled.
+    pub(super) fn in_trace(mut self, trace: TraceSpan) -> SettleGuard {
+        self.trace = trace;
         self
     }
 
@@ -106,12 +115,14 @@ impl SettleGuard {
         let placed = self.placed.take();
         let (state, in_flight) = (self.state.clone(), self.in_flight.clone());
         let (index, held) = (self.index.take(), (self.writing.take(), self.turn.take()));
+        let trace = std::mem::take(&mut self.trace);
         Detached::new(async move {
             if let Some(placed) = placed {
                 counted::note(&state, index.as_deref(), &placed, &resolution);
-                settle(&state, *placed, resolution).await;
+                settle(&state, *placed, resolution, &trace).await;
             }
-            drop((held, in_flight));
+            // In this order: once nothing is in flight, the spans have ended.
+            drop((trace, held, in_flight));
         })
     }
 }
@@ -139,7 +150,7 @@ fn report(forest: &str, notice: TreeNotice) {
     warn!(forest, %root, documents, titles, "{what}");
 }
 
-async fn settle(state: &AppState, placed: HeldDocuments, resolution: Resolution) {
+async fn settle(state: &AppState, placed: HeldDocuments, resolution: Resolution, trace: &TraceSpan) {
     let counters = &state.metrics.counters;
     if let Resolution::Items(outcome) = &resolution
         && !placed.is_answered_by(outcome)
@@ -147,7 +158,11 @@ async fn settle(state: &AppState, placed: HeldDocuments, resolution: Resolution)
         counters.responses_unmatched.inc();
         debug!(items = outcome.items, "the response does not name every item");
     }
-    note_settled(state, state.engine.settle(placed, resolution, clock::now()).await);
+    let settled = trace.step("settle", state.engine.settle(placed, resolution, clock::now())).await;
+    if let Ok(settled) = &settled {
+        trace.count("spinney.documents.refused", settled.failed);
+    }
+    note_settled(state, settled);
 }
 
 /// Places accepted documents whose forest was away; continues if the returned future is dropped.

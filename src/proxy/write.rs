@@ -32,6 +32,7 @@ use crate::http::headers::{self, Encoding, set_length};
 use crate::http::{Body, ClientAddress, ProxyError, full};
 use crate::shutdown::InFlightGuard;
 use crate::state::AppState;
+use crate::traces::TraceSpan;
 
 /// Memory for stamping a line besides the body: half an item, a stamp, an edit and a rollback handle.
 const BYTES_PER_LINE: usize = 320;
@@ -132,14 +133,17 @@ pub(super) async fn handle(
     write: Write,
     request: Request<Incoming>,
     in_flight: InFlightGuard,
+    trace: &TraceSpan,
 ) -> Result<Response<Body>, ProxyError> {
     let (mut parts, body) = request.into_parts();
     let is_bulk = matches!(write, Write::Bulk { .. });
     let counters = &state.metrics.counters;
     let kind = if is_bulk { &counters.bulk_requests } else { &counters.document_requests };
     kind.inc();
-    let buffered = body::buffer(&state.budget, state.limits().body_timeout, &parts, body).await?;
+    let buffered = body::buffer(&state.budget, state.limits().body_timeout, &parts, body);
+    let buffered = trace.step("read", buffered).await?;
     counters.write_bytes.inc_by(buffered.bytes.len() as u64);
+    trace.count("http.request.body.size", buffered.bytes.len() as u64);
     if is_bulk {
         state.metrics.observe_bulk(buffered.bytes.len());
     }
@@ -147,9 +151,9 @@ pub(super) async fn handle(
     let encoding = headers::encoding(&parts.headers);
     let adopted = parts.headers.remove(headers::BACKFILL);
     let caller = state.caller(&parts.headers, parts.uri.query());
-    let PreparedWrite { content, reservation, placement } =
-        prepare(state, write, buffered, encoding, WriteOrigin { caller, headers: &parts.headers, adopted }, &in_flight)
-            .await?;
+    let origin = WriteOrigin { caller, headers: &parts.headers, adopted, trace };
+    let prepared = prepare(state, write, buffered, encoding, origin, &in_flight);
+    let PreparedWrite { content, reservation, placement } = trace.step("place", prepared).await?;
     let body = match content {
         Content::AsItCame(raw) => WholeBody::new(raw, Splice::default(), reservation),
         Content::Edited { splice, plain } => {
@@ -165,7 +169,7 @@ pub(super) async fn handle(
         }
     };
     // A sent write is settled by its response, whether or not the client waits.
-    let state = state.clone();
+    let (state, trace) = (state.clone(), trace.clone());
     let sending = async move {
         let wanted = match &placement {
             Some(placement) => {
@@ -177,7 +181,7 @@ pub(super) async fn handle(
             None => None,
         };
         let client = ClientAddress::of(&parts.extensions);
-        let (response, placement) = forward(&state, parts, body, placement).await?;
+        let (response, placement) = forward(&state, parts, body, placement, &trace).await?;
         match (wanted, placement) {
             (Some(wanted), Some(placement)) if response.status().is_success() => {
                 let reservation = state.budget.enter(client.0);
@@ -219,12 +223,13 @@ enum Content {
     Edited { splice: Splice, plain: Bytes },
 }
 
-/// Sender of a write and its headers.
+/// Sender of a write, its headers and its trace.
 struct WriteOrigin<'h> {
     caller: u64,
     headers: &'h HeaderMap,
     /// It adopts stored documents, under these names.
     adopted: Option<HeaderValue>,
+    trace: &'h TraceSpan,
 }
 
 /// Decompresses and stamps a body. If the client disconnects, the work stops and placed documents are withdrawn.
@@ -236,7 +241,7 @@ async fn prepare(
     writer: WriteOrigin<'_>,
     in_flight: &InFlightGuard,
 ) -> Result<PreparedWrite, ProxyError> {
-    let WriteOrigin { caller, headers, adopted } = writer;
+    let WriteOrigin { caller, headers, adopted, trace } = writer;
     let raw = buffered.bytes.clone();
     let context = state.request_context(caller);
     let turn = state.engine.turn(caller, context.now).await;
@@ -278,14 +283,17 @@ async fn prepare(
         }
         Err(StampError::Unavailable(reason)) => return Err(state.engine_failed(&reason)),
     };
-    count(state, &stamped, began);
+    count(state, &stamped, began, trace);
     let placed = stamped.take_placed();
     let named = match &write {
         Write::Bulk { index } => index.clone(),
         Write::Document { index, .. } => Some(index.clone()),
     };
     let placement = SettleGuard::new(state.clone(), in_flight.clone(), writing, placed);
-    let placement = placement.of_index(named).in_turn(turn);
+    if let Some(index) = &named {
+        trace.text("spinney.index", index);
+    }
+    let placement = placement.of_index(named).in_turn(turn).in_trace(trace.clone());
     if adopted.is_some() && stamped.tally().local_fallback > 0 {
         // Marking would repeat with every sweep.
         placement.roll_back().await;
@@ -341,13 +349,16 @@ fn as_it_came(raw: Bytes, reservation: Reservation) -> PreparedWrite {
     PreparedWrite { content: Content::AsItCame(raw), reservation, placement: None }
 }
 
-fn count(state: &AppState, stamped: &Stamped, began: Instant) {
+fn count(state: &AppState, stamped: &Stamped, began: Instant, trace: &TraceSpan) {
     let (tally, counters) = (stamped.tally(), &state.metrics.counters);
     counters.documents_stamped.inc_by(tally.stamped);
     counters.documents_without_text.inc_by(tally.without_text);
     counters.documents_unstamped.inc_by(tally.unstamped);
     counters.documents_joined.inc_by(tally.joined);
     counters.documents_local_fallback.inc_by(tally.local_fallback);
+    trace.count("spinney.documents.stamped", tally.stamped);
+    trace.count("spinney.documents.joined", tally.joined);
+    trace.count("spinney.documents.unstamped", tally.unstamped);
     state.metrics.count_refusals(stamped.reasons());
     state.metrics.observe_stamping(began.elapsed(), stamped.waited());
     debug!(?tally, "stamped");
@@ -378,6 +389,7 @@ async fn forward(
     mut parts: request::Parts,
     body: WholeBody,
     mut placement: Option<SettleGuard>,
+    trace: &TraceSpan,
 ) -> Result<(Response<AnswerBody>, Option<SettleGuard>), ProxyError> {
     set_length(&mut parts.headers, body.length());
     let request = match body_to_send(state, &mut parts, body).await {
@@ -392,7 +404,7 @@ async fn forward(
     if let Some(placement) = &mut placement {
         placement.mark_sent();
     }
-    match state.cluster.forward(request).await {
+    match trace.upstream(state.cluster.forward(request)).await {
         Ok(response) => Ok((response, placement)),
         Err(error) => {
             if let Some(placement) = placement {

@@ -41,6 +41,7 @@ use crate::recovery::RecoveryError;
 use crate::shutdown::{Signals, on_hangup};
 use crate::state::{AppState, Reload, StateError, loggable};
 use crate::telemetry::{AccessLog, Line, PATH_BYTES};
+use crate::traces::TraceSpan;
 use crate::{api, proxy, recovery, ui};
 use accept::Listener;
 use record::record;
@@ -300,6 +301,7 @@ pub(crate) enum Purpose {
 /// Handles one request; an error becomes a response.
 async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incoming>) -> Response<Body> {
     let began = Instant::now();
+    let trace = &TraceSpan::accept(&request);
     state.metrics.counters.requests.inc();
     let opaque_id = request.headers().get("x-opaque-id").cloned();
     let id = state.request_id(opaque_id.as_ref());
@@ -345,7 +347,7 @@ async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incom
             }
             (Purpose::Everything | Purpose::Loopback, None) => match router::classify(&method, &path) {
                 RequestKind::Own(_) => (refuse(request, ProxyError::NoEndpoint(path.clone())), true),
-                target => (proxy::handle(state, target, request).await, false),
+                target => (proxy::handle(state, target, request, trace).await, false),
             },
             (Purpose::Admin, Some(found)) if found.row.is_administrative() => {
                 (own(state, purpose, &found, request).await, true)
@@ -373,6 +375,7 @@ async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incom
     .instrument(span)
     .await;
     state.metrics.observe_response(endpoint, response.status(), began.elapsed());
+    trace.status(response.status());
     match (&state.access_log, line) {
         (Some(log), Some(line)) => AccessLog::follow(log, line, began, response),
         _ => response,

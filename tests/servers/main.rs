@@ -47,6 +47,8 @@ mod secure;
 mod service;
 mod shared;
 mod soak;
+#[cfg(feature = "otel")]
+mod traces;
 mod ui;
 mod unasked;
 mod unverified;

@@ -138,7 +138,7 @@ pub fn spinney_command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_spinney"));
     command.stdin(Stdio::null());
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("SPINNEY_") {
+        if ["SPINNEY_", "OTEL_"].iter().any(|begin| name.to_string_lossy().starts_with(begin)) {
             command.env_remove(name);
         }
     }
