@@ -26,6 +26,10 @@ async fn replayed(
             // Bodies are unpacked by now; an answer that spinney has filtered came unpacked.
             let mut answer = twins.without_traces(answer);
             answer.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-encoding"));
+            if request.describe().starts_with("GET /_cluster/health") {
+                // It counts what other tests do at the moment.
+                answer.body.clear();
+            }
             answer
         });
         assert_same(&request.describe(), &direct, &proxied);
