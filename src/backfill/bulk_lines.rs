@@ -12,6 +12,8 @@ use crate::cluster::sorted_pages::StoredHit;
 pub(super) enum WriteForm {
     /// The fields of the route, over those that are stored.
     Fields,
+    /// The same, also where the source has these values already: what is searched may lack them, since the mapping did.
+    FieldsAgain,
     /// The whole document, for stamps inside arrays: an update would replace the array.
     Whole,
 }
@@ -56,7 +58,7 @@ pub(super) fn add(lines: &mut Vec<u8>, found: &StoredHit, form: WriteForm) {
         meta["routing"] = routing.as_str().into();
     }
     let action = match form {
-        WriteForm::Fields => json!({ "update": meta }),
+        WriteForm::Fields | WriteForm::FieldsAgain => json!({ "update": meta }),
         WriteForm::Whole => {
             // The result of an ingest pipeline is kept.
             meta["pipeline"] = "_none".into();
@@ -68,6 +70,11 @@ pub(super) fn add(lines: &mut Vec<u8>, found: &StoredHit, form: WriteForm) {
     match form {
         WriteForm::Fields => {
             lines.extend_from_slice(b"{\"doc\":");
+            add_on_one_line(lines, &found.source);
+            lines.extend_from_slice(b"}\n");
+        }
+        WriteForm::FieldsAgain => {
+            lines.extend_from_slice(b"{\"detect_noop\":false,\"doc\":");
             add_on_one_line(lines, &found.source);
             lines.extend_from_slice(b"}\n");
         }

@@ -170,7 +170,7 @@ impl ForestWork<'_> {
     fn passed_over<'s>(&'s self, settings: &'s IndexSettings) -> PassedOver<'s> {
         PassedOver {
             blocked: settings.blocked.iter().map(String::as_str).collect(),
-            ids: self.refused.iter().map(|(_, id)| id.as_str()).collect(),
+            refused: self.refused.iter().map(|(index, id)| (index.as_str(), id.as_str())).collect(),
         }
     }
 
@@ -329,7 +329,9 @@ impl<'a> FirstKeeper<'a> {
             work.due_at = Instant::now() + visible;
             return Ok(());
         }
-        let keys: Vec<i64> = work.due.iter().copied().take(MOST_GROUPS.min(settings.window)).collect();
+        // Half of what a search returns: among so many documents some group has two.
+        let most = MOST_GROUPS.min(settings.window / 2).max(1);
+        let keys: Vec<i64> = work.due.iter().copied().take(most).collect();
         let groups = self.groups(&view, &settings, &keys).await?;
         let (mut firsts, mut right, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
         for &key in &keys {
@@ -491,7 +493,7 @@ async fn write_flags<'h>(
     let mut lines = Vec::new();
     for (hit, first) in flagged {
         let source = json!({field: first}).to_string().into();
-        bulk_lines::add(&mut lines, &StoredHit { source, ..hit.clone() }, WriteForm::Fields);
+        bulk_lines::add(&mut lines, &StoredHit { source, ..hit.clone() }, WriteForm::FieldsAgain);
     }
     write_own(operator, "spinney-firsts", lines, count).await
 }

@@ -54,7 +54,17 @@ pub(super) fn search_fault(mapping: &Value, names: &StampNames) -> Option<Mappin
         let wanted = field["type"].as_str().unwrap_or_default().to_owned();
         Some(MappingFault::Type { field: name.to_owned(), mapped: format!("{wanted} {lack}"), wanted })
     });
-    fields(mapping, names).err().or(unsearched)
+    // The first write maps a missing field, unless the mapping forbids it.
+    let is_fixed = matches!(mapping["dynamic"].as_str(), Some("false" | "strict")) || mapping["dynamic"] == false;
+    match fields(mapping, names) {
+        Err(fault) => Some(fault),
+        Ok(missing) if is_fixed => {
+            let searched = [names.key(), names.first(), names.arrival()];
+            let unmapped = searched.into_iter().find(|name| missing.contains_key(*name));
+            unmapped.map(|field| MappingFault::Unmapped { field: field.to_owned() }).or(unsearched)
+        }
+        Ok(_) => unsearched,
+    }
 }
 
 /// Whether the source is whole, so that an update loses nothing.
@@ -104,6 +114,15 @@ pub(crate) enum MappingFault {
         /// The type that it must have.
         wanted: String,
     },
+    /// It has no field of that name, and gets none by a write.
+    #[error(
+        "the field {field} is not mapped, and \"dynamic\" lets no write map it: put its mapping (spinney setup \
+         --existing), and run spinney backfill"
+    )]
+    Unmapped {
+        /// The field.
+        field: String,
+    },
     /// The source is incomplete: updates would lose fields.
     #[error("its mapping does not store the whole source ({0}): an update would lose what is not there")]
     Source(String),
@@ -138,6 +157,26 @@ mod tests {
         }});
         assert_eq!(missing_of(&some, "x_"), Ok(["x_key", "x_hash", "x_first"].map(str::to_owned).to_vec()));
         assert_eq!(missing_of(&json!({}), "x_").unwrap().len(), 6);
+    }
+
+    #[test]
+    fn what_no_write_maps_is_not_searched() {
+        let names = StampNames::new("cluster_").unwrap();
+        let fields = json!({
+            "cluster_root": {"type": "keyword"}, "cluster_key": {"type": "long"}, "cluster_arrival": {"type": "date"},
+        });
+        let of = |dynamic: Value| search_fault(&json!({"dynamic": dynamic, "properties": fields}), &names);
+        for open in [json!("true"), json!(true), json!("true_allow_templates"), Value::Null] {
+            assert_eq!(of(open.clone()), None, "{open}");
+        }
+        for fixed in [json!("false"), json!(false), json!("strict")] {
+            let fault = of(fixed.clone()).map(|fault| fault.to_string()).unwrap_or_default();
+            assert!(fault.contains("cluster_first is not mapped"), "{fixed}: {fault}");
+        }
+        let all = component("cluster_").unwrap();
+        let mut all = all.pointer("/template/mappings").unwrap().clone();
+        all["dynamic"] = "false".into();
+        assert_eq!(search_fault(&all, &names), None);
     }
 
     #[test]

@@ -206,7 +206,7 @@ impl<'a, D: BulkSink> Backfill<'a, D> {
         let mut written = Vec::with_capacity(formed.len());
         for (found, form) in formed {
             match form {
-                WriteForm::Fields => written.push((found, form)),
+                WriteForm::Fields | WriteForm::FieldsAgain => written.push((found, form)),
                 WriteForm::Whole => written.extend(whole.next().flatten().map(|found| (found, form))),
             }
         }

@@ -2,6 +2,7 @@
 
 use hyper::Method;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::operator::{Operator, OperatorError, in_path};
 
@@ -46,6 +47,14 @@ impl ResolvedName {
 }
 
 impl Resolved {
+    fn read(request: &str, answer: &Value) -> Result<Resolved, OperatorError> {
+        Resolved::deserialize(answer).map_err(|_| OperatorError::Refused {
+            status: 200,
+            request: format!("GET {request}"),
+            answer: answer.to_string(),
+        })
+    }
+
     /// Whether the expression matches nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.indices.is_empty() && self.aliases.is_empty() && self.data_streams.is_empty()
@@ -75,9 +84,72 @@ impl Resolved {
 /// When the cluster cannot be reached or refuses. A name that nothing has is no error.
 pub(crate) async fn resolve(operator: &Operator, expression: &str) -> Result<Resolved, OperatorError> {
     let path = format!("/_resolve/index/{}", in_path(expression));
+    let resolved = match operator.ask(Method::GET, &path, None).await {
+        Ok(answer) => Resolved::read(&path, &answer)?,
+        Err(OperatorError::Refused { status: 404, .. }) => Resolved::default(),
+        Err(error) => return Err(error),
+    };
+    if resolved.is_empty() {
+        knows_its_indices(operator, expression).await?;
+    }
+    Ok(resolved)
+}
+
+/// Makes sure that there is nothing. A node that has started and has no cluster manager yet resolves every name to
+/// nothing (200), and refuses searches (503).
+async fn knows_its_indices(operator: &Operator, expression: &str) -> Result<(), OperatorError> {
+    let path = format!("/{}/_search?size=0&ignore_unavailable=true&allow_no_indices=true", in_path(expression));
     match operator.ask(Method::GET, &path, None).await {
-        Ok(answer) => Ok(serde_json::from_value(answer).unwrap_or_default()),
-        Err(OperatorError::Refused { status: 404, .. }) => Ok(Resolved::default()),
-        Err(error) => Err(error),
+        Err(error) if error.may_pass() => Err(error),
+        // Who may not search a name that nothing has was answered by a cluster that knows its indices.
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A cluster that answers names with the one text, and searches with the other status.
+    async fn cluster(names: (u16, &'static str), searched: u16) -> Operator {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 4096];
+                let read = stream.read(&mut request).await.unwrap();
+                let is_search = String::from_utf8_lossy(&request[..read]).contains("/_search?");
+                let (status, body) = if is_search { (searched, "{}") } else { names };
+                let length = body.len();
+                let answer =
+                    format!("HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        Operator::new(&url, None).unwrap()
+    }
+
+    const NOTHING: &str = r#"{"indices":[],"aliases":[],"data_streams":[]}"#;
+
+    /// As OpenSearch answers between its start and the election of a cluster manager.
+    #[tokio::test]
+    async fn a_node_without_a_cluster_does_not_say_that_there_is_nothing() {
+        for names in [(200, NOTHING), (404, "{}")] {
+            let starting = resolve(&cluster(names, 503).await, "news-*").await.unwrap_err();
+            assert!(starting.may_pass(), "{starting}");
+            // A cluster that knows its indices, and a user who may search none of them.
+            for searched in [200, 403, 404] {
+                assert!(resolve(&cluster(names, searched).await, "news-*").await.unwrap().is_empty());
+            }
+        }
+        let found = resolve(&cluster((200, r#"{"indices":[{"name":"news-1"}]}"#), 503).await, "news-*").await.unwrap();
+        assert_eq!(found.searchable(), ["news-1"]);
+        for other in [r#"{"indices":{}}"#, "true", "<html>"] {
+            assert!(resolve(&cluster((200, other), 200).await, "news-*").await.is_err(), "{other}");
+        }
     }
 }

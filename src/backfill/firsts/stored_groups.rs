@@ -39,13 +39,21 @@ pub(super) struct View<'o> {
 pub(super) struct PassedOver<'a> {
     /// Indices that take no writes.
     pub(super) blocked: HashSet<&'a str>,
-    /// Documents by their ids, in whatever index.
-    pub(super) ids: Vec<&'a str>,
+    /// Documents, by index and id.
+    pub(super) refused: Vec<(&'a str, &'a str)>,
 }
 
 impl PassedOver<'_> {
     fn query(&self) -> Value {
-        json!([{"terms": {"_index": self.blocked}}, {"ids": {"values": self.ids}}])
+        let mut by_index: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for &(index, id) in &self.refused {
+            by_index.entry(index).or_default().push(id);
+        }
+        // Another index may have a copy under the same id.
+        let refused = by_index
+            .into_iter()
+            .map(|(index, ids)| json!({"bool": {"filter": [{"term": {"_index": index}}, {"ids": {"values": ids}}]}}));
+        std::iter::once(json!({"terms": {"_index": self.blocked}})).chain(refused).collect()
     }
 }
 

@@ -224,8 +224,10 @@ async fn copies_that_say_nothing_are_found_when_the_first_is_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_document_that_cannot_be_updated_is_passed_over() {
-    let mut world = World { refused: BTreeSet::from(["12".to_owned(), "21".to_owned()]), ..World::default() };
-    // 1: the later one cannot be cleared. 2: the earliest cannot be elected. 3: of one id in two indices neither can.
+    let refused = [("wire", "12"), ("wire", "21"), ("news-1", "41")].map(|(index, id)| (index.into(), id.into()));
+    let mut world = World { refused: BTreeSet::from(refused), ..World::default() };
+    // 1: the later one cannot be cleared. 2: the earliest cannot be elected. 3: its id is refused in another index. 4:
+    // the copy in another index has the same id, and can.
     for (index, id, of) in [
         ("news-1", "11", (1, Some(true), 10)),
         ("wire", "12", (1, Some(true), 20)),
@@ -233,13 +235,16 @@ async fn a_document_that_cannot_be_updated_is_passed_over() {
         ("news-1", "22", (2, Some(false), 20)),
         ("news-1", "12", (3, Some(false), 10)),
         ("wire", "21b", (3, Some(false), 20)),
+        ("news-1", "41", (4, Some(false), 10)),
+        ("wire", "41", (4, Some(false), 20)),
     ] {
         world.put(index, id, of);
     }
     let scene = Scene::new(world);
     scene.work(LONG).await;
     let world = scene.world.lock();
-    assert_eq!(world.firsts(), BTreeMap::from([(1, vec!["12"]), (2, vec!["22"]), (3, vec!["21b"])]));
+    let expected = [(1, vec!["12"]), (2, vec!["22"]), (3, vec!["12"]), (4, vec!["41"])];
+    assert_eq!(world.firsts(), BTreeMap::from(expected));
     drop(world);
     let mut work = ForestWork::new("f".into());
     let hit = |n: usize| hit(&n.to_string());
@@ -271,12 +276,18 @@ async fn an_index_whose_searches_return_few_documents_hides_no_others() {
             ("13", (1, Some(true), 30)),
             ("21", (2, Some(false), 10)),
             ("31", (3, Some(false), 10)),
+            // The earliest of both groups fill a search for two documents.
+            ("41", (4, Some(true), 10)),
+            ("42", (4, Some(true), 40)),
+            ("51", (5, Some(true), 11)),
+            ("52", (5, Some(true), 41)),
         ] {
             world.put("news-1", id, of);
         }
         let scene = Scene::new(world);
         scene.work(LONG * 2).await;
-        let expected = BTreeMap::from([(1, vec!["11"]), (2, vec!["21"]), (3, vec!["31"])]);
+        let expected =
+            BTreeMap::from([(1, vec!["11"]), (2, vec!["21"]), (3, vec!["31"]), (4, vec!["41"]), (5, vec!["51"])]);
         assert_eq!(scene.world.lock().firsts(), expected, "{window}");
     }
 }

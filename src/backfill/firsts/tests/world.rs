@@ -27,8 +27,8 @@ pub(super) struct World {
     pub(super) unread: Option<String>,
     /// Its documents take no flag, and nobody is told.
     pub(super) deaf: bool,
-    /// Ids of documents that no update is taken for.
-    pub(super) refused: BTreeSet<String>,
+    /// Documents that no update is taken for: index and id.
+    pub(super) refused: BTreeSet<(String, String)>,
     /// Indices without the stamp's fields, which have no document: a search that names one is refused.
     pub(super) unmapped: BTreeSet<String>,
     /// What searches do not see before a refresh.
@@ -121,6 +121,7 @@ impl World {
             }
             "terms" if what.get("_index").is_some() => what["_index"].as_array().unwrap().contains(&json!(name.0)),
             "terms" => what["cluster_key"].as_array().unwrap().contains(&json!(of.key)),
+            "term" if what.get("_index").is_some() => what["_index"] == name.0.as_str(),
             "term" => of.first == Some(true) && what["cluster_first"] == true,
             "exists" => what["field"] != "cluster_first" || of.first.is_some(),
             "ids" => what["values"].as_array().unwrap().contains(&json!(name.1)),
@@ -190,10 +191,12 @@ impl World {
         while let (Some(action), Some(doc)) = (lines.next(), lines.next()) {
             let meta = &action["update"];
             let [index, id] = ["_index", "_id"].map(|of| meta[of].as_str().unwrap().to_owned());
-            let status = match self.documents.get_mut(&(index.clone(), id)) {
+            let name = (index.clone(), id);
+            let is_refused = self.refused.contains(&name);
+            let status = match self.documents.get_mut(&name) {
                 _ if self.blocked.contains(&index) => 403,
                 None => 404,
-                Some(_) if self.refused.contains(meta["_id"].as_str().unwrap()) => 400,
+                Some(_) if is_refused => 400,
                 Some(stored) if meta["if_seq_no"] != stored.seq_no => 409,
                 Some(stored) => {
                     self.written += 1;
