@@ -15,7 +15,6 @@ use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry as MetricRegistry;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -219,11 +218,10 @@ impl Default for Metrics {
             "Near trees that documents were not let into, which founded a tree of their own",
             refusals.clone(),
         );
-        registry.register(
-            "build",
-            "Version of the program, and the features that it was built with",
-            Info::new([("version", env!("CARGO_PKG_VERSION")), ("features", FEATURES)]),
-        );
+        // Not an info metric, which the classic text format does not have.
+        let build = Family::<[(&str, &str); 2], Gauge<u64, AtomicU64>>::default();
+        build.get_or_create(&[("version", env!("CARGO_PKG_VERSION")), ("features", FEATURES)]).set(1);
+        registry.register("build_info", "Version of the program, and the features that it was built with", build);
         let responses = Family::default();
         registry.register("responses", "Responses by what was requested and by status", responses.clone());
         // 1 ms to 33 s.

@@ -9,12 +9,15 @@ mod overrides;
 mod read;
 mod stats;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use serde_json::json;
 
 use crate::endpoints::{ApiEndpoint, MatchedEndpoint};
+use crate::http::browser::is_of_another_page;
 use crate::http::json::{json, with_type};
 use crate::http::{Body, ProxyError, full};
 use crate::state::AppState;
@@ -44,10 +47,7 @@ pub(crate) async fn handle(
         ApiEndpoint::Health | ApiEndpoint::Ready | ApiEndpoint::Stats | ApiEndpoint::Metrics | ApiEndpoint::Routes => {
             return monitored(state, endpoint, is_admin, &request).await;
         }
-        ApiEndpoint::Reload => {
-            let changed = state.reload().map_err(|reason| ProxyError::NotReloaded(format!("{reason:#}")))?;
-            return Ok(json(StatusCode::OK, &json!({"changed": changed})));
-        }
+        ApiEndpoint::Reload => return Err(ProxyError::OnlyAdmin),
         ApiEndpoint::DocId => return docid::handle(state, request).await,
         ApiEndpoint::Check => return check::handle(state, index, request).await,
         ApiEndpoint::Groups => return read::groups(state, index, request).await,
@@ -67,6 +67,21 @@ pub(crate) async fn handle(
         ApiEndpoint::Undo => Action::Undo(name),
     };
     overrides::handle(state, index, what, request).await
+}
+
+/// Reads the configuration again. A page of another site may not ask for it.
+///
+/// # Errors
+/// [`ProxyError::OtherSite`]; [`ProxyError::NotReloaded`] with the reason.
+pub(crate) async fn reload(state: &Arc<AppState>, request: &Request<Incoming>) -> Result<Response<Body>, ProxyError> {
+    if is_of_another_page(request.headers()) {
+        return Err(ProxyError::OtherSite("its Origin, Referer or Sec-Fetch-Site is another one"));
+    }
+    let state = state.clone();
+    // A file may be slow.
+    let changed = tokio::task::spawn_blocking(move || state.reload()).await.map_err(|_| ProxyError::Internal)?;
+    let changed = changed.map_err(|reason| ProxyError::NotReloaded(format!("{reason:#}")))?;
+    Ok(json(StatusCode::OK, &json!({"changed": changed})))
 }
 
 /// The cluster's refusal of a caller who may not see the state. Metrics must tell that it is away, so that whoever got

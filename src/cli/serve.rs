@@ -38,7 +38,10 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let log = telemetry::init_log(options.log_format, &options.log)?;
     let traces = traces::start();
     let (reloaded, running) = (args.clone(), Mutex::new(options.clone()));
-    let reload = move |state: &AppState| reload(&reloaded, &mut running.lock(), &log, state);
+    let reload = move |state: &AppState| match running.try_lock() {
+        Some(mut running) => reload(&reloaded, &mut running, &log, state),
+        None => anyhow::bail!("it is being read"),
+    };
     let scheme = if options.tls.is_some() { "https" } else { "http" };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ready = |address, admin: Option<_>| {

@@ -1,8 +1,16 @@
 //! How much memory there is.
 
-/// Bytes of memory that this process may use: those of the machine, or of its control group if that has fewer. `None`
-/// where Linux' files are missing.
+use std::sync::OnceLock;
+
+/// Bytes of memory that this process may use: those of the machine, or of its control group if that has fewer, when it
+/// was asked first: a default that follows them would be a change of the configuration. `None` where Linux' files are
+/// missing.
 pub(super) fn of_machine() -> Option<usize> {
+    static MEMORY: OnceLock<Option<usize>> = OnceLock::new();
+    *MEMORY.get_or_init(read)
+}
+
+fn read() -> Option<usize> {
     let read = |path| std::fs::read_to_string(path).ok();
     let machine = total(&read("/proc/meminfo")?)?;
     let group = read("/sys/fs/cgroup/memory.max").and_then(|limit| limit.trim().parse().ok());

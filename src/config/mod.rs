@@ -105,7 +105,8 @@ pub struct RawServeOptions {
     /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:9201]
     #[arg(long, env = "SPINNEY_LISTEN", value_name = "ADDRESS")]
     listen: Option<ListenAddress>,
-    /// Address and port of a second listener for /_spinney/_health, _ready, _stats and _metrics only
+    /// Address and port of a second listener for probes, metrics and spinney reload only: /_spinney/_health, _ready,
+    /// _stats, _metrics (also /metrics) and _reload
     #[arg(long, env = "SPINNEY_ADMIN_LISTEN", value_name = "ADDRESS")]
     admin_listen: Option<ListenAddress>,
     /// URL of a cluster node; several share the load [default: http://127.0.0.1:9200]
@@ -265,7 +266,8 @@ pub struct RawServeOptions {
     /// spinney
     #[arg(long, env = "SPINNEY_PUBLISH_ADDRESS", value_name = "HOST:PORT")]
     publish_address: Option<PublishAddress>,
-    /// File for one line of JSON about each request, or - for standard output; it is opened again at SIGHUP
+    /// File for one line of JSON about each request, or - for standard output; it is opened again at SIGHUP and
+    /// by spinney reload
     #[arg(long, env = "SPINNEY_ACCESS_LOG", value_name = "FILE")]
     access_log: Option<PathBuf>,
     /// Form of the log lines on standard error: text or json [default: text]

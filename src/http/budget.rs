@@ -32,6 +32,8 @@ pub(crate) struct Reservation {
     client: IpAddr,
     held_by_client: Arc<AtomicUsize>,
     bytes: usize,
+    /// What could be held, in total and by one client, when its request began: what was legal then may come later.
+    could: (usize, usize),
 }
 
 impl Budget {
@@ -75,6 +77,7 @@ impl Budget {
             client,
             held_by_client: self.clients.lock().entry(client).or_default().clone(),
             bytes: 0,
+            could: (self.capacity(), self.allowed()),
         }
     }
 
@@ -91,7 +94,10 @@ impl Budget {
     /// # Errors
     /// [`ProxyError::LargerThanBudget`], [`ProxyError::LargerThanShare`].
     pub(crate) fn could_hold(&self, wanted: usize) -> Result<(), ProxyError> {
-        let (budget, allowed) = (self.capacity(), self.allowed());
+        Self::could_hold_in((self.capacity(), self.allowed()), wanted)
+    }
+
+    fn could_hold_in((budget, allowed): (usize, usize), wanted: usize) -> Result<(), ProxyError> {
         if wanted > budget {
             return Err(ProxyError::LargerThanBudget { wanted, budget });
         }
@@ -110,7 +116,7 @@ impl Reservation {
     /// When it can never fit ([`Budget::could_hold`]), or does not fit now: [`ProxyError::OverShare`],
     /// [`ProxyError::OverBudget`]. The reservation stays as it was.
     pub(crate) fn receive(&mut self, bytes: usize) -> Result<(), ProxyError> {
-        self.budget.could_hold(bytes)?;
+        Budget::could_hold_in(self.could(), bytes)?;
         self.take(bytes, false)
     }
 
@@ -120,11 +126,16 @@ impl Reservation {
     /// # Errors
     /// As [`Reservation::receive`].
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), ProxyError> {
-        let budget = self.budget.capacity();
+        let (budget, _) = self.could();
         if bytes > budget {
             return Err(ProxyError::LargerThanBudget { wanted: bytes, budget });
         }
         self.take(bytes, true)
+    }
+
+    fn could(&self) -> (usize, usize) {
+        let (budget, allowed) = self.could;
+        (budget.max(self.budget.capacity()), allowed.max(self.budget.allowed()))
     }
 
     fn take(&mut self, bytes: usize, whole: bool) -> Result<(), ProxyError> {
@@ -204,6 +215,22 @@ mod tests {
         drop(first);
         assert_eq!(budget.used(), 0);
         assert!(budget.clients.lock().is_empty());
+    }
+
+    /// A body that was legal when it began can be sent again, and so it is not called too large.
+    #[test]
+    fn a_budget_that_shrinks() {
+        let budget = budget(1000, 100);
+        let mut held = reserve(&budget, A, 500).unwrap();
+        budget.resize(400, 50);
+        assert!(matches!(held.receive(600), Err(ProxyError::OverShare { .. } | ProxyError::OverBudget { .. })));
+        assert!(matches!(held.grow_to(700), Err(ProxyError::OverShare { .. } | ProxyError::OverBudget { .. })));
+        assert!(matches!(reserve(&budget, B, 401), Err(ProxyError::LargerThanBudget { budget: 400, .. })));
+        assert!(matches!(reserve(&budget, B, 1), Err(ProxyError::OverBudget { .. })));
+        drop(held);
+        drop(reserve(&budget, B, 200).unwrap());
+        budget.resize(2000, 100);
+        assert!(reserve(&budget, B, 2000).is_ok() && budget.used() == 0);
     }
 
     #[test]

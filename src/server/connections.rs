@@ -61,12 +61,18 @@ impl Connections {
         let now = self.now();
         let mut open = self.open.lock();
         let mut evicted = false;
-        if open.len() >= self.most.load(Relaxed) {
+        // More than one where the limit was lowered.
+        while open.len() >= self.most.load(Relaxed) {
             let goes = Self::first_to_go(&open).or_else(|| match evict {
                 Eviction::Waiting => None,
                 Eviction::Any => open.keys().next().copied(),
             });
-            let connection = open.remove(&goes?)?;
+            let Some(connection) = goes.and_then(|goes| open.remove(&goes)) else {
+                match evicted {
+                    true => break,
+                    false => return None,
+                }
+            };
             connection.at_once.store(evict == Eviction::Any, Relaxed);
             connection.evicted.notify_one();
             evicted = true;
@@ -177,6 +183,18 @@ mod tests {
         assert!(!evicted);
         drop(newer);
         assert_eq!(connections.open.lock().len(), 1);
+    }
+
+    #[test]
+    fn a_lower_limit_is_reached_with_the_next_connection() {
+        let connections = Connections::new(8);
+        let idle = [(); 5].map(|()| enter(&connections, &[ConnectionSlot::waits]));
+        let busy = enter(&connections, &[ConnectionSlot::answers]);
+        connections.limit(3);
+        let (_slot, evicted) = connections.enter(Eviction::Waiting).unwrap();
+        assert!(evicted && !is_evicted(&busy));
+        assert_eq!(idle.iter().filter(|slot| is_evicted(slot)).count(), 4);
+        assert_eq!(connections.open.lock().len(), 3);
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod service_manager;
 mod warnings;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
@@ -107,6 +107,17 @@ pub(crate) async fn serve(
     ready: impl FnOnce(SocketAddr, Option<SocketAddr>),
     reload: Reload,
 ) -> Result<(), ServeError> {
+    // Before anything that takes its time: without a handler a signal ends the process.
+    let serving: Arc<OnceLock<Arc<AppState>>> = Arc::default();
+    on_hangup({
+        let serving = serving.clone();
+        move || {
+            let Some(state) = serving.get().cloned() else { return };
+            // It says in the log what came of it. A file may be slow.
+            drop(tokio::task::spawn_blocking(move || drop(state.reload())));
+        }
+    })
+    .map_err(ServeError::Signals)?;
     let acceptor = |client_ca| -> Result<Option<TlsAcceptor>, TlsError> {
         let config = config.tls.as_ref().map(|identity| tls::server(identity, client_ca)).transpose()?;
         Ok(config.map(TlsAcceptor::from))
@@ -142,12 +153,7 @@ pub(crate) async fn serve(
     // Installed before readiness is reported, because a stop may follow at once.
     let mut signals = Signals::install().map_err(ServeError::Signals)?;
     let _ = state.reload.set(reload);
-    on_hangup({
-        let state = state.clone();
-        // It has said in the log what came of it.
-        move || drop(state.reload())
-    })
-    .map_err(ServeError::Signals)?;
+    let _ = serving.set(state.clone());
     ready(address, admin_address);
     service_manager::ready();
 
@@ -311,7 +317,8 @@ async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incom
         method = %request.method(),
         path = request.uri().path(),
     );
-    let line = state.access_log.as_ref().map(|_| access_line(&request, &id));
+    // It is written also if the client goes before there is a response.
+    let entry = state.access_log.as_ref().map(|log| AccessLog::begin(log, access_line(&request, &id), began));
     let (endpoint, response) = async move {
         let mut request = request;
         let canonical = match state.cluster.signs() {
@@ -376,29 +383,28 @@ async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incom
     .await;
     state.metrics.observe_response(endpoint, response.status(), began.elapsed());
     trace.status(response.status());
-    match (&state.access_log, line) {
-        (Some(log), Some(line)) => AccessLog::follow(log, line, began, response),
-        _ => response,
+    match entry {
+        Some(entry) => entry.follow(response),
+        None => response,
     }
 }
 
 /// What the access log says of a request before it is answered.
 fn access_line(request: &Request<Incoming>, id: &str) -> Line {
-    let path = request.uri().path();
+    let cut = |text: &str| text.get(..text.floor_char_boundary(PATH_BYTES)).unwrap_or_default().to_owned();
     let header = |name| request.headers().get(name);
     Line {
-        time: Timestamp::from_millisecond(clock::system().0).unwrap_or_default().to_string(),
+        time: format!("{:.3}", Timestamp::from_millisecond(clock::system().0).unwrap_or_default()),
         id: id.to_owned(),
         client: ClientAddress::of(request.extensions()).0,
-        method: request.method().to_string(),
-        // An address is ASCII.
-        path: path.get(..PATH_BYTES).unwrap_or(path).to_owned(),
+        method: cut(request.method().as_str()),
+        path: cut(request.uri().path()),
         user_agent: header(USER_AGENT).map(loggable),
         request_bytes: header(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok()),
-        status: 0,
+        status: None,
         response_bytes: 0,
         seconds: 0.0,
-        aborted: false,
+        aborted: true,
     }
 }
 
@@ -445,6 +451,7 @@ async fn own(
         return refuse(request, error);
     }
     match found.row.endpoint {
+        Endpoint::Api(ApiEndpoint::Reload) => api::reload(state, &request).await,
         Endpoint::Api(endpoint) => api::handle(state, endpoint, purpose == Purpose::Admin, found, request).await,
         Endpoint::Page(endpoint) => ui::handle(state, endpoint, found, request).await,
     }

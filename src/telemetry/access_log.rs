@@ -7,9 +7,10 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
@@ -25,8 +26,11 @@ use crate::http::{Body, BoxError};
 /// Lines that may wait for the disk.
 const WAITING: usize = 8_192;
 
-/// Most bytes of a path in a line.
+/// Most bytes of a path, or a method, in a line.
 pub(crate) const PATH_BYTES: usize = 1_024;
+
+/// How long a stop waits until the lines are written.
+const CLOSING: Duration = Duration::from_secs(2);
 
 /// The name that stands for standard output.
 const STANDARD_OUTPUT: &str = "-";
@@ -44,6 +48,7 @@ pub(crate) struct AccessLogError {
 pub(crate) struct AccessLog {
     lines: NonBlocking,
     dropped: ErrorCounter,
+    failed: Arc<AtomicU64>,
     /// How often the file is to be opened again.
     wanted: Arc<AtomicUsize>,
     worker: Mutex<Option<WorkerGuard>>,
@@ -55,87 +60,161 @@ impl AccessLog {
     /// # Errors
     /// It cannot be opened.
     pub(crate) fn open(path: &Path) -> Result<AccessLog, AccessLogError> {
-        let wanted = Arc::new(AtomicUsize::new(0));
-        let (lines, worker) = match path.as_os_str() == STANDARD_OUTPUT {
-            true => builder().finish(io::stdout()),
+        let (wanted, failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
+        let to: Box<dyn Write + Send> = match is_standard_output(path) {
+            true => Box::new(io::stdout()),
             false => {
                 let file = append(path).map_err(|source| AccessLogError { path: path.to_owned(), source })?;
-                builder().finish(Reopened { path: path.to_owned(), file, opened: 0, wanted: wanted.clone() })
+                Box::new(file)
             }
         };
+        let lines = Lines {
+            path: path.to_owned(),
+            to,
+            is_torn: false,
+            fails: false,
+            opened: 0,
+            wanted: wanted.clone(),
+            failed: failed.clone(),
+        };
+        let (lines, worker) = NonBlockingBuilder::default()
+            .lossy(true)
+            .buffered_lines_limit(WAITING)
+            .thread_name("access-log")
+            .finish(lines);
         let dropped = lines.error_counter();
-        Ok(AccessLog { lines, dropped, wanted, worker: Mutex::new(Some(worker)) })
+        Ok(AccessLog { lines, dropped, failed, wanted, worker: Mutex::new(Some(worker)) })
     }
 
-    /// The next line goes to a file of that name, which another program may have renamed meanwhile.
+    /// Lines go to a file of that name from now on; another program may have renamed the one before.
     pub(crate) fn reopen(&self) {
         self.wanted.fetch_add(1, Relaxed);
+        self.send(b"");
     }
 
     /// Lines that were not written.
     pub(crate) fn dropped(&self) -> u64 {
-        self.dropped.dropped_lines() as u64
+        self.dropped.dropped_lines() as u64 + self.failed.load(Relaxed)
     }
 
-    /// Writes what waits. Nothing is written afterwards.
+    /// Writes what waits, as far as that is taken in time. Nothing is written afterwards.
     pub(crate) fn close(&self) {
-        self.worker.lock().take();
+        let Some(worker) = self.worker.lock().take() else { return };
+        let (over, wait) = mpsc::channel();
+        // The worker may wait for its reader for ever, and so does the end of its guard.
+        std::thread::spawn(move || {
+            drop(worker);
+            over.send(())
+        });
+        let _ = wait.recv_timeout(CLOSING);
     }
 
     fn write(&self, line: &Line) {
-        // A closed or full channel counts the line as dropped.
         let Ok(mut text) = serde_json::to_vec(line) else { return };
         text.push(b'\n');
-        let _ = self.lines.clone().write_all(&text);
+        self.send(&text);
     }
 
+    fn send(&self, text: &[u8]) {
+        // A closed or full channel counts the line as dropped.
+        let _ = self.lines.clone().write(text);
+    }
+
+    /// A line that is written when this is dropped.
+    pub(crate) fn begin(log: &Arc<AccessLog>, line: Line, began: Instant) -> Entry {
+        Entry { log: log.clone(), line, began }
+    }
+}
+
+/// A request whose line is not written yet.
+pub(crate) struct Entry {
+    log: Arc<AccessLog>,
+    line: Line,
+    began: Instant,
+}
+
+impl Entry {
     /// The same response, whose line is written when it has been sent or is given up.
-    pub(crate) fn follow(
-        log: &Arc<AccessLog>,
-        mut line: Line,
-        began: Instant,
-        response: Response<Body>,
-    ) -> Response<Body> {
-        line.status = response.status().as_u16();
+    pub(crate) fn follow(mut self, response: Response<Body>) -> Response<Body> {
+        self.line.status = Some(response.status().as_u16());
         response.map(|body| {
             let expected = body.size_hint().exact();
-            let log = log.clone();
-            Followed { body, log, line, began, expected, ended: false }.boxed_unsync()
+            Followed { body, entry: self, expected, ended: false }.boxed_unsync()
         })
     }
 }
 
-fn builder() -> NonBlockingBuilder {
-    NonBlockingBuilder::default().lossy(true).buffered_lines_limit(WAITING).thread_name("access-log")
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.line.seconds = self.began.elapsed().as_secs_f64();
+        self.log.write(&self.line);
+    }
+}
+
+fn is_standard_output(path: &Path) -> bool {
+    path.as_os_str() == STANDARD_OUTPUT
 }
 
 fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).open(path)
 }
 
-/// A file that is opened again on demand.
-struct Reopened {
+/// Where lines go. Whole ones come, and an empty one where the file is to be opened again.
+struct Lines {
     path: PathBuf,
-    file: File,
+    to: Box<dyn Write + Send>,
+    /// The last line has no end.
+    is_torn: bool,
+    fails: bool,
     opened: usize,
     wanted: Arc<AtomicUsize>,
+    failed: Arc<AtomicU64>,
 }
 
-impl Write for Reopened {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+impl Lines {
+    fn open_again(&mut self) {
         let wanted = self.wanted.load(Relaxed);
-        if wanted != self.opened {
-            self.opened = wanted;
-            match append(&self.path) {
-                Ok(file) => self.file = file,
-                Err(error) => warn!(path = %self.path.display(), %error, "the access log goes on in the old file"),
+        if wanted == self.opened || is_standard_output(&self.path) {
+            return;
+        }
+        match append(&self.path) {
+            Ok(file) => {
+                self.opened = wanted;
+                self.is_torn = false;
+                self.to = Box::new(file);
+            }
+            // With the next line again.
+            Err(error) => warn!(path = %self.path.display(), %error, "the access log goes on in the old file"),
+        }
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.write_all(line).map(|()| line.len())
+    }
+
+    /// What cannot be written is counted: the thread that calls this would pass over it.
+    fn write_all(&mut self, line: &[u8]) -> io::Result<()> {
+        self.open_again();
+        if line.is_empty() {
+            return Ok(());
+        }
+        let begin: &[u8] = if self.is_torn { b"\n" } else { b"" };
+        let written = self.to.write_all(begin).and_then(|()| self.to.write_all(line)).and_then(|()| self.to.flush());
+        self.is_torn = written.is_err();
+        if let Err(error) = &written {
+            self.failed.fetch_add(1, Relaxed);
+            if !self.fails {
+                warn!(path = %self.path.display(), %error, "the access log cannot be written");
             }
         }
-        self.file.write(line)
+        self.fails = written.is_err();
+        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        Ok(())
     }
 }
 
@@ -154,11 +233,13 @@ pub(crate) struct Line {
     /// As the request's head says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_bytes: Option<u64>,
-    pub status: u16,
+    /// None where the client went before there was a response.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
     pub response_bytes: u64,
     /// From the head of the request to the last byte of the response.
     pub seconds: f64,
-    /// Whether the response broke off.
+    /// Whether the response broke off, or never began.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub aborted: bool,
 }
@@ -166,9 +247,7 @@ pub(crate) struct Line {
 /// A response's body that is followed to its end.
 struct Followed {
     body: Body,
-    log: Arc<AccessLog>,
-    line: Line,
-    began: Instant,
+    entry: Entry,
     expected: Option<u64>,
     ended: bool,
 }
@@ -181,7 +260,7 @@ impl hyper::body::Body for Followed {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
-                self.line.response_bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+                self.entry.line.response_bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
             }
             Poll::Ready(None) => self.ended = true,
             _ => {}
@@ -200,11 +279,10 @@ impl hyper::body::Body for Followed {
 
 impl Drop for Followed {
     fn drop(&mut self) {
+        let line = &mut self.entry.line;
         // The body of an answer to HEAD is never asked for.
-        let is_whole = self.ended || self.expected == Some(self.line.response_bytes) || self.line.method == "HEAD";
-        self.line.aborted = !is_whole && !self.body.is_end_stream();
-        self.line.seconds = self.began.elapsed().as_secs_f64();
-        self.log.write(&self.line);
+        let is_whole = self.ended || self.expected == Some(line.response_bytes) || line.method == "HEAD";
+        line.aborted = !is_whole && !self.body.is_end_stream();
     }
 }
 
@@ -223,10 +301,10 @@ mod tests {
             path: "/news/_bulk".into(),
             user_agent: None,
             request_bytes: Some(7),
-            status: 0,
+            status: None,
             response_bytes: 0,
             seconds: 0.0,
-            aborted: false,
+            aborted: true,
         }
     }
 
@@ -255,7 +333,8 @@ mod tests {
     async fn a_line_is_written_when_a_response_is_over() {
         let path = scratch();
         let log = Arc::new(AccessLog::open(&path).unwrap());
-        let follow = |method, body| AccessLog::follow(&log, line(method), Instant::now(), Response::new(body));
+        let begin = |method| AccessLog::begin(&log, line(method), Instant::now());
+        let follow = |method, body| begin(method).follow(Response::new(body));
         let read = follow("POST", full("three")).into_body().collect().await.unwrap().to_bytes();
         assert_eq!(read, "three");
         drop(follow("HEAD", full("three")));
@@ -263,15 +342,65 @@ mod tests {
         let mut broken = follow("GET", Endless.boxed_unsync()).into_body();
         assert!(broken.frame().await.unwrap().is_ok());
         drop(broken);
+        // Its client did not wait.
+        drop(begin("PUT"));
         log.close();
         let lines = lines(&path);
         let of = |name: &str| lines.iter().map(|line| line[name].clone()).collect::<Vec<_>>();
-        assert_eq!(of("response_bytes"), [5, 0, 0, 2]);
-        assert_eq!(of("aborted"), [().into(), ().into(), ().into(), serde_json::Value::Bool(true)]);
+        assert_eq!(of("response_bytes"), [5, 0, 0, 2, 0]);
+        let (whole, aborted) = (serde_json::Value::Null, serde_json::Value::Bool(true));
+        assert_eq!(of("aborted"), [whole.clone(), whole.clone(), whole.clone(), aborted.clone(), aborted]);
+        assert_eq!(of("status")[3..], [200.into(), whole]);
         assert_eq!(lines[0]["status"], 200);
         assert_eq!(lines[0]["client"], "10.0.0.1");
         assert_eq!(log.dropped(), 0);
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn lines_that_cannot_be_written_are_counted() {
+        let log = AccessLog::open(Path::new("/dev/full")).unwrap();
+        for _ in 0..3 {
+            log.write(&line("GET"));
+        }
+        log.close();
+        assert_eq!(log.dropped(), 3);
+    }
+
+    /// A writer that takes half a line when it is full.
+    struct Small(Arc<Mutex<Vec<u8>>>, bool);
+
+    impl Write for Small {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let fits = if self.1 { bytes.len() / 2 } else { bytes.len() };
+            self.0.lock().extend(&bytes[..fits]);
+            match std::mem::replace(&mut self.1, false) {
+                true => Err(io::ErrorKind::StorageFull.into()),
+                false => Ok(fits),
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_behind_half_a_line_is_a_line_of_its_own() {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let mut lines = Lines {
+            path: STANDARD_OUTPUT.into(),
+            to: Box::new(Small(written.clone(), true)),
+            is_torn: false,
+            fails: false,
+            opened: 0,
+            wanted: Arc::default(),
+            failed: Arc::default(),
+        };
+        lines.write_all(b"{abc}\n").unwrap();
+        lines.write_all(b"{def}\n").unwrap();
+        assert_eq!(*written.lock(), b"{ab\n{def}\n");
+        assert_eq!(lines.failed.load(Relaxed), 1);
     }
 
     #[test]
@@ -284,6 +413,10 @@ mod tests {
         }
         std::fs::rename(&path, &old).unwrap();
         log.reopen();
+        // Also where nobody asks for anything.
+        while !path.exists() {
+            std::thread::yield_now();
+        }
         log.write(&line("PUT"));
         log.close();
         let method = |path: &Path| lines(path).iter().map(|line| line["method"].clone()).collect::<Vec<_>>();

@@ -2,9 +2,9 @@
 
 use std::process::Output;
 
-use crate::common::Spinney;
 use crate::common::fake::{self, Fake, Reply};
 use crate::common::wire::Request;
+use crate::common::{Spinney, wait_until};
 
 fn cluster() -> Fake {
     Fake::start(|_| Reply::Bytes(fake::json(200, "", "{}")))
@@ -191,6 +191,21 @@ fn a_running_spinney_reads_its_configuration_again() {
     let (code, said) = reload(&spinney.url);
     assert_eq!(code, Some(1));
     assert!(said.contains("at the address of --admin-listen alone"), "{said}");
+    let of_a_page = Request::new("POST", "/_spinney/_reload").header("Origin", "http://other.example").to(&admin);
+    assert_eq!(of_a_page.status, 403, "{}", of_a_page.text());
+    // A file that does not come to its end keeps nobody else waiting.
+    std::fs::remove_file(&file).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let held = {
+        let admin = admin.clone();
+        std::thread::spawn(move || Request::new("POST", "/_spinney/_reload").to(&admin).status)
+    };
+    wait_until("the file is being read", || reload(&admin).1.contains("it is being read"));
+    for url in [&admin, &spinney.url] {
+        assert_eq!(Request::get("/_spinney/_health").to(url).status, 200);
+    }
+    std::fs::write(&file, "sweep = '10m'").unwrap();
+    assert_eq!(held.join().unwrap(), 400);
     std::fs::remove_file(file).unwrap();
 }
 
