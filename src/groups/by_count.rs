@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use super::IndexReader;
 use super::answer::Total;
-use super::cursor::{CursorPosition, ListedGroup, Listing, PageCursor, WalkedDocument};
+use super::cursor::{CursorPosition, ListedGroup, Listing, PageCursor, WalkPlace, WalkedDocument};
 use super::error::ReadError;
 use super::group_counts;
 use super::group_order::{self, GroupOrder, GroupSource, compared_at_once};
@@ -132,25 +132,24 @@ impl CountOrder<'_, '_> {
         Ok(batch)
     }
 
-    async fn walked(&self, after: Option<&WalkedDocument>, size: usize, round: u32) -> Result<GroupBatch, ReadError> {
+    async fn walked(&self, after: Option<&WalkPlace>, size: usize, round: u32) -> Result<GroupBatch, ReadError> {
         let source = &self.reader.source;
         let order = WalkOrder::newest(source);
         let wanted = first_block(size) << round.min(4);
         let block = walk::block(source, &self.request.query, &order, after, wanted).await?;
-        let WalkBlock { walked: block, is_last } = block;
-        let last = block.last().cloned();
+        let WalkBlock { walked: block, next } = block;
         let mut shown = self.shown_by_the_walk(&order, block).await?;
         let is_cut = shown.len() > size;
         shown.truncate(size);
         let next = match (is_cut, shown.last()) {
-            (true, Some(last)) => Some(CursorPosition::Walked(Some(last.clone()))),
-            _ if !is_last => Some(CursorPosition::Walked(last)),
+            (true, Some(last)) => Some(CursorPosition::Walked(Some(last.place()))),
+            _ if next.is_some() => Some(CursorPosition::Walked(next)),
             _ if self.request.direction == Direction::Ascending => Some(CursorPosition::Listed(None)),
             _ => None,
         };
         let keys: Vec<i64> = shown.iter().map(|walked| walked.key).collect();
         let groups = group_counts::groups(source, self.request, &keys).await?;
-        let places = shown.into_iter().map(|walked| (walked.key, CursorPosition::Walked(Some(walked))));
+        let places = shown.into_iter().map(|walked| (walked.key, CursorPosition::Walked(Some(walked.place()))));
         Ok(GroupBatch::of(places, groups, next))
     }
 
@@ -178,7 +177,8 @@ impl CountOrder<'_, '_> {
             }
             GroupSource::NotYet => unlisted.clear(),
         }
-        let best = group_counts::best(source, query, order, &unlisted).await?;
+        let has_value = block.first().is_some_and(|walked| walked.value.is_some());
+        let best = group_counts::best(source, query, order, &unlisted, has_value).await?;
         let mut shown = HashSet::new();
         let is_shown = |walked: &WalkedDocument| {
             let is_best = match counts.get(&walked.key) {

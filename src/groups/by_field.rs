@@ -15,6 +15,7 @@ use super::error::ReadError;
 use super::group_counts;
 use super::page::{BatchRequest, GroupBatch, Page, PageParts, first_block};
 use super::request::GroupsRequest;
+use super::sort_part::SortPart;
 use super::walk::{self, WalkBlock, WalkOrder};
 
 /// Of a further page by score: a cursor is a score, and those of all documents change with what is written.
@@ -80,24 +81,25 @@ struct FieldOrder<'r, 'a> {
 }
 
 impl FieldOrder<'_, '_> {
-    /// The first groups, by a collapsed search.
+    /// The first groups with a value, by a collapsed search. Those without one are left to the walk.
     async fn first(&self, size: usize) -> Result<GroupBatch, ReadError> {
         let source = &self.reader.source;
+        let SortPart { filter, sort } = self.order.valued(source, true);
         let body = json!({
             "size": size,
             "track_total_hits": false,
             "_source": false,
             "stored_fields": "_none_",
             "collapse": {"field": source.fields.key},
-            "sort": self.order.sort(source, true),
+            "sort": sort,
         });
-        let query = source.stamped(&self.request.query, vec![]);
+        let query = source.stamped(&self.request.query, filter.into_iter().collect());
         let hits = source.search_by::<Value>(&query, body).await?.hits;
         let shown: Vec<WalkedDocument> =
             hits.into_iter().map(|hit| walk::walked(hit.sort)).collect::<Result<_, _>>()?;
         let last = shown.last().filter(|_| shown.len() == size);
-        let next = last.map(|last| CursorPosition::Walked(Some(last.clone())));
-        self.batch(shown, next).await
+        let next = last.map_or_else(|| self.order.behind_valued(), |last| Some(last.place()));
+        self.batch(shown, next.map(|next| CursorPosition::Walked(Some(next)))).await
     }
 
     /// The groups after a position, by a block of a walk.
@@ -110,11 +112,11 @@ impl FieldOrder<'_, '_> {
         let (source, query) = (&self.reader.source, &self.request.query);
         let wanted = first_block(size) << round.min(4);
         let block = walk::block(source, query, &self.order, after, wanted).await?;
-        let WalkBlock { walked: block, is_last } = block;
-        let last = block.last().cloned();
+        let WalkBlock { walked: block, next } = block;
         let keys: HashSet<i64> = block.iter().map(|walked| walked.key).collect();
         let keys: Vec<i64> = keys.into_iter().collect();
-        let best = group_counts::best(source, query, &self.order, &keys).await?;
+        let has_value = block.first().is_some_and(|walked| walked.value.is_some());
+        let best = group_counts::best(source, query, &self.order, &keys, has_value).await?;
         let mut seen = HashSet::new();
         let mut shown: Vec<WalkedDocument> = block
             .into_iter()
@@ -123,18 +125,17 @@ impl FieldOrder<'_, '_> {
         let is_cut = shown.len() > size;
         shown.truncate(size);
         let next = match (is_cut, shown.last()) {
-            (true, Some(last)) => Some(CursorPosition::Walked(Some(last.clone()))),
-            _ if !is_last => Some(CursorPosition::Walked(last)),
-            _ => None,
+            (true, Some(last)) => Some(last.place()),
+            _ => next,
         };
-        self.batch(shown, next).await
+        self.batch(shown, next.map(|next| CursorPosition::Walked(Some(next)))).await
     }
 
     /// The groups of these best documents, with their positions.
     async fn batch(&self, shown: Vec<WalkedDocument>, next: Option<CursorPosition>) -> Result<GroupBatch, ReadError> {
         let keys: Vec<i64> = shown.iter().map(|walked| walked.key).collect();
         let groups = group_counts::groups(&self.reader.source, self.request, &keys).await?;
-        let places = shown.into_iter().map(|walked| (walked.key, CursorPosition::Walked(Some(walked))));
+        let places = shown.into_iter().map(|walked| (walked.key, CursorPosition::Walked(Some(walked.place()))));
         Ok(GroupBatch::of(places, groups, next))
     }
 }

@@ -54,8 +54,8 @@ pub(super) enum Listing {
 pub(super) enum CursorPosition {
     /// After this group of the list or of the roots index; `None`: at its beginning.
     Listed(Option<ListedGroup>),
-    /// After this document of the walk; `None`: at its beginning.
-    Walked(Option<WalkedDocument>),
+    /// At this place of the walk; `None`: at its beginning.
+    Walked(Option<WalkPlace>),
 }
 
 /// A group as lists have it: its documents, the latest time of one of them (the smallest number: none has a time), its
@@ -67,12 +67,31 @@ pub(super) struct ListedGroup {
     pub key: i64,
 }
 
-/// A document in the order of a walk: the value that it is sorted by, as the cluster answered it, and the key of its
-/// group.
+/// A place in the order of a walk. Documents without the value that the walk sorts by are behind all others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) enum WalkPlace {
+    /// After this document that has a value: the value, as the cluster answered it, and the key of its group.
+    Valued { value: Value, key: i64 },
+    /// After the documents of this group that have none; `None`: at the beginning of those.
+    Missing(Option<i64>),
+}
+
+/// A document in the order of a walk: the value that it is sorted by, as the cluster answered it, or `None` if it has
+/// none, and the key of its group.
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct WalkedDocument {
-    pub value: Value,
+    pub value: Option<Value>,
     pub key: i64,
+}
+
+impl WalkedDocument {
+    /// The place after it.
+    pub(super) fn place(&self) -> WalkPlace {
+        match &self.value {
+            Some(value) => WalkPlace::Valued { value: value.clone(), key: self.key },
+            None => WalkPlace::Missing(Some(self.key)),
+        }
+    }
 }
 
 const UNREADABLE: RequestError =
@@ -116,7 +135,7 @@ mod tests {
         for one in ["\u{1}", "\"", "x", "\u{7f}", "\u{e9}", "\u{6f22}", "\u{1f333}"] {
             for bytes in [0, 1, LONGEST_VALUE - 1, LONGEST_VALUE] {
                 let cursor = PageCursor {
-                    place: CursorPosition::Walked(Some(WalkedDocument {
+                    place: CursorPosition::Walked(Some(WalkPlace::Valued {
                         value: one.repeat(bytes / one.len()).into(),
                         key: i64::MIN,
                     })),
@@ -145,7 +164,9 @@ mod tests {
             Just(CursorPosition::Listed(None)),
             Just(CursorPosition::Walked(None)),
             listed.prop_map(|(count, last, key)| CursorPosition::Listed(Some(ListedGroup { count, last, key }))),
-            (value, any::<i64>()).prop_map(|(value, key)| CursorPosition::Walked(Some(WalkedDocument { value, key }))),
+            (value, any::<i64>())
+                .prop_map(|(value, key)| CursorPosition::Walked(Some(WalkPlace::Valued { value, key }))),
+            any::<Option<i64>>().prop_map(|after| CursorPosition::Walked(Some(WalkPlace::Missing(after)))),
         ]
     }
 

@@ -12,6 +12,7 @@ use super::query::SearchQuery;
 use super::rank_field;
 use super::request::GroupsRequest;
 use super::search::{SearchAnswer, SearchHit, SearchSource, in_millis};
+use super::sort_part::{SortPart, has};
 use super::walk::{WalkOrder, walked};
 use crate::config::RepresentativeBy;
 use crate::fingerprint::Fingerprint;
@@ -158,7 +159,8 @@ fn counted(bucket: &Value) -> Option<(i64, u64)> {
     Some((key, bucket.get("doc_count")?.as_u64()?))
 }
 
-/// The best documents of these groups under the query, by an order, as the walk by this order would meet them.
+/// The best documents of these groups under the query, by an order, as the walk by this order would meet them; with or
+/// without a value, as the documents of a block are.
 ///
 /// # Errors
 /// As [`SearchSource::search`].
@@ -167,12 +169,18 @@ pub(super) async fn best(
     query: &SearchQuery,
     order: &WalkOrder,
     keys: &[i64],
+    has_value: bool,
 ) -> Result<HashMap<i64, WalkedDocument>, ReadError> {
     if keys.is_empty() {
         return Ok(HashMap::new());
     }
-    let sort = order.sort(source, true);
-    let query = query.narrowed(vec![source.of_groups(keys)]);
+    if !has_value {
+        let with_value = counts(source, &query.narrowed(vec![has(&order.field)]), keys).await?;
+        let without = keys.iter().filter(|key| !with_value.contains_key(key));
+        return Ok(without.map(|&key| (key, WalkedDocument { value: None, key })).collect());
+    }
+    let SortPart { filter, sort } = order.valued(source, true);
+    let query = query.narrowed([source.of_groups(keys)].into_iter().chain(filter).collect());
     let answer = collapsed(source, &query, keys.len(), &sort, &Value::Bool(false), None).await?;
     let best = answer.hits.into_iter().map(|hit| walked(hit.sort));
     best.map(|walked| walked.map(|walked| (walked.key, walked))).collect()

@@ -14,9 +14,10 @@ use super::answer::{RootView, SimilarHit, SimilarPage, key};
 use super::cursor;
 use super::error::ReadError;
 use super::group_counts::root;
-use super::request::{MembersRequest, RequestError};
-use super::search::{SearchAnswer, SearchHit, SearchSource};
+use super::request::{MembersRequest, RequestError, match_all};
+use super::search::{SearchHit, SearchSource};
 use super::similarity::{ShingleSet, TextReader, jaccard};
+use super::sort_part::SortPart;
 use super::{IndexReader, key_mapping};
 use crate::access::IndexName;
 use crate::bulk::stored_value;
@@ -29,11 +30,15 @@ use crate::time::Millis;
 /// in its shard: so the few that share both are named.
 #[derive(Debug, Serialize, Deserialize)]
 struct MembersCursor {
+    /// Milliseconds, or [`WITHOUT_TIME`].
     time: i64,
     seq_no: i64,
     /// Index and id of the documents at this place that were shown, [`MOST_SHOWN`] at most.
     shown: Vec<(String, String)>,
 }
+
+/// The time of documents without one, which are behind all others.
+const WITHOUT_TIME: i64 = i64::MAX;
 
 /// Most documents at one position, each in another shard, that a cursor may name. They are requested again with the
 /// next page, so a forged cursor cannot ask for more.
@@ -147,7 +152,7 @@ impl IndexReader<'_> {
         let texts = members.search(&text_fields, filters, cursor.as_ref(), request.size + 1);
         let first = members.search(&text_fields, &[], None, 1);
         let (page, texts, first) = tokio::try_join!(page, texts, first)?;
-        let total = page.total().0;
+        let total = page.total;
         if total == 0 && filters.is_empty() {
             return Err(ReadError::NotFound(format!("there is no document of the group [{root}] in [{}]", self.index)));
         }
@@ -212,7 +217,7 @@ impl IndexReader<'_> {
             text.unwrap_or_else(|| medium.to_string())
         });
         SimilarHit {
-            time: place(&hit).map(|(time, _)| Millis(time)).filter(|t| t.0 != i64::MAX),
+            time: place(&hit).map(|(time, _)| Millis(time)).filter(|t| t.0 != WITHOUT_TIME),
             medium,
             similarity,
             is_representative,
@@ -254,13 +259,20 @@ fn is_not_one_index(refused: &Response<Bytes>) -> bool {
 /// Index and id of a document, and how similar its text is to the representative's.
 type Similarity = ((String, String), Option<f32>);
 
-/// The order of the documents of a group: by time, those without one last, ties by order of writing. As `date`, the
-/// times of `date_nanos` are milliseconds, too.
+/// The order of the documents of a group: by time, those without one last, ties by order of writing. For a search that
+/// is sorted within an aggregation; others take its parts.
 pub(crate) fn members_order(time: &str) -> Value {
-    json!([
-        {(time): {"order": "asc", "missing": "_last", "unmapped_type": "date", "numeric_type": "date"}},
-        {"_seq_no": {"order": "asc", "unmapped_type": "long"}},
-    ])
+    with_time(time).sort
+}
+
+/// The documents of a group that have a time. As `date`, the times of `date_nanos` are milliseconds, too.
+fn with_time(time: &str) -> SortPart {
+    let options = json!({"order": "asc", "unmapped_type": "date", "numeric_type": "date"});
+    SortPart::valued(time, options, vec![by_writing()])
+}
+
+fn by_writing() -> Value {
+    json!({"_seq_no": {"order": "asc", "unmapped_type": "long"}})
 }
 
 /// The documents of one group.
@@ -269,42 +281,82 @@ struct MembersQuery<'s, 'a> {
     key: i64,
 }
 
+/// Some documents of a group.
+struct FoundMembers {
+    hits: Vec<SearchHit>,
+    /// All that pass the filters.
+    total: u64,
+}
+
 impl MembersQuery<'_, '_> {
-    /// The documents after a position, in their order.
+    /// The documents after a position, in their order: those with a time, and if these are not enough, the others.
     async fn search(
         &self,
         shown: &Value,
         filters: &[Value],
         after: Option<&MembersCursor>,
         size: usize,
-    ) -> Result<SearchAnswer, ReadError> {
-        let fields = self.source.fields;
-        let repeated = after.map_or(0, |after| after.shown.len());
+    ) -> Result<FoundMembers, ReadError> {
+        let time = &self.source.fields.time;
+        let among_others = after.filter(|after| after.time == WITHOUT_TIME);
+        let mut hits = Vec::new();
+        if among_others.is_none() {
+            let body = self.body(shown, filters, with_time(time));
+            let place = after.map(|after| vec![after.time, after.seq_no.saturating_sub(1)]);
+            let found = self.part(body, place, after, size).await?;
+            if found.hits.len() >= size {
+                return Ok(found);
+            }
+            hits = found.hits;
+        }
+        let body = self.body(shown, filters, SortPart::missing(time, vec![by_writing()]));
+        let place = among_others.map(|after| vec![after.seq_no.saturating_sub(1)]);
+        let mut others = self.part(body, place, among_others, size - hits.len()).await?;
+        for hit in &mut others.hits {
+            hit.sort.insert(0, WITHOUT_TIME.into());
+        }
+        hits.append(&mut others.hits);
+        Ok(FoundMembers { hits, total: others.total })
+    }
+
+    /// The body of a search in one part, which counts the documents of both.
+    fn body(&self, shown: &Value, filters: &[Value], SortPart { filter, sort }: SortPart) -> Value {
         let wanted: Vec<Value> =
             [self.source.of_groups(&[self.key])].into_iter().chain(filters.iter().cloned()).collect();
-        let mut body = json!({
-            "size": size + repeated,
-            "track_total_hits": true,
+        json!({
+            "track_total_hits": false,
             "_source": shown,
-            "docvalue_fields": fields.medium.iter().collect::<Vec<_>>(),
+            "docvalue_fields": self.source.fields.medium.iter().collect::<Vec<_>>(),
             "query": {"bool": {"filter": wanted}},
-            "sort": members_order(&fields.time),
-        });
-        if let Some(after) = after {
-            body["search_after"] = json!([after.time, after.seq_no.saturating_sub(1)]);
+            "post_filter": filter,
+            "aggs": {"all": {"filter": match_all()}},
+            "sort": sort,
+        })
+    }
+
+    /// The documents of one part after a place, without those that the cursor names.
+    async fn part(
+        &self,
+        mut body: Value,
+        place: Option<Vec<i64>>,
+        after: Option<&MembersCursor>,
+        size: usize,
+    ) -> Result<FoundMembers, ReadError> {
+        let shown = after.map_or(&[][..], |after| &after.shown);
+        body["size"] = (size + shown.len()).into();
+        if let Some(place) = place {
+            body["search_after"] = json!(place);
         }
         let mut answer = self.source.search::<Value>(body).await?;
-        if let Some(after) = after {
-            let was_shown =
-                |hit: &SearchHit| after.shown.iter().any(|(index, id)| *index == hit.index && *id == hit.id);
-            answer.hits.retain(|hit| !was_shown(hit));
-            answer.hits.truncate(size);
-        }
-        Ok(answer)
+        let total = answer.aggregations.as_ref().and_then(|counted| counted.pointer("/all/doc_count")?.as_u64());
+        let was_shown = |hit: &SearchHit| shown.iter().any(|(index, id)| *index == hit.index && *id == hit.id);
+        answer.hits.retain(|hit| !was_shown(hit));
+        answer.hits.truncate(size);
+        Ok(FoundMembers { hits: answer.hits, total: total.unwrap_or_default() })
     }
 }
 
-/// Time and number of a document.
+/// Time and number of a document, as [`MembersCursor`] has them.
 fn place(hit: &SearchHit) -> Option<(i64, i64)> {
     let number = |at: usize| hit.sort.get(at).and_then(Value::as_i64);
     Some((number(0)?, number(1)?))

@@ -37,6 +37,7 @@ pub(crate) mod request;
 mod roots;
 mod search;
 mod similarity;
+mod sort_part;
 pub(crate) mod source;
 mod walk;
 

@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::cursor::WalkedDocument;
+use super::cursor::{WalkPlace, WalkedDocument};
 use super::error::ReadError;
 use super::query::SearchQuery;
 use super::request::Direction;
 use super::search::SearchSource;
+use super::sort_part::SortPart;
 
-/// The order of a walk: by one field or `_score`, then by key.
+/// The order of a walk: by one field or `_score`, then by key; documents without the field behind all others, by key.
 #[derive(Debug, Clone)]
 pub(super) struct WalkOrder {
     pub field: String,
@@ -23,36 +24,50 @@ impl WalkOrder {
         WalkOrder { field: source.fields.time.clone(), direction: Direction::Descending, is_time: true }
     }
 
-    /// Sort of a walk; without the key, the values of the first field only.
-    pub(super) fn sort(&self, source: &SearchSource<'_>, by_key: bool) -> Value {
+    /// Documents that have the field; without `by_key` those of equal value come in any order.
+    pub(super) fn valued(&self, source: &SearchSource<'_>, by_key: bool) -> SortPart {
         let order = match self.direction {
             Direction::Ascending => "asc",
             Direction::Descending => "desc",
         };
-        let mut first = json!({"order": order});
+        let mut options = json!({"order": order});
         if self.is_time {
-            first["unmapped_type"] = "date".into();
+            options["unmapped_type"] = "date".into();
         }
-        if self.field != "_score" {
-            first["missing"] = "_last".into();
+        let ties = if by_key { vec![sort_by_key(source)] } else { vec![] };
+        if self.is_score() {
+            return SortPart::by_score(&options, ties);
         }
-        let first = json!({(&self.field): first});
-        if by_key {
-            json!([first, {(&source.fields.key): {"order": "asc", "unmapped_type": "long"}}])
-        } else {
-            json!([first])
-        }
+        SortPart::valued(&self.field, options, ties)
+    }
+
+    /// Documents that lack the field.
+    pub(super) fn missing(&self, source: &SearchSource<'_>) -> SortPart {
+        SortPart::missing(&self.field, vec![sort_by_key(source)])
+    }
+
+    /// Where a walk goes on behind the documents that have the field; `None`: all have it.
+    pub(super) fn behind_valued(&self) -> Option<WalkPlace> {
+        (!self.is_score()).then_some(WalkPlace::Missing(None))
+    }
+
+    fn is_score(&self) -> bool {
+        self.field == "_score"
     }
 }
 
-/// Documents of a walk, in order.
-pub(super) struct WalkBlock {
-    pub walked: Vec<WalkedDocument>,
-    /// Whether they are the last ones. Otherwise there is one at least.
-    pub is_last: bool,
+fn sort_by_key(source: &SearchSource<'_>) -> Value {
+    json!({(&source.fields.key): {"order": "asc", "unmapped_type": "long"}})
 }
 
-/// The next documents of a query after a position, about `size`.
+/// Documents of a walk, in order: all of them have the field of the order, or all lack it.
+pub(super) struct WalkBlock {
+    pub walked: Vec<WalkedDocument>,
+    /// Where the walk goes on; `None`: there are no others.
+    pub next: Option<WalkPlace>,
+}
+
+/// The next documents of a query after a position, about `size`, or as many as are left of those that have the field.
 ///
 /// # Errors
 /// As [`SearchSource::search`].
@@ -60,52 +75,99 @@ pub(super) async fn block(
     source: &SearchSource<'_>,
     query: &SearchQuery,
     order: &WalkOrder,
-    after: Option<&WalkedDocument>,
+    after: Option<&WalkPlace>,
+    size: usize,
+) -> Result<WalkBlock, ReadError> {
+    match after {
+        // The score of a document is never missing.
+        Some(WalkPlace::Missing(_)) if order.is_score() => Ok(WalkBlock { walked: Vec::new(), next: None }),
+        Some(WalkPlace::Missing(after)) => missing(source, query, order, *after, size).await,
+        Some(WalkPlace::Valued { value, key }) => valued(source, query, order, Some((value, *key)), size).await,
+        None => valued(source, query, order, None, size).await,
+    }
+}
+
+/// Documents that have the field.
+async fn valued(
+    source: &SearchSource<'_>,
+    query: &SearchQuery,
+    order: &WalkOrder,
+    after: Option<(&Value, i64)>,
     size: usize,
 ) -> Result<WalkBlock, ReadError> {
     let narrowed = if order.is_time {
         match by_time(source, query, order, after, size).await? {
-            ByTime::Block(block) => return Ok(block),
+            ByTime::Block { walked, is_last } => return Ok(valued_block(order, walked, is_last)),
             ByTime::Narrowed(filter) => filter,
         }
     } else {
         None
     };
     let is_narrowed = narrowed.is_some();
+    let SortPart { filter, sort } = order.valued(source, true);
+    let after = after.map(|(value, key)| json!([value, key]));
+    let query = source.stamped(query, filter.into_iter().chain(narrowed).collect());
+    let answer = source.search_by::<Value>(&query, sorted(size, &sort, after)).await?;
+    let walked = answer.hits.into_iter().map(|hit| walked(hit.sort));
+    let walked: Vec<WalkedDocument> = walked.collect::<Result<_, _>>()?;
+    // Behind the times of a filter there are others.
+    let is_last = !is_narrowed && walked.len() < size;
+    Ok(valued_block(order, walked, is_last))
+}
+
+fn valued_block(order: &WalkOrder, walked: Vec<WalkedDocument>, is_last: bool) -> WalkBlock {
+    let last = walked.last().filter(|_| !is_last);
+    WalkBlock { next: last.map_or_else(|| order.behind_valued(), |last| Some(last.place())), walked }
+}
+
+/// Documents that lack the field. Those of one key follow each other, so one that is behind a key is of another group.
+async fn missing(
+    source: &SearchSource<'_>,
+    query: &SearchQuery,
+    order: &WalkOrder,
+    after: Option<i64>,
+    size: usize,
+) -> Result<WalkBlock, ReadError> {
+    let SortPart { filter, sort } = order.missing(source);
+    let query = source.stamped(query, filter.into_iter().collect());
+    let answer = source.search_by::<Value>(&query, sorted(size, &sort, after.map(|key| json!([key])))).await?;
+    let walked = answer.hits.iter().map(|hit| {
+        let key = hit.sort.first().and_then(Value::as_i64).ok_or(ReadError::NotTheCluster)?;
+        Ok(WalkedDocument { value: None, key })
+    });
+    let walked: Vec<WalkedDocument> = walked.collect::<Result<_, ReadError>>()?;
+    let last = walked.last().filter(|_| walked.len() >= size);
+    Ok(WalkBlock { next: last.map(WalkedDocument::place), walked })
+}
+
+/// The body of a search of a walk but for its query.
+fn sorted(size: usize, sort: &Value, after: Option<Value>) -> Value {
     let mut body = json!({
         "size": size,
         "track_total_hits": false,
         "_source": false,
         "stored_fields": "_none_",
-        "sort": order.sort(source, true),
+        "sort": sort,
     });
     if let Some(after) = after {
-        body["search_after"] = json!([after.value, after.key]);
+        body["search_after"] = after;
     }
-    let query = source.stamped(query, narrowed.into_iter().collect());
-    let answer = source.search_by::<Value>(&query, body).await?;
-    let walked = answer.hits.into_iter().map(|hit| walked(hit.sort));
-    let walked: Vec<WalkedDocument> = walked.collect::<Result<_, _>>()?;
-    Ok(WalkBlock {
-        // Behind the times of a filter there are others.
-        is_last: !is_narrowed && walked.len() < size,
-        walked,
-    })
+    body
 }
 
-/// The sort values of a hit.
+/// The sort values of a hit that has the field.
 pub(super) fn walked(sort: Vec<Value>) -> Result<WalkedDocument, ReadError> {
     let mut sort = sort.into_iter();
     let value = sort.next().ok_or(ReadError::NotTheCluster)?;
     let key = sort.next().and_then(|key| key.as_i64());
     let key = key.ok_or(ReadError::NotTheCluster)?;
-    Ok(WalkedDocument { value, key })
+    Ok(WalkedDocument { value: Some(value), key })
 }
 
 /// Result of a search by time alone.
 enum ByTime {
-    /// The next documents.
-    Block(WalkBlock),
+    /// The next documents, and whether they are the last ones that have a time. Otherwise there is one at least.
+    Block { walked: Vec<WalkedDocument>, is_last: bool },
     /// It takes a search by time and key. A filter on the times that the next block can have, if that is known.
     Narrowed(Option<Value>),
 }
@@ -116,13 +178,12 @@ async fn by_time(
     source: &SearchSource<'_>,
     query: &SearchQuery,
     order: &WalkOrder,
-    after: Option<&WalkedDocument>,
+    after: Option<(&Value, i64)>,
     size: usize,
 ) -> Result<ByTime, ReadError> {
     let from = match after {
         None => None,
-        Some(after) => match time(&after.value) {
-            // Documents without a time sort last.
+        Some((value, _)) => match time(value) {
             None => return Ok(ByTime::Narrowed(None)),
             from => from,
         },
@@ -135,11 +196,11 @@ async fn by_time(
     let Some(found) = times(source, query, order, before, size + 1).await? else {
         return Ok(ByTime::Narrowed(None));
     };
-    let passed = from.zip(after.map(|after| after.key));
+    let passed = from.zip(after.map(|(_, key)| key));
     let is_last = found.len() <= size;
     let walked = whole_times(&found, passed, order.direction, is_last);
     if is_last || !walked.is_empty() {
-        return Ok(ByTime::Block(WalkBlock { walked, is_last }));
+        return Ok(ByTime::Block { walked, is_last });
     }
     let mut to = found.last().map(|(to, _)| *to);
     if to == from {
@@ -161,7 +222,8 @@ async fn by_time(
     })))
 }
 
-/// Times and keys of the next documents after a time, sorted by time only; `None` if one has no time: those sort last.
+/// Times and keys of the next documents after a time, sorted by time only; `None` if they are no times as [`time`] has
+/// them.
 async fn times(
     source: &SearchSource<'_>,
     query: &SearchQuery,
@@ -169,18 +231,10 @@ async fn times(
     behind: Option<i64>,
     size: usize,
 ) -> Result<Option<Vec<(i64, i64)>>, ReadError> {
-    let mut body = json!({
-        "size": size,
-        "track_total_hits": false,
-        "_source": false,
-        "stored_fields": "_none_",
-        "docvalue_fields": [source.fields.key],
-        "sort": order.sort(source, false),
-    });
-    if let Some(behind) = behind {
-        body["search_after"] = json!([behind]);
-    }
-    let query = source.stamped(query, vec![]);
+    let SortPart { filter, sort } = order.valued(source, false);
+    let mut body = sorted(size, &sort, behind.map(|behind| json!([behind])));
+    body["docvalue_fields"] = json!([source.fields.key]);
+    let query = source.stamped(query, filter.into_iter().collect());
     let answer = source.search_by::<Value>(&query, body).await?;
     let found = answer.hits.iter();
     let found = found.map(|hit| Some((time(hit.sort.first()?)?, hit.number(&source.fields.key)?)));
@@ -205,12 +259,11 @@ fn whole_times(
             whole.sort_unstable_by_key(|(time, key)| (std::cmp::Reverse(*time), *key));
         }
     }
-    let walked = whole.into_iter().map(|(time, key)| WalkedDocument { value: time.into(), key });
+    let walked = whole.into_iter().map(|(time, key)| WalkedDocument { value: Some(time.into()), key });
     walked.collect()
 }
 
-/// Converts a sort value to milliseconds. Missing values sort as the smallest or largest number; dates in nanoseconds
-/// are left to the servers.
+/// Converts a sort value to milliseconds; dates in nanoseconds are left to the servers.
 fn time(value: &Value) -> Option<i64> {
     /// Some 30,000 years, or eleven days of nanoseconds.
     const MOST: i64 = 1_000_000_000_000_000;
@@ -243,7 +296,7 @@ mod tests {
                 let found: Vec<(i64, i64)> = by_time.iter().filter(is_behind).take(size + 1).copied().collect();
                 let is_all = found.len() <= size;
                 let block = whole_times(&found, after, direction, is_all);
-                walked.extend(block.iter().map(|walked| (walked.value.as_i64().unwrap(), walked.key)));
+                walked.extend(block.iter().map(|walked| (walked.value.as_ref().unwrap().as_i64().unwrap(), walked.key)));
                 if is_all {
                     prop_assert_eq!(&walked, &sorted);
                     break;

@@ -63,16 +63,18 @@ pub(super) async fn facts(
             "time_zone": zone,
         }},
     });
+    // As an aggregation: a search cannot be sorted by a field that some documents lack (`groups::sort_part`).
+    counts["earliest"] = json!({"top_hits": {
+        "size": 1, "_source": {"excludes": [NO_FIELD]}, "sort": members_order(time),
+    }});
     if let Some(medium) = &names.medium {
         counts["largest_media"] = json!({"terms": {"field": medium, "size": MEDIA, "shard_size": MEDIA_OF_SHARD}});
         counts["media"] = json!({"cardinality": {"field": medium, "precision_threshold": MEDIA_OF_SHARD}});
     }
     let mut body = json!({
-        "size": 1,
+        "size": 0,
         "track_total_hits": true,
-        "_source": {"excludes": [NO_FIELD]},
         "query": {"bool": {"filter": [{"term": {(&names.key): key(root)}}]}},
-        "sort": members_order(time),
         "aggs": counts,
     });
     let mut found = page.search(raw_index, &body).await;
@@ -127,7 +129,7 @@ pub(super) async fn seen_groups(
 fn read(mut found: Value, names: &ReaderFields) -> Result<Option<GroupFacts>, ReadError> {
     let total = found.pointer("/hits/total/value").and_then(Value::as_u64);
     let total = total.ok_or(ReadError::NotTheCluster)?;
-    let Some(hit) = found.pointer_mut("/hits/hits/0").map(Value::take) else {
+    let Some(hit) = found.pointer_mut("/aggregations/earliest/hits/hits/0").map(Value::take) else {
         return Ok(None);
     };
     let sorted = hit.pointer("/sort/0").and_then(Value::as_i64);
@@ -163,8 +165,9 @@ mod tests {
     fn what_the_cluster_counted() {
         let hit = json!({"_index": "news-1", "_id": "a", "sort": [5, 0], "_source": {"media": "Wire"}});
         let answer = json!({
-            "hits": {"total": {"value": 10_000}, "hits": [hit]},
+            "hits": {"total": {"value": 10_000}, "hits": []},
             "aggregations": {
+                "earliest": {"hits": {"hits": [hit]}},
                 "first": {"value": 5.0}, "last": {"value": 9.0}, "media": {"value": 2},
                 "largest_media": {"buckets": [{"key": "Wire", "doc_count": 9_990}, {"key": "Post", "doc_count": 10}]},
                 "intervals": {"buckets": [{"key": 0, "doc_count": 10_000}]},

@@ -5,6 +5,7 @@ mod errors;
 mod facets;
 mod groups;
 mod members;
+mod missing;
 mod notes;
 mod odd;
 mod times;
