@@ -22,6 +22,9 @@ use super::walk::{self, WalkBlock, WalkOrder};
 const SCORES_MOVE: &str = "scores move while documents are written: groups may be missing, or come twice, on further \
                            pages; sort by a field for a whole list";
 
+/// The name by which the first page tells documents that have the field.
+const VALUED: &str = "_spinney_valued";
+
 /// Reads one page of groups, ordered by `field`.
 ///
 /// # Errors
@@ -81,10 +84,11 @@ struct FieldOrder<'r, 'a> {
 }
 
 impl FieldOrder<'_, '_> {
-    /// The first groups with a value, by a collapsed search. Those without one are left to the walk.
+    /// The first groups, by a collapsed search, which can sort those without a value, too, and says which these are.
     async fn first(&self, size: usize) -> Result<GroupBatch, ReadError> {
         let source = &self.reader.source;
         let SortPart { filter, sort } = self.order.valued(source, true);
+        let may_lack = filter.is_some();
         let body = json!({
             "size": size,
             "track_total_hits": false,
@@ -93,13 +97,21 @@ impl FieldOrder<'_, '_> {
             "collapse": {"field": source.fields.key},
             "sort": sort,
         });
-        let query = source.stamped(&self.request.query, filter.into_iter().collect());
+        let query = source.stamped(&self.request.query, vec![]);
+        let query = match filter {
+            Some(filter) => query.naming(VALUED, &filter),
+            None => query,
+        };
         let hits = source.search_by::<Value>(&query, body).await?.hits;
-        let shown: Vec<WalkedDocument> =
-            hits.into_iter().map(|hit| walk::walked(hit.sort)).collect::<Result<_, _>>()?;
+        let shown = hits.into_iter().map(|hit| {
+            let has_value = !may_lack || hit.matched_queries.iter().any(|name| name == VALUED);
+            let walked = walk::walked(hit.sort)?;
+            Ok(WalkedDocument { value: walked.value.filter(|_| has_value), key: walked.key })
+        });
+        let shown: Vec<WalkedDocument> = shown.collect::<Result<_, ReadError>>()?;
         let last = shown.last().filter(|_| shown.len() == size);
-        let next = last.map_or_else(|| self.order.behind_valued(), |last| Some(last.place()));
-        self.batch(shown, next.map(|next| CursorPosition::Walked(Some(next)))).await
+        let next = last.map(|last| CursorPosition::Walked(Some(last.place())));
+        self.batch(shown, next).await
     }
 
     /// The groups after a position, by a block of a walk.

@@ -4,8 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 /// A query: one JSON value, as text without white space.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +45,13 @@ impl SearchQuery {
     pub(super) fn scored_by(&self, score: &Value, filters: &[Value]) -> SearchQuery {
         let filters: String = filters.iter().map(|filter| format!(",{filter}")).collect();
         SearchQuery(format!(r#"{{"bool":{{"filter":[{self}{filters}],"should":{score}}}}}"#).into())
+    }
+
+    /// The same documents, each with a name among its `matched_queries` if it passes the filter. For searches that are
+    /// sorted by a field: their scores differ.
+    pub(super) fn naming(&self, name: &str, filter: &Value) -> SearchQuery {
+        let named = json!({"bool": {"filter": filter, "_name": name}});
+        SearchQuery(format!(r#"{{"bool":{{"must":[{self}],"should":[{named}]}}}}"#).into())
     }
 
     /// Whether it is one of OpenSearch's hybrid queries, which take no other query around them.
@@ -92,7 +99,6 @@ fn without_white_space(json: &str) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
 
@@ -122,6 +128,10 @@ mod tests {
             let scored = pretty.scored_by(&others, &[filter.clone(), filter.clone()]).to_string();
             let expected = json!({"bool": {"filter": [asked, filter, filter], "should": others}});
             prop_assert_eq!(serde_json::from_str::<Value>(&scored).unwrap(), expected);
+            let named = json!({"bool": {"filter": others, "_name": "n"}});
+            let expected = json!({"bool": {"must": [narrowed], "should": [named]}});
+            let naming = pretty.narrowed(vec![filter.clone()]).naming("n", &others).to_string();
+            prop_assert_eq!(serde_json::from_str::<Value>(&naming).unwrap(), expected);
             let expected = json!({"bool": {"must": [narrowed], "must_not": others}});
             prop_assert_eq!(whole(json!({"size": 1})), json!({"size": 1, "query": expected}));
             prop_assert_eq!(whole(json!({})), json!({"query": expected}));

@@ -42,6 +42,9 @@ pub(super) struct SearchHit {
     pub sort: Vec<Value>,
     #[serde(default)]
     pub fields: Map<String, Value>,
+    /// Names of the queries that it matches, if any has one.
+    #[serde(default)]
+    pub matched_queries: Vec<String>,
 }
 
 /// A date, asked for as [`SearchHit::time`] reads it, whatever formats its mapping has.
