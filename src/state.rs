@@ -30,10 +30,7 @@ use crate::http::{ProxyError, caller};
 use crate::recovery;
 use crate::redis::{EvictsKeys, TcpRedis};
 use crate::shutdown::{InFlight, Writes};
-use crate::telemetry::{AccessLog, AccessLogError, Metrics};
-
-/// Length up to which a client's request id is logged.
-const REQUEST_ID_CHARS: usize = 128;
+use crate::telemetry::{AccessLog, AccessLogError, Metrics, loggable};
 
 /// Bytes of large responses that readers have not received yet: in total, and the percentage for one client.
 pub(crate) const ANSWERS: usize = 256 << 20;
@@ -340,15 +337,6 @@ impl AppState {
     }
 }
 
-/// Makes a client's header safe for a log line: short, and without characters that could end its field.
-pub(crate) fn loggable(value: &HeaderValue) -> String {
-    let shown = |&byte: &u8| {
-        let plain = byte.is_ascii_graphic() && !b"\"\\={}".contains(&byte);
-        if plain { char::from(byte) } else { '_' }
-    };
-    value.as_bytes().iter().take(REQUEST_ID_CHARS).map(shown).collect()
-}
-
 #[cfg(test)]
 impl AppState {
     /// A state with one thread for text work and a route for `news-*` with the method `longest`. No cluster is there.
@@ -401,7 +389,7 @@ mod tests {
         assert_eq!(named(kibana.as_bytes()), kibana);
         let forged = "x method=DELETE path=\"/\"}: stopped\t\u{e4}[2J";
         assert_eq!(named(forged.as_bytes()), "x_method_DELETE_path__/__:_stopped___[2J");
-        assert_eq!(named(&[b'a'; 5000]).len(), REQUEST_ID_CHARS);
+        assert_eq!(named(&[b'a'; 5000]).len(), crate::telemetry::LOGGABLE_CHARS);
         let own = [state.request_id(None), named(b""), state.request_id(None)];
         assert!(own[0] != own[1] && own[1] != own[2] && own[0] != own[2], "{own:?}");
     }

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use hyper::StatusCode;
+use hyper::header::HeaderValue;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
@@ -21,13 +22,16 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
 
-pub(crate) use access_log::{AccessLog, AccessLogError, Line, PATH_BYTES};
+pub(crate) use access_log::{AccessLog, AccessLogError, Line};
 
 use crate::config::LogFormat;
 use crate::method::{Reason, Reasons};
 
 /// The content type of [`Metrics::encode`].
 pub(crate) const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Length up to which a header of a client is logged.
+pub(crate) const LOGGABLE_CHARS: usize = 128;
 
 /// Prefix of every metric but those of the process.
 const PREFIX: &str = "spinney";
@@ -173,8 +177,8 @@ counters! {
     docid_repeats,
 }
 
-/// Label and value of a reason.
-type ReasonLabel = [(&'static str, &'static str); 1];
+/// A label with one of few values.
+type Label = [(&'static str, &'static str); 1];
 
 /// What was asked for, and the status of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -182,9 +186,6 @@ struct ResponseLabels {
     endpoint: &'static str,
     status: u16,
 }
-
-/// Label and what was asked for.
-type EndpointLabel = [(&'static str, &'static str); 1];
 
 /// Label and name of a forest.
 type ForestLabel = [(&'static str, String); 1];
@@ -194,9 +195,9 @@ type ForestLabel = [(&'static str, String); 1];
 pub(crate) struct Metrics {
     /// Counters.
     pub counters: Counters,
-    refusals: Family<ReasonLabel, Counter>,
+    refusals: Family<Label, Counter>,
     responses: Family<ResponseLabels, Counter>,
-    request_seconds: Family<EndpointLabel, Histogram, fn() -> Histogram>,
+    request_seconds: Family<Label, Histogram, fn() -> Histogram>,
     text_seconds: Histogram,
     lock_wait_seconds: Histogram,
     bulk_bytes: Histogram,
@@ -321,7 +322,7 @@ pub(crate) enum Kind {
     Counter,
 }
 
-/// A value that is read when somebody requests it.
+/// A value that is read with each request for metrics.
 #[derive(Debug)]
 pub(crate) struct Sample {
     kind: Kind,
@@ -400,7 +401,16 @@ fn gauge(value: u64) -> Gauge<u64, AtomicU64> {
     gauge
 }
 
-fn label(reason: Reason) -> ReasonLabel {
+/// Makes a client's header safe for a log line: short, and without characters that could end its field.
+pub(crate) fn loggable(value: &HeaderValue) -> String {
+    let shown = |&byte: &u8| {
+        let plain = byte.is_ascii_graphic() && !b"\"\\={}".contains(&byte);
+        if plain { char::from(byte) } else { '_' }
+    };
+    value.as_bytes().iter().take(LOGGABLE_CHARS).map(shown).collect()
+}
+
+fn label(reason: Reason) -> Label {
     [("reason", reason.as_str())]
 }
 

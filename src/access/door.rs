@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use crate::chance;
 use crate::config::{Callers, CallersError, ServeOptions};
 use crate::http::ProxyError;
-use crate::http::browser::{is_of_another_page, names_this_machine};
+use crate::http::browser::{is_of_own_page, names_this_machine};
 use crate::http::renewed::Renewed;
 
 /// Passwords that are remembered as right, so that each is hashed slowly once.
@@ -94,8 +94,8 @@ impl Door {
             return Ok(());
         }
         let reads = [Method::GET, Method::HEAD].contains(request.method());
-        if !(reads && is_own) && is_of_another_page(headers) {
-            return Err(ProxyError::OtherSite("its Origin, Referer or Sec-Fetch-Site is another one"));
+        if !(reads && is_own) {
+            is_of_own_page(headers)?;
         }
         match self {
             Door::OfCluster | Door::Open => Ok(()),

@@ -17,7 +17,7 @@ use hyper::{HeaderMap, Request, Response, StatusCode};
 use serde_json::json;
 
 use crate::endpoints::{ApiEndpoint, MatchedEndpoint};
-use crate::http::browser::is_of_another_page;
+use crate::http::browser::is_of_own_page;
 use crate::http::json::{json, with_type};
 use crate::http::{Body, ProxyError, full};
 use crate::state::AppState;
@@ -36,7 +36,7 @@ const ANSWER_BYTES: usize = 1 << 20;
 /// # Errors
 /// When the question is wrong or the cluster cannot be asked.
 pub(crate) async fn handle(
-    state: &AppState,
+    state: &Arc<AppState>,
     endpoint: ApiEndpoint,
     is_admin: bool,
     found: &MatchedEndpoint<'_>,
@@ -47,7 +47,7 @@ pub(crate) async fn handle(
         ApiEndpoint::Health | ApiEndpoint::Ready | ApiEndpoint::Stats | ApiEndpoint::Metrics | ApiEndpoint::Routes => {
             return monitored(state, endpoint, is_admin, &request).await;
         }
-        ApiEndpoint::Reload => return Err(ProxyError::OnlyAdmin),
+        ApiEndpoint::Reload => return reload(state, &request).await,
         ApiEndpoint::DocId => return docid::handle(state, request).await,
         ApiEndpoint::Check => return check::handle(state, index, request).await,
         ApiEndpoint::Groups => return read::groups(state, index, request).await,
@@ -73,10 +73,8 @@ pub(crate) async fn handle(
 ///
 /// # Errors
 /// [`ProxyError::OtherSite`]; [`ProxyError::NotReloaded`] with the reason.
-pub(crate) async fn reload(state: &Arc<AppState>, request: &Request<Incoming>) -> Result<Response<Body>, ProxyError> {
-    if is_of_another_page(request.headers()) {
-        return Err(ProxyError::OtherSite("its Origin, Referer or Sec-Fetch-Site is another one"));
-    }
+async fn reload(state: &Arc<AppState>, request: &Request<Incoming>) -> Result<Response<Body>, ProxyError> {
+    is_of_own_page(request.headers())?;
     let state = state.clone();
     // A file may be slow.
     let changed = tokio::task::spawn_blocking(move || state.reload()).await.map_err(|_| ProxyError::Internal)?;

@@ -68,13 +68,9 @@ pub(super) fn add(lines: &mut Vec<u8>, found: &StoredHit, form: WriteForm) {
     lines.extend_from_slice(action.to_string().as_bytes());
     lines.push(b'\n');
     match form {
-        WriteForm::Fields => {
-            lines.extend_from_slice(b"{\"doc\":");
-            add_on_one_line(lines, &found.source);
-            lines.extend_from_slice(b"}\n");
-        }
-        WriteForm::FieldsAgain => {
-            lines.extend_from_slice(b"{\"detect_noop\":false,\"doc\":");
+        WriteForm::Fields | WriteForm::FieldsAgain => {
+            let is_again = form == WriteForm::FieldsAgain;
+            lines.extend_from_slice(if is_again { b"{\"detect_noop\":false,\"doc\":" } else { b"{\"doc\":" });
             add_on_one_line(lines, &found.source);
             lines.extend_from_slice(b"}\n");
         }

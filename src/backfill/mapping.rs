@@ -46,8 +46,9 @@ pub(crate) fn missing(mapping: &Value, names: &StampNames) -> MissingFields {
 
 /// Why first documents are not looked for in an index of this mapping, if they are not: a search for its groups fails.
 pub(super) fn search_fault(mapping: &Value, names: &StampNames) -> Option<MappingFault> {
+    let searched = [names.key(), names.first(), names.arrival()];
     let is_off = |value: &Value| *value == false || value == "false";
-    let unsearched = [names.key(), names.first(), names.arrival()].into_iter().find_map(|name| {
+    let unsearched = searched.into_iter().find_map(|name| {
         let field = &mapping["properties"][name];
         let what = [("index", "without an index"), ("doc_values", "without doc values")];
         let (_, lack) = what.into_iter().find(|(option, _)| is_off(&field[option]))?;
@@ -59,7 +60,6 @@ pub(super) fn search_fault(mapping: &Value, names: &StampNames) -> Option<Mappin
     match fields(mapping, names) {
         Err(fault) => Some(fault),
         Ok(missing) if is_fixed => {
-            let searched = [names.key(), names.first(), names.arrival()];
             let unmapped = searched.into_iter().find(|name| missing.contains_key(*name));
             unmapped.map(|field| MappingFault::Unmapped { field: field.to_owned() }).or(unsearched)
         }

@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn limits_can_be_chosen() {
-        let chosen = "budget = '1MiB'\ngrace = '0s'\nclient_share = '100 %'\nbody_timeout = '90s'\nupstream_timeout = 'none'\nmax_connections = 7\n\
+        let chosen = "budget = '1MiB'\ngrace = '0s'\n\
+                      client_share = '100 %'\nbody_timeout = '90s'\nupstream_timeout = 'none'\nmax_connections = 7\n\
                       idle_timeout = '1h'";
         let expected = ServeLimits {
             budget: 1 << 20,

@@ -177,8 +177,7 @@ impl CountOrder<'_, '_> {
             }
             GroupSource::NotYet => unlisted.clear(),
         }
-        let has_value = block.first().is_some_and(|walked| walked.value.is_some());
-        let best = group_counts::best(source, query, order, &unlisted, has_value).await?;
+        let best = group_counts::best(source, query, order, &unlisted, walk::have_value(&block)).await?;
         let mut shown = HashSet::new();
         let is_shown = |walked: &WalkedDocument| {
             let is_best = match counts.get(&walked.key) {

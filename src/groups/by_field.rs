@@ -127,8 +127,7 @@ impl FieldOrder<'_, '_> {
         let WalkBlock { walked: block, next } = block;
         let keys: HashSet<i64> = block.iter().map(|walked| walked.key).collect();
         let keys: Vec<i64> = keys.into_iter().collect();
-        let has_value = block.first().is_some_and(|walked| walked.value.is_some());
-        let best = group_counts::best(source, query, &self.order, &keys, has_value).await?;
+        let best = group_counts::best(source, query, &self.order, &keys, walk::have_value(&block)).await?;
         let mut seen = HashSet::new();
         let mut shown: Vec<WalkedDocument> = block
             .into_iter()

@@ -60,6 +60,11 @@ fn sort_by_key(source: &SearchSource<'_>) -> Value {
     json!({(&source.fields.key): {"order": "asc", "unmapped_type": "long"}})
 }
 
+/// Whether these documents of one block have the field of the order.
+pub(super) fn have_value(walked: &[WalkedDocument]) -> bool {
+    walked.first().is_some_and(|walked| walked.value.is_some())
+}
+
 /// Documents of a walk, in order: all of them have the field of the order, or all lack it.
 pub(super) struct WalkBlock {
     pub walked: Vec<WalkedDocument>,
@@ -292,11 +297,14 @@ mod tests {
             let mut after: Option<(i64, i64)> = None;
             let mut walked = Vec::new();
             loop {
-                let is_behind = |place: &&(i64, i64)| after.is_none_or(|after| if ascending { place.0 >= after.0 } else { place.0 <= after.0 });
+                let is_behind = |place: &&(i64, i64)| {
+                    after.is_none_or(|after| if ascending { place.0 >= after.0 } else { place.0 <= after.0 })
+                };
                 let found: Vec<(i64, i64)> = by_time.iter().filter(is_behind).take(size + 1).copied().collect();
                 let is_all = found.len() <= size;
                 let block = whole_times(&found, after, direction, is_all);
-                walked.extend(block.iter().map(|walked| (walked.value.as_ref().unwrap().as_i64().unwrap(), walked.key)));
+                let place = |of: &WalkedDocument| (of.value.as_ref().unwrap().as_i64().unwrap(), of.key);
+                walked.extend(block.iter().map(place));
                 if is_all {
                     prop_assert_eq!(&walked, &sorted);
                     break;

@@ -6,6 +6,8 @@ use hyper::header::{HOST, HeaderValue, ORIGIN, REFERER};
 use hyper::http::uri::Authority;
 use hyper::{HeaderMap, Uri};
 
+use super::ProxyError;
+
 /// Whether a browser marks the request as cross-origin. It says so by `Sec-Fetch-Site` where the connection is safe,
 /// and over plain HTTP by no more than `Origin` and `Referer`.
 pub(crate) fn is_of_another_page(headers: &HeaderMap) -> bool {
@@ -24,6 +26,17 @@ pub(crate) fn is_of_another_page(headers: &HeaderMap) -> bool {
     };
     !headers.get_all("sec-fetch-site").iter().all(of_own)
         || ![ORIGIN, REFERER].iter().all(|name| headers.get_all(name).iter().all(is_own))
+}
+
+/// Lets a request pass that no page of another site has sent.
+///
+/// # Errors
+/// [`ProxyError::OtherSite`].
+pub(crate) fn is_of_own_page(headers: &HeaderMap) -> Result<(), ProxyError> {
+    match is_of_another_page(headers) {
+        true => Err(ProxyError::OtherSite("its Origin, Referer or Sec-Fetch-Site is another one")),
+        false => Ok(()),
+    }
 }
 
 fn authority(host: &HeaderValue) -> Option<Authority> {

@@ -18,9 +18,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, HeaderValue, USER_AGENT};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Method, Request, Response};
-use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
@@ -30,17 +29,17 @@ use crate::clock;
 use crate::cluster::operator::{Operator, OperatorError};
 use crate::config::ServeOptions;
 use crate::counts::Running;
-use crate::endpoints::{self, ApiEndpoint, Endpoint, MatchedEndpoint};
+use crate::endpoints::{self, ApiEndpoint, Endpoint, EndpointRow, MatchedEndpoint};
 use crate::history::{self, HistorySample};
 use crate::http::canonical::canonical;
 use crate::http::tls::{self, TlsError};
-use crate::http::{Body, ClientAddress, ProxyError, body};
+use crate::http::{Body, ProxyError, body};
 use crate::proxy::note_settled;
 use crate::proxy::router::{self, RequestKind};
 use crate::recovery::RecoveryError;
 use crate::shutdown::{Signals, on_hangup};
-use crate::state::{AppState, Reload, StateError, loggable};
-use crate::telemetry::{AccessLog, Line, PATH_BYTES};
+use crate::state::{AppState, Reload, StateError};
+use crate::telemetry::{AccessLog, Line};
 use crate::traces::TraceSpan;
 use crate::{api, proxy, recovery, ui};
 use accept::Listener;
@@ -94,7 +93,7 @@ pub(crate) enum ServeError {
 
 /// Serves until a signal, then drains requests in flight. `ready` receives the addresses once connections are
 /// accepted: that of the main listener, and that of the admin listener if there is one. `reload` is called at SIGHUP, and
-/// when somebody asks for it.
+/// by a request to the admin listener.
 ///
 /// # Errors
 /// When an address cannot be bound or TLS material cannot be read.
@@ -304,6 +303,17 @@ pub(crate) enum Purpose {
     TooMany,
 }
 
+impl Purpose {
+    /// Whether connections for it have an endpoint.
+    fn has(self, row: &EndpointRow) -> bool {
+        match self {
+            Purpose::Everything | Purpose::Loopback => !row.is_only_administrative(),
+            Purpose::Admin => row.is_administrative(),
+            Purpose::TooMany => row.is_monitored(),
+        }
+    }
+}
+
 /// Handles one request; an error becomes a response.
 async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incoming>) -> Response<Body> {
     let began = Instant::now();
@@ -318,7 +328,7 @@ async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incom
         path = request.uri().path(),
     );
     // It is written also if the client goes before there is a response.
-    let entry = state.access_log.as_ref().map(|log| AccessLog::begin(log, access_line(&request, &id), began));
+    let entry = state.access_log.as_ref().map(|log| AccessLog::begin(log, Line::of(&request, &id), began));
     let (endpoint, response) = async move {
         let mut request = request;
         let canonical = match state.cluster.signs() {
@@ -337,7 +347,8 @@ async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incom
             !is_docid || state.docids.is_some()
         };
         let found = endpoints::find(&path).filter(is_wanted);
-        let endpoint = endpoint(&method, &path, found.as_ref());
+        let target = router::classify(&method, &path);
+        let endpoint = endpoint(found.as_ref(), &target);
         // The own endpoints answer while the process drains too: liveness and readiness are asked for then.
         let refused = match &canonical {
             Err(reason) => Err(ProxyError::NotSignable(reason)),
@@ -346,22 +357,12 @@ async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incom
         let (result, ours) = match (purpose, found) {
             _ if method == Method::CONNECT => (refuse(request, ProxyError::NoTunnel), true),
             _ if let Err(error) = refused => (refuse(request, error), true),
-            (Purpose::Everything | Purpose::Loopback, Some(found)) if found.row.is_only_administrative() => {
-                (refuse(request, ProxyError::OnlyAdmin), true)
-            }
-            (Purpose::Everything | Purpose::Loopback, Some(found)) => {
-                (own(state, purpose, &found, request).await, true)
-            }
-            (Purpose::Everything | Purpose::Loopback, None) => match router::classify(&method, &path) {
+            (_, Some(found)) if purpose.has(found.row) => (own(state, purpose, &found, request).await, true),
+            (Purpose::Everything | Purpose::Loopback, Some(_)) => (refuse(request, ProxyError::OnlyAdmin), true),
+            (Purpose::Everything | Purpose::Loopback, None) => match target {
                 RequestKind::Own(_) => (refuse(request, ProxyError::NoEndpoint(path.clone())), true),
                 target => (proxy::handle(state, target, request, trace).await, false),
             },
-            (Purpose::Admin, Some(found)) if found.row.is_administrative() => {
-                (own(state, purpose, &found, request).await, true)
-            }
-            (Purpose::TooMany, Some(found)) if found.row.is_monitored() => {
-                (own(state, purpose, &found, request).await, true)
-            }
             (Purpose::Admin, _) => (refuse(request, ProxyError::NotAdmin(path.clone())), true),
             (Purpose::TooMany, _) => (refuse(request, ProxyError::TooManyConnections), true),
         };
@@ -389,28 +390,9 @@ async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incom
     }
 }
 
-/// What the access log says of a request before it is answered.
-fn access_line(request: &Request<Incoming>, id: &str) -> Line {
-    let cut = |text: &str| text.get(..text.floor_char_boundary(PATH_BYTES)).unwrap_or_default().to_owned();
-    let header = |name| request.headers().get(name);
-    Line {
-        time: format!("{:.3}", Timestamp::from_millisecond(clock::system().0).unwrap_or_default()),
-        id: id.to_owned(),
-        client: ClientAddress::of(request.extensions()).0,
-        method: cut(request.method().as_str()),
-        path: cut(request.uri().path()),
-        user_agent: header(USER_AGENT).map(loggable),
-        request_bytes: header(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok()),
-        status: None,
-        response_bytes: 0,
-        seconds: 0.0,
-        aborted: true,
-    }
-}
-
 /// Name of what a request asks for in the metrics; they know few.
-fn endpoint(method: &Method, path: &str, found: Option<&MatchedEndpoint<'_>>) -> &'static str {
-    match (found, router::classify(method, path)) {
+fn endpoint(found: Option<&MatchedEndpoint<'_>>, target: &RequestKind<'_>) -> &'static str {
+    match (found, target) {
         (Some(found), _) => found.row.path,
         (None, RequestKind::Bulk { .. } | RequestKind::BulkStream { .. }) => "_bulk",
         (None, RequestKind::Document { .. }) => "_doc",
@@ -451,7 +433,6 @@ async fn own(
         return refuse(request, error);
     }
     match found.row.endpoint {
-        Endpoint::Api(ApiEndpoint::Reload) => api::reload(state, &request).await,
         Endpoint::Api(endpoint) => api::handle(state, endpoint, purpose == Purpose::Admin, found, request).await,
         Endpoint::Page(endpoint) => ui::handle(state, endpoint, found, request).await,
     }
@@ -488,7 +469,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::http::full;
+    use crate::http::{ClientAddress, full};
 
     /// One request over a connection of its own.
     async fn ask(state: &Arc<AppState>, method: Method, path: &str, body: &'static str) -> Answer {

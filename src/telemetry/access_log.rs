@@ -14,20 +14,24 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
-use hyper::Response;
 use hyper::body::{Body as _, Frame, SizeHint};
+use hyper::header::{CONTENT_LENGTH, USER_AGENT};
+use hyper::{Request, Response};
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
 use tracing::warn;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 
-use crate::http::{Body, BoxError};
+use super::loggable;
+use crate::clock;
+use crate::http::{Body, BoxError, ClientAddress};
 
 /// Lines that may wait for the disk.
 const WAITING: usize = 8_192;
 
 /// Most bytes of a path, or a method, in a line.
-pub(crate) const PATH_BYTES: usize = 1_024;
+const PATH_BYTES: usize = 1_024;
 
 /// How long a stop waits until the lines are written.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -222,26 +226,47 @@ impl Write for Lines {
 #[derive(Debug, Serialize)]
 pub(crate) struct Line {
     /// When the request came, RFC 3339.
-    pub time: String,
+    time: String,
     /// The request's id in the log.
-    pub id: String,
-    pub client: IpAddr,
-    pub method: String,
-    pub path: String,
+    id: String,
+    client: IpAddr,
+    method: String,
+    path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub user_agent: Option<String>,
+    user_agent: Option<String>,
     /// As the request's head says.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_bytes: Option<u64>,
+    request_bytes: Option<u64>,
     /// None where the client went before there was a response.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<u16>,
-    pub response_bytes: u64,
+    status: Option<u16>,
+    response_bytes: u64,
     /// From the head of the request to the last byte of the response.
-    pub seconds: f64,
+    seconds: f64,
     /// Whether the response broke off, or never began.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub aborted: bool,
+    aborted: bool,
+}
+
+impl Line {
+    /// Of a request before it is answered. `id`: the one in the log.
+    pub(crate) fn of<B>(request: &Request<B>, id: &str) -> Line {
+        let cut = |text: &str| text.get(..text.floor_char_boundary(PATH_BYTES)).unwrap_or_default().to_owned();
+        let header = |name| request.headers().get(name);
+        Line {
+            time: format!("{:.3}", Timestamp::from_millisecond(clock::system().0).unwrap_or_default()),
+            id: id.to_owned(),
+            client: ClientAddress::of(request.extensions()).0,
+            method: cut(request.method().as_str()),
+            path: cut(request.uri().path()),
+            user_agent: header(USER_AGENT).map(loggable),
+            request_bytes: header(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok()),
+            status: None,
+            response_bytes: 0,
+            seconds: 0.0,
+            aborted: true,
+        }
+    }
 }
 
 /// A response's body that is followed to its end.

@@ -366,10 +366,7 @@ async fn the_page_is_on_the_main_listener_alone() {
         "--log",
         "info",
     ]);
-    let line = spinney.log_line("it listens", |line| line.contains("admin_address="));
-    let admin = line.split("admin_address=").nth(1).unwrap();
-    let admin = admin.split_whitespace().next().unwrap();
-    let answer = Request::get(&format!("{UI}/")).to(&format!("http://{admin}"));
+    let answer = Request::get(&format!("{UI}/")).to(&spinney.admin_url());
     assert_eq!(answer.status, 404);
     assert_eq!(get(&spinney, "/").status, 200);
 }
