@@ -177,6 +177,7 @@ class Soak:
     def disturbance(self, what):
         self.disturbed = None
         self.series.events.append((self.elapsed(), what))
+        self.oracle.ended.append(time.time() * 1000)
         self.kills += 1
         self.tell({"event": what})
         try:

@@ -316,14 +316,34 @@ class Editor(Worker):
 
     def __init__(self, soak):
         super().__init__(soak, "editor", 3 * soak.pause)
+        # What an override of a forest has named, by its number.
+        self.named = {}
+
+    def say(self, index, method, path, body=None):
+        """Asks for it. The folder that stays if anything is wrong has what was asked, and when."""
+        status, answer = None, b""
+        try:
+            status, answer = self.client(self.sidecar(index)).send(method, f"/_spinney/{index}/{path}", body)
+            return status, answer
+        finally:
+            said = [time.time(), status, method, index, path, body, answer[:200].decode(errors="replace")]
+            with open(self.soak.work / "editor.log", "a", encoding="utf-8") as log:
+                print(json.dumps(said), file=log)
+
+    def undo(self, index, override):
+        number = override["override"]
+        named = self.named.get((index, number), set())
+        named |= {override.get("winner"), override.get("root"), *override.get("losers", [])}
+        self.soak.oracle.undo(named)
+        self.say(index, "DELETE", f"_overrides/{number}")
 
     def step(self):
         index = self.random.choice(self.soak.indices)
         client = self.client(self.sidecar(index))
         standing = self.soak.overrides(client, index)
-        ours = [o["override"] for o in standing if o["kind"] in ("merge", "pin")]
+        ours = [o for o in standing if o["kind"] in ("merge", "pin")]
         if len(ours) > STANDING or ours and self.random.random() < 0.3:
-            client.send("DELETE", f"/_spinney/{index}/_overrides/{self.random.choice(ours)}")
+            self.undo(index, self.random.choice(ours))
             return
         query = {"bool": {"filter": [{"exists": {"field": "cluster_root"}}, {"range": {"n": {"gt": 0}}}]}}
         body = {"size": 60, "sort": [{"n": "desc"}], "_source": ["cluster_root", "text"], "query": query}
@@ -340,10 +360,15 @@ class Editor(Worker):
                 ("_pin", {"ids": [roots[one]["_id"]], "root": two}),
             ]
         )
-        self.soak.oracle.touch([one, two, three, roots[one]["_source"]["text"]])
-        status, answer = client.send("POST", f"/_spinney/{index}/{path}", body)
+        named = [one, two, three, roots[one]["_source"]["text"]]
+        self.soak.oracle.touch(named)
+        status, answer = self.say(index, "POST", path, body)
         if status == 200:
-            self.soak.oracle.touch([json.loads(answer)["root"]])
+            said = json.loads(answer)
+            self.soak.oracle.touch([said["root"]])
+            for of in self.soak.indices:
+                if self.soak.oracle.forest_of[of] == self.soak.oracle.forest_of[index]:
+                    self.named[of, said["override"]] = {*named, said["root"]}
         # A document without a text, or its root, is no group.
         elif status not in (404, 429, 502, 503, 504) and b"without" not in answer:
             self.soak.findings.add("bad", f"{path} {body}: {status} {answer[:600].decode(errors='replace')}")

@@ -53,6 +53,8 @@ class Oracle:
         self.refused = collections.deque(maxlen=50)
         # Roots, and texts, that an override has named: documents move to and from them.
         self.touched = set()
+        # (time, what its override named) of each undoing; times at which something was ended.
+        self.undone, self.ended = [], []
         # Times around the loss of a Redis master: what was written then a replica may lack.
         self.lossy = []
         self.before, self.checked = {}, 0
@@ -81,6 +83,10 @@ class Oracle:
     def touch(self, names):
         with self.lock:
             self.touched.update(names)
+
+    def undo(self, names):
+        with self.lock:
+            self.undone.append((int(time.time() * 1000), set(names)))
 
     def pick(self, random, index):
         """Text of an accepted document of the same forest, rather a young one."""
@@ -167,6 +173,18 @@ class Oracle:
     def at_risk(self, arrival):
         return any(begin <= arrival <= end for begin, end in self.lossy)
 
+    def undone_late(self, last, shown, copies):
+        """Whether what put a document where it is was undone when its text was forgotten, or nearly so: it stays there.
+
+        Documents follow within half a window, unless something is ended meanwhile.
+        """
+        for at, names in self.undone:
+            if names & {last.root, shown.root, shown.text}:
+                given = max((copy.arrival for copy in copies if copy.arrival <= at), default=at)
+                if at - given > self.window / 2 or any(at - 10_000 < end < given + self.window for end in self.ended):
+                    return True
+        return False
+
     def together(self, found):
         """The same text has the root that it had less than a window before: nine tenths, its end is not exact.
 
@@ -184,7 +202,7 @@ class Oracle:
             last = None
             for shown in copies:
                 if last and shown.arrival - last.arrival < 0.9 * self.window and shown.root != last.root:
-                    if not self.has_boilerplate(shown):
+                    if not self.has_boilerplate(shown) and not self.undone_late(last, shown, copies):
                         self.findings.add("split", f"one text, two roots: {last} and {shown}")
                 if not self.at_risk(shown.arrival):
                     last = shown

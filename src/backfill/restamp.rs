@@ -28,6 +28,7 @@ use super::mapping;
 use super::sending::write_own;
 use crate::bulk::stored_value;
 use crate::cluster::operator::{Operator, OperatorError};
+use crate::cluster::resolve::closed;
 use crate::cluster::retry::FIRST_PAUSE;
 use crate::cluster::sorted_pages::{Slice, StoredHit};
 use crate::counts::{Counts, IndexWrites};
@@ -35,6 +36,7 @@ use crate::engine::{Engine, OverrideError, RequestContext, RouteTable, Unavailab
 use crate::fingerprint::Fingerprint;
 use crate::forest::overrides::{ResolvedDocument, RestampPass};
 use crate::forest::{DocumentHash, Root};
+use crate::index_pattern::fits;
 use crate::shutdown::Writes;
 use plan::{InFlightBefore, Job, Remaining, RestampPlan, Task, Unfinished, take, together};
 pub(crate) use status::Restamping;
@@ -299,6 +301,7 @@ impl Restamper<'_> {
             if let Some(error) = &surveyed.failed {
                 left.unread(error);
             }
+            self.warn_of_closed(&route.index).await;
             let Some(target) = surveyed.target else {
                 continue;
             };
@@ -313,6 +316,23 @@ impl Restamper<'_> {
             self.pass_of(way, &target, &sought, &mut left).await?;
         }
         Ok((left, pass))
+    }
+
+    /// Names closed indices once, as long as they are closed: nothing waits for them, since they may be so for good.
+    async fn warn_of_closed(&self, patterns: &[String]) {
+        for pattern in patterns {
+            // What cannot be asked keeps the override waiting elsewhere.
+            let Ok(closed) = closed(self.operator, pattern).await else {
+                continue;
+            };
+            let mut status = self.shared.status.lock();
+            status.closed.retain(|index| closed.contains(index) || !fits(pattern, index));
+            for index in closed {
+                if status.closed.insert(index.clone()) {
+                    warn!(index, "the documents of a closed index do not follow what is said about groups meanwhile");
+                }
+            }
+        }
     }
 
     /// Without the indices that do not store the whole source: an update would lose what is not there.

@@ -95,6 +95,20 @@ pub(crate) async fn resolve(operator: &Operator, expression: &str) -> Result<Res
     Ok(resolved)
 }
 
+/// The closed indices that an expression matches; patterns match open ones alone elsewhere.
+///
+/// # Errors
+/// As [`resolve`].
+pub(crate) async fn closed(operator: &Operator, expression: &str) -> Result<Vec<String>, OperatorError> {
+    let path = format!("/_resolve/index/{}?expand_wildcards=closed", in_path(expression));
+    let found = match operator.ask(Method::GET, &path, None).await {
+        Ok(answer) => Resolved::read(&path, &answer)?,
+        Err(OperatorError::Refused { status: 404, .. }) => Resolved::default(),
+        Err(error) => return Err(error),
+    };
+    Ok(found.indices.into_iter().filter(ResolvedName::is_closed).map(|index| index.name).collect())
+}
+
 /// Makes sure that there is nothing. A node that has started and has no cluster manager yet resolves every name to
 /// nothing (200), and refuses searches (503).
 async fn knows_its_indices(operator: &Operator, expression: &str) -> Result<(), OperatorError> {

@@ -1,12 +1,15 @@
 //! Things that break in the middle: spinney, a node, a connection. A client that retries ends with every document
 //! stored once. (Refusals of the upstream, 429 and 503 among them, are met by the real clients in `clients.rs`.)
 
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::common::flaky::{Fault, Flaky};
 use crate::common::{self, Server, Spinney, Waiting, twin};
+use crate::overrides;
+use crate::restart::{DataDir, arguments};
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -159,12 +162,50 @@ async fn node_killed_in_the_middle_of_a_load_and_started_again() {
     for (group, roots) in stored_roots(&server, &index).await.iter().enumerate() {
         assert_eq!(roots.len(), 1, "group {group} has the roots {roots:?}");
     }
+    indices_are_not_gone_where_there_is_no_cluster_manager(&node, &server).await;
     a_shard_that_is_away_is_not_passed_over(&server).await;
 }
 
+/// A node that is up and has no cluster manager resolves every name to nothing, with 200. Stored documents follow what
+/// was said before.
+async fn indices_are_not_gone_where_there_is_no_cluster_manager(node: &Node, server: &Server) {
+    let index = common::unique_index("managerless");
+    let dir = DataDir::new("managerless");
+    let start = |more: &[&str]| Spinney::start(&arguments(&node.url, &index, dir.path(), more));
+    // Its own requests reach nobody: nothing follows yet.
+    let mut spinney = start(&["--service-url", "http://127.0.0.1:1"]);
+    overrides::bulk(&spinney.url, &index, [("a", overrides::article(0, 0)), ("b", overrides::article(1, 0))]);
+    let before = overrides::roots(server, &index).await;
+    overrides::say(&spinney.url, &format!("{index}/_merge"), &json!({"roots": [before["a"], before["b"]]}));
+    assert!(spinney.terminate().is_some());
+    node.script("kill");
+    let asked = async {
+        let (client, waiting) = (common::http(), Waiting::until("the node answers"));
+        let resolved: Value = loop {
+            match client.get(format!("{}/_resolve/index/{index}", node.url)).send().await {
+                Ok(answer) if answer.status() == StatusCode::OK => break answer.json().await.unwrap(),
+                _ => waiting.pause().await,
+            }
+        };
+        assert_eq!(resolved, json!({"indices": [], "aliases": [], "data_streams": []}));
+        let spinney = start(&["--admin-listen", "127.0.0.1:0"]);
+        let restamping = || twin::stats_now(&spinney.admin_url())["restamping"].clone();
+        let waiting = Waiting::until("restamping asks the node");
+        while restamping()["errors"] == 0 {
+            waiting.pause().await;
+        }
+        assert_eq!(restamping()["waiting"], 1);
+    };
+    node.without_cluster_manager(asked).await;
+    let spinney = start(&[]);
+    overrides::followed(&spinney.url, &index).await;
+    let after = overrides::roots(server, &index).await;
+    assert_eq!((&after["a"], &after["b"]), (&before["a"], &before["a"]));
+}
+
 /// OpenSearch opens a point in time of the shards that are there unless that is forbidden, as
-/// `cluster/point_in_time.rs` does, and says of the others only that they were not successful. On the node of the test above: a red cluster would
-/// be in the way of others.
+/// `cluster/point_in_time.rs` does, and says of the others only that they were not successful. On the node of the test
+/// above: a red cluster would be in the way of others.
 async fn a_shard_that_is_away_is_not_passed_over(server: &Server) {
     let pattern = common::unique_index("away");
     let settings = json!({"number_of_shards": 1, "number_of_replicas": 0});
@@ -192,16 +233,36 @@ async fn a_shard_that_is_away_is_not_passed_over(server: &Server) {
 struct Node {
     name: String,
     url: String,
+    config: PathBuf,
 }
 
 impl Node {
     fn start() -> Node {
         let name = format!("test-fault-{}", std::process::id());
-        let mut node = Node { url: String::new(), name };
+        let mut node = Node { url: String::new(), name, config: PathBuf::new() };
         let lines = run(&["start", "opensearch", "--instance", &node.name, "--heap", "512m", "--brief"]);
-        let url = lines.lines().find_map(|line| line.strip_prefix("url=")).expect("a url");
-        node.url = url.trim_matches('\'').to_owned();
+        let value = |name: &str| {
+            let value = lines.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+            value.trim_matches('\'').to_owned()
+        };
+        node.url = value("url=");
+        let folder = Path::new(&value("log=")).ancestors().nth(2).unwrap().to_owned();
+        node.config = folder.join("config/opensearch.yml");
         node
+    }
+
+    /// Starts the killed node again, and while `work` goes on it may be no cluster manager.
+    async fn without_cluster_manager(&self, work: impl Future<Output = ()>) {
+        let usual = std::fs::read_to_string(&self.config).unwrap();
+        let data_alone = usual.replace("discovery.type: single-node", "discovery.seed_hosts: []\nnode.roles: [data]");
+        assert_ne!(data_alone, usual);
+        std::fs::write(&self.config, data_alone).unwrap();
+        // It never becomes ready.
+        assert!(!script(&["restart", &self.name, "--timeout", "1"]).status.success());
+        work.await;
+        self.script("kill");
+        std::fs::write(&self.config, usual).unwrap();
+        self.script("restart");
     }
 
     fn script(&self, verb: &str) {
@@ -215,9 +276,12 @@ impl Drop for Node {
     }
 }
 
+fn script(args: &[&str]) -> Output {
+    Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/search-server")).args(args).output().unwrap()
+}
+
 fn run(args: &[&str]) -> String {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/search-server");
-    let output = Command::new(script).args(args).output().unwrap();
+    let output = script(args);
     if !output.status.success() && !std::thread::panicking() {
         panic!("search-server {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }

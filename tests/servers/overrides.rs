@@ -256,6 +256,41 @@ async fn a_word_survives_kill_9_and_is_followed_by_the_next_process() {
     server.delete_index(&index).await;
 }
 
+/// It may be closed for good: nothing waits for it.
+#[tokio::test]
+async fn a_closed_index_is_named_and_follows_a_merge_after_a_restart() {
+    let upstream = common::opensearch();
+    let server = Server::new(&upstream);
+    let (name, dir) = (unique_index("overrides-closed"), DataDir::new("overrides-closed"));
+    let (open, closed, pattern) = (format!("{name}-1"), format!("{name}-2"), format!("{name}-*"));
+    super::backfill::create_mapped(&server, &open).await;
+    super::backfill::create_mapped(&server, &closed).await;
+    let mut spinney = Spinney::start(&arguments(&upstream, &pattern, dir.path(), &[]));
+    bulk(&spinney.url, &open, [("a", article(1, 1)), ("b", article(2, 2))]);
+    bulk(&spinney.url, &closed, [("c", article(2, 3))]);
+    let before = roots(&server, &open).await;
+    let turn = async |what: &str| {
+        let path = format!("/{closed}/{what}?wait_for_active_shards=1");
+        let (status, answer) = server.request(Method::POST, &path, None).await;
+        assert!(status.is_success(), "{answer}");
+    };
+    turn("_close").await;
+    say(&spinney.url, &format!("{open}/_merge"), &json!({"roots": [before["a"], before["b"]]}));
+    followed(&spinney.url, &open).await;
+    assert_eq!(roots(&server, &open).await["b"], before["a"]);
+    spinney.log_line("the closed index", |line| line.contains("closed index") && line.contains(&closed));
+    turn("_open").await;
+    assert_eq!(roots(&server, &closed).await["c"], before["b"]);
+    spinney.kill9();
+    let _spinney = Spinney::start(&arguments(&upstream, &pattern, dir.path(), &[]));
+    let waiting = Waiting::until("its document follows");
+    while roots(&server, &closed).await["c"] != before["a"] {
+        waiting.pause().await;
+    }
+    server.delete_index(&open).await;
+    server.delete_index(&closed).await;
+}
+
 /// From nothing but the index: what was said is forgotten, and what came of it stays.
 #[tokio::test]
 async fn a_forest_that_is_rebuilt_keeps_the_groups_and_not_the_words() {

@@ -1,5 +1,7 @@
 //! Status of restamping.
 
+use std::collections::BTreeSet;
+
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -25,6 +27,8 @@ pub(super) struct RestampState {
     pub(super) waiting: u64,
     pub(super) stamped: u64,
     pub(super) errors: u64,
+    /// Closed indices that the log has named.
+    pub(super) closed: BTreeSet<String>,
 }
 
 impl RestampState {

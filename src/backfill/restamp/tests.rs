@@ -47,6 +47,7 @@ struct World {
     changing: BTreeMap<String, u32>,
     /// Indices that do not store the whole source.
     partial: BTreeSet<String>,
+    closed: BTreeSet<String>,
     points: BTreeSet<u64>,
     opened: u64,
 }
@@ -67,8 +68,11 @@ impl World {
                 Some(Fault::Silent) => None,
                 Some(Fault::Writes(status) | Fault::Bulks(status) | Fault::Reads(status)) => error(*status),
                 None => {
+                    let is_closed = target.ends_with("?expand_wildcards=closed");
                     let found = self.indices.keys().filter(|index| fits(pattern, index));
-                    let found = found.map(|index| json!({"name": index, "attributes": ["open"]}));
+                    let found = found.filter(|index| self.closed.contains(*index) == is_closed);
+                    let attributes = json!([if is_closed { "closed" } else { "open" }]);
+                    let found = found.map(|index| json!({"name": index, "attributes": attributes}));
                     Some((200, json!({"indices": found.collect::<Vec<_>>()})))
                 }
             },
@@ -323,6 +327,21 @@ async fn an_index_without_its_whole_source_is_not_written() {
         .await;
     assert!(scene.world.lock().indices["news-1"].values().any(|stored| stored.root == root(1)));
     assert!(scene.shared.shown()["errors"].as_u64().unwrap() > 0);
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_index_is_named_and_holds_nobody_up() {
+    let scene = Scene::new(BTreeMap::new());
+    scene.world.lock().closed.insert("news-1".to_owned());
+    scene.merge("news-1", 0, 1).await;
+    let done = async || scene.follows("news-2").await && scene.unfinished("a").await.is_empty();
+    scene.until("the others follow", done).await;
+    assert!(!scene.follows("news-1").await);
+    assert_eq!(scene.shared.status.lock().closed, BTreeSet::from(["news-1".to_owned()]));
+    scene.world.lock().closed.clear();
+    scene.merge("news-1", 0, 2).await;
+    scene.until("it is open again", async || scene.shared.status.lock().closed.is_empty()).await;
     scene.end().await;
 }
 

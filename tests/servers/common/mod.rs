@@ -231,7 +231,6 @@ impl Spinney {
         self.child.id()
     }
 
-    /// `host:port` of [`Spinney::url`]: what [`Spinney::start_at`] takes.
     /// URL of the admin listener, which `--admin-listen 127.0.0.1:0` asks for.
     pub fn admin_url(&self) -> String {
         let line = self.log_line("the addresses", |line| line.contains("admin_address="));
@@ -239,6 +238,7 @@ impl Spinney {
         format!("http://{}", address.split(' ').next().unwrap())
     }
 
+    /// `host:port` of [`Spinney::url`]: what [`Spinney::start_at`] takes.
     pub fn address(&self) -> &str {
         self.url.split_once("://").map_or("", |(_, rest)| rest)
     }
