@@ -358,7 +358,10 @@ async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incom
             _ if method == Method::CONNECT => (refuse(request, ProxyError::NoTunnel), true),
             _ if let Err(error) = refused => (refuse(request, error), true),
             (_, Some(found)) if purpose.has(found.row) => (own(state, purpose, &found, request).await, true),
-            (Purpose::Everything | Purpose::Loopback, Some(_)) => (refuse(request, ProxyError::OnlyAdmin), true),
+            (Purpose::Everything | Purpose::Loopback, Some(found)) => {
+                let wrong_method = found.row.refuses(request.method().as_str());
+                (refuse(request, wrong_method.unwrap_or(ProxyError::OnlyAdmin)), true)
+            }
             (Purpose::Everything | Purpose::Loopback, None) => match target {
                 RequestKind::Own(_) => (refuse(request, ProxyError::NoEndpoint(path.clone())), true),
                 target => (proxy::handle(state, target, request, trace).await, false),
@@ -589,6 +592,14 @@ mod tests {
             assert_eq!(answer.status, status, "{purpose:?} {path}");
         }
         assert_eq!(state.metrics.counters.connections_refused.get(), 2);
+    }
+
+    #[tokio::test]
+    async fn what_the_admin_listener_has_alone_takes_its_methods_alone() {
+        let state = AppState::for_test();
+        for (method, status) in [(Method::POST, 404), (Method::GET, 405), (Method::TRACE, 405)] {
+            assert_eq!(ask(&state, method.clone(), "/_spinney/_reload", "").await.status, status, "{method}");
+        }
     }
 
     /// Nobody reaches anything by a tunnel, and hyper has none to give.
