@@ -316,7 +316,7 @@ class Editor(Worker):
 
     def __init__(self, soak):
         super().__init__(soak, "editor", 3 * soak.pause)
-        # What an override of a forest has named, by its number.
+        # What an override has named, by its forest and number.
         self.named = {}
 
     def say(self, index, method, path, body=None):
@@ -331,8 +331,8 @@ class Editor(Worker):
                 print(json.dumps(said), file=log)
 
     def undo(self, index, override):
-        number = override["override"]
-        named = self.named.get((index, number), set())
+        number, forest = override["override"], self.soak.oracle.forest_of[index]
+        named = self.named.get((forest, number), set())
         named |= {override.get("winner"), override.get("root"), *override.get("losers", [])}
         self.soak.oracle.undo(named)
         self.say(index, "DELETE", f"_overrides/{number}")
@@ -366,9 +366,7 @@ class Editor(Worker):
         if status == 200:
             said = json.loads(answer)
             self.soak.oracle.touch([said["root"]])
-            for of in self.soak.indices:
-                if self.soak.oracle.forest_of[of] == self.soak.oracle.forest_of[index]:
-                    self.named[of, said["override"]] = {*named, said["root"]}
+            self.named[self.soak.oracle.forest_of[index], said["override"]] = {*named, said["root"]}
         # A document without a text, or its root, is no group.
         elif status not in (404, 429, 502, 503, 504) and b"without" not in answer:
             self.soak.findings.add("bad", f"{path} {body}: {status} {answer[:600].decode(errors='replace')}")

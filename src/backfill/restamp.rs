@@ -28,7 +28,7 @@ use super::mapping;
 use super::sending::write_own;
 use crate::bulk::stored_value;
 use crate::cluster::operator::{Operator, OperatorError};
-use crate::cluster::resolve::closed;
+use crate::cluster::resolve::closed_indices;
 use crate::cluster::retry::FIRST_PAUSE;
 use crate::cluster::sorted_pages::{Slice, StoredHit};
 use crate::counts::{Counts, IndexWrites};
@@ -322,7 +322,7 @@ impl Restamper<'_> {
     async fn warn_of_closed(&self, patterns: &[String]) {
         for pattern in patterns {
             // What cannot be asked keeps the override waiting elsewhere.
-            let Ok(closed) = closed(self.operator, pattern).await else {
+            let Ok(closed) = closed_indices(self.operator, pattern).await else {
                 continue;
             };
             let mut status = self.shared.status.lock();

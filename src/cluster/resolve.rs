@@ -47,6 +47,16 @@ impl ResolvedName {
 }
 
 impl Resolved {
+    /// Asks for what is behind `/_resolve/index/`; a name that nothing has is nothing.
+    async fn ask(operator: &Operator, behind: &str) -> Result<Resolved, OperatorError> {
+        let path = format!("/_resolve/index/{behind}");
+        match operator.ask(Method::GET, &path, None).await {
+            Ok(answer) => Resolved::read(&path, &answer),
+            Err(OperatorError::Refused { status: 404, .. }) => Ok(Resolved::default()),
+            Err(error) => Err(error),
+        }
+    }
+
     fn read(request: &str, answer: &Value) -> Result<Resolved, OperatorError> {
         Resolved::deserialize(answer).map_err(|_| OperatorError::Refused {
             status: 200,
@@ -83,12 +93,7 @@ impl Resolved {
 /// # Errors
 /// When the cluster cannot be reached or refuses. A name that nothing has is no error.
 pub(crate) async fn resolve(operator: &Operator, expression: &str) -> Result<Resolved, OperatorError> {
-    let path = format!("/_resolve/index/{}", in_path(expression));
-    let resolved = match operator.ask(Method::GET, &path, None).await {
-        Ok(answer) => Resolved::read(&path, &answer)?,
-        Err(OperatorError::Refused { status: 404, .. }) => Resolved::default(),
-        Err(error) => return Err(error),
-    };
+    let resolved = Resolved::ask(operator, &in_path(expression)).await?;
     if resolved.is_empty() {
         knows_its_indices(operator, expression).await?;
     }
@@ -99,13 +104,8 @@ pub(crate) async fn resolve(operator: &Operator, expression: &str) -> Result<Res
 ///
 /// # Errors
 /// As [`resolve`].
-pub(crate) async fn closed(operator: &Operator, expression: &str) -> Result<Vec<String>, OperatorError> {
-    let path = format!("/_resolve/index/{}?expand_wildcards=closed", in_path(expression));
-    let found = match operator.ask(Method::GET, &path, None).await {
-        Ok(answer) => Resolved::read(&path, &answer)?,
-        Err(OperatorError::Refused { status: 404, .. }) => Resolved::default(),
-        Err(error) => return Err(error),
-    };
+pub(crate) async fn closed_indices(operator: &Operator, expression: &str) -> Result<Vec<String>, OperatorError> {
+    let found = Resolved::ask(operator, &format!("{}?expand_wildcards=closed", in_path(expression))).await?;
     Ok(found.indices.into_iter().filter(ResolvedName::is_closed).map(|index| index.name).collect())
 }
 

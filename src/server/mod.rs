@@ -357,11 +357,10 @@ async fn respond(state: &Arc<AppState>, purpose: Purpose, request: Request<Incom
         let (result, ours) = match (purpose, found) {
             _ if method == Method::CONNECT => (refuse(request, ProxyError::NoTunnel), true),
             _ if let Err(error) = refused => (refuse(request, error), true),
-            (_, Some(found)) if purpose.has(found.row) => (own(state, purpose, &found, request).await, true),
             (Purpose::Everything | Purpose::Loopback, Some(found)) => {
-                let wrong_method = found.row.refuses(request.method().as_str());
-                (refuse(request, wrong_method.unwrap_or(ProxyError::OnlyAdmin)), true)
+                (own(state, purpose, &found, request).await, true)
             }
+            (_, Some(found)) if purpose.has(found.row) => (own(state, purpose, &found, request).await, true),
             (Purpose::Everything | Purpose::Loopback, None) => match target {
                 RequestKind::Own(_) => (refuse(request, ProxyError::NoEndpoint(path.clone())), true),
                 target => (proxy::handle(state, target, request, trace).await, false),
@@ -425,7 +424,7 @@ async fn admit(
     }
 }
 
-/// Handles an endpoint of the table.
+/// Handles an endpoint of the table, or says that it is the admin listener's.
 async fn own(
     state: &Arc<AppState>,
     purpose: Purpose,
@@ -434,6 +433,9 @@ async fn own(
 ) -> Result<Response<Body>, ProxyError> {
     if let Some(error) = found.row.refuses(request.method().as_str()) {
         return refuse(request, error);
+    }
+    if !purpose.has(found.row) {
+        return refuse(request, ProxyError::OnlyAdmin);
     }
     match found.row.endpoint {
         Endpoint::Api(endpoint) => api::handle(state, endpoint, purpose == Purpose::Admin, found, request).await,

@@ -172,8 +172,8 @@ async fn indices_are_not_gone_where_there_is_no_cluster_manager(node: &Node, ser
     let index = common::unique_index("managerless");
     let dir = DataDir::new("managerless");
     let start = |more: &[&str]| Spinney::start(&arguments(&node.url, &index, dir.path(), more));
-    // Its own requests reach nobody: nothing follows yet.
-    let mut spinney = start(&["--service-url", "http://127.0.0.1:1"]);
+    // Its own requests reach nobody (with a path, no other node stands in for it): nothing follows yet.
+    let mut spinney = start(&["--service-url", "http://127.0.0.1:1/away"]);
     overrides::bulk(&spinney.url, &index, [("a", overrides::article(0, 0)), ("b", overrides::article(1, 0))]);
     let before = overrides::roots(server, &index).await;
     overrides::say(&spinney.url, &format!("{index}/_merge"), &json!({"roots": [before["a"], before["b"]]}));
