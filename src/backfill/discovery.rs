@@ -42,7 +42,8 @@ pub(crate) struct RouteIndices {
 }
 
 impl RouteTable {
-    fn route_of(&self, name: &str) -> Option<usize> {
+    /// Number of the route of a name: the first that matches it.
+    pub(super) fn route_of(&self, name: &str) -> Option<usize> {
         let fits_route = |route: &BackfillRoute| route.index.iter().any(|p| fits(p, name));
         self.routes.iter().position(fits_route)
     }

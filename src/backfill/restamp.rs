@@ -32,7 +32,7 @@ use crate::cluster::resolve::closed_indices;
 use crate::cluster::retry::FIRST_PAUSE;
 use crate::cluster::sorted_pages::{Slice, StoredHit};
 use crate::counts::{Counts, IndexWrites};
-use crate::engine::{Engine, OverrideError, RequestContext, RouteTable, Unavailable};
+use crate::engine::{BackfillRoute, Engine, OverrideError, RequestContext, RouteTable, Unavailable};
 use crate::fingerprint::Fingerprint;
 use crate::forest::overrides::{ResolvedDocument, RestampPass};
 use crate::forest::{DocumentHash, Root};
@@ -55,6 +55,9 @@ const ATTEMPTS: u32 = 3;
 
 /// The longest pause after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Interval of the question whether closed indices are open again.
+const CLOSED_PAUSE: Duration = Duration::from_secs(10);
 
 /// The restamping task.
 pub(crate) struct Restamper<'a> {
@@ -93,7 +96,7 @@ impl Restamper<'_> {
             }
             // Forests that did not answer are asked again.
             let again = plan.trouble.is_some().then(|| Instant::now() + LONGEST_PAUSE / 10);
-            let next = next.into_iter().chain(again).min();
+            let next = next.into_iter().chain(again).chain(plan.closed_again).min();
             tokio::select! {
                 biased;
                 () = self.woken() => {}
@@ -148,6 +151,7 @@ impl Restamper<'_> {
 
     async fn new_jobs(&self, plan: &mut RestampPlan) -> Vec<Job> {
         plan.trouble = None;
+        self.recheck_closed(plan).await;
         plan.started.retain(|forest| self.leads(forest));
         let (mut new, mut to_do, mut waiting) = (Vec::new(), Unfinished::new(), 0);
         let mut unknown = HashSet::new();
@@ -301,7 +305,7 @@ impl Restamper<'_> {
             if let Some(error) = &surveyed.failed {
                 left.unread(error);
             }
-            self.warn_of_closed(&route.index).await;
+            self.note_closed(at).await;
             let Some(target) = surveyed.target else {
                 continue;
             };
@@ -318,21 +322,44 @@ impl Restamper<'_> {
         Ok((left, pass))
     }
 
-    /// Names closed indices once, as long as they are closed: nothing waits for them, since they may be so for good.
-    async fn warn_of_closed(&self, patterns: &[String]) {
+    /// Notes which indices of a route are closed, and which are not any more. Nothing waits for a closed one, since it
+    /// may be so for good.
+    async fn note_closed(&self, at: usize) {
+        let Some(BackfillRoute { forest, index: patterns, .. }) = self.routes.routes.get(at) else {
+            return;
+        };
         for pattern in patterns {
             // What cannot be asked keeps the override waiting elsewhere.
-            let Ok(closed) = closed_indices(self.operator, pattern).await else {
+            let Ok(mut closed) = closed_indices(self.operator, pattern).await else {
                 continue;
             };
+            closed.retain(|index| self.routes.route_of(index) == Some(at));
             let mut status = self.shared.status.lock();
-            status.closed.retain(|index| closed.contains(index) || !fits(pattern, index));
+            let is_open = |(of, index): &(usize, String)| *of == at && fits(pattern, index) && !closed.contains(index);
+            if status.closed.extract_if(.., is_open).count() > 0 {
+                info!(forest, "an index that was closed is open again: its documents follow what was merged meanwhile");
+                status.opened.insert(forest.clone());
+            }
             for index in closed {
-                if status.closed.insert(index.clone()) {
+                if status.closed.insert((at, index.clone())) {
                     warn!(index, "the documents of a closed index do not follow what is said about groups meanwhile");
                 }
             }
         }
+    }
+
+    /// Has the documents of indices that were closed follow what was merged meanwhile, as those of a start do.
+    async fn recheck_closed(&self, plan: &mut RestampPlan) {
+        let has_closed = || !self.shared.status.lock().closed.is_empty();
+        if has_closed() && plan.closed_again.is_none_or(|at| at <= Instant::now()) {
+            for at in 0..self.routes.routes.len() {
+                self.note_closed(at).await;
+            }
+            plan.closed_again = None;
+        }
+        plan.closed_again = has_closed().then(|| plan.closed_again.unwrap_or_else(|| Instant::now() + CLOSED_PAUSE));
+        let opened = std::mem::take(&mut self.shared.status.lock().opened);
+        plan.started.retain(|forest| !opened.contains(forest));
     }
 
     /// Without the indices that do not store the whole source: an update would lose what is not there.

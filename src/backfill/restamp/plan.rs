@@ -100,6 +100,8 @@ pub(super) struct RestampPlan {
     /// Forests that this process has restamped since it leads: in-flight documents of its predecessor may have arrived
     /// after that one's jobs.
     pub(super) started: HashSet<String>,
+    /// When it is asked again which indices are closed.
+    pub(super) closed_again: Option<Instant>,
     /// The error of a forest.
     pub(super) trouble: Option<String>,
     /// The error that was logged last.

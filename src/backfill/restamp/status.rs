@@ -27,8 +27,10 @@ pub(super) struct RestampState {
     pub(super) waiting: u64,
     pub(super) stamped: u64,
     pub(super) errors: u64,
-    /// Closed indices that the log has named.
-    pub(super) closed: BTreeSet<String>,
+    /// Closed indices that the log has named, behind the numbers of their routes.
+    pub(super) closed: BTreeSet<(usize, String)>,
+    /// Forests with indices that are not closed any more.
+    pub(super) opened: BTreeSet<String>,
 }
 
 impl RestampState {
