@@ -224,6 +224,11 @@ impl Scene {
                 self.world.count("texts of unverified writers at one moment", 1);
                 continue;
             }
+            let was_postponed = |(written, _): &(Written, _)| self.records.lock().was_postponed_to_the_end(written);
+            if documents.iter().any(was_postponed) {
+                self.world.count("texts that were to be placed once Redis was back", 1);
+                continue;
+            }
             let may_have_lost = |(written, _): &(Written, _)| self.records.lock().may_have_lost_founder(written);
             if self.plan.gathers_writes() && documents.iter().any(may_have_lost) {
                 self.world.count("texts with a lost founder", 1);

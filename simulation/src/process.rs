@@ -25,7 +25,7 @@ use super::world::{World, pass};
 /// Bytes that a pipe holds.
 const PIPE: usize = 64 << 10;
 /// Interval of removing expired nodes.
-const EXPIRY_TICK: Duration = Duration::from_secs(10);
+pub(super) const EXPIRY_TICK: Duration = Duration::from_secs(10);
 /// How long a graceful stop waits for requests in flight.
 const GRACE: Duration = Duration::from_secs(60);
 

@@ -17,7 +17,7 @@ use spinney::store::disk::{Disk, Fault};
 use super::documents::Story;
 use super::network::Network;
 use super::plan::{ForestStorage, SimulationPlan};
-use super::process::{Kept, Life, Process};
+use super::process::{EXPIRY_TICK, Kept, Life, Process};
 use super::redis::{Connections, SimRedis};
 use super::upstream::Upstream;
 use super::world::{World, pass};
@@ -88,6 +88,8 @@ pub(super) struct Records {
     pub(super) forgotten: i64,
     /// When processes were killed or stopped.
     pub(super) ends: Vec<i64>,
+    /// When Redis was away.
+    pub(super) redis_away: Vec<Range<i64>>,
     /// Those after which a process served before it had read what the index has: the cluster had not answered in the
     /// time that a start waits.
     pub(super) late_catch_ups: BTreeSet<i64>,
@@ -128,6 +130,17 @@ impl Records {
         let is_beside = |&&(sent, answered): &&(i64, i64)| sent <= written.answered && written.sent <= answered;
         // One of them is its own.
         !written.is_verified && self.requests.iter().filter(is_beside).count() > 1
+    }
+
+    /// Whether a document of an unverified writer was accepted when Redis was away, and a process ended before it can
+    /// have placed it.
+    pub(super) fn was_postponed_to_the_end(&self, written: &Written) -> bool {
+        let loses = |away: &Range<i64>| {
+            let waits = written.answered..=away.end.saturating_add(EXPIRY_TICK.as_millis() as i64);
+            let was_away = away.start <= written.answered && written.sent <= away.end;
+            was_away && self.ends.iter().any(|end| waits.contains(end))
+        };
+        !written.is_verified && self.redis_away.iter().any(loses)
     }
 }
 
@@ -352,8 +365,9 @@ impl Scene {
                     self.world.trace(|| "Redis is away");
                     self.world.count("Redis away", 1);
                     self.redis.set_away(true);
+                    self.records.lock().redis_away.push(self.world.time()..i64::MAX);
                     self.world.pause(10_000).await;
-                    self.redis.set_away(false);
+                    self.redis_is_back();
                 }
                 6..8 => {
                     self.world.trace(|| "the cluster is down");
@@ -377,6 +391,13 @@ impl Scene {
         }
     }
 
+    fn redis_is_back(&self) {
+        self.redis.set_away(false);
+        if let Some(away) = self.records.lock().redis_away.last_mut() {
+            away.end = away.end.min(self.world.time());
+        }
+    }
+
     fn fail_disk(&self, fault: Fault) {
         self.disk.set(fault);
         self.records.lock().has_failing_disk = true;
@@ -394,7 +415,7 @@ impl Scene {
     pub(super) async fn heal(&self) {
         self.world.calm(true);
         self.upstream.set_down(false);
-        self.redis.set_away(false);
+        self.redis_is_back();
         if self.disk.has_ended() {
             self.kill(0, true);
         }
