@@ -86,7 +86,7 @@ impl Process {
         };
         let _ = state.engine.forests().limit_memory(config.forest_memory).await;
         let service = Operator::of_service(config).unwrap();
-        begin_catching_up(&state, config, &service).await;
+        begin_catching_up(0, &state, config, &service).await;
         let tasks = Mutex::new(Some(Tasks::start(&state, config, &service, expiry)));
         Ok(Process { state, service, tasks })
     }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::task::TaskTracker;
 use tracing::{debug, error, info, warn};
 
@@ -37,11 +37,11 @@ pub(crate) const ANSWERS: usize = 256 << 20;
 const ANSWERS_OF_ONE: u8 = 50;
 
 /// Reads the configuration again, puts into effect what may change, and returns its options.
-pub(crate) type Reload = Box<dyn Fn(&AppState) -> anyhow::Result<Vec<&'static str>> + Send + Sync>;
+pub(crate) type Reload = Box<dyn Fn(&Arc<AppState>) -> anyhow::Result<Vec<&'static str>> + Send + Sync>;
 
 /// State shared by all requests. Created by the server, used by the proxy and the own endpoints.
 pub(crate) struct AppState {
-    /// Redis.
+    /// The routes and their forests.
     pub engine: Arc<Engine>,
     /// The search cluster.
     pub cluster: cluster::Client,
@@ -53,6 +53,8 @@ pub(crate) struct AppState {
     pub budget: Arc<Budget>,
     /// Limits, which may change.
     limits: RwLock<ServeLimits>,
+    /// The configuration once routes were added: the background tasks begin anew with it.
+    pub with_more_routes: watch::Sender<Option<Arc<ServeOptions>>>,
     /// Reads the configuration again, once there is one.
     pub reload: OnceLock<Reload>,
     /// The access log, if there is one.
@@ -197,6 +199,7 @@ impl AppState {
             counts: Counts::new(config.counts && !config.routes.is_empty()),
             budget: Budget::new(config.limits.budget, config.limits.client_share),
             limits: RwLock::new(config.limits),
+            with_more_routes: watch::Sender::default(),
             reload: OnceLock::new(),
             access_log: config.access_log.as_deref().map(AccessLog::open).transpose()?.map(Arc::new),
             metrics: Metrics::default(),
@@ -262,7 +265,7 @@ impl AppState {
     ///
     /// # Errors
     /// The configuration is wrong, or something else has changed in it: nothing of it takes effect.
-    pub(crate) fn reload(&self) -> anyhow::Result<Vec<&'static str>> {
+    pub(crate) fn reload(self: &Arc<Self>) -> anyhow::Result<Vec<&'static str>> {
         if let Some(log) = &self.access_log {
             log.reopen();
         }

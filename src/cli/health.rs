@@ -59,7 +59,7 @@ struct Environment {
 /// When spinney is not healthy, does not answer in time, or its address is not known.
 pub(super) fn run(args: &HealthArgs) -> anyhow::Result<()> {
     let (path, state) = if args.ready { ("/_spinney/_ready", "ready") } else { ("/_spinney/_health", "healthy") };
-    let (url, asked) = args.running.ask(Method::GET, path)?;
+    let (url, asked) = args.running.ask(Method::GET, path, TIMEOUT)?;
     match asked {
         Ok(_) => print(format_args!("{url} is {state}")),
         Err(reason) => bail!("{url} is not {state}: {reason}"),
@@ -68,11 +68,16 @@ pub(super) fn run(args: &HealthArgs) -> anyhow::Result<()> {
 }
 
 impl RunningArgs {
-    /// Asks once. Returns the URL, and the answer or why there is none.
+    /// Asks once, and waits so long. Returns the URL, and the answer or why there is none.
     ///
     /// # Errors
     /// The address is not known.
-    pub(super) fn ask(&self, method: Method, path: &str) -> anyhow::Result<(String, Result<Value, String>)> {
+    pub(super) fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        patience: Duration,
+    ) -> anyhow::Result<(String, Result<Value, String>)> {
         let url = match &self.url {
             Some(url) => url.clone(),
             None => configured_url(self.config.as_deref())?,
@@ -81,10 +86,10 @@ impl RunningArgs {
         let ca = self.upstream_ca.as_deref().filter(|_| url.starts_with("https:"));
         let spinney = Operator::new(&url, ca)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let asked = runtime.block_on(async { tokio::time::timeout(TIMEOUT, spinney.ask(method, path, None)).await });
+        let asked = runtime.block_on(async { tokio::time::timeout(patience, spinney.ask(method, path, None)).await });
         let answer = match asked {
             Ok(answer) => answer.map_err(|error| reason(&error)),
-            Err(_) => Err(format!("no answer in {} s", TIMEOUT.as_secs())),
+            Err(_) => Err(format!("no answer in {} s", patience.as_secs())),
         };
         Ok((spinney.url().to_string(), answer))
     }

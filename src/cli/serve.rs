@@ -2,10 +2,12 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::config::{Flags, RawServeOptions, ServeOptions};
+use crate::server::AddedRoutes;
 use crate::state::AppState;
 use crate::telemetry::LogFilter;
 use crate::{server, telemetry, traces};
@@ -38,7 +40,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let log = telemetry::init_log(options.log_format, &options.log)?;
     let traces = traces::start();
     let (reloaded, running) = (args.clone(), Mutex::new(options.clone()));
-    let reload = move |state: &AppState| match running.try_lock() {
+    let reload = move |state: &Arc<AppState>| match running.try_lock() {
         Some(mut running) => reload(&reloaded, &mut running, &log, state),
         None => anyhow::bail!("it is being read"),
     };
@@ -67,14 +69,24 @@ fn reload(
     args: &ServeArgs,
     running: &mut ServeOptions,
     log: &LogFilter,
-    state: &AppState,
+    state: &Arc<AppState>,
 ) -> anyhow::Result<Vec<&'static str>> {
     let wanted = args.options()?;
     let different = running.only_at_a_start(&wanted);
     anyhow::ensure!(different.is_empty(), "only a restart changes {}", different.join(", "));
     let changed = running.at_run_time(&wanted);
-    // It alone may fail, so it is first.
+    let routes = match running.added_routes(&wanted) {
+        Ok([_, ..]) => Some(AddedRoutes::open(running.routes.len(), state, &wanted)?),
+        _ => None,
+    };
+    // From here on nothing fails but what is taken back.
     log.replace(&wanted.log)?;
+    if let Some(routes) = routes
+        && let Err(error) = routes.serve(state, &wanted)
+    {
+        log.replace(&running.log)?;
+        return Err(error);
+    }
     state.set_limits(wanted.limits);
     *running = wanted;
     Ok(changed)

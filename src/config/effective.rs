@@ -195,6 +195,7 @@ mod tests {
             let given = options(text);
             let shown = given.effective().unwrap();
             assert_eq!(given.only_at_a_start(&options(&shown)), [""; 0], "{text}\n\n{shown}");
+            assert_eq!(given.routes.len(), options(&shown).routes.len(), "{text}\n\n{shown}");
             assert_eq!(options(&shown).log, given.log);
             assert_eq!(options(&shown).effective().unwrap(), shown);
         }

@@ -1,6 +1,6 @@
 //! What of a configuration may change while requests are served.
 
-use super::{ServeLimits, ServeOptions};
+use super::{Route, ServeLimits, ServeOptions};
 
 impl ServeOptions {
     /// The options that differ in `wanted` and cannot change while requests are served.
@@ -9,7 +9,7 @@ impl ServeOptions {
         macro_rules! compare {
             ($($field:ident $option:literal,)+) => {{
                 // Names every field, so that none is forgotten.
-                let ServeOptions { $($field: _,)+ limits: _, log: _ } = self;
+                let ServeOptions { $($field: _,)+ limits: _, log: _, routes: _ } = self;
                 $(if self.$field != wanted.$field {
                     different.push($option);
                 })+
@@ -43,9 +43,29 @@ impl ServeOptions {
             publish_address "publish_address",
             access_log "access_log",
             log_format "log_format",
-            routes "routes",
         }
+        different.extend(self.added_routes(wanted).err());
         different
+    }
+
+    /// The routes that `wanted` has behind those of now.
+    ///
+    /// # Errors
+    /// What only a restart changes of the routes.
+    pub(crate) fn added_routes<'w>(&self, wanted: &'w ServeOptions) -> Result<&'w [Route], &'static str> {
+        let Some(added) = wanted.routes.strip_prefix(self.routes.as_slice()) else {
+            return Err("the routes that are there (others may be added behind them)");
+        };
+        let is_of_another = |new: &Route| self.routes.iter().any(|route| route.forest == new.forest);
+        // Nothing runs in the background without a route.
+        match () {
+            () if added.is_empty() => Ok(added),
+            () if self.routes.is_empty() => Err("the first route"),
+            // That is done while nothing has the data directory.
+            () if wanted.recover_at_start => Err("the routes with recover_at_start"),
+            () if added.iter().any(is_of_another) => Err("which routes are of a forest that is there"),
+            () => Ok(added),
+        }
     }
 
     /// The options that differ in `wanted` and can change while requests are served.
@@ -71,6 +91,43 @@ impl ServeOptions {
         if self.log != wanted.log {
             different.push("log");
         }
+        if self.routes.len() != wanted.routes.len() {
+            different.push("routes");
+        }
         different
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::RawServeOptions;
+
+    #[test]
+    fn routes_are_added_behind_those_that_are_there() {
+        let options = |text: &str| toml::from_str::<RawServeOptions>(text).unwrap().validate().unwrap();
+        let (a, b) = ("[[route]]\nindex = ['a']\n", "[[route]]\nindex = ['b']\n");
+        let recovers = "recover_at_start = true\ndata_dir = 'data'\n";
+        let of_its_forest = "[[route]]\nindex = ['b']\nforest = 'a'\n";
+        let there = Err("the routes that are there (others may be added behind them)");
+        for (before, after, expected) in [
+            ("", "", Ok(0)),
+            (a, a, Ok(0)),
+            (a, &[a, b].concat(), Ok(1)),
+            (a, &[a, b, "[[route]]\nindex = ['c']\n"].concat(), Ok(2)),
+            (a, &[b, a].concat(), there),
+            (a, "", there),
+            (a, b, there),
+            (a, &[a, "window = '1d'"].concat(), there),
+            (a, &[a, of_its_forest].concat(), Err("which routes are of a forest that is there")),
+            ("", a, Err("the first route")),
+            (&[recovers, a].concat(), &[recovers, a].concat(), Ok(0)),
+            (&[recovers, a].concat(), &[recovers, a, b].concat(), Err("the routes with recover_at_start")),
+        ] {
+            let (before, after) = (options(before), options(after));
+            let added = before.added_routes(&after).map(<[Route]>::len);
+            assert_eq!(added, expected);
+            assert_eq!(before.only_at_a_start(&after).is_empty(), added.is_ok());
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Unavailable;
+use super::growing::Growing;
 use super::placed::{HeldDocuments, Resolution};
 use crate::fingerprint::Distance;
 use crate::forest::local::Copied;
@@ -60,7 +61,7 @@ impl std::fmt::Debug for ForestEntry {
 
 /// All forests.
 pub struct Forests {
-    pub(super) entries: Vec<ForestEntry>,
+    pub(super) entries: Growing<ForestEntry>,
     /// The client of the shared forests' Redis; `None`: the forests are local.
     pub(super) store: Option<Arc<dyn RedisClient>>,
 }
@@ -83,7 +84,7 @@ impl Forests {
     /// When a forest cannot be asked any more.
     pub async fn stats(&self) -> Result<Vec<(String, ForestStats)>, Unavailable> {
         let mut all = Vec::with_capacity(self.entries.len());
-        for entry in &self.entries {
+        for entry in self.entries.iter() {
             all.push((entry.name.clone(), entry.port.stats().await?));
         }
         Ok(all)
@@ -92,7 +93,7 @@ impl Forests {
     /// Name of every forest with its state, or the error of that forest.
     pub(crate) async fn each_stats(&self) -> Vec<(String, Result<ForestStats, Unavailable>)> {
         let mut all = Vec::with_capacity(self.entries.len());
-        for entry in &self.entries {
+        for entry in self.entries.iter() {
             all.push((entry.name.clone(), entry.port.stats().await));
         }
         all
@@ -117,7 +118,7 @@ impl Forests {
     /// When a forest cannot be asked any more; the others were.
     pub async fn forget_unknown(&self, now: Millis, budget: usize) -> Result<u64, Unavailable> {
         let mut result = Ok(0);
-        for entry in &self.entries {
+        for entry in self.entries.iter() {
             match (entry.port.forget_unknown(now, budget).await, &mut result) {
                 (Ok(settled), Ok(withdrawn)) => *withdrawn += settled.withdrawn,
                 (Ok(_), Err(_)) => {}

@@ -20,6 +20,7 @@ mod field_sample;
 mod fields;
 mod first_documents;
 mod forests;
+mod growing;
 mod indeterminate;
 mod index_names;
 mod inspect;
@@ -79,11 +80,13 @@ use crate::hash::HashKey;
 use crate::store::{Files, StoreError};
 use crate::time::Millis;
 use deferred::DeferredPlacements;
+use forests::ForestEntry;
 use indeterminate::Indeterminate;
 use index_names::IndexNames;
-use open_forests::ForestStorage;
+use open_forests::{ForestStorage, Opener};
 use place::Placer;
 use read::{DocumentReader, own_root};
+use routes::BoundRoute;
 use settle::Settler;
 use stored::Stores;
 use threads::TextThreads;
@@ -178,6 +181,32 @@ pub struct Engine {
     threads: Arc<TextThreads>,
     /// Threads for readers, so that writes do not wait for them.
     reader_threads: TextThreads,
+    /// Opens the forests of routes that are added.
+    opener: Opener,
+}
+
+/// Routes whose forests are open and that stamp nothing yet.
+pub(crate) struct AddedRoutes {
+    entries: Vec<ForestEntry>,
+    bound: Vec<BoundRoute>,
+}
+
+impl AddedRoutes {
+    /// As [`Forests::check_settings`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn check_settings(&self) -> Result<(), Unavailable> {
+        for shared in self.entries.iter().filter_map(|entry| entry.shared.as_ref()) {
+            shared.check_settings().await?;
+        }
+        Ok(())
+    }
+}
+
+/// Dictionaries take a moment to load: not on the first request's time.
+fn warm_up(routes: &[Route]) {
+    routes.iter().for_each(|route| route.method.warm_up());
 }
 
 /// Where an engine keeps its forests that has no threads of its own.
@@ -229,7 +258,7 @@ impl Engine {
         storage: Option<&Storage>,
     ) -> Result<Engine, EngineError> {
         let stores = storage.map(Stores::lock).transpose()?;
-        let kept = stores.as_ref().map_or(ForestStorage::InMemory, ForestStorage::Stored);
+        let kept = stores.map_or(ForestStorage::InMemory, ForestStorage::Stored);
         Engine::keeping((routes, prefix), EngineThreads::start(threads)?, key, kept)
     }
 
@@ -246,7 +275,7 @@ impl Engine {
         storage: &Storage,
     ) -> Result<Engine, EngineError> {
         let stores = Stores::lock(storage)?.for_import();
-        Engine::keeping((routes, prefix), EngineThreads::start(threads)?, key, ForestStorage::Stored(&stores))
+        Engine::keeping((routes, prefix), EngineThreads::start(threads)?, key, ForestStorage::Stored(stores))
     }
 
     /// Creates an engine with shared forests. `on_loss`: behaviour while the store is away.
@@ -262,7 +291,7 @@ impl Engine {
         on_loss: OnRedisFailure,
     ) -> Result<Engine, EngineError> {
         let threads = EngineThreads::start(threads)?;
-        Engine::keeping((routes, prefix), threads, key, ForestStorage::Shared(keys, on_loss))
+        Engine::keeping((routes, prefix), threads, key, ForestStorage::Shared(keys.clone(), on_loss))
     }
 
     /// Creates an engine whose jobs run where the caller says, on threads, files and a store of the caller's. The
@@ -283,9 +312,9 @@ impl Engine {
         match kept {
             PortStorage::Stored(storage, files, tasks) => {
                 let stores = Stores::lock_in(files.clone(), storage, tasks.clone())?;
-                keeping(ForestStorage::Stored(&stores))
+                keeping(ForestStorage::Stored(stores))
             }
-            PortStorage::Shared(keys, on_loss) => keeping(ForestStorage::Shared(keys, *on_loss)),
+            PortStorage::Shared(keys, on_loss) => keeping(ForestStorage::Shared(keys.clone(), *on_loss)),
         }
     }
 
@@ -293,22 +322,18 @@ impl Engine {
         (routes, prefix): (&[Route], &str),
         EngineThreads { writers: threads, readers: reader_threads }: EngineThreads,
         key: HashKey,
-        kept: ForestStorage<'_>,
+        kept: ForestStorage,
     ) -> Result<Engine, EngineError> {
-        let (entries, found) = open_forests::open(routes, &threads, key, kept)?;
-        let store = match kept {
+        let opener = Opener { threads: threads.clone(), key, kept };
+        let (entries, found) = opener.open(routes, 0, 0)?;
+        let store = match &opener.kept {
             ForestStorage::Shared(keys, _) => Some(keys.clone()),
             ForestStorage::InMemory | ForestStorage::Stored(_) => None,
         };
-        for route in routes {
-            // Dictionaries take a moment to load: not on the first request's time.
-            route.method.warm_up();
-        }
+        warm_up(routes);
         let routes = Arc::new(Routes::new(routes, prefix, found)?);
-        if let ForestStorage::Stored(stores) = kept {
-            stores.record_fields(&entries)?;
-        }
-        let forests = Arc::new(Forests { entries, store });
+        opener.record_fields(&entries)?;
+        let forests = Arc::new(Forests { entries: entries.into_iter().collect(), store });
         let writers = Arc::new(Writers::default());
         let deferred = DeferredPlacements::default();
         let names = Arc::new(IndexNames::default());
@@ -337,7 +362,40 @@ impl Engine {
             writers,
             threads,
             reader_threads,
+            opener,
         })
+    }
+
+    /// Opens the forests of further routes: `routes` begins with those that are there. Blocks while stored forests are
+    /// read.
+    ///
+    /// # Errors
+    /// As [`stored`](Engine::stored): then nothing has changed.
+    pub(crate) fn open_routes(&self, routes: &[Route]) -> Result<AddedRoutes, EngineError> {
+        let (first, open) = (self.routes().bound.len(), self.forests.entries.len());
+        let (entries, found) = self.opener.open(routes, first, open)?;
+        let new = routes.get(first..).unwrap_or_default();
+        let bound = BoundRoute::all(new, self.routes().prefix(), found)?;
+        warm_up(new);
+        Ok(AddedRoutes { entries, bound })
+    }
+
+    /// Adds these routes. Their documents are stamped from [`serve_added`](Self::serve_added) on. For a single caller
+    /// at a time.
+    ///
+    /// # Errors
+    /// When what their texts are read from cannot be recorded: then nothing has changed.
+    pub(crate) fn add_routes(&self, AddedRoutes { entries, bound }: AddedRoutes) -> Result<(), EngineError> {
+        self.opener.record_fields(&entries)?;
+        // A route has the numbers of its forests.
+        self.forests.entries.extend(entries);
+        self.reader.routes.bound.extend(bound);
+        Ok(())
+    }
+
+    /// Stamps the documents of added routes from now on.
+    pub(crate) fn serve_added(&self) {
+        self.reader.routes.serve_all();
     }
 
     /// Sets the form of the stamps; the default is lean.

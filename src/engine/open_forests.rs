@@ -15,7 +15,7 @@ use crate::forest::shared::{ForestSetup, SharedDistance, SharedForest, SharedSet
 use crate::forest::{LocalFallback, Settings};
 use crate::hash::HashKey;
 use crate::method::{LearnedText, Method, MethodKind, Proof, Short, Staged, Strict, Verified};
-use crate::store::ForestIdentity;
+use crate::store::{ForestIdentity, StoreError};
 use crate::text_fields::{FieldRecord, RoutedFields};
 
 /// The numbers of the forests of a route.
@@ -32,53 +32,74 @@ impl RouteForests {
     }
 }
 
-/// Opens each forest of the routes once, with a hash key derived from `key`. Reads those that are stored.
-pub(super) fn open(
-    routes: &[Route],
-    threads: &Arc<TextThreads>,
-    key: HashKey,
-    kept: ForestStorage<'_>,
-) -> Result<(Vec<ForestEntry>, Vec<RouteForests>), EngineError> {
-    let mut forests = Vec::new();
-    let found = routes.iter().map(|route| find_or_add(&mut forests, (routes, route), threads, key, kept));
-    let found = found.collect::<Result<Vec<RouteForests>, _>>()?;
-    for (at, entry) in forests.iter_mut().enumerate() {
-        let mut routes = routes.iter().zip(&found).filter(|(_, forests)| forests.has(at));
-        entry.is_overridable = routes.clone().any(|(_, forests)| forests.short.is_none());
-        entry.is_timed = routes.all(|(route, _)| route.clock == Clock::Arrival);
-    }
-    Ok((forests, found))
+/// Opens the forests of routes.
+pub(super) struct Opener {
+    pub(super) threads: Arc<TextThreads>,
+    /// Each forest has a key derived from it.
+    pub(super) key: HashKey,
+    pub(super) kept: ForestStorage,
 }
 
-/// Finds the forests of a route; opens those that are not open yet.
-fn find_or_add(
-    forests: &mut Vec<ForestEntry>,
-    (routes, route): (&[Route], &Route),
-    threads: &Arc<TextThreads>,
-    key: HashKey,
-    kept: ForestStorage<'_>,
-) -> Result<RouteForests, EngineError> {
-    type Make<'a> = &'a dyn Fn(Maker<'_>) -> Result<ForestEntry, EngineError>;
-    let mut place = |name: String, make: Make<'_>| -> Result<usize, EngineError> {
-        if let Some(at) = forests.iter().position(|entry| entry.name == name) {
-            return Ok(at);
+/// Forests that have been opened, and those of each route, by their numbers.
+type Opened = (Vec<ForestEntry>, Vec<RouteForests>);
+
+impl Opener {
+    /// Stores which fields the texts of these forests are read from, where forests are stored.
+    ///
+    /// # Errors
+    /// When a record cannot be written.
+    pub(super) fn record_fields(&self, entries: &[ForestEntry]) -> Result<(), StoreError> {
+        match &self.kept {
+            ForestStorage::Stored(stores) => stores.record_fields(entries),
+            ForestStorage::InMemory | ForestStorage::Shared(..) => Ok(()),
         }
-        let fields = match kept {
-            // What is only carried from one place to another is not read.
-            ForestStorage::Stored(stores) if stores.are_carried => RoutedFields::default(),
-            _ => Route::fields_read(routes, &route.forest),
+    }
+
+    /// Opens each forest of the routes from `first` on once; none is a forest of the routes before. Reads those that
+    /// are stored. `open`: the number of forests that are open.
+    pub(super) fn open(&self, routes: &[Route], first: usize, open: usize) -> Result<Opened, EngineError> {
+        let mut forests = Vec::new();
+        let new = routes.get(first..).unwrap_or_default();
+        let found = new.iter().map(|route| self.find_or_add(&mut forests, (routes, route), open));
+        let found = found.collect::<Result<Vec<RouteForests>, _>>()?;
+        for (at, entry) in forests.iter_mut().enumerate() {
+            let mut routes = new.iter().zip(&found).filter(|(_, forests)| forests.has(open + at));
+            entry.is_overridable = routes.clone().any(|(_, forests)| forests.short.is_none());
+            entry.is_timed = routes.all(|(route, _)| route.clock == Clock::Arrival);
+        }
+        Ok((forests, found))
+    }
+
+    /// Finds the forests of a route; opens those that are not open yet.
+    fn find_or_add(
+        &self,
+        forests: &mut Vec<ForestEntry>,
+        (routes, route): (&[Route], &Route),
+        open: usize,
+    ) -> Result<RouteForests, EngineError> {
+        type Make<'a> = &'a dyn Fn(Maker<'_>) -> Result<ForestEntry, EngineError>;
+        let mut place = |name: String, make: Make<'_>| -> Result<usize, EngineError> {
+            if let Some(at) = forests.iter().position(|entry| entry.name == name) {
+                return Ok(open + at);
+            }
+            let fields = match &self.kept {
+                // What is only carried from one place to another is not read.
+                ForestStorage::Stored(stores) if stores.are_carried => RoutedFields::default(),
+                _ => Route::fields_read(routes, &route.forest),
+            };
+            let number = open + forests.len();
+            let key = self.key.derived(number as u64);
+            forests.push(make(Maker { name: &name, route, fields, threads: &self.threads, key, kept: &self.kept })?);
+            Ok(number)
         };
-        let maker = Maker { name: &name, route, fields, threads, key: key.derived(forests.len() as u64), kept };
-        forests.push(make(maker)?);
-        Ok(forests.len() - 1)
-    };
-    let forest = place(route.forest.clone(), &|maker| maker.open())?;
-    let Method::Short(_) = route.method else {
-        return Ok(RouteForests { forest, short: None });
-    };
-    let short = format!("{}{SHORT_TEXTS}", route.forest);
-    let short = place(short, &|maker| maker.open_short())?;
-    Ok(RouteForests { forest, short: Some(short) })
+        let forest = place(route.forest.clone(), &|maker| maker.open())?;
+        let Method::Short(_) = route.method else {
+            return Ok(RouteForests { forest, short: None });
+        };
+        let short = format!("{}{SHORT_TEXTS}", route.forest);
+        let short = place(short, &|maker| maker.open_short())?;
+        Ok(RouteForests { forest, short: Some(short) })
+    }
 }
 
 /// Parameters of a new forest.
@@ -89,18 +110,17 @@ struct Maker<'a> {
     fields: RoutedFields,
     threads: &'a Arc<TextThreads>,
     key: HashKey,
-    kept: ForestStorage<'a>,
+    kept: &'a ForestStorage,
 }
 
 /// Where forests are kept.
-#[derive(Clone, Copy)]
-pub(super) enum ForestStorage<'a> {
+pub(super) enum ForestStorage {
     /// In memory only.
     InMemory,
     /// There, and on the disk.
-    Stored(&'a Stores),
+    Stored(Stores),
     /// In Redis, shared by several processes, with the handling of its outages.
-    Shared(&'a Arc<dyn RedisClient>, OnRedisFailure),
+    Shared(Arc<dyn RedisClient>, OnRedisFailure),
 }
 
 /// Identity of a forest whose documents have their own dates.
@@ -146,7 +166,7 @@ impl Maker<'_> {
         let local = match self.kept {
             ForestStorage::Shared(keys, on_loss) => {
                 let shared = self.share::<F>(k, thresholds, learned, keys)?;
-                if on_loss == OnRedisFailure::Refuse {
+                if *on_loss == OnRedisFailure::Refuse {
                     return Ok(shared);
                 }
                 let mut learned = F::Learned::default();

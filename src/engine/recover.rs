@@ -45,6 +45,11 @@ pub struct RecoverySource {
 }
 
 impl RecoverySource {
+    /// Number of the first of its routes.
+    pub(crate) fn first_route(&self) -> usize {
+        self.route
+    }
+
     /// Numbers of the forest, and of that of its short texts.
     pub(super) fn forests(&self) -> impl Iterator<Item = usize> + use<> {
         std::iter::once(self.at).chain(self.short)
@@ -170,7 +175,7 @@ impl DocumentReader {
         workspace: &mut Workspace,
     ) -> Option<(usize, ForestDocument)> {
         // Aliases and data streams resolve to indices of other names.
-        let route = self.routes.find(&stored.index).unwrap_or(source.route);
+        let route = self.routes.find_stored(&stored.index).unwrap_or(source.route);
         let bound = self.routes.bound.get(route)?;
         if bound.forest != source.at {
             return None;

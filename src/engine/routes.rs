@@ -1,18 +1,24 @@
 //! The routes: index patterns with their fields, method and forest.
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
 use super::date_math;
 use super::field_sample::MissingField;
 use super::fields::FoundFields;
 use super::first_documents::FirstDocuments;
+use super::growing::Growing;
 use super::open_forests::RouteForests;
 use crate::bulk::{FieldNames, Selection, SelectionError, StampNames};
 use crate::config::{Clock, Route};
 use crate::method::Features;
 use crate::time::Millis;
 
-/// All routes in order: an index belongs to the first that matches it.
+/// All routes in order: an index belongs to the first that matches it. Others may be added behind them.
 pub struct Routes {
-    pub(super) bound: Vec<BoundRoute>,
+    pub(super) bound: Growing<BoundRoute>,
+    /// So many of them are found; the others wait until their forests have caught up.
+    serving: AtomicUsize,
     pub(super) names: StampNames,
 }
 
@@ -30,6 +36,15 @@ pub(super) struct BoundRoute {
 }
 
 impl BoundRoute {
+    /// Binds routes to `forests`, which are in the same order.
+    pub(super) fn all(
+        routes: &[Route],
+        prefix: &str,
+        forests: impl IntoIterator<Item = RouteForests>,
+    ) -> Result<Vec<BoundRoute>, SelectionError> {
+        routes.iter().zip(forests).map(|(route, forests)| BoundRoute::new(route, prefix, forests)).collect()
+    }
+
     fn new(
         route: &Route,
         prefix: &str,
@@ -77,8 +92,8 @@ impl Routes {
         prefix: &str,
         forests: impl IntoIterator<Item = RouteForests>,
     ) -> Result<Routes, SelectionError> {
-        let bound = routes.iter().zip(forests).map(|(route, forests)| BoundRoute::new(route, prefix, forests));
-        Ok(Routes { bound: bound.collect::<Result<_, _>>()?, names: StampNames::new(prefix)? })
+        let bound: Growing<_> = BoundRoute::all(routes, prefix, forests)?.into_iter().collect();
+        Ok(Routes { serving: bound.len().into(), bound, names: StampNames::new(prefix)? })
     }
 
     /// Whether there is no route.
@@ -127,8 +142,19 @@ impl Routes {
         self.bound.iter().flat_map(|bound| bound.first_documents.missing()).collect()
     }
 
+    /// Finds all routes from now on.
+    pub(super) fn serve_all(&self) {
+        self.serving.store(self.bound.len(), Release);
+    }
+
     /// Number of the route of an index.
     pub(super) fn find(&self, index: &str) -> Option<usize> {
+        let mut serving = self.bound.iter().take(self.serving.load(Acquire));
+        serving.position(|bound| bound.route.matches(index))
+    }
+
+    /// As [`find`](Self::find), among those that wait as well.
+    pub(super) fn find_stored(&self, index: &str) -> Option<usize> {
         self.bound.iter().position(|bound| bound.route.matches(index))
     }
 

@@ -450,7 +450,7 @@ impl Forests {
             return Ok(stored);
         }
         let data_dir = DataDir::lock_to_read(dir)?;
-        for entry in &self.entries {
+        for entry in self.entries.iter() {
             if data_dir.holds(entry.identity.forest())? {
                 stored.push(entry.name.clone());
             }
@@ -489,7 +489,7 @@ impl Forests {
     ) -> Result<(), SaveError> {
         let aside = DataDir::lock(aside)?;
         let mut new = Vec::new();
-        for entry in &self.entries {
+        for entry in self.entries.iter() {
             if !data_dir.holds(entry.identity.forest())? {
                 new.push(entry);
             }

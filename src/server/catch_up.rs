@@ -40,16 +40,16 @@ const SEARCHES: usize = 3;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Begins to take in documents that were indexed but not stored, and waits for a moment. While the cluster does not
-/// answer, it continues in the background.
-pub(crate) async fn begin(state: &Arc<AppState>, config: &ServeOptions, service: &Operator) {
-    let Some(storage) = config.storage.as_ref().filter(|_| !config.routes.is_empty()) else {
+/// Begins to take in documents that were indexed but not stored, for the forests of the routes from number `first` on,
+/// and waits for a moment. While the cluster does not answer, it continues in the background.
+pub(crate) async fn begin(first: usize, state: &Arc<AppState>, config: &ServeOptions, service: &Operator) {
+    let Some(storage) = config.storage.as_ref().filter(|_| config.routes.len() > first) else {
         return;
     };
     let reader = RecoveryReader::new(state.engine.clone(), service.clone(), None);
     let margin = config.limits.upstream_timeout.unwrap_or(NO_TIMEOUT).saturating_add(SETTLED_WITHIN);
     let margin = Millis(i64::try_from(margin.as_millis()).unwrap_or(i64::MAX));
-    let catching_up = CatchUp { state: state.clone(), reader, dir: storage.data_dir.clone(), margin };
+    let catching_up = CatchUp { state: state.clone(), reader, dir: storage.data_dir.clone(), margin, first };
     let (over, is_over) = oneshot::channel();
     tokio::spawn(catching_up.run(over));
     if tokio::time::timeout(PATIENCE, is_over).await.is_err() {
@@ -63,6 +63,8 @@ struct CatchUp {
     dir: PathBuf,
     /// Documents that arrived less than this before the last stored one may have been in flight.
     margin: Millis,
+    /// Number of the first route; a route before has no forest of a later one.
+    first: usize,
 }
 
 /// A forest that is not caught up yet.
@@ -78,8 +80,9 @@ impl CatchUp {
     async fn run(self, first: oneshot::Sender<()>) {
         let mut first = Some(first);
         let sources = self.state.engine.sources().await.unwrap_or_default();
+        let sources = sources.into_iter().filter(|source| source.first_route() >= self.first);
         let mut pending: Vec<Pending> = Vec::new();
-        pending.extend(sources.into_iter().map(|source| Pending { source, recovered: Recovered::default() }));
+        pending.extend(sources.map(|source| Pending { source, recovered: Recovered::default() }));
         let mut retries = Retries::new(
             "what was indexed and not stored is taken in as soon as the cluster lets it be read",
             "what was indexed and not stored stays unknown",

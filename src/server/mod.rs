@@ -2,6 +2,7 @@
 //! are accepted, served over HTTP/1.1 with or without TLS (`accept`), and drained at the end.
 
 mod accept;
+mod added_routes;
 mod background;
 mod catch_up;
 mod clock_check;
@@ -45,7 +46,7 @@ use crate::{api, proxy, recovery, ui};
 use accept::Listener;
 use record::record;
 use warnings::{warn_of_config, warn_of_eviction};
-pub(crate) use {accept::serve_connection, catch_up::begin as begin_catching_up};
+pub(crate) use {accept::serve_connection, added_routes::AddedRoutes, catch_up::begin as begin_catching_up};
 
 /// Interval and batch size of removing expired nodes while there are no writes.
 const EXPIRY_TICK: Duration = Duration::from_millis(100);
@@ -147,22 +148,35 @@ pub(crate) async fn serve(
         state.engine_failed(&reason);
     }
     let sources = state.engine.sources().await.unwrap_or_default();
-    let clock = tokio::spawn(clock_check::begin(&state.engine, &sources, service.clone()).await);
-    catch_up::begin(&state, &config, &service).await;
+    let mut clock = tokio::spawn(clock_check::begin(&state.engine, &sources, service.clone()).await);
+    catch_up::begin(0, &state, &config, &service).await;
     // Installed before readiness is reported, because a stop may follow at once.
     let mut signals = Signals::install().map_err(ServeError::Signals)?;
+    let mut with_more_routes = state.with_more_routes.subscribe();
     let _ = state.reload.set(reload);
     let _ = serving.set(state.clone());
     ready(address, admin_address);
     service_manager::ready();
 
-    let tasks = Tasks::start(&state, &config, &service, EXPIRY_TICK);
+    let mut tasks = Tasks::start(&state, &config, &service, EXPIRY_TICK);
     let main = Listener::main(main_acceptor);
     let accepting = tokio::spawn(accept::accept(listener, main, state.clone()));
     if let Some((listener, _)) = admin {
         tokio::spawn(accept::accept(listener, Listener::admin(admin_acceptor), state.clone()));
     }
-    let signal = signals.next().await.map_err(ServeError::Signals)?;
+    let signal = loop {
+        tokio::select! {
+            biased;
+            signal = signals.next() => break signal.map_err(ServeError::Signals)?,
+            Ok(()) = with_more_routes.changed() => {
+                let Some(config) = with_more_routes.borrow_and_update().clone() else { continue };
+                clock.abort();
+                let sources = state.engine.sources().await.unwrap_or_default();
+                clock = tokio::spawn(clock_check::begin(&state.engine, &sources, service.clone()).await);
+                tasks.with_more_routes(&state, &config, &service).await;
+            }
+        }
+    };
     service_manager::stopping();
     info!(signal, in_flight = state.in_flight.count(), "stopping");
     tasks.send_no_more();
@@ -203,11 +217,19 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeE
 
 /// The background tasks of a process that serves.
 pub(crate) struct Tasks {
+    of_routes: RouteTasks,
+    /// It alone knows what it still has to search.
+    searching: Option<JoinHandle<()>>,
+    others: [JoinHandle<()>; 2],
+}
+
+/// The background tasks that know the routes as they were when these began. They may be ended at any moment: what they
+/// were at, the next ones find.
+struct RouteTasks {
     /// Those that send requests in spinney's own name.
     sending: Vec<JoinHandle<()>>,
     counting: Option<Running>,
     acknowledging: Option<JoinHandle<()>>,
-    others: Vec<JoinHandle<()>>,
 }
 
 impl Tasks {
@@ -218,38 +240,57 @@ impl Tasks {
         service: &Operator,
         expiry_tick: Duration,
     ) -> Tasks {
-        let sending = [
-            background::sweep(state, config, service),
-            background::restamp(state, config, service),
-            background::keep_firsts(state, config, service),
-            background::search_indeterminate(state, config, service),
-        ];
         Tasks {
-            sending: sending.into_iter().flatten().collect(),
-            counting: background::count(state, config, service),
-            acknowledging: background::acknowledge(state, config),
-            others: vec![tokio::spawn(expire(state.clone(), expiry_tick)), tokio::spawn(remember(state.clone()))],
+            of_routes: RouteTasks::start(state, config, service),
+            searching: background::search_indeterminate(state, config, service),
+            others: [tokio::spawn(expire(state.clone(), expiry_tick)), tokio::spawn(remember(state.clone()))],
         }
+    }
+
+    /// Begins those anew that know the routes.
+    async fn with_more_routes(&mut self, state: &Arc<AppState>, config: &ServeOptions, service: &Operator) {
+        self.of_routes.end().await;
+        self.of_routes = RouteTasks::start(state, config, service);
     }
 
     /// Aborts the tasks that send requests; requests already sent are in flight like all others.
     pub(crate) fn send_no_more(&self) {
-        self.sending.iter().for_each(JoinHandle::abort);
+        self.of_routes.sending.iter().chain(&self.searching).for_each(JoinHandle::abort);
     }
 
     /// Aborts all other tasks, once no write is in flight.
-    pub(crate) async fn end(self) {
-        // Peers may now proceed: our in-flight writes are settled.
-        self.acknowledging.iter().chain(&self.others).for_each(JoinHandle::abort);
-        if let Some(counting) = self.counting {
-            counting.stop().await;
-        }
+    pub(crate) async fn end(mut self) {
+        self.others.iter().for_each(JoinHandle::abort);
+        self.of_routes.end().await;
     }
 
     /// Ends all of them at once, as a kill does.
     pub(crate) fn kill(self) {
         self.send_no_more();
-        self.acknowledging.iter().chain(&self.others).for_each(JoinHandle::abort);
+        self.of_routes.acknowledging.iter().chain(&self.others).for_each(JoinHandle::abort);
+    }
+}
+
+impl RouteTasks {
+    fn start(state: &Arc<AppState>, config: &ServeOptions, service: &Operator) -> RouteTasks {
+        let sending = [
+            background::sweep(state, config, service),
+            background::restamp(state, config, service),
+            background::keep_firsts(state, config, service),
+        ];
+        RouteTasks {
+            sending: sending.into_iter().flatten().collect(),
+            counting: background::count(state, config, service),
+            acknowledging: background::acknowledge(state, config),
+        }
+    }
+
+    async fn end(&mut self) {
+        // Peers may now proceed: our in-flight writes are settled, or are waited for by the next.
+        self.sending.iter().chain(&self.acknowledging).for_each(JoinHandle::abort);
+        if let Some(counting) = self.counting.take() {
+            counting.stop().await;
+        }
     }
 }
 

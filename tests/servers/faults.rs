@@ -254,7 +254,8 @@ impl Node {
     /// Starts the killed node again, and while `work` goes on it may be no cluster manager.
     async fn without_cluster_manager(&self, work: impl Future<Output = ()>) {
         let usual = std::fs::read_to_string(&self.config).unwrap();
-        let data_alone = usual.replace("discovery.type: single-node", "discovery.seed_hosts: []\nnode.roles: [data]");
+        let alone = "discovery.seed_hosts: []\ndiscovery.initial_state_timeout: 1s\nnode.roles: [data]";
+        let data_alone = usual.replace("discovery.type: single-node", alone);
         assert_ne!(data_alone, usual);
         std::fs::write(&self.config, data_alone).unwrap();
         // It never becomes ready.
@@ -427,7 +428,7 @@ fn a_hangup_reads_the_configuration_again() {
         ("log = 'info'\nthreads = 3\nstamp = 'full'\n", "only a restart changes threads, stamp"),
         ("log = 'loud'\n", "'loud' is no level"),
         ("log = 'info'\nnothing = 1\n", "is not valid"),
-        ("log = 'info'\n[[route]]\nindex = ['b']\n", "only a restart changes routes"),
+        ("log = 'info'\n[[route]]\nindex = ['b']\n", "only a restart changes the routes that are there"),
     ];
     for (more, reason) in refused {
         write(more);

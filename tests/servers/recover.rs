@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::common::flaky::{Fault, Flaky};
+use crate::common::wire::Request;
 use crate::common::{self, SearchServer, Server, Spinney, on_each_server};
 use crate::restart::{DataDir, arguments, document, foretold, send, stats, stored_roots};
 
@@ -288,16 +289,25 @@ async fn a_start_without_a_stored_forest_says_so_or_recovers() {
     server.delete_index(&index).await;
 }
 
+/// Adds a route to a running spinney that was started with this file and an admin listener.
+fn add_route(spinney: &Spinney, file: &Path, index: &str) {
+    let route = format!("[[route]]\nindex = ['{index}']\ntext_field = ['content']\ntitle_field = 'title'\n");
+    std::fs::write(file, route).unwrap();
+    let answer = Request::new("POST", "/_spinney/_reload").to(&spinney.admin_url());
+    assert_eq!(answer.text(), r#"{"changed":["routes"]}"#);
+}
+
 async fn catches_up(upstream: &str) {
     let (server, dir) = (Server::new(upstream), DataDir::new("late"));
     let index = common::unique_index("late");
-    let (client, kept) = (common::http(), DataDir::new("kept"));
+    let (client, kept, of_added) = (common::http(), DataDir::new("kept"), DataDir::new("kept-of-added"));
     let args = arguments(upstream, &index, dir.path(), &["--durability", "none"]);
     let mut spinney = Spinney::start(&args);
     let early: Vec<usize> = (0..30).collect();
     assert!(send(&client, &spinney.url, &index, &early).await.is_some());
     assert_eq!(spinney.terminate(), Some(0));
     copy(dir.path(), kept.path());
+    copy(dir.path(), of_added.path());
     let mut spinney = Spinney::start(&args);
     let late: Vec<usize> = (30..90).collect();
     assert_eq!(send(&client, &spinney.url, &index, &late).await, Some(late));
@@ -320,6 +330,17 @@ async fn catches_up(upstream: &str) {
     let spinney = Spinney::start(&args);
     let shown = stats(&client, &spinney.url).await["recovery"][&index].clone();
     assert_eq!((&shown["caught_up"], &shown["known"]), (&json!(0), &json!(90)), "{shown}");
+
+    // A route that is added stamps nothing before that, either.
+    let (file, other) = (common::scratch("late"), format!("{index}-other"));
+    std::fs::write(&file, "").unwrap();
+    let more = ["--config", file.to_str().unwrap(), "--admin-listen", "127.0.0.1:0"];
+    let spinney = Spinney::start(&arguments(upstream, &other, of_added.path(), &more));
+    add_route(&spinney, &file, &index);
+    let shown = stats(&client, &spinney.url).await["recovery"][&index].clone();
+    assert_eq!((&shown["state"], &shown["caught_up"]), (&json!("done"), &json!(60)), "{shown}");
+    assert_as_before(&server, &spinney, &index, &before).await;
+    std::fs::remove_file(file).unwrap();
     server.delete_index(&index).await;
 }
 
@@ -329,17 +350,23 @@ async fn what_was_indexed_and_not_stored_is_caught_up(search_server: SearchServe
     catches_up(&search_server.url()).await;
 }
 
-/// The answer to a bulk is lost, and nobody sends it again: what is stored of it is known all the same.
+/// The answer to a bulk is lost, and nobody sends it again: what is stored of it is known all the same, also if a route
+/// is added before that was found out.
 async fn looks_for_what_nobody_told_of(upstream: &str, more: &[&str]) {
     let (server, dir) = (Server::new(upstream), DataDir::new("unanswered"));
     let index = common::unique_index("unanswered");
     let (client, flaky) = (common::http(), Flaky::in_front_of(upstream, 2, &[Fault::AnswerLost]));
-    let spinney = Spinney::start(&arguments(&flaky.url, &index, dir.path(), more));
+    let file = common::scratch("unanswered");
+    std::fs::write(&file, "").unwrap();
+    let reloaded = ["--config", file.to_str().unwrap(), "--admin-listen", "127.0.0.1:0"];
+    let spinney = Spinney::start(&arguments(&flaky.url, &index, dir.path(), &[&reloaded, more].concat()));
     // From then on the writer is known.
     let first: Vec<usize> = (0..10).collect();
     assert_eq!(send(&client, &spinney.url, &index, &first).await, Some(first));
     let second: Vec<usize> = (10..40).collect();
     assert_eq!(send(&client, &spinney.url, &index, &second).await, None);
+    add_route(&spinney, &file, &format!("{index}-other"));
+    std::fs::remove_file(file).unwrap();
     let told = spinney.log_line("that documents are stored", |line| line.contains("of which the cluster had not told"));
     assert!(told.contains("caught_up=30"), "{told}");
     let shown = stats(&client, &spinney.url).await["recovery"][&index]["indeterminate"].clone();

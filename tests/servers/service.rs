@@ -1,10 +1,16 @@
 //! What spinney asks in its own name: by which way, and what it never tells.
 
 use std::process::Output;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use serde_json::json;
 
 use crate::common::fake::{self, Fake, Reply};
 use crate::common::wire::Request;
-use crate::common::{Spinney, wait_until};
+use crate::common::{Server, Spinney, http, unique_index, wait_until};
+use crate::restart::DataDir;
+use crate::{overrides, restart};
 
 fn cluster() -> Fake {
     Fake::start(|_| Reply::Bytes(fake::json(200, "", "{}")))
@@ -206,6 +212,93 @@ fn a_running_spinney_reads_its_configuration_again() {
     }
     std::fs::write(&file, "sweep = '10m'").unwrap();
     assert_eq!(held.join().unwrap(), 400);
+    std::fs::remove_file(file).unwrap();
+}
+
+/// Routes are added while documents are written, or nothing changes.
+#[tokio::test(flavor = "multi_thread")]
+async fn routes_are_added_to_a_running_spinney() {
+    let upstream = crate::common::opensearch();
+    let server = Server::new(&upstream);
+    let (name, dir) = (unique_index("added"), DataDir::new("added"));
+    let (old, new) = (format!("{name}-old"), format!("{name}-new"));
+    for index in [&old, &new] {
+        crate::backfill::create_mapped(&server, index).await;
+    }
+    let file = crate::common::scratch("added-routes");
+    let route = |index: &str, more: &str| format!("[[route]]\nindex = ['{index}']\ntext_field = ['content']\n{more}");
+    let write = |routes: &[String]| {
+        let options =
+            format!("upstream = ['{upstream}']\nadmin_listen = '127.0.0.1:0'\ndata_dir = '{}'\n", dir.path().display());
+        std::fs::write(&file, options + &routes.concat()).unwrap();
+    };
+    let (first, second) = (route(&old, ""), route(&new, ""));
+    write(std::slice::from_ref(&first));
+    let args = ["--config", file.to_str().unwrap()];
+    let mut spinney = Spinney::start(&args);
+    let admin = spinney.admin_url();
+    let reload = || {
+        let output = run(&["reload", "--url", &admin], &[]);
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.code(), said.trim_end().to_owned())
+    };
+    // Documents of both indices are written all the while.
+    let (client, url) = (http(), spinney.url.clone());
+    let is_over = Arc::new(AtomicBool::new(false));
+    let writing = {
+        let (is_over, old, new) = (is_over.clone(), old.clone(), new.clone());
+        tokio::spawn(async move {
+            let mut number = 0;
+            while !is_over.load(SeqCst) {
+                for index in [&old, &new] {
+                    let numbers: Vec<usize> = (number..number + 6).collect();
+                    assert_eq!(restart::send(&client, &url, index, &numbers).await, Some(numbers));
+                }
+                number += 6;
+            }
+            number
+        })
+    };
+    let forest = format!("forest = '{old}'\n");
+    for (routes, reason) in [
+        (vec![second.clone(), first.clone()], "only a restart changes the routes that are there"),
+        (vec![route(&old, "window = '1d'\n")], "only a restart changes the routes that are there"),
+        (Vec::new(), "only a restart changes the routes that are there"),
+        (
+            vec![first.clone(), route(&new, &forest)],
+            "only a restart changes which routes are of a forest that is there",
+        ),
+        (vec![first.clone(), route(&new, "method = 'none'\n")], "use verified, longest"),
+    ] {
+        write(&routes);
+        let (code, said) = reload();
+        assert!(code == Some(1) && said.contains(reason) && said.contains("nothing changes"), "{reason}: {said}");
+    }
+    let forests = || Request::get("/_spinney/_stats").to(&admin).json()["forests"].as_object().unwrap().len();
+    assert_eq!(forests(), 1);
+    write(&[first.clone(), second.clone()]);
+    assert_eq!(reload(), (Some(0), "changed: routes".into()));
+    assert_eq!(forests(), 2);
+    assert_eq!(reload(), (Some(0), "nothing has changed".into()));
+    // All that is sent from now on has a stamp.
+    let documents = [("a", overrides::article(1, 1)), ("b", overrides::article(2, 2)), ("c", overrides::article(1, 3))];
+    overrides::bulk(&spinney.url, &new, documents);
+    is_over.store(true, SeqCst);
+    assert!(writing.await.unwrap() > 0);
+    server.refresh(&new).await;
+    let stored = server.documents(&new).await;
+    let root = |id: &str| stored[id]["cluster_root"].as_str().unwrap().to_owned();
+    assert!(root("a") == root("c") && root("a") != root("b"));
+    // What runs in the background has the route too, and the next start has its forest.
+    overrides::say(&spinney.url, &format!("{new}/_merge"), &json!({"roots": [root("a"), root("b")]}));
+    overrides::followed(&spinney.url, &new).await;
+    assert_eq!(server.get(&new, "b").await.unwrap()["cluster_root"], root("a"));
+    spinney.kill9();
+    let spinney = Spinney::start(&args);
+    overrides::bulk(&spinney.url, &new, [("d", overrides::article(2, 4))]);
+    assert_eq!(server.get(&new, "d").await.unwrap()["cluster_root"], root("a"));
+    server.delete_index(&old).await;
+    server.delete_index(&new).await;
     std::fs::remove_file(file).unwrap();
 }
 
