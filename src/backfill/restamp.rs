@@ -13,7 +13,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -350,15 +350,17 @@ impl Restamper<'_> {
 
     /// Has the documents of indices that were closed follow what was merged meanwhile, as those of a start do.
     async fn recheck_closed(&self, plan: &mut RestampPlan) {
-        let has_closed = || !self.shared.status.lock().closed.is_empty();
-        if has_closed() && plan.closed_again.is_none_or(|at| at <= Instant::now()) {
-            for at in 0..self.routes.routes.len() {
+        let now = Instant::now();
+        if plan.closed_again.take_if(|at| *at <= now).is_some() {
+            let routes: BTreeSet<usize> = self.shared.status.lock().closed.iter().map(|&(at, _)| at).collect();
+            for at in routes {
                 self.note_closed(at).await;
             }
-            plan.closed_again = None;
         }
-        plan.closed_again = has_closed().then(|| plan.closed_again.unwrap_or_else(|| Instant::now() + CLOSED_PAUSE));
-        let opened = std::mem::take(&mut self.shared.status.lock().opened);
+        let mut status = self.shared.status.lock();
+        let again = plan.closed_again.unwrap_or(now + CLOSED_PAUSE);
+        plan.closed_again = (!status.closed.is_empty()).then_some(again);
+        let opened = std::mem::take(&mut status.opened);
         plan.started.retain(|forest| !opened.contains(forest));
     }
 

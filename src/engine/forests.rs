@@ -59,6 +59,14 @@ impl std::fmt::Debug for ForestEntry {
     }
 }
 
+/// As [`Forests::check_settings`], of these.
+pub(super) async fn check_settings(entries: impl Iterator<Item = &ForestEntry>) -> Result<(), Unavailable> {
+    for shared in entries.filter_map(|entry| entry.shared.as_ref()) {
+        shared.check_settings().await?;
+    }
+    Ok(())
+}
+
 /// All forests.
 pub struct Forests {
     pub(super) entries: Growing<ForestEntry>,
@@ -232,10 +240,7 @@ impl Forests {
     /// # Errors
     /// The first that Redis has with others, or when it is away.
     pub async fn check_settings(&self) -> Result<(), Unavailable> {
-        for shared in self.entries.iter().filter_map(|entry| entry.shared.as_ref()) {
-            shared.check_settings().await?;
-        }
-        Ok(())
+        check_settings(self.entries.iter()).await
     }
 
     /// Refreshes a forest's overrides from Redis: [`SharedPort::refresh_overrides`]. 0 of one that is not shared.

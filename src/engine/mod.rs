@@ -10,6 +10,7 @@
 //!
 //! Work runs on threads of the engine's own; what awaits it blocks no connection.
 
+mod added_routes;
 mod article;
 mod backfill_route;
 mod check;
@@ -45,6 +46,7 @@ mod writers;
 
 pub use crate::forest::Recovered;
 pub use crate::forest::port::Unavailable;
+pub(crate) use added_routes::AddedRoutes;
 pub use article::StampedArticle;
 pub use backfill_route::{BackfillRoute, RouteTable};
 pub use check::{CheckError, Checked, RootOrigin};
@@ -80,13 +82,11 @@ use crate::hash::HashKey;
 use crate::store::{Files, StoreError};
 use crate::time::Millis;
 use deferred::DeferredPlacements;
-use forests::ForestEntry;
 use indeterminate::Indeterminate;
 use index_names::IndexNames;
 use open_forests::{ForestStorage, Opener};
 use place::Placer;
 use read::{DocumentReader, own_root};
-use routes::BoundRoute;
 use settle::Settler;
 use stored::Stores;
 use threads::TextThreads;
@@ -183,25 +183,6 @@ pub struct Engine {
     reader_threads: TextThreads,
     /// Opens the forests of routes that are added.
     opener: Opener,
-}
-
-/// Routes whose forests are open and that stamp nothing yet.
-pub(crate) struct AddedRoutes {
-    entries: Vec<ForestEntry>,
-    bound: Vec<BoundRoute>,
-}
-
-impl AddedRoutes {
-    /// As [`Forests::check_settings`].
-    ///
-    /// # Errors
-    /// As there.
-    pub(crate) async fn check_settings(&self) -> Result<(), Unavailable> {
-        for shared in self.entries.iter().filter_map(|entry| entry.shared.as_ref()) {
-            shared.check_settings().await?;
-        }
-        Ok(())
-    }
 }
 
 /// Dictionaries take a moment to load: not on the first request's time.
@@ -364,38 +345,6 @@ impl Engine {
             reader_threads,
             opener,
         })
-    }
-
-    /// Opens the forests of further routes: `routes` begins with those that are there. Blocks while stored forests are
-    /// read.
-    ///
-    /// # Errors
-    /// As [`stored`](Engine::stored): then nothing has changed.
-    pub(crate) fn open_routes(&self, routes: &[Route]) -> Result<AddedRoutes, EngineError> {
-        let (first, open) = (self.routes().bound.len(), self.forests.entries.len());
-        let (entries, found) = self.opener.open(routes, first, open)?;
-        let new = routes.get(first..).unwrap_or_default();
-        let bound = BoundRoute::all(new, self.routes().prefix(), found)?;
-        warm_up(new);
-        Ok(AddedRoutes { entries, bound })
-    }
-
-    /// Adds these routes. Their documents are stamped from [`serve_added`](Self::serve_added) on. For a single caller
-    /// at a time.
-    ///
-    /// # Errors
-    /// When what their texts are read from cannot be recorded: then nothing has changed.
-    pub(crate) fn add_routes(&self, AddedRoutes { entries, bound }: AddedRoutes) -> Result<(), EngineError> {
-        self.opener.record_fields(&entries)?;
-        // A route has the numbers of its forests.
-        self.forests.entries.extend(entries);
-        self.reader.routes.bound.extend(bound);
-        Ok(())
-    }
-
-    /// Stamps the documents of added routes from now on.
-    pub(crate) fn serve_added(&self) {
-        self.reader.routes.serve_all();
     }
 
     /// Sets the form of the stamps; the default is lean.

@@ -12,6 +12,7 @@ mod indeterminate;
 mod loopback;
 mod record;
 mod service_manager;
+mod tasks;
 mod warnings;
 
 use std::net::SocketAddr;
@@ -26,16 +27,12 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tracing::{Instrument, info, warn};
 
-use crate::clock;
 use crate::cluster::operator::{Operator, OperatorError};
 use crate::config::ServeOptions;
-use crate::counts::Running;
 use crate::endpoints::{self, ApiEndpoint, Endpoint, EndpointRow, MatchedEndpoint};
-use crate::history::{self, HistorySample};
 use crate::http::canonical::canonical;
 use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ProxyError, body};
-use crate::proxy::note_settled;
 use crate::proxy::router::{self, RequestKind};
 use crate::recovery::RecoveryError;
 use crate::shutdown::{Signals, on_hangup};
@@ -45,21 +42,16 @@ use crate::traces::TraceSpan;
 use crate::{api, proxy, recovery, ui};
 use accept::Listener;
 use record::record;
-use warnings::{warn_of_config, warn_of_eviction};
-pub(crate) use {accept::serve_connection, added_routes::AddedRoutes, catch_up::begin as begin_catching_up};
-
-/// Interval and batch size of removing expired nodes while there are no writes.
-const EXPIRY_TICK: Duration = Duration::from_millis(100);
-const EXPIRY_BUDGET: usize = 2_000;
+use warnings::warn_of_config;
+pub(crate) use {
+    accept::serve_connection, added_routes::AddedRoutes, catch_up::begin as begin_catching_up, tasks::Tasks,
+};
 
 /// How long a shutdown waits for points in time to be closed.
 const CLOSING: Duration = Duration::from_secs(2);
 
 /// The endpoint that the admin listener has under `/metrics` too.
 const METRICS_PATH: &str = "/_spinney/_metrics";
-
-/// Ticks between two checks for forests at their memory limit.
-const EVICTION_TICKS: u64 = 50;
 
 /// Why the process cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -147,8 +139,7 @@ pub(crate) async fn serve(
     if let Err(reason) = state.engine.forests().limit_memory(config.forest_memory).await {
         state.engine_failed(&reason);
     }
-    let sources = state.engine.sources().await.unwrap_or_default();
-    let mut clock = tokio::spawn(clock_check::begin(&state.engine, &sources, service.clone()).await);
+    let mut clock = check_clock(&state, &service).await;
     catch_up::begin(0, &state, &config, &service).await;
     // Installed before readiness is reported, because a stop may follow at once.
     let mut signals = Signals::install().map_err(ServeError::Signals)?;
@@ -158,7 +149,7 @@ pub(crate) async fn serve(
     ready(address, admin_address);
     service_manager::ready();
 
-    let mut tasks = Tasks::start(&state, &config, &service, EXPIRY_TICK);
+    let mut tasks = Tasks::start(&state, &config, &service, tasks::EXPIRY_TICK);
     let main = Listener::main(main_acceptor);
     let accepting = tokio::spawn(accept::accept(listener, main, state.clone()));
     if let Some((listener, _)) = admin {
@@ -171,8 +162,7 @@ pub(crate) async fn serve(
             Ok(()) = with_more_routes.changed() => {
                 let Some(config) = with_more_routes.borrow_and_update().clone() else { continue };
                 clock.abort();
-                let sources = state.engine.sources().await.unwrap_or_default();
-                clock = tokio::spawn(clock_check::begin(&state.engine, &sources, service.clone()).await);
+                clock = check_clock(&state, &service).await;
                 tasks.with_more_routes(&state, &config, &service).await;
             }
         }
@@ -208,127 +198,17 @@ pub(crate) async fn serve(
     Ok(())
 }
 
+/// Checks the clock for the routes of now, and goes on with that in the background.
+async fn check_clock(state: &AppState, service: &Operator) -> JoinHandle<()> {
+    let sources = state.engine.sources().await.unwrap_or_default();
+    tokio::spawn(clock_check::begin(&state.engine, &sources, service.clone()).await)
+}
+
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
     let cannot_listen = |source| ServeError::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(cannot_listen)?;
     let address = listener.local_addr().map_err(cannot_listen)?;
     Ok((listener, address))
-}
-
-/// The background tasks of a process that serves.
-pub(crate) struct Tasks {
-    of_routes: RouteTasks,
-    /// It alone knows what it still has to search.
-    searching: Option<JoinHandle<()>>,
-    others: [JoinHandle<()>; 2],
-}
-
-/// The background tasks that know the routes as they were when these began. They may be ended at any moment: what they
-/// were at, the next ones find.
-struct RouteTasks {
-    /// Those that send requests in spinney's own name.
-    sending: Vec<JoinHandle<()>>,
-    counting: Option<Running>,
-    acknowledging: Option<JoinHandle<()>>,
-}
-
-impl Tasks {
-    /// Starts those that are configured. `expiry_tick`: interval of removing expired nodes.
-    pub(crate) fn start(
-        state: &Arc<AppState>,
-        config: &ServeOptions,
-        service: &Operator,
-        expiry_tick: Duration,
-    ) -> Tasks {
-        Tasks {
-            of_routes: RouteTasks::start(state, config, service),
-            searching: background::search_indeterminate(state, config, service),
-            others: [tokio::spawn(expire(state.clone(), expiry_tick)), tokio::spawn(remember(state.clone()))],
-        }
-    }
-
-    /// Begins those anew that know the routes.
-    async fn with_more_routes(&mut self, state: &Arc<AppState>, config: &ServeOptions, service: &Operator) {
-        self.of_routes.end().await;
-        self.of_routes = RouteTasks::start(state, config, service);
-    }
-
-    /// Aborts the tasks that send requests; requests already sent are in flight like all others.
-    pub(crate) fn send_no_more(&self) {
-        self.of_routes.sending.iter().chain(&self.searching).for_each(JoinHandle::abort);
-    }
-
-    /// Aborts all other tasks, once no write is in flight.
-    pub(crate) async fn end(mut self) {
-        self.others.iter().for_each(JoinHandle::abort);
-        self.of_routes.end().await;
-    }
-
-    /// Ends all of them at once, as a kill does.
-    pub(crate) fn kill(self) {
-        self.send_no_more();
-        self.of_routes.acknowledging.iter().chain(&self.others).for_each(JoinHandle::abort);
-    }
-}
-
-impl RouteTasks {
-    fn start(state: &Arc<AppState>, config: &ServeOptions, service: &Operator) -> RouteTasks {
-        let sending = [
-            background::sweep(state, config, service),
-            background::restamp(state, config, service),
-            background::keep_firsts(state, config, service),
-        ];
-        RouteTasks {
-            sending: sending.into_iter().flatten().collect(),
-            counting: background::count(state, config, service),
-            acknowledging: background::acknowledge(state, config),
-        }
-    }
-
-    async fn end(&mut self) {
-        // Peers may now proceed: our in-flight writes are settled, or are waited for by the next.
-        self.sending.iter().chain(&self.acknowledging).for_each(JoinHandle::abort);
-        if let Some(counting) = self.counting.take() {
-            counting.stop().await;
-        }
-    }
-}
-
-async fn expire(state: Arc<AppState>, tick: Duration) {
-    let mut tick = tokio::time::interval(tick);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    let (mut ticks, mut warned) = (0_u64, false);
-    loop {
-        tick.tick().await;
-        ticks += 1;
-        if !warned && ticks.is_multiple_of(EVICTION_TICKS) {
-            warned = warn_of_eviction(&state).await;
-        }
-        let now = clock::now();
-        if let Err(reason) = state.engine.forests().expire(now, EXPIRY_BUDGET).await {
-            state.engine_failed(&reason);
-        }
-        match state.engine.forests().forget_unknown(now, EXPIRY_BUDGET).await {
-            Ok(withdrawn) => {
-                state.metrics.counters.nodes_withdrawn.inc_by(withdrawn);
-            }
-            Err(reason) => drop(state.engine_failed(&reason)),
-        }
-        note_settled(&state, state.engine.place_postponed(now, EXPIRY_BUDGET).await);
-    }
-}
-
-/// Records the samples that the overview page plots.
-async fn remember(state: Arc<AppState>) {
-    let mut tick = tokio::time::interval(history::EVERY);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    loop {
-        tick.tick().await;
-        let forests = state.engine.forests().stats().await.unwrap_or_default();
-        let lag = state.counts.progress().map(|progress| progress.lag);
-        let sample = HistorySample::of(clock::now(), &state.metrics.counters, &forests, lag);
-        state.history.add(sample);
-    }
 }
 
 /// Purpose of a connection.

@@ -154,6 +154,12 @@ fn health_is_that_of_the_running_process() {
     assert!(line.starts_with(&format!("spinney: {url} is not healthy: ")), "{line}");
 }
 
+fn reload(url: &str) -> (Option<i32>, String) {
+    let output = run(&["reload", "--url", url], &[]);
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.code(), said.trim_end().to_owned())
+}
+
 /// The limits and the log change, or nothing does; the command says which.
 #[test]
 fn a_running_spinney_reads_its_configuration_again() {
@@ -167,11 +173,6 @@ fn a_running_spinney_reads_its_configuration_again() {
     write("");
     let spinney = Spinney::start(&["--config", file.to_str().unwrap()]);
     let admin = spinney.admin_url();
-    let reload = |url: &str| {
-        let output = run(&["reload", "--url", url], &[]);
-        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        (output.status.code(), said.trim_end().to_owned())
-    };
     let budget = || Request::get("/_spinney/_stats").to(&admin).json()["budget"]["bytes"].clone();
     assert_eq!(reload(&admin), (Some(0), "nothing has changed".into()));
     write(
@@ -237,11 +238,6 @@ async fn routes_are_added_to_a_running_spinney() {
     let args = ["--config", file.to_str().unwrap()];
     let mut spinney = Spinney::start(&args);
     let admin = spinney.admin_url();
-    let reload = || {
-        let output = run(&["reload", "--url", &admin], &[]);
-        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        (output.status.code(), said.trim_end().to_owned())
-    };
     // Documents of both indices are written all the while.
     let (client, url) = (http(), spinney.url.clone());
     let is_over = Arc::new(AtomicBool::new(false));
@@ -271,15 +267,15 @@ async fn routes_are_added_to_a_running_spinney() {
         (vec![first.clone(), route(&new, "method = 'none'\n")], "use verified, longest"),
     ] {
         write(&routes);
-        let (code, said) = reload();
+        let (code, said) = reload(&admin);
         assert!(code == Some(1) && said.contains(reason) && said.contains("nothing changes"), "{reason}: {said}");
     }
     let forests = || Request::get("/_spinney/_stats").to(&admin).json()["forests"].as_object().unwrap().len();
     assert_eq!(forests(), 1);
     write(&[first.clone(), second.clone()]);
-    assert_eq!(reload(), (Some(0), "changed: routes".into()));
+    assert_eq!(reload(&admin), (Some(0), "changed: routes".into()));
     assert_eq!(forests(), 2);
-    assert_eq!(reload(), (Some(0), "nothing has changed".into()));
+    assert_eq!(reload(&admin), (Some(0), "nothing has changed".into()));
     // All that is sent from now on has a stamp.
     let documents = [("a", overrides::article(1, 1)), ("b", overrides::article(2, 2)), ("c", overrides::article(1, 3))];
     overrides::bulk(&spinney.url, &new, documents);
