@@ -128,22 +128,35 @@ impl Signals {
     }
 }
 
-/// Calls `reload` at each SIGHUP, which would otherwise end the process in the middle of a write.
-///
-/// # Errors
-/// When the handler cannot be installed.
-pub(crate) fn on_hangup(reload: impl Fn() + Send + 'static) -> std::io::Result<()> {
+/// SIGHUP, which without a handler ends the process in the middle of a write.
+pub(crate) struct Hangups {
     #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut hangups = signal(SignalKind::hangup())?;
+    hangups: tokio::signal::unix::Signal,
+}
+
+impl Hangups {
+    /// Installs the handler: no signal is lost from now on.
+    ///
+    /// # Errors
+    /// When it cannot be installed.
+    pub(crate) fn install() -> std::io::Result<Hangups> {
+        Ok(Hangups {
+            #[cfg(unix)]
+            hangups: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?,
+        })
+    }
+
+    /// Spawns a task that reloads at each signal, one after the other. Several that come meanwhile count as one, since
+    /// each reads all that there is.
+    #[cfg_attr(not(unix), expect(unused_mut, unused_variables, reason = "there are no such signals"))]
+    pub(crate) fn each<T: Future + Send>(mut self, reload: impl Fn() -> T + Send + 'static) {
+        #[cfg(unix)]
         tokio::spawn(async move {
-            while hangups.recv().await.is_some() {
-                reload();
+            while self.hangups.recv().await.is_some() {
+                reload().await;
             }
         });
     }
-    Ok(())
 }
 
 /// Waits for SIGTERM or SIGINT (Ctrl-C elsewhere than on Unix); returns its name.

@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 use std::hash::RandomState;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedMutexGuard, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 use tracing::{debug, error, info, warn};
 
@@ -37,7 +37,10 @@ pub(crate) const ANSWERS: usize = 256 << 20;
 const ANSWERS_OF_ONE: u8 = 50;
 
 /// Reads the configuration again, puts into effect what may change, and returns its options.
-pub(crate) type Reload = Box<dyn Fn(&Arc<AppState>) -> anyhow::Result<Vec<&'static str>> + Send + Sync>;
+pub(crate) type Reload = Box<dyn FnMut(&Arc<AppState>) -> anyhow::Result<Vec<&'static str>> + Send>;
+
+/// The turn to read it: one at a time. `None` before the first start is over.
+pub(crate) type ReloadTurn = OwnedMutexGuard<Option<Reload>>;
 
 /// State shared by all requests. Created by the server, used by the proxy and the own endpoints.
 pub(crate) struct AppState {
@@ -55,8 +58,8 @@ pub(crate) struct AppState {
     limits: RwLock<ServeLimits>,
     /// The configuration once routes were added: the background tasks begin anew with it.
     pub with_more_routes: watch::Sender<Option<Arc<ServeOptions>>>,
-    /// Reads the configuration again, once there is one.
-    pub reload: OnceLock<Reload>,
+    /// Reads the configuration again.
+    reload: Arc<tokio::sync::Mutex<Option<Reload>>>,
     /// The access log, if there is one.
     pub access_log: Option<Arc<AccessLog>>,
     /// Metrics.
@@ -200,7 +203,7 @@ impl AppState {
             budget: Budget::new(config.limits.budget, config.limits.client_share),
             limits: RwLock::new(config.limits),
             with_more_routes: watch::Sender::default(),
-            reload: OnceLock::new(),
+            reload: Arc::default(),
             access_log: config.access_log.as_deref().map(AccessLog::open).transpose()?.map(Arc::new),
             metrics: Metrics::default(),
             in_flight: InFlight::default(),
@@ -260,17 +263,26 @@ impl AppState {
         self.cluster.set_timeout(limits.upstream_timeout);
     }
 
+    /// Waits until nobody else reads the configuration again.
+    pub(crate) async fn reload_turn(&self) -> ReloadTurn {
+        self.reload.clone().lock_owned().await
+    }
+
+    /// As [`reload_turn`](Self::reload_turn), without waiting.
+    pub(crate) fn try_reload_turn(&self) -> Option<ReloadTurn> {
+        self.reload.clone().try_lock_owned().ok()
+    }
+
     /// Opens the access log again and puts into effect what has changed in the configuration and may change at run
-    /// time. Returns the options that have changed.
+    /// time. Returns the options that have changed. Blocks while files are read.
     ///
     /// # Errors
-    /// The configuration is wrong, or something else has changed in it: nothing of it takes effect.
-    pub(crate) fn reload(self: &Arc<Self>) -> anyhow::Result<Vec<&'static str>> {
-        if let Some(log) = &self.access_log {
-            log.reopen();
-        }
-        let reload = self.reload.get().ok_or_else(|| anyhow::anyhow!("it is not read at a start yet"))?;
-        let changed = reload(self);
+    /// The access log cannot be opened, the configuration is wrong, or something else has changed in it: nothing of it
+    /// takes effect.
+    pub(crate) fn reload(self: &Arc<Self>, mut turn: ReloadTurn) -> anyhow::Result<Vec<&'static str>> {
+        let reload = turn.as_mut().ok_or_else(|| anyhow::anyhow!("it is not read at a start yet"))?;
+        let reopened = self.access_log.as_ref().map_or(Ok(()), |log| log.reopen());
+        let changed = reopened.map_err(anyhow::Error::from).and_then(|()| reload(self));
         match &changed {
             Ok(changed) => info!(changed = changed.join(", "), "the configuration was read again"),
             Err(reason) => warn!(reason = format!("{reason:#}"), "the configuration was read again, nothing changes"),

@@ -75,9 +75,10 @@ pub(crate) async fn handle(
 /// [`ProxyError::OtherSite`]; [`ProxyError::NotReloaded`] with the reason.
 async fn reload(state: &Arc<AppState>, request: &Request<Incoming>) -> Result<Response<Body>, ProxyError> {
     is_of_own_page(request.headers())?;
+    let turn = state.try_reload_turn().ok_or_else(|| ProxyError::NotReloaded("it is being read".into()))?;
     let state = state.clone();
     // A file may be slow.
-    let changed = tokio::task::spawn_blocking(move || state.reload()).await.map_err(|_| ProxyError::Internal)?;
+    let changed = tokio::task::spawn_blocking(move || state.reload(turn)).await.map_err(|_| ProxyError::Internal)?;
     let changed = changed.map_err(|reason| ProxyError::NotReloaded(format!("{reason:#}")))?;
     Ok(json(StatusCode::OK, &json!({"changed": changed})))
 }

@@ -4,8 +4,6 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::config::{Flags, RawServeOptions, ServeOptions};
 use crate::server::AddedRoutes;
 use crate::state::AppState;
@@ -39,11 +37,8 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let options = args.options()?;
     let log = telemetry::init_log(options.log_format, &options.log)?;
     let traces = traces::start();
-    let (reloaded, running) = (args.clone(), Mutex::new(options.clone()));
-    let reload = move |state: &Arc<AppState>| match running.try_lock() {
-        Some(mut running) => reload(&reloaded, &mut running, &log, state),
-        None => anyhow::bail!("it is being read"),
-    };
+    let (reloaded, mut running) = (args.clone(), options.clone());
+    let reload = move |state: &Arc<AppState>| reload(&reloaded, &mut running, &log, state);
     let scheme = if options.tls.is_some() { "https" } else { "http" };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ready = |address, admin: Option<_>| {

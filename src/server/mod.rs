@@ -16,7 +16,7 @@ mod tasks;
 mod warnings;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
@@ -35,7 +35,7 @@ use crate::http::tls::{self, TlsError};
 use crate::http::{Body, ProxyError, body};
 use crate::proxy::router::{self, RequestKind};
 use crate::recovery::RecoveryError;
-use crate::shutdown::{Signals, on_hangup};
+use crate::shutdown::{Hangups, Signals};
 use crate::state::{AppState, Reload, StateError};
 use crate::telemetry::{AccessLog, Line};
 use crate::traces::TraceSpan;
@@ -100,16 +100,7 @@ pub(crate) async fn serve(
     reload: Reload,
 ) -> Result<(), ServeError> {
     // Before anything that takes its time: without a handler a signal ends the process.
-    let serving: Arc<OnceLock<Arc<AppState>>> = Arc::default();
-    on_hangup({
-        let serving = serving.clone();
-        move || {
-            let Some(state) = serving.get().cloned() else { return };
-            // It says in the log what came of it. A file may be slow.
-            drop(tokio::task::spawn_blocking(move || drop(state.reload())));
-        }
-    })
-    .map_err(ServeError::Signals)?;
+    let hangups = Hangups::install().map_err(ServeError::Signals)?;
     let acceptor = |client_ca| -> Result<Option<TlsAcceptor>, TlsError> {
         let config = config.tls.as_ref().map(|identity| tls::server(identity, client_ca)).transpose()?;
         Ok(config.map(TlsAcceptor::from))
@@ -144,8 +135,18 @@ pub(crate) async fn serve(
     // Installed before readiness is reported, because a stop may follow at once.
     let mut signals = Signals::install().map_err(ServeError::Signals)?;
     let mut with_more_routes = state.with_more_routes.subscribe();
-    let _ = state.reload.set(reload);
-    let _ = serving.set(state.clone());
+    *state.reload_turn().await = Some(reload);
+    hangups.each({
+        let state = state.clone();
+        move || {
+            let state = state.clone();
+            async move {
+                let turn = state.reload_turn().await;
+                // It says in the log what came of it. A file may be slow.
+                let _ = tokio::task::spawn_blocking(move || drop(state.reload(turn))).await;
+            }
+        }
+    });
     ready(address, admin_address);
     service_manager::ready();
 

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -19,6 +19,8 @@ use hyper::header::{CONTENT_LENGTH, USER_AGENT};
 use hyper::{Request, Response};
 use jiff::Timestamp;
 use parking_lot::Mutex;
+#[cfg(unix)]
+use rustix::fs::OFlags;
 use serde::Serialize;
 use tracing::warn;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
@@ -50,11 +52,12 @@ pub(crate) struct AccessLogError {
 /// The access log.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
+    path: PathBuf,
     lines: NonBlocking,
     dropped: ErrorCounter,
     failed: Arc<AtomicU64>,
-    /// How often the file is to be opened again.
-    wanted: Arc<AtomicUsize>,
+    /// The file that is opened again, until the worker has it.
+    next: Arc<Mutex<Option<File>>>,
     worker: Mutex<Option<WorkerGuard>>,
 }
 
@@ -64,21 +67,17 @@ impl AccessLog {
     /// # Errors
     /// It cannot be opened.
     pub(crate) fn open(path: &Path) -> Result<AccessLog, AccessLogError> {
-        let (wanted, failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
+        let (next, failed) = (Arc::default(), Arc::new(AtomicU64::new(0)));
         let to: Box<dyn Write + Send> = match is_standard_output(path) {
             true => Box::new(io::stdout()),
-            false => {
-                let file = append(path).map_err(|source| AccessLogError { path: path.to_owned(), source })?;
-                Box::new(file)
-            }
+            false => Box::new(append(path)?),
         };
         let lines = Lines {
             path: path.to_owned(),
             to,
             is_torn: false,
             fails: false,
-            opened: 0,
-            wanted: wanted.clone(),
+            next: Arc::clone(&next),
             failed: failed.clone(),
         };
         let (lines, worker) = NonBlockingBuilder::default()
@@ -87,13 +86,19 @@ impl AccessLog {
             .thread_name("access-log")
             .finish(lines);
         let dropped = lines.error_counter();
-        Ok(AccessLog { lines, dropped, failed, wanted, worker: Mutex::new(Some(worker)) })
+        Ok(AccessLog { path: path.to_owned(), lines, dropped, failed, next, worker: Mutex::new(Some(worker)) })
     }
 
     /// Lines go to a file of that name from now on; another program may have renamed the one before.
-    pub(crate) fn reopen(&self) {
-        self.wanted.fetch_add(1, Relaxed);
-        self.send(b"");
+    ///
+    /// # Errors
+    /// It cannot be opened: they go on in the old one.
+    pub(crate) fn reopen(&self) -> Result<(), AccessLogError> {
+        if !is_standard_output(&self.path) {
+            *self.next.lock() = Some(append(&self.path)?);
+            self.send(b"");
+        }
+        Ok(())
     }
 
     /// Lines that were not written.
@@ -159,38 +164,35 @@ fn is_standard_output(path: &Path) -> bool {
     path.as_os_str() == STANDARD_OUTPUT
 }
 
-fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
+fn append(path: &Path) -> Result<File, AccessLogError> {
+    let refused = |source| AccessLogError { path: path.to_owned(), source };
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // A FIFO would be waited for until somebody reads it: it is refused.
+        options.custom_flags(OFlags::NONBLOCK.bits() as i32);
+    }
+    let file = options.open(path).map_err(refused)?;
+    #[cfg(unix)]
+    {
+        // One that is read slowly holds up the worker alone.
+        let flags = rustix::fs::fcntl_getfl(&file).map_err(|error| refused(error.into()))?;
+        rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK).map_err(|error| refused(error.into()))?;
+    }
+    Ok(file)
 }
 
-/// Where lines go. Whole ones come, and an empty one where the file is to be opened again.
+/// Where lines go. Whole ones come, and an empty one where there is a file after this one.
 struct Lines {
     path: PathBuf,
     to: Box<dyn Write + Send>,
     /// The last line has no end.
     is_torn: bool,
     fails: bool,
-    opened: usize,
-    wanted: Arc<AtomicUsize>,
+    next: Arc<Mutex<Option<File>>>,
     failed: Arc<AtomicU64>,
-}
-
-impl Lines {
-    fn open_again(&mut self) {
-        let wanted = self.wanted.load(Relaxed);
-        if wanted == self.opened || is_standard_output(&self.path) {
-            return;
-        }
-        match append(&self.path) {
-            Ok(file) => {
-                self.opened = wanted;
-                self.is_torn = false;
-                self.to = Box::new(file);
-            }
-            // With the next line again.
-            Err(error) => warn!(path = %self.path.display(), %error, "the access log goes on in the old file"),
-        }
-    }
 }
 
 impl Write for Lines {
@@ -200,7 +202,10 @@ impl Write for Lines {
 
     /// What cannot be written is counted: the thread that calls this would pass over it.
     fn write_all(&mut self, line: &[u8]) -> io::Result<()> {
-        self.open_again();
+        if let Some(file) = self.next.lock().take() {
+            self.is_torn = false;
+            self.to = Box::new(file);
+        }
         if line.is_empty() {
             return Ok(());
         }
@@ -418,14 +423,40 @@ mod tests {
             to: Box::new(Small(written.clone(), true)),
             is_torn: false,
             fails: false,
-            opened: 0,
-            wanted: Arc::default(),
+            next: Arc::default(),
             failed: Arc::default(),
         };
         lines.write_all(b"{abc}\n").unwrap();
         lines.write_all(b"{def}\n").unwrap();
         assert_eq!(*written.lock(), b"{ab\n{def}\n");
         assert_eq!(lines.failed.load(Relaxed), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_fifo_that_nobody_reads_is_refused_at_once() {
+        use rustix::fs::{CWD, FileType, Mode};
+        let path = scratch();
+        rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        let refused = AccessLog::open(&path).unwrap_err();
+        assert_eq!(refused.source.raw_os_error(), Some(rustix::io::Errno::NXIO.raw_os_error()));
+        // One that is read is a file like any other: a line that is longer than the pipe waits for its reader.
+        let read = std::thread::spawn({
+            let path = path.clone();
+            move || std::fs::read(path).unwrap()
+        });
+        let log = loop {
+            match AccessLog::open(&path) {
+                Ok(log) => break log,
+                Err(_) => std::thread::yield_now(),
+            }
+        };
+        let long = [vec![b'a'; 1 << 20], vec![b'\n']].concat();
+        log.send(&long);
+        log.close();
+        drop(log);
+        assert_eq!(read.join().unwrap(), long);
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
@@ -437,7 +468,7 @@ mod tests {
             std::thread::yield_now();
         }
         std::fs::rename(&path, &old).unwrap();
-        log.reopen();
+        log.reopen().unwrap();
         // Also where nobody asks for anything.
         while !path.exists() {
             std::thread::yield_now();
@@ -450,5 +481,19 @@ mod tests {
         std::fs::remove_file(old).unwrap();
         let refused = AccessLog::open(Path::new("/no/such/directory/log")).unwrap_err();
         assert_eq!(refused.to_string(), "cannot write the access log /no/such/directory/log");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_opened_again_is_said_and_the_old_one_goes_on() {
+        let directory = scratch();
+        std::fs::create_dir(&directory).unwrap();
+        let (path, old) = (directory.join("log"), scratch());
+        let log = AccessLog::open(&path).unwrap();
+        std::fs::rename(&directory, &old).unwrap();
+        assert_eq!(log.reopen().unwrap_err().to_string(), format!("cannot write the access log {}", path.display()));
+        log.write(&line("GET"));
+        log.close();
+        assert_eq!(lines(&old.join("log")).len(), 1);
+        std::fs::remove_dir_all(old).unwrap();
     }
 }

@@ -164,11 +164,16 @@ fn reload(url: &str) -> (Option<i32>, String) {
 #[test]
 fn a_running_spinney_reads_its_configuration_again() {
     let cluster = cluster();
-    let file = crate::common::scratch("reload");
+    let [file, logs] = ["reload", "reload-logs"].map(crate::common::scratch);
+    std::fs::create_dir(&logs).unwrap();
+    let begin = format!(
+        "upstream = ['{}']\nadmin_listen = '127.0.0.1:0'\naccess_log = '{}/access'\n",
+        cluster.url,
+        logs.display()
+    );
     let write = |more: &str| {
         let route = "[[route]]\nindex = ['news-*']\n";
-        let text = format!("upstream = ['{}']\nadmin_listen = '127.0.0.1:0'\n{more}{route}", cluster.url);
-        std::fs::write(&file, text).unwrap();
+        std::fs::write(&file, format!("{begin}{more}{route}")).unwrap();
     };
     write("");
     let spinney = Spinney::start(&["--config", file.to_str().unwrap()]);
@@ -195,6 +200,12 @@ fn a_running_spinney_reads_its_configuration_again() {
         assert!(said.contains(reason) && said.contains("nothing changes"), "{said}");
         assert_eq!(budget(), 1 << 20, "{reason}");
     }
+    std::fs::remove_dir_all(&logs).unwrap();
+    write("budget = '2MiB'\n");
+    let (code, said) = reload(&admin);
+    assert!(code == Some(1) && said.contains("cannot write the access log"), "{said}");
+    assert_eq!(budget(), 1 << 20);
+    std::fs::create_dir(&logs).unwrap();
     let (code, said) = reload(&spinney.url);
     assert_eq!(code, Some(1));
     assert!(said.contains("at the address of --admin-listen alone"), "{said}");
@@ -208,12 +219,21 @@ fn a_running_spinney_reads_its_configuration_again() {
         std::thread::spawn(move || Request::new("POST", "/_spinney/_reload").to(&admin).status)
     };
     wait_until("the file is being read", || reload(&admin).1.contains("it is being read"));
+    // A signal has its turn afterwards.
+    spinney.signal("HUP");
     for url in [&admin, &spinney.url] {
         assert_eq!(Request::get("/_spinney/_health").to(url).status, 200);
     }
-    std::fs::write(&file, "sweep = '10m'").unwrap();
+    let other = crate::common::scratch("reload");
+    std::fs::rename(&file, &other).unwrap();
+    write("budget = '3MiB'\n");
+    std::fs::write(&other, "sweep = '10m'").unwrap();
     assert_eq!(held.join().unwrap(), 400);
-    std::fs::remove_file(file).unwrap();
+    wait_until("the signal is followed", || budget() == 3 << 20);
+    for file in [file, other] {
+        std::fs::remove_file(file).unwrap();
+    }
+    std::fs::remove_dir_all(logs).unwrap();
 }
 
 /// Routes are added while documents are written, or nothing changes.

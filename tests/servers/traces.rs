@@ -15,6 +15,7 @@ use prost::Message as _;
 
 use crate::common::fake::{self, Fake, Reply};
 use crate::common::gate::Gate;
+use crate::common::locks::Locks;
 use crate::common::wire::{Request, Wire};
 use crate::common::{Spinney, wait_until};
 
@@ -327,6 +328,25 @@ fn a_collector_that_is_away_or_refuses_costs_a_line_of_the_log() {
     assert_eq!(bulk("/news-1/_bulk").to(&spinney.url).status, 200);
     spinney.log_line("a failure", |line| line.contains("the collector takes no traces"));
     spinney.end_and_log();
+}
+
+/// With TLS the authority that is named counts alone, as towards the cluster.
+#[test]
+fn a_collector_behind_tls_is_of_the_authority_that_is_named() {
+    let (collector, cluster, locks, others) = (collector(), cluster(), Locks::new(), Locks::new());
+    let file = |locks: &Locks, name| locks.file(name).to_str().unwrap().to_owned();
+    let (cert, key, system) = (file(&locks, "node.pem"), file(&locks, "node.key"), file(&locks, "ca.pem"));
+    // TLS ends here.
+    let door = Spinney::start(&["--upstream", &collector.url, "--tls-cert", &cert, "--tls-key", &key]);
+    for (named, sent) in [(&others, 0), (&locks, 5)] {
+        let authority = file(named, "ca.pem");
+        let trust = [("OTEL_EXPORTER_OTLP_CERTIFICATE", &*authority), ("SSL_CERT_FILE", &system)];
+        let spinney = start(&cluster.url, &door.url, &[&[AT_THE_END][..], &trust].concat());
+        assert_eq!(bulk("/news-1/_bulk").to(&spinney.url).status, 200);
+        let log = spinney.end_and_log();
+        assert_eq!(log.contains("the collector takes no traces"), sent == 0, "{log}");
+        assert_eq!(spans(&collector).len(), sent);
+    }
 }
 
 /// Neither a write nor a stop waits for a collector that does not answer, and only so many spans are held for it.

@@ -77,7 +77,8 @@ impl Locks {
         words.map(str::to_owned).to_vec()
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    /// One of them by its name.
+    pub fn file(&self, name: &str) -> PathBuf {
         Path::new(&self.dir).join(name)
     }
 }
