@@ -174,6 +174,35 @@ mod tests {
 
     const GRACE: Duration = Duration::from_secs(30);
 
+    /// A signal that came before anybody follows them counts, and so does one that comes while one is followed.
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn no_hangup_is_lost() {
+        let hang_up = || {
+            let sent = std::process::Command::new("sh").args(["-c", "kill -HUP $PPID"]).status().unwrap();
+            assert!(sent.success());
+        };
+        let hangups = Hangups::install().unwrap();
+        hang_up();
+        let (begin, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let gate = Arc::new(tokio::sync::Semaphore::new(0));
+        hangups.each({
+            let gate = gate.clone();
+            move || {
+                let (begin, gate) = (begin.clone(), gate.clone());
+                async move {
+                    begin.send(()).unwrap();
+                    gate.acquire().await.unwrap().forget();
+                }
+            }
+        });
+        begun.recv().await.unwrap();
+        hang_up();
+        assert!(begun.try_recv().is_err(), "one after the other");
+        gate.add_permits(1);
+        begun.recv().await.unwrap();
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_drain_waits_for_what_is_in_flight() {
         let in_flight = Arc::new(InFlight::default());

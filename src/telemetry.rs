@@ -51,9 +51,9 @@ impl LogFilter {
     /// Logs by another filter from now on.
     ///
     /// # Errors
-    /// When `filter` is not a log filter.
-    pub(crate) fn replace(&self, filter: &str) -> anyhow::Result<()> {
-        Ok(self.0.reload(log_filter(filter)?)?)
+    /// When nothing is logged any more.
+    pub(crate) fn replace(&self, filter: EnvFilter) -> anyhow::Result<()> {
+        Ok(self.0.reload(filter)?)
     }
 }
 

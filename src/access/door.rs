@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
 use crate::chance;
-use crate::config::{Callers, CallersError, ServeOptions};
+use crate::config::{self, Callers, CallersError, ServeOptions};
 use crate::http::ProxyError;
 use crate::http::browser::{is_of_own_page, names_this_machine};
 use crate::http::renewed::Renewed;
@@ -191,11 +191,7 @@ impl KnownCallers {
 
 fn read(path: &Path) -> Result<Known, DoorError> {
     let cannot_read = |source| DoorError::Read { path: path.to_owned(), source };
-    // A pipe may never end.
-    if !std::fs::metadata(path).map_err(cannot_read)?.is_file() {
-        return Err(cannot_read(std::io::ErrorKind::InvalidInput.into()));
-    }
-    let text = std::fs::read_to_string(path).map_err(cannot_read)?;
+    let text = config::read_regular(path).map_err(cannot_read)?;
     let callers = Callers::parse(&text).map_err(|source| DoorError::Parse { path: path.to_owned(), source })?;
     Ok(Known { callers, checked: Mutex::default() })
 }

@@ -43,7 +43,8 @@ async fn why_not(state: &AppState, caller: &HeaderMap) -> Option<String> {
             }
             Unavailable::Unsupported { forest, .. } => {
                 return Some(format!(
-                    "the forest '{forest}' is kept with other settings or fields than this process's"
+                    "the forest '{forest}' cannot be kept with the settings and fields of this process: the log says \
+                     why"
                 ));
             }
             _ => {}

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::config::{Flags, RawServeOptions, ServeOptions};
+use crate::config::{self, ConfigError, Flags, RawServeOptions, ServeOptions};
 use crate::server::AddedRoutes;
 use crate::state::AppState;
 use crate::telemetry::LogFilter;
@@ -66,7 +66,12 @@ fn reload(
     log: &LogFilter,
     state: &Arc<AppState>,
 ) -> anyhow::Result<Vec<&'static str>> {
+    if let Some(path) = &args.config {
+        // One that does not end would hold up every reload after this one.
+        config::is_regular(path).map_err(|source| ConfigError::Read { path: path.clone(), source })?;
+    }
     let wanted = args.options()?;
+    let filter = telemetry::log_filter(&wanted.log)?;
     let different = running.only_at_a_start(&wanted);
     anyhow::ensure!(different.is_empty(), "only a restart changes {}", different.join(", "));
     let changed = running.at_run_time(&wanted);
@@ -75,11 +80,11 @@ fn reload(
         _ => None,
     };
     // From here on nothing fails but what is taken back.
-    log.replace(&wanted.log)?;
+    log.replace(filter)?;
     if let Some(routes) = routes
         && let Err(error) = routes.serve(state, &wanted)
     {
-        log.replace(&running.log)?;
+        log.replace(telemetry::log_filter(&running.log)?)?;
         return Err(error);
     }
     state.set_limits(wanted.limits);

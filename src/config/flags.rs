@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-use super::{ConfigError, FileFault, RawRoute, RawServeOptions};
+use super::{ConfigError, FileFault, RawRoute, RawServeOptions, small_file};
 
 /// Options with their origin, so that explicit ones override those of a file.
 #[derive(Debug, Clone)]
@@ -80,7 +80,7 @@ impl Flags<RawRoute> {
 
 pub(super) fn read(file: Option<&Path>) -> Result<RawServeOptions, ConfigError> {
     let Some(path) = file else { return Ok(RawServeOptions::default()) };
-    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    let text = small_file::read_any(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
     let fault = |error| ConfigError::Toml { path: path.to_owned(), source: FileFault::of(&text, &error) };
     toml::from_str(&text).map_err(fault)
 }

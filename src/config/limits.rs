@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use super::RawServeOptions;
 use super::values::{OrNone, TimeSpan, Timeout};
+use super::{ConfigError, RawServeOptions};
 
 /// Connections served at once where neither the operator nor the system sets a number.
 const CONNECTIONS: usize = 480;
@@ -16,8 +16,14 @@ const MOST_CONNECTIONS: usize = 8192;
 /// and the connections beyond the cap that are refused.
 const OTHER_FILES: usize = 64;
 
+/// Files of the forest of a further route: its journal, and a snapshot beside it.
+const FILES_OF_A_ROUTE: usize = 2;
+
 /// Default of the budget.
 const BUDGET: usize = 256 << 20;
+
+/// The smallest budget: no writer has smaller writes alone.
+const LEAST_BUDGET: usize = 1 << 10;
 
 /// Validated limits of `spinney serve`. They may change while requests are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,31 +46,44 @@ pub struct ServeLimits {
 
 impl ServeLimits {
     /// The limits among the raw options.
-    pub(super) fn of(raw: &RawServeOptions) -> ServeLimits {
+    ///
+    /// # Errors
+    /// When the budget is too small for any write.
+    pub(super) fn of(raw: &RawServeOptions) -> Result<ServeLimits, ConfigError> {
         let ten_minutes = Timeout(Duration::from_secs(600));
         let upstream_timeout = raw.upstream_timeout.unwrap_or(OrNone(Some(ten_minutes)));
-        ServeLimits {
-            budget: raw.budget.map_or(BUDGET, |budget| budget.0),
+        let budget = raw.budget.map_or(BUDGET, |budget| budget.0);
+        if budget < LEAST_BUDGET {
+            return Err(ConfigError::option("budget", "a larger write is refused: at least 1KiB"));
+        }
+        let files = open_files().map(|files| files.saturating_sub(files_of(raw.route.len())));
+        Ok(ServeLimits {
+            budget,
             client_share: raw.client_share.map_or(50, |share| share.0),
             body_timeout: raw.body_timeout.unwrap_or(ten_minutes).0,
             upstream_timeout: upstream_timeout.0.map(|timeout| timeout.0),
-            connections: raw.max_connections.map_or_else(|| default_connections(open_files()), NonZeroUsize::get),
+            connections: raw.max_connections.map_or_else(|| default_connections(files), NonZeroUsize::get),
             idle_timeout: raw.idle_timeout.unwrap_or(ten_minutes).0,
             grace: raw.grace.map_or(Duration::from_secs(30), TimeSpan::duration),
-        }
+        })
     }
 
-    /// Why the process may run out of files before it has that many connections, if it may.
-    pub(crate) fn too_many_connections(&self) -> Option<String> {
+    /// Why the process may run out of files before it has that many connections, if it may. `routes`: how many.
+    pub(crate) fn too_many_connections(&self, routes: usize) -> Option<String> {
         let files = open_files()?;
         let connections = self.connections;
-        (files_for(connections) > files).then(|| {
+        (files_for(connections).saturating_add(files_of(routes)) > files).then(|| {
             format!(
                 "max_connections is {connections}, and the process may open {files} files: each connection can take \
                  two, so raise the limit (ulimit -n) or lower max_connections"
             )
         })
     }
+}
+
+/// Descriptors needed for this number of routes, beyond one.
+fn files_of(routes: usize) -> usize {
+    routes.saturating_sub(1).saturating_mul(FILES_OF_A_ROUTE)
 }
 
 /// Descriptors needed for this number of connections, each with a connection to the cluster.
@@ -97,7 +116,7 @@ mod tests {
 
     fn limits(options: &str) -> Result<ServeLimits, String> {
         let raw = toml::from_str(options).map_err(|error| error.message().to_owned());
-        raw.map(|raw| ServeLimits::of(&raw))
+        raw.and_then(|raw| ServeLimits::of(&raw).map_err(|error| error.to_string()))
     }
 
     #[test]
@@ -110,7 +129,7 @@ mod tests {
         assert_eq!(limits.upstream_timeout, Some(ten_minutes));
         assert_eq!(limits.idle_timeout, ten_minutes);
         assert!(limits.connections >= 1);
-        assert_eq!(limits.too_many_connections(), None);
+        assert_eq!(limits.too_many_connections(1), None);
     }
 
     #[test]
@@ -138,9 +157,23 @@ mod tests {
             ("upstream_timeout = '0s'", "it must be longer than zero, such as 10m, or none"),
             ("idle_timeout = '30'", "use a whole number with ms, s, m, h or d, such as 30d"),
             ("max_connections = 0", "invalid value: integer `0`, expected a nonzero usize"),
+            ("budget = '0'", "budget: a larger write is refused: at least 1KiB"),
+            ("budget = '1023B'", "budget: a larger write is refused: at least 1KiB"),
         ] {
             assert_eq!(limits(option), Err(message.to_owned()));
         }
+        assert_eq!(limits("budget = '1KiB'").unwrap().budget, 1 << 10);
+    }
+
+    #[test]
+    fn files_of_routes_are_no_connections() {
+        let connections = |routes: usize| limits(&"[[route]]\nindex = ['a']\n".repeat(routes)).unwrap().connections;
+        let files = open_files().unwrap();
+        assert_eq!(connections(1), default_connections(Some(files)));
+        assert_eq!(connections(100), default_connections(Some(files - 198)));
+        let limits = ServeLimits { connections: (files - OTHER_FILES - 2) / 2, ..limits("").unwrap() };
+        assert_eq!(limits.too_many_connections(2), None);
+        assert!(limits.too_many_connections(3).is_some());
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod representative;
 mod route;
 mod service;
 mod shared;
+mod small_file;
 mod storage;
 mod transfer;
 pub mod values;
@@ -45,6 +46,7 @@ pub use representative::RepresentativeBy;
 pub use route::{Clock, RawRoute, Route};
 pub use service::ServiceUrl;
 pub use shared::{OnRedisFailure, RedisOptions};
+pub(crate) use small_file::{is_regular, read_regular};
 use storage::DurabilityValue;
 pub use storage::{OnFailure, OnUnreadable, Storage};
 pub use transfer::{RawTransferOptions, TransferOptions};
@@ -364,7 +366,7 @@ impl RawServeOptions {
     /// # Errors
     /// When a value is not one of its option, or options do not go together.
     pub fn validate(self) -> Result<ServeOptions, ConfigError> {
-        let limits = ServeLimits::of(&self);
+        let limits = ServeLimits::of(&self)?;
         let storage = Storage::of(&self)?;
         let forest_store = RedisOptions::of(&self)?;
         let is_named = self.upstream.is_some();

@@ -4,14 +4,14 @@ use super::{Route, ServeLimits, ServeOptions};
 
 impl ServeOptions {
     /// The options that differ in `wanted` and cannot change while requests are served.
-    pub(crate) fn only_at_a_start(&self, wanted: &ServeOptions) -> Vec<&'static str> {
+    pub(crate) fn only_at_a_start(&self, wanted: &ServeOptions) -> Vec<String> {
         let mut different = Vec::new();
         macro_rules! compare {
             ($($field:ident $option:literal,)+) => {{
                 // Names every field, so that none is forgotten.
                 let ServeOptions { $($field: _,)+ limits: _, log: _, routes: _ } = self;
                 $(if self.$field != wanted.$field {
-                    different.push($option);
+                    different.push($option.to_owned());
                 })+
             }};
         }
@@ -52,18 +52,25 @@ impl ServeOptions {
     ///
     /// # Errors
     /// What only a restart changes of the routes.
-    pub(crate) fn added_routes<'w>(&self, wanted: &'w ServeOptions) -> Result<&'w [Route], &'static str> {
+    pub(crate) fn added_routes<'w>(&self, wanted: &'w ServeOptions) -> Result<&'w [Route], String> {
         let Some(added) = wanted.routes.strip_prefix(self.routes.as_slice()) else {
-            return Err("the routes that are there (others may be added behind them)");
+            let is_kept = |(at, route): (usize, &Route)| wanted.routes.get(at) == Some(route);
+            let first = self.routes.iter().enumerate().position(|one| !is_kept(one)).unwrap_or_default();
+            let patterns = self.routes.get(first).map(|route| route.patterns().collect::<Vec<_>>().join(","));
+            return Err(format!(
+                "the routes that are there (route {}, {}, is not the same; others may be added behind them)",
+                first + 1,
+                patterns.unwrap_or_default()
+            ));
         };
         let is_of_another = |new: &Route| self.routes.iter().any(|route| route.forest == new.forest);
         // Nothing runs in the background without a route.
         match () {
             () if added.is_empty() => Ok(added),
-            () if self.routes.is_empty() => Err("the first route"),
+            () if self.routes.is_empty() => Err("the first route".into()),
             // That is done while nothing has the data directory.
-            () if wanted.recover_at_start => Err("the routes with recover_at_start"),
-            () if added.iter().any(is_of_another) => Err("which routes are of a forest that is there"),
+            () if wanted.recover_at_start => Err("the routes with recover_at_start".into()),
+            () if added.iter().any(is_of_another) => Err("which routes are of a forest that is there".into()),
             () => Ok(added),
         }
     }
@@ -109,7 +116,8 @@ mod tests {
         let (a, b) = ("[[route]]\nindex = ['a']\n", "[[route]]\nindex = ['b']\n");
         let recovers = "recover_at_start = true\ndata_dir = 'data'\n";
         let of_its_forest = "[[route]]\nindex = ['b']\nforest = 'a'\n";
-        let there = Err("the routes that are there (others may be added behind them)");
+        let there = Err("the routes that are there (route 1, a, is not the same; others may be added behind them)");
+        let second = Err("the routes that are there (route 2, b, is not the same; others may be added behind them)");
         for (before, after, expected) in [
             ("", "", Ok(0)),
             (a, a, Ok(0)),
@@ -119,6 +127,8 @@ mod tests {
             (a, "", there),
             (a, b, there),
             (a, &[a, "window = '1d'"].concat(), there),
+            (&[a, b].concat(), a, second),
+            (&[a, b].concat(), &[a, b, "window = '1d'"].concat(), second),
             (a, &[a, of_its_forest].concat(), Err("which routes are of a forest that is there")),
             ("", a, Err("the first route")),
             (&[recovers, a].concat(), &[recovers, a].concat(), Ok(0)),
@@ -126,7 +136,7 @@ mod tests {
         ] {
             let (before, after) = (options(before), options(after));
             let added = before.added_routes(&after).map(<[Route]>::len);
-            assert_eq!(added, expected);
+            assert_eq!(added, expected.map_err(str::to_owned));
             assert_eq!(before.only_at_a_start(&after).is_empty(), added.is_ok());
         }
     }

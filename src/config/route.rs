@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::ConfigError;
 use super::representative::RepresentativeBy;
+use super::small_file;
 use super::values::{ByteSize, FieldName, IndexPattern, OrNone, TimeSpan, from_text, some_parsed};
 use crate::fingerprint::Distance;
 use crate::forest::shared::SharedDistance;
@@ -340,7 +341,7 @@ fn default_k(method: &Method) -> Distance {
 /// The lines of a file without blanks around them; blank lines do not count.
 fn sentences(path: &Path) -> Result<Vec<String>, ConfigError> {
     let text =
-        std::fs::read_to_string(path).map_err(|source| ConfigError::Boilerplate { path: path.to_owned(), source })?;
+        small_file::read_regular(path).map_err(|source| ConfigError::Boilerplate { path: path.to_owned(), source })?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     Ok(lines.map(str::to_owned).collect())
 }

@@ -32,8 +32,8 @@ use tracing::{info, warn};
 
 use crate::clock;
 use crate::forest::shared::keys::{
-    Agreement, Command, Evictions, Extent, FORESTS, Key, KeySample, RedisClient, RedisFuture, RedisReply,
-    RedisUnavailable, ScanPosition, SyncEntries, SyncEntry, SyncPosition, agreement, other_fields, other_settings,
+    Agreement, Command, Evictions, Extent, Key, KeySample, RedisClient, RedisFuture, RedisReply, RedisUnavailable,
+    ScanPosition, SyncEntries, SyncEntry, SyncPosition, agreement, other_fields, other_settings, too_many_forests,
     warn_of_earlier,
 };
 use crate::text_fields::{FieldRecord, RoutedFields};
@@ -251,7 +251,7 @@ impl RedisClient for TcpRedis {
         self.on_runtime(async move {
             let enrolled = shared.wait(shared.link.enroll(&name, &identity)).await?;
             Ok(match enrolled {
-                None => Err(format!("there are {FORESTS} forests already: use another Redis, or one of theirs")),
+                None => Err(too_many_forests()),
                 Some((number, known)) => match agreement(&known, &identity) {
                     Agreement::Same => Ok(number),
                     Agreement::Earlier => {

@@ -526,6 +526,16 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn the_configuration_is_read_once_at_a_time() {
+        let state = AppState::for_test();
+        let asked = async || ask_as(&state, CLIENT, Purpose::Admin, Method::POST, "/_spinney/_reload", "").await;
+        let turn = state.reload_turn().await;
+        assert!(asked().await.body.to_string().contains("it is being read"));
+        drop(turn);
+        assert!(asked().await.body.to_string().contains("it is not read at a start yet"));
+    }
+
     /// Nobody reaches anything by a tunnel, and hyper has none to give.
     #[tokio::test]
     async fn there_are_no_tunnels() {

@@ -7,7 +7,7 @@ use crate::state::AppState;
 
 /// Logs settings that are valid and probably not intended.
 pub(super) fn warn_of_config(config: &ServeOptions) {
-    if let Some(reason) = config.limits.too_many_connections() {
+    if let Some(reason) = config.limits.too_many_connections(config.routes.len()) {
         warn!("{reason}");
     }
     if config.sigv4.as_ref().is_some_and(|sigv4| sigv4.service == AwsService::Aoss) {

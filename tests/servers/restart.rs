@@ -256,7 +256,10 @@ async fn what_does_not_fit_is_told_in_words() {
     let second = Spinney::try_start("127.0.0.1:0", &arguments(&upstream, "news-words-*", dir.path(), &[]));
     let log = second.err().unwrap().log;
     assert!(log.contains("is in use by another process"), "{log}");
+    let index = common::unique_index("words");
+    assert_eq!(send(&common::http(), &first.url, &index, &[1]).await, Some(vec![1]));
     assert_eq!(first.terminate(), Some(0));
+    Server::new(&upstream).delete_index(&index).await;
 
     let other = arguments(&upstream, "news-words-*", dir.path(), &["--method", "longest"]);
     let log = Spinney::try_start("127.0.0.1:0", &other).err().unwrap().log;

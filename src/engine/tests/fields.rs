@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use super::salvage::{Dir, place_all, storage};
 use super::*;
 use crate::config::OnUnreadable;
+use crate::forest::shared::keys::FORESTS;
 use crate::progress::ReportProgress;
 use crate::text_fields::FieldRecord;
 
@@ -41,6 +42,18 @@ fn filled(name: &str) -> Dir {
     place_all(&engine);
     engine.forests().close();
     dir
+}
+
+/// A route into the forest `g`.
+fn another(k: u32) -> Route {
+    route(json!({"index": ["other-*"], "forest": "g", "method": "verified", "k": k}))
+}
+
+/// Stores a document in it, so that `k` counts.
+fn fill_another(dir: &Dir) {
+    let engine = start(&[content().remove(0), another(0)], &dir.0).unwrap();
+    assert_eq!(stamped_in("other-1", &engine, None), Ok(()));
+    engine.forests().close();
 }
 
 fn file(dir: &Path) -> std::path::PathBuf {
@@ -139,10 +152,9 @@ fn a_record_that_does_not_read_begins_anew_where_that_is_asked_for() {
 #[test]
 fn a_start_that_fails_records_nothing() {
     let dir = filled("fields-failed");
-    let other = |k| route(json!({"index": ["other-*"], "forest": "g", "method": "verified", "k": k}));
-    drop(start(&[content().remove(0), other(0)], &dir.0).unwrap());
+    fill_another(&dir);
     let before = bytes_in(&dir.0);
-    let routes = [content().remove(0), reading("forum-*", "mistaken"), other(1)];
+    let routes = [content().remove(0), reading("forum-*", "mistaken"), another(1)];
     assert!(start(&routes, &dir.0).is_err());
     assert!(bytes_in(&dir.0) == before);
     let routes = [content().remove(0), reading("forum-*", "body")];
@@ -155,13 +167,12 @@ fn a_start_that_fails_records_nothing() {
 #[test]
 fn what_is_salvaged_keeps_its_fields() {
     let dir = filled("fields-salvaged");
-    let other = |k| route(json!({"index": ["other-*"], "forest": "g", "method": "verified", "k": k}));
-    drop(start(&[content().remove(0), other(0)], &dir.0).unwrap());
+    fill_another(&dir);
     let known = std::fs::read(file(&dir.0)).unwrap();
     // A segment that is missing in the middle.
     std::fs::write(dir.0.join("f/journal-0000000000000fff"), b"").unwrap();
     assert_refused_as_unreadable(&dir.0);
-    assert!(start_with(&[content().remove(0), other(1)], &dir.0, OnUnreadable::Recover).is_err());
+    assert!(start_with(&[content().remove(0), another(1)], &dir.0, OnUnreadable::Recover).is_err());
     assert!(dir.0.join("UNREADABLE-1-f").exists());
     assert_eq!(std::fs::read(file(&dir.0)).unwrap(), known);
     assert_refused(&body(), &dir.0);
@@ -185,8 +196,12 @@ fn sharing(routes: &[Route], keys: &Arc<dyn RedisClient>) -> Arc<Engine> {
 
 /// Why a document is refused, if it is. `caller`: of a writer that may be refused, it is not placed yet.
 fn stamped_by(engine: &Arc<Engine>, caller: Option<u64>) -> Result<(), String> {
+    stamped_in("news-1", engine, caller)
+}
+
+fn stamped_in(name: &str, engine: &Arc<Engine>, caller: Option<u64>) -> Result<(), String> {
     let body = index("1", &json!({"title": "Bridge", "content": LONG, "body": LONG}));
-    let write = Write::Bulk { index: Some("news-1".into()) };
+    let write = Write::Bulk { index: Some(name.into()) };
     let context = RequestContext { caller, ..call(1_000) };
     let stamped = wait(engine.parse_and_stamp(body.into(), write, context));
     stamped.map(drop).map_err(|error| error.to_string())
@@ -222,6 +237,20 @@ fn of_two_that_share_a_forest_the_second_one_with_other_fields_is_refused() {
     assert_eq!(wait(keys.fields("f")), known);
     assert_eq!(placed_through(&more), Ok(()));
     assert_eq!(placed_through(&sharing(&content(), &keys)), Ok(()));
+}
+
+/// One forest more than Redis takes is told before its first document, as other settings are.
+#[test]
+fn a_forest_too_many_is_refused() {
+    let keys: Arc<dyn RedisClient> = Arc::new(InMemoryRedis::default());
+    let check = || wait(sharing(&content(), &keys).forests().check_settings()).map_err(|error| error.to_string());
+    for number in 0..FORESTS {
+        assert_eq!(check(), Ok(()), "{number} are there");
+        wait(keys.enroll(&format!("other-{number}"), "k=0")).unwrap().unwrap();
+    }
+    assert!(check().unwrap_err().contains("there are 100 forests already"));
+    let other = [reading("news-*", "content")];
+    assert!(wait(sharing(&other, &keys).forests().check_settings()).is_err());
 }
 
 /// The record goes along, whatever fields the command that carries it was given.

@@ -127,6 +127,11 @@ pub(super) fn with_fingerprints(identity: &str, version: FingerprintVersion) -> 
     settings.collect::<Vec<_>>().join(" ")
 }
 
+/// The message for a forest too many.
+pub fn too_many_forests() -> String {
+    format!("there are {FORESTS} forests already: use another Redis, or one of theirs")
+}
+
 /// The message for a forest with other settings.
 pub fn other_settings(kept: &str, wanted: &str) -> String {
     format!(

@@ -15,7 +15,7 @@ use spinney_text::method::{Durable, TreeTally};
 use super::keys::{
     Agreement, Command, FORESTS, FoundingToken, Key, KeyKind, KeyOp, KeySample, LATEST, Lifetime, NAMES, RedisClient,
     RedisFuture, RedisReply, RedisUnavailable, ScanPosition, SyncEntries, SyncEntry, SyncPosition, agreement,
-    lifetime_millis, other_fields, other_settings, proposed_number, warn_of_earlier,
+    lifetime_millis, other_fields, other_settings, proposed_number, too_many_forests, warn_of_earlier,
 };
 use crate::text_fields::{FieldRecord, RoutedFields};
 use crate::time::Millis;
@@ -561,7 +561,7 @@ impl RedisClient for InMemoryRedis {
                 forests.insert(name.to_owned(), (number, identity.to_owned()));
                 Ok(number)
             }
-            (None, None) => Err(format!("there are {FORESTS} forests already")),
+            (None, None) => Err(too_many_forests()),
         };
         Box::pin(std::future::ready(Ok(enrolled)))
     }

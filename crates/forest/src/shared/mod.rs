@@ -49,8 +49,8 @@ use tracing::warn;
 
 use self::batcher::Batcher;
 use self::keys::{
-    Agreement, Command, Extent, FoundingToken, Key, KeyKind, KeyOp, Lifetime, RedisClient, RedisReply,
-    RedisUnavailable, SyncPosition, agreement, other_fields, other_settings,
+    Agreement, Command, Extent, FORESTS, FoundingToken, Key, KeyKind, KeyOp, Lifetime, RedisClient, RedisReply,
+    RedisUnavailable, SyncPosition, agreement, other_fields, other_settings, too_many_forests,
 };
 use self::layout::{Calendar, NodeValue};
 use self::lsh_buckets::LshBuckets;
@@ -344,6 +344,7 @@ impl<F: MethodKind> SharedInner<F> {
         }
         let forests = self.keys.forests().await.map_err(|away| self.away(away))?;
         match forests.iter().find(|(name, ..)| *name == self.name) {
+            None if forests.len() >= usize::from(FORESTS) => Err(self.unsupported(&too_many_forests())),
             Some((_, _, kept)) if agreement(kept, &self.identity) == Agreement::Other => {
                 Err(self.unsupported(&other_settings(kept, &self.identity)))
             }

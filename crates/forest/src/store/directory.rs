@@ -283,6 +283,13 @@ impl Directory {
         Ok(())
     }
 
+    /// Removes a file, for good.
+    pub(super) fn remove(&self, name: &str) -> Result<(), StoreError> {
+        let path = self.file(name);
+        let removed = self.files.remove(&path).and_then(|()| self.files.sync_dir(&self.path));
+        removed.map_err(StoreError::io("remove", &path))
+    }
+
     /// The identity that is stored here, and its checksum.
     pub(super) fn read_identity(&self) -> Result<(ForestIdentity, u64), StoreError> {
         let path = self.file(IDENTITY);

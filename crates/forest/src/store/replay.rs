@@ -138,7 +138,8 @@ impl DirectoryContents {
         Ok(found)
     }
 
-    /// The identity of the forest, and its checksum; that of an empty directory is written.
+    /// The identity of the forest, and its checksum; that of an empty directory is written. A forest that was made with
+    /// other settings and never written to is made anew: a start that was refused for another reason leaves it.
     fn identity_of(
         &mut self,
         directory: &Directory,
@@ -156,10 +157,17 @@ impl DirectoryContents {
             return Err(StoreError::NewerFingerprints { dir: directory.path.clone(), found });
         }
         let differences = stored.differences(wanted);
-        if !differences.is_empty() {
+        if differences.is_empty() {
+            return Ok((stored, checksum));
+        }
+        // A journal that is missing is not one that was never written to.
+        if self.segments.is_empty() || self.has_data(directory)? {
             return Err(StoreError::OtherIdentity { dir: directory.path.clone(), differences });
         }
-        Ok((stored, checksum))
+        // Without it, whatever is left of making it counts as nothing.
+        directory.remove(IDENTITY)?;
+        self.segments = vec![Lsn::FIRST];
+        Ok((wanted.clone(), make(directory, wanted)?))
     }
 
     /// Files that a state which begins at `start` does not need.
@@ -174,7 +182,7 @@ impl DirectoryContents {
         leftovers
     }
 
-    /// Whether a directory without an identity has any data.
+    /// Whether a directory has any data.
     fn has_data(&self, directory: &Directory) -> Result<bool, StoreError> {
         if !self.snapshots.is_empty() || self.segments.len() > 1 {
             return Ok(true);

@@ -155,6 +155,39 @@ fn other_settings_are_told_with_both_sides() {
     }
 }
 
+/// One that nothing was written to stops nobody who has made up their mind, whatever the power does to that.
+#[test]
+fn an_empty_forest_of_other_settings_begins_anew() {
+    let [first, other] = ["verified", "full"].map(|method| ForestIdentity::new("news").with("method", method));
+    let open = |disk: &Disk, identity: &ForestIdentity| {
+        let data_dir = DataDir::lock_in(disk.files(), Path::new(DIR))?;
+        let mut replay = Store::open(&data_dir, identity, Durability::Batch)?;
+        while replay.next()?.is_some() {}
+        Ok::<_, StoreError>(replay.identity().clone())
+    };
+    for seed in 0..30 {
+        let mut end = 1;
+        loop {
+            let disk = Disk::new(seed);
+            assert_eq!(open(&disk, &first).unwrap(), first);
+            disk.set(Fault::EndsAt(end));
+            let opened = open(&disk, &other);
+            disk.lose_power();
+            assert_eq!(open(&disk, &other).unwrap(), other, "after {end} operations");
+            if opened.is_ok() {
+                break;
+            }
+            end += 1;
+        }
+        assert!(end > 5, "each step of it was the last once: {end}");
+    }
+    // Where the journal is missing, something was there.
+    let disk = Disk::new(0);
+    open(&disk, &first).unwrap();
+    disk.take(&journal(1));
+    assert!(matches!(open(&disk, &other), Err(StoreError::OtherIdentity { .. })));
+}
+
 #[test]
 fn newer_and_foreign_files_are_told() {
     // A newer format: everything behind the number may be another.
