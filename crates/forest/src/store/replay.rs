@@ -160,8 +160,7 @@ impl DirectoryContents {
         if differences.is_empty() {
             return Ok((stored, checksum));
         }
-        // A journal that is missing is not one that was never written to.
-        if self.segments.is_empty() || self.has_data(directory)? {
+        if !self.is_unwritten(directory)? {
             return Err(StoreError::OtherIdentity { dir: directory.path.clone(), differences });
         }
         // Without it, whatever is left of making it counts as nothing.
@@ -182,7 +181,13 @@ impl DirectoryContents {
         leftovers
     }
 
-    /// Whether a directory has any data.
+    /// Whether a forest with an identity was never written to. One whose journal is missing or cut off was.
+    fn is_unwritten(&self, directory: &Directory) -> Result<bool, StoreError> {
+        let is_begun = self.snapshots.is_empty() && self.segments == [Lsn::FIRST];
+        Ok(is_begun && len_of(directory, &file_name_of::journal(Lsn::FIRST))? == Header::LEN as u64)
+    }
+
+    /// Whether a directory without an identity has any data.
     fn has_data(&self, directory: &Directory) -> Result<bool, StoreError> {
         if !self.snapshots.is_empty() || self.segments.len() > 1 {
             return Ok(true);

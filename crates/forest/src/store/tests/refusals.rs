@@ -181,11 +181,18 @@ fn an_empty_forest_of_other_settings_begins_anew() {
         }
         assert!(end > 5, "each step of it was the last once: {end}");
     }
-    // Where the journal is missing, something was there.
+    // Where the journal is missing or cut off, something was there; one byte behind its header is something.
     let disk = Disk::new(0);
     open(&disk, &first).unwrap();
-    disk.take(&journal(1));
-    assert!(matches!(open(&disk, &other), Err(StoreError::OtherIdentity { .. })));
+    let header = disk.bytes(&journal(1));
+    for left in [None, Some(&header[..header.len() - 1]), Some(&[&header[..], b"x"].concat())] {
+        disk.take(&journal(1));
+        if let Some(left) = left {
+            disk.put(&journal(1), left);
+        }
+        assert!(matches!(open(&disk, &other), Err(StoreError::OtherIdentity { .. })), "{left:?}");
+        disk.put(&journal(1), b"");
+    }
 }
 
 #[test]
