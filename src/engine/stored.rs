@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 use super::EngineError;
-use super::forests::{ForestEntry, Forests};
+use super::forests::{ForestEntry, Forests, SHORT_TEXTS};
 use crate::config::{OnFailure, OnUnreadable, Storage};
 use crate::forest::local::{Copied, Executor, ForestState, Journal, LocalForest};
 use crate::forest::port::{PortHandle, Unavailable};
@@ -182,13 +182,23 @@ impl Stores {
         entries.iter().try_for_each(|entry| self.data_dir.record_fields(&entry.name, &entry.fields))
     }
 
+    /// Forgets the settings of a forest that was never written to, nor that of its short texts: a start that was
+    /// refused for another reason leaves such a one. Returns whether it did.
+    fn forget_unwritten(&self, forest: &str) -> Result<bool, StoreError> {
+        Ok(self.data_dir.is_unwritten(&format!("{forest}{SHORT_TEXTS}"))? && self.data_dir.forget_unwritten(forest)?)
+    }
+
     fn read_whole<F: MethodKind>(
         &self,
         identity: &ForestIdentity,
         empty: ForestState<F>,
         report: impl Fn(ReplayProgress),
     ) -> Result<(Replay, ForestState<F>), StoreError> {
-        let mut replay = Store::open(&self.data_dir, identity, self.storage.durability)?;
+        let open = || Store::open(&self.data_dir, identity, self.storage.durability);
+        let mut replay = match open() {
+            Err(StoreError::OtherIdentity { .. }) if self.forget_unwritten(identity.forest())? => open()?,
+            opened => opened?,
+        };
         let (state, _) = read(&mut replay, empty, self.tasks.reads_ahead(), report)?;
         Ok((replay, state))
     }

@@ -77,6 +77,12 @@ impl World {
                     Some((200, json!({"indices": found.collect::<Vec<_>>()})))
                 }
             },
+            // What is asked beside a name that cannot be resolved.
+            ("GET", [name, "_search"]) => match self.faults.get(*name) {
+                Some(Fault::Silent) => None,
+                Some(Fault::Writes(status) | Fault::Bulks(status) | Fault::Reads(status)) => error(*status),
+                None => Some((200, json!({}))),
+            },
             ("POST", [_, "_refresh"]) => Some((200, json!({}))),
             ("GET", [names, "_mapping"]) => {
                 let partial = names.split(',').filter(|name| self.partial.contains(*name));

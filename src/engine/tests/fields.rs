@@ -163,6 +163,38 @@ fn a_start_that_fails_records_nothing() {
     assert!(start(&routes, &dir.0).is_err());
 }
 
+/// A forest takes other settings as long as neither it nor that of its short texts was written to.
+#[test]
+fn a_forest_that_was_never_written_to_takes_other_settings() {
+    let of = |more: Value| {
+        let mut all = json!({"index": ["news-*"], "text_field": ["content"], "forest": "f"});
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        [route(all)]
+    };
+    let short = of(json!({"method": "short", "k": 3}));
+    let others =
+        [json!({"method": "verified"}), json!({"method": "longest", "k": 2}), json!({"method": "short", "k": 2})];
+    let dir = Dir::new("fields-unwritten");
+    for more in others.clone() {
+        drop(start(&short, &dir.0).unwrap());
+        drop(start(&of(more), &dir.0).unwrap());
+    }
+    // A short text alone: the forest of the others stays empty.
+    let engine = start(&short, &dir.0).unwrap();
+    let body = index("1", &json!({"content": "Police close a road in Leeds"}));
+    let write = Write::Bulk { index: Some("news-1".into()) };
+    wait(engine.parse_and_stamp(body.into(), write, call(1_000))).unwrap();
+    engine.forests().close();
+    drop(engine);
+    let before = bytes_in(&dir.0);
+    for more in others {
+        let refused = start(&of(more), &dir.0).err().unwrap();
+        assert!(matches!(refused, EngineError::Store(StoreError::OtherIdentity { .. })), "{refused}");
+        assert!(bytes_in(&dir.0) == before);
+    }
+    assert!(nodes(&start(&short, &dir.0).unwrap()) > 0);
+}
+
 /// Where a part does not read the rest has the fields that it had, also if nothing comes of the start that salvages it.
 #[test]
 fn what_is_salvaged_keeps_its_fields() {

@@ -138,8 +138,7 @@ impl DirectoryContents {
         Ok(found)
     }
 
-    /// The identity of the forest, and its checksum; that of an empty directory is written. A forest that was made with
-    /// other settings and never written to is made anew: a start that was refused for another reason leaves it.
+    /// The identity of the forest, and its checksum; that of an empty directory is written.
     fn identity_of(
         &mut self,
         directory: &Directory,
@@ -157,16 +156,10 @@ impl DirectoryContents {
             return Err(StoreError::NewerFingerprints { dir: directory.path.clone(), found });
         }
         let differences = stored.differences(wanted);
-        if differences.is_empty() {
-            return Ok((stored, checksum));
-        }
-        if !self.is_unwritten(directory)? {
+        if !differences.is_empty() {
             return Err(StoreError::OtherIdentity { dir: directory.path.clone(), differences });
         }
-        // Without it, whatever is left of making it counts as nothing.
-        directory.remove(IDENTITY)?;
-        self.segments = vec![Lsn::FIRST];
-        Ok((wanted.clone(), make(directory, wanted)?))
+        Ok((stored, checksum))
     }
 
     /// Files that a state which begins at `start` does not need.
@@ -181,8 +174,11 @@ impl DirectoryContents {
         leftovers
     }
 
-    /// Whether a forest with an identity was never written to. One whose journal is missing or cut off was.
+    /// Whether nothing was ever written to. A forest with an identity whose journal is missing or cut off was.
     fn is_unwritten(&self, directory: &Directory) -> Result<bool, StoreError> {
+        if !self.identity {
+            return Ok(!self.has_data(directory)?);
+        }
         let is_begun = self.snapshots.is_empty() && self.segments == [Lsn::FIRST];
         Ok(is_begun && len_of(directory, &file_name_of::journal(Lsn::FIRST))? == Header::LEN as u64)
     }
@@ -215,6 +211,32 @@ impl DataDir {
         }
         let directory = Directory::of(self, forest)?;
         DirectoryContents::in_directory(&directory)?.has_data(&directory)
+    }
+
+    /// Whether the directory has a forest that was never written to, or none.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn is_unwritten(&self, forest: &str) -> Result<bool, StoreError> {
+        if !self.has_directory(forest)? {
+            return Ok(true);
+        }
+        let directory = Directory::of(self, forest)?;
+        DirectoryContents::in_directory(&directory)?.is_unwritten(&directory)
+    }
+
+    /// Forgets the settings of a forest that was never written to, so that it can be opened with others. Returns
+    /// whether it is such a one.
+    ///
+    /// # Errors
+    /// When the directory cannot be read or written.
+    pub fn forget_unwritten(&self, forest: &str) -> Result<bool, StoreError> {
+        let is_unwritten = self.is_unwritten(forest)?;
+        if is_unwritten && self.has_directory(forest)? {
+            // Without it, whatever is left of making the forest counts as nothing.
+            Directory::of(self, forest)?.remove(IDENTITY)?;
+        }
+        Ok(is_unwritten)
     }
 }
 
