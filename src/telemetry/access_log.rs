@@ -171,7 +171,7 @@ fn append(path: &Path) -> Result<File, AccessLogError> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt as _;
-        // A FIFO would be waited for until somebody reads it: it is refused.
+        // To open a FIFO without a reader would block until there is one: it is refused.
         options.custom_flags(OFlags::NONBLOCK.bits() as i32);
     }
     let file = options.open(path).map_err(refused)?;

@@ -231,12 +231,14 @@ impl DataDir {
     /// # Errors
     /// When the directory cannot be read or written.
     pub fn forget_unwritten(&self, forest: &str) -> Result<bool, StoreError> {
-        let is_unwritten = self.is_unwritten(forest)?;
-        if is_unwritten && self.has_directory(forest)? {
+        let directory = Directory::of(self, forest)?;
+        let found = DirectoryContents::in_directory(&directory)?;
+        let is_such = found.identity && found.is_unwritten(&directory)?;
+        if is_such {
             // Without it, whatever is left of making the forest counts as nothing.
-            Directory::of(self, forest)?.remove(IDENTITY)?;
+            directory.remove(IDENTITY)?;
         }
-        Ok(is_unwritten)
+        Ok(is_such)
     }
 }
 
