@@ -347,7 +347,9 @@ class Soak:
 
     def are_forgotten(self):
         """Texts of refused documents alone are known to nobody."""
-        for text, index in list(self.oracle.refused)[-10:]:
+        for text, index, at in list(self.oracle.refused)[-10:]:
+            if self.oracle.may_stay(at):
+                continue
             sidecar = self.sidecar_of(index)
             decision, root = self.ask_of(sidecar, index, text)
             if decision == "refreshed":

@@ -214,7 +214,7 @@ class Writer(Worker):
             elif status == 400 and operation.source and operation.source["n"] == "no number":
                 # What an attempt without an answer has left stays a minute, and the next one does not take it back.
                 if first:
-                    oracle.refused.append((operation.source["text"], operation.record.index))
+                    oracle.refused.append((operation.source["text"], operation.record.index, time.time() * 1000))
             elif status in (429, 503) or status == 409 and operation.action == "update":
                 # An update is refused if something else, such as a restamp, came between its reading and its writing.
                 again.append(operation)

@@ -48,7 +48,7 @@ class Oracle:
         self.lock, self.numbers = threading.Lock(), itertools.count(1)
         self.records = {}
         self.acknowledged = 0
-        # (text, index) of accepted documents, youngest last; texts of refused ones.
+        # (text, index) of accepted documents, youngest last; (text, index, time) of refused ones.
         self.recent = collections.deque(maxlen=20_000)
         self.refused = collections.deque(maxlen=50)
         # Roots, and texts, that an override has named: documents move to and from them.
@@ -172,6 +172,11 @@ class Oracle:
 
     def at_risk(self, arrival):
         return any(begin <= arrival <= end for begin, end in self.lossy)
+
+    def may_stay(self, refused):
+        """Whether a release may have been on its way to a Redis master when that was ended, or not yet with its
+        replica: the text of a document that was refused then may stay known."""
+        return any(begin + 2000 <= refused <= end - 500 for begin, end in self.lossy)
 
     def undone_late(self, last, shown, copies):
         """Whether what put a document where it is was undone when its text was forgotten, or nearly so: it stays there.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use spinney::forest::shared::keys::{
-    Command, Key, KeySample, RedisClient, RedisFuture, RedisReply, RedisUnavailable, ScanPosition, SyncEntries,
-    SyncEntry, SyncPosition,
+    Command, Key, KeySample, RedisClient, RedisFuture, RedisReply, RedisUnavailable, RoundFailed, RoundFuture,
+    ScanPosition, SyncEntries, SyncEntry, SyncPosition,
 };
 use spinney::forest::shared::memory::InMemoryRedis;
 use spinney::parts::arrival_at;
@@ -88,9 +88,11 @@ impl Connections {
         })
     }
 
-    async fn run_one(&self, command: &Command) -> Result<RedisReply, RedisUnavailable> {
+    /// `is_sent`: whether it may have been run.
+    async fn run_one(&self, command: &Command, is_sent: &mut bool) -> Result<RedisReply, RedisUnavailable> {
         for _ in 0..ATTEMPTS {
             self.wait().await?;
+            *is_sent = true;
             let is_lost = self.world.fails(self.redis.losses);
             if is_lost && self.world.happens(500) {
                 self.world.count("commands lost", 1);
@@ -111,11 +113,12 @@ impl Connections {
 }
 
 impl RedisClient for Connections {
-    fn run(&self, commands: Vec<Command>) -> RedisFuture<Vec<RedisReply>> {
+    fn run(&self, commands: Vec<Command>) -> RoundFuture {
         let this = self.clone();
         Box::pin(async move {
             this.world.count("round trips", 1);
             let mut replies: Vec<Option<RedisReply>> = vec![None; commands.len()];
+            let mut sent = vec![false; commands.len()];
             // Each master goes on by itself: any order is one of theirs, as long as that of each stays.
             let master = |command: &Command| command.key.fingerprint.0 as usize % MASTERS;
             let mut masters: Vec<Vec<usize>> = vec![Vec::new(); MASTERS];
@@ -129,7 +132,13 @@ impl RedisClient for Connections {
                 // A few at a time: another process may come in between.
                 for _ in 0..=this.world.below(4) {
                     let Some(at) = masters[next].pop() else { break };
-                    replies[at] = Some(this.run_one(&commands[at]).await?);
+                    match this.run_one(&commands[at], &mut sent[at]).await {
+                        Ok(reply) => replies[at] = Some(reply),
+                        Err(why) => {
+                            let not_run = (0..commands.len()).filter(|&at| !sent[at]).collect();
+                            return Err(RoundFailed { why, not_run });
+                        }
+                    }
                 }
                 masters.retain(|of| !of.is_empty());
             }

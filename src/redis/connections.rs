@@ -17,6 +17,7 @@ use tracing::debug;
 
 use super::error_hints::away;
 use super::pipeline::{self, CommandReply, LIBRARY, NodeBatch};
+use super::sent::SentCommands;
 use super::slots::{SLOTS, slot};
 use super::unusable::UnusableKeys;
 use super::{Address, NodeState, sleep};
@@ -135,6 +136,22 @@ impl RedisNode {
         sent
     }
 
+    /// Completes when the node can be sent commands. A connection that was idle may have been closed, and what is sent
+    /// over it may have been run as far as anybody can tell: `is_asked` first whether it is there.
+    async fn is_reached(&self, is_asked: bool) -> Result<(), RedisError> {
+        let mut connection = self.connection().await?;
+        if !is_asked {
+            return Ok(());
+        }
+        match connection.send_packed_command(&redis::cmd("PING")).await {
+            Err(error) if error.code().is_none() => {
+                *self.connection.lock().await = None;
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// As [`send`](Self::send) with `ASKING`, to a node that a slot is migrating to.
     pub(super) async fn send_asking(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
         let mut asking = Pipeline::with_capacity(2 * pipeline.len());
@@ -203,14 +220,22 @@ impl Connections {
 
     /// Runs commands, each on the node that has its key. Their replies count only if the forest still is this
     /// process's: that is asked in the same round trip, or in one before where nothing in the command tells the forest
-    /// from another one.
-    pub(super) async fn run(&self, commands: &[Command]) -> Result<Vec<RedisReply>, RedisUnavailable> {
+    /// from another one. `sent`: which of them may have been run, also where the future is dropped.
+    pub(super) async fn run(
+        &self,
+        commands: &[Command],
+        sent: &Arc<SentCommands>,
+    ) -> Result<Vec<RedisReply>, RedisUnavailable> {
         let is_of = |forest: &RegisteredForest| commands.iter().any(|command| command.key.forest == forest.number);
         let fits_any = commands.iter().any(|command| command.what.fits_any_forest());
-        self.if_registered(is_of, fits_any, self.run_unchecked(commands)).await
+        self.if_registered(is_of, fits_any, self.run_unchecked(commands, sent)).await
     }
 
-    async fn run_unchecked(&self, commands: &[Command]) -> Result<Vec<RedisReply>, RedisUnavailable> {
+    async fn run_unchecked(
+        &self,
+        commands: &[Command],
+        marks: &Arc<SentCommands>,
+    ) -> Result<Vec<RedisReply>, RedisUnavailable> {
         let mut replies: Vec<Option<RedisReply>> = commands.iter().map(|_| None).collect();
         let mut todo: Vec<usize> = (0..commands.len()).collect();
         let mut asked: HashMap<usize, String> = HashMap::new();
@@ -220,8 +245,10 @@ impl Connections {
                 sleep(PAUSE.min(PAUSE * attempt as u32 / 8)).await;
             }
             let nodes = self.nodes().await?;
-            let mut sending = self.send(&nodes, commands, &todo, &asked);
+            let mut sending = self.send(&nodes, commands, &todo, &asked, marks);
             let (mut is_stale, mut again) = (false, Vec::new());
+            // What one node refuses is said once all have answered.
+            let mut refused = None;
             asked.clear();
             while let Some(sent) = sending.join_next().await {
                 let Ok((node, places, sent)) = sent else {
@@ -233,7 +260,9 @@ impl Connections {
                         is_stale = true;
                         last = away(error);
                         for at in places {
-                            match commands.get(at).and_then(|command| command.what.reply_if_unknown()) {
+                            let is_lost = marks.is_lost(at);
+                            let assumed = commands.get(at).and_then(|command| command.what.reply_if_unknown());
+                            match assumed.filter(|_| is_lost) {
                                 None => again.push(at),
                                 Some(reply) => set(&mut replies, at, reply),
                             }
@@ -248,6 +277,9 @@ impl Connections {
                         let Some(&Command { key, .. }) = commands.get(at) else {
                             continue;
                         };
+                        if !matches!(reply, CommandReply::Done(_)) {
+                            marks.was_refused(at);
+                        }
                         match reply {
                             CommandReply::Done(reply) => {
                                 unusable.remove(key);
@@ -266,8 +298,8 @@ impl Connections {
                             CommandReply::Ask(host) => {
                                 asked.insert(at, host);
                             }
-                            CommandReply::Failed(reason) => return Err(RedisUnavailable::of(reason)),
-                            CommandReply::Full(reason) => return Err(RedisUnavailable::full(reason)),
+                            CommandReply::Failed(reason) => refused = refused.or(Some(RedisUnavailable::of(reason))),
+                            CommandReply::Full(reason) => refused = refused.or(Some(RedisUnavailable::full(reason))),
                         }
                         again.push(at);
                     }
@@ -275,6 +307,9 @@ impl Connections {
                 if is_unknown {
                     node.load().await.map_err(away)?;
                 }
+            }
+            if let Some(refused) = refused {
+                return Err(refused);
             }
             if again.is_empty() {
                 let replies: Option<Vec<RedisReply>> = replies.into_iter().collect();
@@ -296,6 +331,7 @@ impl Connections {
         commands: &[Command],
         todo: &[usize],
         asked: &HashMap<usize, String>,
+        marks: &Arc<SentCommands>,
     ) -> JoinSet<SentBatch> {
         let mut sending = JoinSet::new();
         let mut elsewhere: HashMap<&str, (Arc<RedisNode>, Vec<usize>, Pipeline)> = HashMap::new();
@@ -338,18 +374,29 @@ impl Connections {
                 }
             }
         }
+        let is_sent_once = |&at: &usize| commands.get(at).is_some_and(|command| command.what.is_sent_once());
         for (node, places, pipeline) in elsewhere.into_values() {
+            let (marks, is_sent_once) = (marks.clone(), places.iter().any(is_sent_once));
             sending.spawn(async move {
-                let values = node.send_asking(&pipeline).await;
-                let replies = values.map(|values| values.into_iter().map(pipeline::read).collect());
+                let values = async {
+                    node.is_reached(is_sent_once).await?;
+                    marks.are_sent(&places);
+                    node.send_asking(&pipeline).await
+                };
+                let replies = values.await.map(|values| values.into_iter().map(pipeline::read).collect());
                 (node, places, replies)
             });
         }
         for (node, part) in parts {
+            let (marks, is_sent_once) = (marks.clone(), part.places.iter().any(is_sent_once));
             sending.spawn(async move {
                 let (places, pipeline, reads_of) = part.end();
-                let values = node.send(&pipeline).await;
-                let replies = values.map(|values| pipeline::replies(values, &reads_of));
+                let values = async {
+                    node.is_reached(is_sent_once).await?;
+                    marks.are_sent(&places);
+                    node.send(&pipeline).await
+                };
+                let replies = values.await.map(|values| pipeline::replies(values, &reads_of));
                 (node, places, replies)
             });
         }

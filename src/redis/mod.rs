@@ -11,6 +11,7 @@ mod error_hints;
 mod eviction;
 mod pipeline;
 mod registry;
+mod sent;
 mod single_key;
 mod slots;
 #[cfg(test)]
@@ -32,9 +33,9 @@ use tracing::{info, warn};
 
 use crate::clock;
 use crate::forest::shared::keys::{
-    Agreement, Command, Evictions, Extent, Key, KeySample, RedisClient, RedisFuture, RedisReply, RedisUnavailable,
-    ScanPosition, SyncEntries, SyncEntry, SyncPosition, agreement, other_fields, other_settings, too_many_forests,
-    warn_of_earlier,
+    Agreement, Command, Evictions, Extent, Key, KeySample, RedisClient, RedisFuture, RedisUnavailable, RoundFailed,
+    RoundFuture, ScanPosition, SyncEntries, SyncEntry, SyncPosition, agreement, other_fields, other_settings,
+    too_many_forests, warn_of_earlier,
 };
 use crate::text_fields::{FieldRecord, RoutedFields};
 use crate::time::Millis;
@@ -42,6 +43,7 @@ pub use address::{Address, AddressError};
 use connections::Connections;
 pub use eviction::EvictsKeys;
 pub(crate) use eviction::KEEP_KEYS;
+use sent::SentCommands;
 
 /// How long a Redis may take for the commands of one step, nodes that have moved included.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -240,9 +242,11 @@ fn sleep(time: Duration) -> tokio::time::Sleep {
 }
 
 impl RedisClient for TcpRedis {
-    fn run(&self, commands: Vec<Command>) -> RedisFuture<Vec<RedisReply>> {
-        let shared = self.shared.clone();
-        self.on_runtime(async move { shared.wait(shared.link.run(&commands)).await })
+    fn run(&self, commands: Vec<Command>) -> RoundFuture {
+        let (shared, sent) = (self.shared.clone(), Arc::new(SentCommands::of(commands.len())));
+        let marks = sent.clone();
+        let answer = self.on_runtime(async move { shared.wait(shared.link.run(&commands, &marks)).await });
+        Box::pin(async move { answer.await.map_err(|why| RoundFailed { why, not_run: sent.not_run() }) })
     }
 
     fn enroll(&self, name: &str, identity: &str) -> RedisFuture<Result<u8, String>> {

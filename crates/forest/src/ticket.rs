@@ -27,6 +27,21 @@ pub struct Ticket {
     pub others: Vec<Root>,
 }
 
+impl Ticket {
+    /// The ticket of a placement in a shared forest that no document rests on.
+    pub(super) fn to_withdraw(nodes: SharedNodes) -> Ticket {
+        Ticket {
+            root: nodes.root,
+            rollback: Rollback::Shared(nodes.into()),
+            count: TallyEntry::default(),
+            claimed: None,
+            teaches: false,
+            lesson: None,
+            others: Vec::new(),
+        }
+    }
+}
+
 /// The nodes that a placement uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Rollback {
@@ -80,6 +95,21 @@ pub struct SharedNodes {
     pub(super) leaves: Vec<Fingerprint>,
     /// In a dated forest, leaves that were there.
     pub(super) used: Vec<UsedLeaf>,
+}
+
+impl SharedNodes {
+    /// A tree, and none of its leaves.
+    pub(super) fn of(root: Root, token: FoundingToken) -> SharedNodes {
+        SharedNodes {
+            root,
+            token,
+            has_founded: false,
+            placed: None,
+            is_due: false,
+            leaves: Vec::new(),
+            used: Vec::new(),
+        }
+    }
 }
 
 /// A leaf that was there.

@@ -5,15 +5,17 @@ use std::sync::atomic::AtomicUsize;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 
 use super::*;
 use crate::fingerprint::Fingerprint;
-use crate::forest::shared::keys::{Key, KeyKind, KeyOp};
+use crate::forest::shared::keys::{FoundingToken, Key, KeyKind, KeyOp};
 
 /// A node of a cluster: what it answers to a command, and how many connections were made to it.
 struct Fake {
     port: u16,
     connections: Arc<AtomicUsize>,
+    serving: JoinHandle<()>,
 }
 
 impl Fake {
@@ -22,14 +24,21 @@ impl Fake {
         let port = listener.local_addr().unwrap().port();
         let (connections, answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(answer));
         let count = connections.clone();
-        tokio::spawn(async move {
+        let serving = tokio::spawn(async move {
+            let mut served = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 count.fetch_add(1, Relaxed);
                 let answer = answer.clone();
-                tokio::spawn(serve(stream, move |command| answer(port, command)));
+                served.spawn(serve(stream, move |command| answer(port, command)));
             }
         });
-        Fake { port, connections }
+        Fake { port, connections, serving }
+    }
+
+    /// Closes its port and all connections.
+    async fn end(self) {
+        self.serving.abort();
+        let _ = self.serving.await;
     }
 }
 
@@ -83,11 +92,83 @@ async fn a_cluster_that_moves_keys_gets_one_connection_to_each_node() {
     };
     let commands: Vec<Command> = (0..100).map(get).collect();
     for _ in 0..3 {
-        let replies = link.run(&commands).await.unwrap();
+        let replies = link.run(&commands, &Arc::new(SentCommands::of(commands.len()))).await.unwrap();
         assert_eq!(replies, vec![RedisReply::Bytes(b"there".to_vec()); 100]);
         // The slots are asked for again, as after a command that was sent elsewhere.
         link.forget_nodes().await;
     }
     let made = [&source, &target].map(|node| node.connections.load(Relaxed));
     assert_eq!(made, [1, 1]);
+}
+
+fn release(fingerprint: u64) -> Command {
+    Command {
+        key: Key { forest: 0, fingerprint: Fingerprint(fingerprint), kind: KeyKind::Node },
+        what: KeyOp::Release { token: FoundingToken(1), uses: 1 },
+    }
+}
+
+/// A node that is connected to, and answers functions so.
+async fn node_that_says(told: &'static str) -> (Fake, Connections) {
+    let node = Fake::new(move |_, command| match command {
+        "MGET" => "*1\r\n$-1\r\n".into(),
+        "INFO" => "$0\r\n\r\n".into(),
+        "FCALL" => told.into(),
+        _ => "+OK\r\n".into(),
+    });
+    let node = node.await;
+    let link = Connections::new(Address::parse(&format!("redis://127.0.0.1:{}", node.port)).unwrap(), None);
+    let get = Command { what: KeyOp::Get, ..release(1) };
+    let replies = link.run(&[get], &Arc::new(SentCommands::of(1))).await;
+    assert_eq!(replies, Ok(vec![RedisReply::Nothing]));
+    (node, link)
+}
+
+/// What is said of two releases, and which of them were certainly not run.
+async fn released(link: &Connections) -> (Result<Vec<RedisReply>, RedisUnavailable>, Vec<usize>) {
+    let sent = Arc::new(SentCommands::of(2));
+    let replies = link.run(&[release(1), release(2)], &sent).await;
+    (replies, sent.not_run())
+}
+
+#[tokio::test]
+async fn a_release_that_was_refused_is_known_not_to_be_done() {
+    let refusals = [
+        "-CLUSTERDOWN The cluster is down\r\n",
+        "-LOADING Redis is loading the dataset in memory\r\n",
+        "-MASTERDOWN Link with MASTER is down\r\n",
+        "-READONLY You can't write against a read only replica.\r\n",
+        "-NOPERM this user has no permissions\r\n",
+        "-MISCONF Redis is configured to save RDB snapshots\r\n",
+        "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
+    ];
+    let mut asked = JoinSet::new();
+    for told in refusals {
+        asked.spawn(async move {
+            let (_node, link) = node_that_says(told).await;
+            (told, released(&link).await)
+        });
+    }
+    while let Some(answered) = asked.join_next().await {
+        let (told, (replies, not_run)) = answered.unwrap();
+        assert!(replies.is_err(), "{told}: {replies:?}");
+        assert_eq!(not_run, [0, 1], "{told}");
+    }
+}
+
+/// The connection is found closed before anything goes over it, and then none can be made.
+#[tokio::test]
+async fn a_release_that_no_node_got_is_known_not_to_be_done() {
+    let (node, link) = node_that_says(":-1\r\n").await;
+    assert_eq!(released(&link).await, (Ok(vec![RedisReply::Number(-1); 2]), Vec::new()));
+    node.end().await;
+    let (replies, not_run) = released(&link).await;
+    assert!(replies.is_err(), "{replies:?}");
+    assert_eq!(not_run, [0, 1]);
+}
+
+#[tokio::test]
+async fn a_release_without_an_answer_may_have_been_done() {
+    let (_node, link) = node_that_says("").await;
+    assert_eq!(released(&link).await, (Ok(vec![RedisReply::Nothing; 2]), Vec::new()));
 }

@@ -63,7 +63,7 @@ fn a_forest_of_an_emptied_redis_takes_nothing_from_one_that_got_its_number() {
         let put = KeyOp::Put { value: vec![1], life: Lifetime::Endless };
         block_on(second.run(vec![node(number, 7, put)])).unwrap();
         let refused = get().expect_err("a node of another forest was read");
-        assert!(refused.reason.contains("has forgotten its forests"), "{refused}");
+        assert!(refused.why.reason.contains("has forgotten its forests"), "{refused}");
         assert!(first.away().is_some() && second.away().is_none());
         assert_eq!(block_on(second.run(vec![node(number, 7, KeyOp::Get)])), Ok(vec![RedisReply::Bytes(vec![1])]));
     });
@@ -207,7 +207,7 @@ fn a_registry_of_another_type_is_an_error_of_all_until_it_has_gone() {
     let number = enroll(&store, "first", "k=0");
     redis.command("DEL spinney:forests");
     redis.command("SET spinney:forests text");
-    let refused = block_on(store.run(vec![node(number, 7, KeyOp::Get)])).unwrap_err();
+    let refused = block_on(store.run(vec![node(number, 7, KeyOp::Get)])).unwrap_err().why;
     assert!(refused.reason.contains("spinney:forests") && refused.reason.contains("delete it"), "{refused}");
     assert!(store.away().is_some());
     redis.command("DEL spinney:forests");
@@ -238,7 +238,7 @@ fn errors_of_a_node_are_errors_of_all() {
     let number = enroll(&store, "first", "k=0");
     redis.command("ACL SETUSER default -set");
     let claim = KeyOp::Claim { value: vec![1], life: Lifetime::Endless };
-    let refused = block_on(store.run(vec![node(number, 7, claim)])).unwrap_err();
+    let refused = block_on(store.run(vec![node(number, 7, claim)])).unwrap_err().why;
     assert_eq!(refused.extent, Extent::All, "{refused}");
 }
 

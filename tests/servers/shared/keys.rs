@@ -268,7 +268,7 @@ fn a_redis_that_has_forgotten_its_forests_is_told_them_again() {
         assert!(enroll(&*late, "k=1").is_ok());
         wait_until("it is refused", || {
             let refused = read(&*first).err();
-            refused.is_some_and(|away| away.reason.contains("knows news as another one since (k=1)"))
+            refused.is_some_and(|failed| failed.why.reason.contains("knows news as another one since (k=1)"))
         });
         let away = first.away().expect("it stays so");
         assert!(away.reason.contains("start this process again"), "{}", away.reason);

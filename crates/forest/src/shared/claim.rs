@@ -16,7 +16,7 @@ use super::round::{Answer, ClaimOutcome, PlacementRound, RecheckQuery};
 use crate::port::Unavailable;
 use crate::ticket::{SharedNodes, UsedLeaf};
 use crate::time::Millis;
-use crate::{Rollback, Root};
+use crate::{Rollback, Root, Ticket};
 
 /// A tree that documents of the request join or found.
 pub(super) struct ClaimedTree<P> {
@@ -130,10 +130,35 @@ impl<F: MethodKind> SharedInner<F> {
         let now = now.max(self.dated_clock()).unwrap_or(Millis(0));
         let mut trees = self.trees(round, now);
         self.claim_roots(&mut trees, now).await?;
-        self.claim_leaves(&mut trees, now).await?;
-        self.recheck(&mut trees, round, now).await?;
-        self.withdraw_claims(&trees, now).await?;
+        let rechecked = async {
+            self.claim_leaves(&mut trees, now).await?;
+            self.recheck(&mut trees, round, now).await
+        };
+        if let Err(error) = rechecked.await {
+            self.abandon(&trees, |tree| tree.counted);
+            return Err(error);
+        }
+        if let Err(error) = self.withdraw_claims(&trees, now).await {
+            // Whether those that restart were released is not known.
+            self.abandon(&trees, ClaimedTree::standing);
+            return Err(error);
+        }
         Ok(self.claimed(round, &trees, now))
+    }
+
+    /// Withdraws the claims of a round that failed, once Redis can be asked: its documents are placed elsewhere, or not
+    /// at all. A root that was not confirmed ends with its lease. `uses`: placements that a root is pinned for.
+    fn abandon(&self, trees: &[ClaimedTree<F::Proof>], uses: impl Fn(&ClaimedTree<F::Proof>) -> usize) {
+        let standing = trees.iter().filter(|tree| tree.counted > 0 && tree.state != TreeClaim::Restarts);
+        self.withdraw_later(standing.flat_map(|tree| {
+            let own = tree.leaves.iter().filter(|leaf| leaf.is_own);
+            let mut leaves: Vec<Fingerprint> = own.map(|leaf| leaf.fingerprint).collect();
+            let of_use = move |_| {
+                let leaves = std::mem::take(&mut leaves);
+                Ticket::to_withdraw(SharedNodes { leaves, ..SharedNodes::of(tree.root, tree.token) })
+            };
+            (0..uses(tree)).map(of_use)
+        }));
     }
 
     /// Claims, and does no more.

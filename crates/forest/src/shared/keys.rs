@@ -9,6 +9,9 @@
 //! - Confirm is sent again, and succeeds on a confirmed root of the token, whatever was pinned since.
 //! - Release and count are never sent again; after a release the leaves stay.
 //!
+//! What is certainly not done is no such command, and is sent again: one that never left this process, or that was
+//! answered with an error.
+//!
 //! A client library of Redis must not retry by itself. `MOVED` and `ASK` mean *not* done: that command goes to the
 //! named node. A master without the functions gets them, and the command again.
 
@@ -42,6 +45,25 @@ pub fn proposed_number(name: &str) -> u8 {
 
 /// The future of a Redis operation.
 pub type RedisFuture<T> = Pin<Box<dyn Future<Output = Result<T, RedisUnavailable>> + Send>>;
+/// The future of a round of commands.
+pub type RoundFuture = Pin<Box<dyn Future<Output = Result<Vec<RedisReply>, RoundFailed>> + Send>>;
+
+/// A round of commands that failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct RoundFailed {
+    /// Why.
+    pub why: RedisUnavailable,
+    /// The positions of the commands that were certainly not run, in order. Any other one may have been, or may be.
+    pub not_run: Vec<usize>,
+}
+
+impl RoundFailed {
+    /// Nothing of a round of so many commands was run.
+    pub fn before_all(why: RedisUnavailable, commands: usize) -> RoundFailed {
+        RoundFailed { why, not_run: (0..commands).collect() }
+    }
+}
 
 /// Redis cannot be reached, or did not answer in time. Commands may have been run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -167,7 +189,7 @@ pub fn warn_of_earlier(forest: &str) {
 pub trait RedisClient: std::fmt::Debug + Send + Sync {
     /// Runs commands; returns one reply each, in their order. In which order they are run is not known; that of one key
     /// is theirs.
-    fn run(&self, commands: Vec<Command>) -> RedisFuture<Vec<RedisReply>>;
+    fn run(&self, commands: Vec<Command>) -> RoundFuture;
 
     /// Returns the number of the forest of this name, assigned at the first call. `identity`: the settings its nodes
     /// depend on; the outer error is Redis', the inner one reports a forest of that name with another identity
@@ -554,6 +576,12 @@ impl KeyOp {
     /// Whether it applies to any forest: no token or value in it is specific to one.
     pub fn fits_any_forest(&self) -> bool {
         matches!(self, KeyOp::Advance { .. } | KeyOp::Turn { .. })
+    }
+
+    /// Whether it takes from what a key holds, so that it is not sent again and must not get lost either: the node is
+    /// asked first whether it is there.
+    pub fn is_sent_once(&self) -> bool {
+        matches!(self, KeyOp::Release { .. })
     }
 
     /// The reply to assume for a command whose outcome is unknown; `None`: it is idempotent and may be sent again.

@@ -14,8 +14,9 @@ use spinney_text::method::{Durable, TreeTally};
 
 use super::keys::{
     Agreement, Command, FORESTS, FoundingToken, Key, KeyKind, KeyOp, KeySample, LATEST, Lifetime, NAMES, RedisClient,
-    RedisFuture, RedisReply, RedisUnavailable, ScanPosition, SyncEntries, SyncEntry, SyncPosition, agreement,
-    lifetime_millis, other_fields, other_settings, proposed_number, too_many_forests, warn_of_earlier,
+    RedisFuture, RedisReply, RedisUnavailable, RoundFailed, RoundFuture, ScanPosition, SyncEntries, SyncEntry,
+    SyncPosition, agreement, lifetime_millis, other_fields, other_settings, proposed_number, too_many_forests,
+    warn_of_earlier,
 };
 use crate::text_fields::{FieldRecord, RoutedFields};
 use crate::time::Millis;
@@ -527,9 +528,9 @@ fn counted(bytes: &[u8], more: &TreeTally) -> Vec<u8> {
 }
 
 impl RedisClient for InMemoryRedis {
-    fn run(&self, commands: Vec<Command>) -> RedisFuture<Vec<RedisReply>> {
+    fn run(&self, commands: Vec<Command>) -> RoundFuture {
         if let Some(away) = self.away() {
-            return Box::pin(std::future::ready(Err(away)));
+            return Box::pin(std::future::ready(Err(RoundFailed::before_all(away, commands.len()))));
         }
         let run = |command: &Command| {
             // Others get their turns between any two.
@@ -538,7 +539,9 @@ impl RedisClient for InMemoryRedis {
         };
         // All of a pipeline are run, whatever is said to one of them.
         let replies: Vec<_> = commands.iter().map(run).collect();
-        Box::pin(std::future::ready(replies.into_iter().collect()))
+        let not_run = replies.iter().enumerate().filter(|(_, reply)| reply.is_err()).map(|(at, _)| at).collect();
+        let replies: Result<Vec<RedisReply>, RedisUnavailable> = replies.into_iter().collect();
+        Box::pin(std::future::ready(replies.map_err(|why| RoundFailed { why, not_run })))
     }
 
     fn enroll(&self, name: &str, identity: &str) -> RedisFuture<Result<u8, String>> {

@@ -363,23 +363,37 @@ impl<F: MethodKind> SharedInner<F> {
         &self,
         commands: Vec<(KeyKind, Fingerprint, KeyOp)>,
     ) -> Result<std::vec::IntoIter<RedisReply>, Unavailable> {
+        self.run_round(commands).await.map_err(|(error, _)| error)
+    }
+
+    /// Runs commands on keys of any kind.
+    ///
+    /// # Errors
+    /// With the positions of the commands that were certainly not run.
+    async fn run_round(
+        &self,
+        commands: Vec<(KeyKind, Fingerprint, KeyOp)>,
+    ) -> Result<std::vec::IntoIter<RedisReply>, (Unavailable, Vec<usize>)> {
         if commands.is_empty() {
             return Ok(Vec::new().into_iter());
         }
-        let forest = self.number().await?;
+        let forest = match self.number().await {
+            Ok(forest) => forest,
+            Err(error) => return Err((error, (0..commands.len()).collect())),
+        };
         let command = |(kind, fingerprint, what)| Command { key: Key { forest, fingerprint, kind }, what };
         let commands: Vec<Command> = commands.into_iter().map(command).collect();
         let keys: Vec<Key> = commands.iter().map(|command| command.key).collect();
         let count = commands.len();
         self.counters.commands.fetch_add(count as u64, Relaxed);
         self.counters.rounds.fetch_add(1, Relaxed);
-        let replies = self.keys.run(commands).await.map_err(|away| self.away(away))?;
+        let replies = self.keys.run(commands).await.map_err(|failed| (self.away(failed.why), failed.not_run))?;
         if replies.len() != count {
             let reason = "Redis gave fewer replies than it was asked for";
-            return Err(self.away(RedisUnavailable::of(reason)));
+            return Err((self.away(RedisUnavailable::of(reason)), Vec::new()));
         }
         for (&key, _) in keys.iter().zip(&replies).filter(|(_, reply)| **reply == RedisReply::Unusable) {
-            self.unusable(key)?;
+            self.unusable(key).map_err(|error| (error, Vec::new()))?;
         }
         Ok(replies.into_iter())
     }

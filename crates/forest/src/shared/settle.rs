@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use spinney_text::method::{MethodKind, TallyEntry, TreeTally};
 
 use super::SharedInner;
-use super::keys::{FoundingToken, KeyOp, RedisReply};
+use super::keys::{FoundingToken, KeyKind, KeyOp, RedisReply};
 use crate::local::RETRY_WINDOW;
 use crate::port::{ItemOutcome, SettleReport, Settlement, Unavailable};
-use crate::ticket::{Rollback, SharedNodes};
+use crate::ticket::Rollback;
 use crate::time::Millis;
 use crate::{Root, Ticket};
 
@@ -89,8 +89,8 @@ impl<F: MethodKind> SharedInner<F> {
     /// Withdraws placements: a root is removed with its last placement, together with the leaves of these documents.
     /// In a tree that stays the leaves stay, too: a concurrent joiner may have seen one.
     ///
-    /// While Redis is away they are kept for [`forget_unknown`](Self::forget_unknown). Commands that were sent
-    /// are not sent again: a second release would take a root from other documents.
+    /// Those that Redis certainly has not released are kept for [`forget_unknown`](Self::forget_unknown). Commands that
+    /// may have been run are not sent again: a second release would take a root from other documents.
     pub(super) async fn withdraw(&self, tickets: Vec<Ticket>) -> Result<SettleReport, Unavailable> {
         let mut settled = SettleReport::default();
         if tickets.is_empty() {
@@ -101,34 +101,42 @@ impl<F: MethodKind> SharedInner<F> {
             None => self.number().await.map(drop),
         };
         if let Err(error) = can_be_asked {
-            let mut unknown = self.unknown.lock();
-            // They are due, and come before all that is due later.
-            for ticket in tickets {
-                unknown.push_front((Millis(i64::MIN), ticket));
-            }
+            self.withdraw_later(tickets);
             return Err(error);
         }
+        let mut trees: BTreeMap<(Root, FoundingToken), Vec<Ticket>> = BTreeMap::new();
         {
             let mut pending = self.pending.lock();
-            tickets.iter().filter(|ticket| ticket.teaches).for_each(|ticket| pending.undone(ticket.root));
-        }
-        let mut trees: BTreeMap<(Root, FoundingToken), Vec<&SharedNodes>> = BTreeMap::new();
-        for nodes in tickets.iter().filter_map(|ticket| ticket.rollback.shared()) {
-            let tree = trees.entry((nodes.root, nodes.token)).or_default();
-            tree.push(nodes);
+            for mut ticket in tickets {
+                if std::mem::take(&mut ticket.teaches) {
+                    pending.undone(ticket.root);
+                }
+                if let Some(nodes) = ticket.rollback.shared() {
+                    trees.entry((nodes.root, nodes.token)).or_default().push(ticket);
+                }
+            }
         }
         let release = trees.iter().map(|(&(root, token), placements)| {
             let uses = u16::try_from(placements.len()).unwrap_or(u16::MAX);
-            (root.0, KeyOp::Release { token, uses })
+            (KeyKind::Node, root.0, KeyOp::Release { token, uses })
         });
-        let replies = self.run(release.collect()).await?;
+        let replies = match self.run_round(release.collect()).await {
+            Ok(replies) => replies,
+            Err((error, not_run)) => {
+                let mut not_run = not_run.into_iter().peekable();
+                let each = trees.into_values().enumerate();
+                let kept = each.filter(|(at, _)| not_run.next_if_eq(at).is_some());
+                self.withdraw_later(kept.flat_map(|(_, tickets)| tickets));
+                return Err(error);
+            }
+        };
         let mut commands = Vec::new();
         for (((root, token), placements), reply) in trees.into_iter().zip(replies) {
             if reply != RedisReply::Number(-1) {
                 continue;
             }
             settled.withdrawn += 1;
-            for nodes in placements {
+            for nodes in placements.iter().filter_map(|ticket| ticket.rollback.shared()) {
                 let root = root.0;
                 let leaves = nodes.leaves.iter();
                 commands.extend(leaves.map(|&leaf| (leaf, KeyOp::RemoveLeaf { root, token })));
@@ -139,5 +147,14 @@ impl<F: MethodKind> SharedInner<F> {
         }
         self.counters.withdrawn.fetch_add(settled.withdrawn, Relaxed);
         Ok(settled)
+    }
+
+    /// Keeps placements for [`forget_unknown`](Self::forget_unknown): they are due, and come before all that is due
+    /// later.
+    pub(super) fn withdraw_later(&self, tickets: impl IntoIterator<Item = Ticket>) {
+        let mut unknown = self.unknown.lock();
+        for ticket in tickets {
+            unknown.push_front((Millis(i64::MIN), ticket));
+        }
     }
 }

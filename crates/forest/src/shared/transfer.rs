@@ -214,7 +214,7 @@ impl<F: MethodKind> SharedInner<F> {
         let get = |&key: &Key| Command { key, what: KeyOp::Get };
         let commands = keys.iter().map(get).collect();
         let replies = self.keys.run(commands).await;
-        replies.map_err(|away| self.away(away))
+        replies.map_err(|failed| self.away(failed.why))
     }
 
     async fn clear(&self) -> Result<u64, Unavailable> {
@@ -230,7 +230,7 @@ impl<F: MethodKind> SharedInner<F> {
                 Some(Command { key, what })
             });
             let removed = self.keys.run(remove.collect()).await;
-            let removed = removed.map_err(|away| self.away(away))?;
+            let removed = removed.map_err(|failed| self.away(failed.why))?;
             gone += removed.iter().filter(|r| **r == RedisReply::Number(1)).count() as u64;
             place = next;
         }

@@ -236,6 +236,8 @@ impl Both<'_> {
             *self.counts.replies.entry((name(op), kind(reply))).or_default() += 1;
         }
         // All of a pipeline are run, and the first refusal is what is said.
+        let not_run: Vec<usize> =
+            expected.iter().enumerate().filter(|(_, reply)| reply.is_err()).map(|(at, _)| at).collect();
         let expected: Result<Vec<RedisReply>, RedisUnavailable> = expected.into_iter().collect();
         match (expected, replies) {
             (Ok(memory), Ok(redis)) => {
@@ -244,8 +246,10 @@ impl Both<'_> {
                 }
                 Ok(())
             }
-            (memory, redis) if plain(memory.clone()) == plain(redis.clone()) => Ok(()),
-            (memory, redis) => same("replies", memory, redis),
+            (Err(memory), Err(redis)) if memory.extent == redis.why.extent => {
+                same("commands that were not run", not_run, redis.not_run)
+            }
+            (memory, redis) => same("replies", memory, redis.map_err(|failed| failed.why)),
         }
     }
 
@@ -259,7 +263,7 @@ impl Both<'_> {
                 self.memory.overwrite(key, redis);
                 Ok(())
             }
-            _ => same("acknowledgements", Ok(memory), redis),
+            _ => same("acknowledgements", Ok(memory), redis.map_err(|failed| failed.why)),
         }
     }
 

@@ -8,7 +8,10 @@ use spinney_text::method::Staged;
 use super::*;
 use crate::LocalFallback;
 use crate::port::{BatchReply, Commit, NotPlaced};
-use crate::shared::keys::{Key, KeySample, RedisFuture, ScanPosition, SyncEntries, SyncEntry, SyncPosition};
+use crate::shared::keys::{
+    Key, KeySample, RedisFuture, RoundFailed, RoundFuture, ScanPosition, SyncEntries, SyncEntry, SyncPosition,
+};
+use crate::shared::layout::LEASE;
 use crate::text_fields::FieldRecord;
 
 /// A memory whose round trips wait at a gate.
@@ -29,6 +32,10 @@ struct State {
     panics: bool,
     /// Another process is faster with every tree but this one.
     loses_all_but: Option<Root>,
+    /// The node that has this root is away.
+    is_down: Option<Root>,
+    /// All is run, and nothing is answered.
+    is_silent: bool,
 }
 
 impl Gated {
@@ -44,10 +51,10 @@ impl Gated {
         self.1.changed.notify_all();
     }
 
-    /// Returns when a round trip waits.
+    /// Returns when a round trip waits that may not pass.
     fn wait_for_one(&self) {
         let mut state = self.1.state.lock();
-        let nobody = |state: &mut State| state.waiting == 0;
+        let nobody = |state: &mut State| state.waiting == 0 || state.may_pass != Some(0);
         self.1.changed.wait_while(&mut state, nobody);
     }
 
@@ -66,8 +73,27 @@ impl Gated {
 }
 
 impl RedisClient for Gated {
-    fn run(&self, commands: Vec<Command>) -> RedisFuture<Vec<RedisReply>> {
+    fn run(&self, commands: Vec<Command>) -> RoundFuture {
         self.pass();
+        let (is_down, is_silent) = {
+            let state = self.1.state.lock();
+            (state.is_down, state.is_silent)
+        };
+        if is_silent {
+            drop(self.0.run(commands));
+            let why = RedisUnavailable::of("it says nothing");
+            return Box::pin(std::future::ready(Err(RoundFailed { why, not_run: Vec::new() })));
+        }
+        if let Some(root) = is_down {
+            let is_there = |command: &Command| command.key.fingerprint != root.0;
+            let each = commands.iter().enumerate();
+            let not_run: Vec<usize> = each.filter(|(_, command)| !is_there(command)).map(|(at, _)| at).collect();
+            if !not_run.is_empty() {
+                drop(self.0.run(commands.into_iter().filter(is_there).collect()));
+                let why = RedisUnavailable::of("a node is away");
+                return Box::pin(std::future::ready(Err(RoundFailed { why, not_run })));
+            }
+        }
         let Some(root) = self.1.state.lock().loses_all_but else {
             return self.0.run(commands);
         };
@@ -401,6 +427,81 @@ fn what_was_refused_while_redis_was_away_is_taken_back_later() {
     forget_all(&forest);
     assert_eq!(memory_roots(&gated.0), HashSet::from([accepted_root]));
     check_laws(&gated.0);
+}
+
+#[test]
+fn what_a_node_that_is_away_has_not_released_is_taken_back_later() {
+    let gated = Gated::default();
+    let forest = process_of(&gated);
+    let refused = placed(block_on(forest.place(bulk([1, 2, 3, 2]))));
+    let down = refused[1].root;
+    gated.1.state.lock().is_down = Some(down);
+    let settled = |placed: Vec<RootAssignment>| placed.into_iter().filter_map(|one| one.settled(ItemOutcome::Refused));
+    block_on(forest.settle(settled(refused).collect(), Millis(0))).unwrap_err();
+    assert_eq!(memory_roots(&gated.0), HashSet::from([down]));
+    block_on(forest.forget_unknown(Millis(0), 9)).unwrap_err();
+    gated.1.state.lock().is_down = None;
+    forget_all(&forest);
+    assert_eq!(memory_roots(&gated.0), HashSet::new());
+    // Nothing is released twice: another process has a document there.
+    let twice = placed(block_on(forest.place(bulk([4]))));
+    let kept = placed(block_on(forest.place(bulk([4]))));
+    gated.1.state.lock().is_silent = true;
+    block_on(forest.settle(settled(twice).collect(), Millis(0))).unwrap_err();
+    gated.1.state.lock().is_silent = false;
+    forget_all(&forest);
+    assert_eq!(memory_roots(&gated.0), HashSet::from([kept[0].root]));
+}
+
+/// Ends the round trip after so many of a bulk, in this way, and takes back what it has left.
+fn ended_after(trips: u64, gated: &Gated, batch: Batch, end: impl Fn(&Gated), begin_again: impl Fn(&Gated)) {
+    let forest = process_on(gated.clone(), None, 2, LearnedText::default());
+    gated.let_pass(Some(trips as usize));
+    let answer = forest.place(batch);
+    gated.wait_for_one();
+    end(gated);
+    gated.let_pass(None);
+    let error = block_on(answer).unwrap_err();
+    assert!(matches!(error.reason, Unavailable::Away { .. }), "{error:?}");
+    begin_again(gated);
+    forget_all(&forest);
+    // A root that was not confirmed.
+    gated.0.end_before(2 + LEASE.as_millis() as i64);
+}
+
+#[test]
+fn a_bulk_that_fails_in_any_step_leaves_no_tree_and_no_use_of_one() {
+    let trips = |gated: &Gated, batch: Batch| {
+        let forest = process_of(gated);
+        let placed = placed(block_on(forest.place(batch)));
+        (round_trips(&forest), forest, placed)
+    };
+    let away = |gated: &Gated| gated.0.set_away(Some("the cable is out"));
+    let back = |gated: &Gated| gated.0.set_away(None);
+    let silent = |is_silent: bool| move |gated: &Gated| gated.1.state.lock().is_silent = is_silent;
+    let (founding, ..) = trips(&Gated::default(), bulk([1, 2, 1]));
+    assert!(founding > 4, "look, claim, leaves, recheck and confirm");
+    for after in 0..founding {
+        let gated = Gated::default();
+        ended_after(after, &gated, bulk([1, 2, 1]), away, back);
+        assert_eq!(memory_roots(&gated.0), HashSet::new(), "away after {after}");
+        ended_after(after, &gated, bulk([1, 2, 1]), silent(true), silent(false));
+        assert_eq!(memory_roots(&gated.0), HashSet::new(), "silent after {after}");
+    }
+    // One that joins a tree whose only other document is refused.
+    let near = || Batch { documents: vec![at(story(1, 1), 1), at(story(1, 0), 1)], ..Batch::default() };
+    let gated = Gated::default();
+    let (_, founder, founded) = trips(&gated, bulk([1]));
+    let joining = trips(&gated, near()).0;
+    settle(&founder, founded, ItemOutcome::Accepted);
+    assert!(joining > 3, "look, pin, leaves and recheck");
+    for after in 0..joining {
+        let gated = Gated::default();
+        let (_, founder, founded) = trips(&gated, bulk([1]));
+        ended_after(after, &gated, near(), away, back);
+        settle(&founder, founded, ItemOutcome::Refused);
+        assert_eq!(memory_roots(&gated.0), HashSet::new(), "away after {after}");
+    }
 }
 
 fn memory_roots(memory: &InMemoryRedis) -> HashSet<Root> {

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::super::super::*;
 use super::people::Corrected;
-use crate::shared::keys::{KeySample, RedisFuture, ScanPosition, SyncEntries, SyncEntry};
+use crate::shared::keys::{KeySample, RedisFuture, RoundFailed, RoundFuture, ScanPosition, SyncEntries, SyncEntry};
 use crate::shared::memory::InMemoryRedis;
 use crate::text_fields::FieldRecord;
 
@@ -109,7 +109,7 @@ impl Desk {
 }
 
 impl RedisClient for Desk {
-    fn run(&self, commands: Vec<Command>) -> RedisFuture<Vec<RedisReply>> {
+    fn run(&self, commands: Vec<Command>) -> RoundFuture {
         let mut state = self.state.lock();
         let (done, answer) = oneshot::channel();
         if !state.is_crashed {
@@ -125,7 +125,8 @@ impl RedisClient for Desk {
             state.pipelines.push(PendingPipeline { number, commands, replies, done });
             state.hand_over();
         }
-        Box::pin(async move { answer.await.map_err(|_| RedisUnavailable::of("it has crashed")) })
+        let crashed = || RoundFailed { why: RedisUnavailable::of("it has crashed"), not_run: Vec::new() };
+        Box::pin(async move { answer.await.map_err(|_| crashed()) })
     }
 
     fn enroll(&self, name: &str, identity: &str) -> RedisFuture<Result<u8, String>> {
