@@ -380,7 +380,9 @@ impl Connections {
             sending.spawn(async move {
                 let values = async {
                     node.is_reached(is_sent_once).await?;
-                    marks.are_sent(&places);
+                    if !marks.may_be_sent(&places) {
+                        return Err(has_ended());
+                    }
                     node.send_asking(&pipeline).await
                 };
                 let replies = values.await.map(|values| values.into_iter().map(pipeline::read).collect());
@@ -393,7 +395,9 @@ impl Connections {
                 let (places, pipeline, reads_of) = part.end();
                 let values = async {
                     node.is_reached(is_sent_once).await?;
-                    marks.are_sent(&places);
+                    if !marks.may_be_sent(&places) {
+                        return Err(has_ended());
+                    }
                     node.send(&pipeline).await
                 };
                 let replies = values.await.map(|values| pipeline::replies(values, &reads_of));
@@ -656,6 +660,11 @@ impl RedisNode {
             _ => String::new(),
         })
     }
+}
+
+/// Nobody reads it.
+fn has_ended() -> RedisError {
+    (redis::ErrorKind::Client, "its round has ended").into()
 }
 
 fn set(replies: &mut [Option<RedisReply>], at: usize, reply: RedisReply) {

@@ -246,7 +246,7 @@ impl RedisClient for TcpRedis {
         let (shared, sent) = (self.shared.clone(), Arc::new(SentCommands::of(commands.len())));
         let marks = sent.clone();
         let answer = self.on_runtime(async move { shared.wait(shared.link.run(&commands, &marks)).await });
-        Box::pin(async move { answer.await.map_err(|why| RoundFailed { why, not_run: sent.not_run() }) })
+        Box::pin(async move { answer.await.map_err(|why| RoundFailed { why, not_run: sent.end() }) })
     }
 
     fn enroll(&self, name: &str, identity: &str) -> RedisFuture<Result<u8, String>> {

@@ -128,7 +128,7 @@ async fn node_that_says(told: &'static str) -> (Fake, Connections) {
 async fn released(link: &Connections) -> (Result<Vec<RedisReply>, RedisUnavailable>, Vec<usize>) {
     let sent = Arc::new(SentCommands::of(2));
     let replies = link.run(&[release(1), release(2)], &sent).await;
-    (replies, sent.not_run())
+    (replies, sent.end())
 }
 
 #[tokio::test]
