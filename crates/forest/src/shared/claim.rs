@@ -146,10 +146,17 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(self.claimed(round, &trees, now))
     }
 
-    /// Withdraws the claims of a round that failed, once Redis can be asked: its documents are placed elsewhere, or not
-    /// at all. A root that was not confirmed ends with its lease. `uses`: placements that a root is pinned for.
+    /// Withdraws the trees that a round has founded which failed, once Redis can be asked: its documents are placed
+    /// elsewhere, or not at all. A root that was not confirmed ends with its lease. `uses`: placements that a root was
+    /// confirmed for.
+    ///
+    /// What it has joined keeps a use more: the pin may be lost in the failover that has ended the round, and its
+    /// release would take the root of another document.
     fn abandon(&self, trees: &[ClaimedTree<F::Proof>], uses: impl Fn(&ClaimedTree<F::Proof>) -> usize) {
-        let standing = trees.iter().filter(|tree| tree.counted > 0 && tree.state != TreeClaim::Restarts);
+        let standing = trees.iter().filter(|tree| {
+            let is_founded = tree.founding.is_some() && tree.counted > 0;
+            is_founded && tree.state != TreeClaim::Restarts
+        });
         self.withdraw_later(standing.flat_map(|tree| {
             let own = tree.leaves.iter().filter(|leaf| leaf.is_own);
             let mut leaves: Vec<Fingerprint> = own.map(|leaf| leaf.fingerprint).collect();
