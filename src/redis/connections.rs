@@ -277,7 +277,7 @@ impl Connections {
                         let Some(&Command { key, .. }) = commands.get(at) else {
                             continue;
                         };
-                        if !matches!(reply, CommandReply::Done(_)) {
+                        if reply.is_refusal() {
                             marks.was_refused(at);
                         }
                         match reply {
@@ -298,7 +298,9 @@ impl Connections {
                             CommandReply::Ask(host) => {
                                 asked.insert(at, host);
                             }
-                            CommandReply::Failed(reason) => refused = refused.or(Some(RedisUnavailable::of(reason))),
+                            CommandReply::Denied(reason) | CommandReply::Failed(reason) => {
+                                refused = refused.or(Some(RedisUnavailable::of(reason)));
+                            }
                             CommandReply::Full(reason) => refused = refused.or(Some(RedisUnavailable::full(reason))),
                         }
                         again.push(at);

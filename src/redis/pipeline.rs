@@ -20,11 +20,21 @@ pub(super) enum CommandReply {
     Later,
     /// The functions are not loaded.
     Unknown,
+    /// Refused, of all commands.
+    Denied(String),
+    /// An error of another kind, perhaps of a proxy that has passed the command on.
     Failed(String),
     /// Refused without effect because of the value at the key.
     Unusable(String),
     /// No memory for new values.
     Full(String),
+}
+
+impl CommandReply {
+    /// Whether it says that the command was not run.
+    pub(super) fn is_refusal(&self) -> bool {
+        !matches!(self, CommandReply::Done(_) | CommandReply::Failed(_))
+    }
 }
 
 /// Keys per read command: batching saves a quarter of the processor time per key, larger batches no more.
@@ -258,6 +268,9 @@ pub(super) fn read(value: Value) -> CommandReply {
         "TRYAGAIN" | "LOADING" | "BUSY" => CommandReply::Later,
         "ERR" if details.contains("Function not found") => CommandReply::Unknown,
         error_hints::FULL => CommandReply::Full(error_hints::refused(error_hints::FULL, details)),
+        "NOPERM" | "NOAUTH" | "MISCONF" | "NOREPLICAS" => {
+            CommandReply::Denied(error_hints::refused(error.code(), details))
+        }
         code if is_of_key(code, details) => CommandReply::Unusable(error_hints::refused(code, details)),
         code => CommandReply::Failed(error_hints::refused(code, details)),
     }
@@ -316,6 +329,7 @@ mod tests {
             CommandReply::Ask(_) => "ask",
             CommandReply::Later => "later",
             CommandReply::Unknown => "unknown",
+            CommandReply::Denied(_) => "denied",
             CommandReply::Failed(_) => "failed",
             CommandReply::Unusable(_) => "unusable",
             CommandReply::Full(_) => "full",
@@ -352,14 +366,18 @@ mod tests {
         let of_node = [
             "-CROSSSLOT Keys in request don't hash to the same slot",
             "-UNBLOCKED client unblocked",
-            "-NOAUTH Authentication required.",
-            "-NOPERM this user has no permissions",
             "-ERR unknown command",
             "-SOMETHING new",
         ];
         for reply in of_node {
             let value = parsed(reply);
             assert_eq!(kinds(vec![value.clone(), value], &[None, Some(1)]), ["failed", "failed"], "{reply}");
+        }
+        let denied =
+            ["-NOAUTH Authentication required.", "-NOPERM this user has no permissions", "-MISCONF errors writing"];
+        for reply in denied {
+            let value = parsed(reply);
+            assert_eq!(kinds(vec![value.clone(), value], &[None, Some(1)]), ["denied", "denied"], "{reply}");
         }
         for odd in [Value::Nil, Value::Int(2), Value::BulkString(b"a".to_vec()), Value::Array(vec![Value::Nil])] {
             assert_eq!(kinds(vec![odd], &[Some(2)]), ["failed", "failed"]);

@@ -50,7 +50,9 @@ impl Connections {
                 return Ok(values);
             };
             match pipeline::read(Value::ServerError(error.clone())) {
-                CommandReply::Failed(reason) => return Err(RedisUnavailable::of(reason)),
+                CommandReply::Denied(reason) | CommandReply::Failed(reason) => {
+                    return Err(RedisUnavailable::of(reason));
+                }
                 CommandReply::Unusable(reason) => return Err(RedisUnavailable::of_key(reason)),
                 CommandReply::Full(reason) => return Err(RedisUnavailable::full(reason)),
                 CommandReply::Ask(host) => asked = Some(host),

@@ -171,4 +171,9 @@ async fn a_release_that_no_node_got_is_known_not_to_be_done() {
 async fn a_release_without_an_answer_may_have_been_done() {
     let (_node, link) = node_that_says("").await;
     assert_eq!(released(&link).await, (Ok(vec![RedisReply::Nothing; 2]), Vec::new()));
+    // Of no code that Redis has: a proxy says so of what it has passed on.
+    let (_node, link) = node_that_says("-ERR upstream failure\r\n").await;
+    let (replies, not_run) = released(&link).await;
+    assert!(replies.is_err(), "{replies:?}");
+    assert_eq!(not_run, Vec::<usize>::new());
 }
