@@ -136,19 +136,22 @@ impl RedisNode {
         sent
     }
 
-    /// Completes when the node can be sent commands. A connection that was idle may have been closed, and what is sent
-    /// over it may have been run as far as anybody can tell: `is_asked` first whether it is there.
-    async fn is_reached(&self, is_asked: bool) -> Result<(), RedisError> {
+    /// Completes when commands of a round may be sent, and are marked as such. A connection that was idle may have been
+    /// closed, and what is sent over it may have been run as far as anybody can tell: `is_asked` first whether it is
+    /// there.
+    async fn reach(&self, round: &SentCommands, places: &[usize], is_asked: bool) -> Result<(), RedisError> {
         let mut connection = self.connection().await?;
-        if !is_asked {
-            return Ok(());
+        if is_asked
+            && let Err(error) = connection.send_packed_command(&redis::cmd("PING")).await
+            && error.code().is_none()
+        {
+            *self.connection.lock().await = None;
+            return Err(error);
         }
-        match connection.send_packed_command(&redis::cmd("PING")).await {
-            Err(error) if error.code().is_none() => {
-                *self.connection.lock().await = None;
-                Err(error)
-            }
-            _ => Ok(()),
+        match round.may_be_sent(places) {
+            true => Ok(()),
+            // Nobody reads it.
+            false => Err((redis::ErrorKind::Client, "its round has ended").into()),
         }
     }
 
@@ -381,10 +384,7 @@ impl Connections {
             let (marks, is_sent_once) = (marks.clone(), places.iter().any(is_sent_once));
             sending.spawn(async move {
                 let values = async {
-                    node.is_reached(is_sent_once).await?;
-                    if !marks.may_be_sent(&places) {
-                        return Err(has_ended());
-                    }
+                    node.reach(&marks, &places, is_sent_once).await?;
                     node.send_asking(&pipeline).await
                 };
                 let replies = values.await.map(|values| values.into_iter().map(pipeline::read).collect());
@@ -396,10 +396,7 @@ impl Connections {
             sending.spawn(async move {
                 let (places, pipeline, reads_of) = part.end();
                 let values = async {
-                    node.is_reached(is_sent_once).await?;
-                    if !marks.may_be_sent(&places) {
-                        return Err(has_ended());
-                    }
+                    node.reach(&marks, &places, is_sent_once).await?;
                     node.send(&pipeline).await
                 };
                 let replies = values.await.map(|values| pipeline::replies(values, &reads_of));
@@ -662,11 +659,6 @@ impl RedisNode {
             _ => String::new(),
         })
     }
-}
-
-/// Nobody reads it.
-fn has_ended() -> RedisError {
-    (redis::ErrorKind::Client, "its round has ended").into()
 }
 
 fn set(replies: &mut [Option<RedisReply>], at: usize, reply: RedisReply) {
