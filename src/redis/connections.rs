@@ -127,7 +127,17 @@ impl RedisNode {
 
     /// Sends commands and returns the reply to each, including errors.
     pub(super) async fn send(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
-        let mut connection = self.connection().await?;
+        let connection = self.connection().await?;
+        self.send_over(connection, pipeline).await
+    }
+
+    /// As [`send`](Self::send) over a connection to this node. It is not made anew: what failed before anything was
+    /// sent could not be told from what was lost.
+    async fn send_over(
+        &self,
+        mut connection: MultiplexedConnection,
+        pipeline: &Pipeline,
+    ) -> Result<Vec<Value>, RedisError> {
         let sent = connection.send_packed_commands(pipeline, 0, pipeline.len()).await;
         if sent.is_err() {
             // Answers that come late would be taken for those of others.
@@ -136,10 +146,15 @@ impl RedisNode {
         sent
     }
 
-    /// Completes when commands of a round may be sent, and are marked as such. A connection that was idle may have been
-    /// closed, and what is sent over it may have been run as far as anybody can tell: `is_asked` first whether it is
-    /// there.
-    async fn reach(&self, round: &SentCommands, places: &[usize], is_asked: bool) -> Result<(), RedisError> {
+    /// Returns the connection that commands of a round are to be sent over, and marks them as sent. One that was idle
+    /// may have been closed, and what is sent over it may have been run as far as anybody can tell: `is_asked` first
+    /// whether the node is there.
+    async fn reach(
+        &self,
+        round: &SentCommands,
+        places: &[usize],
+        is_asked: bool,
+    ) -> Result<MultiplexedConnection, RedisError> {
         let mut connection = self.connection().await?;
         if is_asked
             && let Err(error) = connection.send_packed_command(&redis::cmd("PING")).await
@@ -149,7 +164,7 @@ impl RedisNode {
             return Err(error);
         }
         match round.may_be_sent(places) {
-            true => Ok(()),
+            true => Ok(connection),
             // Nobody reads it.
             false => Err((redis::ErrorKind::Client, "its round has ended").into()),
         }
@@ -157,12 +172,21 @@ impl RedisNode {
 
     /// As [`send`](Self::send) with `ASKING`, to a node that a slot is migrating to.
     pub(super) async fn send_asking(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
+        let connection = self.connection().await?;
+        self.send_asking_over(connection, pipeline).await
+    }
+
+    async fn send_asking_over(
+        &self,
+        connection: MultiplexedConnection,
+        pipeline: &Pipeline,
+    ) -> Result<Vec<Value>, RedisError> {
         let mut asking = Pipeline::with_capacity(2 * pipeline.len());
         for command in pipeline.cmd_iter() {
             asking.cmd("ASKING");
             asking.add_command(command.clone());
         }
-        let values = self.send(&asking).await?;
+        let values = self.send_over(connection, &asking).await?;
         // Those to `ASKING` are dropped.
         Ok(values.into_iter().skip(1).step_by(2).collect())
     }
@@ -309,8 +333,8 @@ impl Connections {
                         again.push(at);
                     }
                 }
-                if is_unknown {
-                    node.load().await.map_err(away)?;
+                if is_unknown && let Err(error) = node.load().await {
+                    refused = refused.or(Some(away(error)));
                 }
             }
             if let Some(refused) = refused {
@@ -384,8 +408,8 @@ impl Connections {
             let (marks, is_sent_once) = (marks.clone(), places.iter().any(is_sent_once));
             sending.spawn(async move {
                 let values = async {
-                    node.reach(&marks, &places, is_sent_once).await?;
-                    node.send_asking(&pipeline).await
+                    let connection = node.reach(&marks, &places, is_sent_once).await?;
+                    node.send_asking_over(connection, &pipeline).await
                 };
                 let replies = values.await.map(|values| values.into_iter().map(pipeline::read).collect());
                 (node, places, replies)
@@ -396,8 +420,8 @@ impl Connections {
             sending.spawn(async move {
                 let (places, pipeline, reads_of) = part.end();
                 let values = async {
-                    node.reach(&marks, &places, is_sent_once).await?;
-                    node.send(&pipeline).await
+                    let connection = node.reach(&marks, &places, is_sent_once).await?;
+                    node.send_over(connection, &pipeline).await
                 };
                 let replies = values.await.map(|values| pipeline::replies(values, &reads_of));
                 (node, places, replies)

@@ -31,7 +31,8 @@ pub(super) enum CommandReply {
 }
 
 impl CommandReply {
-    /// Whether it says that the command was not run.
+    /// Whether it says that the command was not run. So does an error from within a function that writes once, at its
+    /// end, as a release does.
     pub(super) fn is_refusal(&self) -> bool {
         !matches!(self, CommandReply::Done(_) | CommandReply::Failed(_))
     }

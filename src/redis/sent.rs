@@ -14,7 +14,7 @@ struct Round {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sent {
-    /// Not at all, or it was answered with an error each time.
+    /// Not at all, or each time it was answered with an error that says that it was not run.
     No,
     /// It was not answered yet, or was run.
     Yes,
@@ -41,7 +41,7 @@ impl SentCommands {
         true
     }
 
-    /// One was answered with an error.
+    /// One was answered with an error that says that it was not run.
     pub(super) fn was_refused(&self, at: usize) {
         self.0.lock().turn(at, Sent::Yes, Sent::No);
     }

@@ -141,6 +141,10 @@ async fn a_release_that_was_refused_is_known_not_to_be_done() {
         "-NOPERM this user has no permissions\r\n",
         "-MISCONF Redis is configured to save RDB snapshots\r\n",
         "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
+        "-NOREPLICAS Not enough good replicas to write.\r\n",
+        "-NOAUTH Authentication required.\r\n",
+        "-BUSY Redis is busy running a script.\r\n",
+        "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
     ];
     let mut asked = JoinSet::new();
     for told in refusals {

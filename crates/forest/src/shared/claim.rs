@@ -138,9 +138,12 @@ impl<F: MethodKind> SharedInner<F> {
             self.abandon(&trees, |tree| tree.counted);
             return Err(error);
         }
-        if let Err(error) = self.withdraw_claims(&trees, now).await {
-            // Whether those that restart were released is not known.
-            self.abandon(&trees, ClaimedTree::standing);
+        if let Err((error, kept)) = self.withdraw_claims(&trees, now).await {
+            self.abandon(&trees, |tree| match kept.contains(&tree.root) {
+                true => tree.counted,
+                // Those that restart are released, as far as is known.
+                false => tree.standing(),
+            });
             return Err(error);
         }
         Ok(self.claimed(round, &trees, now))
@@ -392,12 +395,19 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// Removes the keys of abandoned trees, and of documents that restart.
-    async fn withdraw_claims(&self, trees: &[ClaimedTree<F::Proof>], now: Millis) -> Result<(), Unavailable> {
+    ///
+    /// # Errors
+    /// With the roots whose commands were certainly not run.
+    async fn withdraw_claims(
+        &self,
+        trees: &[ClaimedTree<F::Proof>],
+        now: Millis,
+    ) -> Result<(), (Unavailable, HashSet<Root>)> {
         let mut commands = Vec::new();
         for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Done) {
             let (token, uses) = (tree.token, small(tree.counted - tree.standing()));
             if uses > 0 {
-                commands.push((tree.root.0, KeyOp::Release { token, uses }));
+                commands.push((KeyKind::Node, tree.root.0, KeyOp::Release { token, uses }));
             }
         }
         for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Restarts) {
@@ -405,13 +415,17 @@ impl<F: MethodKind> SharedInner<F> {
                 continue;
             };
             let value = founding.value.bytes();
-            commands.push((tree.root.0, KeyOp::Remove { value }));
+            commands.push((KeyKind::Node, tree.root.0, KeyOp::Remove { value }));
             for leaf in tree.leaves.iter().filter(|leaf| leaf.is_own) {
                 let value = self.leaf(tree, now);
-                commands.push((leaf.fingerprint, KeyOp::Remove { value }));
+                commands.push((KeyKind::Node, leaf.fingerprint, KeyOp::Remove { value }));
             }
         }
-        self.run(commands).await.map(drop)
+        let keys: Vec<Fingerprint> = commands.iter().map(|&(_, key, _)| key).collect();
+        let Err((error, not_run)) = self.run_round(commands).await else {
+            return Ok(());
+        };
+        Err((error, not_run.into_iter().filter_map(|at| keys.get(at).copied().map(Root)).collect()))
     }
 
     fn claimed(&self, round: &PlacementRound<F>, trees: &[ClaimedTree<F::Proof>], now: Millis) -> Vec<ClaimOutcome> {

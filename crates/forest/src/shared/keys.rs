@@ -10,7 +10,7 @@
 //! - Release and count are never sent again; after a release the leaves stay.
 //!
 //! What is certainly not done is no such command, and is sent again: one that never left this process, or that was
-//! answered with an error.
+//! answered with an error that says so.
 //!
 //! A client library of Redis must not retry by itself. `MOVED` and `ASK` mean *not* done: that command goes to the
 //! named node. A master without the functions gets them, and the command again.

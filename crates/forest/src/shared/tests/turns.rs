@@ -32,6 +32,8 @@ struct State {
     panics: bool,
     /// Another process is faster with every tree but this one.
     loses_all_but: Option<Root>,
+    /// Another process is faster with the texts of all that join a tree of their bulk.
+    loses_texts: bool,
     /// The node that has this root is away.
     is_down: Option<Root>,
     /// All is run, and nothing is answered.
@@ -94,15 +96,21 @@ impl RedisClient for Gated {
                 return Box::pin(std::future::ready(Err(RoundFailed { why, not_run })));
             }
         }
-        let Some(root) = self.1.state.lock().loses_all_but else {
-            return self.0.run(commands);
+        let (kept, loses_texts) = {
+            let state = self.1.state.lock();
+            (state.loses_all_but, state.loses_texts)
         };
-        let is_lost = |command: &Command| {
-            let founds = match &command.what {
-                KeyOp::Claim { value, .. } | KeyOp::Swap { value, .. } => NodeValue::<Founder>::is_root(value.len()),
-                _ => false,
-            };
-            founds && command.key.fingerprint != root.0
+        // Texts of joiners are claimed when their tree is confirmed.
+        let loses_texts = loses_texts && commands.iter().any(|command| matches!(command.what, KeyOp::Confirm { .. }));
+        let is_lost = |command: &Command| match &command.what {
+            _ if command.key.kind != KeyKind::Node => false,
+            KeyOp::Claim { value, .. } | KeyOp::Swap { value, .. } => {
+                match NodeValue::<Founder>::is_root(value.len()) {
+                    true => kept.is_some_and(|root| command.key.fingerprint != root.0),
+                    false => loses_texts,
+                }
+            }
+            _ => false,
         };
         let lost: Vec<bool> = commands.iter().map(is_lost).collect();
         let others = commands.into_iter().filter(|command| !is_lost(command));
@@ -490,10 +498,40 @@ fn a_bulk_that_fails_in_any_step_leaves_no_tree() {
     }
 }
 
+/// Two copies of a story.
+fn near() -> Batch {
+    Batch { documents: vec![at(story(1, 1), 1), at(story(1, 0), 1)], ..Batch::default() }
+}
+
+/// A joiner that has lost the hash of its text begins again, and the last step releases its use.
+#[test]
+fn a_bulk_that_fails_in_its_last_step_releases_each_use_once() {
+    let forest = process_of(&Gated::default());
+    placed(block_on(forest.place(near())));
+    let last = round_trips(&forest);
+    let losing = || {
+        let gated = Gated::default();
+        gated.1.state.lock().loses_texts = true;
+        gated
+    };
+    let gated = losing();
+    let away = |gated: &Gated| gated.0.set_away(Some("the cable is out"));
+    ended_after(last, &gated, near(), away, |gated| gated.0.set_away(None));
+    assert_eq!(memory_roots(&gated.0), HashSet::new(), "a release that was not run is sent later");
+    let gated = losing();
+    let joined_and_silent = |gated: &Gated| {
+        let other = process_of(&Gated(gated.0.clone(), Arc::default()));
+        settle(&other, placed(block_on(other.place(bulk([1])))), ItemOutcome::Accepted);
+        assert_eq!(memory_roots(&gated.0).len(), 1, "it has joined the tree");
+        gated.1.state.lock().is_silent = true;
+    };
+    ended_after(last, &gated, near(), joined_and_silent, |gated| gated.1.state.lock().is_silent = false);
+    assert_eq!(memory_roots(&gated.0).len(), 1, "a release that was run is not sent again");
+}
+
 /// What joins a tree and fails may have lost its pin to the same failover: it releases nothing.
 #[test]
 fn a_bulk_that_fails_takes_no_root_of_an_accepted_document() {
-    let near = || Batch { documents: vec![at(story(1, 1), 1), at(story(1, 0), 1)], ..Batch::default() };
     let founded = |gated: &Gated| {
         let founder = process_of(gated);
         let founded = placed(block_on(founder.place(bulk([1]))));
