@@ -397,7 +397,7 @@ impl<F: MethodKind> SharedInner<F> {
     /// Removes the keys of abandoned trees, and of documents that restart.
     ///
     /// # Errors
-    /// With the roots whose commands were certainly not run.
+    /// With the roots whose uses were certainly not released.
     async fn withdraw_claims(
         &self,
         trees: &[ClaimedTree<F::Proof>],
@@ -410,6 +410,7 @@ impl<F: MethodKind> SharedInner<F> {
                 commands.push((KeyKind::Node, tree.root.0, KeyOp::Release { token, uses }));
             }
         }
+        let released: Vec<Root> = commands.iter().map(|&(_, root, _)| Root(root)).collect();
         for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Restarts) {
             let Some(founding) = &tree.founding else {
                 continue;
@@ -421,11 +422,10 @@ impl<F: MethodKind> SharedInner<F> {
                 commands.push((KeyKind::Node, leaf.fingerprint, KeyOp::Remove { value }));
             }
         }
-        let keys: Vec<Fingerprint> = commands.iter().map(|&(_, key, _)| key).collect();
         let Err((error, not_run)) = self.run_round(commands).await else {
             return Ok(());
         };
-        Err((error, not_run.into_iter().filter_map(|at| keys.get(at).copied().map(Root)).collect()))
+        Err((error, not_run.into_iter().filter_map(|at| released.get(at).copied()).collect()))
     }
 
     fn claimed(&self, round: &PlacementRound<F>, trees: &[ClaimedTree<F::Proof>], now: Millis) -> Vec<ClaimOutcome> {

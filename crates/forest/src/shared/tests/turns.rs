@@ -519,13 +519,17 @@ fn a_bulk_that_fails_in_its_last_step_releases_each_use_once() {
     ended_after(last, &gated, near(), away, |gated| gated.0.set_away(None));
     assert_eq!(memory_roots(&gated.0), HashSet::new(), "a release that was not run is sent later");
     let gated = losing();
+    let silent = |is_silent: bool| move |gated: &Gated| gated.1.state.lock().is_silent = is_silent;
+    ended_after(last, &gated, near(), silent(true), silent(false));
+    assert_eq!(memory_roots(&gated.0), HashSet::new(), "nor is the use of the founder forgotten");
+    let gated = losing();
     let joined_and_silent = |gated: &Gated| {
         let other = process_of(&Gated(gated.0.clone(), Arc::default()));
         settle(&other, placed(block_on(other.place(bulk([1])))), ItemOutcome::Accepted);
         assert_eq!(memory_roots(&gated.0).len(), 1, "it has joined the tree");
-        gated.1.state.lock().is_silent = true;
+        silent(true)(gated);
     };
-    ended_after(last, &gated, near(), joined_and_silent, |gated| gated.1.state.lock().is_silent = false);
+    ended_after(last, &gated, near(), joined_and_silent, silent(false));
     assert_eq!(memory_roots(&gated.0).len(), 1, "a release that was run is not sent again");
 }
 
