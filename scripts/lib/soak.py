@@ -7,6 +7,7 @@ import argparse
 import collections
 import contextlib
 import json
+import logging
 import os
 import random
 import shutil
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 import common
@@ -72,7 +74,8 @@ The last line has
                               hours on; scripts/lib/soak_figures.py has by how much)
 
 Exit code 1 if anything was lost, split, bad or growing: then logs and data directories stay, and the end
-says where. Ctrl-C ends everything and prints the last line. Needs Linux, a JDK and Maven, and Redis 7 for
+says where. history.log has every write, a JSON array a line: when it was sent and answered, by which
+thread, to which address and index, the status, and action, n, id, text and status of each document. Ctrl-C ends everything and prints the last line. Needs Linux, a JDK and Maven, and Redis 7 for
 --store redis; builds spinney unless --binary names one.
 """
 
@@ -89,6 +92,10 @@ MAPPINGS = {
 }
 
 
+# Bytes of writes that a file has.
+HISTORY = 200_000_000
+
+
 class Soak:
     def __init__(self, args, binary, work, node, redis):
         self.args, self.seed, self.work, self.node, self.redis = args, args.seed, work, node, redis
@@ -97,6 +104,8 @@ class Soak:
         self.window, self.pause = (20, 0.5) if is_short else (120, 1)
         self.copies, self.thousandfold, self.kept = 200 if is_short else 1000, 0.006, int(args.rate * 4 * self.window)
         self.documents, self.findings = Documents(args.seed), Findings(say)
+        # The last writes: what was found wrong can be read there.
+        self.history = RotatingFileHandler(work / "history.log", maxBytes=HISTORY, backupCount=1, encoding="utf-8")
         self.over, self.changing, self.in_hand = threading.Event(), threading.Lock(), set()
         self.latencies, self.since_sample, self.series = [], [], Series()
         self.begun = time.monotonic()
@@ -118,6 +127,11 @@ class Soak:
         self.editor = Editor(self)
         self.workers += [self.editor, Bypass(self), Janitor(self)]
         self.sampler = threading.Thread(target=self.sample, daemon=True)
+
+    def record(self, *write):
+        """Puts a write into the history."""
+        line = json.dumps(write, ensure_ascii=False)
+        self.history.handle(logging.LogRecord("history", logging.INFO, "", 0, line, None, None))
 
     def sidecar(self, number, binary, redis):
         indices = [self.indices[number - 1]] if redis is None else self.indices

@@ -187,12 +187,15 @@ class Writer(Worker):
         oracle, body = self.soak.oracle, "\n".join(line for o in operations for line in o.lines()) + "\n"
         for operation in operations:
             oracle.unknown(operation.record, operation.text)
-        begun, calm = time.monotonic(), self.soak.calm_since()
+        begun, calm, sent = time.monotonic(), self.soak.calm_since(), time.time()
         try:
             status, answer = client.send("POST", f"/{index}/_bulk", body.encode(), NDJSON)
             items = json.loads(answer)["items"] if status == 200 else None
         except (Away, ValueError, KeyError) as error:
             items, status, answer = None, 0, repr(error).encode()
+        statuses = [item[o.action]["status"] for o, item in zip(operations, items)] if items else [0] * len(operations)
+        each = [(o.action, o.record.n, o.record.id, o.text, of) for o, of in zip(operations, statuses)]
+        self.soak.record(sent, time.time(), self.name, sidecar.address, index, status, each)
         if items is None:
             if status in (400, 500) or calm is not None and calm == self.soak.calm_since():
                 self.soak.findings.add(

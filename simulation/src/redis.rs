@@ -90,6 +90,7 @@ impl Connections {
 
     /// `is_sent`: whether it may have been run.
     async fn run_one(&self, command: &Command, is_sent: &mut bool) -> Result<RedisReply, RedisUnavailable> {
+        let mut command = command.clone();
         for _ in 0..ATTEMPTS {
             self.wait().await?;
             *is_sent = true;
@@ -97,7 +98,7 @@ impl Connections {
             if is_lost && self.world.happens(500) {
                 self.world.count("commands lost", 1);
             } else {
-                let reply = self.redis.store.run_one(command);
+                let reply = self.redis.store.run_one(&command);
                 self.world.trace(|| format!("redis: {command:?} {reply:?}"));
                 if !is_lost {
                     return Ok(reply);
@@ -107,6 +108,7 @@ impl Connections {
             if let Some(assumed) = command.what.reply_if_unknown() {
                 return Ok(assumed);
             }
+            command.what.send_again();
         }
         Err(RedisUnavailable::of("no answer within 2 s"))
     }
@@ -136,7 +138,8 @@ impl RedisClient for Connections {
                         Ok(reply) => replies[at] = Some(reply),
                         Err(why) => {
                             let not_run = (0..commands.len()).filter(|&at| !sent[at]).collect();
-                            return Err(RoundFailed { why, not_run });
+                            let run = (0..commands.len()).filter(|&at| replies[at].is_some()).collect();
+                            return Err(RoundFailed { why, not_run, run });
                         }
                     }
                 }

@@ -1,5 +1,6 @@
 //! The nodes of a Redis and the connections to them.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -263,6 +264,7 @@ impl Connections {
         commands: &[Command],
         marks: &Arc<SentCommands>,
     ) -> Result<Vec<RedisReply>, RedisUnavailable> {
+        let mut commands = Cow::Borrowed(commands);
         let mut replies: Vec<Option<RedisReply>> = commands.iter().map(|_| None).collect();
         let mut todo: Vec<usize> = (0..commands.len()).collect();
         let mut asked: HashMap<usize, String> = HashMap::new();
@@ -272,7 +274,7 @@ impl Connections {
                 sleep(PAUSE.min(PAUSE * attempt as u32 / 8)).await;
             }
             let nodes = self.nodes().await?;
-            let mut sending = self.send(&nodes, commands, &todo, &asked, marks);
+            let mut sending = self.send(&nodes, &commands, &todo, &asked, marks);
             let (mut is_stale, mut again) = (false, Vec::new());
             // What one node refuses is said once all have answered.
             let mut refused = None;
@@ -293,6 +295,9 @@ impl Connections {
                                 None => again.push(at),
                                 Some(reply) => set(&mut replies, at, reply),
                             }
+                            if is_lost && let Some(command) = commands.to_mut().get_mut(at) {
+                                command.what.send_again();
+                            }
                         }
                         continue;
                     }
@@ -309,6 +314,7 @@ impl Connections {
                         }
                         match reply {
                             CommandReply::Done(reply) => {
+                                marks.was_run(at);
                                 unusable.remove(key);
                                 set(&mut replies, at, reply);
                                 continue;

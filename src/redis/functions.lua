@@ -53,11 +53,13 @@ local function age(step, now, children, before)
   return 0, 0
 end
 
--- token, uses, children, step, life, time; without a step its time stays
+-- token, uses, children, step, life, time, nonce, whether it is sent again; without a step its time stays
 local function pin(keys, args)
   local value = root(keys[1], args[1])
   if not value then return false end
-  local step, uses, pins, children, before = struct.unpack('>HHHHH', value, 11)
+  local step, uses, nonce, children, before = struct.unpack('>HHHHH', value, 11)
+  -- It was run, and its answer was lost.
+  if args[8] == '1' and nonce == tonumber(args[7]) then return 1 end
   local now = tonumber(args[4]) or step
   local late = (now - step) % 65536
   local is_due = late > 0 and late < 32768
@@ -67,15 +69,14 @@ local function pin(keys, args)
   end
   uses = math.min(65535, uses + tonumber(args[2]))
   children = math.min(65535, children + tonumber(args[3]))
-  pins = (pins + 1) % 65536
-  local numbers = struct.pack('>HHHHH', step, uses, pins, children, before)
+  local numbers = struct.pack('>HHHHH', step, uses, tonumber(args[7]), children, before)
   value = value:sub(1, 10) .. numbers .. value:sub(21)
   if is_due then
     put(keys[1], value, args[5], args[6])
   else
     redis.call('SET', keys[1], value, 'KEEPTTL')
   end
-  return pins
+  return 1
 end
 
 -- Whether a step of 32 bits is after another one.
@@ -88,12 +89,12 @@ end
 local function arrive(keys, args)
   local value = root(keys[1], args[1])
   if not value or #value < 22 then return 0 end
-  local low, uses, pins, children, before = struct.unpack('>HHHHH', value, 11)
+  local low, uses, nonce, children, before = struct.unpack('>HHHHH', value, 11)
   local step = struct.unpack('>H', value, #value - 1) * 65536 + low
   local now = tonumber(args[2])
   if not is_later(now, step) then return 1 end
   children, before = age(step, now, children, before)
-  local numbers = struct.pack('>HHHHH', now % 65536, uses, pins, children, before)
+  local numbers = struct.pack('>HHHHH', now % 65536, uses, nonce, children, before)
   local upper = struct.pack('>H', math.floor(now / 65536))
   put(keys[1], value:sub(1, 10) .. numbers .. value:sub(21, -3) .. upper, args[3], args[4])
   return 1
@@ -155,9 +156,9 @@ end
 local function release(keys, args)
   local value = root(keys[1], args[1])
   if not value then return false end
-  local uses, pins = struct.unpack('>HH', value, 13)
+  local uses = struct.unpack('>H', value, 13)
   -- There are more than can be counted.
-  if uses == 65535 then return pins end
+  if uses == 65535 then return 0 end
   uses = uses - tonumber(args[2])
   if uses <= 0 then
     redis.call('DEL', keys[1])
@@ -165,7 +166,7 @@ local function release(keys, args)
   end
   value = value:sub(1, 12) .. struct.pack('>H', uses) .. value:sub(15)
   redis.call('SET', keys[1], value, 'KEEPTTL')
-  return pins
+  return 0
 end
 
 -- token, tally

@@ -33,9 +33,9 @@ use tracing::{info, warn};
 
 use crate::clock;
 use crate::forest::shared::keys::{
-    Agreement, Command, Evictions, Extent, Key, KeySample, RedisClient, RedisFuture, RedisUnavailable, RoundFailed,
-    RoundFuture, ScanPosition, SyncEntries, SyncEntry, SyncPosition, agreement, other_fields, other_settings,
-    too_many_forests, warn_of_earlier,
+    Agreement, Command, Evictions, Extent, Key, KeySample, RedisClient, RedisFuture, RedisUnavailable, RoundFuture,
+    ScanPosition, SyncEntries, SyncEntry, SyncPosition, agreement, other_fields, other_settings, too_many_forests,
+    warn_of_earlier,
 };
 use crate::text_fields::{FieldRecord, RoutedFields};
 use crate::time::Millis;
@@ -246,7 +246,7 @@ impl RedisClient for TcpRedis {
         let (shared, sent) = (self.shared.clone(), Arc::new(SentCommands::of(commands.len())));
         let marks = sent.clone();
         let answer = self.on_runtime(async move { shared.wait(shared.link.run(&commands, &marks)).await });
-        Box::pin(async move { answer.await.map_err(|why| RoundFailed { why, not_run: sent.end() }) })
+        Box::pin(async move { answer.await.map_err(|why| sent.end(why)) })
     }
 
     fn enroll(&self, name: &str, identity: &str) -> RedisFuture<Result<u8, String>> {

@@ -173,7 +173,7 @@ fn add_call(what: &KeyOp, key: &[u8], pipeline: &mut Pipeline) {
         KeyOp::Remove { value } => {
             call("spinney1_remove", key, pipeline).arg(value.as_slice());
         }
-        KeyOp::Pin { token, uses, children, step, life } => {
+        KeyOp::Pin { token, uses, children, nonce, step, life } => {
             let (kind, time) = life_of(*life);
             call("spinney1_pin", key, pipeline)
                 .arg(token.bytes().as_slice())
@@ -181,10 +181,18 @@ fn add_call(what: &KeyOp, key: &[u8], pipeline: &mut Pipeline) {
                 .arg(*children)
                 .arg(*step)
                 .arg(kind)
-                .arg(time);
+                .arg(time)
+                .arg(nonce.number)
+                .arg(u8::from(nonce.is_sent_again));
         }
-        KeyOp::Hold { token, uses, children } => {
-            call("spinney1_pin", key, pipeline).arg(token.bytes().as_slice()).arg(*uses).arg(*children).arg("");
+        KeyOp::Hold { token, uses, children, nonce } => {
+            call("spinney1_pin", key, pipeline)
+                .arg(token.bytes().as_slice())
+                .arg(*uses)
+                .arg(*children)
+                .arg(["", "", ""].as_slice())
+                .arg(nonce.number)
+                .arg(u8::from(nonce.is_sent_again));
         }
         KeyOp::Arrive { token, step, life } => {
             let (kind, time) = life_of(*life);

@@ -2,6 +2,8 @@
 
 use parking_lot::Mutex;
 
+use crate::forest::shared::keys::{RedisUnavailable, RoundFailed};
+
 /// The commands of a round, by their positions.
 #[derive(Debug)]
 pub(super) struct SentCommands(Mutex<Round>);
@@ -16,8 +18,10 @@ struct Round {
 enum Sent {
     /// Not at all, or each time it was answered with an error that says that it was not run.
     No,
-    /// It was not answered yet, or was run.
+    /// It was not answered yet.
     Yes,
+    /// It was run, and not more than once.
+    Run,
     /// Once, without an answer: what is answered to it later says nothing of that time.
     WithoutAnswer,
 }
@@ -46,6 +50,11 @@ impl SentCommands {
         self.0.lock().turn(at, Sent::Yes, Sent::No);
     }
 
+    /// One was answered with a reply.
+    pub(super) fn was_run(&self, at: usize) {
+        self.0.lock().turn(at, Sent::Yes, Sent::Run);
+    }
+
     /// The answer to one, if it was sent, will not come any more. Whether it may have been run.
     pub(super) fn is_lost(&self, at: usize) -> bool {
         let mut round = self.0.lock();
@@ -53,13 +62,15 @@ impl SentCommands {
         round.sent.get(at) != Some(&Sent::No)
     }
 
-    /// Ends the round: nothing is sent from now on, not even by a task that is not stopped yet. The positions of those
-    /// that were certainly not run, in order.
-    pub(super) fn end(&self) -> Vec<usize> {
+    /// Ends the round for this reason: nothing is sent from now on, not even by a task that is not stopped yet.
+    pub(super) fn end(&self, why: RedisUnavailable) -> RoundFailed {
         let mut round = self.0.lock();
         round.has_ended = true;
-        let each = round.sent.iter().enumerate().filter(|(_, sent)| **sent == Sent::No);
-        each.map(|(at, _)| at).collect()
+        let are = |state| {
+            let each = round.sent.iter().enumerate().filter(move |(_, sent)| **sent == state);
+            each.map(|(at, _)| at).collect()
+        };
+        RoundFailed { why, not_run: are(Sent::No), run: are(Sent::Run) }
     }
 }
 
@@ -75,24 +86,32 @@ impl Round {
 mod tests {
     use super::*;
 
+    fn ended(sent: &SentCommands) -> RoundFailed {
+        sent.end(RedisUnavailable::of("the test says so"))
+    }
+
     #[test]
     fn what_was_sent_without_an_answer_may_have_been_run_whatever_is_answered_later() {
-        let sent = SentCommands::of(4);
-        assert!(sent.may_be_sent(&[0, 1, 2]));
+        let sent = SentCommands::of(6);
+        assert!(sent.may_be_sent(&[0, 1, 2, 4]));
         sent.was_refused(0);
-        assert!(sent.is_lost(1) && !sent.is_lost(3) && sent.is_lost(4));
-        assert!(sent.may_be_sent(&[0, 1]));
+        sent.was_run(4);
+        assert!(sent.is_lost(1) && sent.is_lost(2) && !sent.is_lost(3) && sent.is_lost(6));
+        assert!(sent.may_be_sent(&[0, 1, 2, 5]));
         sent.was_refused(0);
         sent.was_refused(1);
-        assert_eq!(sent.end(), [0, 3]);
+        sent.was_run(2);
+        let ended = ended(&sent);
+        // That of 5 has not come.
+        assert_eq!((ended.not_run, ended.run), (vec![0, 3], vec![4]));
     }
 
     #[test]
     fn nothing_is_sent_once_it_was_said_what_was_not() {
         let sent = SentCommands::of(2);
         assert!(sent.may_be_sent(&[0]));
-        assert_eq!(sent.end(), [1]);
+        assert_eq!(ended(&sent).not_run, [1]);
         assert!(!sent.may_be_sent(&[1]));
-        assert_eq!(sent.end(), [1]);
+        assert_eq!(ended(&sent).not_run, [1]);
     }
 }

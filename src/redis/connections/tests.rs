@@ -9,9 +9,9 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::fingerprint::Fingerprint;
-use crate::forest::shared::keys::{FoundingToken, Key, KeyKind, KeyOp};
+use crate::forest::shared::keys::{Extent, FoundingToken, Key, KeyKind, KeyOp, Lifetime, PinNonce};
 
-/// A node of a cluster: what it answers to a command, and how many connections were made to it.
+/// A node of a cluster: what it answers to a command, or that it closes the connection, and how many connections were made to it.
 struct Fake {
     port: u16,
     connections: Arc<AtomicUsize>,
@@ -19,7 +19,7 @@ struct Fake {
 }
 
 impl Fake {
-    async fn new(answer: impl Fn(u16, &str) -> String + Send + Sync + 'static) -> Fake {
+    async fn new(answer: impl Fn(u16, &[String]) -> Option<String> + Send + Sync + 'static) -> Fake {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (connections, answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(answer));
@@ -42,8 +42,8 @@ impl Fake {
     }
 }
 
-/// Answers each command by its name.
-async fn serve(stream: TcpStream, answer: impl Fn(&str) -> String) {
+/// Answers each command, until one is not answered.
+async fn serve(stream: TcpStream, answer: impl Fn(&[String]) -> Option<String>) {
     let mut stream = BufReader::new(stream);
     loop {
         let mut line = String::new();
@@ -60,7 +60,7 @@ async fn serve(stream: TcpStream, answer: impl Fn(&str) -> String) {
             part.truncate(part.len() - 2);
             command.push(String::from_utf8_lossy(&part).into_owned());
         }
-        let told = answer(&command[0]);
+        let Some(told) = answer(&command) else { return };
         if stream.write_all(told.as_bytes()).await.is_err() {
             return;
         }
@@ -69,19 +69,23 @@ async fn serve(stream: TcpStream, answer: impl Fn(&str) -> String) {
 
 #[tokio::test]
 async fn a_cluster_that_moves_keys_gets_one_connection_to_each_node() {
-    let target = Fake::new(|_, command| match command {
-        "GET" => "$5\r\nthere\r\n".into(),
-        _ => "+OK\r\n".into(),
+    let target = Fake::new(|_, command| {
+        Some(match command[0].as_str() {
+            "GET" => "$5\r\nthere\r\n".into(),
+            _ => "+OK\r\n".into(),
+        })
     })
     .await;
     let to = target.port;
-    let source = Fake::new(move |port, command| match command {
-        "GET" => format!("-ASK 0 127.0.0.1:{to}\r\n"),
-        "INFO" => "$17\r\ncluster_enabled:1\r\n".into(),
-        "CLUSTER" => {
-            format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n")
-        }
-        _ => "+OK\r\n".into(),
+    let source = Fake::new(move |port, command| {
+        Some(match command[0].as_str() {
+            "GET" => format!("-ASK 0 127.0.0.1:{to}\r\n"),
+            "INFO" => "$17\r\ncluster_enabled:1\r\n".into(),
+            "CLUSTER" => {
+                format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n")
+            }
+            _ => "+OK\r\n".into(),
+        })
     })
     .await;
     let address = Address::parse(&format!("redis://127.0.0.1:{}", source.port)).unwrap();
@@ -110,11 +114,18 @@ fn release(fingerprint: u64) -> Command {
 
 /// A node that is connected to, and answers functions so.
 async fn node_that_says(told: &'static str) -> (Fake, Connections) {
-    let node = Fake::new(move |_, command| match command {
-        "MGET" => "*1\r\n$-1\r\n".into(),
-        "INFO" => "$0\r\n\r\n".into(),
-        "FCALL" => told.into(),
-        _ => "+OK\r\n".into(),
+    node_that_answers(move |_| Some(told.into())).await
+}
+
+/// A node that is connected to, and answers functions so, or closes the connection.
+async fn node_that_answers(
+    function: impl Fn(&[String]) -> Option<String> + Send + Sync + 'static,
+) -> (Fake, Connections) {
+    let node = Fake::new(move |_, command| match command[0].as_str() {
+        "MGET" => Some("*1\r\n$-1\r\n".into()),
+        "INFO" => Some("$0\r\n\r\n".into()),
+        "FCALL" => function(command),
+        _ => Some("+OK\r\n".into()),
     });
     let node = node.await;
     let link = Connections::new(Address::parse(&format!("redis://127.0.0.1:{}", node.port)).unwrap(), None);
@@ -128,7 +139,7 @@ async fn node_that_says(told: &'static str) -> (Fake, Connections) {
 async fn released(link: &Connections) -> (Result<Vec<RedisReply>, RedisUnavailable>, Vec<usize>) {
     let sent = Arc::new(SentCommands::of(2));
     let replies = link.run(&[release(1), release(2)], &sent).await;
-    (replies, sent.end())
+    (replies, sent.end(RedisUnavailable::of("it is over")).not_run)
 }
 
 #[tokio::test]
@@ -180,4 +191,52 @@ async fn a_release_without_an_answer_may_have_been_done() {
     let (replies, not_run) = released(&link).await;
     assert!(replies.is_err(), "{replies:?}");
     assert_eq!(not_run, Vec::<usize>::new());
+}
+
+/// Without that it would count twice, and nobody would release its second use.
+#[tokio::test]
+async fn a_pin_without_an_answer_is_sent_again_as_the_same_one() {
+    let asked: Arc<parking_lot::Mutex<Vec<Vec<String>>>> = Arc::default();
+    let seen = asked.clone();
+    let (_node, link) = node_that_answers(move |command| {
+        let mut seen = seen.lock();
+        seen.push(command.to_vec());
+        // A connection ends with the first one that it does not answer.
+        (seen.len() > 1).then(|| ":1\r\n".into())
+    })
+    .await;
+    let (token, life, nonce) = (FoundingToken(1), Lifetime::Endless, PinNonce::new(77));
+    let pin = KeyOp::Pin { token, uses: 1, children: 1, nonce, step: 1, life };
+    let hold = KeyOp::Hold { token, uses: 1, children: 1, nonce };
+    for what in [pin, hold] {
+        asked.lock().clear();
+        let sent = Arc::new(SentCommands::of(2));
+        // The second one comes after it, and is lost with it.
+        let commands =
+            [Command { what, ..release(1) }, Command { what: KeyOp::Remove { value: vec![1] }, ..release(1) }];
+        assert_eq!(link.run(&commands, &sent).await, Ok(vec![RedisReply::Number(1); 2]));
+        let mut asked = std::mem::take(&mut *asked.lock());
+        assert_eq!(asked.len(), 3, "{asked:?}");
+        let (first, again) = (asked.remove(0), asked.remove(0));
+        assert_eq!((first.last().unwrap(), again.last().unwrap()), (&"0".to_owned(), &"1".to_owned()));
+        assert_eq!(first[..first.len() - 1], again[..again.len() - 1]);
+        let ended = sent.end(RedisUnavailable::of("it is over"));
+        assert_eq!((ended.not_run, ended.run), (vec![], vec![]), "it may have been run, whatever is answered later");
+    }
+}
+
+#[tokio::test]
+async fn what_was_answered_is_known_to_be_run_though_its_round_fails() {
+    let (_node, link) = node_that_answers(|command| {
+        Some(match command[3].as_bytes() {
+            [_, .., 1] => ":1\r\n".into(),
+            _ => "-OOM command not allowed when used memory > 'maxmemory'.\r\n".into(),
+        })
+    })
+    .await;
+    let sent = Arc::new(SentCommands::of(2));
+    let why = link.run(&[release(1), release(2)], &sent).await.unwrap_err();
+    assert_eq!(why.extent, Extent::Memory);
+    let ended = sent.end(why);
+    assert_eq!((ended.not_run, ended.run), (vec![1], vec![0]));
 }

@@ -12,8 +12,8 @@ use crate::forest::document::{DocumentTime, ForestDocument};
 use crate::forest::local::Executor;
 use crate::forest::port::{Batch, ForestPort, Unavailable};
 use crate::forest::shared::keys::{
-    Command, Evictions, Extent, FoundingToken, Key, KeyKind, KeyOp, Lifetime, RedisClient, RedisReply, ScanPosition,
-    SyncEntry, SyncPosition, proposed_number,
+    Command, Evictions, Extent, FoundingToken, Key, KeyKind, KeyOp, Lifetime, PinNonce, RedisClient, RedisReply,
+    ScanPosition, SyncEntry, SyncPosition, proposed_number,
 };
 use crate::forest::shared::{ForestSetup, SharedDistance, SharedForest, SharedSettings};
 use crate::method::{Features, Strict, StrictFeatures, TreeTally};
@@ -163,8 +163,8 @@ fn a_key_of_another_type_is_the_error_of_that_key() {
         KeyOp::Swap { before: vec![9], or_nothing: true, value: value(), life },
         KeyOp::Confirm { token, value: value(), life },
         KeyOp::Remove { value: value() },
-        KeyOp::Pin { token, uses: 1, children: 1, step: 1, life },
-        KeyOp::Hold { token, uses: 1, children: 1 },
+        KeyOp::Pin { token, uses: 1, children: 1, nonce: PinNonce::new(1), step: 1, life },
+        KeyOp::Hold { token, uses: 1, children: 1, nonce: PinNonce::new(1) },
         KeyOp::Arrive { token, step: 1, life },
         KeyOp::Touch { value: value(), life },
         KeyOp::RemoveLeaf { root: Fingerprint(1), token },

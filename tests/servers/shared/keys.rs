@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use futures_executor::block_on;
 use spinney::fingerprint::Fingerprint;
 use spinney::forest::shared::keys::{
-    Command, FoundingToken, Key, KeyKind, KeyOp, Lifetime, RedisClient, RedisReply, ScanPosition, SyncEntry,
+    Command, FoundingToken, Key, KeyKind, KeyOp, Lifetime, PinNonce, RedisClient, RedisReply, ScanPosition, SyncEntry,
     SyncPosition,
 };
 use spinney::method::{TallyEntry, TreeTally};
@@ -47,7 +47,7 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
         assert_eq!(run(1, remove(b"c")), RedisReply::Number(1));
         assert_eq!(run(1, KeyOp::Get), RedisReply::Nothing);
 
-        // A confirmed root: | 1 | token 3 | added 6 | step, uses, pins, children, before | proof |
+        // A confirmed root: | 1 | token 3 | added 6 | step, uses, nonce, children, before | proof |
         let token = FoundingToken(0x0A0B0C);
         let root = |state: u8, numbers: [u16; 5], rest: &[u8]| {
             let mut bytes = vec![state, 0x0A, 0x0B, 0x0C, 0, 0, 0, 0, 0, 9];
@@ -55,13 +55,15 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
             bytes.extend(rest);
             bytes
         };
-        let pin = |token, step, uses| KeyOp::Pin {
+        let pin_of = |number, is_sent_again, token, step, uses| KeyOp::Pin {
             token,
             uses,
             children: 2,
+            nonce: PinNonce { number, is_sent_again },
             step,
             life: Lifetime::For(std::time::Duration::from_secs(60)),
         };
+        let pin = |token, step, uses| pin_of(9, false, token, step, uses);
         let get = |key| match run(key, KeyOp::Get) {
             RedisReply::Bytes(bytes) => bytes,
             other => panic!("{other:?}"),
@@ -70,16 +72,23 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
         assert_eq!(run(3, pin(token, 70, 1)), RedisReply::Nothing, "not confirmed");
         run(4, claim(&root(1, [70, 1, 65_535, 5, 1], b"proof")));
         assert_eq!(run(4, pin(FoundingToken(7), 70, 1)), RedisReply::Nothing, "of another token");
-        assert_eq!(run(4, pin(token, 70, 1)), RedisReply::Number(0));
-        assert_eq!(get(4), root(1, [70, 2, 0, 7, 1], b"proof"));
+        assert_eq!(run(4, pin(token, 70, 1)), RedisReply::Number(1));
+        assert_eq!(get(4), root(1, [70, 2, 9, 7, 1], b"proof"));
         // In the next window the children are those of the one before; then they are forgotten.
         assert_eq!(run(4, pin(token, 130, 3)), RedisReply::Number(1));
-        assert_eq!(get(4), root(1, [130, 5, 1, 2, 7], b"proof"));
-        assert_eq!(run(4, pin(token, 300, 1)), RedisReply::Number(2));
-        assert_eq!(get(4), root(1, [300, 6, 2, 2, 0], b"proof"));
+        assert_eq!(get(4), root(1, [130, 5, 9, 2, 7], b"proof"));
+        assert_eq!(run(4, pin(token, 300, 1)), RedisReply::Number(1));
+        assert_eq!(get(4), root(1, [300, 6, 9, 2, 0], b"proof"));
         // A late one changes no time.
-        assert_eq!(run(4, pin(token, 299, 1)), RedisReply::Number(3));
-        assert_eq!(get(4), root(1, [300, 7, 3, 4, 0], b"proof"));
+        assert_eq!(run(4, pin(token, 299, 1)), RedisReply::Number(1));
+        assert_eq!(get(4), root(1, [300, 7, 9, 4, 0], b"proof"));
+        // One that is sent again counts once, unless another one came between.
+        assert_eq!(run(4, pin_of(9, true, token, 310, 1)), RedisReply::Number(1));
+        assert_eq!(get(4), root(1, [300, 7, 9, 4, 0], b"proof"));
+        assert_eq!(run(4, pin_of(65_535, true, token, 300, 1)), RedisReply::Number(1));
+        assert_eq!(get(4), root(1, [300, 8, 65_535, 6, 0], b"proof"));
+        assert_eq!(run(4, pin_of(9, true, token, 300, 1)), RedisReply::Number(1));
+        assert_eq!(get(4), root(1, [300, 9, 9, 8, 0], b"proof"));
 
         let mut tally = TreeTally::default();
         for (title, sign) in [(5, 0), (6, 1), (7, 2)] {
@@ -97,7 +106,7 @@ fn single_keys_are_changed_as_the_protocol_needs_it() {
         assert_eq!((counted[20], counted[32]), (7, 3), "the last sign was the same title");
 
         let release = |uses| KeyOp::Release { token, uses };
-        assert_eq!(run(4, release(6)), RedisReply::Number(3));
+        assert_eq!(run(4, release(8)), RedisReply::Number(0));
         assert_eq!(run(4, release(1)), RedisReply::Number(-1));
         assert_eq!(run(4, release(1)), RedisReply::Nothing);
         assert_eq!(run(4, KeyOp::Get), RedisReply::Nothing);

@@ -8,7 +8,7 @@ use spinney::fingerprint::{Distance, Fingerprint};
 use spinney::forest::Decision;
 use spinney::forest::document::{DocumentTime, ForestDocument};
 use spinney::forest::port::{ForestPort, ItemOutcome};
-use spinney::forest::shared::keys::{Command, FoundingToken, Key, KeyKind, KeyOp, Lifetime, RedisReply};
+use spinney::forest::shared::keys::{Command, FoundingToken, Key, KeyKind, KeyOp, Lifetime, PinNonce, RedisReply};
 use spinney::forest::shared::{ForestSetup, SharedDistance, SharedForest, SharedSettings};
 use spinney::hash::splitmix64;
 use spinney::method::{Features, Strict, StrictFeatures};
@@ -68,10 +68,10 @@ fn keys_of_dates_and_names_are_changed_as_the_protocol_needs_it() {
         assert_eq!(get(KeyKind::Clock), (1_i64 << 44).to_string().into_bytes());
 
         let token = FoundingToken(0x0A_0B_0C);
-        // | 1 | token 3 | added 6 | step, uses, pins, children, before | proof | upper half of the step |
-        let root = |[step, uses, children, before]: [u16; 4], pins: u16, upper: u16| {
+        // | 1 | token 3 | added 6 | step, uses, nonce, children, before | proof | upper half of the step |
+        let root = |[step, uses, children, before]: [u16; 4], nonce: u16, upper: u16| {
             let mut bytes = vec![1, 0x0A, 0x0B, 0x0C, 0, 0, 0, 0, 0, 9];
-            for number in [step, uses, pins, children, before] {
+            for number in [step, uses, nonce, children, before] {
                 bytes.extend(number.to_be_bytes());
             }
             bytes.extend(b"proof");
@@ -80,9 +80,11 @@ fn keys_of_dates_and_names_are_changed_as_the_protocol_needs_it() {
         };
         let put = |value: Vec<u8>| KeyOp::Put { value, life };
         run(KeyKind::Node, put(root([70, 1, 5, 1], 0, 3)));
-        let hold = KeyOp::Hold { token, uses: 2, children: 3 };
-        assert_eq!(run(KeyKind::Node, hold), RedisReply::Number(1));
-        assert_eq!(get(KeyKind::Node), root([70, 3, 8, 1], 1, 3));
+        for is_sent_again in [false, true] {
+            let hold = KeyOp::Hold { token, uses: 2, children: 3, nonce: PinNonce { number: 1, is_sent_again } };
+            assert_eq!(run(KeyKind::Node, hold), RedisReply::Number(1));
+            assert_eq!(get(KeyKind::Node), root([70, 3, 8, 1], 1, 3));
+        }
         let arrive = |token, step| KeyOp::Arrive { token, step, life };
         let at = |upper: u32, lower: u32| upper << 16 | lower;
         assert_eq!(run(KeyKind::Node, arrive(FoundingToken(7), at(3, 71))), RedisReply::Number(0));

@@ -5,14 +5,16 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use spinney_text::fingerprint::Fingerprint;
+use spinney_text::hash::splitmix64;
 use spinney_text::method::{FounderTokens, MethodKind};
 
-use super::SharedInner;
-use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, RedisReply};
+use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, PinNonce, RedisReply};
 use super::layout::{LEASE, LeafValue, NodeValue, RootValue, write_founder_tokens};
 use super::round::{Answer, ClaimOutcome, PlacementRound, RecheckQuery};
+use super::{FailedRound, SharedInner};
 use crate::port::Unavailable;
 use crate::ticket::{SharedNodes, UsedLeaf};
 use crate::time::Millis;
@@ -129,17 +131,17 @@ impl<F: MethodKind> SharedInner<F> {
         let now = round.work.iter().map(|work| work.at).max();
         let now = now.max(self.dated_clock()).unwrap_or(Millis(0));
         let mut trees = self.trees(round, now);
-        self.claim_roots(&mut trees, now).await?;
         let rechecked = async {
+            self.claim_roots(&mut trees, now).await?;
             self.claim_leaves(&mut trees, now).await?;
             self.recheck(&mut trees, round, now).await
         };
         if let Err(error) = rechecked.await {
-            self.abandon(&trees, |tree| tree.counted);
+            self.abandon(&trees, &error, |tree| tree.counted);
             return Err(error);
         }
         if let Err((error, kept)) = self.withdraw_claims(&trees, now).await {
-            self.abandon(&trees, |tree| match kept.contains(&tree.root) {
+            self.abandon(&trees, &error, |tree| match kept.contains(&tree.root) {
                 true => tree.counted,
                 // Those that restart are released, as far as is known.
                 false => tree.standing(),
@@ -149,16 +151,22 @@ impl<F: MethodKind> SharedInner<F> {
         Ok(self.claimed(round, &trees, now))
     }
 
-    /// Withdraws the trees that a round has founded which failed, once Redis can be asked: its documents are placed
-    /// elsewhere, or not at all. A root that was not confirmed ends with its lease. `uses`: placements that a root was
-    /// confirmed for.
+    /// Withdraws the trees of a round that failed, once Redis can be asked: its documents are placed elsewhere, or not
+    /// at all. A root that was not confirmed ends with its lease. `uses`: placements that a root was confirmed or pinned
+    /// for.
     ///
-    /// What it has joined keeps a use more: the pin may be lost in the failover that has ended the round, and its
-    /// release would take the root of another document.
-    fn abandon(&self, trees: &[ClaimedTree<F::Proof>], uses: impl Fn(&ClaimedTree<F::Proof>) -> usize) {
+    /// Unless Redis is there and has no memory, what the round has joined keeps a use more: the pin may be lost in the
+    /// failover that has ended the round, and its release would take the root of another document.
+    fn abandon(
+        &self,
+        trees: &[ClaimedTree<F::Proof>],
+        why: &Unavailable,
+        uses: impl Fn(&ClaimedTree<F::Proof>) -> usize,
+    ) {
+        let is_there = matches!(why, Unavailable::Full { .. });
         let standing = trees.iter().filter(|tree| {
-            let is_founded = tree.founding.is_some() && tree.counted > 0;
-            is_founded && tree.state != TreeClaim::Restarts
+            let is_released = tree.founding.is_some() || is_there;
+            is_released && tree.counted > 0 && tree.state != TreeClaim::Restarts
         });
         self.withdraw_later(standing.flat_map(|tree| {
             let own = tree.leaves.iter().filter(|leaf| leaf.is_own);
@@ -249,7 +257,7 @@ impl<F: MethodKind> SharedInner<F> {
                 step: self.calendar.step(now),
                 is_dated: self.calendar.is_dated,
                 uses: 0,
-                pins: 0,
+                nonce: 0,
                 children: 0,
                 before: 0,
                 tally: None,
@@ -286,6 +294,7 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// Claims the roots of new trees provisionally, and pins existing ones.
     async fn claim_roots(&self, trees: &mut [ClaimedTree<F::Proof>], now: Millis) -> Result<(), Unavailable> {
+        let nonce = PinNonce::new(splitmix64(self.tokens.fetch_add(1, Relaxed)));
         let commands = trees.iter().map(|tree| {
             let what = match &tree.founding {
                 Some(founding) => {
@@ -297,11 +306,13 @@ impl<F: MethodKind> SharedInner<F> {
                     token: tree.token,
                     uses: small(tree.documents.len()),
                     children: small(tree.leaves.len()),
+                    nonce,
                 },
                 None => KeyOp::Pin {
                     token: tree.token,
                     uses: small(tree.documents.len()),
                     children: small(tree.leaves.len()),
+                    nonce,
                     step: self.calendar.step(now) as u16,
                     life: self.calendar.life(now, true),
                 },
@@ -314,7 +325,17 @@ impl<F: MethodKind> SharedInner<F> {
         for tree in trees.iter().filter(pinned) {
             self.enter(tree.root.0, now, &mut commands);
         }
-        let replies = self.run_all(commands).await?;
+        let replies = match self.run_round(commands).await {
+            Ok(replies) => replies,
+            Err(FailedRound { why, run, .. }) => {
+                for at in run {
+                    if let Some(tree) = trees.get_mut(at).filter(|tree| tree.founding.is_none()) {
+                        tree.counted = tree.documents.len();
+                    }
+                }
+                return Err(why);
+            }
+        };
         for (tree, reply) in trees.iter_mut().zip(replies) {
             let is_there = match (&tree.founding, reply) {
                 (Some(founding), reply) => has_put(&reply, &founding.value.bytes()),
@@ -422,10 +443,10 @@ impl<F: MethodKind> SharedInner<F> {
                 commands.push((KeyKind::Node, leaf.fingerprint, KeyOp::Remove { value }));
             }
         }
-        let Err((error, not_run)) = self.run_round(commands).await else {
+        let Err(FailedRound { why, not_run, .. }) = self.run_round(commands).await else {
             return Ok(());
         };
-        Err((error, not_run.into_iter().filter_map(|at| released.get(at).copied()).collect()))
+        Err((why, not_run.into_iter().filter_map(|at| released.get(at).copied()).collect()))
     }
 
     fn claimed(&self, round: &PlacementRound<F>, trees: &[ClaimedTree<F::Proof>], now: Millis) -> Vec<ClaimOutcome> {

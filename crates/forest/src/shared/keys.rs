@@ -3,8 +3,9 @@
 //!
 //! A command without a reply may be done, now or later, or not.
 //!
-//! - Read, leaf claim, swap, pin, kill, remove, enter, advance, arrive, touch are sent again: harmless if done twice or
-//!   late.
+//! - Read, leaf claim, swap, kill, remove, enter, advance, arrive, touch are sent again: harmless if done twice or late.
+//! - A pin is sent again with its nonce, and counts once if no other one came between. Else it is a use too many, which
+//!   no release takes away.
 //! - A root claim is **never sent again**: a late one would revive a killed root. The document gets a new token.
 //! - Confirm is sent again, and succeeds on a confirmed root of the token, whatever was pinned since.
 //! - Release and count are never sent again; after a release the leaves stay.
@@ -54,14 +55,17 @@ pub type RoundFuture = Pin<Box<dyn Future<Output = Result<Vec<RedisReply>, Round
 pub struct RoundFailed {
     /// Why.
     pub why: RedisUnavailable,
-    /// The positions of the commands that were certainly not run, in order. Any other one may have been, or may be.
+    /// The positions of the commands that were certainly not run, in order.
     pub not_run: Vec<usize>,
+    /// The positions of the commands that were answered, in order. Any that is in neither may have been run, or may
+    /// be.
+    pub run: Vec<usize>,
 }
 
 impl RoundFailed {
     /// Nothing of a round of so many commands was run.
     pub fn before_all(why: RedisUnavailable, commands: usize) -> RoundFailed {
-        RoundFailed { why, not_run: (0..commands).collect() }
+        RoundFailed { why, not_run: (0..commands).collect(), run: Vec::new() }
     }
 }
 
@@ -468,8 +472,7 @@ pub enum KeyOp {
         /// The expected value.
         value: Vec<u8>,
     },
-    /// Pins a root for more documents. The `Number` of pins with this one, modulo 65,536; [`RedisReply::Nothing`] if
-    /// no confirmed root of that token is there.
+    /// Pins a root for more documents. `Number(1)`; [`RedisReply::Nothing`] if no confirmed root of that token is there.
     Pin {
         /// Of the root.
         token: FoundingToken,
@@ -477,6 +480,8 @@ pub enum KeyOp {
         uses: u16,
         /// Leaves that they bring.
         children: u16,
+        /// Which pin it is.
+        nonce: PinNonce,
         /// The step of time that it is now.
         step: u16,
         /// Its new expiry, if its own step is an earlier one.
@@ -490,6 +495,8 @@ pub enum KeyOp {
         uses: u16,
         /// Leaves that they bring.
         children: u16,
+        /// Which pin it is.
+        nonce: PinNonce,
     },
     /// Sets the time of a dated root forward. `Number(1)` if a confirmed root of that token is there, whatever its time
     /// is, else `Number(0)`.
@@ -532,7 +539,7 @@ pub enum KeyOp {
         to: Millis,
     },
     /// Releases pins of a root, and removes it without any. [`RedisReply::Nothing`] if no confirmed root of that
-    /// token is there, `Number(-1)` if it was removed, else the number of pins.
+    /// token is there, `Number(-1)` if it was removed, else `Number(0)`.
     Release {
         /// Of the root.
         token: FoundingToken,
@@ -572,7 +579,30 @@ pub enum KeyOp {
     },
 }
 
+/// Tells a pin that is sent again from another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PinNonce {
+    /// Different for most pins, and not 0. The root has that of its last one, and 0 before the first.
+    pub number: u16,
+    /// Whether it may have been run already: then it does not count if it was the last one.
+    pub is_sent_again: bool,
+}
+
+impl PinNonce {
+    /// That of a pin that was not sent yet. `random`: any number.
+    pub fn new(random: u64) -> PinNonce {
+        PinNonce { number: (random % 65_535) as u16 + 1, is_sent_again: false }
+    }
+}
+
 impl KeyOp {
+    /// Its answer was lost, and it is going to be sent again.
+    pub fn send_again(&mut self) {
+        if let KeyOp::Pin { nonce, .. } | KeyOp::Hold { nonce, .. } = self {
+            nonce.is_sent_again = true;
+        }
+    }
+
     /// Whether it applies to any forest: no token or value in it is specific to one.
     pub fn fits_any_forest(&self) -> bool {
         matches!(self, KeyOp::Advance { .. } | KeyOp::Turn { .. })
@@ -629,6 +659,12 @@ pub enum RedisReply {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_nonce_is_not_that_of_a_root_without_a_pin() {
+        let number = |random| PinNonce::new(random).number;
+        assert_eq!([0, 65_534, 65_535, u64::MAX].map(number), [1, 65_535, 1, 1]);
+    }
 
     #[test]
     fn a_sample_tells_of_all() {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! leaf           | root 8 | token 3 | step 1 |
-//! root           | state 1 | token 3 | added 6 | step 2 | uses 2 | pins 2 | children 2 | before 2 |
+//! root           | state 1 | token 3 | added 6 | step 2 | uses 2 | nonce 2 | children 2 | before 2 |
 //!                | statistics 17, if counted | proof | first document 4, if known |
 //! founder tokens | token 3 | tokens, 2 each |
 //! bucket         | fingerprint 8 | step 1 | … repeated
@@ -14,7 +14,8 @@
 //!
 //! Leaves and roots differ in length. Twelve bytes and a key of nine are Redis' smallest allocations. The *step* is
 //! that of the node's last arrival, in parts of the window; *before* are the children of the previous window.
-//! *Children* count pins and confirmations, not expired leaves; they only decide between trees that agree.
+//! *Children* count pins and confirmations, not expired leaves; they only decide between trees that agree. The *nonce* is
+//! that of the last pin.
 //!
 //! Redis expires a leaf at the end of its step's window, a root two steps later. A root is extended before its leaves,
 //! so it outlives them while the clocks of Redis' nodes differ by less than two steps. Nodes are extended at most once
@@ -199,8 +200,8 @@ pub(super) struct RootValue<P> {
     pub(super) is_dated: bool,
     /// Placements that use the tree; saturating.
     pub(super) uses: u16,
-    /// How often it was pinned, going round.
-    pub(super) pins: u16,
+    /// That of its last pin, or 0.
+    pub(super) nonce: u16,
     pub(super) children: u16,
     pub(super) before: u16,
     /// Tree statistics, from its second accepted document on.
@@ -238,7 +239,7 @@ impl<P: Durable> RootValue<P> {
         bytes.extend(self.token.bytes());
         let added = self.added.0.clamp(-(1 << 47), (1 << 47) - 1);
         bytes.extend(added.to_be_bytes().iter().skip(2));
-        for number in [self.step as u16, self.uses, self.pins, self.children, self.before] {
+        for number in [self.step as u16, self.uses, self.nonce, self.children, self.before] {
             bytes.extend(number.to_be_bytes());
         }
         if let Some(tally) = self.tally.filter(|_| self.is_confirmed) {
@@ -291,7 +292,7 @@ impl<P: Durable> NodeValue<P> {
         let sign = if a < 0x80 { 0 } else { 0xFF };
         let added = Millis(i64::from_be_bytes([sign, sign, a, b, c, d, e, f]));
         let mut number = || Some(u16::from_be_bytes(take(&mut rest)?));
-        let (step, uses, pins) = (number()?, number()?, number()?);
+        let (step, uses, nonce) = (number()?, number()?, number()?);
         let (children, before) = (number()?, number()?);
         let tally = match state {
             PROVISIONAL | CONFIRMED => None,
@@ -315,7 +316,7 @@ impl<P: Durable> NodeValue<P> {
             step: u32::from(step) | u32::from(upper) << 16,
             is_dated,
             uses,
-            pins,
+            nonce,
             children,
             before,
             tally,

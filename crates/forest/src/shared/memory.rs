@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 use spinney_text::method::{Durable, TreeTally};
 
 use super::keys::{
-    Agreement, Command, FORESTS, FoundingToken, Key, KeyKind, KeyOp, KeySample, LATEST, Lifetime, NAMES, RedisClient,
-    RedisFuture, RedisReply, RedisUnavailable, RoundFailed, RoundFuture, ScanPosition, SyncEntries, SyncEntry,
-    SyncPosition, agreement, lifetime_millis, other_fields, other_settings, proposed_number, too_many_forests,
-    warn_of_earlier,
+    Agreement, Command, FORESTS, FoundingToken, Key, KeyKind, KeyOp, KeySample, LATEST, Lifetime, NAMES, PinNonce,
+    RedisClient, RedisFuture, RedisReply, RedisUnavailable, RoundFailed, RoundFuture, ScanPosition, SyncEntries,
+    SyncEntry, SyncPosition, agreement, lifetime_millis, other_fields, other_settings, proposed_number,
+    too_many_forests, warn_of_earlier,
 };
 use crate::text_fields::{FieldRecord, RoutedFields};
 use crate::time::Millis;
@@ -184,8 +184,10 @@ impl InMemoryRedis {
             KeyOp::Swap { before, or_nothing, value, life } => slot.swap((before, *or_nothing), value, *life),
             KeyOp::Confirm { token, value, life } => slot.confirm(*token, value, *life),
             KeyOp::Remove { value } => slot.remove_if(|there| there == value),
-            KeyOp::Pin { token, uses, children, step, life } => slot.pin(*token, (*uses, *children), *step, *life),
-            KeyOp::Hold { token, uses, children } => slot.hold(*token, *uses, *children),
+            KeyOp::Pin { token, uses, children, nonce, step, life } => {
+                slot.pin(*token, (*uses, *children), *nonce, *step, *life)
+            }
+            KeyOp::Hold { token, uses, children, nonce } => slot.hold(*token, (*uses, *children), *nonce),
             KeyOp::Arrive { token, step, life } => slot.arrive(*token, *step, *life),
             KeyOp::Touch { value, life } => slot.touch(value, *life),
             KeyOp::RemoveLeaf { root, token } => {
@@ -297,13 +299,22 @@ impl<'v> KeySlot<'v> {
         RedisReply::Number(i64::from(state.is_some()))
     }
 
-    fn pin(&mut self, token: FoundingToken, (uses, children): (u16, u16), step: u16, life: Lifetime) -> RedisReply {
+    fn pin(
+        &mut self,
+        token: FoundingToken,
+        (uses, children): (u16, u16),
+        nonce: PinNonce,
+        step: u16,
+        life: Lifetime,
+    ) -> RedisReply {
         let Some(mut bytes) = self.root(token) else {
             return RedisReply::Nothing;
         };
         let number = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+        if nonce.is_sent_again && number(14) == nonce.number {
+            return RedisReply::Number(1);
+        }
         let (before, kept) = (number(10), number(16));
-        let pins = number(14).wrapping_add(1);
         let uses = number(12).saturating_add(uses);
         let behind = step.wrapping_sub(before);
         let is_due = behind > 0 && behind < 1 << 15;
@@ -316,20 +327,23 @@ impl<'v> KeySlot<'v> {
         };
         let step = if is_due { step } else { before };
         let own = own.saturating_add(children);
-        let numbers = [step, uses, pins, own, earlier];
+        let numbers = [step, uses, nonce.number, own, earlier];
         let numbers: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
         bytes[10..20].copy_from_slice(&numbers);
         match is_due {
             true => self.put(bytes, life),
             false => self.change(bytes),
         }
-        RedisReply::Number(i64::from(pins))
+        RedisReply::Number(1)
     }
 
-    fn hold(&mut self, token: FoundingToken, uses: u16, children: u16) -> RedisReply {
+    fn hold(&mut self, token: FoundingToken, (uses, children): (u16, u16), nonce: PinNonce) -> RedisReply {
         let Some(mut bytes) = self.root(token) else {
             return RedisReply::Nothing;
         };
+        if nonce.is_sent_again && bytes[14..16] == nonce.number.to_be_bytes() {
+            return RedisReply::Number(1);
+        }
         let mut add = |at: usize, more: u16| {
             let number = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
             let number = number.saturating_add(more).to_be_bytes();
@@ -337,10 +351,9 @@ impl<'v> KeySlot<'v> {
         };
         add(12, uses);
         add(16, children);
-        let pins = u16::from_be_bytes([bytes[14], bytes[15]]).wrapping_add(1);
-        bytes[14..16].copy_from_slice(&pins.to_be_bytes());
+        bytes[14..16].copy_from_slice(&nonce.number.to_be_bytes());
         self.change(bytes);
-        RedisReply::Number(i64::from(pins))
+        RedisReply::Number(1)
     }
 
     fn arrive(&mut self, token: FoundingToken, step: u32, life: Lifetime) -> RedisReply {
@@ -449,10 +462,9 @@ impl<'v> KeySlot<'v> {
         let Some(mut bytes) = self.root(token) else {
             return RedisReply::Nothing;
         };
-        let pins = u16::from_be_bytes([bytes[14], bytes[15]]);
         let before = u16::from_be_bytes([bytes[12], bytes[13]]);
         if before == u16::MAX {
-            return RedisReply::Number(i64::from(pins));
+            return RedisReply::Number(0);
         }
         if before <= uses {
             self.values.remove(&self.key);
@@ -460,12 +472,12 @@ impl<'v> KeySlot<'v> {
         }
         bytes[12..14].copy_from_slice(&(before - uses).to_be_bytes());
         self.change(bytes);
-        RedisReply::Number(i64::from(pins))
+        RedisReply::Number(0)
     }
 }
 
 /// Whether Redis refuses it when it has as much memory as it may use: as `functions.lua` registers its function.
-fn needs_memory(what: &KeyOp) -> bool {
+pub(super) fn needs_memory(what: &KeyOp) -> bool {
     match what {
         KeyOp::Get | KeyOp::Since { .. } | KeyOp::Remove { .. } | KeyOp::RemoveLeaf { .. } | KeyOp::Release { .. } => {
             false
@@ -539,9 +551,9 @@ impl RedisClient for InMemoryRedis {
         };
         // All of a pipeline are run, whatever is said to one of them.
         let replies: Vec<_> = commands.iter().map(run).collect();
-        let not_run = replies.iter().enumerate().filter(|(_, reply)| reply.is_err()).map(|(at, _)| at).collect();
+        let (run, not_run) = (0..replies.len()).partition(|&at| replies.get(at).is_some_and(Result::is_ok));
         let replies: Result<Vec<RedisReply>, RedisUnavailable> = replies.into_iter().collect();
-        Box::pin(std::future::ready(replies.map_err(|why| RoundFailed { why, not_run })))
+        Box::pin(std::future::ready(replies.map_err(|why| RoundFailed { why, not_run, run })))
     }
 
     fn enroll(&self, name: &str, identity: &str) -> RedisFuture<Result<u8, String>> {

@@ -50,7 +50,7 @@ use tracing::warn;
 use self::batcher::Batcher;
 use self::keys::{
     Agreement, Command, Extent, FORESTS, FoundingToken, Key, KeyKind, KeyOp, Lifetime, RedisClient, RedisReply,
-    RedisUnavailable, SyncPosition, agreement, other_fields, other_settings, too_many_forests,
+    RedisUnavailable, RoundFailed, SyncPosition, agreement, other_fields, other_settings, too_many_forests,
 };
 use self::layout::{Calendar, NodeValue};
 use self::lsh_buckets::LshBuckets;
@@ -283,6 +283,20 @@ impl<F: MethodKind> SharedForest<F> {
     }
 }
 
+/// As [`RoundFailed`], in the words of a forest.
+struct FailedRound {
+    why: Unavailable,
+    not_run: Vec<usize>,
+    run: Vec<usize>,
+}
+
+impl FailedRound {
+    /// All may have been run.
+    fn of(why: Unavailable) -> FailedRound {
+        FailedRound { why, not_run: Vec::new(), run: Vec::new() }
+    }
+}
+
 impl<F: MethodKind> SharedInner<F> {
     fn away(&self, away: RedisUnavailable) -> Unavailable {
         let (forest, reason) = (self.name.clone(), away.reason);
@@ -363,23 +377,23 @@ impl<F: MethodKind> SharedInner<F> {
         &self,
         commands: Vec<(KeyKind, Fingerprint, KeyOp)>,
     ) -> Result<std::vec::IntoIter<RedisReply>, Unavailable> {
-        self.run_round(commands).await.map_err(|(error, _)| error)
+        self.run_round(commands).await.map_err(|failed| failed.why)
     }
 
     /// Runs commands on keys of any kind.
     ///
     /// # Errors
-    /// With the positions of the commands that were certainly not run.
+    /// With the positions of the commands whose fates are known.
     async fn run_round(
         &self,
         commands: Vec<(KeyKind, Fingerprint, KeyOp)>,
-    ) -> Result<std::vec::IntoIter<RedisReply>, (Unavailable, Vec<usize>)> {
+    ) -> Result<std::vec::IntoIter<RedisReply>, FailedRound> {
         if commands.is_empty() {
             return Ok(Vec::new().into_iter());
         }
         let forest = match self.number().await {
             Ok(forest) => forest,
-            Err(error) => return Err((error, (0..commands.len()).collect())),
+            Err(why) => return Err(FailedRound { why, not_run: (0..commands.len()).collect(), run: Vec::new() }),
         };
         let command = |(kind, fingerprint, what)| Command { key: Key { forest, fingerprint, kind }, what };
         let commands: Vec<Command> = commands.into_iter().map(command).collect();
@@ -387,13 +401,16 @@ impl<F: MethodKind> SharedInner<F> {
         let count = commands.len();
         self.counters.commands.fetch_add(count as u64, Relaxed);
         self.counters.rounds.fetch_add(1, Relaxed);
-        let replies = self.keys.run(commands).await.map_err(|failed| (self.away(failed.why), failed.not_run))?;
+        let replies = self.keys.run(commands).await.map_err(|failed| {
+            let RoundFailed { why, not_run, run } = failed;
+            FailedRound { why: self.away(why), not_run, run }
+        })?;
         if replies.len() != count {
             let reason = "Redis gave fewer replies than it was asked for";
-            return Err((self.away(RedisUnavailable::of(reason)), Vec::new()));
+            return Err(FailedRound::of(self.away(RedisUnavailable::of(reason))));
         }
         for (&key, _) in keys.iter().zip(&replies).filter(|(_, reply)| **reply == RedisReply::Unusable) {
-            self.unusable(key).map_err(|error| (error, Vec::new()))?;
+            self.unusable(key).map_err(FailedRound::of)?;
         }
         Ok(replies.into_iter())
     }

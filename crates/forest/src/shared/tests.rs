@@ -459,7 +459,7 @@ proptest! {
         let NodeValue::Leaf(value) = &leaf else { unreachable!() };
         prop_assert_eq!(value.bytes().len(), if is_dated { 15 } else { 12 });
         prop_assert_eq!(NodeValue::read(&value.bytes()), Some(leaf));
-        let [_, uses, pins, children, before] = numbers;
+        let [_, uses, nonce, children, before] = numbers;
         let tally = tally.map(|(title, sign)| {
             let mut tally = TreeTally::of_founder();
             tally.add(TallyEntry { title: Some(title), sign });
@@ -473,7 +473,7 @@ proptest! {
             step: if is_dated { whole_step } else { whole_step & 0xFFFF },
             is_dated,
             uses,
-            pins,
+            nonce,
             children,
             before,
             tally: tally.filter(|_| confirmed),

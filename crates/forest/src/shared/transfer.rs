@@ -530,7 +530,7 @@ fn own_nodes<P: Proof>(forest: &Forest<P>, calendar: Calendar) -> Vec<ExportedNo
                     is_dated: calendar.is_dated,
                     // Its number of placements is unknown: it expires with its window.
                     uses: u16::MAX,
-                    pins: 0,
+                    nonce: 0,
                     children: u16::try_from(children).unwrap_or(u16::MAX),
                     before: 0,
                     tally: tally.filter(|tally| tally.documents > 1),

@@ -397,11 +397,16 @@ impl Both<'_> {
                 KeyOp::Confirm { token: token(*of), value: value.clone(), life: lifetime(life) }
             }
             Op::Remove(before) => KeyOp::Remove { value: of_before(before) },
-            Op::Pin { token: of, uses, children, step, life } => {
-                KeyOp::Pin { token: token(*of), uses: *uses, children: *children, step: *step, life: lifetime(life) }
-            }
-            Op::Hold { token: of, uses, children } => {
-                KeyOp::Hold { token: token(*of), uses: *uses, children: *children }
+            Op::Pin { token: of, uses, children, nonce, step, life } => KeyOp::Pin {
+                token: token(*of),
+                uses: *uses,
+                children: *children,
+                nonce: *nonce,
+                step: *step,
+                life: lifetime(life),
+            },
+            Op::Hold { token: of, uses, children, nonce } => {
+                KeyOp::Hold { token: token(*of), uses: *uses, children: *children, nonce: *nonce }
             }
             Op::Arrive { token: of, step, life } => {
                 KeyOp::Arrive { token: token(*of), step: *step, life: lifetime(life) }

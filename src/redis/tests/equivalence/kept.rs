@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::sequences::{Before, Lesson, Life, Op, Sequence, SlotOf, Step};
 use crate::fingerprint::Fingerprint;
-use crate::forest::shared::keys::{Key, KeyKind};
+use crate::forest::shared::keys::{Key, KeyKind, PinNonce};
 use crate::method::TreeTally;
 
 /// A later moment.
@@ -126,11 +126,11 @@ fn numbers() -> Vec<Op> {
 }
 
 fn pin() -> Op {
-    Op::Pin { token: 1, uses: 1, children: 1, step: 0, life: LATER }
+    Op::Pin { token: 1, uses: 1, children: 1, nonce: PinNonce::new(1), step: 0, life: LATER }
 }
 
 fn hold() -> Op {
-    Op::Hold { token: 1, uses: 1, children: 1 }
+    Op::Hold { token: 1, uses: 1, children: 1, nonce: PinNonce::new(1) }
 }
 
 fn arrive() -> Op {

@@ -9,7 +9,7 @@ use proptest::strategy::BoxedStrategy;
 use proptest::{option, prop_oneof};
 
 use crate::fingerprint::Fingerprint;
-use crate::forest::shared::keys::{FoundingToken, Key, KeyKind};
+use crate::forest::shared::keys::{FoundingToken, Key, KeyKind, PinNonce};
 use crate::method::{Durable, TreeTally};
 
 /// What is run against both.
@@ -116,6 +116,7 @@ pub(super) enum Op {
         token: u32,
         uses: u16,
         children: u16,
+        nonce: PinNonce,
         step: u16,
         life: Life,
     },
@@ -123,6 +124,7 @@ pub(super) enum Op {
         token: u32,
         uses: u16,
         children: u16,
+        nonce: PinNonce,
     },
     Arrive {
         token: u32,
@@ -351,13 +353,19 @@ fn head() -> impl Strategy<Value = Before> {
     prop_oneof![1 => Just(Before::Current), 1 => overrides().prop_map(Before::Bytes)]
 }
 
+/// Few, so that some are those of the pin before.
+fn nonce() -> impl Strategy<Value = PinNonce> {
+    (number(), any::<bool>()).prop_map(|(number, is_sent_again)| PinNonce { number, is_sent_again })
+}
+
 /// Operations on roots.
 fn root_op() -> BoxedStrategy<Op> {
     let confirm = (tokens(), root(), life()).prop_map(|(token, value, life)| Op::Confirm { token, value, life });
-    let pin = (tokens(), number(), number(), root_step(), life());
-    let pin = pin.prop_map(|(token, uses, children, step, life)| Op::Pin { token, uses, children, step, life });
-    let hold = (tokens(), number(), number());
-    let hold = hold.prop_map(|(token, uses, children)| Op::Hold { token, uses, children });
+    let pin = (tokens(), number(), number(), nonce(), root_step(), life());
+    let pin =
+        pin.prop_map(|(token, uses, children, nonce, step, life)| Op::Pin { token, uses, children, nonce, step, life });
+    let hold = (tokens(), number(), number(), nonce());
+    let hold = hold.prop_map(|(token, uses, children, nonce)| Op::Hold { token, uses, children, nonce });
     let arrive = (tokens(), step(), life()).prop_map(|(token, step, life)| Op::Arrive { token, step, life });
     let release = (tokens(), number()).prop_map(|(token, uses)| Op::Release { token, uses });
     let count = (tokens(), tally()).prop_map(|(token, tally)| Op::Count { token, tally });

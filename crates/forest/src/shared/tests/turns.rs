@@ -9,9 +9,10 @@ use super::*;
 use crate::LocalFallback;
 use crate::port::{BatchReply, Commit, NotPlaced};
 use crate::shared::keys::{
-    Key, KeySample, RedisFuture, RoundFailed, RoundFuture, ScanPosition, SyncEntries, SyncEntry, SyncPosition,
+    Extent, Key, KeySample, RedisFuture, RoundFailed, RoundFuture, ScanPosition, SyncEntries, SyncEntry, SyncPosition,
 };
 use crate::shared::layout::LEASE;
+use crate::shared::memory::needs_memory;
 use crate::text_fields::FieldRecord;
 
 /// A memory whose round trips wait at a gate.
@@ -34,8 +35,8 @@ struct State {
     loses_all_but: Option<Root>,
     /// Another process is faster with the texts of all that join a tree of their bulk.
     loses_texts: bool,
-    /// The node that has this root is away.
-    is_down: Option<Root>,
+    /// The node that has this root runs nothing, and why.
+    is_down: Option<(Root, RedisUnavailable)>,
     /// All is run, and nothing is answered.
     is_silent: bool,
 }
@@ -79,21 +80,22 @@ impl RedisClient for Gated {
         self.pass();
         let (is_down, is_silent) = {
             let state = self.1.state.lock();
-            (state.is_down, state.is_silent)
+            (state.is_down.clone(), state.is_silent)
         };
         if is_silent {
             drop(self.0.run(commands));
             let why = RedisUnavailable::of("it says nothing");
-            return Box::pin(std::future::ready(Err(RoundFailed { why, not_run: Vec::new() })));
+            return Box::pin(std::future::ready(Err(RoundFailed { why, not_run: Vec::new(), run: Vec::new() })));
         }
-        if let Some(root) = is_down {
-            let is_there = |command: &Command| command.key.fingerprint != root.0;
-            let each = commands.iter().enumerate();
-            let not_run: Vec<usize> = each.filter(|(_, command)| !is_there(command)).map(|(at, _)| at).collect();
+        if let Some((root, why)) = is_down {
+            let is_run = |command: &Command| {
+                let is_refused = why.extent != Extent::Memory || needs_memory(&command.what);
+                command.key.fingerprint != root.0 || !is_refused
+            };
+            let (run, not_run): (Vec<_>, Vec<_>) = (0..commands.len()).partition(|&at| is_run(&commands[at]));
             if !not_run.is_empty() {
-                drop(self.0.run(commands.into_iter().filter(is_there).collect()));
-                let why = RedisUnavailable::of("a node is away");
-                return Box::pin(std::future::ready(Err(RoundFailed { why, not_run })));
+                drop(self.0.run(commands.into_iter().filter(is_run).collect()));
+                return Box::pin(std::future::ready(Err(RoundFailed { why, not_run, run })));
             }
         }
         let (kept, loses_texts) = {
@@ -443,7 +445,7 @@ fn what_a_node_that_is_away_has_not_released_is_taken_back_later() {
     let forest = process_of(&gated);
     let refused = placed(block_on(forest.place(bulk([1, 2, 3, 2]))));
     let down = refused[1].root;
-    gated.1.state.lock().is_down = Some(down);
+    gated.1.state.lock().is_down = Some((down, RedisUnavailable::of("a node is away")));
     let settled = |placed: Vec<RootAssignment>| placed.into_iter().filter_map(|one| one.settled(ItemOutcome::Refused));
     block_on(forest.settle(settled(refused).collect(), Millis(0))).unwrap_err();
     assert_eq!(memory_roots(&gated.0), HashSet::from([down]));
@@ -565,6 +567,49 @@ fn a_bulk_that_fails_takes_no_root_of_an_accepted_document() {
             gated.0.set_away(None);
         });
         assert_eq!(memory_roots(&gated.0), HashSet::from([root]), "after {after}");
+    }
+}
+
+/// A Redis that has no memory is there, and so is what a round has pinned.
+#[test]
+fn a_bulk_that_ends_for_want_of_memory_keeps_no_tree_that_it_has_joined() {
+    // The second story is founded, at a node that may be full alone.
+    let joining = || Batch { documents: vec![at(story(1, 1), 1), at(story(2, 0), 1)], ..Batch::default() };
+    let begun = |loses_texts| {
+        let gated = Gated::default();
+        let founder = process_of(&gated);
+        let founded = placed(block_on(founder.place(bulk([1]))));
+        gated.1.state.lock().loses_texts = loses_texts;
+        (process_on(gated.clone(), None, 2, LearnedText::default()), gated, founder, founded)
+    };
+    let (joiner, _, _, founded) = begun(false);
+    let joined = roots(&placed(block_on(joiner.place(joining()))));
+    assert_eq!(joined[0], founded[0].root);
+    let why = RedisUnavailable::full("there is no memory for it");
+    let each = (0..round_trips(&joiner)).flat_map(|after| [(after, None), (after, Some((joined[1], why.clone())))]);
+    for (after, full) in each {
+        for loses_texts in [false, true] {
+            let (joiner, gated, founder, founded) = begun(loses_texts);
+            gated.let_pass(Some(after as usize));
+            let answer = joiner.place(joining());
+            gated.wait_for_one();
+            let set_full = |is_full: bool| match &full {
+                None => gated.0.set_full(is_full),
+                Some(node) => gated.1.state.lock().is_down = is_full.then(|| node.clone()),
+            };
+            set_full(true);
+            gated.let_pass(None);
+            match block_on(answer) {
+                Err(error) => assert!(matches!(error.reason, Unavailable::Full { .. }), "{error:?}"),
+                answer => drop(settle(&joiner, placed(answer), ItemOutcome::Refused)),
+            }
+            set_full(false);
+            forget_all(&joiner);
+            settle(&founder, founded, ItemOutcome::Refused);
+            gated.0.end_before(2 + LEASE.as_millis() as i64);
+            let left = memory_roots(&gated.0);
+            assert_eq!(left, HashSet::new(), "after {after}, {full:?}, loses texts: {loses_texts}");
+        }
     }
 }
 

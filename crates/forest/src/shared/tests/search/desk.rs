@@ -125,8 +125,9 @@ impl RedisClient for Desk {
             state.pipelines.push(PendingPipeline { number, commands, replies, done });
             state.hand_over();
         }
-        let crashed = || RoundFailed { why: RedisUnavailable::of("it has crashed"), not_run: Vec::new() };
-        Box::pin(async move { answer.await.map_err(|_| crashed()) })
+        let crashed = || RedisUnavailable::of("it has crashed");
+        let failed = move || RoundFailed { why: crashed(), not_run: Vec::new(), run: Vec::new() };
+        Box::pin(async move { answer.await.map_err(|_| failed()) })
     }
 
     fn enroll(&self, name: &str, identity: &str) -> RedisFuture<Result<u8, String>> {
@@ -277,6 +278,13 @@ impl DeskState {
     pub(super) fn waiting(&self) -> Vec<&Command> {
         let each = self.pipelines.iter().flat_map(|of| of.commands.iter().zip(&of.replies));
         each.filter(|(_, reply)| reply.is_none()).map(|(command, _)| command).collect()
+    }
+
+    /// The answer to a waiting command is lost, and it is sent again.
+    pub(super) fn send_again(&mut self, place: usize) {
+        let each = self.pipelines.iter_mut().flat_map(|of| of.commands.iter_mut().zip(&of.replies));
+        let mut waiting = each.filter(|(_, reply)| reply.is_none());
+        waiting.nth(place).unwrap().0.what.send_again();
     }
 
     pub(super) fn reply(&mut self, place: usize, with: RedisReply) {

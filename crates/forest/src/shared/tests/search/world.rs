@@ -439,10 +439,13 @@ impl<'s> World<'s> {
 
     /// A command whose reply is lost is sent again if that is harmless; of others a reply is assumed.
     fn lose_reply(&mut self, at: usize, place: usize, command: &Command) {
-        if let Some(assumed) = command.what.reply_if_unknown() {
-            self.processes[at].desk.state.lock().reply(place, assumed);
-            self.processes[at].go_on();
-        }
+        let mut state = self.processes[at].desk.state.lock();
+        let Some(assumed) = command.what.reply_if_unknown() else {
+            return state.send_again(place);
+        };
+        state.reply(place, assumed);
+        drop(state);
+        self.processes[at].go_on();
     }
 
     fn execute(&mut self, at: usize, place: usize) {
