@@ -507,6 +507,9 @@ impl Connections {
     fn unfound(&self, error: RedisError) -> RedisUnavailable {
         // A TLS server closes plain connections; a plain server waits for a line end.
         let is_hung_up = error.is_connection_dropped() && !error.is_connection_refusal();
+        if self.made.load(Relaxed) > 0 {
+            return away(error);
+        }
         let scheme = match self.address.is_tls {
             false if is_hung_up => "if it has TLS, begin the URL with rediss://",
             true if error.is_timeout() => "if it has no TLS, begin the URL with redis://",

@@ -1,7 +1,7 @@
 //! Nodes of a cluster that is being changed.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -205,7 +205,7 @@ async fn a_pin_without_an_answer_is_sent_again_as_the_same_one() {
         (seen.len() > 1).then(|| ":1\r\n".into())
     })
     .await;
-    let (token, life, nonce) = (FoundingToken(1), Lifetime::Endless, PinNonce::new(77));
+    let (token, life, nonce) = (FoundingToken(1), Lifetime::Endless, PinNonce::after(0, 77));
     let pin = KeyOp::Pin { token, uses: 1, children: 1, nonce, step: 1, life };
     let hold = KeyOp::Hold { token, uses: 1, children: 1, nonce };
     for what in [pin, hold] {
@@ -239,4 +239,27 @@ async fn what_was_answered_is_known_to_be_run_though_its_round_fails() {
     assert_eq!(why.extent, Extent::Memory);
     let ended = sent.end(why);
     assert_eq!((ended.not_run, ended.run), (vec![1], vec![0]));
+}
+
+/// That of the URL would be no advice: it has worked.
+#[tokio::test]
+async fn a_node_that_closes_connections_later_is_not_taken_for_one_with_tls() {
+    let is_closing = Arc::new(AtomicBool::new(true));
+    let closes = is_closing.clone();
+    let node = Fake::new(move |_, command| match command[0].as_str() {
+        _ if closes.load(Relaxed) => None,
+        "INFO" => Some("$0\r\n\r\n".into()),
+        "MGET" => Some("*1\r\n$-1\r\n".into()),
+        _ => Some("+OK\r\n".into()),
+    });
+    let node = node.await;
+    let link = Connections::new(Address::parse(&format!("redis://127.0.0.1:{}", node.port)).unwrap(), None);
+    let get = [Command { what: KeyOp::Get, ..release(1) }];
+    let ask = async || link.run(&get, &Arc::new(SentCommands::of(1))).await;
+    assert!(ask().await.unwrap_err().reason.contains("rediss://"));
+    is_closing.store(false, Relaxed);
+    ask().await.unwrap();
+    is_closing.store(true, Relaxed);
+    let error = ask().await.unwrap_err();
+    assert!(!error.reason.contains("rediss://"), "{error}");
 }

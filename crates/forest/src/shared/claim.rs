@@ -32,6 +32,8 @@ pub(super) struct ClaimedTree<P> {
     pub(super) refreshed: Vec<(Fingerprint, LeafValue, usize)>,
     /// Existing leaves of a dated forest, with their documents: extended when these are accepted.
     pub(super) used: Vec<(UsedLeaf, usize)>,
+    /// That of the pin of its root.
+    pub(super) nonce: PinNonce,
     /// Whether the root exists with an earlier step, and is to be extended.
     pub(super) is_due: bool,
     /// Number of documents that its root is pinned for.
@@ -270,6 +272,7 @@ impl<F: MethodKind> SharedInner<F> {
         });
         let kept = round.read.root(root.0).filter(|_| founding.is_none());
         let is_due = kept.is_some_and(|kept| kept.step != self.calendar.step(now));
+        let read = kept.map_or(0, |kept| kept.nonce);
         let kept = kept.map(|kept| kept.token);
         let token = founding.as_ref().map(|founding| founding.value.token);
         ClaimedTree {
@@ -279,6 +282,7 @@ impl<F: MethodKind> SharedInner<F> {
             leaves: Vec::new(),
             refreshed: Vec::new(),
             used: Vec::new(),
+            nonce: PinNonce::after(read, splitmix64(self.tokens.fetch_add(1, Relaxed))),
             is_due,
             counted: 0,
             restarting: HashSet::new(),
@@ -294,7 +298,6 @@ impl<F: MethodKind> SharedInner<F> {
 
     /// Claims the roots of new trees provisionally, and pins existing ones.
     async fn claim_roots(&self, trees: &mut [ClaimedTree<F::Proof>], now: Millis) -> Result<(), Unavailable> {
-        let nonce = PinNonce::new(splitmix64(self.tokens.fetch_add(1, Relaxed)));
         let commands = trees.iter().map(|tree| {
             let what = match &tree.founding {
                 Some(founding) => {
@@ -306,13 +309,13 @@ impl<F: MethodKind> SharedInner<F> {
                     token: tree.token,
                     uses: small(tree.documents.len()),
                     children: small(tree.leaves.len()),
-                    nonce,
+                    nonce: tree.nonce,
                 },
                 None => KeyOp::Pin {
                     token: tree.token,
                     uses: small(tree.documents.len()),
                     children: small(tree.leaves.len()),
-                    nonce,
+                    nonce: tree.nonce,
                     step: self.calendar.step(now) as u16,
                     life: self.calendar.life(now, true),
                 },
@@ -428,21 +431,22 @@ impl<F: MethodKind> SharedInner<F> {
         for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Done) {
             let (token, uses) = (tree.token, small(tree.counted - tree.standing()));
             if uses > 0 {
-                commands.push((KeyKind::Node, tree.root.0, KeyOp::Release { token, uses }));
+                commands.push((tree.root.0, KeyOp::Release { token, uses }));
             }
         }
-        let released: Vec<Root> = commands.iter().map(|&(_, root, _)| Root(root)).collect();
+        let released: Vec<Root> = commands.iter().map(|&(root, _)| Root(root)).collect();
         for tree in trees.iter().filter(|tree| tree.state == TreeClaim::Restarts) {
             let Some(founding) = &tree.founding else {
                 continue;
             };
             let value = founding.value.bytes();
-            commands.push((KeyKind::Node, tree.root.0, KeyOp::Remove { value }));
+            commands.push((tree.root.0, KeyOp::Remove { value }));
             for leaf in tree.leaves.iter().filter(|leaf| leaf.is_own) {
                 let value = self.leaf(tree, now);
-                commands.push((KeyKind::Node, leaf.fingerprint, KeyOp::Remove { value }));
+                commands.push((leaf.fingerprint, KeyOp::Remove { value }));
             }
         }
+        let commands = commands.into_iter().map(|(node, what)| (KeyKind::Node, node, what)).collect();
         let Err(FailedRound { why, not_run, .. }) = self.run_round(commands).await else {
             return Ok(());
         };

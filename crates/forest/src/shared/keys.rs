@@ -582,16 +582,17 @@ pub enum KeyOp {
 /// Tells a pin that is sent again from another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PinNonce {
-    /// Different for most pins, and not 0. The root has that of its last one, and 0 before the first.
+    /// Different for most pins. The root has that of its last one.
     pub number: u16,
     /// Whether it may have been run already: then it does not count if it was the last one.
     pub is_sent_again: bool,
 }
 
 impl PinNonce {
-    /// That of a pin that was not sent yet. `random`: any number.
-    pub fn new(random: u64) -> PinNonce {
-        PinNonce { number: (random % 65_535) as u16 + 1, is_sent_again: false }
+    /// That of a pin that was not sent yet, and not the one that the root had when it was read. `random`: any number.
+    pub fn after(read: u16, random: u64) -> PinNonce {
+        let further = (random % u64::from(u16::MAX)) as u16 + 1;
+        PinNonce { number: read.wrapping_add(further), is_sent_again: false }
     }
 }
 
@@ -661,9 +662,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_nonce_is_not_that_of_a_root_without_a_pin() {
-        let number = |random| PinNonce::new(random).number;
-        assert_eq!([0, 65_534, 65_535, u64::MAX].map(number), [1, 65_535, 1, 1]);
+    fn a_nonce_is_any_but_that_of_the_root() {
+        let number = |random| PinNonce::after(9, random).number;
+        assert_eq!([0, 65_534, 65_535, u64::MAX].map(number), [10, 8, 10, 10]);
     }
 
     #[test]

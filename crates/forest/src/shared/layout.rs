@@ -200,7 +200,7 @@ pub(super) struct RootValue<P> {
     pub(super) is_dated: bool,
     /// Placements that use the tree; saturating.
     pub(super) uses: u16,
-    /// That of its last pin, or 0.
+    /// That of its last pin; 0 before the first one.
     pub(super) nonce: u16,
     pub(super) children: u16,
     pub(super) before: u16,

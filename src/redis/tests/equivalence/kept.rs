@@ -126,11 +126,11 @@ fn numbers() -> Vec<Op> {
 }
 
 fn pin() -> Op {
-    Op::Pin { token: 1, uses: 1, children: 1, nonce: PinNonce::new(1), step: 0, life: LATER }
+    Op::Pin { token: 1, uses: 1, children: 1, nonce: PinNonce::after(0, 0), step: 0, life: LATER }
 }
 
 fn hold() -> Op {
-    Op::Hold { token: 1, uses: 1, children: 1, nonce: PinNonce::new(1) }
+    Op::Hold { token: 1, uses: 1, children: 1, nonce: PinNonce::after(0, 0) }
 }
 
 fn arrive() -> Op {

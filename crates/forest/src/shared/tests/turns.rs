@@ -54,6 +54,14 @@ impl Gated {
         self.1.changed.notify_all();
     }
 
+    fn set_away(&self, is_away: bool) {
+        self.0.set_away(is_away.then_some("the cable is out"));
+    }
+
+    fn set_silent(&self, is_silent: bool) {
+        self.1.state.lock().is_silent = is_silent;
+    }
+
     /// Returns when a round trip waits that may not pass.
     fn wait_for_one(&self) {
         let mut state = self.1.state.lock();
@@ -362,13 +370,13 @@ fn what_was_placed_of_a_bulk_that_fails_is_taken_back() {
         gated.let_pass(Some(1));
     }
     assert_eq!(memory_roots(&gated.0), HashSet::from([kept]));
-    gated.0.set_away(Some("the cable is out"));
+    gated.set_away(true);
     gated.let_pass(None);
     let error = block_on(answer).unwrap_err();
     assert!(matches!(error.reason, Unavailable::Away { .. }), "{error:?}");
     // It is taken back when that can be done.
     wait_until(|| !forest.inner.unknown.lock().is_empty());
-    gated.0.set_away(None);
+    gated.set_away(false);
     forget_all(&forest);
     assert_eq!(memory_roots(&gated.0), HashSet::new());
     check_laws(&gated.0);
@@ -387,7 +395,7 @@ fn a_bulk_that_is_half_placed_when_redis_goes_is_placed_alone_whole() {
         gated.wait_for_one();
         gated.let_pass(Some(1));
     }
-    gated.0.set_away(Some("the cable is out"));
+    gated.set_away(true);
     gated.let_pass(None);
     let alone = placed(block_on(answer));
     assert!(alone.iter().all(|placed| placed.is_local_fallback));
@@ -398,7 +406,7 @@ fn a_bulk_that_is_half_placed_when_redis_goes_is_placed_alone_whole() {
     assert!(one != two && two != three && one != three);
     assert_eq!(one, kept, "the same law");
     wait_until(|| !forest.inner.unknown.lock().is_empty());
-    gated.0.set_away(None);
+    gated.set_away(false);
     forget_all(&forest);
     assert_eq!(memory_roots(&gated.0), HashSet::new());
 }
@@ -425,7 +433,7 @@ fn what_was_refused_while_redis_was_away_is_taken_back_later() {
     let mut both = placed(block_on(forest.place(bulk([1, 2]))));
     let (refused, accepted) = (both.remove(1), both.remove(0));
     let accepted_root = accepted.root;
-    gated.0.set_away(Some("the cable is out"));
+    gated.set_away(true);
     let settled = [accepted.settled(ItemOutcome::Accepted), refused.settled(ItemOutcome::Refused)]
         .into_iter()
         .flatten()
@@ -433,7 +441,7 @@ fn what_was_refused_while_redis_was_away_is_taken_back_later() {
     block_on(forest.settle(settled, Millis(0))).unwrap_err();
     // And it is not lost by another try.
     block_on(forest.forget_unknown(Millis(0), 9)).unwrap_err();
-    gated.0.set_away(None);
+    gated.set_away(false);
     forget_all(&forest);
     assert_eq!(memory_roots(&gated.0), HashSet::from([accepted_root]));
     check_laws(&gated.0);
@@ -456,9 +464,9 @@ fn what_a_node_that_is_away_has_not_released_is_taken_back_later() {
     // Nothing is released twice: another process has a document there.
     let twice = placed(block_on(forest.place(bulk([4]))));
     let kept = placed(block_on(forest.place(bulk([4]))));
-    gated.1.state.lock().is_silent = true;
+    gated.set_silent(true);
     block_on(forest.settle(settled(twice).collect(), Millis(0))).unwrap_err();
-    gated.1.state.lock().is_silent = false;
+    gated.set_silent(false);
     forget_all(&forest);
     assert_eq!(memory_roots(&gated.0), HashSet::from([kept[0].root]));
 }
@@ -486,16 +494,13 @@ fn a_bulk_that_fails_in_any_step_leaves_no_tree() {
         let placed = placed(block_on(forest.place(batch)));
         (round_trips(&forest), forest, placed)
     };
-    let away = |gated: &Gated| gated.0.set_away(Some("the cable is out"));
-    let back = |gated: &Gated| gated.0.set_away(None);
-    let silent = |is_silent: bool| move |gated: &Gated| gated.1.state.lock().is_silent = is_silent;
     let (founding, ..) = trips(&Gated::default(), bulk([1, 2, 1]));
     assert!(founding > 4, "look, claim, leaves, recheck and confirm");
     for after in 0..founding {
         let gated = Gated::default();
-        ended_after(after, &gated, bulk([1, 2, 1]), away, back);
+        ended_after(after, &gated, bulk([1, 2, 1]), |gated| gated.set_away(true), |gated| gated.set_away(false));
         assert_eq!(memory_roots(&gated.0), HashSet::new(), "away after {after}");
-        ended_after(after, &gated, bulk([1, 2, 1]), silent(true), silent(false));
+        ended_after(after, &gated, bulk([1, 2, 1]), |gated| gated.set_silent(true), |gated| gated.set_silent(false));
         assert_eq!(memory_roots(&gated.0), HashSet::new(), "silent after {after}");
     }
 }
@@ -517,21 +522,19 @@ fn a_bulk_that_fails_in_its_last_step_releases_each_use_once() {
         gated
     };
     let gated = losing();
-    let away = |gated: &Gated| gated.0.set_away(Some("the cable is out"));
-    ended_after(last, &gated, near(), away, |gated| gated.0.set_away(None));
+    ended_after(last, &gated, near(), |gated| gated.set_away(true), |gated| gated.set_away(false));
     assert_eq!(memory_roots(&gated.0), HashSet::new(), "a release that was not run is sent later");
     let gated = losing();
-    let silent = |is_silent: bool| move |gated: &Gated| gated.1.state.lock().is_silent = is_silent;
-    ended_after(last, &gated, near(), silent(true), silent(false));
+    ended_after(last, &gated, near(), |gated| gated.set_silent(true), |gated| gated.set_silent(false));
     assert_eq!(memory_roots(&gated.0), HashSet::new(), "nor is the use of the founder forgotten");
     let gated = losing();
     let joined_and_silent = |gated: &Gated| {
         let other = process_of(&Gated(gated.0.clone(), Arc::default()));
         settle(&other, placed(block_on(other.place(bulk([1])))), ItemOutcome::Accepted);
         assert_eq!(memory_roots(&gated.0).len(), 1, "it has joined the tree");
-        silent(true)(gated);
+        gated.set_silent(true);
     };
-    ended_after(last, &gated, near(), joined_and_silent, silent(false));
+    ended_after(last, &gated, near(), joined_and_silent, |gated| gated.set_silent(false));
     assert_eq!(memory_roots(&gated.0).len(), 1, "a release that was run is not sent again");
 }
 
@@ -555,7 +558,7 @@ fn a_bulk_that_fails_takes_no_root_of_an_accepted_document() {
         let gated = Gated::default();
         let root = founded(&gated);
         let replicated = gated.0.nodes();
-        let away = |gated: &Gated| gated.0.set_away(Some("the master is gone"));
+        let away = |gated: &Gated| gated.set_away(true);
         ended_after(after, &gated, near(), away, |gated| {
             // A replica takes over that has nothing of the round.
             for (key, ..) in gated.0.nodes() {
@@ -564,7 +567,7 @@ fn a_bulk_that_fails_takes_no_root_of_an_accepted_document() {
                     None => gated.0.remove(&key),
                 }
             }
-            gated.0.set_away(None);
+            gated.set_away(false);
         });
         assert_eq!(memory_roots(&gated.0), HashSet::from([root]), "after {after}");
     }
@@ -629,13 +632,13 @@ fn an_error_is_that_of_all_who_were_placed_together_and_of_nobody_else() {
     gated.let_pass(Some(alone() as usize));
     block_on(first).unwrap();
     gated.wait_for_one();
-    gated.0.set_away(Some("the cable is out"));
+    gated.set_away(true);
     gated.let_pass(None);
     for answer in together {
         let error = block_on(answer).unwrap_err();
         assert!(matches!(error.reason, Unavailable::Away { .. }), "{error:?}");
     }
-    gated.0.set_away(None);
+    gated.set_away(false);
     block_on(forest.place(bulk([4]))).unwrap();
     check_laws(&gated.0);
 }
