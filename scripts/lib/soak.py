@@ -74,8 +74,9 @@ The last line has
                               hours on; scripts/lib/soak_figures.py has by how much)
 
 Exit code 1 if anything was lost, split, bad or growing: then logs and data directories stay, and the end
-says where. history.log has every write, a JSON array a line: when it was sent and answered, by which
-thread, to which address and index, the status, and action, n, id, text and status of each document. Ctrl-C ends everything and prints the last line. Needs Linux, a JDK and Maven, and Redis 7 for
+says where. history.log has the bulks, each attempt a JSON array in a line: when it was sent and answered,
+by which thread, to which address and index, the status, and action, n, id, text and status of each
+document. After 200 MB it begins anew, and history.log.1 has the ones before. Ctrl-C ends everything and prints the last line. Needs Linux, a JDK and Maven, and Redis 7 for
 --store redis; builds spinney unless --binary names one.
 """
 
@@ -92,7 +93,7 @@ MAPPINGS = {
 }
 
 
-# Bytes of writes that a file has.
+# The most bytes of the history; then a new one begins, and the one before is kept.
 HISTORY = 200_000_000
 
 
@@ -104,7 +105,7 @@ class Soak:
         self.window, self.pause = (20, 0.5) if is_short else (120, 1)
         self.copies, self.thousandfold, self.kept = 200 if is_short else 1000, 0.006, int(args.rate * 4 * self.window)
         self.documents, self.findings = Documents(args.seed), Findings(say)
-        # The last writes: what was found wrong can be read there.
+        # What was found wrong can be read there.
         self.history = RotatingFileHandler(work / "history.log", maxBytes=HISTORY, backupCount=1, encoding="utf-8")
         self.over, self.changing, self.in_hand = threading.Event(), threading.Lock(), set()
         self.latencies, self.since_sample, self.series = [], [], Series()

@@ -193,7 +193,7 @@ class Writer(Worker):
             items = json.loads(answer)["items"] if status == 200 else None
         except (Away, ValueError, KeyError) as error:
             items, status, answer = None, 0, repr(error).encode()
-        statuses = [item[o.action]["status"] for o, item in zip(operations, items)] if items else [0] * len(operations)
+        statuses = [item[o.action]["status"] for o, item in zip(operations, items, strict=True)] if items else [0] * len(operations)
         each = [(o.action, o.record.n, o.record.id, o.text, of) for o, of in zip(operations, statuses)]
         self.soak.record(sent, time.time(), self.name, sidecar.address, index, status, each)
         if items is None:

@@ -138,8 +138,11 @@ impl RedisClient for Connections {
                         Ok(reply) => replies[at] = Some(reply),
                         Err(why) => {
                             let not_run = (0..commands.len()).filter(|&at| !sent[at]).collect();
-                            let run = (0..commands.len()).filter(|&at| replies[at].is_some()).collect();
-                            return Err(RoundFailed { why, not_run, run });
+                            let has_pinned = |&at: &usize| {
+                                replies[at].as_ref().is_some_and(|reply| commands[at].what.has_pinned(reply))
+                            };
+                            let pinned = (0..commands.len()).filter(has_pinned).collect();
+                            return Err(RoundFailed { why, not_run, pinned });
                         }
                     }
                 }

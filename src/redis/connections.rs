@@ -275,7 +275,7 @@ impl Connections {
             }
             let nodes = self.nodes().await?;
             let mut sending = self.send(&nodes, &commands, &todo, &asked, marks);
-            let (mut is_stale, mut again) = (false, Vec::new());
+            let (mut is_stale, mut again, mut full) = (false, Vec::new(), 0);
             // What one node refuses is said once all have answered.
             let mut refused = None;
             asked.clear();
@@ -295,8 +295,11 @@ impl Connections {
                                 None => again.push(at),
                                 Some(reply) => set(&mut replies, at, reply),
                             }
-                            if is_lost && let Some(command) = commands.to_mut().get_mut(at) {
-                                command.what.send_again();
+                            if is_lost
+                                && commands.get(at).is_some_and(|command| command.what.is_pin())
+                                && let Some(pin) = commands.to_mut().get_mut(at)
+                            {
+                                pin.what.send_again();
                             }
                         }
                         continue;
@@ -306,7 +309,7 @@ impl Connections {
                 {
                     let mut unusable = self.unusable.lock();
                     for (at, reply) in places.into_iter().zip(each) {
-                        let Some(&Command { key, .. }) = commands.get(at) else {
+                        let Some(Command { key, what }) = commands.get(at) else {
                             continue;
                         };
                         if reply.is_refusal() {
@@ -314,14 +317,16 @@ impl Connections {
                         }
                         match reply {
                             CommandReply::Done(reply) => {
-                                marks.was_run(at);
-                                unusable.remove(key);
+                                if what.has_pinned(&reply) {
+                                    marks.has_pinned(at);
+                                }
+                                unusable.remove(*key);
                                 set(&mut replies, at, reply);
                                 continue;
                             }
                             CommandReply::Unusable(reason) => {
                                 debug!(reason, "Redis refuses a command for what is at its key");
-                                unusable.add(key);
+                                unusable.add(*key);
                                 set(&mut replies, at, RedisReply::Unusable);
                                 continue;
                             }
@@ -334,7 +339,10 @@ impl Connections {
                             CommandReply::Denied(reason) | CommandReply::Failed(reason) => {
                                 refused = refused.or(Some(RedisUnavailable::of(reason)));
                             }
-                            CommandReply::Full(reason) => refused = refused.or(Some(RedisUnavailable::full(reason))),
+                            CommandReply::Full(reason) => {
+                                full += 1;
+                                refused = refused.or(Some(RedisUnavailable::full(reason)));
+                            }
                         }
                         again.push(at);
                     }
@@ -344,7 +352,9 @@ impl Connections {
                 }
             }
             if let Some(refused) = refused {
-                return Err(refused);
+                // A node that was lost may come back without what it has said before.
+                let is_all_there = attempt == 0 && !is_stale && full == again.len();
+                return Err(if is_all_there { refused } else { RedisUnavailable::of(refused.reason) });
             }
             if again.is_empty() {
                 let replies: Option<Vec<RedisReply>> = replies.into_iter().collect();

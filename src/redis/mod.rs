@@ -1,8 +1,8 @@
 //! Redis for shared forests: Redis 7 or Valkey, standalone, with Sentinel or as a cluster.
 //!
 //! Commands of a request are split by node, and each node receives its part as one pipeline over its single
-//! connection; a future per command would cost ten times as much. Redirections are followed, and only commands
-//! without effect are sent again. Every wait is bounded: afterwards Redis is reported as unavailable.
+//! connection; a future per command would cost ten times as much. Redirections are followed, and what may be
+//! done twice is sent again. Every wait is bounded: afterwards Redis is reported as unavailable.
 
 mod address;
 mod boilerplate_sync;

@@ -18,10 +18,10 @@ struct Round {
 enum Sent {
     /// Not at all, or each time it was answered with an error that says that it was not run.
     No,
-    /// It was not answered yet.
+    /// It was not answered yet, or was run.
     Yes,
-    /// It was run, and not more than once.
-    Run,
+    /// It was answered that it has pinned a root, and no answer was lost before.
+    Pinned,
     /// Once, without an answer: what is answered to it later says nothing of that time.
     WithoutAnswer,
 }
@@ -50,9 +50,9 @@ impl SentCommands {
         self.0.lock().turn(at, Sent::Yes, Sent::No);
     }
 
-    /// One was answered with a reply.
-    pub(super) fn was_run(&self, at: usize) {
-        self.0.lock().turn(at, Sent::Yes, Sent::Run);
+    /// One was answered that it has pinned a root.
+    pub(super) fn has_pinned(&self, at: usize) {
+        self.0.lock().turn(at, Sent::Yes, Sent::Pinned);
     }
 
     /// The answer to one, if it was sent, will not come any more. Whether it may have been run.
@@ -70,7 +70,7 @@ impl SentCommands {
             let each = round.sent.iter().enumerate().filter(move |(_, sent)| **sent == state);
             each.map(|(at, _)| at).collect()
         };
-        RoundFailed { why, not_run: are(Sent::No), run: are(Sent::Run) }
+        RoundFailed { why, not_run: are(Sent::No), pinned: are(Sent::Pinned) }
     }
 }
 
@@ -95,15 +95,15 @@ mod tests {
         let sent = SentCommands::of(6);
         assert!(sent.may_be_sent(&[0, 1, 2, 4]));
         sent.was_refused(0);
-        sent.was_run(4);
+        sent.has_pinned(4);
         assert!(sent.is_lost(1) && sent.is_lost(2) && !sent.is_lost(3) && sent.is_lost(6));
         assert!(sent.may_be_sent(&[0, 1, 2, 5]));
         sent.was_refused(0);
         sent.was_refused(1);
-        sent.was_run(2);
+        sent.has_pinned(2);
         let ended = ended(&sent);
         // That of 5 has not come.
-        assert_eq!((ended.not_run, ended.run), (vec![0, 3], vec![4]));
+        assert_eq!((ended.not_run, ended.pinned), (vec![0, 3], vec![4]));
     }
 
     #[test]

@@ -221,24 +221,45 @@ async fn a_pin_without_an_answer_is_sent_again_as_the_same_one() {
         assert_eq!((first.last().unwrap(), again.last().unwrap()), (&"0".to_owned(), &"1".to_owned()));
         assert_eq!(first[..first.len() - 1], again[..again.len() - 1]);
         let ended = sent.end(RedisUnavailable::of("it is over"));
-        assert_eq!((ended.not_run, ended.run), (vec![], vec![]), "it may have been run, whatever is answered later");
+        assert_eq!((ended.not_run, ended.pinned), (vec![], vec![]), "it may have been run, whatever is answered later");
     }
 }
 
-#[tokio::test]
-async fn what_was_answered_is_known_to_be_run_though_its_round_fails() {
-    let (_node, link) = node_that_answers(|command| {
-        Some(match command[3].as_bytes() {
-            [_, .., 1] => ":1\r\n".into(),
-            _ => "-OOM command not allowed when used memory > 'maxmemory'.\r\n".into(),
-        })
+/// A node that has memory for pins of some keys, and not for those of others.
+async fn node_that_is_full(is_lost: impl Fn() -> bool + Send + Sync + 'static) -> (Fake, Connections) {
+    node_that_answers(move |command| match command[3].as_bytes() {
+        _ if is_lost() => None,
+        [.., 1] => Some(":1\r\n".into()),
+        [.., 2] => Some("$-1\r\n".into()),
+        _ => Some("-OOM command not allowed when used memory > 'maxmemory'.\r\n".into()),
     })
-    .await;
-    let sent = Arc::new(SentCommands::of(2));
-    let why = link.run(&[release(1), release(2)], &sent).await.unwrap_err();
+    .await
+}
+
+/// A pin of each key.
+fn pins() -> [Command; 3] {
+    let nonce = PinNonce::after(0, 7);
+    let hold = |key| KeyOp::Hold { token: FoundingToken(1), uses: key, children: 1, nonce };
+    [1, 2, 3].map(|key| Command { what: hold(key), ..release(u64::from(key)) })
+}
+
+#[tokio::test]
+async fn what_has_pinned_a_root_is_known_though_its_round_fails() {
+    let (_node, link) = node_that_is_full(|| false).await;
+    let sent = Arc::new(SentCommands::of(3));
+    let why = link.run(&pins(), &sent).await.unwrap_err();
     assert_eq!(why.extent, Extent::Memory);
     let ended = sent.end(why);
-    assert_eq!((ended.not_run, ended.run), (vec![1], vec![0]));
+    assert_eq!((ended.not_run, ended.pinned), (vec![2], vec![0]), "of the second no root is there");
+}
+
+/// The node may have been failed over since: what it has pinned before may be lost.
+#[tokio::test]
+async fn a_node_that_was_lost_and_has_no_memory_is_not_there() {
+    let is_first = AtomicBool::new(true);
+    let (_node, link) = node_that_is_full(move || is_first.swap(false, Relaxed)).await;
+    let why = link.run(&pins(), &Arc::new(SentCommands::of(3))).await.unwrap_err();
+    assert_eq!(why.extent, Extent::All, "{why}");
 }
 
 /// That of the URL would be no advice: it has worked.

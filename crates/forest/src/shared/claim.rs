@@ -157,7 +157,7 @@ impl<F: MethodKind> SharedInner<F> {
     /// at all. A root that was not confirmed ends with its lease. `uses`: placements that a root was confirmed or pinned
     /// for.
     ///
-    /// Unless Redis is there and has no memory, what the round has joined keeps a use more: the pin may be lost in the
+    /// Unless all of Redis is there and has no memory, what the round has joined keeps a use more: the pin may be lost in the
     /// failover that has ended the round, and its release would take the root of another document.
     fn abandon(
         &self,
@@ -330,9 +330,9 @@ impl<F: MethodKind> SharedInner<F> {
         }
         let replies = match self.run_round(commands).await {
             Ok(replies) => replies,
-            Err(FailedRound { why, run, .. }) => {
-                for at in run {
-                    if let Some(tree) = trees.get_mut(at).filter(|tree| tree.founding.is_none()) {
+            Err(FailedRound { why, pinned, .. }) => {
+                for at in pinned {
+                    if let Some(tree) = trees.get_mut(at) {
                         tree.counted = tree.documents.len();
                     }
                 }

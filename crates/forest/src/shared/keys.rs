@@ -57,15 +57,14 @@ pub struct RoundFailed {
     pub why: RedisUnavailable,
     /// The positions of the commands that were certainly not run, in order.
     pub not_run: Vec<usize>,
-    /// The positions of the commands that were answered, in order. Any that is in neither may have been run, or may
-    /// be.
-    pub run: Vec<usize>,
+    /// The positions of the pins that count, and count once, in order. What is in neither may have been run, or may be.
+    pub pinned: Vec<usize>,
 }
 
 impl RoundFailed {
     /// Nothing of a round of so many commands was run.
     pub fn before_all(why: RedisUnavailable, commands: usize) -> RoundFailed {
-        RoundFailed { why, not_run: (0..commands).collect(), run: Vec::new() }
+        RoundFailed { why, not_run: (0..commands).collect(), pinned: Vec::new() }
     }
 }
 
@@ -84,7 +83,7 @@ pub struct RedisUnavailable {
 pub enum Extent {
     /// All of it.
     All,
-    /// It is reachable, and refuses only commands that need memory.
+    /// All of it is reachable, and refuses only commands that need memory. What it has said before holds.
     Memory,
     /// One key: all others are served.
     Key,
@@ -597,6 +596,16 @@ impl PinNonce {
 }
 
 impl KeyOp {
+    /// Whether a reply to it says that it has pinned a root.
+    pub fn has_pinned(&self, reply: &RedisReply) -> bool {
+        self.is_pin() && matches!(reply, RedisReply::Number(_))
+    }
+
+    /// Whether it pins a root.
+    pub fn is_pin(&self) -> bool {
+        matches!(self, KeyOp::Pin { .. } | KeyOp::Hold { .. })
+    }
+
     /// Its answer was lost, and it is going to be sent again.
     pub fn send_again(&mut self) {
         if let KeyOp::Pin { nonce, .. } | KeyOp::Hold { nonce, .. } = self {

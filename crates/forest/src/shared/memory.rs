@@ -551,9 +551,14 @@ impl RedisClient for InMemoryRedis {
         };
         // All of a pipeline are run, whatever is said to one of them.
         let replies: Vec<_> = commands.iter().map(run).collect();
-        let (run, not_run) = (0..replies.len()).partition(|&at| replies.get(at).is_some_and(Result::is_ok));
+        let each = || commands.iter().zip(&replies).enumerate();
+        let not_run = each().filter(|(_, (_, reply))| reply.is_err()).map(|(at, _)| at).collect();
+        let has_pinned = |(command, reply): &(&Command, &Result<RedisReply, RedisUnavailable>)| {
+            reply.as_ref().is_ok_and(|reply| command.what.has_pinned(reply))
+        };
+        let pinned = each().filter(|(_, of)| has_pinned(of)).map(|(at, _)| at).collect();
         let replies: Result<Vec<RedisReply>, RedisUnavailable> = replies.into_iter().collect();
-        Box::pin(std::future::ready(replies.map_err(|why| RoundFailed { why, not_run, run })))
+        Box::pin(std::future::ready(replies.map_err(|why| RoundFailed { why, not_run, pinned })))
     }
 
     fn enroll(&self, name: &str, identity: &str) -> RedisFuture<Result<u8, String>> {

@@ -287,13 +287,13 @@ impl<F: MethodKind> SharedForest<F> {
 struct FailedRound {
     why: Unavailable,
     not_run: Vec<usize>,
-    run: Vec<usize>,
+    pinned: Vec<usize>,
 }
 
 impl FailedRound {
     /// All may have been run.
     fn of(why: Unavailable) -> FailedRound {
-        FailedRound { why, not_run: Vec::new(), run: Vec::new() }
+        FailedRound { why, not_run: Vec::new(), pinned: Vec::new() }
     }
 }
 
@@ -383,7 +383,7 @@ impl<F: MethodKind> SharedInner<F> {
     /// Runs commands on keys of any kind.
     ///
     /// # Errors
-    /// With the positions of the commands whose fates are known.
+    /// As [`RoundFailed`].
     async fn run_round(
         &self,
         commands: Vec<(KeyKind, Fingerprint, KeyOp)>,
@@ -393,7 +393,7 @@ impl<F: MethodKind> SharedInner<F> {
         }
         let forest = match self.number().await {
             Ok(forest) => forest,
-            Err(why) => return Err(FailedRound { why, not_run: (0..commands.len()).collect(), run: Vec::new() }),
+            Err(why) => return Err(FailedRound { why, not_run: (0..commands.len()).collect(), pinned: Vec::new() }),
         };
         let command = |(kind, fingerprint, what)| Command { key: Key { forest, fingerprint, kind }, what };
         let commands: Vec<Command> = commands.into_iter().map(command).collect();
@@ -402,8 +402,8 @@ impl<F: MethodKind> SharedInner<F> {
         self.counters.commands.fetch_add(count as u64, Relaxed);
         self.counters.rounds.fetch_add(1, Relaxed);
         let replies = self.keys.run(commands).await.map_err(|failed| {
-            let RoundFailed { why, not_run, run } = failed;
-            FailedRound { why: self.away(why), not_run, run }
+            let RoundFailed { why, not_run, pinned } = failed;
+            FailedRound { why: self.away(why), not_run, pinned }
         })?;
         if replies.len() != count {
             let reason = "Redis gave fewer replies than it was asked for";

@@ -93,7 +93,7 @@ impl RedisClient for Gated {
         if is_silent {
             drop(self.0.run(commands));
             let why = RedisUnavailable::of("it says nothing");
-            return Box::pin(std::future::ready(Err(RoundFailed { why, not_run: Vec::new(), run: Vec::new() })));
+            return Box::pin(std::future::ready(Err(RoundFailed { why, not_run: Vec::new(), pinned: Vec::new() })));
         }
         if let Some((root, why)) = is_down {
             let is_run = |command: &Command| {
@@ -102,8 +102,9 @@ impl RedisClient for Gated {
             };
             let (run, not_run): (Vec<_>, Vec<_>) = (0..commands.len()).partition(|&at| is_run(&commands[at]));
             if !not_run.is_empty() {
-                drop(self.0.run(commands.into_iter().filter(is_run).collect()));
-                return Box::pin(std::future::ready(Err(RoundFailed { why, not_run, run })));
+                let has_pinned = |at: &usize| commands[*at].what.has_pinned(&self.0.run_one(&commands[*at]));
+                let pinned = run.into_iter().filter(has_pinned).collect();
+                return Box::pin(std::future::ready(Err(RoundFailed { why, not_run, pinned })));
             }
         }
         let (kept, loses_texts) = {

@@ -126,7 +126,7 @@ impl RedisClient for Desk {
             state.hand_over();
         }
         let crashed = || RedisUnavailable::of("it has crashed");
-        let failed = move || RoundFailed { why: crashed(), not_run: Vec::new(), run: Vec::new() };
+        let failed = move || RoundFailed { why: crashed(), not_run: Vec::new(), pinned: Vec::new() };
         Box::pin(async move { answer.await.map_err(|_| failed()) })
     }
 
