@@ -325,7 +325,7 @@ impl AppState {
                 ProxyError::ForestAway { forest: forest.clone() }
             }
             // As above.
-            Unavailable::Full { forest, reason } => {
+            Unavailable::Full { forest, reason, .. } => {
                 debug!(forest, reason, "a write is refused");
                 ProxyError::ForestFull { forest: forest.clone() }
             }

@@ -75,9 +75,10 @@ The last line has
 
 Exit code 1 if anything was lost, split, bad or growing: then logs and data directories stay, and the end
 says where. history.log has the bulks, each attempt a JSON array in a line: when it was sent and answered,
-by which thread, to which address and index, the status, and action, n, id, text and status of each
-document. After 200 MB it begins anew, and history.log.1 has the ones before. Ctrl-C ends everything and prints the last line. Needs Linux, a JDK and Maven, and Redis 7 for
---store redis; builds spinney unless --binary names one.
+by which thread, to which address and index, the status (0: no answer), action, n, id and text of each
+document, and the status of each. It has 200 MB at most, and history.log.1 the 200 MB before. Ctrl-C ends
+everything and prints the last line. Needs Linux, a JDK and Maven, and Redis 7 for --store redis; builds
+spinney unless --binary names one.
 """
 
 MAPPINGS = {

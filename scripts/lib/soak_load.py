@@ -193,9 +193,9 @@ class Writer(Worker):
             items = json.loads(answer)["items"] if status == 200 else None
         except (Away, ValueError, KeyError) as error:
             items, status, answer = None, 0, repr(error).encode()
-        statuses = [item[o.action]["status"] for o, item in zip(operations, items, strict=True)] if items else [0] * len(operations)
-        each = [(o.action, o.record.n, o.record.id, o.text, of) for o, of in zip(operations, statuses)]
-        self.soak.record(sent, time.time(), self.name, sidecar.address, index, status, each)
+        each = [(o.action, o.record.n, o.record.id, o.text) for o in operations]
+        statuses = [of["status"] for item in items or [] for of in item.values()]
+        self.soak.record(sent, time.time(), self.name, sidecar.address, index, status, each, statuses)
         if items is None:
             if status in (400, 500) or calm is not None and calm == self.soak.calm_since():
                 self.soak.findings.add(

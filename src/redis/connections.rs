@@ -22,7 +22,7 @@ use super::sent::SentCommands;
 use super::slots::{SLOTS, slot};
 use super::unusable::UnusableKeys;
 use super::{Address, NodeState, sleep};
-use crate::forest::shared::keys::{Command, RedisReply, RedisUnavailable};
+use crate::forest::shared::keys::{Command, Extent, RedisReply, RedisUnavailable};
 use crate::hash::splitmix64;
 use crate::text_fields::RoutedFields;
 use crate::time::Millis;
@@ -351,10 +351,11 @@ impl Connections {
                     refused = refused.or(Some(away(error)));
                 }
             }
-            if let Some(refused) = refused {
-                // A node that was lost may come back without what it has said before.
-                let is_all_there = attempt == 0 && !is_stale && full == again.len();
-                return Err(if is_all_there { refused } else { RedisUnavailable::of(refused.reason) });
+            if let Some(mut refused) = refused {
+                if let Extent::Memory { is_all_there } = &mut refused.extent {
+                    *is_all_there = attempt == 0 && !is_stale && full == again.len();
+                }
+                return Err(refused);
             }
             if again.is_empty() {
                 let replies: Option<Vec<RedisReply>> = replies.into_iter().collect();

@@ -176,7 +176,7 @@ impl RedisInner {
             // Where not all of it is refused, it is available.
             match away.extent {
                 Extent::All => self.set_away(away),
-                Extent::Memory => self.is_full(away),
+                Extent::Memory { .. } => self.is_full(away),
                 Extent::Key => {}
             }
         }

@@ -223,7 +223,7 @@ impl Connections {
                  again",
                 FORESTS.escape_ascii()
             )),
-            Extent::All | Extent::Memory => error,
+            Extent::All | Extent::Memory { .. } => error,
         })
     }
 

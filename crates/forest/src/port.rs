@@ -178,6 +178,8 @@ pub enum Unavailable {
         forest: String,
         /// Redis' message, and the way out.
         reason: String,
+        /// Whether it has all that it has said before.
+        is_all_there: bool,
     },
     /// Other processes were faster again and again. Nothing was changed, and a later try may do it.
     #[error("the forest '{forest}' was changed by others all the time: {reason}")]

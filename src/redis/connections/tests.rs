@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::fingerprint::Fingerprint;
-use crate::forest::shared::keys::{Extent, FoundingToken, Key, KeyKind, KeyOp, Lifetime, PinNonce};
+use crate::forest::shared::keys::{FoundingToken, Key, KeyKind, KeyOp, Lifetime, PinNonce, RoundFailed};
 
 /// A node of a cluster: what it answers to a command, or that it closes the connection, and how many connections were made to it.
 struct Fake {
@@ -225,41 +225,86 @@ async fn a_pin_without_an_answer_is_sent_again_as_the_same_one() {
     }
 }
 
-/// A node that has memory for pins of some keys, and not for those of others.
-async fn node_that_is_full(is_lost: impl Fn() -> bool + Send + Sync + 'static) -> (Fake, Connections) {
-    node_that_answers(move |command| match command[3].as_bytes() {
-        _ if is_lost() => None,
-        [.., 1] => Some(":1\r\n".into()),
-        [.., 2] => Some("$-1\r\n".into()),
-        _ => Some("-OOM command not allowed when used memory > 'maxmemory'.\r\n".into()),
-    })
-    .await
-}
+const FULL: &str = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
 
-/// A pin of each key.
-fn pins() -> [Command; 3] {
+/// Holds of so many keys, which are those of 1 and so on.
+fn holds(keys: u16) -> Vec<Command> {
     let nonce = PinNonce::after(0, 7);
     let hold = |key| KeyOp::Hold { token: FoundingToken(1), uses: key, children: 1, nonce };
-    [1, 2, 3].map(|key| Command { what: hold(key), ..release(u64::from(key)) })
+    (1..=keys).map(|key| Command { what: hold(key), ..release(u64::from(key)) }).collect()
+}
+
+/// What is the error of holds of all but the first key, and how they ended.
+async fn held(link: &Connections, keys: u16) -> RoundFailed {
+    let sent = Arc::new(SentCommands::of(usize::from(keys)));
+    let why = link.run(&holds(keys), &sent).await.unwrap_err();
+    sent.end(why)
 }
 
 #[tokio::test]
 async fn what_has_pinned_a_root_is_known_though_its_round_fails() {
-    let (_node, link) = node_that_is_full(|| false).await;
-    let sent = Arc::new(SentCommands::of(3));
-    let why = link.run(&pins(), &sent).await.unwrap_err();
-    assert_eq!(why.extent, Extent::Memory);
-    let ended = sent.end(why);
+    let (_node, link) = node_that_answers(|command| {
+        Some(match command[3].as_bytes() {
+            [.., 1] => ":1\r\n".into(),
+            [.., 2] => "$-1\r\n".into(),
+            _ => FULL.into(),
+        })
+    })
+    .await;
+    let ended = held(&link, 3).await;
+    assert_eq!(ended.why.extent, Extent::Memory { is_all_there: true });
     assert_eq!((ended.not_run, ended.pinned), (vec![2], vec![0]), "of the second no root is there");
 }
 
-/// The node may have been failed over since: what it has pinned before may be lost.
+/// A node may have been failed over since: what it has pinned before may be lost.
 #[tokio::test]
-async fn a_node_that_was_lost_and_has_no_memory_is_not_there() {
+async fn a_redis_without_memory_is_not_all_there_if_anything_else_is_amiss() {
+    let others = [
+        "-LOADING Redis is loading the dataset in memory\r\n",
+        "-CLUSTERDOWN The cluster is down\r\n",
+        "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
+        "-ERR Function not found\r\n",
+    ];
+    for other in others {
+        let (_node, link) = node_that_answers(move |command| match command[3].as_bytes() {
+            [.., 1] => Some(other.into()),
+            _ => Some(FULL.into()),
+        })
+        .await;
+        assert_eq!(held(&link, 2).await.why.extent, Extent::Memory { is_all_there: false }, "{other}");
+    }
     let is_first = AtomicBool::new(true);
-    let (_node, link) = node_that_is_full(move || is_first.swap(false, Relaxed)).await;
-    let why = link.run(&pins(), &Arc::new(SentCommands::of(3))).await.unwrap_err();
-    assert_eq!(why.extent, Extent::All, "{why}");
+    let (_node, link) = node_that_answers(move |_| (!is_first.swap(false, Relaxed)).then(|| FULL.into())).await;
+    assert_eq!(held(&link, 2).await.why.extent, Extent::Memory { is_all_there: false }, "it was lost before");
+}
+
+/// What is not sent again says nothing of the node that was lost.
+#[tokio::test]
+async fn a_redis_without_memory_is_not_all_there_if_a_node_is_lost() {
+    let lost = Fake::new(|_, command| (command[0] != "FCALL").then(|| "+OK\r\n".into())).await;
+    let to = lost.port;
+    let full = Fake::new(move |port, command| {
+        let range = |from: u16, until: u16, port: u16| {
+            format!("*3\r\n:{from}\r\n:{until}\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n")
+        };
+        Some(match command[0].as_str() {
+            "INFO" => "$17\r\ncluster_enabled:1\r\n".into(),
+            "CLUSTER" => format!("*2\r\n{}{}", range(0, 8_191, port), range(8_192, 16_383, to)),
+            "FCALL" => FULL.into(),
+            _ => "+OK\r\n".into(),
+        })
+    });
+    let full = full.await;
+    let link = Connections::new(Address::parse(&format!("redis://127.0.0.1:{}", full.port)).unwrap(), None);
+    let is_upper = |command: &Command| {
+        let (key, len) = command.key.bytes();
+        slot(&key[..len]) >= 8_192
+    };
+    let hold = holds(100).into_iter().find(|hold| !is_upper(hold)).unwrap();
+    let release = (1..100).map(release).find(is_upper).unwrap();
+    let sent = Arc::new(SentCommands::of(2));
+    let why = link.run(&[hold, release], &sent).await.unwrap_err();
+    assert_eq!(why.extent, Extent::Memory { is_all_there: false });
 }
 
 /// That of the URL would be no advice: it has worked.

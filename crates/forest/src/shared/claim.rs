@@ -154,18 +154,18 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     /// Withdraws the trees of a round that failed, once Redis can be asked: its documents are placed elsewhere, or not
-    /// at all. A root that was not confirmed ends with its lease. `uses`: placements that a root was confirmed or pinned
-    /// for.
+    /// at all. A root that was not confirmed ends with its lease. `uses`: placements that a root was confirmed or
+    /// pinned for.
     ///
-    /// Unless all of Redis is there and has no memory, what the round has joined keeps a use more: the pin may be lost in the
-    /// failover that has ended the round, and its release would take the root of another document.
+    /// Unless all of Redis is there, what the round has joined keeps a use more: the pin may be lost in the failover
+    /// that has ended the round, and its release would take the root of another document.
     fn abandon(
         &self,
         trees: &[ClaimedTree<F::Proof>],
         why: &Unavailable,
         uses: impl Fn(&ClaimedTree<F::Proof>) -> usize,
     ) {
-        let is_there = matches!(why, Unavailable::Full { .. });
+        let is_there = matches!(why, Unavailable::Full { is_all_there: true, .. });
         let standing = trees.iter().filter(|tree| {
             let is_released = tree.founding.is_some() || is_there;
             is_released && tree.counted > 0 && tree.state != TreeClaim::Restarts

@@ -57,7 +57,8 @@ pub struct RoundFailed {
     pub why: RedisUnavailable,
     /// The positions of the commands that were certainly not run, in order.
     pub not_run: Vec<usize>,
-    /// The positions of the pins that count, and count once, in order. What is in neither may have been run, or may be.
+    /// The positions of the pins that were answered so at their first sending, in order. What is in neither may have
+    /// been run, or may still be.
     pub pinned: Vec<usize>,
 }
 
@@ -83,8 +84,12 @@ pub struct RedisUnavailable {
 pub enum Extent {
     /// All of it.
     All,
-    /// All of it is reachable, and refuses only commands that need memory. What it has said before holds.
-    Memory,
+    /// It is reachable, and refuses only commands that need memory.
+    Memory {
+        /// Whether nothing else was amiss in this round: no node was lost or has moved keys, and what they have said
+        /// before may be taken for what they know.
+        is_all_there: bool,
+    },
     /// One key: all others are served.
     Key,
 }
@@ -97,7 +102,7 @@ impl RedisUnavailable {
 
     /// It has no memory for new keys.
     pub fn full(reason: impl Into<String>) -> RedisUnavailable {
-        RedisUnavailable { reason: reason.into(), extent: Extent::Memory }
+        RedisUnavailable { reason: reason.into(), extent: Extent::Memory { is_all_there: true } }
     }
 
     /// Redis refuses an operation on one key.

@@ -301,7 +301,7 @@ impl<F: MethodKind> SharedInner<F> {
     fn away(&self, away: RedisUnavailable) -> Unavailable {
         let (forest, reason) = (self.name.clone(), away.reason);
         match away.extent {
-            Extent::Memory => Unavailable::Full { forest, reason },
+            Extent::Memory { is_all_there } => Unavailable::Full { forest, reason, is_all_there },
             Extent::All | Extent::Key => Unavailable::Away { forest, reason },
         }
     }

@@ -35,8 +35,8 @@ struct State {
     loses_all_but: Option<Root>,
     /// Another process is faster with the texts of all that join a tree of their bulk.
     loses_texts: bool,
-    /// The node that has this root runs nothing, and why.
-    is_down: Option<(Root, RedisUnavailable)>,
+    /// The node that has this root, or each, does not run its commands, and why.
+    is_down: Option<(Option<Root>, RedisUnavailable)>,
     /// All is run, and nothing is answered.
     is_silent: bool,
 }
@@ -97,8 +97,8 @@ impl RedisClient for Gated {
         }
         if let Some((root, why)) = is_down {
             let is_run = |command: &Command| {
-                let is_refused = why.extent != Extent::Memory || needs_memory(&command.what);
-                command.key.fingerprint != root.0 || !is_refused
+                let is_refused = !matches!(why.extent, Extent::Memory { .. }) || needs_memory(&command.what);
+                root.is_some_and(|root| command.key.fingerprint != root.0) || !is_refused
             };
             let (run, not_run): (Vec<_>, Vec<_>) = (0..commands.len()).partition(|&at| is_run(&commands[at]));
             if !not_run.is_empty() {
@@ -454,7 +454,7 @@ fn what_a_node_that_is_away_has_not_released_is_taken_back_later() {
     let forest = process_of(&gated);
     let refused = placed(block_on(forest.place(bulk([1, 2, 3, 2]))));
     let down = refused[1].root;
-    gated.1.state.lock().is_down = Some((down, RedisUnavailable::of("a node is away")));
+    gated.1.state.lock().is_down = Some((Some(down), RedisUnavailable::of("a node is away")));
     let settled = |placed: Vec<RootAssignment>| placed.into_iter().filter_map(|one| one.settled(ItemOutcome::Refused));
     block_on(forest.settle(settled(refused).collect(), Millis(0))).unwrap_err();
     assert_eq!(memory_roots(&gated.0), HashSet::from([down]));
@@ -481,7 +481,7 @@ fn ended_after(trips: u64, gated: &Gated, batch: Batch, end: impl Fn(&Gated), be
     end(gated);
     gated.let_pass(None);
     let error = block_on(answer).unwrap_err();
-    assert!(matches!(error.reason, Unavailable::Away { .. }), "{error:?}");
+    assert!(error.reason.is_redis_unavailable(), "{error:?}");
     begin_again(gated);
     forget_all(&forest);
     // A root that was not confirmed.
@@ -555,11 +555,15 @@ fn a_bulk_that_fails_takes_no_root_of_an_accepted_document() {
     placed(block_on(joiner.place(near())));
     let joining = round_trips(&joiner);
     assert!(joining > 3, "look, pin, leaves and recheck");
-    for after in 0..joining {
+    // The second of two masters, the other one of which has no memory.
+    let extent = Extent::Memory { is_all_there: false };
+    let full = RedisUnavailable { extent, ..RedisUnavailable::of("the master is gone") };
+    let ends = [RedisUnavailable::of("the master is gone"), full];
+    for (after, why) in (1..joining).flat_map(|after| ends.iter().map(move |why| (after, why))) {
         let gated = Gated::default();
         let root = founded(&gated);
         let replicated = gated.0.nodes();
-        let away = |gated: &Gated| gated.set_away(true);
+        let away = |gated: &Gated| gated.1.state.lock().is_down = Some((None, why.clone()));
         ended_after(after, &gated, near(), away, |gated| {
             // A replica takes over that has nothing of the round.
             for (key, ..) in gated.0.nodes() {
@@ -568,9 +572,9 @@ fn a_bulk_that_fails_takes_no_root_of_an_accepted_document() {
                     None => gated.0.remove(&key),
                 }
             }
-            gated.set_away(false);
+            gated.1.state.lock().is_down = None;
         });
-        assert_eq!(memory_roots(&gated.0), HashSet::from([root]), "after {after}");
+        assert_eq!(memory_roots(&gated.0), HashSet::from([root]), "after {after}, {why}");
     }
 }
 
@@ -590,7 +594,8 @@ fn a_bulk_that_ends_for_want_of_memory_keeps_no_tree_that_it_has_joined() {
     let joined = roots(&placed(block_on(joiner.place(joining()))));
     assert_eq!(joined[0], founded[0].root);
     let why = RedisUnavailable::full("there is no memory for it");
-    let each = (0..round_trips(&joiner)).flat_map(|after| [(after, None), (after, Some((joined[1], why.clone())))]);
+    let each =
+        (0..round_trips(&joiner)).flat_map(|after| [(after, None), (after, Some((Some(joined[1]), why.clone())))]);
     for (after, full) in each {
         for loses_texts in [false, true] {
             let (joiner, gated, founder, founded) = begun(loses_texts);
