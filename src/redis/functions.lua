@@ -37,7 +37,8 @@ local function root(key, token)
   return value
 end
 
--- token, value, life, time; by the token and not by the value, because somebody may have pinned it since it was confirmed
+-- token, value, life, time; by the token and not by the value, because another one may have pinned it since it was
+-- confirmed
 local function confirm(keys, args)
   local there = redis.call('GET', keys[1])
   if not there or #there < 20 or there:sub(2, 4) ~= args[1] then return 0 end
@@ -45,7 +46,8 @@ local function confirm(keys, args)
   return 1
 end
 
--- How many windows lie between two steps, of those that are told apart; and the children of a root in those of now and before.
+-- How many windows lie between two steps, of those that are told apart; and the children of a root in those of now and
+-- before.
 local function age(step, now, children, before)
   local windows = (math.floor(now / 64) - math.floor(step / 64)) % 1024
   if windows == 0 then return children, before end
@@ -209,7 +211,8 @@ local function turn(keys, args)
   return 1
 end
 
--- process, what it obeys, for how many milliseconds it is there; each has a line with both and when that is over, in the order in which they came
+-- process, what it obeys, for how many milliseconds it is there; each has a line with both and when that is over, in
+-- the order in which they came
 local function tell(keys, args)
   local time, life = redis.call('TIME'), tonumber(args[3])
   local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)

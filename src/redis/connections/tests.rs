@@ -11,7 +11,8 @@ use super::*;
 use crate::fingerprint::Fingerprint;
 use crate::forest::shared::keys::{FoundingToken, Key, KeyKind, KeyOp, Lifetime, PinNonce, RoundFailed};
 
-/// A node of a cluster: what it answers to a command, or that it closes the connection, and how many connections were made to it.
+/// A node of a cluster: what it answers to a command, or that it closes the connection, and how many connections were
+/// made to it.
 struct Fake {
     port: u16,
     connections: Arc<AtomicUsize>,

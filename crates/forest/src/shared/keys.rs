@@ -3,7 +3,8 @@
 //!
 //! A command without a reply may be done, now or later, or not.
 //!
-//! - Read, leaf claim, swap, kill, remove, enter, advance, arrive, touch are sent again: harmless if done twice or late.
+//! - Read, leaf claim, swap, kill, remove, enter, advance, arrive, touch are sent again: harmless if done twice or
+//!   late.
 //! - A pin is sent again with its nonce, and counts once if no other one came between. Else it is a use too many, which
 //!   no release takes away.
 //! - A root claim is **never sent again**: a late one would revive a killed root. The document gets a new token.
@@ -476,7 +477,8 @@ pub enum KeyOp {
         /// The expected value.
         value: Vec<u8>,
     },
-    /// Pins a root for more documents. `Number(1)`; [`RedisReply::Nothing`] if no confirmed root of that token is there.
+    /// Pins a root for more documents. `Number(1)`; [`RedisReply::Nothing`] if no confirmed root of that token is
+    /// there.
     Pin {
         /// Of the root.
         token: FoundingToken,

@@ -14,8 +14,8 @@
 //!
 //! Leaves and roots differ in length. Twelve bytes and a key of nine are Redis' smallest allocations. The *step* is
 //! that of the node's last arrival, in parts of the window; *before* are the children of the previous window.
-//! *Children* count pins and confirmations, not expired leaves; they only decide between trees that agree. The *nonce* is
-//! that of the last pin.
+//! *Children* count pins and confirmations, not expired leaves; they only decide between trees that agree. The *nonce*
+//! is that of the last pin.
 //!
 //! Redis expires a leaf at the end of its step's window, a root two steps later. A root is extended before its leaves,
 //! so it outlives them while the clocks of Redis' nodes differ by less than two steps. Nodes are extended at most once
