@@ -318,6 +318,13 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         let whole = self.query.whole;
         let by_proof = tree.and_then(|tree| tree.proof);
         let by_proof = by_proof.is_some_and(|proof| proof.is_of_text(whole));
+        let is_founder = root.0 == whole || by_proof;
+        let is_by_tokens = match decision {
+            Decision::Joined { .. } => true,
+            // Known by its fingerprints alone.
+            Decision::Refreshed => self.seen.whole.is_none() && !is_founder,
+            Decision::NewRoot | Decision::Outside => false,
+        };
         RuleStep::Decided(RuleOutcome {
             root,
             decision,
@@ -325,8 +332,8 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
             refused,
             others: Vec::new(),
             founded: tree.map(|tree| tree.added),
-            is_founder: root.0 == whole || by_proof,
-            by_text: matches!(decision, Decision::Joined { .. }) && tree.is_some_and(|tree| self.is_of_by_tokens(tree)),
+            is_founder,
+            by_text: is_by_tokens && tree.is_some_and(|tree| self.is_of_by_tokens(tree)),
             needs_all_fingerprints: false,
             is_doubtful: matches!(decision, Decision::Joined { .. })
                 && tree.and_then(|tree| tree.laid.get()).is_some_and(|laid| laid.is_doubtful()),
@@ -490,7 +497,7 @@ pub(super) fn changes<P: Proof>(
         out,
     };
     match outcome.decision {
-        Decision::Refreshed => plan.refresh(),
+        Decision::Refreshed => plan.refresh(outcome.by_text),
         Decision::Joined { .. } => plan.join(),
         Decision::NewRoot => plan.found(differs_by_title(&outcome.refused), outcome.by_text),
         Decision::Outside => return,
@@ -519,7 +526,7 @@ struct ChangeBuilder<'a, 'f, P> {
 }
 
 impl<P: Proof> ChangeBuilder<'_, '_, P> {
-    fn refresh(&mut self) {
+    fn refresh(&mut self, by_text: bool) {
         for (at, &fingerprint) in self.query.fingerprints.iter().enumerate() {
             self.use_own(fingerprint, self.own(at));
         }
@@ -528,6 +535,9 @@ impl<P: Proof> ChangeBuilder<'_, '_, P> {
         }
         if self.used.is_empty() {
             self.use_node(self.root.0);
+        }
+        if by_text {
+            self.stand_for_the_text();
         }
     }
 

@@ -299,7 +299,12 @@ fn members<F: MethodKind>(trees: &[ClaimedTree<F::Proof>], round: &PlacementRoun
             let Some(Answer::Fate(fate)) = round.answers.get(document) else {
                 continue;
             };
-            let joins = matches!(fate.decided.outcome.decision, Decision::Joined { .. });
+            let joins = match fate.decided.outcome.decision {
+                Decision::Joined { .. } => true,
+                // By the hash of its text it is known from now on.
+                Decision::Refreshed => !fate.decided.new.is_empty(),
+                Decision::NewRoot | Decision::Outside => false,
+            };
             if !joins || tree.restarting.contains(&document) {
                 continue;
             }

@@ -25,6 +25,7 @@ use super::*;
 use crate::Decision;
 use crate::document::DocumentTime;
 use crate::port::{Batch, ItemOutcome, RootAssignment};
+use crate::tests::{EDITIONS, OF_ALL_FINGERPRINTS};
 
 struct Threads;
 
@@ -433,6 +434,32 @@ fn founder(text: &str, whole: u64) -> Founder {
     bytes.push(proof.len() as u8);
     bytes.extend(proof);
     Founder::read(&mut bytes.as_slice()).unwrap()
+}
+
+#[test]
+fn a_text_that_its_fingerprints_lead_to_is_known_without_founder_tokens() {
+    let read = |text: &str| {
+        let fields = Fields { title: None, body: &[text] };
+        at(Method::Verified.read_with(&fields, Attributes::default(), &mut Workspace::default()).unwrap(), 1)
+    };
+    for in_one_bulk in [false, true] {
+        let memory = InMemoryRedis::default();
+        let (one, other) = (process(&memory, 1), process(&memory, 2));
+        let texts = EDITIONS.into_iter().chain([OF_ALL_FINGERPRINTS]).map(read);
+        let mut placed: Vec<RootAssignment> = match in_one_bulk {
+            true => place(&one, texts.collect()),
+            false => texts.flat_map(|text| place(&one, vec![text])).collect(),
+        };
+        let last = placed.pop().unwrap();
+        assert_eq!((last.root, last.decision), (placed[0].root, Decision::Refreshed), "it was never placed before");
+        settle(&one, vec![last], ItemOutcome::Accepted);
+        for (key, _) in memory.of_kind(KeyKind::FounderTokens) {
+            memory.remove(&key);
+        }
+        let again = place(&other, vec![read(OF_ALL_FINGERPRINTS)]);
+        assert_eq!((again[0].root, again[0].decision), (placed[0].root, Decision::Refreshed), "{in_one_bulk}");
+        check_laws(&memory);
+    }
 }
 
 proptest! {

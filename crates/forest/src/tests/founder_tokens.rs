@@ -7,7 +7,7 @@ use super::records::verified_within;
 use super::*;
 use crate::document::{DocumentTime, ForestDocument};
 use crate::local::ForestState;
-use crate::{Portions, Restoring};
+use crate::{Decision, Portions, Restoring};
 
 const WINDOW: i64 = 1_000;
 
@@ -135,4 +135,20 @@ fn what_has_none_loses_none() {
     assert_eq!(forest.stats().nodes, 0);
     let changes = forest.take_changes();
     assert!(!changes.iter().any(|change| matches!(change, Change::FounderTokens { .. })), "{changes:?}");
+}
+
+#[test]
+fn a_text_that_its_fingerprints_lead_to_is_known_without_founder_tokens() {
+    let place = |state: &mut ForestState<Verified>, text: &str| {
+        let fields = Fields { title: None, body: &[text] };
+        let features = Method::Verified.read_with(&fields, Attributes::default(), &mut Workspace::default());
+        state.place(ForestDocument { features, ..document(0, 0) }).placed.unwrap()
+    };
+    let mut state = state();
+    let founded = EDITIONS.map(|text| place(&mut state, text)).map(|placed| placed.root)[0];
+    let first = place(&mut state, OF_ALL_FINGERPRINTS);
+    assert_eq!((first.root, first.decision), (founded, Decision::Refreshed), "it was never placed before");
+    state.forest_mut().set_founder_token_bytes(0);
+    let again = place(&mut state, OF_ALL_FINGERPRINTS);
+    assert_eq!((again.root, again.decision), (founded, Decision::Refreshed));
 }

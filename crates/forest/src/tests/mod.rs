@@ -46,3 +46,18 @@ fn rows<P: Proof>(forest: &Forest<P>) -> Vec<(u64, u64, i64)> {
     rows.reverse();
     rows
 }
+
+/// Texts of one tree, the first of which founds it.
+pub(crate) const EDITIONS: [&str; 4] = [
+    "kfkmnqcn wdpiji aepksuju uuuri ow caiff wich kavfk ptshjlf nmsrlh avov rhvdmnqa fwivo ocuuhwrq. uutepg jhmptp gjb \
+     iungceh kv pqd gulm vaqsoanp mtdv gna",
+    "kfkmnqcn wdpiji aepksuju uuuri ow caiff wich kavfk ptshjlf nmsrlh avov rhvdmnqa fwivo ocuuhwrq. uutepg jhmptp gjb \
+     iungceh kv gulm vaqsoanp mtdv 10796 gna",
+    "kfkmnqcn wdpiji aepksuju uuuri gmr caiff wich ptshjlf nmsrlh avov uvio fwivo ocuuhwrq. uutepg jhmptp gjb iungceh \
+     kv pqd ndidme",
+    "vjo akwd aepksuju uuuri ow caiff wich kavfk cim nmsrlh avov rhvdmnqa fwivo ocuuhwrq. uutepg ovr gjb iungceh kv pqd \
+     gulm",
+];
+/// A text all of whose fingerprints are in that tree: it takes it by the founder tokens, and would not without them.
+pub(crate) const OF_ALL_FINGERPRINTS: &str = "kfkmnqcn wdpiji aepksuju uuuri uluslbpe caiff wich kavfk ptshjlf nmsrlh \
+    avov rhvdmnqa fwivo ocuuhwrq. uutepg jhmptp gjb iungceh rdhack pqd ultdkho vaqsoanp mtdv gna";
