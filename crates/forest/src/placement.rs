@@ -319,7 +319,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
         let by_proof = tree.and_then(|tree| tree.proof);
         let by_proof = by_proof.is_some_and(|proof| proof.is_of_text(whole));
         let is_founder = root.0 == whole || by_proof;
-        let is_by_tokens = match decision {
+        let rests_on_verdict = match decision {
             Decision::Joined { .. } => true,
             // Known by its fingerprints alone.
             Decision::Refreshed => self.seen.whole.is_none() && !is_founder,
@@ -333,7 +333,7 @@ impl<P: Proof> PlacementRules<'_, '_, P> {
             others: Vec::new(),
             founded: tree.map(|tree| tree.added),
             is_founder,
-            by_text: is_by_tokens && tree.is_some_and(|tree| self.is_of_by_tokens(tree)),
+            by_text: rests_on_verdict && tree.is_some_and(|tree| self.is_of_by_tokens(tree)),
             needs_all_fingerprints: false,
             is_doubtful: matches!(decision, Decision::Joined { .. })
                 && tree.and_then(|tree| tree.laid.get()).is_some_and(|laid| laid.is_doubtful()),

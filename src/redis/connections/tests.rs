@@ -235,7 +235,7 @@ fn holds(keys: u16) -> Vec<Command> {
     (1..=keys).map(|key| Command { what: hold(key), ..release(u64::from(key)) }).collect()
 }
 
-/// What is the error of holds of all but the first key, and how they ended.
+/// How a round of holds of so many keys fails.
 async fn held(link: &Connections, keys: u16) -> RoundFailed {
     let sent = Arc::new(SentCommands::of(usize::from(keys)));
     let why = link.run(&holds(keys), &sent).await.unwrap_err();

@@ -229,8 +229,8 @@ fn what_near_fingerprints_cost() {
         let commands = (after.commands - before.commands) as f64 / count as f64;
         let rounds = (after.round_trips - before.round_trips) as f64 * 1_000.0 / count as f64;
         println!(
-            "{count} documents: {commands:.1} keys and {memory:.0} bytes a document, {rounds:.1} round trips a bulk of 1,000, \
-             {used:.1} µs of Redis a document ({:.0} a second of it), {:.0} documents a second",
+            "{count} documents: {commands:.1} keys and {memory:.0} bytes a document, {rounds:.1} round trips a bulk of \
+             1,000, {used:.1} µs of Redis a document ({:.0} a second of it), {:.0} documents a second",
             1e6 / used,
             count as f64 / took
         );

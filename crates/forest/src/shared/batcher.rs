@@ -17,7 +17,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use spinney_text::hash::splitmix64;
 use spinney_text::method::MethodKind;
 
 use super::SharedInner;
@@ -243,7 +242,7 @@ impl<F: MethodKind> SharedInner<F> {
         let left = request.work.len() as u64;
         self.counters.conflicts.fetch_add(left, Relaxed);
         // Two that collide must not do it again and again at the same moment.
-        let part = splitmix64(self.tokens.fetch_add(1, Relaxed)) % 1024;
+        let part = self.random() % 1024;
         let paused = request.pause.mul_f64(0.5 + part as f64 / 1024.0);
         request.pause = (2 * request.pause).min(LONGEST_PAUSE);
         for work in &mut request.work {

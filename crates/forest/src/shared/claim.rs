@@ -5,16 +5,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use spinney_text::fingerprint::Fingerprint;
-use spinney_text::hash::splitmix64;
 use spinney_text::method::{FounderTokens, MethodKind};
 
-use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, PinNonce, RedisReply};
+use super::SharedInner;
+use super::keys::{FoundingToken, KeyKind, KeyOp, Lifetime, PinNonce, RedisReply, RoundFailed};
 use super::layout::{LEASE, LeafValue, NodeValue, RootValue, write_founder_tokens};
 use super::round::{Answer, ClaimOutcome, PlacementRound, RecheckQuery};
-use super::{FailedRound, SharedInner};
 use crate::port::Unavailable;
 use crate::ticket::{SharedNodes, UsedLeaf};
 use crate::time::Millis;
@@ -282,7 +280,7 @@ impl<F: MethodKind> SharedInner<F> {
             leaves: Vec::new(),
             refreshed: Vec::new(),
             used: Vec::new(),
-            nonce: PinNonce::after(read, splitmix64(self.tokens.fetch_add(1, Relaxed))),
+            nonce: PinNonce::after(read, self.random()),
             is_due,
             counted: 0,
             restarting: HashSet::new(),
@@ -330,7 +328,7 @@ impl<F: MethodKind> SharedInner<F> {
         }
         let replies = match self.run_round(commands).await {
             Ok(replies) => replies,
-            Err(FailedRound { why, pinned, .. }) => {
+            Err(RoundFailed { why, pinned, .. }) => {
                 for at in pinned {
                     if let Some(tree) = trees.get_mut(at) {
                         tree.counted = tree.documents.len();
@@ -447,7 +445,7 @@ impl<F: MethodKind> SharedInner<F> {
             }
         }
         let commands = commands.into_iter().map(|(node, what)| (KeyKind::Node, node, what)).collect();
-        let Err(FailedRound { why, not_run, .. }) = self.run_round(commands).await else {
+        let Err(RoundFailed { why, not_run, .. }) = self.run_round(commands).await else {
             return Ok(());
         };
         Err((why, not_run.into_iter().filter_map(|at| released.get(at).copied()).collect()))

@@ -53,9 +53,9 @@ pub type RoundFuture = Pin<Box<dyn Future<Output = Result<Vec<RedisReply>, Round
 /// A round of commands that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
-pub struct RoundFailed {
+pub struct RoundFailed<W = RedisUnavailable> {
     /// Why.
-    pub why: RedisUnavailable,
+    pub why: W,
     /// The positions of the commands that were certainly not run, in order.
     pub not_run: Vec<usize>,
     /// The positions of the pins that were answered so at their first sending, in order. What is in neither may have
@@ -63,10 +63,20 @@ pub struct RoundFailed {
     pub pinned: Vec<usize>,
 }
 
-impl RoundFailed {
+impl<W> RoundFailed<W> {
+    /// All of it may have been run, or may still be.
+    pub fn of(why: W) -> RoundFailed<W> {
+        RoundFailed { why, not_run: Vec::new(), pinned: Vec::new() }
+    }
+
     /// Nothing of a round of so many commands was run.
-    pub fn before_all(why: RedisUnavailable, commands: usize) -> RoundFailed {
-        RoundFailed { why, not_run: (0..commands).collect(), pinned: Vec::new() }
+    pub fn before_all(why: W, commands: usize) -> RoundFailed<W> {
+        RoundFailed { not_run: (0..commands).collect(), ..RoundFailed::of(why) }
+    }
+
+    /// The same in other words.
+    pub fn map<V>(self, why: impl FnOnce(W) -> V) -> RoundFailed<V> {
+        RoundFailed { why: why(self.why), not_run: self.not_run, pinned: self.pinned }
     }
 }
 

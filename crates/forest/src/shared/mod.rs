@@ -283,20 +283,6 @@ impl<F: MethodKind> SharedForest<F> {
     }
 }
 
-/// As [`RoundFailed`], in the words of a forest.
-struct FailedRound {
-    why: Unavailable,
-    not_run: Vec<usize>,
-    pinned: Vec<usize>,
-}
-
-impl FailedRound {
-    /// All may have been run.
-    fn of(why: Unavailable) -> FailedRound {
-        FailedRound { why, not_run: Vec::new(), pinned: Vec::new() }
-    }
-}
-
 impl<F: MethodKind> SharedInner<F> {
     fn away(&self, away: RedisUnavailable) -> Unavailable {
         let (forest, reason) = (self.name.clone(), away.reason);
@@ -387,13 +373,13 @@ impl<F: MethodKind> SharedInner<F> {
     async fn run_round(
         &self,
         commands: Vec<(KeyKind, Fingerprint, KeyOp)>,
-    ) -> Result<std::vec::IntoIter<RedisReply>, FailedRound> {
+    ) -> Result<std::vec::IntoIter<RedisReply>, RoundFailed<Unavailable>> {
         if commands.is_empty() {
             return Ok(Vec::new().into_iter());
         }
         let forest = match self.number().await {
             Ok(forest) => forest,
-            Err(why) => return Err(FailedRound { why, not_run: (0..commands.len()).collect(), pinned: Vec::new() }),
+            Err(why) => return Err(RoundFailed::before_all(why, commands.len())),
         };
         let command = |(kind, fingerprint, what)| Command { key: Key { forest, fingerprint, kind }, what };
         let commands: Vec<Command> = commands.into_iter().map(command).collect();
@@ -401,16 +387,13 @@ impl<F: MethodKind> SharedInner<F> {
         let count = commands.len();
         self.counters.commands.fetch_add(count as u64, Relaxed);
         self.counters.rounds.fetch_add(1, Relaxed);
-        let replies = self.keys.run(commands).await.map_err(|failed| {
-            let RoundFailed { why, not_run, pinned } = failed;
-            FailedRound { why: self.away(why), not_run, pinned }
-        })?;
+        let replies = self.keys.run(commands).await.map_err(|failed| failed.map(|why| self.away(why)))?;
         if replies.len() != count {
             let reason = "Redis gave fewer replies than it was asked for";
-            return Err(FailedRound::of(self.away(RedisUnavailable::of(reason))));
+            return Err(RoundFailed::of(self.away(RedisUnavailable::of(reason))));
         }
         for (&key, _) in keys.iter().zip(&replies).filter(|(_, reply)| **reply == RedisReply::Unusable) {
-            self.unusable(key).map_err(FailedRound::of)?;
+            self.unusable(key).map_err(RoundFailed::of)?;
         }
         Ok(replies.into_iter())
     }
@@ -459,7 +442,12 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     fn new_token(&self) -> FoundingToken {
-        FoundingToken::of(splitmix64(self.tokens.fetch_add(1, Relaxed)))
+        FoundingToken::of(self.random())
+    }
+
+    /// Another number each time.
+    fn random(&self) -> u64 {
+        splitmix64(self.tokens.fetch_add(1, Relaxed))
     }
 
     /// The arrival of a document with this time; `None`: it does not advance the clock.

@@ -282,7 +282,7 @@ impl<F: MethodKind> SharedInner<F> {
     }
 
     fn new_tag(&self) -> u64 {
-        splitmix64(self.tokens.fetch_add(1, Relaxed)).max(1)
+        self.random().max(1)
     }
 
     pub(super) async fn add_override(&self, correction: Override, shown: &[Root]) -> Result<Option<u64>, Unavailable> {

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use spinney_text::method::{MethodKind, TallyEntry, TreeTally};
 
-use super::keys::{FoundingToken, KeyKind, KeyOp, RedisReply};
-use super::{FailedRound, SharedInner};
+use super::SharedInner;
+use super::keys::{FoundingToken, KeyKind, KeyOp, RedisReply, RoundFailed};
 use crate::local::RETRY_WINDOW;
 use crate::port::{ItemOutcome, SettleReport, Settlement, Unavailable};
 use crate::ticket::Rollback;
@@ -122,7 +122,7 @@ impl<F: MethodKind> SharedInner<F> {
         });
         let replies = match self.run_round(release.collect()).await {
             Ok(replies) => replies,
-            Err(FailedRound { why, not_run, .. }) => {
+            Err(RoundFailed { why, not_run, .. }) => {
                 let mut not_run = not_run.into_iter().peekable();
                 let each = trees.into_values().enumerate();
                 let kept = each.filter(|(at, _)| not_run.next_if_eq(at).is_some());

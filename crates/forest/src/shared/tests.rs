@@ -72,10 +72,12 @@ fn story(number: u64, version: u64) -> Features {
     let own = (0..6).map(|n| sentence(number * 100 + n + 1));
     let last = (version > 0).then(|| sentence(!(number * 100 + version)));
     let text: Vec<String> = own.chain(last).collect();
-    let fields = Fields { title: None, body: &[&text.join(". ")] };
-    let method = Method::Verified;
-    let features = method.read_with(&fields, Attributes::default(), &mut Workspace::default());
-    features.unwrap()
+    of_text(&text.join(". "))
+}
+
+fn of_text(text: &str) -> Features {
+    let fields = Fields { title: None, body: &[text] };
+    Method::Verified.read_with(&fields, Attributes::default(), &mut Workspace::default()).unwrap()
 }
 
 fn at(features: Features, now: i64) -> ForestDocument {
@@ -438,10 +440,7 @@ fn founder(text: &str, whole: u64) -> Founder {
 
 #[test]
 fn a_text_that_its_fingerprints_lead_to_is_known_without_founder_tokens() {
-    let read = |text: &str| {
-        let fields = Fields { title: None, body: &[text] };
-        at(Method::Verified.read_with(&fields, Attributes::default(), &mut Workspace::default()).unwrap(), 1)
-    };
+    let read = |text| at(of_text(text), 1);
     for in_one_bulk in [false, true] {
         let memory = InMemoryRedis::default();
         let (one, other) = (process(&memory, 1), process(&memory, 2));

@@ -14,10 +14,13 @@ const WINDOW: i64 = 1_000;
 fn document(number: u64, at: i64) -> ForestDocument {
     let word = |n: u64| format!("{:x}", spinney_text::hash::mix64(number * 131 + n) >> 20);
     let words: Vec<String> = (0..60).map(word).collect();
-    let fields = Fields { title: None, body: &[&words.join(" ")] };
-    let method = Method::Verified;
+    of_text(&words.join(" "), at)
+}
+
+fn of_text(text: &str, at: i64) -> ForestDocument {
+    let fields = Fields { title: None, body: &[text] };
     ForestDocument {
-        features: method.read_with(&fields, Attributes::default(), &mut Workspace::default()),
+        features: Method::Verified.read_with(&fields, Attributes::default(), &mut Workspace::default()),
         when: DocumentTime::At(Millis(at)),
         title: None,
         id: Default::default(),
@@ -139,11 +142,7 @@ fn what_has_none_loses_none() {
 
 #[test]
 fn a_text_that_its_fingerprints_lead_to_is_known_without_founder_tokens() {
-    let place = |state: &mut ForestState<Verified>, text: &str| {
-        let fields = Fields { title: None, body: &[text] };
-        let features = Method::Verified.read_with(&fields, Attributes::default(), &mut Workspace::default());
-        state.place(ForestDocument { features, ..document(0, 0) }).placed.unwrap()
-    };
+    let place = |state: &mut ForestState<Verified>, text| state.place(of_text(text, 0)).placed.unwrap();
     let mut state = state();
     let founded = EDITIONS.map(|text| place(&mut state, text)).map(|placed| placed.root)[0];
     let first = place(&mut state, OF_ALL_FINGERPRINTS);

@@ -55,8 +55,8 @@ pub(crate) const EDITIONS: [&str; 4] = [
      iungceh kv gulm vaqsoanp mtdv 10796 gna",
     "kfkmnqcn wdpiji aepksuju uuuri gmr caiff wich ptshjlf nmsrlh avov uvio fwivo ocuuhwrq. uutepg jhmptp gjb iungceh \
      kv pqd ndidme",
-    "vjo akwd aepksuju uuuri ow caiff wich kavfk cim nmsrlh avov rhvdmnqa fwivo ocuuhwrq. uutepg ovr gjb iungceh kv pqd \
-     gulm",
+    "vjo akwd aepksuju uuuri ow caiff wich kavfk cim nmsrlh avov rhvdmnqa fwivo ocuuhwrq. uutepg ovr gjb iungceh kv \
+     pqd gulm",
 ];
 /// A text all of whose fingerprints are in that tree: it takes it by the founder tokens, and would not without them.
 pub(crate) const OF_ALL_FINGERPRINTS: &str = "kfkmnqcn wdpiji aepksuju uuuri uluslbpe caiff wich kavfk ptshjlf nmsrlh \

@@ -93,7 +93,7 @@ impl RedisClient for Gated {
         if is_silent {
             drop(self.0.run(commands));
             let why = RedisUnavailable::of("it says nothing");
-            return Box::pin(std::future::ready(Err(RoundFailed { why, not_run: Vec::new(), pinned: Vec::new() })));
+            return Box::pin(std::future::ready(Err(RoundFailed::of(why))));
         }
         if let Some((root, why)) = is_down {
             let is_run = |command: &Command| {
@@ -474,6 +474,18 @@ fn what_a_node_that_is_away_has_not_released_is_taken_back_later() {
 
 /// Ends the round trip after so many of a bulk, in this way, and takes back what it has left.
 fn ended_after(trips: u64, gated: &Gated, batch: Batch, end: impl Fn(&Gated), begin_again: impl Fn(&Gated)) {
+    let error = error_after(trips, gated, batch, end, begin_again);
+    assert!(matches!(error, Unavailable::Away { .. }), "{error:?}");
+}
+
+/// As [`ended_after`]; the error.
+fn error_after(
+    trips: u64,
+    gated: &Gated,
+    batch: Batch,
+    end: impl Fn(&Gated),
+    begin_again: impl Fn(&Gated),
+) -> Unavailable {
     let forest = process_on(gated.clone(), None, 2, LearnedText::default());
     gated.let_pass(Some(trips as usize));
     let answer = forest.place(batch);
@@ -481,11 +493,11 @@ fn ended_after(trips: u64, gated: &Gated, batch: Batch, end: impl Fn(&Gated), be
     end(gated);
     gated.let_pass(None);
     let error = block_on(answer).unwrap_err();
-    assert!(error.reason.is_redis_unavailable(), "{error:?}");
     begin_again(gated);
     forget_all(&forest);
     // A root that was not confirmed.
     gated.0.end_before(2 + LEASE.as_millis() as i64);
+    error.reason
 }
 
 #[test]
@@ -558,13 +570,15 @@ fn a_bulk_that_fails_takes_no_root_of_an_accepted_document() {
     // The second of two masters, the other one of which has no memory.
     let extent = Extent::Memory { is_all_there: false };
     let full = RedisUnavailable { extent, ..RedisUnavailable::of("the master is gone") };
-    let ends = [RedisUnavailable::of("the master is gone"), full];
-    for (after, why) in (1..joining).flat_map(|after| ends.iter().map(move |why| (after, why))) {
+    for (after, is_full) in (0..joining).flat_map(|after| [(after, false), (after, true)]) {
         let gated = Gated::default();
         let root = founded(&gated);
         let replicated = gated.0.nodes();
-        let away = |gated: &Gated| gated.1.state.lock().is_down = Some((None, why.clone()));
-        ended_after(after, &gated, near(), away, |gated| {
+        let end = |gated: &Gated| match is_full {
+            true => gated.1.state.lock().is_down = Some((None, full.clone())),
+            false => gated.set_away(true),
+        };
+        let error = error_after(after, &gated, near(), end, |gated| {
             // A replica takes over that has nothing of the round.
             for (key, ..) in gated.0.nodes() {
                 match replicated.iter().find(|(known, ..)| *known == key) {
@@ -573,8 +587,13 @@ fn a_bulk_that_fails_takes_no_root_of_an_accepted_document() {
                 }
             }
             gated.1.state.lock().is_down = None;
+            gated.set_away(false);
         });
-        assert_eq!(memory_roots(&gated.0), HashSet::from([root]), "after {after}, {why}");
+        match is_full {
+            true => assert!(matches!(error, Unavailable::Full { is_all_there: false, .. }), "{error:?}"),
+            false => assert!(matches!(error, Unavailable::Away { .. }), "{error:?}"),
+        }
+        assert_eq!(memory_roots(&gated.0), HashSet::from([root]), "after {after}, full: {is_full}");
     }
 }
 

@@ -125,9 +125,8 @@ impl RedisClient for Desk {
             state.pipelines.push(PendingPipeline { number, commands, replies, done });
             state.hand_over();
         }
-        let crashed = || RedisUnavailable::of("it has crashed");
-        let failed = move || RoundFailed { why: crashed(), not_run: Vec::new(), pinned: Vec::new() };
-        Box::pin(async move { answer.await.map_err(|_| failed()) })
+        let crashed = || RoundFailed::of(RedisUnavailable::of("it has crashed"));
+        Box::pin(async move { answer.await.map_err(|_| crashed()) })
     }
 
     fn enroll(&self, name: &str, identity: &str) -> RedisFuture<Result<u8, String>> {
